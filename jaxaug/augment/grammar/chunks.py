@@ -177,7 +177,9 @@ class _Reader:
         wanted = ""
         if before in ("that", "which", "who") and not self._is_plural(word):
             wanted = THIRD
-        elif before in _BE and self._is_closed(self._next()):
+        elif before in _BE and (
+            self._is_closed(self._next()) or self._next() in vocabulary.PARTICLES
+        ):
             wanted = PARTICIPLE
         elif (before == "to" and self._next() in vocabulary.DETERMINERS) or (
             before in _MODALS and self._is_closed(self._next())
@@ -315,7 +317,10 @@ class _Reader:
                     break
                 det = self.words[self.place]
             elif self._ends_group(word, bool(words)) or (
-                words and word in _BEHIND and self._is_closed(self._next())
+                words
+                and word in _BEHIND
+                and self._is_closed(self._next())
+                and words[-1].lower() not in vocabulary.ADVERBS
             ):
                 break
             else:

@@ -306,6 +306,7 @@ _NOUN: dict[str, Callable[[Sequence[Chunk]], str]] = {
     "is": lambda chunks: "are" if is_plural(chunks) else "is",
     "has": lambda chunks: "have" if is_plural(chunks) else "has",
     "does": lambda chunks: "do" if is_plural(chunks) else "does",
+    "who": lambda chunks: "who" if chunks[0].cls == "PERSON" else "that",
     "it": lambda chunks: "they" if is_plural(chunks) else "it",
 }
 _VERB: dict[str, str] = {

@@ -93,7 +93,10 @@ def tidy(text: str) -> str:
     return _VOWEL_SOUND.sub(article, text)
 
 
-_REMARKS = vocabulary.PREPOSITIONS | {"not", "if", "as", "when", "where", "unless"}
+_REMARKS = vocabulary.PREPOSITIONS | vocabulary.word_set(
+    "not if as when where unless such like because since"
+)
+_MARKS = frozenset(["(", ";", ":"])
 
 
 @functools.cache
@@ -168,11 +171,12 @@ def _remark(chunks: Sequence[Chunk]) -> int:
     """
     for place, chunk in enumerate(chunks[1:-1], 1):
         after = chunks[place + 1]
-        if chunk.cls == "(":
+        if chunk.cls in _MARKS or chunk.text in _MARKS:
             return place
         if chunk.cls == ",":
             is_verb = after.kind == VERB and after.form in (GERUND, PARTICIPLE)
-            return place if is_verb or after.cls in _REMARKS else 0
+            is_remark = is_verb or {after.cls, after.text} & _REMARKS
+            return place if is_remark else 0
     return 0
 
 

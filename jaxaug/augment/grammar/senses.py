@@ -187,6 +187,7 @@ def choices(
     near = words | _service(context)
     found: list[list[tuple[Sense, Chunk]]] = []
     before: Chunk | None = None
+    subject: Chunk | None = None
     asks = bool(chunks) and chunks[0].cls in _BE
     for chunk, behind in zip(chunks, [*chunks[1:], None], strict=False):
         # "Is the bin full": the last word describes the group before it.
@@ -197,12 +198,14 @@ def choices(
             changed.text: (sense, changed)
             for sense, changed in _changed(chunk, follows)
             if allows(chunk.kind, sense)
-            and _takes(sense, behind)
+            and _takes(sense, subject if chunk.form == PARTICIPLE else None, behind)
             and _holds(sense, words, near)
             and not _is_taken(sense, words, context.siblings)
         }
         found.append(list(one.values()))
-        before = chunk
+        # "The room that is reserved": the subject of a passive is what the verb is about.
+        subject = before if chunk.cls in _PASSIVE else None
+        before = chunk if chunk.cls != "that" else before
     return found
 
 
@@ -230,13 +233,14 @@ def _is_taken(
     return bool(meaning & words - own) or bool(head & siblings - own)
 
 
-def _takes(sense: Sense, behind: Chunk | None) -> bool:
+def _takes(sense: Sense, subject: Chunk | None, behind: Chunk | None) -> bool:
     """Returns whether the next chunk fits: class of the noun, number, prepositions."""
     is_noun = behind is not None and behind.kind == NOUN
-    if sense.pos == "v" and behind is not None and behind.cls in _PARTICLES:
+    if sense.pos == "v" and behind is not None and behind.text in vocabulary.PARTICLES:
         return False  # "Makes up" is another verb than "makes".
     if sense.objects:
-        return behind is not None and is_noun and behind.cls in sense.objects
+        about = subject or behind
+        return about is not None and about.kind == NOUN and about.cls in sense.objects
     if sense.pos == "v" and sense.new.rpartition(" ")[2] in _TAKE_NOUNS:
         return is_noun or sense.old.rpartition(" ")[2] in vocabulary.PREPOSITIONS
     if sense.pos == "n" and behind is not None:
@@ -260,11 +264,11 @@ def _head(phrase: str) -> str:
 
 
 _ACTIVE = frozenset(["get", "have", "be", "come", "go"])
-_PARTICLES = frozenset(["up", "off", "out", "down", "away", "back", "over", "along"])
 _TAKE_NOUNS = frozenset(["for", "of", "to", "with", "at", "from", "through", "after"])
 
 
 _BE = frozenset(["is", "are"])
+_PASSIVE = _BE | {"was", "were", "be"}
 
 
 @functools.lru_cache(20_000)

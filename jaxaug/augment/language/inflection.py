@@ -5,6 +5,7 @@ the lexicon's 307 adjectives.
 """
 
 import functools
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -125,10 +126,10 @@ def _syllables(base: str) -> int:
 
 # Words of two syllables that double their last letter: with a stressed last syllable,
 # or irregular.
-_DOUBLING = frozenset(
-    "admit begin commit compel confer control defer deter emit equip expel forget "
-    "format infer kidnap occur omit patrol permit prefer program propel refer regret "
-    "reset submit transfer unplug unwrap unzip upset".split()
+_DOUBLING = re.compile(
+    "(ad|com|e|o|per|sub)mit|(com|ex|pro)pel|(con|de|in|pre|re|trans)fer|(re|up)set|"
+    "un(plug|wrap|zip)|begin|control|deter|equip|forget|format|kidnap|occur|patrol|"
+    "program|regret"
 )
 
 
@@ -137,7 +138,7 @@ def _doubles(base: str) -> bool:
     if len(base) < 3 or base[-1] in _VOWELS + "wxy" or base[-2] not in _VOWELS:
         return False
     is_short = base[-3] not in _VOWELS or base[-3:-1] == "ui"
-    return is_short and (_syllables(base) == 1 or base in _DOUBLING)
+    return is_short and (_syllables(base) == 1 or bool(_DOUBLING.fullmatch(base)))
 
 
 @functools.cache
