@@ -27,7 +27,7 @@ _BEHIND = frozenset(
 )
 _JOINING = frozenset({"and", "or", ","})
 _ASKING = frozenset({"should", "can", "will", "may", "must"})
-_ENDS = frozenset({"", "the", "each", "every"})
+_ENDS = frozenset({"", "the", "each", "every", ",", ";", "("})
 _ARTICLES = frozenset({"a", "an", "the", "my", "your", "all"})
 _BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
 
@@ -126,16 +126,13 @@ class _Reader:
             ):
                 return False
             # "Do students pay": the verb comes after the group.
-            self.waits = word in ("do", "does", "did") or self._asks_modal(word)
+            begins = not self.found and word in ("has", "have", *_ASKING)
+            self.waits = word in ("do", "does", "did") or begins
         elif word not in vocabulary.PREPOSITIONS | vocabulary.OTHERS:
             return False
         self.found.append(Chunk(WORD, word, (self.words[self.place],)))
         self.place += 1
         return True
-
-    def _asks_modal(self, word: str) -> bool:
-        """Returns whether a text begins with a modal: "should guests pay"."""
-        return not self.found and word in _ASKING
 
     def _helps(self) -> bool:
         """Returns whether a form of have or do is an auxiliary of another verb."""
@@ -144,19 +141,24 @@ class _Reader:
             before = self.found[-1].cls if self.found else ""
             relative = before in ("that", "which", "who")
             return not (relative and after[:1] and after[0] in vocabulary.DETERMINERS)
+        if not self.found and after[:1] and after[0] in vocabulary.DETERMINERS:
+            # "Has the guest paid", but not "has a deposit".
+            behind = self.lower[self.place + 3 : self.place + 5]
+        else:
+            behind = after[:1]
         return any(
             form.form == PARTICIPLE
-            for word in after[:1]
+            for word in behind
             for form in vocabulary.verb_forms(word)
-        ) or after[:1] == ["been"]
+        ) or behind[:1] in (["been"], ["had"])
 
     def _verb(self) -> bool:
         word = self.lower[self.place]
         if word in ("has", "have", "had"):
             return self._take("have", {"has": THIRD, "have": BASE}.get(word, PAST))
         for form in vocabulary.verb_forms(word):
-            if self._is_verb(form.form, word):
-                return self._take(form.base, form.form)
+            if self._is_verb(form.form, word) and self._take(form.base, form.form):
+                return True
         return self._unknown_verb(word)
 
     def _is_plural(self, word: str) -> bool:

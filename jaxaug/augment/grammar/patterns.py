@@ -224,6 +224,8 @@ def _the(chunks: Sequence[Chunk]) -> str:
     own = first.det.lower() in _OWN or first.words[0].endswith(("'s", "s'"))
     own = own or first.words[0][:1].isupper() or _is_activity(first)
     det = first.det if own else "the"
+    if not det and first.words[0].endswith("'s") and first.words[0][0].islower():
+        det = "the"  # "Donor's weight".
     return text_of([dataclasses.replace(first, det=det), *chunks[1:]])
 
 

@@ -90,6 +90,7 @@ def tidy(text: str) -> str:
     if not text.replace(" ", "").isalpha():  # It has marks.
         text = re.sub(r" ([,;:.!?)])", r"\1", text).replace("( ", "(")
         text = re.sub(r"(?<=\w) - (?=\w)", "-", text.replace(" / ", "/"))
+    text = re.sub(r"\b([ei])\. ?([ge])\. ?(?=\w)", r"\1.\2. ", text)  # "e. g."
     return _VOWEL_SOUND.sub(article, text)
 
 

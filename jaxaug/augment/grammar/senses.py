@@ -185,6 +185,7 @@ def choices(
         for form in (word.lower(), vocabulary.singular(word.lower()))
     }
     near = words | _service(context)
+    twice = _repeated(chunks)
     found: list[list[tuple[Sense, Chunk]]] = []
     before: Chunk | None = None
     subject: Chunk | None = None
@@ -198,6 +199,7 @@ def choices(
             changed.text: (sense, changed)
             for sense, changed in _changed(chunk, follows)
             if allows(chunk.kind, sense)
+            and sense.old not in twice
             and _takes(sense, subject if chunk.form == PARTICIPLE else None, behind)
             and _holds(sense, words, near)
             and not _is_taken(sense, words, context.siblings)
@@ -207,6 +209,17 @@ def choices(
         subject = before if chunk.cls in _PASSIVE else None
         before = chunk if chunk.cls != "that" else before
     return found
+
+
+def _repeated(chunks: Sequence[Chunk]) -> frozenset[str]:
+    """Returns the base forms that a text has twice: both would need the same synonym."""
+    bases = [
+        vocabulary.singular(word.lower().removesuffix("'s"))
+        for chunk in chunks
+        if chunk.kind == NOUN
+        for word in chunk.words
+    ]
+    return frozenset(base for base in bases if bases.count(base) > 1)
 
 
 @functools.lru_cache(8192)
