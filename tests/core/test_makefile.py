@@ -18,9 +18,9 @@ def installed_by(folder, *, settings="", uv_is_there=0, uv_works=0):
     """The commands of `make install` in an environment whose programs only note theirs.
 
     Args:
-      folder: becomes the environment.
-      settings: what `pip config list` prints.
-      uv_is_there, uv_works: exit statuses of getting uv and of running it.
+        folder: becomes the environment.
+        settings: what `pip config list` prints.
+        uv_is_there, uv_works: exit statuses of getting uv and of running it.
     """
     programs = folder / "bin"
     programs.mkdir(parents=True)

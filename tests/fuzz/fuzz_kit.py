@@ -41,15 +41,15 @@ class Reader:
     """One reader and what its answer to a damaged file must be.
 
     Attributes:
-      make: (empty folder, material of the test) -> the good file, or the folder of
-        which any file may be damaged. It lies in the folder and is called `fuzzed`.
-      read: (the file or folder, material) -> what the reader under test makes of it;
-        can be compared with `==`.
-      mutators: what is done to the file; JSON files of a folder are damaged as JSON.
-      check: (result, result for the good file, damaged file) -> asserts that the
-        result is right for what the file says. None: only the result for the good
-        file is right.
-      seconds: of the processor, which one file may take.
+        make: (empty folder, material of the test) -> the good file, or the folder of
+          which any file may be damaged. It lies in the folder and is called `fuzzed`.
+        read: (the file or folder, material) -> what the reader under test makes of it;
+          can be compared with `==`.
+        mutators: what is done to the file; JSON files of a folder are damaged as JSON.
+        check: (result, result for the good file, damaged file) -> asserts that the
+          result is right for what the file says. None: only the result for the good
+          file is right.
+        seconds: of the processor, which one file may take.
     """
 
     make: Callable[[Path, Path], Path]
@@ -86,9 +86,9 @@ class Fuzzer:
         """Starts nothing yet.
 
         Args:
-          test_file: holds `READERS`.
-          work: an empty folder.
-          python: runs the child.
+            test_file: holds `READERS`.
+            work: an empty folder.
+            python: runs the child.
         """
         self._command = [python, __file__, test_file, str(work)]
         self._log = work / "log.txt"

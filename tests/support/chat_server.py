@@ -19,12 +19,12 @@ class ChatServer:
     """Answers requests by a script, then by `answer`.
 
     Attributes:
-      url: base address.
-      bodies: of the requests so far.
-      headers: likewise.
-      script: what to do with the next requests: an action, or the content of a reply.
-      answer: what to do when the script is used up.
-      busiest: most requests in flight at once.
+        url: base address.
+        bodies: of the requests so far.
+        headers: likewise.
+        script: what to do with the next requests: an action, or the content of a reply.
+        answer: what to do when the script is used up.
+        busiest: most requests in flight at once.
     """
 
     def __init__(self) -> None:

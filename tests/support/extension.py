@@ -18,12 +18,12 @@ def install(
     """Puts a package where Python looks for packages.
 
     Args:
-      folder: for the package.
-      monkeypatch: takes it away again.
-      name: of the distribution; the module's has `_` for `-`.
-      groups: of entry points: name -> value.
-      source: of the module.
-      **others: sources of further modules, by name.
+        folder: for the package.
+        monkeypatch: takes it away again.
+        name: of the distribution; the module's has `_` for `-`.
+        groups: of entry points: name -> value.
+        source: of the module.
+        **others: sources of further modules, by name.
     """
     module = name.replace("-", "_")
     info = folder / name / f"{module}-1.dist-info"

@@ -166,7 +166,7 @@ def test_the_search_finds_the_worst_wording_and_measures_it_elsewhere():
     assert example.annotated == ("oslo",) and example.answers == (("oslo",), ("rome",))
     # The given wording, two for `leave`, one for `arrive`, and two that are drawn.
     assert one.scored == 2 * 5
-    with pytest.raises(UserError, match="Trips_1: has 1 of the dialogues"):
+    with pytest.raises(UserError, match="Trips_1: occurs in 1 of the dialogues"):
         attack.attack(Scripted(), reference, dialogues(1), AttackOptions())
 
 

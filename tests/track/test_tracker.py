@@ -270,15 +270,15 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
     ("text", "message"),
     [
         ("", "talk: holds no dialogue. Give dialogues in the layout of SGD"),
-        ("USER: a\nhello", "talk: line 2: expected USER: or SYSTEM: and what was said"),
-        ("[{]", "talk: is no JSON: "),
+        ("USER: a\nhello", "talk: line 2: expected USER: or SYSTEM: and the utterance"),
+        ("[{]", "talk: is not JSON: "),
         (
             '{"turns": [{"speaker": "USER", "utterance": "a"}]}\n{',
-            "talk: is no JSON: line 2",
+            "talk: is not JSON: line 2",
         ),
         (
             '{"turns": [{"speaker": "USER", "utterance": "a"}]}\n{"turns": [], "turns": 1}',
-            "talk: is no JSON: line 2: .*an object has the name 'turns' 2 times",
+            "talk: is not JSON: line 2: .*an object has the name 'turns' 2 times",
         ),
         (
             '{"turn": [], "services": []}',
