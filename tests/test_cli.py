@@ -94,8 +94,8 @@ def test_help_says_that_a_config_is_a_program(verb, capsys):
         cli.main([verb, "--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert (
-        f"a file of configs/{verb}. It is a Python program and is executed, so use only "
-        "files you trust;"
+        f"a file of configs/{verb}. It is a Python program and is executed, so use "
+        "only files you trust;"
     ) in text
 
 
@@ -155,16 +155,16 @@ class _Handler:
             OSError(errno.ENOSPC, "No space left on device", "out.tsv"),
             1,
             (
-                "jaxaug: error: out.tsv: No space left on device. Free some space, then run "
-                "the same command again.\n"
+                "jaxaug: error: out.tsv: No space left on device. Free some space, "
+                "then run the same command again.\n"
             ),
         ),
         (
             OSError(errno.EACCES, "Permission denied", "a/.b.tsv.0123abcd.tmp/.c.tmp"),
             1,
             (
-                "jaxaug: error: a/b.tsv/.c.tmp: Permission denied. Change its permissions, or "
-                "name another path.\n"
+                "jaxaug: error: a/b.tsv/.c.tmp: Permission denied. Change its "
+                "permissions, or name another path.\n"
             ),
         ),
         (OSError("of its own words"), 1, "jaxaug: error: of its own words\n"),

@@ -118,8 +118,8 @@ def outputs(python, tmp_path_factory):
 
 NO_CHECKPOINT = re.compile(
     r"\nerror: (?:Path is not a valid checkpoint: |Checkpoint path\(s\) must be valid "
-    r"directories when using restore mode 'all' or 'latest': )(\S+) (?:does not exist|is "
-    r"none)[^\n]*\n\nexit status 1\n$"
+    r"directories when using restore mode 'all' or 'latest': )(\S+) (?:does not "
+    r"exist|is none)[^\n]*\n\nexit status 1\n$"
 )
 
 

@@ -99,8 +99,8 @@ def test_a_file_in_place_of_the_cache(data_dir, tmp_path):
 def test_a_cache_out_of_reach(data_dir, monkeypatch, capsys):
     monkeypatch.setenv("JAXAUG_CACHE_DIR", "foo://bucket/cache")
     problem = (
-        "foo://bucket/cache: foo:// is no storage that is known (local paths, gs:// and "
-        "s3:// are). Set $JAXAUG_CACHE_DIR to a folder that can be written."
+        "foo://bucket/cache: foo:// is no storage that is known (local paths, gs:// "
+        "and s3:// are). Set $JAXAUG_CACHE_DIR to a folder that can be written."
     )
     assert main(["doctor"]) == 1
     printed = capsys.readouterr().out

@@ -233,8 +233,8 @@ def test_a_verb_of_a_package_that_is_not_installed(monkeypatch, capsys):
     monkeypatch.setattr(extensions, "_points", lambda *_: {})
     assert main(["fewshot", "--config", "x.py"]) == 1
     assert capsys.readouterr().err == (
-        "jaxaug: error: jaxaug fewshot comes with the package jaxaug-papers, which is not "
-        f"installed. Run {installed.install_advice()} of jaxaug.\n"
+        "jaxaug: error: jaxaug fewshot comes with the package jaxaug-papers, which is "
+        f"not installed. Run {installed.install_advice()} of jaxaug.\n"
     )
     monkeypatch.setattr(installed, "_ROOT", Path("/nowhere"))
     assert main(["classify"]) == 1
@@ -343,8 +343,9 @@ def test_what_cannot_be_imported_is_named_once_it_is_asked_for(install, group):
     for name in table.data:
         assert table[name] is table.data[name]
     message = (
-        f"{singular(group)} 'broken' of package broken-one: broken_one:no cannot be imported "
-        "(ZeroDivisionError: division by zero). Mend the package, or uninstall it."
+        f"{singular(group)} 'broken' of package broken-one: broken_one:no cannot be "
+        "imported (ZeroDivisionError: division by zero). Mend the package, or "
+        "uninstall it."
     )
     with pytest.raises(UserError, match=re.escape(message)):
         table["broken"]

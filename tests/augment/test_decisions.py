@@ -155,8 +155,8 @@ NOW = COST | {"decision": "rejected", "candidate": "Cost of the ticket now"}
         (
             [TYPED | {"source": "Price"}],
             (
-                "line 1: train/0/slot/2 is 'Price' here and 'Cost of the ticket' in the "
-                "schema. Decisions hold for one schema"
+                "line 1: train/0/slot/2 is 'Price' here and 'Cost of the ticket' in "
+                "the schema. Decisions hold for one schema"
             ),
         ),
         (

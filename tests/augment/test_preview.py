@@ -91,7 +91,10 @@ def test_what_would_be_done(sgd_tree, tmp_path):
         ({"scheme": "paraphrases"}, "is not a scheme; did you mean 'paraphrase'"),
         (
             {"options": {"grid": [GRID | {"model": "pegasus"}]}},
-            "model 'pegasus' is neither a name of a model nor a folder; did you mean 'pegasus-",
+            (
+                "model 'pegasus' is neither a name of a model nor a folder; did you "
+                "mean 'pegasus-"
+            ),
         ),
         ({"filters": ("advise",)}, "filters: did you mean 'advice'"),
         ({"report": {"blue": {}}}, "'blue' is not a metric; did you mean 'bleu'"),

@@ -282,8 +282,8 @@ def test_variants_of_somebody_else_are_not_overwritten(sgd_tree, fake, tmp_path)
     copy = tmp_path / "copy"
     shutil.copytree(sgdx, copy)
     message = (
-        f"{copy}: holds v1/dev/schema.json, which no run of `jaxaug augment` wrote (its "
-        "files are listed in augment.json). Choose another --out, a new folder."
+        f"{copy}: holds v1/dev/schema.json, which no run of `jaxaug augment` wrote "
+        "(its files are listed in augment.json). Choose another --out, a new folder."
     )
     with pytest.raises(UserError, match=re.escape(message)):
         go(sgd_tree, copy)

@@ -1,4 +1,4 @@
-"""What libraries note is in a file; what Python says is on the screen."""
+"""Logs of libraries go to a file; messages of Python stay on the screen."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from absl import logging
 from jaxaug.core import libraries
 from tests.support.programs import ran
 
-# C++ code writes to the descriptor. SeqIO's warnings come from a file of SeqIO.
+# C++ code writes to the file descriptor. SeqIO logs from one of its files.
 PROGRAM = """
 import os, sys
 from absl import logging

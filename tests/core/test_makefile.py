@@ -1,4 +1,4 @@
-"""How the Makefile installs: by uv, and by pip where uv cannot."""
+"""Installation by the Makefile: with uv, or with pip if uv fails."""
 
 import shutil
 import subprocess
@@ -15,12 +15,13 @@ pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="make is not th
 
 
 def installed_by(folder, *, settings="", uv_is_there=0, uv_works=0):
-    """The commands of `make install` in an environment whose programs only note theirs.
+    """Returns the commands of `make install`, with programs that only log theirs.
 
     Args:
         folder: becomes the environment.
-        settings: what `pip config list` prints.
-        uv_is_there, uv_works: exit statuses of getting uv and of running it.
+        settings: the output of `pip config list`.
+        uv_is_there: exit status of installing uv.
+        uv_works: exit status of uv.
     """
     programs = folder / "bin"
     programs.mkdir(parents=True)
@@ -69,7 +70,7 @@ def test_a_further_index_does_not_stop_uv(tmp_path):
 
 
 def test_uv_looks_where_pip_does(tmp_path):
-    """A machine may have wheels of its own: PyTorch without CUDA, say."""
+    """A machine may have local wheels, such as PyTorch without CUDA."""
     settings = ":env:.find-links='/a'\nglobal.find-links='/b /c'"
     uv = UV.format(bin=tmp_path / "bin")
     assert installed_by(tmp_path, settings=settings) == [f"{uv} {THIS}"]

@@ -1,4 +1,4 @@
-"""Notes of parts: what makes the parts of one work, and what does not."""
+"""Notes of finished parts: which parts belong to the same work."""
 
 import pytest
 

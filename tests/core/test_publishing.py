@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and what a full disk says about them."""
+"""Files appear completely or not at all, also if the disk is full."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from jaxaug.core import files, publishing
 
 
 def full():
-    # As the system raises it for a write to an open file: without a name.
+    # The system raises it for a write to an open file, without a file name.
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -87,6 +87,6 @@ def test_standard_output_to_a_full_disk():
         )
     assert done.returncode == 1
     assert done.stderr.decode() == (
-        "jaxaug: error: standard output: No space left on device. Free some space, then "
-        "run the same command again.\n"
+        "jaxaug: error: standard output: No space left on device. Free some space, "
+        "then run the same command again.\n"
     )

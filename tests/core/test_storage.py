@@ -12,7 +12,7 @@ from jaxaug.core import files, storage
 
 @pytest.fixture
 def silent(monkeypatch):
-    """A service that does not answer before the end of the test, nor has a network."""
+    """Simulates a service that does not answer before the end of the test."""
     end = threading.Event()
     monkeypatch.setattr(type(epath.Path("gs://b")), "exists", lambda self: end.wait(60))
     monkeypatch.setattr(storage, "_SECONDS", 0.2)

@@ -1,4 +1,4 @@
-"""Nearest known names, and what they may cost."""
+"""Suggestions of similar names, and their cost."""
 
 import difflib
 import random

@@ -94,9 +94,9 @@ def test_twenty_of_the_candidates_make_five_levels_of_four(made):
         "16 are kept, 16 are the quota.\n"
         "Filter: no model of implication (`jaxaug models fetch roberta-mi` gets the "
         "paper's), so similarity (auto) alone, 0.5 or more: 37 (62 %) passed.\n"
-        "0 texts have fewer than 20 (more --rounds or --oversample give more); 0 have an "
-        "empty level, which falls back to the next easier one; 0 have none and stand for "
-        "themselves."
+        "0 texts have fewer than 20 (more --rounds or --oversample give more); 0 have "
+        "an empty level, which falls back to the next easier one; 0 have none and "
+        "stand for themselves."
     )
 
 
@@ -167,8 +167,8 @@ def test_what_is_neither_similar_nor_implied_is_left_out(made):
         f"a {letter}{number}" for letter in "bt" for number in (0, 1, 14)
     ]
     assert (
-        "Filter: roberta-mi says implied both ways of 2 (4 %); similarity (auto) 0.95 or "
-        "more let 4 (8 %) more pass."
+        "Filter: roberta-mi says implied both ways of 2 (4 %); similarity (auto) 0.95 "
+        "or more let 4 (8 %) more pass."
     ) in summary
 
 
@@ -333,8 +333,8 @@ def test_the_command_writes_a_file_once(tmp_path, tiny_lm, monkeypatch, capsys):
         out.write_bytes(whole[:place] + flipped + whole[place + 1 :])
         assert run(tmp_path, model, "--beta=0", "--levels=2") == 1
         assert capsys.readouterr().err == (
-            f"jaxaug: error: {out}: has changed since it was written. Remove {out}, or name "
-            "another --out.\n"
+            f"jaxaug: error: {out}: has changed since it was written. Remove {out}, or "
+            "name another --out.\n"
         )
     out.write_bytes(whole)
     assert run(tmp_path, model, "--beta=0", "--levels=2") == 0

@@ -70,8 +70,8 @@ def test_every_data_set_counts_by_itself():
             advice='--gin.LENGTHS="{}"',
         )
     assert str(caught.value) == (
-        "The feature lengths {'inputs': 160, 'targets': 32} would cut too many examples "
-        "of d3st_sgdx_v5 test:\n"
+        "The feature lengths {'inputs': 160, 'targets': 32} would cut too many "
+        "examples of d3st_sgdx_v5 test:\n"
         "  d3st_sgdx_v5 test: 2 of 100 inputs (2.0%) exceed 160 tokens (longest: 700), "
         "1 of 1 targets (100.0%) exceed 32 tokens (longest: 40)\n"
         "At most 1% of the inputs and no target of a data set may be cut (inputs lose "

@@ -119,9 +119,10 @@ def test_get_dataset_of_a_mixture(data, words, caplog):
             {"task_feature_lengths": {"inputs": 152, "targets": 4}},
             (
                 r"The feature lengths {'inputs': 152, 'targets': 4} would cut too many "
-                r"examples of d3st_sgd train:(?s:.*)targets \(100.0%\) exceed 4 tokens(?s:.*)"
-                r"DatasetConfig.task_feature_lengths = {'inputs': 1\d\d, 'targets': (16|32)} "
-                r"\(or accept the cut with tokens.get_dataset.accept_truncation = True\)"
+                r"examples of d3st_sgd train:(?s:.*)targets \(100.0%\) exceed 4 "
+                r"tokens(?s:.*)DatasetConfig.task_feature_lengths = {'inputs': 1\d\d, "
+                r"'targets': (16|32)} \(or accept the cut with "
+                r"tokens.get_dataset.accept_truncation = True\)"
             ),
         ),
     ],

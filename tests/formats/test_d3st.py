@@ -75,7 +75,10 @@ GOLDEN = [
     (
         {"categorical": "none", "delimiter": ":", "lowercase": False},
         PLAIN,
-        "[states] 0:New York | NYC 1:Music | Team Sports 2:2 [intents] i1 [req_slots] 3 0",
+        (
+            "[states] 0:New York | NYC 1:Music | Team Sports 2:2 [intents] i1 "
+            "[req_slots] 3 0"
+        ),
     ),
 ]
 

@@ -76,9 +76,9 @@ def test_golden_text_of_the_other_options():
     found = example({"kind": ("None",)}, options)
     assert found.inputs == (
         "[example] [user] A match in Rome [system] When? [user] Today "
-        "[slots] city=Rome kind=Team Sports of possible values Music, None, Team Sports "
-        "seats=none of possible values 1, 2 [intent] Find of possible values Find, Buy "
-        "[context] [user] Anything in Oslo? [system] What? [user] Music"
+        "[slots] city=Rome kind=Team Sports of possible values Music, None, Team "
+        "Sports seats=none of possible values 1, 2 [intent] Find of possible values "
+        "Find, Buy [context] [user] Anything in Oslo? [system] What? [user] Music"
     )
     assert found.targets == "[state] kind=None [intent] Buy"
     parsed = options.parse(found.targets, found.key)

@@ -43,16 +43,16 @@ def test_golden_text():
         ),
         (
             (
-                "[example] [user] a match [system] in rome? [user] yes [system] how many? "
-                "[user] just 1, not 12 for $2,500 [slot] kind=none of possible values a) music b) none "
-                f"c) team sports {context}"
+                "[example] [user] a match [system] in rome? [user] yes [system] how "
+                "many? [user] just 1, not 12 for $2,500 [slot] kind=none of possible "
+                f"values a) music b) none c) team sports {context}"
             ),
             "c",
         ),
         (
             (
-                "[example] [user] just 1, not 12 for $2,500 [slot] seats=a of possible values a) 1 b) 2 "
-                f"{context}"
+                "[example] [user] just 1, not 12 for $2,500 [slot] seats=a of possible "
+                f"values a) 1 b) 2 {context}"
             ),
             "none",
         ),

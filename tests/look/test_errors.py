@@ -176,9 +176,9 @@ def test_one_task(run, capsys):
     assert main(["errors", str(run), "--task", "d3st_sgdx_v1"]) == 0
     assert capsys.readouterr().out == (
         "my<run>: d3st, step 50, split test: 4 frames of 2 dialogues under v1\n\n"
-        "wording    JGA  missed  extra  wrong value  wrong intent  wrong requested slots\n"
-        "v1       100.0       0      0            0             0                      0"
-        "\n\nno failure\n"
+        "wording    JGA  missed  extra  wrong value  wrong intent  wrong requested "
+        "slots\nv1       100.0       0      0            0             0               "
+        "       0\n\nno failure\n"
     )
 
 

@@ -90,7 +90,7 @@ def test_large_data_are_read_only_when_asked(folder, capsys, monkeypatch):
 def test_nothing_of_that_name(folder, capsys):
     assert main(["tasks", "d3st_sdg"]) == 1
     assert (
-        f"'d3st_sdg' fits no task and no mixture of {folder}; did you mean 'd3st_sgd' or "
-        in (error := capsys.readouterr().err)
-    )
+        f"'d3st_sdg' fits no task and no mixture of {folder}; did you mean "
+        f"'d3st_sgd' or "
+    ) in (error := capsys.readouterr().err)
     assert "--all knows general_paraphraser, " in error

@@ -219,8 +219,8 @@ def test_no_ending_of_a_picture(tmp_path, capsys, name, suffix):
         "",
         (
             f"jaxaug: error: cannot draw {picture}: {suffix!r} is no ending of a "
-            "picture. End the name in one of .png, .svg, .pdf, .jpg, .jpeg, .webp, .tif, "
-            ".tiff, .eps, .ps.\n"
+            "picture. End the name in one of .png, .svg, .pdf, .jpg, .jpeg, .webp, "
+            ".tif, .tiff, .eps, .ps.\n"
         ),
     )
     assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -218,9 +218,9 @@ def test_different_test_sets(tmp_path, capsys, other, problem):
     out, error = capsys.readouterr()
     name = "inference_eval/robustness/d3st-000007.json"
     assert out == "" and error == (
-        f"jaxaug: error: {one}/{name} and {two}/{name} were evaluated on different test "
-        f"sets ({problem}). Compare runs that scored the same frames, or report these "
-        "apart.\n"
+        f"jaxaug: error: {one}/{name} and {two}/{name} were evaluated on different "
+        f"test sets ({problem}). Compare runs that scored the same frames, or report "
+        "these apart.\n"
     )
 
 

@@ -374,9 +374,9 @@ def test_refused_arguments(t5, tmp_path):
     with pytest.raises(UserError) as error:
         convert.convert("runs/nowhere", tmp_path / "out")
     assert str(error.value) == (
-        "runs/nowhere: no such file or folder. Name a folder with config.json, a T5X run "
-        "or checkpoint, a .gguf file, a name from `jaxaug models list`, or hf: and an id "
-        "of the Hugging Face hub, such as hf:runs/nowhere."
+        "runs/nowhere: no such file or folder. Name a folder with config.json, a T5X "
+        "run or checkpoint, a .gguf file, a name from `jaxaug models list`, or hf: and "
+        "an id of the Hugging Face hub, such as hf:runs/nowhere."
     )
     with pytest.raises(
         UserError, match="--format onnx: use one of hf, t5x, t5x_legacy"

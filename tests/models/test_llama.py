@@ -216,9 +216,9 @@ def test_a_kind_is_written_with_its_own_options_alone():
     with pytest.raises(UserError) as caught:
         llama.to_hf(odd)
     assert str(caught.value) == (
-        "llama.Config with model_type = 'llama' and qk_norm = True, sliding_window = 8: "
-        "a config.json of that type cannot express this. Give the model_type that has "
-        "these options, or leave them out."
+        "llama.Config with model_type = 'llama' and qk_norm = True, sliding_window = "
+        "8: a config.json of that type cannot express this. Give the model_type that "
+        "has these options, or leave them out."
     )
 
 

@@ -120,8 +120,8 @@ def test_a_dry_run_asks_nothing(call, server, tmp_path):
     assert "the key $OPENAI_API_KEY is not set" in text
     read = sum(-(-len(prompt) // 4) for prompt in _prompts(LINES[1:]))
     assert (
-        f"expected: 3 requests; 1 replies from the cache; about {read} tokens of input, "
-        f"48 of output; ${read / 1000:.4f}"
+        f"expected: 3 requests; 1 replies from the cache; about {read} tokens of "
+        f"input, 48 of output; ${read / 1000:.4f}"
     ) in text
     assert "the limit of 2 requests (max_requests) is too low" in text
 

@@ -303,7 +303,10 @@ def test_wrong_options(sampler, texts, message):
             "sampling",
             100_000,
             {},
-            "--num is 100000: the outputs of an input are decoded together, 1024 at most",
+            (
+                "--num is 100000: the outputs of an input are decoded together, 1024 "
+                "at most"
+            ),
         ),
     ],
 )

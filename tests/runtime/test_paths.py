@@ -26,8 +26,8 @@ def test_a_full_disk_names_the_file_and_leaves_nothing(tmp_path):
 
 def test_full_memory_is_a_message():
     assert gin_config.user_message(MemoryError()) == (
-        "the memory is full (MemoryError). Use shorter lengths or a smaller batch, or a "
-        "machine with more memory."
+        "the memory is full (MemoryError). Use shorter lengths or a smaller batch, or "
+        "a machine with more memory."
     )
 
 

@@ -179,8 +179,8 @@ def test_errors():
     with pytest.raises(ValueError) as error:
         new_state(adafactor.Adafactor(), plain)
     assert str(error.value) == (
-        "The optimizer supports params_axes for model-based partitioning, but the model "
-        "is not emitting them."
+        "The optimizer supports params_axes for model-based partitioning, but the "
+        "model is not emitting them."
     )
     assert "param_with_axes" in error.value.__notes__[0]
     unnamed = {"bias": jnp.ones(4), "angle": jnp.ones(2)}

@@ -110,7 +110,10 @@ def data(lengths):
         (
             beams,
             {"alpha": 200.0},
-            r"alpha = 200.0: .* of 4 tokens leaves float32. Give .* from -135\.2 to 135\.2",
+            (
+                r"alpha = 200.0: .* of 4 tokens leaves float32. Give .* from -135\.2 "
+                r"to 135\.2"
+            ),
         ),
         (stopping, {"patience": 0}, "patience = 0: give a whole number of at least 1"),
         (stopping, {"atol": float("nan")}, "atol = nan: give a number of at least 0"),

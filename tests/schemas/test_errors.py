@@ -26,11 +26,17 @@ _TOOL = '[\n {"name": "a",\n  "input_schema": {"type": "object",\n   "properties
         (_TOOL + "]", r"invalid JSON: Expecting value at line 4, column 18\. Name"),
         (
             _TOOL + '{"x": {"$ref": "#/$defs/Statoin"}}, "$defs": {"Station": {}}}}]',
-            r"d\.json:4: \$ref '#/\$defs/Statoin' has no target: .* did you mean 'Station'\? N",
+            (
+                r"d\.json:4: \$ref '#/\$defs/Statoin' has no target: .* did you mean "
+                r"'Station'\? N"
+            ),
         ),
         (
             _TOOL + '{"x": {"$ref": "other.json#/A"}}}}]',
-            r"d\.json:4: \$ref 'other.json#/A' leads out of the file\. Bundle the document",
+            (
+                r"d\.json:4: \$ref 'other.json#/A' leads out of the file\. Bundle the "
+                r"document"
+            ),
         ),
         (
             '[\n {"name": 3,\n  "input_schema": {}}]',

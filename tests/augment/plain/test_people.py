@@ -90,9 +90,9 @@ def test_a_table_keeps_its_columns_and_texts_without_paraphrase_have_no_row(
         call = ["paraphrase", "--in", f"in.{suffix}", "--out", f"out.{suffix}"]
         assert cli.main(call) == 0
         assert capsys.readouterr().out == (
-            f"1 paraphrases of 1 of 2 texts; wrote out.{suffix}\n1 texts have none: nothing "
-            "passed the filter. A larger model (--model openai:NAME --endpoint URL) finds "
-            "more.\n"
+            f"1 paraphrases of 1 of 2 texts; wrote out.{suffix}\n1 texts have none: "
+            "nothing passed the filter. A larger model (--model openai:NAME --endpoint "
+            "URL) finds more.\n"
         )
         written = (tmp_path / f"out.{suffix}").read_text()
         assert list(csv.reader(io.StringIO(written), delimiter=mark)) == [

@@ -207,8 +207,8 @@ def test_a_second_call_does_nothing_and_another_is_refused(capsys):
     assert _augment(*call) == 0
     assert capsys.readouterr().out == "out.txt is complete: nothing to do\n"
     message = (
-        "jaxaug: error: --out out.txt: exists, and is not the output of this call. Choose "
-        "another file, or remove it.\n"
+        "jaxaug: error: --out out.txt: exists, and is not the output of this call. "
+        "Choose another file, or remove it.\n"
     )
     assert _augment(*call, "--seed", 1) == 1
     assert capsys.readouterr().err == message
@@ -315,7 +315,10 @@ def test_a_paraphraser_and_a_language_model(tiny_lm):
         ),
         (
             ["--scheme", "contextual", "--model", "hf:me/mine"],
-            "model hf:me/mine is not on this machine. Get it with `jaxaug models fetch hf:",
+            (
+                "model hf:me/mine is not on this machine. Get it with `jaxaug models "
+                "fetch hf:"
+            ),
         ),
         (["--scheme", "backtranslate"], "model 'marian-en-zh' is not on this machine. Get it"),
         (["--scheme", "eda", "--column", "text"], "--column text: in.txt is lines of text."),

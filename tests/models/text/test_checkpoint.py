@@ -128,9 +128,9 @@ def test_checkpoints_of_orbax_on_upstream(run_folder, variables, upstream):
     with pytest.raises(UserError) as error:
         checkpoint.load(folder)
     assert str(error.value) == (
-        f"{saved}: the checkpoint is damaged or incomplete (FileNotFoundError: its list "
-        "of arrays cannot be read). Name another checkpoint of the run, or train from an "
-        "earlier one again."
+        f"{saved}: the checkpoint is damaged or incomplete (FileNotFoundError: its "
+        "list of arrays cannot be read). Name another checkpoint of the run, or train "
+        "from an earlier one again."
     )
 
 
@@ -184,7 +184,10 @@ def test_no_checkpoint(run_folder):
         (
             "from t5x import models",
             "from t5x import modells",
-            "refers to @models.EncoderDecoderModel, but has no line that imports models",
+            (
+                "refers to @models.EncoderDecoderModel, but has no line that imports "
+                "models"
+            ),
         ),
         (
             "MODEL = @models.EncoderDecoderModel()",
@@ -196,7 +199,10 @@ def test_no_checkpoint(run_folder):
         (
             "emb_dim = 8",
             "emb_dim = 'x'",
-            "T5Config.emb_dim = 'x': give a whole number of at least 1. Name the folder",
+            (
+                "T5Config.emb_dim = 'x': give a whole number of at least 1. Name the "
+                "folder"
+            ),
         ),
         (
             "vocab_size = 32",

@@ -65,9 +65,10 @@ def test_a_configuration_that_was_changed_is_refused(tmp_path, monkeypatch, caps
 
     changed = digests.file_digest(_with(tmp_path / "other", "A = 2\n"))
     expected = (
-        f"{path} was changed after training wrote it. It has digest {changed}, but {note} "
-        f"has {written}. Restore it from a copy of the run. If the change is intended, give "
-        "--accept_changed_config, or set $JAXAUG_ACCEPT_CHANGED_CONFIG=1."
+        f"{path} was changed after training wrote it. It has digest {changed}, but "
+        f"{note} has {written}. Restore it from a copy of the run. If the change is "
+        "intended, give --accept_changed_config, or set "
+        "$JAXAUG_ACCEPT_CHANGED_CONFIG=1."
     )
     with pytest.raises(UserError, match=f"^{re.escape(expected)}$"):
         build(tmp_path, "A = 2\n", "A")
@@ -170,8 +171,8 @@ def test_unknown_code_does_not_run(tmp_path, imported, reference, target, call):
         build(tmp_path, f"{imported}\nMODEL = @{reference}{call}\n")
     assert str(error.value) == (
         f"{tmp_path}/config.gin refers to @{reference} ({target}), which is not a "
-        "network, model, or vocabulary of jaxaug or T5X, so it is not run. If you trust "
-        "the authors of this folder, set $JAXAUG_TRUSTED_MODULES="
+        "network, model, or vocabulary of jaxaug or T5X, so it is not run. If you "
+        "trust the authors of this folder, set $JAXAUG_TRUSTED_MODULES="
         f"{target.rpartition('.')[0]} and run the command again."
     )
 

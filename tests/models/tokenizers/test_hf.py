@@ -182,7 +182,10 @@ def test_errors(tmp_path, monkeypatch):
         (
             "special_tokens_map.json",
             b'{"pad_token": {"content": 3}}',
-            "pad_token is {'content': 3}, but must be a text or an object with content.",
+            (
+                "pad_token is {'content': 3}, but must be a text or an object with "
+                "content."
+            ),
         ),
         (
             "tokenizer_config.json",

@@ -136,7 +136,10 @@ def test_greedy_translation_is_that_of_torch(folder, theirs):
         (
             "vocab.json",
             b'{"</s>": 0, "<unk>": "1"}',
-            r"vocab\.json: the id of '<unk>' is '1', but must be a whole number from 0 to",
+            (
+                r"vocab\.json: the id of '<unk>' is '1', but must be a whole number "
+                r"from 0 to"
+            ),
         ),
         (
             "vocab.json",

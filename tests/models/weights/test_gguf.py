@@ -211,8 +211,8 @@ def test_refused(tmp_path: Path, options: dict[str, Any], message: str):
         (
             lambda w: w.add_head_count([4, 4]),
             (
-                "llama.attention.head_count is array([4, 4], dtype=int32), but must be a "
-                "single value."
+                "llama.attention.head_count is array([4, 4], dtype=int32), but must be "
+                "a single value."
             ),
         ),
         (
@@ -236,8 +236,8 @@ def test_refused(tmp_path: Path, options: dict[str, Any], message: str):
         (
             lambda w: w.add_array("tokenizer.ggml.tokens", [1, 2]),
             (
-                "tokenizer.ggml.tokens is array([1, 2], dtype=int32), but must be a list "
-                "of te"
+                "tokenizer.ggml.tokens is array([1, 2], dtype=int32), but must be a "
+                "list of te"
             ),
         ),
     ],

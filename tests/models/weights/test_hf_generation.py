@@ -56,7 +56,8 @@ def test_two_start_tokens_are_refused(family, start, other, tmp_path):
     generation = {"decoder_start_token_id": other}
     write(tmp_path, family, generation, decoder_start_token_id=start)
     message = (
-        rf"decoder_start_token_id is {start}, but generation_config\.json has {other}\. "
+        rf"decoder_start_token_id is {start}, but generation_config\.json has "
+        rf"{other}\. "
         r".*into both files"
     )
     with pytest.raises(UserError, match=message):

@@ -354,9 +354,9 @@ def test_extents_that_no_tensor_has(tmp_path, offset, shape, strides, problem):
     with pytest.raises(UserError) as error:
         torch_file.Tensors(path)
     assert str(error.value) == (
-        f"{path} is damaged, or is not a PyTorch state dict in the format of PyTorch 1.6 and "
-        f"later (ValueError: {problem}). Get the file again, or take model.safetensors "
-        "of the same model if it is offered."
+        f"{path} is damaged, or is not a PyTorch state dict in the format of PyTorch "
+        f"1.6 and later (ValueError: {problem}). Get the file again, or take "
+        "model.safetensors of the same model if it is offered."
     )
 
 
@@ -423,7 +423,8 @@ def test_an_index_that_names_no_file_beside_it(tmp_path, reader, file):
     with pytest.raises(UserError) as error:
         reader.open_index(path)
     assert str(error.value).startswith(
-        f"{path}: weight_map has {file!r} for a, but must have the name of a file next to it."
+        f"{path}: weight_map has {file!r} for a, but must have the name of a file next "
+        f"to it."
     )
 
 
@@ -511,8 +512,8 @@ def test_weights_that_are_no_numbers(dtype, value):
     with pytest.raises(UserError) as error:
         read({"qkv": qkv, "b": array(5)})
     assert str(error.value) == (
-        "file: qkv has 2 of 36 numbers that are NaN or infinite. Get the file again; if "
-        "that does not help, take another checkpoint: the training diverged."
+        "file: qkv has 2 of 36 numbers that are NaN or infinite. Get the file again; "
+        "if that does not help, take another checkpoint: the training diverged."
     )
 
 

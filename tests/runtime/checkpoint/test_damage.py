@@ -69,10 +69,10 @@ def test_an_error_that_nobody_foresaw_names_itself(tmp_path, monkeypatch):
     with pytest.raises(UserError) as error:
         checkpoints.load_t5x_checkpoint(tmp_path)
     assert str(error.value) == (
-        f"Checkpoint {tmp_path}/checkpoint_1 is damaged or incomplete, or cannot be read "
-        "here (AttributeError: no attribute 'tree'). Copy it again from where it came "
-        "from, or restore another step: a run goes on from an earlier one once this "
-        "folder is moved elsewhere."
+        f"Checkpoint {tmp_path}/checkpoint_1 is damaged or incomplete, or cannot be "
+        "read here (AttributeError: no attribute 'tree'). Copy it again from where it "
+        "came from, or restore another step: a run goes on from an earlier one once "
+        "this folder is moved elsewhere."
     )
 
 

@@ -93,7 +93,8 @@ def test_numbers_of_partitions_that_are_none(number):
     with pytest.raises(UserError) as caught:
         partitioning.PjitPartitioner(num_partitions=number)
     assert str(caught.value) == (
-        f"PjitPartitioner.num_partitions = {number!r}: give a whole number of at least 1."
+        f"PjitPartitioner.num_partitions = {number!r}: give a whole number of at least "
+        f"1."
     )
 
 
