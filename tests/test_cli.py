@@ -63,7 +63,7 @@ _HEAVY += ("seqio", "sentencepiece", "tensorflow", "torch", "tqdm", "transformer
 
 
 def _leaves(parser, path=()):
-    """(verb, parser) of every complete command."""
+    """Yields (verb, parser) of every complete command."""
     groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
     if not groups:
         yield path, parser
@@ -134,7 +134,7 @@ def test_program_prints_one_line_and_no_traceback(tmp_path):
 
 
 class _Handler:
-    """Stands for a verb's module."""
+    """Replaces the module of a verb."""
 
     def __init__(self, outcome):
         self.outcome = outcome
@@ -177,8 +177,8 @@ def test_status_and_message(monkeypatch, capsys, outcome, status, message):
     assert capsys.readouterr().err == message
 
 
-def test_a_reader_that_has_seen_enough():
-    """As in `jaxaug completion bash | head -1`, where the pipe is closed."""
+def test_a_closed_pipe_ends_silently():
+    """The pipe is closed early, as in `jaxaug completion bash | head -1`."""
     ours, theirs = os.pipe()
     os.close(ours)
     command = [sys.executable, "-m", "jaxaug.cli", "completion", "bash"]

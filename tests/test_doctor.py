@@ -1,4 +1,4 @@
-"""`jaxaug doctor`: what it finds, and the fix for what it does not."""
+"""`jaxaug doctor`: its findings, and the fix for each problem."""
 
 import json
 import re
@@ -146,7 +146,7 @@ def test_missing_packages_are_named_with_their_fix(monkeypatch):
     ],
 )
 def test_two_distributions_of_tensorflow(monkeypatch, names, count):
-    """Their files are the same, so that each overwrites those of the other."""
+    """They have the same files, so each overwrites the files of the other."""
     monkeypatch.setattr(
         metadata, "distributions", lambda name: [name] * (name in names)
     )

@@ -1,4 +1,4 @@
-"""examples/house, the package of docs/extending.md, is installed and used."""
+"""Installs and uses examples/house, the package of docs/extending.md."""
 
 import dataclasses
 import functools
@@ -40,7 +40,7 @@ TABLES = {
     "datasets": fetch.DATA_SETS,
     "families": families.FAMILIES,
 }
-# Of this repository, where they are installed.
+# Packages of this repository, if they are installed.
 PAPERS = {
     "samplers": ["prior"],
     "verbs": ["classify", "fewshot", "invent"],
@@ -53,7 +53,7 @@ def singular(group: str) -> str:
 
 
 def formatted(recipe):
-    """The examples of the first file."""
+    """Returns the examples of the first file."""
     job = parallel.FormatJob(recipe.corpus, recipe.corpus.files()[0], recipe.options)
     ((*examples,),) = parallel.format_file(job, lambda example: example)
     return examples
@@ -61,7 +61,7 @@ def formatted(recipe):
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """`install(name, {group: {entry: value}}, source)`: as pip leaves a package behind."""
+    """Returns `install(name, {group: {entry: value}}, source)`, which acts like pip."""
     return functools.partial(extension.install, tmp_path, monkeypatch)
 
 
@@ -175,7 +175,7 @@ def test_tasks_of_data_sets(house, install, caplog):
     seqio = pytest.importorskip("seqio")
     from tasks import others
 
-    if "rides_lines" in seqio.TaskRegistry.names():  # Importing `tasks` has called it.
+    if "rides_lines" in seqio.TaskRegistry.names():  # `import tasks` has called it.
         seqio.TaskRegistry.remove("rides_lines")
     install("broken-one", {"jaxaug.datasets": {"broken": "broken_one:no"}}, "1 / 0")
     with caplog.at_level("WARNING", logger="absl"):
@@ -288,7 +288,7 @@ def test_family(house, tmp_path):
     repeated = {"params": params}, tokens * 0 + 3, tokens
     logits = module.apply(*repeated, enable_dropout=False)
     np.testing.assert_allclose(logits[:, 0], logits[:, 2], rtol=1e-4)
-    # What `convert` writes can be read back, by it and by `--model`.
+    # `convert` writes weights that it can read back, and that `--model` reads.
     gin = tmp_path / "network.gin"
     gin.write_text(t5x_layout.network_gin(module))
     assert t5x_layout.read_gin(gin) == (family, config)
@@ -325,7 +325,7 @@ def test_format(house, tmp_path, monkeypatch, capsys):
     assert main(["tasks", "polite_*", "--data_dir", str(root)]) == 0
     line = re.search(r"^polite_sgd .*", capsys.readouterr().out, re.MULTILINE)[0]
     assert "  POLITE, options as 1a): original schemas, train in" in line
-    # A format of no family of ours counts as it says.
+    # A format outside our families counts as it declares.
     other = dataclasses.make_dataclass("Other", [], bases=(T5DSTOptions,), frozen=True)
     other.family, other.per_slot = "other", False
     monkeypatch.setitem(recipes.FORMATS.data, "other", other())

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="module")
 def tables():
-    """The names of the program."""
+    """Returns the names of the program."""
     return runpy.run_path(str(ROOT / "benchmarks/tables.py"))
 
 

@@ -226,7 +226,7 @@ def test_files_of_the_runtime_are_found(capsys):
         ("v5litepod-8", "2x4", 1, 8),
         ("v5litepod-16", "4x4", 4, 4),
         ("v6e-256", "16x16", 64, 4),
-        # The numbers of these count TensorCores, two a chip.
+        # These types count TensorCores, two per chip.
         ("v4-8", "2x2x1", 1, 4),
         ("v5p-16", "2x2x2", 2, 4),
         ("v5p-2048", "8x8x16", 256, 4),

@@ -1,4 +1,4 @@
-"""`jaxaug tasks`: exact text on a tiny folder; counts are those of the caches."""
+"""`jaxaug tasks`: exact text on a tiny folder; counts are the counts of the caches."""
 
 import shutil
 
@@ -11,7 +11,7 @@ from jaxaug.look import tasks
 
 @pytest.fixture
 def folder(sgd_tree, monkeypatch):
-    """Variants v1 and v2 of all splits, and one of the train split alone."""
+    """Returns a folder with variants v1 and v2 of all splits, and one of train."""
     for number in (3, 4, 5):
         shutil.rmtree(sgd_tree / f"sgd_x/data/v{number}")
     variant = sgd_tree / "variants/mine/v1"

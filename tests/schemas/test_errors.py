@@ -1,4 +1,4 @@
-"""Documents that cannot be imported, and what the messages say."""
+"""Documents that cannot be imported, and the messages about them."""
 
 import copy
 import json
@@ -187,7 +187,7 @@ def _places(value: Any, keys: tuple = ()) -> Iterator[tuple]:
 
 @pytest.mark.parametrize("name", sorted(p.name for p in DOCUMENTS.iterdir()))
 def test_damaged_documents(name, tmp_path):
-    """Each place of a document gets each bad value: an error, or a lossless import."""
+    """Each bad value at each place gives an error or a lossless import."""
     yaml = pytest.importorskip("yaml")
     document = yaml.safe_load((DOCUMENTS / name).read_text())
     path = tmp_path / "d.json"

@@ -1,4 +1,4 @@
-"""The verb: where it listens and what it says."""
+"""The verb: its address and its output."""
 
 import socket
 import sys
@@ -14,7 +14,7 @@ from jaxaug.track.tracker import Tracker
 
 @pytest.fixture
 def uvicorn(monkeypatch):
-    """Stands for the server; keeps its configuration and sockets."""
+    """Replaces the server; keeps its configuration and sockets."""
     import uvicorn
 
     kept = types.SimpleNamespace()

@@ -1,4 +1,4 @@
-"""The server with further wordings: answers, limits, what the page shows, no files."""
+"""The server with further wordings: answers, limits, page, and no files."""
 
 import pytest
 from starlette.testclient import TestClient

@@ -75,7 +75,7 @@ def run_of(tmp_path, tiny_lm, both_ways=False, more=""):
 
 
 def evaluated(module, params, words, texts, both_ways):
-    """Tokens of an evaluation: T5X's model, with the features of its converter."""
+    """Returns the tokens of an evaluation by T5X's model and converter."""
     model = models.DecoderOnlyModel(
         module, words, None, inputs_bidirectional_attention=both_ways,
         decode_fn=functools.partial(decoding.temperature_sample, temperature=0.0),
@@ -110,7 +110,7 @@ def test_tokens_are_those_of_an_evaluation(tiny_lm, sgd_tree, tmp_path, both_way
         model.module, tracker._params, model.input_vocabulary, TEXTS, both_ways
     )
     assert [tracker._encode(text) for text in TEXTS] == rows
-    assert len(rows[-1]) == LENGTHS["inputs"]  # Cut from the left.
+    assert len(rows[-1]) == LENGTHS["inputs"]  # Cut on the left.
     assert tracker.write_tokens(rows) == expected
     assert len({tuple(row) for row in expected}) > 3
 
