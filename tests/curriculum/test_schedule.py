@@ -1,4 +1,4 @@
-"""Schedules: which level is shown at which step, and how often."""
+"""Schedules: the level at each step, and the number of visits."""
 
 import collections
 
@@ -17,12 +17,12 @@ CYCLES = st.integers(1, 4)
 
 
 def shown(found: schedule.Schedule, step: int) -> int:
-    """The level of a stage: the hardest one with weight."""
+    """Returns the level of a stage: the hardest level with a weight."""
     return max(level for level, weight in enumerate(found(step)) if weight)
 
 
 def visits(found: schedule.Schedule) -> list[int]:
-    """The level of each step."""
+    """Returns the level of each step."""
     return [shown(found, step) for step in range(found.steps)]
 
 
@@ -153,8 +153,8 @@ def test_a_curriculum_after_short_prompts():
 
 
 def test_stages_in_examples_when_rows_are_packed():
-    # Of 100 steps of 2 rows: 40 rows of 6 short examples, then 160 rows in which
-    # three of four examples fill half a row and one a sixth: 2.4 a row.
+    # Of 100 steps of 2 rows: 40 rows of 6 short examples, then 160 rows in which three
+    # of four examples fill half a row and one a sixth: 2.4 per row.
     steps = schedule.staged((20, 100), ((1, 0), (1, 3)))
     found = schedule.in_examples(steps, 2, (6.0, 2.0))
     assert found.ends == (240, 240 + 384)

@@ -68,7 +68,7 @@ ANYTHING = [None, True, 0, 7, 1.0, -1, "", "city", "NONE", "Trains_1", [], {}]
 ANYTHING += [["city"], [""], [1], {"city": "x"}, {"city": []}, {"city": ["x"]}]
 
 
-def test_whatever_is_changed_it_reads_as_the_checked_reader_or_not_at_all(sgd_tree):
+def test_changed_files_read_equally_or_are_rejected(sgd_tree):
     """Every value and name of a file is changed once."""
     schema = sgd.read_schema_of(sgd_tree, "dev")
     names = sgd.renaming_of(sgd_tree, "dev", "v1")

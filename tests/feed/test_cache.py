@@ -1,4 +1,4 @@
-"""The record cache: same bytes whatever the workers, whole or absent, right key."""
+"""The record cache: same bytes for any workers, complete or absent, right key."""
 
 import itertools
 import os

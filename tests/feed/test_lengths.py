@@ -1,4 +1,4 @@
-"""Feature lengths and vocabularies against the data."""
+"""Feature lengths and vocabularies, compared with the data."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_no_target_may_be_cut():
 
 
 def test_every_data_set_counts_by_itself():
-    """A test set whose inputs are cut is not hidden by a large training set."""
+    """A large training set does not hide the truncated inputs of a test set."""
     train = counts([100] * 100_000)
     test = counts([*MANY[1:], 161, 700], [40], "d3st_sgdx_v5 test")
     with pytest.raises(UserError) as caught:
@@ -101,5 +101,5 @@ def test_vocabularies_that_cannot_write_the_targets(caplog):
         match=r"^3 of 200 targets of d3st_sgd train \(1\.5%\) contain pieces that the "
         r"vocabulary lacks\.\nNo model with the vocabulary words\.model can write them",
     ):
-        # Lengths that are accepted do not make a vocabulary fit.
+        # Accepted lengths do not make a vocabulary fit.
         lengths.check([(many, LIMITS)], accept_truncation=True)

@@ -32,8 +32,8 @@ def test_words_of_the_training_pairs(pairs):
         *words.encode(", cat"),
     ]
     held = [w for w in WORDS if words.unk_id in words.encode(w)]
-    assert held == ["dagi", "honet", "lu", "tu"]  # Those of the validation pairs.
-    # The same for both tasks of a name, and made once.
+    assert held == ["dagi", "honet", "lu", "tu"]  # The words of the validation pairs.
+    # The same for both tasks of a name, and built once.
     assert pair_words.path_of("paraphrase_mine", 100) == path
     small = vocabulary.TokenVocabulary(pair_words.path_of("paraphrase_mine", 9))
     assert small.vocab_size == 9

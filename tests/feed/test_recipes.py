@@ -68,7 +68,7 @@ def test_evaluation_is_on_what_is_there_and_says_so(tmp_path):
         f"{names}: the original schemas and sgdx v1, v2, v4. {root}/sgd_x/data has no "
         f"v3, v5 of dev or test. {fix}"
     )
-    # Variants that were made for training alone are none to evaluate on.
+    # Variants that were made for training alone are not evaluated.
     shutil.move(root / "sgd_x", tmp_path)
     table = recipes.table(root)
     assert table.mixtures["t5dst_eval"] == ("t5dst_sgd",)
@@ -107,7 +107,7 @@ def test_renderings(table, monkeypatch):
     folder = found["d3st_sgd"]["train"].corpus.data_dir
     monkeypatch.setenv(recipes.RENDERINGS_VARIABLE, "2")
     assert recipes.table(folder).recipes["d3st_sgd"]["train"].renderings == 2
-    for value in ("0", "\u00b2", "9" * 5000):  # A superscript is a digit for Python.
+    for value in ("0", "\u00b2", "9" * 5000):  # Python counts a superscript as a digit.
         monkeypatch.setenv(recipes.RENDERINGS_VARIABLE, value)
         with pytest.raises(UserError) as error:
             recipes.table(folder)

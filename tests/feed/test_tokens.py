@@ -1,4 +1,4 @@
-"""Tokenised caches: exact tokens, what is truncated, and no TensorFlow on the way."""
+"""Token caches: exact tokens, truncation, and no import of TensorFlow."""
 
 import subprocess
 import sys
@@ -48,7 +48,7 @@ def test_tokens_are_those_of_the_vocabulary(records, words, monkeypatch):
 
 
 def test_a_damaged_cache_is_made_again(records, words, tmp_path, caplog):
-    """All kinds of damage are in `test_cache`."""
+    """`test_cache` has all kinds of damage."""
     before = tokens.build(records, words.path, tmp_path)
     folder = tmp_path / "tokens" / before.name
     data = bytearray((folder / "inputs.npy").read_bytes())
@@ -169,7 +169,7 @@ def test_without_tensorflow(data, tmp_path, monkeypatch):
 
 
 def test_upstream_takes_these_batches():
-    """T5X refuses what is neither a `tf.data.Dataset` nor of clu's class."""
+    """T5X accepts only a `tf.data.Dataset` or clu's class."""
     made = type("Other", (), {})()
     assert not isinstance(made, dataset_iterator.DatasetIterator)
     assert isinstance(batches.known_to_clu(made), dataset_iterator.DatasetIterator)

@@ -1,4 +1,4 @@
-"""The rules that all formats share: orders, inversion, and what is no answer."""
+"""Common rules of all formats: orders, inversion, and invalid answers."""
 
 import functools
 from dataclasses import replace
@@ -71,7 +71,7 @@ def test_shuffled_order_depends_on_dialogue_frame_epoch_and_seed_only(options):
     options = replace(options, order="shuffled")
     more = (Turn("SYSTEM", "Done", ()),)
     assert inputs(options) == inputs(options, VALUES, 0, *more)
-    # Labels do not change the order: nothing of the answer leaks into the prompt.
+    # Labels do not change the order, so the prompt does not reveal the answer.
     assert inputs(options) == inputs(options, {})
     assert len({inputs(options, epoch=epoch) for epoch in range(12)}) > 6
     assert len({inputs(replace(options, seed=seed)) for seed in range(8)}) > 3

@@ -1,4 +1,4 @@
-"""Function calls: golden text, inversion on MiniSGD and SGD, answers that are no JSON."""
+"""Function calls: golden text, inversion on MiniSGD and SGD, and invalid JSON."""
 
 import json
 
@@ -130,7 +130,7 @@ OSLO = {"city": ("oslo",)}
          {}, 3),
         ('{"name": "Events_1", "arguments": ["city"]}', {}, 1),
         ('{"name": ["Events_1"], "arguments": {}}', {}, 1),
-        # Cut off, no JSON, no object.
+        # Truncated, not JSON, not an object.
         ('{"name": "Events_1", "arguments": {"city": "oslo"', {}, 1),
         ('{"name": "Events_1", "arguments": {"city": NaN}}', {}, 1),
         ("[states] 0=oslo", {}, 1),

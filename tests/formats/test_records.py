@@ -1,4 +1,4 @@
-"""Orders of frames: those of Python's own shuffle."""
+"""Orders of frames equal Python's own shuffle."""
 
 import random
 
@@ -28,6 +28,6 @@ def test_the_letters_of_every_option_are_read(number):
     }:
         assert read_option(letter(place), options) == f"value {place}"
         assert read_option(letter(place).upper(), options) == f"value {place}"
-    # Letters of no option: one is an error, more of them are an unlisted value.
+    # A single letter without option is an error; more letters are an unlisted value.
     assert read_option("zzzz", options) == "zzzz"
     assert read_option("z", options[:25]) is None

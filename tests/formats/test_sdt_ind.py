@@ -1,4 +1,4 @@
-"""SDT-ind text: golden examples, which turns are shown, inversion, wrong input."""
+"""SDT-ind text: golden examples, shown turns, inversion, and invalid input."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Scores of frames beside a report: what is kept, damage, other test sets."""
+"""Scores of frames next to a report: content, damage, and other test sets."""
 
 import dataclasses
 

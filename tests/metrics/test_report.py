@@ -1,4 +1,4 @@
-"""Tables of robustness reports: reading, seeds, text, CSV, PNG."""
+"""Tables of robustness reports: reading, seeds, text, CSV, and PNG."""
 
 import base64
 import builtins
@@ -214,7 +214,7 @@ def test_no_ending_of_a_picture(tmp_path, capsys, name, suffix):
     out, picture = tmp_path / "a.csv", tmp_path / name
     command = ["report", str(run), "--csv", str(out), "--png", str(picture)]
     assert main(command) == 1
-    # Nothing is printed or written before.
+    # Nothing is printed or written before the error.
     assert capsys.readouterr() == (
         "",
         (
@@ -258,7 +258,7 @@ def test_a_missing_matplotlib_is_named(tmp_path, monkeypatch):
     ],
 )
 def test_any_name_of_a_run_folder(tmp_path, name, printed):
-    """The report prints, writes and draws it; matplotlib reads no formula in it."""
+    """The report prints, writes, and draws it; matplotlib parses no formula in it."""
     run = model_folder(tmp_path / name, s1=robustness())
     (run / "config.gin").write_text("x = 1\n")
     scores = run / "inference_eval/_task$-metrics.jsonl"

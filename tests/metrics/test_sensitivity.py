@@ -1,4 +1,4 @@
-"""Schema sensitivity against hand-worked frames and a brute-force loop."""
+"""Schema sensitivity, compared with hand-computed frames and a brute-force loop."""
 
 import math
 import statistics
@@ -84,7 +84,7 @@ NAMES = (("a", 0, "Seen_1"), ("a", 2, "Seen_1"), ("b", 0, "New_1"))
 
 
 def frames(values):
-    """Two frames of a seen service, one of an unseen one."""
+    """Returns two frames of a seen service and one of an unseen service."""
     everything = dict(zip(NAMES, values, strict=True))
     groups = {"": everything, "_seen": {}, "_unseen": {}}
     for name, value in everything.items():

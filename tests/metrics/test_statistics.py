@@ -1,4 +1,4 @@
-"""`jaxaug report` over seeds: intervals, differences, the page, the CSV files."""
+"""`jaxaug report` over seeds: intervals, differences, the page, and the CSV files."""
 
 import base64
 import csv
@@ -20,9 +20,9 @@ from jaxaug.metrics.sensitivity import GROUPS, VARIANTS, robustness
 
 
 def model_folder(folder, right, seed=0, dialogues=30, split="test"):
-    """A run whose frames are right with chance `right`; v1..v5 are ever harder.
+    """Writes a run whose frames are right with chance `right`; v1..v5 get harder.
 
-    What makes a frame hard is the same for every run.
+    The difficulty of a frame is the same for every run.
     """
     common, own = (
         np.random.default_rng(9),
@@ -54,7 +54,7 @@ def model_folder(folder, right, seed=0, dialogues=30, split="test"):
 
 @pytest.fixture
 def runs(tmp_path):
-    """Two configurations of three seeds, one of which is much better."""
+    """Writes two configurations of three seeds, one of which is much better."""
     return [
         model_folder(tmp_path / f"{name}-seed{seed}", right, seed)
         for seed in range(3)
@@ -94,7 +94,7 @@ def test_the_printed_tables(runs, capsys):
 
 
 class Page(HTMLParser):
-    """Cells of all tables, sources of images; every tag is closed in its order."""
+    """Collects cells of tables and sources of images; checks closing tags."""
 
     def __init__(self, text):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What tests of several rooms of the models need."""
+"""Fixtures for the tests of several rooms of the models."""
 
 import json
 
@@ -31,5 +31,5 @@ def _train(folder, **options):
 
 @pytest.fixture(scope="session")
 def train_spm():
-    """Writes a small `spm.model` as DeBERTa's, and returns it: (folder, **options)."""
+    """Returns `train_spm(folder, **options)`, which writes a small `spm.model`."""
     return _train

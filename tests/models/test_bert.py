@@ -1,4 +1,4 @@
-"""BERT, RoBERTa, RemBERT and BLEURT against PyTorch."""
+"""BERT, RoBERTa, RemBERT, and BLEURT, compared with PyTorch."""
 
 import dataclasses
 
@@ -114,7 +114,7 @@ def test_classifiers_are_those_of_torch(name, pad, options, tmp_path):
 
 @pytest.mark.parametrize("embedding_size", [None, 6])
 def test_bleurt_is_bert_with_one_output_and_narrow_embeddings(embedding_size):
-    """Names of the published PyTorch BLEURT; values of BERT or RemBERT."""
+    """Tensor names of the published PyTorch BLEURT; values of BERT or RemBERT."""
     options = {"num_labels": 1}
     name, prefix = "BertForSequenceClassification", "bert."
     if embedding_size:
@@ -147,8 +147,8 @@ def test_bleurt_is_bert_with_one_output_and_narrow_embeddings(embedding_size):
 @pytest.mark.parametrize(
     "name, pad", [("BertForMaskedLM", 0), ("RobertaForMaskedLM", 1)]
 )
-def test_masked_words_are_those_of_torch(name, pad, tied, tmp_path):
-    """With the embedding as output matrix, and with an own matrix."""
+def test_masked_words_equal_torch(name, pad, tied, tmp_path):
+    """The output matrix is the embedding, or a separate matrix."""
     theirs = torch_model(name, pad_token_id=pad, tie_word_embeddings=tied)
     output = theirs.get_output_embeddings()
     with torch.no_grad():
@@ -161,7 +161,7 @@ def test_masked_words_are_those_of_torch(name, pad, tied, tmp_path):
         expected = theirs(**torch_inputs(ids, None)).logits.numpy()
     logits = np.asarray(module.apply({"params": params}, ids, method="masked_logits"))
     np.testing.assert_allclose(logits[MASK], expected[MASK], atol=1e-4, rtol=1e-4)
-    # Nothing reads the bias next to the bias of an own matrix.
+    # With a separate matrix, the inner bias is unused.
     unread = torch_kit.unread_after_round_trip(tmp_path)
     assert unread <= (set() if tied else {"cls.predictions.bias", "lm_head.bias"})
 

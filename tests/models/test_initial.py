@@ -1,4 +1,4 @@
-"""Named models as checkpoints that training starts from."""
+"""Named models as initial checkpoints of training."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ CONFIG = transformers.T5Config(
 
 @pytest.fixture
 def named(tmp_path, monkeypatch):
-    """A model of the catalogue that lies in a folder; stored in bfloat16."""
+    """Returns a model of the catalogue that is in a folder, stored in bfloat16."""
     folder = tmp_path / "jaxaug" / "tiny"
     model = transformers.T5ForConditionalGeneration(CONFIG).bfloat16()
     model.save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""T5 as scanned stacks and back: same logits and gradients, same weights, files too."""
+"""T5 as scanned stacks and back: same logits, gradients, weights, and files."""
 
 import functools
 
@@ -69,7 +69,7 @@ def test_logits_and_gradients_are_those_of_t5(params):
     np.testing.assert_allclose(logits, expected, atol=1e-5)
     wanted = t5_stacks.stacked(gradient, config)
     for stack in ("encoder", "decoder"):
-        # One bias for a stack gathers what each layer's own would get.
+        # A bias shared by the stack gets the sum of the gradients of all layers.
         own = found[stack][stack].pop("relpos_bias")["rel_embedding"]
         shared = wanted[stack][stack].pop("relpos_bias")["rel_embedding"][:, 0]
         np.testing.assert_allclose(own.sum(1), shared, atol=1e-4)

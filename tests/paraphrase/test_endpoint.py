@@ -37,7 +37,7 @@ def test_outputs_and_records(call, server, monkeypatch):
     assert body["model"] == "tiny" and body["temperature"] == 0.5
     assert body["response_format"]["type"] == "json_schema"
     assert {h["Authorization"] for h in server.headers} == {f"Bearer {KEY}"}
-    # Another seed asks again, the same one does not.
+    # Another seed sends new requests, the same seed does not.
     _, text, same = call(*options, texts=[*LINES, "", LINES[0]])
     assert same == records and len(server.bodies) == 4 and "4 replies from" in text
     status, text, _ = call("--seed", "4")

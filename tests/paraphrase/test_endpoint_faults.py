@@ -105,7 +105,7 @@ def test_prose_is_no_paraphrase(call, server):
     assert status == 1 and records == []
     assert "its replies hold no paraphrase that differs from the text" in text
     server.bodies.clear()
-    # Of many texts only some are tried.
+    # Only some of many texts are tried.
     assert call("--option", "concurrent=1", texts=[f"t {i}" for i in range(50)])[0] == 1
     assert len(server.bodies) == 5 * 3
     server.answer = good
@@ -162,10 +162,10 @@ def test_a_killed_run_goes_on(call, server, tmp_path):
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_the_key_is_written_nowhere(
+def test_the_key_is_never_written(
     call, server, tmp_path, monkeypatch, caplog, is_refused
 ):
-    """Even where the server repeats it."""
+    """The server may even repeat it."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
     echo = f"You sent {KEY}"

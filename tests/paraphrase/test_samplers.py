@@ -1,4 +1,4 @@
-"""The table of samplers and the options that come from a command line."""
+"""The table of samplers, and their options on the command line."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,13 +28,13 @@ def test_options_have_a_default_that_tells_the_type(name):
 
 
 def chain(monkeypatch, name, **options):
-    """The warpers that a sampler is made of, as (factory, arguments)."""
+    """Returns the warpers of a sampler, as (factory, arguments)."""
     for factory in ("temperature", "top_k", "top_p", "bottom_k", "min_length"):
         monkeypatch.setattr(warpers, factory, lambda *a, f=factory: (f, *a))
     monkeypatch.setattr(warpers, "held_back", lambda *a: ("min_length", *a))
     for factory in ("repetition_penalty", "no_repeat_ngrams"):
         monkeypatch.setattr(warpers, factory, lambda *a, f=factory: (f, *a))
-    samplers._made.cache_clear()  # Warpers made before would be found.
+    samplers._made.cache_clear()  # Cached warpers would be found.
     sampler = samplers.find(name)
     decode_fn = sampler.build(1, sampler.complete(options))
     samplers._made.cache_clear()
@@ -199,7 +199,7 @@ def test_the_contract_of_t5x_holds_by_place_and_by_name(name, least):
 )
 def test_beams_get_their_options(name, function, options):
     sampler = samplers.find(name)
-    # The table of embeddings depends on the model: `paraphrase` makes it.
+    # The table of embeddings depends on the model, so `paraphrase` passes it.
     assert sampler.options.keys() - {"embeddings"} == options.keys()
     decode_fn = sampler.build(2, sampler.complete(options))
     assert decode_fn.func is function

@@ -1,4 +1,4 @@
-"""Rows that end make room: the same outputs, in fewer steps."""
+"""New inputs take the rows of finished ones: the same outputs, in fewer steps."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Word embeddings of a file or model for a model's tokens; inputs without prompts."""
+"""Word embeddings from a file or model for a model's tokens; inputs without prompts."""
 
 import dataclasses
 import json

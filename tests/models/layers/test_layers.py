@@ -1,4 +1,4 @@
-"""The shared layers against torch, NumPy and themselves."""
+"""The shared layers, compared with torch, NumPy, and themselves."""
 
 import functools
 from typing import Any
@@ -21,7 +21,7 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def made(module: Any, *args: Any, **kwargs: Any) -> Any:
-    """Random parameters, biases and scales included."""
+    """Returns random parameters, also for biases and scales."""
     shapes = jax.eval_shape(
         lambda: module.init(jax.random.PRNGKey(0), *args, **kwargs)
     )["params"]
@@ -216,7 +216,7 @@ def test_cache_holds_the_key_heads_and_the_length_last():
 
 
 def test_steps_of_several_positions():
-    """As one by one, where all rows are at the same position, and only there."""
+    """They equal single steps, if all rows are at the same position."""
     x = normal(2, 5, 8)
     module = layers.Attention(num_heads=2, head_dim=4, rope_theta=50.0)
     places = jnp.arange(5)[None]
@@ -251,7 +251,7 @@ def test_steps_of_several_positions():
 
 @pytest.mark.parametrize("kv_heads", [None, 2])
 def test_cross_attention_reads_shared_keys(kv_heads: int | None):
-    """Two decodes of each input, keys and values projected once for each input."""
+    """Two decodes of each input; keys and values are projected once for each input."""
     encoded = normal(3, 5, 8)
     steps = normal(6, 1, 8, seed=1)
     module = layers.Attention(4, 6, kv_heads, qkv_bias=True, out_bias=True)

@@ -1,4 +1,4 @@
-"""Adapters against the library peft, on random models of every family."""
+"""Adapters, compared with the library peft on random models of every family."""
 
 import dataclasses
 import functools
@@ -80,7 +80,7 @@ SHIFTED = np.concatenate([np.zeros((2, 1), int), TOKENS[:, :-1]], axis=1)
 
 @pytest.fixture(scope="module", params=CASES)
 def case(request, tmp_path_factory):
-    """Name, folder of the base, folder of the adapter, peft's logits."""
+    """Returns name, folder of the base, folder of the adapter, and peft's logits."""
     return made(request.param, tmp_path_factory.mktemp("base"))
 
 
@@ -125,7 +125,7 @@ def logits_of(model, decoder_only):
 
 
 def ours(name, module, params, apply):
-    """Logits [2, 5, 31] by published id."""
+    """Returns logits [2, 5, 31] by published id."""
     if name.startswith(DECODERS):
         arguments = (jnp.asarray(TOKENS), jnp.asarray(TOKENS))
     else:
@@ -142,7 +142,7 @@ def loaded(folder, adapter):
 
 
 def assert_merged_is_peft(name, folder, adapter_folder, expected):
-    """The adapter in the weights computes what peft does."""
+    """Checks that merged weights compute the same as peft."""
     model, found, adapter = loaded(folder, adapter_folder)
     merged = merge.merge(model.params, adapter, found)
     logits = ours(name, model.module, merged, model.module.apply)
@@ -199,14 +199,14 @@ def edit(folder, **changes):
 
 @pytest.fixture
 def plain(llama, tmp_path):
-    """Folder of the base, and a copy of the adapter's folder."""
+    """Returns the folder of the base, and a copy of the adapter's folder."""
     _, folder, adapter_folder, _ = llama
     for name in (peft_folder.CONFIG, peft_folder.FILE):
         (tmp_path / name).write_bytes((adapter_folder / name).read_bytes())
     return folder, tmp_path
 
 
-# Values of the fields of `LoraConfig` that are neither notes nor understood.
+# Values of unsupported fields of `LoraConfig` that change results.
 SET = {
     "alora_invocation_tokens": [5, 6], "alpha_pattern": {"q_proj": 3},
     "arrow_config": {"top_k": 2}, "bias": "all", "corda_config": {"verbose": True},

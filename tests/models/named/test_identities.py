@@ -1,4 +1,4 @@
-"""What stands for a model in keys."""
+"""The identity of a model in cache keys."""
 
 import numpy as np
 

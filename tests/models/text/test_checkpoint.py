@@ -1,4 +1,4 @@
-"""A T5X run folder as a model: configuration, newest checkpoint, what is refused."""
+"""A T5X run folder as a model: configuration, newest checkpoint, and errors."""
 
 import functools
 import shutil
@@ -45,7 +45,7 @@ def variables(words):
 
 @pytest.fixture
 def run_folder(tmp_path, words, variables):
-    """A run with checkpoints of steps 3 and 12; returns folder and parameters."""
+    """Writes a run with checkpoints 3 and 12; returns folder and parameters."""
     folder = tmp_path / "my_run"
     folder.mkdir()
     (folder / "config.gin").write_text(CONFIG.format(words=words))
@@ -96,7 +96,7 @@ def test_relative_paths(run_folder, monkeypatch):
 
 @pytest.fixture
 def upstream(monkeypatch):
-    """The loader of upstream T5X, which takes an orbax checkpoint for none at all."""
+    """Simulates upstream's loader, which ignores orbax checkpoints."""
 
     def load(path, step):
         raise ValueError(f"Path is not a valid checkpoint: {path}/checkpoint_{step}")
@@ -145,7 +145,7 @@ def test_registry_reads_folders(run_folder, words):
 
 
 def test_a_copy_of_a_run_is_the_same_model(run_folder, tmp_path):
-    """Another checkpoint and another network are others, whatever they are called."""
+    """Other checkpoints and networks are different models, whatever their names."""
     folder, _ = run_folder
     copy, changed = tmp_path / "copy", tmp_path / "x" / "my_run"
     for other in (copy, changed):

@@ -1,4 +1,4 @@
-"""Which tokens end an output of a published model, and what that does to its outputs."""
+"""Tokens that end an output of a published model, and their effect on outputs."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ def write(folder, **files):
     [
         ({"eos_token_id": 3}, None, (4,)),
         ({"eos_token_id": [3, 7]}, None, (4, 8)),
-        # Of transformers, generation_config.json decides where there is one.
+        # In transformers, generation_config.json has precedence.
         ({"eos_token_id": 3}, {"eos_token_id": [5, 6]}, (6, 7)),
         ({"eos_token_id": [3, 7]}, {"temperature": 1.0}, (4, 8)),
         ({"eos_token_id": -1}, None, ()),
@@ -87,7 +87,7 @@ def decode(model, source):
 
 
 def log_probs(model, source, target):
-    """Of every token after the first ones of an output, by teacher forcing."""
+    """Returns the log probability of each later token, by teacher forcing."""
     tokens = jnp.asarray([[0, *target]], jnp.int32)
     logits = model.module.apply(
         {"params": model.params},

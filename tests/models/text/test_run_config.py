@@ -1,4 +1,4 @@
-"""The configuration of a run: what is built of it, and that nothing else of it runs."""
+"""The configuration of a run: only allowed parts of it are built, nothing else runs."""
 
 import functools
 import importlib
@@ -103,7 +103,7 @@ def test_verbs_that_load_a_run_accept_a_changed_configuration(verb, monkeypatch)
     )
     monkeypatch.setattr(cli.importlib, "import_module", lambda name: target)
     assert cli.main(verb) == 0
-    # Keeps what the verb sets from other tests.
+    # Restores the variable of the verb for other tests.
     monkeypatch.setenv("JAXAUG_ACCEPT_CHANGED_CONFIG", "")
     assert cli.main([*verb, "--accept_changed_config"]) == 0
     assert noted == [None, "1"]
@@ -112,7 +112,8 @@ def test_verbs_that_load_a_run_accept_a_changed_configuration(verb, monkeypatch)
 def test_builds_what_gin_builds(tmp_path):
     text = IMPORTS + NETWORK.replace("@unknown.Optimizer()", "None")
     model = build(tmp_path, text)
-    # gin keeps the first name of a class for the whole process, so not under an alias.
+    # gin keeps the first name of a class for the whole process, so an alias is not
+    # used.
     plain = text.replace("models as m", "models").replace("m.Enc", "models.Enc")
     try:
         gin.parse_config(plain)
@@ -177,8 +178,8 @@ def test_unknown_code_does_not_run(tmp_path, imported, reference, target, call):
     )
 
 
-def test_nothing_is_imported_that_the_model_does_not_need(tmp_path, monkeypatch):
-    """A module in the folder, or any other: importing it would run it."""
+def test_only_modules_of_the_model_are_imported(tmp_path, monkeypatch):
+    """A module in the folder, or any other; importing it would run it."""
     (tmp_path / "hostile.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(tmp_path)
     text = f"import hostile\n{IMPORTS}A = 3\nB = @hostile.run()\nhostile.run.x = 1\n"
@@ -275,8 +276,8 @@ def test_long_values_are_not_quoted_whole(tmp_path):
 
 
 @pytest.mark.parametrize("name", families.FAMILIES.data)
-def test_what_convert_writes_is_known(name, tmp_path):
-    """`network.gin` names the classes by the modules that define them."""
+def test_classes_of_converted_folders_are_known(name, tmp_path):
+    """`network.gin` names the classes by their defining modules."""
     code = families.FAMILIES[name].code
     for cls in (code.NETWORK, code.Config):
         package, _, module = cls.__module__.rpartition(".")

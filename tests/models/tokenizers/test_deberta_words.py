@@ -1,4 +1,4 @@
-"""DeBERTa's tokenizer: spm.model and tokenizer.json against both libraries."""
+"""DeBERTa's tokenizer: spm.model and tokenizer.json, compared with both libraries."""
 
 import itertools
 import json
@@ -15,7 +15,7 @@ PLAIN = [
     "The name of the restaurant", " two   spaces ", "", "日本 dollars", "a city, a date!",
     "two nights\tin the hotel\n", "caf\u00e9 😀😀 x",
 ]  # fmt: skip
-# What SentencePiece writes in another way before it cuts.
+# Texts that SentencePiece normalizes before it splits them.
 COMPATIBLE = [
     "\ufb01rst \uff34\uff28\uff25 city",
     "cafe\u0301",
@@ -70,7 +70,7 @@ def test_text_of_data_is_no_special_token(published, tmp_path, fast):
     folder, _ = published
     if fast:
         transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
-        # As it was published: what cuts and normalises is in the file.
+        # As published: splitting and normalization are in the file.
         backend, _ = deberta.read(folder / "spm.model")
         backend.save(str(tmp_path / "tokenizer.json"))
         folder = tmp_path

@@ -1,4 +1,4 @@
-"""Marian's two SentencePiece models and its table, against transformers."""
+"""Marian's two SentencePiece models and its table, compared with transformers."""
 
 import json
 
@@ -19,7 +19,7 @@ TARGETS = ["le nom de la ville", "une date proche", "le prix de la chambre"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A translation model of random weights, as it would be published."""
+    """Writes a translation model of random weights, in the published layout."""
     path = tmp_path_factory.mktemp("marian")
     pieces: dict[str, None] = {"</s>": None, "<unk>": None, ">>fra<<": None}
     for name, texts in (("source", SOURCES), ("target", TARGETS)):
@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
         (path / f"{name}.model").rename(path / f"{name}.spm")
         (path / f"{name}.vocab").unlink()
         model = sentencepiece.SentencePieceProcessor(str(path / f"{name}.spm"))
-        # Not in the order of the SentencePiece model, and one piece is missing.
+        # The order differs from the SentencePiece model, and one piece is missing.
         found = [model.id_to_piece(i) for i in range(model.get_piece_size())]
         pieces |= dict.fromkeys(sorted(set(found) - {"z", "<unk>", "</s>", "q"}))
     ids = {piece: number for number, piece in enumerate([*pieces, "<pad>"])}
@@ -83,7 +83,7 @@ def test_outputs_are_those_of_transformers(folder, theirs):
         ours = [i + 1 for i in expected]
         assert target.decode([0, *ours, 5, 6]) == text
         assert theirs.decode(expected, skip_special_tokens=True) == text
-    # Special ids, unknown ones and those beyond the table have no text.
+    # Special ids, unknown ids, and ids beyond the table have no text.
     first = target.encode("le nom")
     assert target.decode([first[0], 2, 999, *first[1:]]) == "le nom"
 

@@ -1,4 +1,4 @@
-"""Key maps, weight files in and out, and what is refused."""
+"""Key maps, weight files in and out, and rejected files."""
 
 import json
 import math
@@ -312,12 +312,12 @@ def write_torch_file(path, pickled, compression=zipfile.ZIP_STORED):
 
 
 def push(value):
-    """The opcodes that put a value on the stack of a pickle."""
+    """Returns the opcodes that put a value on the stack of a pickle."""
     return pickle.dumps(value, 2)[2:-1]
 
 
 def state_dict(offset, shape, strides):
-    """The pickle of {"a": a tensor over an array of 16 numbers}."""
+    """Returns the pickle of {"a": a tensor over an array of 16 numbers}."""
     storage = push("storage") + b"ctorch\nFloatStorage\n"
     storage = b"(" + storage + push("0") + push("cpu") + push(16) + b"tQ"
     view = storage + push(offset) + push(shape) + push(strides) + push(False) + b"}"
@@ -338,7 +338,7 @@ def test_tensors_that_lie_within_their_array(tmp_path):
 @pytest.mark.parametrize(
     ("offset", "shape", "strides", "problem"),
     [
-        # The sum of the extents alone is within the array.
+        # Only the sum of the extents is within the array.
         (0, (2, 5), (4, -1), "a tensor of negative extent"),
         (0, (2, 2), (1 << 40, -(1 << 40)), "a tensor of negative extent"),
         (5, (2,), (-1,), "a tensor of negative extent"),
@@ -403,11 +403,11 @@ def test_pickles_that_want_memory_or_time(tmp_path):
     write_torch_file(path, b"\x80\x02}.", zipfile.ZIP_DEFLATED)
     with pytest.raises(UserError, match="data.pkl is compressed, which PyTorch never"):
         torch_file.Tensors(path)
-    # The directory at the end says that data.pkl has 2 GiB.
+    # The directory at the end claims that data.pkl has 2 GiB.
     write_torch_file(path, b"\x80\x02}.")
     whole = path.read_bytes()
     entry = whole.index(b"PK\1\2")
-    for place in (entry + 20, entry + 24):  # As it is stored, and when it is unpacked.
+    for place in (entry + 20, entry + 24):  # The stored and the unpacked size.
         path.write_bytes(whole[:place] + struct.pack("<I", 2**31) + whole[place + 4 :])
         with pytest.raises(
             UserError, match=r"data.pkl has 2147483648 bytes, more than the"
@@ -555,7 +555,7 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path):
 
 
 def test_a_full_disk_is_an_error_of_the_system(tmp_path, monkeypatch):
-    """safetensors raises a class of its own, with the number in its text."""
+    """safetensors raises its own error class, with the error number in its text."""
 
     def save_file(*_, **__):
         raise safetensors.SafetensorError(
