@@ -42,7 +42,7 @@ DOCUMENTED = {
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTED))
 def test_commands_of_the_docs_resolve(name, tmp_path, monkeypatch, capsys):
-    """MiniSGD stands for SGD."""
+    """The commands run on MiniSGD instead of SGD."""
     monkeypatch.chdir(FOLDER.parents[1])
     own = {"SGD": str(minisgd.materialise(cache_folder.cache_dir()))}
     words = [own.get(word, word) for word in DOCUMENTED[name]]
@@ -170,7 +170,7 @@ def test_configs_that_are_no_mapping(tmp_path, value):
     ],
 )
 def test_keys_of_schemes_hold_the_weights_of_their_models(tmp_path, scheme, options):
-    """A copy of a model has the same key, other weights have another one."""
+    """A copy of a model has the same key; other weights have another key."""
 
     def key(folder):
         named = json.loads(json.dumps(options).replace("{}", str(tmp_path / folder)))

@@ -1,4 +1,4 @@
-"""Settings from gin files, where any value can stand anywhere."""
+"""Settings from gin files, where any value may occur anywhere."""
 
 import os
 from pathlib import Path

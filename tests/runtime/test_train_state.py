@@ -110,7 +110,7 @@ def test_as_logical_axes():
         assert axes.step is None
         assert axes.state_dict()["target"] == {"kernel": P("embed", "mlp")}
     assert axes.param_states["kernel"].v == P("embed", "mlp")
-    # A partitioner restores mesh axes into it in the same way.
+    # A partitioner inserts mesh axes in the same way.
     swapped = axes.state_dict()
     swapped["target"]["kernel"] = P(None, "model")
     assert state.restore_state(swapped).params["kernel"] == P(None, "model")

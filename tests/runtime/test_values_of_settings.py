@@ -1,4 +1,4 @@
-"""Numbers of gin files that would train on nothing, on NaN, or end in a traceback later."""
+"""Values in gin files that would train on nothing, on NaN, or fail later."""
 
 import types
 
@@ -141,7 +141,7 @@ def test_values_out_of_range_are_named(make, settings, message):
 
 def test_arrays_are_taken_for_topk_and_topp():
     for settings in ({"topk": jnp.array(2)}, {"topk": 0, "topp": jnp.array(0.5)}):
-        with pytest.raises(TypeError):  # the network of this test, which is none
+        with pytest.raises(TypeError):  # the network of this test is not a real network
             sample(**settings)
 
 

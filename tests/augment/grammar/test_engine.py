@@ -179,7 +179,7 @@ def test_when_replaces_a_date_only_where_no_sibling_is_a_time() -> None:
 @pytest.mark.parametrize(
     ("kind", "source", "part"),
     [
-        # Whose order is it?
+        # The subject of "order" is ambiguous.
         ("intent", "track my order", "user"),
         ("slot", "fee for each night", "night fee"),
         ("service", "Learn to drive with licensed teachers", "Learn that"),

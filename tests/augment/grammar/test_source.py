@@ -1,4 +1,4 @@
-"""Word classes, fixed pairs and questions: which words of a source get synonyms."""
+"""Word classes, fixed pairs, and questions: words of a source that get synonyms."""
 
 import pytest
 
@@ -78,7 +78,7 @@ def test_a_plural_that_looks_like_a_third_person_stays_a_noun(tagger) -> None:
             "purchase",
             "day when the order was placed",
         ),
-        # The noun is free where its verb is no partner.
+        # The noun is free if its verb is not part of a fixed pair.
         (
             "reason for cancelling the order",
             "ordering",

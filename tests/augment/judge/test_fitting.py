@@ -9,7 +9,7 @@ AIM = Aim(drop=0.8, keep=0.7)
 
 
 def made(count=120, seed=0):
-    """Pairs of 24 originals: the first feature tells, the second says nothing."""
+    """Returns pairs of 24 originals; only the first feature is informative."""
     rng = np.random.default_rng(seed)
     bad = rng.random(count) < 0.5
     told = bad + 0.4 * rng.standard_normal(count)
@@ -40,7 +40,7 @@ def test_one_label_is_no_data():
 
 
 def test_the_fit_is_the_minimum():
-    """The weights minimize the documented loss on a grid; classes weigh the same."""
+    """The weights minimize the documented loss on a grid, with balanced classes."""
     data = made()
     features = data.features[:, :1]
     found = fitting.fit(features, data.bad, 0.1)

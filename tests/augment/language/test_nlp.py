@@ -32,7 +32,7 @@ def test_order_and_repetitions_do_not_matter(monkeypatch):
     found = nlp.analyse(texts)
     assert [d.text for d in found] == texts and found[0] == found[3]
     assert found[1].tokens == () and nlp.analyse([]) == []
-    # Each text goes through the model once.
+    # The model processes each text once.
     model = nlp._model()
     monkeypatch.setattr(nlp, "_model", lambda: _Counting(model))
     _Counting.seen = 0

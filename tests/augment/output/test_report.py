@@ -1,4 +1,4 @@
-"""The three files of a report: EDA-like, ours and SGD-X side by side."""
+"""The three files of a report: EDA-like, ours, and SGD-X side by side."""
 
 import csv
 import re

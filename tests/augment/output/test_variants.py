@@ -96,7 +96,7 @@ def test_wrong_texts_write_nothing(sgd_tree, schema):
 
 
 def full_disk(monkeypatch, after):
-    """Writing fails half-way through the file after the first `after` ones."""
+    """Makes writing fail half-way through the file after the first `after` files."""
     written = []
     plain = type(epath.Path("/")).write_text
 
@@ -119,7 +119,7 @@ def test_full_disk_leaves_no_half_written_variant(sgd_tree, schema, monkeypatch,
         ):
             write(sgd_tree, schema)
     assert not (sgd_tree / "variants").exists()
-    # With an earlier run in place, that one stays.
+    # The output of an earlier run stays.
     write(sgd_tree, schema)
     folder = sgd_tree / "variants" / "mine"
     before = {p: p.read_text() for p in folder.rglob("*.json")}

@@ -36,7 +36,7 @@ class NoModels:
 
 @pytest.fixture
 def drawn(tmp_path, monkeypatch):
-    """Outputs of the model by text; the texts of each call."""
+    """Returns outputs of the model by text, and the texts of each call."""
     outputs, calls = {}, []
 
     def made(scheme, seed, options):
@@ -66,7 +66,7 @@ def test_rules_and_a_model_write_and_the_filter_keeps(drawn):
         [FRONTED], [], ["My dog is sick."], [],
     ]  # fmt: skip
     assert jaxaug.paraphrase([TEXT], filter="light") == [[FRONTED]]
-    # Each differs from the text; the one by rule is not preferred any more.
+    # Each differs from the text; the rule-based output is no longer preferred.
     found = jaxaug.paraphrase([TEXT], filter="off")[0]
     assert sorted(found) == sorted(
         [FRONTED, WRONG, "An app crashes when I open settings."]

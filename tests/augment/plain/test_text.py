@@ -1,4 +1,4 @@
-"""`jaxaug augment text`: what is read, changed and written, and what is refused."""
+"""`jaxaug augment text`: input, changes, output, and errors."""
 
 import csv
 import io
@@ -222,7 +222,7 @@ def test_a_second_call_does_nothing_and_another_is_refused(capsys):
 
 
 class _Model:
-    """Stands for a scheme with a model: its outputs say what it was asked."""
+    """Replaces a scheme with a model; its outputs contain the request."""
 
     def __init__(self):
         self.calls = []
@@ -254,7 +254,7 @@ def test_models_work_on_distinct_texts_and_keep_what_they_did(monkeypatch, tmp_p
     assert model.calls == [["a", "one", "none"]]
     assert chain.apply([step], texts, 2, 5, Shards(tmp_path / "shards")) == found
     assert len(model.calls) == 1
-    # Behind another scheme, each number draws for itself.
+    # After another scheme, each number draws independently.
     copy = chain.Step("typos", {"rate": 0.0})
     found = chain.apply([copy, step], ["a", "", "none"], 2, 5, shards)
     seeds = [zlib.crc32(f"5 1 {number}".encode()) for number in (0, 1)]

@@ -28,7 +28,8 @@ def test_rules_and_words_combine():
     "text",
     [
         "I had a good start.",  # The noun.
-        "Remind me to call her tomorrow.",  # Fronted, the call would not be tomorrow's.
+        # If "tomorrow" came first, it would modify "remind".
+        "Remind me to call her tomorrow.",
         "He asked me when the bus leaves.",
         "It rained. We left when it stopped.",
         "Anna met Ben.",

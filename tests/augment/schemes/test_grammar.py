@@ -73,7 +73,7 @@ def test_confirmed_synonyms_alone() -> None:
     assert every.key != some.key
     assert every.label != some.label
     found, confirmed = (one.run(items)[0] for one in (every, some))
-    # The labels have "bloom" for "flower" wrong nearly as often as right.
+    # In the labels, "bloom" for "flower" is wrong nearly as often as right.
     assert any("bloom" in text for text in found)
     assert not any("bloom" in text for text in confirmed)
     assert "type of flower to be delivered" in confirmed

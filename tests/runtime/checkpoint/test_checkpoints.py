@@ -211,7 +211,7 @@ def test_tf_data_iterator(tmp_path, layout):
 
 
 class FailedPreconditionError(Exception):
-    """Has the name of TensorFlow's error, which is how it is recognised."""
+    """Has the name of TensorFlow's error, by which it is recognized."""
 
 
 def test_stateful_source_warns_once_and_saves_the_rest(tmp_path, layout, caplog):

@@ -143,7 +143,7 @@ def test_two_processes_save_and_restore(python, tmp_path):
     assert "No space left on device. The checkpoint of step 9 is intact" in outputs[1]
     names = sorted(p.name for p in pathlib.Path(tmp_path, "legacy").iterdir())
     assert names == ["checkpoint_9"]
-    # One process reads what two have written.
+    # One process reads a checkpoint that two have written.
     expected = np.load(tmp_path / "w.npy")
     for layout in ("orbax", "legacy"):
         loaded = checkpoints.load_t5x_checkpoint(str(tmp_path / layout))

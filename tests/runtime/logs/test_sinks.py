@@ -1,4 +1,4 @@
-"""Scalars of a run beside TensorBoard, with a stand-in for the package wandb."""
+"""Scalars of a run in other sinks than TensorBoard, with a stand-in for wandb."""
 
 import sys
 import types
@@ -27,7 +27,7 @@ class Run:
 
 @pytest.fixture
 def wandb(monkeypatch):
-    """The package; `runs` are those that were begun."""
+    """Stands for the package; `runs` are the started runs."""
     module = types.ModuleType("wandb")
     module.errors = types.SimpleNamespace(Error=type("Error", (Exception,), {}))
     module.runs = []

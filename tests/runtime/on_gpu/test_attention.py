@@ -1,6 +1,6 @@
-"""Kernels of attention for GPUs: the numbers of plain products, pair by pair.
+"""Attention kernels for GPUs: the numbers of plain products, pair by pair.
 
-On a GPU the kernels themselves run; elsewhere JAX interprets them.
+A GPU runs the kernels; elsewhere JAX interprets them.
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ def draw(queries, keys, radius, seed=0):
 
 
 def passes(attend, arrays, mask, gradient):
-    """Output and gradients."""
+    """Returns output and gradients."""
 
     @jax.jit
     def run(arrays):
@@ -63,7 +63,7 @@ def passes(attend, arrays, mask, gradient):
 
 
 def packed(length):
-    """Rows of three examples of other lengths, and padding, whose queries see nothing."""
+    """Returns rows of three packed examples; padded queries see nothing."""
     rng = np.random.default_rng(1)
     segments = np.sort(rng.integers(1, 4, (2, length)), axis=1)
     segments[:, length - 70 :] = 0
@@ -80,7 +80,7 @@ def causal(length):
     [
         (256, 256, RADIUS, None),
         (256, 256, RADIUS, packed(256) * causal(256)),
-        # Far pairs on both sides, a radius that no block divides by.
+        # Far pairs on both sides, a radius that is not a multiple of any block.
         (384, 384, 40, packed(384)),
         # A mask that rows share, of queries and of keys alone.
         (128, 128, RADIUS, causal(128)),
@@ -134,7 +134,7 @@ def test_biases_by_distance_are_those_of_all_pairs():
 
 
 def loss_and_gradients(config):
-    """Of packed rows that fill whole blocks, with dropout."""
+    """Returns loss and gradients of packed full rows, with dropout."""
     rng = np.random.default_rng(2)
     inputs = rng.integers(2, 37, (2, 256))
     targets = rng.integers(2, 37, (2, 128))

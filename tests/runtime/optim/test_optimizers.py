@@ -124,12 +124,12 @@ def test_states_have_dictionaries_and_axes(optimizer):
 
     axes = optimizer.derive_logical_axes(state, AXES)
     assert axes.state.step is None
-    # Every partitioned array has as many dimensions as it has names.
+    # Every partitioned array has as many dimensions as names.
     named = traverse_util.flatten_dict(axes.state_dict()["state"])
     pairs = [(named[p], x) for p, x in flat.items() if named.get(p) is not None]
     assert all(len(names) == x.ndim for names, x in pairs)
     assert set(named) == set(flat)
-    # A partitioner takes the state apart by name and puts mesh axes into it.
+    # A partitioner addresses the state by name and inserts mesh axes.
     assert state.restore_state(axes.state_dict()).state_dict() == axes.state_dict()
 
 

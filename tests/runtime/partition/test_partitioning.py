@@ -1,4 +1,4 @@
-"""Meshes, partition specs and partitioned functions, on 1 and 8 devices."""
+"""Meshes, partition specs, and partitioned functions, on 1 and 8 devices."""
 
 import textwrap
 import types
@@ -17,7 +17,7 @@ from t5x.partition import axis_rules, mesh
 
 
 class State(struct.PyTreeNode):
-    """Smallest object with the train-state API that a partitioner uses."""
+    """The smallest object with the train-state interface of a partitioner."""
 
     params: Any
     axes: Any = struct.field(pytree_node=False, default=None)
@@ -235,7 +235,7 @@ def test_local_chunker_of_one_process():
 
 
 def fake_mesh(grid):
-    """Mesh of devices that say which process they belong to."""
+    """Returns a mesh of fake devices with process indices."""
     devices = np.array(
         [[types.SimpleNamespace(process_index=i) for i in row] for row in grid], object
     )

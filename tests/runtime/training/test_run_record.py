@@ -1,4 +1,4 @@
-"""The note of a run."""
+"""The record of a run."""
 
 import pytest
 from t5x.errors import UserError
@@ -35,7 +35,7 @@ def test_a_finished_run_without_checkpoints_is_forgotten(tmp_path):
     record = RunRecord(str(tmp_path))
     record.update(seed=3)
     record.begin_anew()
-    assert record.get("seed") == 3  # It is unfinished: a restart has the same seed.
+    assert record.get("seed") == 3  # An unfinished run restarts with the same seed.
     record.complete(step=8, total_steps=8)
     record = RunRecord(str(tmp_path))
     record.begin_anew()
