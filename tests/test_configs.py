@@ -143,7 +143,7 @@ def test_the_command_in_a_header_or_page_resolves(outputs, job):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_experiments_have_a_folder_of_their_own(outputs, name):
+def test_experiments_have_separate_folders(outputs, name):
     (text,) = (
         outputs[job] for job in commands(name) if "gin_file" not in " ".join(job[2:])
     )

@@ -129,7 +129,7 @@ def test_every_flag_is_shown(pages):
     assert "or none. Default: $JAX_COMPILATION_CACHE_DIR" in pages["programs.md"]
 
 
-def test_python_pages_name_what_is_there(pages):
+def test_python_pages_name_existing_objects(pages):
     named = [
         name
         for page, text in pages.items()

@@ -157,7 +157,7 @@ def test_two_distributions_of_tensorflow(monkeypatch, names, count):
     assert all("uninstall --yes tensorflow-cpu tensorflow`" in one.fix for one in found)
 
 
-def test_an_extra_of_a_package_stands_for_what_it_adds(monkeypatch):
+def test_an_extra_of_a_package_adds_requirements(monkeypatch):
     lists = {
         "jaxaug": [
             "etils[epath]",

@@ -253,7 +253,7 @@ VERB = "def add(verbs):\n    verbs.add_parser({!r})\n"
         ("add = 3\n", "is 3, expected a function"),
     ],
 )
-def test_what_is_no_verb_is_refused(install, source, message):
+def test_invalid_verbs_are_refused(install, source, message):
     install("own", {"jaxaug.verbs": {"x": "own:add"}}, source)
     message = f"of package own: own:add {message}"
     with pytest.raises(UserError, match=re.escape(message)):
@@ -336,7 +336,7 @@ def test_format(house, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("group", extensions.GROUPS)
-def test_what_cannot_be_imported_is_named_once_it_is_asked_for(install, group):
+def test_missing_imports_are_named_at_first_use(install, group):
     install("broken-one", {f"jaxaug.{group}": {"broken": "broken_one:no"}}, "1 / 0")
     table = TABLES[group]
     assert "broken" in table
@@ -394,7 +394,7 @@ def test_a_name_that_two_packages_have_is_refused(install):
         ("formats", "a_b", "jaxaug_own:o", "is called 'a_b': names of formats have"),
     ],
 )
-def test_what_is_no_entry_is_refused(install, group, name, value, message):
+def test_invalid_entries_are_refused(install, group, name, value, message):
     source = "from jaxaug.formats.d3st import D3STOptions\no = D3STOptions()\n"
     install("jaxaug-own", {f"jaxaug.{group}": {name: value}}, source)
     where = f"{singular(group)} '{name}' of package jaxaug-own: "

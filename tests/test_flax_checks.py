@@ -52,7 +52,7 @@ def test_a_wrong_shape_is_found_each_time(initialiser):
                 network.apply(params)
 
 
-def test_what_is_known_is_not_traced_again(monkeypatch):
+def test_known_shapes_are_not_traced_again(monkeypatch):
     traced = []
     shape_of = jax.eval_shape
     flax_checks.once()

@@ -108,7 +108,7 @@ def test_every_dependency_has_a_lower_bound_not_above_its_pin(name):
 
 
 @pytest.mark.parametrize("name", HOMES)
-def test_what_is_imported_is_declared(name):
+def test_imports_are_declared(name):
     declared = {canonicalize_name(r.name) for _, r in requirements(name)}
     if name == "jaxaug-papers":  # jaxaug brings the rest.
         declared |= {canonicalize_name(r.name) for _, r in requirements("jaxaug")}

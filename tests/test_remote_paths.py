@@ -140,6 +140,6 @@ def test_paraphrase(bucket, monkeypatch, tmp_path_factory):
     assert not [path for path in home.rglob("*.partial")]
 
 
-def test_what_must_be_local(bucket, capsys):
+def test_paths_that_must_be_local(bucket, capsys):
     assert cli.main(["data", "fetch", "sgd", "--out", f"{ROOT}/sgd"]) == 1
     assert "a download goes to a local folder" in capsys.readouterr().err

@@ -27,7 +27,7 @@ def program(monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_the_tables_of_the_page_are_those_of_the_program(program):
+def test_the_tables_of_the_page_equal_the_program(program):
     plan = program("scale_plan")
     page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
     tables = {name: plan.TABLES[name]() for name in plan.ON_PAGE}

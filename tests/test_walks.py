@@ -123,7 +123,7 @@ def elsewhere(tutorial, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_tutorial_says_what_happens(tutorial):
+def test_the_tutorial_shows_the_real_output(tutorial):
     for step in tutorial.steps:
         assert step.status == (1 if "3 errors" in step.shown else 0), step.said
     for verb in ("init", "data check", "augment"):

@@ -56,7 +56,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_what_the_wheels_hold(site: Path):
+def test_contents_of_the_wheels(site: Path):
     assert {path.name.partition("-")[0] for path in site.iterdir()} == {
         "jaxaug",
         "jaxaug_base",
@@ -113,7 +113,7 @@ def test_configs_of_the_papers(site: Path, tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_run_in_an_empty_folder_with_tasks_of_ones_own(site: Path, tmp_path: Path):
+def test_a_run_in_an_empty_folder_with_user_defined_tasks(site: Path, tmp_path: Path):
     (tmp_path / "tasks.py").write_text(TASKS)
     (tmp_path / "mine.gin").write_text(MINE)
     done = ran(

@@ -22,7 +22,7 @@ def cost(out, split="train", key="train/0/slot/2"):
     return found
 
 
-def test_what_is_rejected_makes_way_for_the_next_of_the_ranking(sgd_tree, out):
+def test_rejected_texts_are_replaced_by_the_next_of_the_ranking(sgd_tree, out):
     assert cost(out) == ["or then", "so far", "now"]
     decide(out, {"decision": "rejected", "candidate": "Cost of the ticket so far"})
     said = go(sgd_tree, out)
@@ -45,7 +45,7 @@ def test_what_is_rejected_makes_way_for_the_next_of_the_ranking(sgd_tree, out):
     assert cost(out) == ["or then", "so far", "now"]
 
 
-def test_where_no_candidate_is_left_the_original_stays(sgd_tree, out):
+def test_the_original_stays_if_no_candidate_is_left(sgd_tree, out):
     decide(
         out,
         *(

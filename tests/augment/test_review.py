@@ -110,7 +110,7 @@ def test_contents_of_the_page(sgd_tree, out):
     go(sgd_tree, out, splits=("train", "test"), seed=1)
 
 
-def test_the_verb_and_what_it_refuses(sgd_tree, out, tmp_path, capsys):
+def test_the_verb_and_rejected_input(sgd_tree, out, tmp_path, capsys):
     def said(*words):
         assert cli.main(["augment", "review", *map(str, words)]) == 1
         return capsys.readouterr().err

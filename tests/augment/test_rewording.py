@@ -67,7 +67,7 @@ def test_a_server_writes_no_file(monkeypatch, tmp_path):
     assert rewording.of_schema(given, 2) == found
 
 
-def test_no_description_becomes_that_of_another_slot(monkeypatch):
+def test_no_description_becomes_the_text_of_another_slot(monkeypatch):
     given = schema("price", "cost", "rooms")
     found = rewording.of_schema(given, 8)
     for one in found:

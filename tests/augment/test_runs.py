@@ -164,7 +164,7 @@ def test_candidates_closer_to_another_slot_are_dropped(
     ]
 
 
-def test_what_the_judge_does_not_keep_is_dropped(sgd_tree, fake, tmp_path):
+def test_candidates_that_the_judge_rejects_are_dropped(sgd_tree, fake, tmp_path):
     fake.endings = ["", "the", "of friends", "to the"]
     go(sgd_tree, tmp_path / "free", variants=1)
     go(sgd_tree, tmp_path / "judged", variants=1, judge={"similarity": ""})
@@ -259,7 +259,7 @@ def test_a_second_run_does_nothing(sgd_tree, fake, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["v2/train/schema.json", "candidates.jsonl"])
-def test_what_is_damaged_is_written_again_from_the_shards(
+def test_damaged_files_are_written_again_from_the_shards(
     sgd_tree, fake, tmp_path, name
 ):
     out = tmp_path / "out"
@@ -440,7 +440,7 @@ def test_a_changed_job_is_another_run(sgd_tree, fake, tmp_path):
     assert "(6 shards computed, 0 read)" in go(sgd_tree, tmp_path / "out")
 
 
-def test_what_stands_beside_is_part_of_the_run(sgd_tree, fake, tmp_path, edit_json):
+def test_compared_schemes_are_part_of_the_run(sgd_tree, fake, tmp_path, edit_json):
     fields = {"report": {"bleu": {}}, "beside": {"SGD-X": "sgdx"}}
     go(sgd_tree, tmp_path / "out", **fields)
     path = sgd_tree / "sgd_x/data/v1/train/schema.json"
@@ -536,7 +536,7 @@ def test_given_variants_of_another_schema(sgd_tree, fake, tmp_path, edit_json):
         go(sgd_tree, tmp_path / "out", **fields)
 
 
-def test_the_report_stands_beside_others(sgd_tree, fake, tmp_path):
+def test_the_report_is_compared_with_others(sgd_tree, fake, tmp_path):
     out = tmp_path / "out"
     eda = {"scheme": "sentence", "options": {"method": "eda", "num": 9}}
     fields = {

@@ -274,7 +274,7 @@ def test_variants_are_sorted_from_the_most_similar():
     assert [one.text for one in chosen] == ["same", "near", "far", "other"]
 
 
-def test_spec_names_what_it_needs():
+def test_spec_names_its_metrics():
     spec = Spec(constraints=("bleurt > 0.2", "jaccard <= 0.75"))
     assert spec.metrics == (*LEVELS, "bleurt")
 

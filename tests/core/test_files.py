@@ -42,7 +42,7 @@ def test_a_link_stays_one(tmp_path):
     assert [path.name for path in (tmp_path / "real").iterdir()] == ["file"]
 
 
-def test_what_is_no_file_is_not_replaced(tmp_path):
+def test_only_files_are_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(

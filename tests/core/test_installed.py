@@ -47,7 +47,7 @@ def test_version_without_the_runtime(monkeypatch):
     assert installed.version("tensorflow-cpu") == real("tensorflow")
 
 
-def test_the_command_names_what_is_not_for_everybody(monkeypatch):
+def test_the_command_names_optional_extras(monkeypatch):
     monkeypatch.setattr(sys, "prefix", str(ROOT / ".venv"))
     assert installed.install_command("nlp") == "make install"
     assert installed.install_command("cuda") == "make install EXTRA=cuda"

@@ -56,13 +56,13 @@ OURS = {
         ),
     ],
 )
-def test_what_is_refused(text, problem):
+def test_rejected_input(text, problem):
     with pytest.raises(JsonError) as error:
         json_reader.decoded(text, "the line")
     assert str(error.value) == problem
 
 
-def test_what_is_accepted():
+def test_accepted_input():
     assert json_reader.decoded(b'{"a": [1, null, "\\ud83d\\ude00"]}') == {
         "a": [1, None, "\U0001f600"]
     }

@@ -57,7 +57,7 @@ def test_notes_are_kept_off_the_screen(tmp_path):
     assert done.returncode == -6 and "Fatal Python error: Aborted" in shown
 
 
-def test_where_standard_error_is_caught_already(tmp_path, monkeypatch, capsys):
+def test_standard_error_that_is_already_captured(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path))
     filters = [*logging.get_absl_logger().filters]
     with libraries.noted():

@@ -47,18 +47,18 @@ def test_uv_installs(tmp_path):
     assert installed_by(tmp_path) == [f"{uv} {THIS}"]
 
 
-def test_pip_installs_where_uv_cannot_be_had(tmp_path):
+def test_pip_installs_if_uv_is_unavailable(tmp_path):
     assert installed_by(tmp_path, uv_is_there=1) == [f"{PIP} {THIS}"]
 
 
-def test_pip_installs_where_uv_fails(tmp_path):
+def test_pip_installs_if_uv_fails(tmp_path):
     uv = UV.format(bin=tmp_path / "bin")
     found = installed_by(tmp_path, uv_works=2)
     assert found == [f"{uv} {THIS}", f"{PIP} {THIS}"]
 
 
 @pytest.mark.parametrize("name", ["global.index-url", ":env:.index-url"])
-def test_pip_installs_where_it_is_told_of_an_index(tmp_path, name):
+def test_pip_installs_if_it_has_an_index(tmp_path, name):
     settings = f"{name}='elsewhere'"
     assert installed_by(tmp_path, settings=settings) == [f"{PIP} {THIS}"]
 
@@ -69,7 +69,7 @@ def test_a_further_index_does_not_stop_uv(tmp_path):
     assert installed_by(tmp_path, settings=settings) == [f"{uv} {THIS}"]
 
 
-def test_uv_looks_where_pip_does(tmp_path):
+def test_uv_uses_the_links_of_pip(tmp_path):
     """A machine may have local wheels, such as PyTorch without CUDA."""
     settings = ":env:.find-links='/a'\nglobal.find-links='/b /c'"
     uv = UV.format(bin=tmp_path / "bin")

@@ -34,7 +34,7 @@ def test_lines_in_a_log(log):
     assert steps(log()) == [("work", done, 3) for done in range(4)]
 
 
-def test_nothing_is_said_of_the_end_where_it_is_unknown(log):
+def test_an_unknown_end_is_not_estimated(log):
     list(progress.progress(iter("abc"), desc="work", unit="ex"))
     *_, last = log().splitlines()
     assert re.fullmatch(r"work: 3ex, \d\d:\d\d gone, \S+ex/s", last)

@@ -28,7 +28,7 @@ def test_a_full_disk_names_the_file(tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
-def test_other_errors_keep_what_they_say(tmp_path):
+def test_other_errors_keep_their_message(tmp_path):
     for given in (
         OSError(errno.ENOSPC, "full", "elsewhere"),
         OSError(errno.ECONNRESET, "reset"),
@@ -51,9 +51,7 @@ def test_other_errors_keep_what_they_say(tmp_path):
         (errno.EIO, "Check the disk, or name another path."),
     ],
 )
-def test_a_verb_says_which_file_and_what_to_do(
-    tmp_path, monkeypatch, capsys, number, fix
-):
+def test_a_verb_names_the_file_and_the_fix(tmp_path, monkeypatch, capsys, number, fix):
     (tmp_path / "in.txt").write_text("a cheap place\n")
 
     def write_bytes(self, data):

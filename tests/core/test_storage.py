@@ -52,7 +52,7 @@ def test_a_service_that_can_be_connected_has_more_time(silent, monkeypatch):
     assert "(TimeoutError: no answer in 1 s). Check the address" in found
 
 
-def test_a_proxy_is_what_is_connected(monkeypatch):
+def test_connections_go_to_the_proxy(monkeypatch):
     monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
     assert storage._place("gs") == ("proxy.example", 3128)
     monkeypatch.setenv("https_proxy", "")

@@ -127,7 +127,7 @@ def test_seeds():
         ("{", Mapping[str, int], "{"),
     ],
 )
-def test_a_text_becomes_what_an_annotation_wants(text, kind, value):
+def test_texts_are_converted_by_annotation(text, kind, value):
     found = typed.parsed(text, kind)
     assert found == value and type(found) is type(value)
 

@@ -145,7 +145,7 @@ def test_texts_are_repeated_until_their_quotas_are_full(made):
     assert "top_k_top_p: of 96 outputs 96 are new, 96 (100 %) of which" in summary
 
 
-def test_a_quota_that_cannot_be_filled_is_told(made):
+def test_a_quota_that_cannot_be_filled_is_reported(made):
     none_of_bottom = Scorers(
         by_number, lambda pairs: np.array(["t" in t for _, t in pairs])
     )
@@ -156,7 +156,7 @@ def test_a_quota_that_cannot_be_filled_is_told(made):
     assert "\n1 texts have fewer than 20 (" in summary
 
 
-def test_what_is_neither_similar_nor_implied_is_left_out(made):
+def test_outputs_neither_similar_nor_implied_are_left_out(made):
     scorers = Scorers(
         by_number, lambda pairs: np.array([t.endswith("14") for _, t in pairs])
     )
@@ -359,7 +359,7 @@ def test_a_table_with_blank_texts_gives_the_levels_of_its_column(
     assert [item.text for item in items] == ["a", "b b"]
 
 
-def test_a_note_of_something_else_is_not_overwritten(tmp_path, tiny_lm, capsys):
+def test_foreign_notes_are_not_overwritten(tmp_path, tiny_lm, capsys):
     note = tmp_path / "out" / "levels.jsonl.json"
     note.parent.mkdir()
     note.write_text('{"mine": 1}')

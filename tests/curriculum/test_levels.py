@@ -30,7 +30,7 @@ def test_paraphrases_are_sorted_into_levels_most_similar_first():
     assert found.levels == (("a",), ("x", "y"), ("z", "w"))
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_written_levels_are_read(tmp_path):
     other = levels.Levelled("ü\u2028", (("ü\u2028",), (), ("x",), ()))
     levels.write(tmp_path / "f.jsonl", [ITEM, other])
     assert levels.read(tmp_path / "f.jsonl") == [ITEM, other]

@@ -243,7 +243,7 @@ def test_prompt_curriculum_takes_the_companions_of_each_task():
     assert 0.55 < (drawn % 10 == 2).mean() < 0.78
 
 
-def test_tasks_of_another_kind_beside_the_prompts():
+def test_tasks_of_another_kind_next_to_the_prompts():
     feature = seqio.Feature(seqio.PassThroughVocabulary(10), add_eos=False)
     names = ("cur_c_short2", "cur_c_short5", "cur_c", "cur_beside")
     for value, name in enumerate(names):

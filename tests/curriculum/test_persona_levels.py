@@ -59,7 +59,7 @@ def test_the_released_file_itself(real_data):
     assert sum(trait in table for trait in traits) == 37
 
 
-def test_what_is_no_file_of_levels(levels_file, monkeypatch):
+def test_invalid_files_of_levels(levels_file, monkeypatch):
     wrong = [b"trait", b"[1]", b"\xff", b"", b'{"levels": []}', b'{"text": "x"}']
     for line in [*wrong, b'{"levels": 5}', b"[" * 100_000, b"[" + b"1" * 5000]:
         levels_file.write_bytes(line + b"\n")

@@ -184,7 +184,7 @@ def test_rows_find_their_language_by_the_head_of_their_prompt():
         assert text_of(decode[3:])[0].count(b'Events_1"') == (key == KEYS[0])
 
 
-def test_what_cannot_be_written():
+def test_vocabularies_that_cannot_write_an_answer():
     with pytest.raises(UserError, match="has 9 tokens for an output, but the shortest"):
         decoded(random_table(0, 1.0, VOCAB), np.zeros(1, int), jax.random.PRNGKey(0), 9)
     words = Parts()

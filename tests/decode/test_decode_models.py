@@ -104,7 +104,7 @@ def test_a_wide_beam_splits_a_real_cache_into_sets_of_rows(name):
     np.testing.assert_array_equal(outputs(3), outputs(6)[:, 3:])
 
 
-def test_the_prompt_of_a_task_is_no_part_of_the_source():
+def test_the_prompt_of_a_task_is_not_part_of_the_source():
     words = types.SimpleNamespace(
         eos_id=1, vocab_size=40, encode=lambda text: [len(x) for x in text.split()]
     )

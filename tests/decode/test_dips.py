@@ -275,7 +275,7 @@ def test_fillers_are_neither_chosen_nor_part_of_the_ground_set():
     assert found[2] == 2
 
 
-def test_probability_is_that_of_a_step():
+def test_probability_is_the_share_of_selecting_steps():
     batch, other = 400, jnp.array([6, 4, 5], jnp.int32)
 
     def choose(step, probability):

@@ -64,7 +64,7 @@ def test_representatives_of_clear_groups():
     assert greedy_select(jnp.zeros((4, 4)), k=4).tolist() == [0, 1, 2, 3]
 
 
-def test_what_is_not_valid_needs_no_representative():
+def test_invalid_items_need_no_representative():
     distances = jnp.array([[0, 1, 1.0], [1, 0, 0.1], [1, 0.1, 0]])
     valid = jnp.array([True, False, False])
     assert greedy_select(distances, k=3, valid=valid).tolist() == [0, 1, 2]

@@ -63,7 +63,7 @@ def kept(warper, logits=LOGITS, **known):
         (warpers.bottom_k(7, 1), [7]),
     ],
 )
-def test_what_is_kept_in_the_first_step(warper, expected):
+def test_kept_tokens_in_the_first_step(warper, expected):
     assert kept(warper) == expected
 
 
@@ -174,7 +174,7 @@ COLD = np.float32([-35.0, -36.0, -37.0, -38.0, -39.0])
         (warpers.bottom_k(2, 1), [2, 3, 4]),
     ],
 )
-def test_what_is_removed_at_any_temperature(warper, expected, t):
+def test_removed_tokens_at_any_temperature(warper, expected, t):
     known = state()
     for chain in ((warpers.temperature(t), warper), (warper, warpers.temperature(t))):
         warped = np.asarray(warpers.apply(chain, jnp.asarray(COLD)[None], known))[0]

@@ -188,7 +188,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("pack", [True, False])
-def test_saved_position_goes_on_exactly(tmp_path, pack):
+def test_saved_position_resumes_exactly(tmp_path, pack):
     stages = [Stage(60, (1, 1, 0)), Stage(200, (0, 1, 3))]
 
     def batches(**options):

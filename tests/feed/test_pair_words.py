@@ -40,7 +40,7 @@ def test_words_of_the_training_pairs(pairs):
     assert small.unk_id not in small.encode("what is tell me ,")
 
 
-def test_what_is_refused(pairs):
+def test_rejected_input(pairs):
     with pytest.raises(UserError, match="'paraphrase_nine' has no pairs of its own"):
         pair_words.path_of("paraphrase_nine")
     with pytest.raises(UserError, match="size is 3, expected 8 or more"):

@@ -43,7 +43,7 @@ def test_more_than_five_variants_have_a_mixture_of_all(tmp_path):
     assert mixtures["d3st_many_9x"][-1] == "d3st_many_v8"
 
 
-def test_evaluation_is_on_what_is_there_and_says_so(tmp_path):
+def test_evaluation_uses_present_data_and_reports_it(tmp_path):
     root = tmp_path / "data"
     minisgd.write(root, train_dialogues=1, dev_dialogues=1, test_dialogues=1)
     names = (
@@ -86,7 +86,7 @@ def test_evaluation_is_on_what_is_there_and_says_so(tmp_path):
     assert not table.is_sgdx
 
 
-def test_only_training_is_shuffled_and_each_task_in_its_own_way(table):
+def test_only_training_is_shuffled_and_each_task_differently(table):
     seeds = {}
     for task, splits in table.recipes.items():
         for split, recipe in splits.items():

@@ -135,7 +135,7 @@ def mixture(request, data, tmp_path_factory):
 
 
 @pytest.mark.parametrize("pack", [False, True])
-def test_a_saved_stream_goes_on_exactly(mixture, tmp_path, pack):
+def test_a_saved_stream_resumes_exactly(mixture, tmp_path, pack):
     both, count = mixture
 
     def batches():

@@ -35,7 +35,7 @@ def words(data):
     return vocabulary.TokenVocabulary(vocabulary.train_words(data))
 
 
-def test_tokens_are_those_of_the_vocabulary(records, words, monkeypatch):
+def test_tokens_equal_the_vocabulary(records, words, monkeypatch):
     found = tokens.build(records, words.path)
     assert len(found) == records.examples > 10
     for index, example in enumerate(records.read()):

@@ -47,7 +47,7 @@ def test_special_ids(words):
     assert "\u2047" in words.decode([words.vocab_size + 7])
 
 
-def test_what_it_lacks_is_spelled(words):
+def test_unknown_words_are_spelled(words):
     # The longest known prefix of a word, then bytes; known words stay whole.
     assert pieces(words, "tabley, zé 8") == [
         *("table", "<0x79>", ",", "", "<0x7A>", "<0xC3>", "<0xA9>", "8")
@@ -137,7 +137,7 @@ def test_named_vocabulary(data, words, monkeypatch, tmp_path):
         vocabulary.model_file()
 
 
-def test_files_that_are_no_t5_vocabulary(tmp_path):
+def test_invalid_t5_vocabularies(tmp_path):
     import io
 
     import sentencepiece

@@ -72,7 +72,7 @@ def test_results_and_errors():
         assert pool.submit(int, "7").result() == 7
 
 
-def test_what_a_job_prints_is_no_answer(capfd):
+def test_output_of_a_job_is_not_its_answer(capfd):
     with Pool(1) as pool:
         assert pool.submit(print, "hello").result() is None
     assert capfd.readouterr().err == "hello\n"

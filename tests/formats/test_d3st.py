@@ -227,7 +227,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join))
-def test_parse_counts_what_it_cannot_use(text):
+def test_parse_counts_malformed_parts(text):
     parsed = parse(text, KEY)
     values = sum(map(len, parsed.slot_values.values()))
     used = values + len(parsed.requested_slots) + (parsed.active_intent != "NONE")

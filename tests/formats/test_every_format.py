@@ -150,7 +150,7 @@ def folded(state):
 
 
 @pytest.mark.parametrize("options", [SDTOptions(), SDTIndOptions()])
-def test_a_demonstration_is_no_example_and_variants_have_their_names(
+def test_demonstrations_are_no_examples_and_variants_use_their_names(
     sgd_tree, tmp_path, options
 ):
     def built(split, variant=None):
@@ -171,7 +171,7 @@ def test_a_demonstration_is_no_example_and_variants_have_their_names(
     ("options", "flags"),
     [(SDTOptions(answered="active"), ["--answered", "active"]), (SDTIndOptions(), [])],
 )
-def test_format_writes_what_the_cache_holds(sgd_tree, tmp_path, options, flags):
+def test_format_writes_the_examples_of_the_cache(sgd_tree, tmp_path, options, flags):
     out = tmp_path / "x.tsv"
     command = ["format", options.family, *flags, "--data_dir", str(sgd_tree)]
     assert main([*command, "--split", "dev", "--workers", "1", "--out", str(out)]) == 0

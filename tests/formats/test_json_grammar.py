@@ -62,7 +62,7 @@ def test_every_text_of_the_language_is_a_state(start):
         '{"city": []}',
     ],
 )
-def test_what_is_not_in_the_language(arguments):
+def test_texts_outside_the_language(arguments):
     def text(inner):
         return f'{{"name": "Events_1", "arguments": {inner}}}'.encode()
 

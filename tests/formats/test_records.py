@@ -7,7 +7,7 @@ import pytest
 from jaxaug.formats.records import FrameRandom, letter, read_option
 
 
-def test_a_shuffle_is_that_of_python_draw_by_draw():
+def test_a_shuffle_equals_python_draw_by_draw():
     ours, theirs = FrameRandom(), random.Random()
     for frame in range(300):
         ours.start(3, "1_00000", 2, frame, 1)

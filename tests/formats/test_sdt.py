@@ -133,7 +133,7 @@ def test_parse(text, values, malformed):
     assert parsed.malformed == malformed
 
 
-def test_what_cannot_be_shown_is_an_error():
+def test_examples_that_cannot_be_shown_are_errors():
     with pytest.raises(UserError, match="answered='some': use one of all, active"):
         SDTOptions(answered="some")
     with pytest.raises(UserError, match="'Events_1' has no example dialogue.*DEMONSTR"):
@@ -173,7 +173,7 @@ def test_the_rule(sgd_tree):
     )
 
 
-def test_the_rule_where_every_turn_has_frames_of_all_services(tmp_path):
+def test_the_rule_if_every_turn_has_frames_of_all_services(tmp_path):
     multiwoz.convert(small_multiwoz.write(tmp_path / "public"), tmp_path / "data")
     found = demonstrations.choose(tmp_path / "data", "train")
     assert {name: (d.dialogue_id, len(d.turns)) for name, d in found.items()} == {

@@ -83,7 +83,7 @@ def test_the_turns_that_say_a_value(value, turns):
     assert said_in(SHOWN, value) == turns
 
 
-def test_what_cannot_be_shown_is_an_error():
+def test_examples_that_cannot_be_shown_are_errors():
     with pytest.raises(UserError, match="SDT-ind option order='any': use one of"):
         SDTIndOptions(order="any")
     with pytest.raises(UserError, match="'Events_1' has no example dialogue.*DEMONSTR"):

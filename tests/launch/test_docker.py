@@ -18,7 +18,7 @@ TEXTS = {
 BUILD = "from setuptools import build_meta; build_meta.build_editable({!r})"
 
 
-def test_they_differ_in_what_the_machine_needs():
+def test_they_differ_in_the_requirements_of_the_machine():
     extras = {"cpu": "", "cuda": "[cuda]", "tpu": "[tpu]"}
     common = set()
     for name, text in TEXTS.items():

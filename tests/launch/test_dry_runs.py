@@ -132,7 +132,7 @@ def test_every_flag_of_the_programs_can_be_passed_on():
     assert {*arguments.SWITCHES} == switches - OWN
 
 
-def test_gin_files_are_found_where_the_program_finds_them(monkeypatch, tmp_path):
+def test_gin_files_are_found_as_by_the_program(monkeypatch, tmp_path):
     """Files of the checkout and of --gin_search_paths are found from any folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my files").mkdir()
@@ -164,7 +164,7 @@ def test_scripts_are_sound():
     check(*SCRIPTS)
 
 
-def test_what_would_run_is_sound(tmp_path):
+def test_commands_and_scripts_are_sound(tmp_path):
     # SC2016: `sbatch` and `bash -c` expand the text later, as intended.
     check("--exclude=SC2016", *(GOLDEN / f"{name}.txt" for name in CASES))
     scripts = []

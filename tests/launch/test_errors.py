@@ -238,7 +238,7 @@ def test_sizes(name, topology, hosts, chips):
 
 
 @pytest.mark.parametrize("family", ["_FLAT", "_CUBES"])
-def test_chips_are_those_of_their_topology(family):
+def test_chips_equal_their_topology(family):
     for chips, topology in getattr(tpus, family).items():
         product = 1
         for side in topology.split("x"):

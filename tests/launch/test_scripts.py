@@ -94,7 +94,7 @@ def test_devices_of_a_trial(tools):
     assert given["XLA_FLAGS"] == "--a --xla_force_host_platform_device_count=2"
 
 
-def test_what_entry_misses(tools):
+def test_requirements_of_the_entry_script(tools):
     done = entry(tools)
     assert (done.returncode, done.stderr) == (
         2,

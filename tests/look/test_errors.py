@@ -108,7 +108,7 @@ def test_exact_values(run):
     assert found.owners == {}
 
 
-def test_the_figures_are_those_of_evaluate(run, sgd_tree, tmp_path):
+def test_the_figures_equal_evaluate(run, sgd_tree, tmp_path):
     place = run / "inference_eval/predictions/d3st-000050"
     options = ["--data_dir", str(sgd_tree), "--split", "test"]
     output = tmp_path / "m.json"
@@ -167,7 +167,7 @@ Trains_1.city, wrong value under original: dialogue 4_00001, turn 2
 """
 
 
-def test_what_is_printed(run, capsys):
+def test_printed_output(run, capsys):
     assert main(["errors", str(run), "--limit", "1"]) == 0
     assert capsys.readouterr().out == PRINTED
 

@@ -49,7 +49,7 @@ def test_exact_text(folder, capsys):
     assert listed(capsys, "t5dst*") == LISTED.format(folder=folder)
 
 
-def test_counts_are_those_of_the_caches(folder, tmp_path):
+def test_counts_equal_the_caches(folder, tmp_path):
     sizes = tasks._Sizes(False)
     table = recipes.table()
     for name in (
@@ -61,7 +61,7 @@ def test_counts_are_those_of_the_caches(folder, tmp_path):
             assert sizes.of(recipe) == str(made.examples)
 
 
-def test_what_a_task_is_of(folder, capsys):
+def test_descriptions_of_tasks(folder, capsys):
     out = listed(capsys, "d3st*_sgd*")
     lines = {line.split(" ")[0]: line for line in out.splitlines()}
     assert lines["d3st_sgd_short2"].endswith(

@@ -62,7 +62,7 @@ def figures(values, dialogues):
     return np.array([made[name] for name in FIGURES], float)
 
 
-def test_the_figures_are_those_of_the_report():
+def test_the_figures_equal_the_report():
     assert tuple(report.COLUMNS) == FIGURES
     values = random_values(np.random.default_rng(0), 9)
     boot = Bootstrap.of_frames([table_of(values)], 2)

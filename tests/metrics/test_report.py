@@ -178,7 +178,7 @@ def test_a_report_with_other_values(tmp_path, capsys, changes, problem):
     )
 
 
-def test_only_wordings_that_are_said_to_be_absent_may_be(tmp_path, capsys):
+def test_only_declared_wordings_may_be_absent(tmp_path, capsys):
     partial = robustness()
     del partial["per_variant"]["v3"]
     (tmp_path / "m.json").write_text(json.dumps(partial))
@@ -198,7 +198,7 @@ def test_figures_at_their_limits():
     )
 
 
-def test_a_list_is_no_report(tmp_path, capsys):
+def test_a_list_is_not_a_report(tmp_path, capsys):
     (tmp_path / "m.json").write_text("[]")
     assert main(["report", str(tmp_path / "m.json")]) == 1
     assert "m: no robustness report: 'jga_orig' is missing." in capsys.readouterr().err

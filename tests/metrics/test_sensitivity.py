@@ -44,7 +44,7 @@ def test_frames_without_slots_take_no_part():
     assert schema_sensitivity(scores, all_frames=True) == pytest.approx(alone)
 
 
-def test_nothing_defined_is_none():
+def test_nothing_defined_gives_none():
     assert schema_sensitivity(np.zeros((5, 3))) is None
     assert schema_sensitivity(np.zeros((5, 3)), all_frames=True) == 0.0
     assert schema_sensitivity(np.zeros((5, 0)), all_frames=True) is None

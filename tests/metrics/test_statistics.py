@@ -123,7 +123,7 @@ class Page(HTMLParser):
             self.rows[-1][-1] += f"{data} " if "small" not in self.open else f"({data})"
 
 
-def test_the_page_holds_the_numbers_and_needs_nothing_else(runs, tmp_path, capsys):
+def test_the_page_is_self_contained(runs, tmp_path, capsys):
     page, table = tmp_path / "o" / "all.html", tmp_path / "o" / "all.csv"
     out = printed(capsys, *runs, "--html", str(page), "--csv", str(table))
     assert f"written: {page}" in out

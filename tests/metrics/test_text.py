@@ -72,7 +72,7 @@ _SENTENCES = st.lists(
 
 @settings(max_examples=100, deadline=None)
 @given(_SENTENCES, st.lists(_SENTENCES, min_size=1, max_size=3), st.integers(1, 4))
-def test_parlai_bleu_is_what_nltk_computes(prediction, references, n):
+def test_parlai_bleu_equals_nltk(prediction, references, n):
     expected = nltk_bleu(prediction, references, n)
     found = text.parlai_bleu(prediction, references, n)
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-30)

@@ -65,7 +65,7 @@ def run(tmp_path):
     return folder
 
 
-def test_what_a_run_has_left(run):
+def test_files_of_a_run(run):
     found = training.read(run)
     assert found.steps["loss"] == {2: 3.0, 4: 2.0}
     assert found.held_out == {"dev": {"loss": {4: 2.25}}}

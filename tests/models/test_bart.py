@@ -128,7 +128,7 @@ def applied(module: bart.Bart):
 
 
 @every_case
-def test_logits_are_those_of_torch(name, options, tmp_path):
+def test_logits_equal_torch(name, options, tmp_path):
     model = torch_model(name, options)
     module, params = loaded(model, tmp_path)
     offset = module.config.id_offset
@@ -223,7 +223,7 @@ def greedy(**kwargs):
 
 
 @pytest.mark.parametrize("name, options", [*CASES[3:8:2], CASES[0], *STARTS])
-def test_greedy_decoding_is_that_of_torch(name, options, tmp_path):
+def test_greedy_decoding_equals_torch(name, options, tmp_path):
     options = options | {"bad_words_ids": [[options["pad_token_id"]]]}
     model = torch_model(name, options)
     model.generation_config.bad_words_ids = options["bad_words_ids"]
@@ -299,7 +299,7 @@ def test_sampling_does_not_count_forced_tokens(tmp_path):
     assert all(a != b for a, b in zip(most_probable, others, strict=True))
 
 
-def test_the_classifier_is_that_of_torch(tmp_path):
+def test_the_classifier_equals_torch(tmp_path):
     model = torch_model("BartForSequenceClassification", BART | {"id2label": LABELS})
     module, params = loaded(model, tmp_path)
     assert module.config.labels == tuple(LABELS.values())
@@ -330,7 +330,7 @@ def test_round_trip_of_weights_and_config_is_exact(name, options, tmp_path):
     assert bool(unread) <= (not module.config.learned_positions)
 
 
-def test_packed_rows_equal_rows_of_their_own(tmp_path):
+def test_packed_rows_equal_separate_rows(tmp_path):
     module, params = loaded(torch_model(*CASES[0]), tmp_path)
     sources, targets = ours(SOURCES, module.config), ours(TARGETS, module.config)
     pieces = {
@@ -401,7 +401,7 @@ def settings(**changes) -> dict:
     )
 
 
-def test_errors_name_what_is_wrong():
+def test_errors_name_the_wrong_part():
     module = bart.Bart(bart.Config.from_hf(settings()))
     ids = jnp.ones((1, 4), jnp.int32)
     with pytest.raises(UserError, match=r"no classifier.*ForSequenceClassification"):

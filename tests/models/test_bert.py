@@ -66,9 +66,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("name, options, pad, pairs", CASES)
-def test_hidden_states_and_pooling_are_those_of_torch(
-    name, options, pad, pairs, tmp_path
-):
+def test_hidden_states_and_pooling_equal_torch(name, options, pad, pairs, tmp_path):
     theirs = torch_model(name, **options)
     module, params = loaded(theirs, tmp_path)
     ids, segments = tokens(pad), SEGMENTS if pairs else None
@@ -100,7 +98,7 @@ CLASSIFIERS = [
 
 
 @pytest.mark.parametrize("name, pad, options", CLASSIFIERS)
-def test_classifiers_are_those_of_torch(name, pad, options, tmp_path):
+def test_classifiers_equal_torch(name, pad, options, tmp_path):
     theirs = torch_model(name, id2label=LABELS, **options)
     module, params = loaded(theirs, tmp_path)
     assert module.config.labels == tuple(LABELS.values())
@@ -200,7 +198,7 @@ def _settings(**changes):
     }
 
 
-def test_errors_name_what_is_missing():
+def test_errors_name_the_missing_part():
     module = bert.Bert(bert.Config.from_hf(_settings()))
     ids = tokens(0)
     variables = module.init(jax.random.PRNGKey(0), ids)

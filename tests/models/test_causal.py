@@ -253,7 +253,7 @@ def draw(rows: int, length: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_logits_are_those_of_torch(variant: str):
+def test_logits_equal_torch(variant: str):
     theirs, module, params = pair(variant)
     tokens = draw(3, 9)
     with torch.no_grad():
@@ -335,7 +335,7 @@ def uneven_prompts() -> np.ndarray:
     "variant",
     ["llama-grouped", "llama-tied", "mistral", "qwen3", "gemma3", "gpt2-untied"],
 )
-def test_greedy_generation_is_that_of_torch(variant: str):
+def test_greedy_generation_equals_torch(variant: str):
     theirs, module, params = pair(variant)
     prompts, length = uneven_prompts(), 16
     greedy = functools.partial(sample.sample, warpers=(warpers.top_k(1),))

@@ -197,7 +197,7 @@ def test_a_bare_checkpoint_of_t5(t5, tmp_path):
     assert torch.equal(*logits)
 
 
-def test_a_network_that_is_not_that_of_the_checkpoint(t5, tmp_path):
+def test_a_network_that_differs_from_the_checkpoint(t5, tmp_path):
     run = tmp_path / "run"
     convert.convert(t5, run / "checkpoint_0")
     gin_file = run / t5x_layout.GIN
@@ -274,7 +274,7 @@ def test_relative_paths(t5, tmp_path, form, monkeypatch, capsys):
     )
 
 
-def test_checkpoints_whose_weights_are_no_numbers(t5, tmp_path):
+def test_checkpoints_with_nan_weights(t5, tmp_path):
     published = hf_folder.load(t5)
     flat = flax.traverse_util.flatten_dict(published.params, sep="/")
     name = "encoder/encoder_norm/scale"
@@ -409,7 +409,7 @@ def test_a_checkpoint_of_another_configuration(t5, tmp_path, edit_json):
         convert.convert(tmp_path / "run", tmp_path / "out", like=t5)
 
 
-def test_parameters_are_float32_unless_told_otherwise(t5):
+def test_parameters_are_float32_by_default(t5):
     path = t5 / "model.safetensors"
     half = {name: t.half() for name, t in safetensors.torch.load_file(path).items()}
     safetensors.torch.save_file(half, path, {"format": "pt"})

@@ -89,7 +89,7 @@ def run(module, params, ids=IDS, mask=MASK, segments=SEGMENTS):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_states_and_logits_are_those_of_torch(kind, tmp_path):
+def test_states_and_logits_equal_torch(kind, tmp_path):
     theirs = torch_model(tmp_path, id2label=LABELS, **KINDS[kind])
     ours = hf_folder.load(tmp_path)
     assert ours.family.name == "deberta" and ours.config.labels == tuple(
@@ -225,7 +225,7 @@ def _settings(**changes):
         ({"vocab_size": None}, r"config.json"),
     ],
 )
-def test_files_that_do_not_fit_say_so(changes, text, tmp_path):
+def test_files_that_do_not_fit_are_errors(changes, text, tmp_path):
     torch_model(tmp_path, **V3)
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))

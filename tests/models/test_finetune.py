@@ -172,7 +172,7 @@ def test_another_base_is_refused(base, tmp_path):
         reader.restore()
 
 
-def test_it_computes_what_the_merged_model_does(base):
+def test_it_computes_the_same_as_the_merged_model(base):
     model = adapted(base, loss_chunk=4)
     state = initializer(model, False).from_scratch(jax.random.PRNGKey(1))
     rng = np.random.default_rng(0)

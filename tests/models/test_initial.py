@@ -75,7 +75,7 @@ def test_an_unknown_name(named):
         initial.checkpoint("tyni")
 
 
-def test_what_is_shipped_is_on_disk_and_needs_no_network(named):
+def test_shipped_models_need_no_network(named):
     model = catalogue.find("tiny")
     assert model.on_disk and model.shipped
     assert catalogue.fetch("tiny") == model.folder

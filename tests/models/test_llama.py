@@ -190,7 +190,7 @@ def of_gin(name: str) -> llama.Config:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_gin_files_are_what_was_published(name: str):
+def test_gin_files_equal_the_published_ones(name: str):
     config = of_gin(name)
     hf_config.check_types(PUBLISHED[name])
     assert llama.Config.from_hf(PUBLISHED[name]) == config

@@ -55,7 +55,7 @@ def flat(tree):
     return {"/".join(k): v for k, v in flax.traverse_util.flatten_dict(tree).items()}
 
 
-def test_only_what_they_look_at_is_set():
+def test_only_queries_keys_and_position_tables_are_set():
     plain, made = flat(params()), flat(params(reading_heads=True))
     assert plain.keys() == made.keys()
     for path, value in plain.items():

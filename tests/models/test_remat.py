@@ -93,7 +93,7 @@ def products(policy: str) -> int:
     )
 
 
-def test_a_policy_computes_again_what_it_does_not_keep():
+def test_a_policy_recomputes_values_that_it_does_not_store():
     """Attention's products of activations alone, or all products of a block."""
     kept, minimal, full = (products(name) for name in ("none", "minimal", "full"))
     assert kept < minimal < full

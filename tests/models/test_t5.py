@@ -93,7 +93,7 @@ def test_the_decode_function_sees_source_and_embeddings_by_id(offset):
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_the_unknown_word_is_written_only_where_it_may_be(written):
+def test_the_unknown_word_is_written_only_if_allowed(written):
     config = lstm.Config(vocab_size=8, emb_dim=4, hidden_dim=4, num_layers=1)
     sampler = samplers.find("sampling")
     model = t5.SourceEncoderDecoderModel(

@@ -218,7 +218,7 @@ def test_the_published_configs():
         ({"forced_bos_token_id": 7}, "forced_bos_token_id is 7, but a T5 here decodes"),
     ],
 )
-def test_what_generation_would_need(tmp_path, told, message):
+def test_unsupported_settings_of_generation(tmp_path, told, message):
     config = {"model_type": "t5", "forced_eos_token_id": 1}
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "generation_config.json").write_text("{}")

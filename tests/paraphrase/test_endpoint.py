@@ -153,7 +153,7 @@ def test_the_commands_of_the_page(server, tmp_path, monkeypatch, capsys):
     assert job.run(["Number of rooms"])[0][19] == "Number of rooms, wording t"
 
 
-def test_a_prompt_of_ones_own(call, server, tmp_path):
+def test_a_user_defined_prompt(call, server, tmp_path):
     prompt = tmp_path / "mine.txt"
     prompt.write_text("Reword.\nKnown: {known}\nText: {text}\n")
     assert call("--prompt", str(prompt), texts=["a {num} b"])[0] == 0
@@ -208,7 +208,7 @@ def test_a_text_that_is_too_long(call, server):
     assert "a text has 9,999 characters; 8,000 is the maximum" in text
 
 
-def test_a_file_of_something_else_stays(call, server, tmp_path):
+def test_foreign_files_stay(call, server, tmp_path):
     (tmp_path / "out.jsonl").write_text('{"line": 1}\n')
     status, text, records = call()
     assert status == 1 and records == [{"line": 1}] and server.bodies == []

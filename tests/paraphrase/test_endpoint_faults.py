@@ -76,7 +76,7 @@ def test_retry_after_is_honored(call, server, as_date):
     ids=["429", "500", "wait", "timeout", "truncated", "404", "401", "400", "quota",
          "307"],
 )  # fmt: skip
-def test_lasting_faults_keep_what_was_finished(call, server, fault, message):
+def test_lasting_faults_keep_finished_replies(call, server, fault, message):
     server.script = [good, good]
     server.answer = fault
     options = ["--option", "timeout=0.3", "retries=2", "concurrent=1"]
@@ -99,7 +99,7 @@ def test_connection_refused(call, server):
     assert "(tried 2 times). Start the server, or correct --endpoint." in text
 
 
-def test_prose_is_no_paraphrase(call, server):
+def test_prose_is_not_a_paraphrase(call, server):
     server.answer = said("Certainly! One may call it the town of the hotel.")
     status, text, records = call()
     assert status == 1 and records == []
@@ -122,7 +122,7 @@ def test_the_limit_of_requests(call, server):
     assert status == 0 and outputs(records) == EXPECTED and len(server.bodies) == 4
 
 
-def test_a_killed_run_goes_on(call, server, tmp_path):
+def test_a_killed_run_resumes(call, server, tmp_path):
     blocked, released = threading.Event(), threading.Event()
 
     def block(body):

@@ -85,7 +85,7 @@ def line_in_torch(theirs, prompt, ends):
     return tokens, total
 
 
-def test_greedy_lines_and_log_probabilities_are_those_of_torch(model, tiny_lm):
+def test_greedy_lines_and_log_probabilities_equal_torch(model, tiny_lm):
     theirs = transformers.LlamaForCausalLM.from_pretrained(tiny_lm).eval()
     words = model.vocabulary
     ends = [0, 1, words.encode("\n")[0] - 1, words.encode("\r")[0] - 1]
@@ -291,7 +291,7 @@ def test_wrong_prompts(paraphrase, tmp_path, monkeypatch, model):
             paraphrase(tmp_path / "out", prompt="schema")
 
 
-def test_buckets_round_up_what_is_not_shared():
+def test_buckets_round_up_unshared_tokens():
     batches = plan([103, 109, 117, 101], 4, shared=100)
     assert batches == [Batch((2,), 1, 132), Batch((1,), 1, 116), Batch((0, 3), 2, 108)]
 

@@ -168,7 +168,7 @@ def test_settings_draw_different_numbers(outputs):
     assert outputs(TEXTS) == outputs(TEXTS, prompt="two")
 
 
-def test_weights_that_are_no_numbers_name_the_step(tiny_lm, tmp_path, monkeypatch):
+def test_nan_weights_are_an_error_that_names_the_step(tiny_lm, tmp_path, monkeypatch):
     (tmp_path / "prompt").write_text("{text} >")
     fields = {
         "model": str(tiny_lm),

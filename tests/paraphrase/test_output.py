@@ -41,7 +41,7 @@ def test_records(whole):
     }
 
 
-def test_the_order_is_that_of_the_inputs(tmp_path, whole):
+def test_the_order_equals_the_inputs(tmp_path, whole):
     with output_file(tmp_path) as file:
         for index in (2, 0, 1):
             assert index not in file

@@ -122,7 +122,7 @@ def test_tokens_after_eos_do_not_count(small_world):
 
 
 @pytest.mark.parametrize("sampler", ["greedy", "bottom_k", "beam", "dips"])
-def test_weights_that_are_no_numbers_name_the_step(
+def test_nan_weights_are_an_error_that_names_the_step(
     lines, tmp_path, monkeypatch, sampler
 ):
     loaded = registry.load("random-tiny")
@@ -345,7 +345,7 @@ def test_wrong_arguments(lines, tmp_path, changes, message):
     assert [path.name for path in tmp_path.iterdir()] == ["lines.txt"]
 
 
-def test_tables_and_blank_texts_give_what_lines_give(tmp_path, small_world):
+def test_tables_give_the_same_as_lines(tmp_path, small_world):
     """A header is not a text; a row is one text; a blank text is its own output."""
     files = {
         "lines.txt": "find a hotel\n\nDate\n",

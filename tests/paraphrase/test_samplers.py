@@ -115,7 +115,7 @@ def first_tokens(name, **options):
     return set(np.asarray(tokens)[0, :, 0].tolist())
 
 
-def test_zero_is_greedy_among_what_is_left():
+def test_temperature_zero_is_greedy_among_remaining_tokens():
     assert first_tokens("sampling", temperature=0.0) == {3}
     assert first_tokens("top_k_top_p", temperature=0.0) == {3}
     assert first_tokens("bottom_k", temperature=0.0) == {2}
@@ -232,7 +232,7 @@ def test_parse_by_type():
     assert samplers.parse("greedy", []) == {}
 
 
-def test_defaults_are_those_of_the_papers():
+def test_defaults_equal_the_papers():
     options = samplers.find("bottom_k").complete({"k": 4})
     assert options["k"] == 4 and options["min_length"] == 1
     assert (options["n_steps"], options["then_k"], options["then_p"]) == (1, 120, 0.95)

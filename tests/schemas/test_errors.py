@@ -211,7 +211,7 @@ def test_damaged_documents(name, tmp_path):
     assert read > 50
 
 
-def test_a_file_of_losses_that_is_none(tmp_path, capsys, sgd_tree):
+def test_invalid_files_of_losses(tmp_path, capsys, sgd_tree):
     for text, message in (
         ("{}", "is no file of losses, expected one that `jaxaug schema"),
         (

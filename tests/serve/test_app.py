@@ -123,7 +123,7 @@ def test_every_answer_has_the_headers(sgd_tree, path):
         ),
     ],
 )
-def test_mistakes_are_told(sgd_tree, request_, text):
+def test_mistakes_are_reported(sgd_tree, request_, text):
     web, fake = client(sgd_tree)
     answer = ask(web, **request_)
     assert answer.status_code == 400 and not fake.batches
@@ -153,7 +153,7 @@ def test_mistakes_are_told(sgd_tree, request_, text):
         (b"[]", "the request: expected a JSON object, got []"),
     ],
 )
-def test_what_is_no_request(sgd_tree, body, text):
+def test_invalid_requests(sgd_tree, body, text):
     web, _ = client(sgd_tree)
     answer = web.post(
         "/api/predict", content=body, headers={"content-type": "application/json"}

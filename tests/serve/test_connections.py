@@ -154,7 +154,7 @@ def test_reading_a_request_does_not_stop_others(start, monkeypatch):
     go_on.set()
 
 
-def test_a_client_that_leaves_within_its_body_is_no_defect(start, caplog):
+def test_a_client_that_leaves_within_its_body_is_not_an_error(start, caplog):
     place = start()
     with caplog.at_level(logging.ERROR):
         place.connect(POST + b"content-length: 99\r\n\r\n{").close()

@@ -27,7 +27,7 @@ def test_every_variant_of_the_data_folder_is_there(sgd_tree):
     assert found.as_json()[3]["services"] == {"Parks_1": of_v3[0], "Trains_1": of_v3[1]}
 
 
-def test_a_schema_file_has_the_wordings_of_services_like_its_own(sgd_tree, edit_json):
+def test_a_schema_file_uses_the_wordings_of_equal_services(sgd_tree, edit_json):
     mine = shutil.copy(sgd_tree / "test/schema.json", sgd_tree / "mine.json")
 
     def change(services):
@@ -118,7 +118,7 @@ CITY = {"Trains_1": {"slots": {"city": "x" * 41}}}
         (None, ["Trains_2"], "services: the wording has no service 'Trains_2'; did"),
     ],
 )
-def test_what_is_no_wording(sgd_tree, schema, services, message):
+def test_invalid_wordings(sgd_tree, schema, services, message):
     known = wordings.read(None, sgd_tree, 40)
     with pytest.raises(UserError, match=message):
         known.choose(schema, services)

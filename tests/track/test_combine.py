@@ -117,7 +117,7 @@ def test_intents_and_requests_count_for_agreement():
         ("", True),
     ],
 )
-def test_values_that_nobody_said(value, said):
+def test_values_that_occur_in_no_turn(value, said):
     texts = ["A turn in OSLO, to New York!", "At St. Mary's, 11:30?"]
     found = combine.unsaid(state(value, "a"), service("", ""), texts)
     assert found == ([] if said else ["city"])

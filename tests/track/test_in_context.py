@@ -81,7 +81,7 @@ def test_the_prompt_shows_solved_frames_of_train(program, sgd_tree):
         program.chosen(train, 1, 9, 0)
 
 
-def test_answers_are_those_of_greedy_paraphrasing(program, sgd_tree, tiny_lm, tmp_path):
+def test_answers_equal_greedy_paraphrasing(program, sgd_tree, tiny_lm, tmp_path):
     inputs = [example.inputs for example in of_split(sgd_tree, "d3st_sgd", "test")]
     prompt = tmp_path / "prompt.txt"
     prompt.write_text("Input: a\nOutput: b\n\nInput: {text}\nOutput:")
@@ -102,7 +102,7 @@ def test_answers_are_those_of_greedy_paraphrasing(program, sgd_tree, tiny_lm, tm
     assert any(found)
 
 
-def test_a_model_that_is_no_language_model(call):
+def test_other_models_than_language_models(call):
     with pytest.raises(SystemExit, match="is no decoder-only language model"):
         call("--model", "random-tiny")
 

@@ -89,7 +89,7 @@ def dialogues(count):
 
 
 @pytest.mark.usefixtures("scripted")
-def test_advice_says_what_is_stable_confused_and_better():
+def test_advice_names_stable_confused_and_better_descriptions():
     known = frozenset(
         {"leave", "quit", "depart", "arrive", "find", "a", "trip", "trips"}
     )
@@ -170,7 +170,7 @@ def test_the_search_finds_the_worst_wording_and_measures_it_elsewhere():
         attack.attack(Scripted(), reference, dialogues(1), AttackOptions())
 
 
-def test_a_beam_finds_what_greedy_search_misses():
+def test_a_beam_finds_a_wording_that_greedy_search_misses():
     """A harmless change makes the change of the next description harmful."""
     items = rewordings.items_of(SERVICE)[1:3]
     found = [Choice(items[0], ("a", "b", "c")), Choice(items[1], ("d", "e"))]
@@ -230,7 +230,7 @@ def test_rewordings_are_faithful_and_name_nothing_twice(sgd_tree):
         )
 
 
-def test_likelihoods_of_states_are_those_of_their_answers(trained):
+def test_likelihoods_of_states_equal_their_answers(trained):
     from jaxaug import Tracker
 
     run, data = trained

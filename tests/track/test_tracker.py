@@ -132,7 +132,7 @@ def answering(tracker, *texts):
     return lambda inputs: [[*words.encode(next(left)), 1, 0, 0] for _ in inputs]
 
 
-def test_states_and_where_they_were_said(trained):
+def test_states_and_spans(trained):
     folder, data = trained
     tracker = Tracker.load(folder, data / "train/schema.json")
     dialogue = turns.read_dialogues(TALK, "talk", tracker.schema)
@@ -235,7 +235,7 @@ def test_a_folder_that_evaluate_reads(trained, tmp_path):
     assert evaluate_folder(data, "test", tmp_path / "v2", variant="v2")
 
 
-def test_what_was_computed_is_not_computed_again(trained, monkeypatch):
+def test_computed_results_are_reused(trained, monkeypatch):
     folder, _ = trained
     monkeypatch.setattr(run, "_SHARD", 2)
     text = f"{TALK}\n{TALK.replace('Oslo', 'Rome')}"
@@ -317,7 +317,7 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
         ),
     ],
 )
-def test_what_is_no_dialogue(schema, text, message):
+def test_invalid_dialogues(schema, text, message):
     with pytest.raises(UserError, match=message):
         turns.read_dialogues(text, "talk", schema)
 
@@ -373,7 +373,7 @@ def test_the_input_is_not_replaced(trained, tmp_path, capsys, monkeypatch):
         assert (tmp_path / "x" / name).read_text() == "USER: hi\n"
 
 
-def test_what_is_no_run_of_a_tracker(trained, tmp_path):
+def test_runs_of_other_models_are_refused(trained, tmp_path):
     folder, _ = trained
     with pytest.raises(
         UserError, match="config.gin: no such file. Name the folder of a"

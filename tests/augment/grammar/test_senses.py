@@ -63,7 +63,7 @@ def test_a_synonym_takes_the_form_of_its_word(source, context, result) -> None:
         ("title of the position", about("find jobs", siblings="x"), "spot"),
     ],
 )
-def test_a_synonym_spares_what_it_would_break(source, context, wrong) -> None:
+def test_synonyms_do_not_break_phrases(source, context, wrong) -> None:
     found = texts(source, context)
     assert found
     assert not [text for text in found if wrong in text]

@@ -54,7 +54,7 @@ def test_a_word_of_a_clear_class_may_change(tagger, text, is_intent, kept) -> No
     assert kept in source.read(text, is_intent).known
 
 
-def test_the_tag_decides_where_the_neighbors_do_not(tagger) -> None:
+def test_the_tag_decides_if_the_neighbors_do_not(tagger) -> None:
     known = source.read("service for custom prints of photos", False).known
     assert ((NOUN, "print") in known) == (tagger == "spaCy")
     assert (VERB, "print") not in known

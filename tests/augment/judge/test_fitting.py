@@ -34,7 +34,7 @@ def test_too_few_originals():
         list(fitting.folds(["a", "b", "a"], 3, 0))
 
 
-def test_one_label_is_no_data():
+def test_one_label_is_not_enough():
     with pytest.raises(UserError, match="all pairs have one label"):
         fitting.fit(np.ones((3, 1)), np.ones(3, np.bool_), 0.1)
 
@@ -85,7 +85,7 @@ def test_threshold(scores, bad, limit):
     assert found == limit
 
 
-def test_an_aim_trades_what_is_kept_for_what_is_dropped():
+def test_an_aim_trades_kept_pairs_for_dropped_pairs():
     data = made(count=480)
     strict, lenient = (
         fitting.kept_out_of_fold(data, aim) for aim in (Aim(0.99, 0.4), Aim(0.4, 0.99))
@@ -100,7 +100,7 @@ def test_held_out_originals_are_judged_well():
     assert kept[~data.bad].mean() > 0.7 and kept[data.bad].mean() < 0.2
 
 
-def test_rules_drop_whatever_the_features():
+def test_rules_drop_pairs_with_any_features():
     data = made()._replace(dropped=np.arange(120) % 24 == 3)
     assert not fitting.kept_out_of_fold(data, AIM)[data.dropped].any()
 

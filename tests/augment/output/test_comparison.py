@@ -149,7 +149,7 @@ def test_reads_all_splits_and_kinds(sgd_tree):
     assert names.variants["v3"][0] == "park v 3"
 
 
-def test_what_cannot_be_compared(sgd_tree, edit_json):
+def test_schemas_that_cannot_be_compared(sgd_tree, edit_json):
     with pytest.raises(UserError, match="holds no variants: .*v1/test/schema.json"):
         comparison.read("ours", sgd_tree / "nothing", sgd_tree, ["test"])
     folder = folders.sgdx_folder(sgd_tree)

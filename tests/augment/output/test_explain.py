@@ -112,7 +112,7 @@ def test_full_disk_leaves_the_earlier_drawing(tmp_path, monkeypatch):
     assert path.read_text() == before
 
 
-def test_what_cannot_be_drawn(tmp_path, monkeypatch):
+def test_errors_of_drawings(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="name a file that ends in .png or .svg"):
         explain.draw(tmp_path / "tree.pdf", ranking(), TITLE)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

@@ -131,9 +131,7 @@ def test_full_disk_leaves_no_half_written_variant(sgd_tree, schema, monkeypatch,
     assert len(files(folder)) == 3 * 3  # v1, v1/test, v1/test/schema.json, ...
 
 
-def test_a_file_that_reads_back_differently_is_no_variant(
-    sgd_tree, schema, monkeypatch
-):
+def test_a_variant_must_read_back_unchanged(sgd_tree, schema, monkeypatch):
     broken = variants.to_json
     monkeypatch.setattr(
         variants, "to_json", lambda one: broken(one).replace("Cost of", "Cost  of")

@@ -242,7 +242,7 @@ class _Model:
         return [registry.Job(name, lambda: [name, seed, num], run, num)]
 
 
-def test_models_work_on_distinct_texts_and_keep_what_they_did(monkeypatch, tmp_path):
+def test_models_process_distinct_texts_and_cache_outputs(monkeypatch, tmp_path):
     model = _Model()
     monkeypatch.setattr(chain.registry, "made", model.made)
     step = chain.Step("contextual", {})
@@ -358,7 +358,7 @@ def test_wrong_files(name, content, column, message):
         text.augment_text(name, "out", chain.steps(["eda"]), column=column)
 
 
-def test_the_page_shows_what_its_commands_write():
+def test_the_page_shows_the_output_of_its_commands():
     page = (ROOT / "docs/any_text.md").read_text(encoding="utf-8")
     part = page[page.index("## Lines and tables") : page.index("## Users who")]
     blocks = [

@@ -37,7 +37,7 @@ def test_rules_and_words_combine():
         "?!",
     ],
 )
-def test_what_is_in_doubt_stays(text):
+def test_doubtful_texts_stay(text):
     assert wordings.reword(text) == []
 
 

@@ -52,7 +52,7 @@ def bert(tmp_path_factory):
     return str(folder), model
 
 
-def test_masked_proposals_are_those_of_torch(bert):
+def test_masked_proposals_equal_torch(bert):
     folder, model = bert
     proposer = contextual._proposer(folder)
     ids = {word: number for number, word in enumerate(WORDS, 5)}
@@ -140,7 +140,7 @@ def causal(tiny_lm):
     return contextual._Causal(model), logits
 
 
-def test_causal_scores_are_those_of_whole_texts(causal):
+def test_causal_scores_equal_whole_texts(causal):
     proposer, logits = causal
     # A vocabulary of bytes has no words, so only synonyms are proposed.
     gap = Gap("the ", " of a (room)", ("fee", "cost", "toll"))

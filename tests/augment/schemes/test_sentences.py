@@ -249,7 +249,7 @@ def test_arguments_out_of_range_are_named():
             method(TEXT, rng(), **options)
 
 
-def test_words_keep_marks_and_what_is_protected():
+def test_words_keep_punctuation_and_protected_spans():
     found = words.split('The "old" town (in New York), for $price!', ["new york"])
     assert [(w.before, w.core, w.after, w.fixed) for w in found] == [
         ("", "The", "", False),

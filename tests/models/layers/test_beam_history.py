@@ -96,7 +96,7 @@ def attended(name: str, prefill: np.ndarray | None, shared: bool) -> Any:
 
 @pytest.mark.parametrize("prefill", [None, np.array([3, 1])], ids=["free", "prompts"])
 @pytest.mark.parametrize("name", MODULES)
-def test_shared_histories_give_what_moved_caches_give(name, prefill):
+def test_shared_histories_equal_moved_caches(name, prefill):
     expected, moved = attended(name, prefill, shared=False)
     found, cache = attended(name, prefill, shared=True)
     # Entries after the end of a row are never read.

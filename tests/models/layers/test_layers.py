@@ -31,7 +31,7 @@ def made(module: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted(layers.ACTIVATIONS))
-def test_activation_is_that_of_transformers(name: str):
+def test_activation_equals_transformers(name: str):
     x = normal(50) * 3
     expected = ACT2FN[name](torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(layers.activation(name)(x), expected, atol=1e-6)
@@ -42,7 +42,7 @@ def test_unknown_activation():
         layers.activation("gelo")
 
 
-def test_layer_norm_is_that_of_torch():
+def test_layer_norm_equals_torch():
     x, module = normal(2, 3, 8) + 5, layers.LayerNorm(epsilon=0.1)
     variables = made(module, x)
     scale, bias = (torch.from_numpy(variables["params"][n]) for n in ("scale", "bias"))
@@ -52,7 +52,7 @@ def test_layer_norm_is_that_of_torch():
     np.testing.assert_allclose(module.apply(variables, x), expected, atol=1e-5)
 
 
-def test_rms_norm_is_that_of_torch():
+def test_rms_norm_equals_torch():
     x, module = normal(2, 3, 8) + 5, layers.RMSNorm(epsilon=0.1)
     variables = made(module, x)
     expected = torch.nn.functional.rms_norm(
@@ -104,7 +104,7 @@ def test_gated_mlp():
 
 
 @pytest.mark.parametrize("length, features", [(11, 8), (5, 2)])
-def test_sinusoids_are_those_of_transformers(length: int, features: int):
+def test_sinusoids_equal_transformers(length: int, features: int):
     ours = layers.sinusoidal_positions(length, features)
     assert ours.dtype == np.float32
     for theirs in (

@@ -149,7 +149,7 @@ def assert_merged_is_peft(name, folder, adapter_folder, expected):
     np.testing.assert_allclose(logits, expected, atol=1e-4)
 
 
-def test_logits_are_those_of_peft(case):
+def test_logits_equal_peft(case):
     name, folder, adapter_folder, expected = case
     model, found, adapter = loaded(folder, adapter_folder)
     adapted = network.AdaptedNetwork(model.module, found)
@@ -161,7 +161,7 @@ def test_logits_are_those_of_peft(case):
     assert_merged_is_peft(*case)
 
 
-def test_peft_reads_what_is_written(case, tmp_path):
+def test_peft_reads_our_files(case, tmp_path):
     name, folder, adapter_folder, expected = case
     _, found, adapter = loaded(folder, adapter_folder)
     notes = peft_folder.Notes("ab12", "some-base", "Text: {text}\nParaphrase:")
@@ -186,7 +186,7 @@ def test_an_initialization_that_leaves_the_base_alone_is_read(init, tmp_path):
     assert_merged_is_peft(*made("llama", tmp_path, **options))
 
 
-def test_conv1d_is_read_whatever_fan_in_fan_out_says(tmp_path):
+def test_conv1d_is_read_for_any_fan_in_fan_out(tmp_path):
     case = made("gpt2", tmp_path)
     edit(case[2], fan_in_fan_out=False)
     assert_merged_is_peft(*case)

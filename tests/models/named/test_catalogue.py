@@ -31,7 +31,7 @@ def cache(tmp_path, monkeypatch):
     return folder
 
 
-def test_the_table_names_what_the_papers_use():
+def test_the_table_names_the_models_of_the_papers():
     sources = {model.source for model in catalogue.CATALOGUE.values()}
     for source in (
         "tuner007/pegasus_paraphrase",
@@ -296,7 +296,7 @@ def test_the_first_download_pins_commit_and_files(tmp_path, cache):
         catalogue.fetch(name, hub(tmp_path, files, []))
 
 
-def test_what_was_fetched_is_verified_when_it_is_loaded(tmp_path, cache):
+def test_fetched_files_are_verified_when_loaded(tmp_path, cache):
     name, files = "t5-parrot", ["config.json", "model.safetensors", "tokenizer.json"]
     folder = catalogue.fetch(name, hub(tmp_path, files, []))
     (folder / "tokenizer.json").write_text("another")

@@ -147,7 +147,7 @@ def test_similarity(tmp_path, kept):
         ),
     ],
 )  # fmt: skip
-def test_what_sentence_transformers_would_do_is_refused(
+def test_other_modules_of_sentence_transformers_are_refused(
     file, content, message, tmp_path
 ):
     bert_folder(tmp_path, "BertModel")

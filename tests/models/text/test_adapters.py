@@ -166,7 +166,7 @@ def test_an_adapter_with_another_rank_than_its_run(run, tmp_path, tiny_lm):
         (run / "config.gin").write_text(text)
 
 
-def test_digest_is_that_of_the_values(published):
+def test_digest_depends_on_the_values(published):
     digest = base.digest(published.params)
     assert base.digest(jax.tree.map(np.float64, published.params)) == digest
     changed = dict(keymap.flat(published.params))

@@ -163,7 +163,7 @@ def test_wrong_templates(folder, template, message):
     assert message in str(caught.value) and str(model.folder) in str(caught.value)
 
 
-def test_a_model_of_ours_has_none(folder):
+def test_models_without_chat_template(folder):
     with pytest.raises(UserError, match=r"plane: no such file. Use one of plain, "):
         prompts.find("chat:plane")
     model = language.load(folder(PLAIN), "tiny@1")

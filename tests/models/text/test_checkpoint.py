@@ -235,7 +235,7 @@ def test_wrong_configuration(run_folder, old, new, message):
 
 
 @pytest.mark.parametrize(("mode", "step"), [("max", 3), ("min", 12)])
-def test_the_best_checkpoint_where_the_run_keeps_it(run_folder, mode, step):
+def test_the_best_checkpoint_of_the_run(run_folder, mode, step):
     folder, params = run_folder
     config = folder / "config.gin"
     config.write_text(

@@ -109,7 +109,7 @@ def test_verbs_that_load_a_run_accept_a_changed_configuration(verb, monkeypatch)
     assert noted == [None, "1"]
 
 
-def test_builds_what_gin_builds(tmp_path):
+def test_builds_the_same_as_gin(tmp_path):
     text = IMPORTS + NETWORK.replace("@unknown.Optimizer()", "None")
     model = build(tmp_path, text)
     # gin keeps the first name of a class for the whole process, so an alias is not
@@ -250,7 +250,7 @@ def test_mistakes(tmp_path, text, message):
     assert str(tmp_path / "config.gin") in str(error.value)
 
 
-def test_what_a_vocabulary_says_comes_with_the_configuration(tmp_path):
+def test_messages_of_a_vocabulary_come_with_the_configuration(tmp_path):
     text = (
         "from jaxaug.feed import vocabulary\nMODEL = @vocabulary.TokenVocabulary()\n"
         f"vocabulary.TokenVocabulary.path = '{tmp_path}/%s'\n"
@@ -286,7 +286,7 @@ def test_classes_of_converted_folders_are_known(name, tmp_path):
         assert run_config.build(tmp_path / "network.gin", "A") is cls
 
 
-def test_the_list_of_what_is_known_is_right():
+def test_the_list_of_known_names_is_right():
     for module, names in run_config.KNOWN.items():
         for name in names:
             assert callable(getattr(importlib.import_module(module), name))

@@ -30,7 +30,7 @@ def published(tmp_path_factory, train_spm):
     return folder, train_spm(folder)
 
 
-def test_ids_are_those_of_sentencepiece(published):
+def test_ids_equal_sentencepiece(published):
     folder, processor = published
     words = hf.load(folder)
     for text in PLAIN + COMPATIBLE:
@@ -41,7 +41,7 @@ def test_ids_are_those_of_sentencepiece(published):
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_texts_and_pairs_are_those_of_transformers(published, tmp_path, fast):
+def test_texts_and_pairs_equal_transformers(published, tmp_path, fast):
     folder, _ = published
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
     if fast:
@@ -66,7 +66,7 @@ def test_texts_and_pairs_are_those_of_transformers(published, tmp_path, fast):
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_text_of_data_is_no_special_token(published, tmp_path, fast):
+def test_text_of_data_is_not_a_special_token(published, tmp_path, fast):
     folder, _ = published
     if fast:
         transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)

@@ -24,7 +24,7 @@ def test_ids_leave_zero_to_t5x(tiny_lm):
     assert words.encode_batch(["a", "bc"]) == [words.encode("a"), words.encode("bc")]
 
 
-def test_decoding_ends_at_eos_and_skips_what_is_no_text(tiny_lm):
+def test_decoding_ends_at_eos_and_skips_special_ids(tiny_lm):
     words = hf.load(tiny_lm, id_offset=1)
     a, b = words.encode("ab")
     assert words.decode([0, a, 1, b, 999, 2, a]) == "ab"
@@ -32,7 +32,7 @@ def test_decoding_ends_at_eos_and_skips_what_is_no_text(tiny_lm):
     assert words.texts()[2] == "<|end|>"
 
 
-def test_text_of_data_is_no_control_token(tiny_lm):
+def test_text_of_data_is_not_a_control_token(tiny_lm):
     words = hf.load(tiny_lm)
     ids = words.encode("<|end|>")
     assert words.eos_id not in ids and words.decode(ids) == "<|end|>"
@@ -218,14 +218,14 @@ def test_files_of_wrong_types(tiny_lm, tmp_path, name, content, problem):
     assert message.removeprefix(":").startswith(f" {problem}")
 
 
-def test_older_files_that_are_no_text(tmp_path):
+def test_older_binary_files(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "vocab.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match=f"{tmp_path}: its tokenizer cannot be read .*"):
         hf.load(tmp_path)
 
 
-def test_what_is_published(tiny_lm):
+def test_published_files(tiny_lm):
     for name in (tiny_lm, "smollm2", "a/tokenizer.json", "b.gguf"):
         assert hf.is_published(name)
     assert not hf.is_published("gs://bucket/sentencepiece.model")
@@ -247,7 +247,7 @@ def test_gguf(tmp_path, monkeypatch):
     shutil.rmtree(tmp_path)
 
 
-def test_pipes_are_no_files_of_a_tokenizer(tmp_path):
+def test_pipes_are_not_read_as_tokenizer_files(tmp_path):
     """transformers would wait for a writer."""
     os.mkfifo(tmp_path / "vocab.txt")
     with pytest.raises(UserError, match="vocab.txt: is a pipe"):

@@ -68,14 +68,14 @@ def theirs(folder):
 @pytest.mark.parametrize(
     "text", [*SOURCES, ">>fra<< the city", "unknown: \u00e9\u00df!", "2 >>fra<< cities"]
 )
-def test_inputs_are_those_of_transformers(folder, theirs, text):
+def test_inputs_equal_transformers(folder, theirs, text):
     source, _ = marian.load(folder, 1)
     expected = theirs(text)["input_ids"]
     assert [*source.encode(text), source.eos_id] == [i + 1 for i in expected]
     assert source.unk_id == 2 and source.vocab_size == len(theirs.encoder) + 1
 
 
-def test_outputs_are_those_of_transformers(folder, theirs):
+def test_outputs_equal_transformers(folder, theirs):
     _, target = marian.load(folder, 1)
     for text in TARGETS:
         expected = theirs(text_target=text)["input_ids"]
@@ -88,7 +88,7 @@ def test_outputs_are_those_of_transformers(folder, theirs):
     assert target.decode([first[0], 2, 999, *first[1:]]) == "le nom"
 
 
-def test_a_target_table_of_its_own(folder, tmp_path):
+def test_a_separate_target_table(folder, tmp_path):
     for name in ("source.spm", "target.spm", "vocab.json"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     _, joint = marian.load(tmp_path, 0)
@@ -101,7 +101,7 @@ def test_a_target_table_of_its_own(folder, tmp_path):
     assert target.decode([1, 2]) == first.strip("\u2581")
 
 
-def test_greedy_translation_is_that_of_torch(folder, theirs):
+def test_greedy_translation_equals_torch(folder, theirs):
     model = registry.load(str(folder))
     decoded = decoder.Decoder(
         model, samplers.find("greedy").build(1, {}), num=1, max_length=8, seed=0

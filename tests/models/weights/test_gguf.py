@@ -41,7 +41,7 @@ def reference(path: Path) -> transformers.LlamaForCausalLM:
 
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("type_", [Type.F32, Type.F16, Type.Q8_0, Type.Q4_0, Type.Q4_1])
-def test_logits_are_those_of_transformers(tmp_path: Path, type_: Type, tied: bool):
+def test_logits_equal_transformers(tmp_path: Path, type_: Type, tied: bool):
     write(tmp_path / "m.gguf", type_, tied)
     theirs = reference(tmp_path / "m.gguf")
     tokens = np.random.default_rng(1).integers(1, 256, (2, 8)).astype(np.int32)
@@ -249,7 +249,7 @@ def test_metadata_of_wrong_types(tmp_path: Path, change: Any, message: str):
     assert str(error.value).startswith(f"{tmp_path}/m.gguf: {message}")
 
 
-def test_merges_that_are_none(tmp_path: Path):
+def test_invalid_merges(tmp_path: Path):
     write(tmp_path / "m.gguf", change=lambda w: w.add_token_merges(["a b c"]))
     with pytest.raises(UserError, match=r"m.gguf: its tokenizer cannot be made \("):
         _ = ours.Gguf(tmp_path / "m.gguf").tokenizer
@@ -400,7 +400,7 @@ PROMPTS = [
 
 
 @pytest.mark.slow
-def test_smollm2_is_that_of_transformers(smollm2: Path):
+def test_smollm2_equals_transformers(smollm2: Path):
     steps, end = 16, 2
     theirs = reference(smollm2)
     published, words = ours.load(smollm2), ours.Gguf(smollm2).tokenizer

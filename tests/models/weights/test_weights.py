@@ -132,7 +132,7 @@ def test_tied_names():
         read({**tensors, "b": array(5) + 1})
 
 
-def test_a_substitute_serves_only_where_the_tensor_is_missing():
+def test_a_substitute_serves_only_if_the_tensor_is_missing():
     key_map = {"e": keymap.identity("e"), "h": keymap.transposed("h")}
     key_map["h"] = key_map["h"]._replace(otherwise="e")
     shapes = {"e": Shape(2, 3), "h": Shape(3, 2)}
@@ -417,7 +417,7 @@ def test_pickles_that_want_memory_or_time(tmp_path):
 
 @pytest.mark.parametrize("file", ["../1.bin", "/1.bin", "..", "", 3, ["1.bin"]])
 @pytest.mark.parametrize("reader", [torch_file, safetensors_io])
-def test_an_index_that_names_no_file_beside_it(tmp_path, reader, file):
+def test_an_index_that_names_files_elsewhere(tmp_path, reader, file):
     path = tmp_path / reader.INDEX
     path.write_text(json.dumps({"weight_map": {"a": file}}))
     with pytest.raises(UserError) as error:
@@ -506,7 +506,7 @@ def test_configurations_that_do_not_fit_together(tmp_path, config, problem):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-def test_weights_that_are_no_numbers(dtype, value):
+def test_nan_weights(dtype, value):
     qkv = array(3, 12).astype(dtype)
     qkv[1, 2:4] = value
     with pytest.raises(UserError) as error:
@@ -568,7 +568,7 @@ def test_a_full_disk_is_an_error_of_the_system(tmp_path, monkeypatch):
     assert error.value.filename == str(tmp_path / "x.safetensors")
 
 
-def test_pipes_are_no_weights(tmp_path):
+def test_pipes_are_not_read_as_weights(tmp_path):
     for name in ("x.safetensors", "x.bin", "x.gguf"):
         os.mkfifo(tmp_path / name)
     with pytest.raises(UserError, match="x.safetensors: is a pipe"):

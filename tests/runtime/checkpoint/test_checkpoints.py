@@ -131,7 +131,7 @@ def test_lazy_restore_needs_host_parameters(tmp_path, layout):
         device.restore(lazy_parameters=True)
 
 
-def test_save_transformations_change_what_is_written(tmp_path, layout):
+def test_save_transformations_change_the_written_values(tmp_path, layout):
     def rename(state_dict, infos):
         for tree in (state_dict, infos):
             tree["target"]["renamed"] = tree["target"].pop("layer")

@@ -150,7 +150,7 @@ def test_reason_is_found_behind_other_exceptions():
 @pytest.mark.parametrize(
     ("error", "logged"), [(FULL, []), (ValueError("bad"), ["Task exception"])]
 )
-def test_writes_that_nobody_waits_for_say_no_more(error, logged, caplog):
+def test_pending_writes_without_a_waiter_are_silent(error, logged, caplog):
     messages.quieten_orbax()
 
     async def write():

@@ -218,7 +218,7 @@ def test_assignment_map_and_fallback(tmp_path, use_orbax):
         )
 
 
-def test_only_what_a_checkpoint_lacks_is_initialised(tmp_path, monkeypatch):
+def test_only_missing_parameters_are_initialized(tmp_path, monkeypatch):
     old, partitioner = make(Model(("layer", "head")))
     save(tmp_path, old, partitioner, 4)
     new, partitioner = make(Model(("layer", "head", "extra")))

@@ -101,7 +101,7 @@ def test_a_shared_history_changes_no_prediction(decode_fn, make, batch, dtype):
 
 
 @pytest.mark.parametrize("decode_fn", [decoding.beam_search, beam.search])
-def test_keys_of_beams_stay_where_they_were_written(decode_fn):
+def test_keys_of_beams_are_not_moved(decode_fn):
     """The loop carries the history of each input, and no cache with a row per beam."""
     predict = functools.partial(
         t5_model(decode_fn=decode_fn).predict_batch_with_aux, num_decodes=3

@@ -183,7 +183,7 @@ def spy(monkeypatch):
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1 << 26, []), (1, [None])])
-def test_size_decides_where_nothing_is_said(size, expected, monkeypatch):
+def test_size_decides_by_default(size, expected, monkeypatch):
     monkeypatch.setattr(chunked_loss, "BYTES", size)
     seen = spy(monkeypatch)
     jax.eval_shape(

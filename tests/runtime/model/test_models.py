@@ -275,7 +275,7 @@ def test_rematerialisation_changes_no_gradient(kind):
     )
 
 
-def test_a_logit_that_is_nan_is_no_hit():
+def test_a_nan_logit_is_not_a_hit():
     logits = jnp.array([[[0.0, jnp.nan, 2.0], [0.0, 3.0, 2.0]]])
     targets = jnp.array([[1, 1]])
     assert float(models.compute_weighted_accuracy(logits, targets)) == 1

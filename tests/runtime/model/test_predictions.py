@@ -54,7 +54,7 @@ def recorder(calls):
     return decode
 
 
-def test_decode_function_gets_what_the_contract_says():
+def test_arguments_of_the_decode_function():
     calls = []
     model = t5_model(decode_fn=recorder(calls))
     options = {"alpha": 0.25}

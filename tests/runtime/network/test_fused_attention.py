@@ -106,7 +106,7 @@ def test_grouped_queries_in_a_packed_row_are_the_same(calls):
         ({"key_rows": 1}, False),
     ],
 )
-def test_where_there_is_a_kernel(monkeypatch, change, expected):
+def test_cases_with_a_kernel(monkeypatch, change, expected):
     values = {
         "backend": "gpu", "dtype": jnp.bfloat16, "dim": 64, "queries": 16, "keys": 24,
         "key_rows": 3, **change,

@@ -109,7 +109,7 @@ def initial_values():
     return traverse_util.flatten_dict(unfreeze(variables["params"]), sep="/")
 
 
-def test_initial_values_are_those_of_upstream():
+def test_initial_values_equal_upstream():
     params = initial_values()
     for name, (index, value) in RECORDED.items():
         assert float(params[name][index]) == pytest.approx(value, rel=1e-6), name

@@ -149,7 +149,7 @@ def test_sums_of_16_bit_factors_are_float32(small_blocks):
         ({"backend": "gpu"}, False),
     ],
 )
-def test_where_blocks_are_used(monkeypatch, change, expected):
+def test_cases_that_use_blocks(monkeypatch, change, expected):
     values = {
         "dtype": jnp.float32, "queries": 512, "keys": 512, "key_rows": 2, "bias_rows": 1,
         "devices": 1, "backend": "cpu", **change,

@@ -69,7 +69,7 @@ def test_soft_max_of_nan_and_infinity(short):
         ({"backend": "tpu"}, False),
     ],
 )
-def test_where_slices_are_used(monkeypatch, change, is_sliced):
+def test_cases_that_use_slices(monkeypatch, change, is_sliced):
     values = {
         "size": 160, "dtype": jnp.float32, "devices": 1, "backend": "cpu", **change
     }  # fmt: skip
@@ -83,7 +83,7 @@ def test_where_slices_are_used(monkeypatch, change, is_sliced):
 
 
 @pytest.mark.parametrize("rows_shape", [(5, 1, 6, 8), (5, 3, 6, 8), (1, 1, 6, 8)])
-def test_what_is_added_to_rows_gets_their_sum(short, rows_shape):
+def test_an_addition_to_rows_gets_the_sum_of_their_gradients(short, rows_shape):
     rows, shared = drawn(*rows_shape), drawn(1, 3, 6, 8)
 
     def of(add):
@@ -96,7 +96,7 @@ def test_what_is_added_to_rows_gets_their_sum(short, rows_shape):
         np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_a_learned_bias_is_added_to_that_of_a_mask_so(monkeypatch):
+def test_a_learned_bias_is_added_to_the_bias_of_a_mask(monkeypatch):
     hidden, learned = drawn(4, 1, 5, 7), drawn(1, 2, 5, 7)
 
     def sizes():

@@ -90,7 +90,7 @@ def causal(length):
     ids=["all", "packed and causal", "packed", "causal", "cross", "no mask"],
 )
 @pytest.mark.usefixtures("interpreted")
-def test_output_and_gradients_are_those_of_plain_products(queries, keys, radius, mask):
+def test_output_and_gradients_equal_plain_products(queries, keys, radius, mask):
     arrays, gradient = draw(queries, keys, radius)
     mask = None if mask is None else jnp.asarray(mask, jnp.bfloat16)
 
@@ -120,7 +120,7 @@ def test_a_query_that_sees_no_key_gets_zeros_and_gives_no_gradient():
     assert all(np.isfinite(x).all() for x in rest)
 
 
-def test_biases_by_distance_are_those_of_all_pairs():
+def test_biases_by_distance_equal_all_pairs():
     config = network.T5Config(vocab_size=9, num_heads=HEADS)
     module = parts.position_biases(config)
     params = {"rel_embedding": np.random.default_rng(0).standard_normal((HEADS, 32))}
@@ -216,7 +216,7 @@ def test_t5_trains_with_the_same_gradients(monkeypatch):
         ({"key_heads": 1}, False),
     ],
 )
-def test_where_the_kernels_are_used(monkeypatch, change, expected):
+def test_cases_that_use_the_kernels(monkeypatch, change, expected):
     values = {
         "backend": "gpu", "devices": 1, "capability": "9.0",
         "compiler": attention._COMPILER, "dtype": jnp.bfloat16, "dim": 64, "queries": 256,

@@ -143,7 +143,7 @@ def test_states_have_dictionaries_and_axes(optimizer):
         ),
     ],
 )
-def test_noise_is_that_of_optax_and_its_key_can_be_saved(wrapped, plain):
+def test_noise_equals_optax_and_its_key_can_be_saved(wrapped, plain):
     grads = jax.tree.map(lambda g: jnp.stack([g, 2 * g]), GRADS)
     if plain.init(PARAMS)[0].__class__ is optax.AddNoiseState:
         grads = GRADS
@@ -167,7 +167,7 @@ def test_masked_parameters_stay_masked_in_the_axes():
     assert moments["norm"]["scale"] == optax.MaskedNode()
 
 
-def test_unknown_state_type_says_where_to_add_a_rule():
+def test_unknown_state_type_is_an_error_with_advice():
     optimizer = optimizers.OptaxWrapper(optax.scale_by_factored_rms())
     state = optimizer.create(PARAMS)
     with pytest.raises(

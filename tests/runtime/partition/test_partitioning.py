@@ -89,7 +89,7 @@ def test_partitioner_needs_a_size():
 
 
 @pytest.mark.parametrize("number", [-1, 1.5, "2"])
-def test_numbers_of_partitions_that_are_none(number):
+def test_invalid_numbers_of_partitions(number):
     with pytest.raises(UserError) as caught:
         partitioning.PjitPartitioner(num_partitions=number)
     assert str(caught.value) == (
@@ -108,7 +108,7 @@ def test_more_partitions_than_devices():
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5])
-def test_batch_sizes_that_are_none(size):
+def test_invalid_batch_sizes(size):
     with pytest.raises(UserError) as caught:
         partitioning.PjitPartitioner(num_partitions=1).get_data_layout(size)
     assert str(caught.value) == (

@@ -49,7 +49,7 @@ def test_beam_axis_helpers():
         decoding.unflatten_beam_dim(expanded, 3, 2)
 
 
-def test_cache_map_skips_what_has_no_batch_axis():
+def test_cache_map_skips_arrays_without_batch_axis():
     cache = {
         name: jnp.ones(()) for name in ("cached_key", "cache_index", "cached_bias")
     } | {"position_embedder_index": jnp.ones(()), "empty": {}}

@@ -279,7 +279,7 @@ def test_prompt_that_fills_the_inputs_leaves_the_last_position_free():
     assert decodes.tolist() == [[[2, 3, 4, last]]]
 
 
-def test_impossible_eos_is_no_hypothesis():
+def test_impossible_eos_is_not_a_hypothesis():
     """A model that allows only token 3 never finishes, and its beam is returned."""
     logits = jnp.full((VOCAB,), -1e9).at[3].set(0.0)
 
@@ -363,7 +363,7 @@ def test_scanned_and_frozen_caches_give_the_same_result():
     np.testing.assert_allclose(found[1], expected[1], atol=1e-5)
 
 
-def test_scores_are_those_of_float32_even_for_bfloat16_logits():
+def test_bfloat16_logits_get_float32_scores():
     table = jnp.asarray(random_table(3)).astype(jnp.bfloat16)
     inputs = jnp.zeros((2, 6), jnp.int32)
     found = search(table, inputs, 2)

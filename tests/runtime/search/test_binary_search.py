@@ -19,7 +19,7 @@ logit_rows = hnp.arrays(np.float32, (3, 6), elements=st.integers(-8, 8))
 
 @settings(max_examples=200, deadline=None)
 @given(rows, st.integers(1, 7))
-def test_topk_keeps_what_is_at_least_the_kth_largest(x, k):
+def test_topk_keeps_logits_of_at_least_the_kth_largest(x, k):
     kth = np.sort(x, axis=-1)[:, ::-1][:, min(k, 6) - 1 : min(k, 6)]
     expected = np.where(x >= kth, x, np.float32(-1e7))
     np.testing.assert_array_equal(topk_mask(x, k, -1e7), expected)

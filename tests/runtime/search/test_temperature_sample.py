@@ -245,7 +245,7 @@ def test_temperature_per_row():
         assert stats.chisquare(counts, expected).pvalue > 1e-3
 
 
-def test_log_prob_ignores_prompt_and_what_follows_eos():
+def test_log_prob_ignores_prompt_and_tokens_after_eos():
     """BOS 5 2 EOS: 5 is forced; 2 and EOS are sampled with known probabilities."""
     table = np.full((6, 6), -1e9, np.float32)
     table[0] = 0.0

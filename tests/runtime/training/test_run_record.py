@@ -5,7 +5,7 @@ from t5x.errors import UserError
 from t5x.training.run_record import FILE_NAME, FINISHED_NAME, RunRecord
 
 
-def test_what_is_noted_is_found_again(tmp_path):
+def test_noted_values_are_found_again(tmp_path):
     record = RunRecord(str(tmp_path))
     assert not record.found
     record.update(seed=3)
@@ -19,7 +19,7 @@ def test_what_is_noted_is_found_again(tmp_path):
     assert not finished.is_finished(8, 11) and not finished.is_finished(4, 10)
 
 
-def test_a_finished_run_that_goes_on_is_unfinished_again(tmp_path):
+def test_a_finished_run_that_continues_is_unfinished_again(tmp_path):
     record = RunRecord(str(tmp_path))
     record.update(first_step=4, stop=True)
     record.complete(step=8, total_steps=10)

@@ -110,7 +110,7 @@ def test_pairs_in_three_forms(tmp_path):
         ("label\tfirst\tsecond\n1\ta\t \n", "row 2: a sentence is empty"),
     ],
 )
-def test_pairs_without_what_they_need(tmp_path, text, message):
+def test_pairs_without_requirements(tmp_path, text, message):
     (tmp_path / "pairs.tsv").write_text(text)
     with pytest.raises(UserError, match=message):
         pairs.read(tmp_path / "pairs.tsv")
