@@ -38,9 +38,9 @@ OPENING = re.compile(
 )
 PHRASE = re.compile(
     r"\b(that of|those of(?! `| distances)|that which|of one's own|of its own|beside"
-    r"|besides|meanwhile|so many|as many as|(?<!there )(?:is|are) (?-i:none)|what else|lives? on"
-    r"|in place of|till|lets? go|goes on|go on|may do without|does not do|nobody"
-    r"|wherever|whoever|a good deal)\b",
+    r"|besides|meanwhile|so many|as many as|(?<!there )(?:is|are) (?-i:none)|what else"
+    r"|lives? on|in place of|till|lets? go|goes on|go on|may do without|does not do"
+    r"|nobody|wherever|whoever|a good deal)\b",
     re.IGNORECASE,
 )
 ARGUMENT = re.compile(r"\*{0,2}\w+(, \*{0,2}\w+)*: ")

@@ -204,7 +204,8 @@ def test_variants_and_records(sgd_tree, fake, tmp_path):
     assert texts_of(out, "v2")["train/0/slot/2"] == "Cost of the ticket now"
     assert texts_of(out, "v3")["train/0/slot/2"] == "Cost of the ticket or then"
     found = [r for r in lines(out) if r["id"] == "train/0/slot/2"]
-    assert [(r["candidate"], r["count"], r["dropped"], r["variant"]) for r in found] == [
+    fields = ("candidate", "count", "dropped", "variant")
+    assert [tuple(r[field] for field in fields) for r in found] == [
         ("Cost of the ticket now", 2, [], 2),
         ("Cost of the ticket", 1, ["copy"], None),
         ("Cost of the ticket or then", 1, [], 3),

@@ -22,7 +22,9 @@ CONFIGS = ROOT / "configs" / "decode"
 GREEDY = {"warpers": (warpers.top_k(1),)}
 LM_BATCH = {
     # Inputs [9, 4, 6, 1] and [7, 1], with room for four and five more tokens.
-    "decoder_input_tokens": np.array([[0, 9, 4, 6, 1, 0, 0, 0], [0, 7, 1, 0, 0, 0, 0, 0]]),
+    "decoder_input_tokens": np.array(
+        [[0, 9, 4, 6, 1, 0, 0, 0], [0, 7, 1, 0, 0, 0, 0, 0]]
+    ),
     "decoder_causal_attention": np.array(
         [[1, 1, 1, 1, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0]]
     ),

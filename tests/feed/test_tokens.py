@@ -151,7 +151,8 @@ next(first)
 first.save(sys.argv[1])
 second = tokens.get_dataset(cfg, 0, 1, None)
 second.restore(sys.argv[1])
-assert (next(first)["encoder_input_tokens"] == next(second)["encoder_input_tokens"]).all()
+name = "encoder_input_tokens"
+assert (next(first)[name] == next(second)[name]).all()
 print("trained without TensorFlow")
 """
 

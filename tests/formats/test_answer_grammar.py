@@ -97,7 +97,8 @@ def test_options_of_d3st(options, accepted, refused):
 @pytest.mark.parametrize(
     ("slot", "accepted", "refused"),
     [
-        (0, ["none", " oslo", "new york || rome", "[x] 1=a"], ["", "a ||", "|| a", "a  b"]),
+        (0, ["none", " oslo", "new york || rome", "[x] 1=a"],
+         ["", "a ||", "|| a", "a  b"]),
         (1, ["none", "a", " b || a", "dontcare"], ["c", "music", "none || a", ""]),
         (2, ["none", "a", "b", "dontcare"], ["1", "2", "c"]),
     ],

@@ -217,8 +217,8 @@ def _rename(tree: list, rng: Random) -> None:
 
 
 _JSON: tuple[Callable[[list, Random], None], ...] = (
-    _replace(OTHERS), _replace(OTHERS), _replace(NUMBERS), _replace(TEXTS), _swap, _nest,
-    _remove, _remove, _repeat, _second_value, _rename,
+    _replace(OTHERS), _replace(OTHERS), _replace(NUMBERS), _replace(TEXTS), _swap,
+    _nest, _remove, _remove, _repeat, _second_value, _rename,
 )  # fmt: skip
 
 

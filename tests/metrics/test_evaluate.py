@@ -64,7 +64,8 @@ def evaluate(command, data_dir, predictions, output, *options):
     [("original", ()), ("v2", ("--exact", "--joint_across_turn"))],
 )
 def test_sgd(
-    data_dir, references, guesses, predictions, oracle, tmp_path, wording, options, capsys
+    data_dir, references, guesses, predictions, oracle, tmp_path, wording, options,
+    capsys,
 ):  # fmt: skip
     output = tmp_path / "sub" / "m.json"
     extra = () if wording == "original" else ("--variant", wording)

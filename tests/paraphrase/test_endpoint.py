@@ -160,8 +160,8 @@ def test_a_user_defined_prompt(call, server, tmp_path):
     assert server.prompts == [
         (
             "Reword.\nText: a {num} b\n\n"
-            'Answer with a JSON object {"paraphrases": [...]} that holds 2 strings, and '
-            "nothing else."
+            'Answer with a JSON object {"paraphrases": [...]} that holds 2 strings, '
+            "and nothing else."
         )
     ]
     for text, message in (
@@ -178,8 +178,8 @@ def test_a_user_defined_prompt(call, server, tmp_path):
     [
         (["--sampler", "beam"], "--sampler: is for models on this machine"),
         (["--shard", "1/2"], "--shard: is for models on this machine"),
-        (["--option", "k=2"], "--option k=2: write it as NAME=VALUE; known: concurrent"),
-        (["--option", "temperature=hot"], "temperature='hot': expected a finite number"),
+        (["--option", "k=2"], "--option k=2: write it as NAME=VALUE; known: "),
+        (["--option", "temperature=hot"], "temperature='hot': expected a finite"),
         (["--option", "top_p=2"], "top_p is 2.0: give a number above 0, at most 1."),
         (["--option", "timeout=0"], "timeout is 0.0: give seconds above 0"),
         (["--option", "concurrent=0"], "concurrent is 0: give at least 1."),
@@ -191,7 +191,7 @@ def test_a_user_defined_prompt(call, server, tmp_path):
         (["--endpoint", "localhost:8000"], "is not the address of a server. Write it"),
         (["--endpoint", ""], "--endpoint is missing: a model openai:NAME needs"),
         (["--endpoint", "http://u:p4ss@h/v1"], "holds a user, a password, or a query"),
-        (["--endpoint", "http://h/v1?key=p4ss"], "holds a user, a password, or a query"),
+        (["--endpoint", "http://h/v1?key=p4ss"], "holds a user, a password, or a"),
         (["--model", "random-tiny", "--sampler", "beam"], "--endpoint: model 'random-"),
         (["--prompt", "plane"], "Use plain or schema, or name a text file with {text}"),
     ],

@@ -61,8 +61,8 @@ def test_retry_after_is_honored(call, server, as_date):
         (failed(429, Retry_After="9999"), "HTTP 429 (tried 1 time)."),
         (slow(1.0), "no reply within 0.3 s (tried 3 times). Give a longer timeout"),
         (lambda body: (200, {}, b'{"choices": [{"mess'),
-         ('the reply is not a complete chat completion: {"choices": [{"mess (tried 3 times). '
-         "Check that --endpoint")),
+         ('the reply is not a complete chat completion: {"choices": [{"mess (tried '
+         "3 times). Check that --endpoint")),
         (failed(404, "model not found"),
          "HTTP 404: model not found. The server needs to know the model 'tiny'"),
         (failed(401, "no key"),

@@ -277,7 +277,7 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
             "talk: is not JSON: line 2",
         ),
         (
-            '{"turns": [{"speaker": "USER", "utterance": "a"}]}\n{"turns": [], "turns": 1}',
+            '{"turns": [{"speaker": "USER", "utterance": ""}]}\n{"turns":0, "turns":1}',
             "talk: is not JSON: line 2: .*an object has the name 'turns' 2 times",
         ),
         (
@@ -285,7 +285,7 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
             "dialogue #0: unknown key 'turn'; did you mean 'turns'. Correct or remove",
         ),
         (
-            '{"servces": ["Trains_1"], "turns": [{"speaker": "USER", "utterance": "a"}]}',
+            '{"servces": ["Trains_1"], "turns": [{"speaker": "USER", "utterance": 1}]}',
             "dialogue #0: unknown key 'servces'; did you mean 'services'",
         ),
         (
@@ -293,13 +293,13 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
             "turn 0: unknown key 'utterence'; did you mean 'utterance'",
         ),
         (
-            '{"turns": [{"speaker": "USER", "utterance": "a", "frames": [{"servce": 1}]}]}',
+            '{"turns": [{"speaker": "USER", "utterance":"", "frames":[{"servce":1}]}]}',
             "turn 0: frames: unknown key 'servce'; did you mean 'service'",
         ),
         ('{"turns": []}', "talk: dialogue #0: expected a dialogue with turns, got"),
         ('[{"turns": [{"speaker": "BOT"}]}]', r"turn 0: expected speaker \(USER or"),
         (
-            '{"services": ["Train_1"], "turns": [{"speaker": "USER", "utterance": ""}]}',
+            '{"services": ["Train_1"], "turns": [{"speaker": "USER", "utterance":""}]}',
             "the schema has no service 'Train_1'; did you mean 'Trains_1'.*--schema",
         ),
         (

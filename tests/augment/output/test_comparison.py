@@ -119,7 +119,10 @@ def test_text_and_csv():
         ["table1_bleu", "table1_self_bleu", "bleu", "self_bleu"]
     )
     assert comparison.csv_table(rows).splitlines() == [
-        "scheme,variant,texts,unchanged,table1_bleu,table1_self_bleu,bleu,self_bleu,mine",
+        (
+            "scheme,variant,texts,unchanged,table1_bleu,table1_self_bleu,bleu,"
+            "self_bleu,mine"
+        ),
         "ours,v1,1,1,0.0,,1.0,,1.0",
         "ours,mean,1,1,0.0,,1.0,,1.0",
     ]

@@ -56,7 +56,8 @@ SOURCE = "The app crashes when I open the settings."
     [
         (SOURCE, "When I open the settings, the app crashes.", (), ()),
         (SOURCE, SOURCE.upper(), ("copy", "same_words"), ("copy", "same_words")),
-        (SOURCE, "An app crashes when I open settings.", ("same_words",), ("same_words",)),
+        (SOURCE, "An app crashes when I open settings.",
+         ("same_words",), ("same_words",)),
         (SOURCE, "The app crashes when you open the settings.",
          ("persons", "words"), ("persons",)),
         (SOURCE, "Opening the settings makes the app crash on me.",

@@ -350,7 +350,7 @@ def test_without_the_client_of_the_hub_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(
         UserError,
-        match=r"^me/mine is on the Hugging Face hub, whose client \(huggingface-hub\) is "
-        r"not installed\. It comes with the extra 'hf': run `make install",
+        match=r"^me/mine is on the Hugging Face hub, whose client \(huggingface-hub\) "
+        r"is not installed\. It comes with the extra 'hf': run `make install",
     ):
         catalogue.fetch("hf:me/mine")

@@ -91,7 +91,7 @@ def _with(path, text):
         ["predict", "--run", "R"],
         ["serve", "R"],
         ["convert", "--from", "R", "--to", "O"],
-        ["paraphrase", "--model", "R", "--sampler", "greedy", "--in", "I", "--out", "O"],
+        ["paraphrase", "--model", "R", "--sampler", "beam", "--in", "I", "--out", "O"],
         ["levels", "--model", "R", "--in", "I", "--out", "O"],
     ],
 )  # fmt: skip

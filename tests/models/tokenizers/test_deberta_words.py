@@ -12,8 +12,8 @@ from jaxaug.models.tokenizers import deberta, hf
 
 SPECIAL = {"pad": "[PAD]", "bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]"}
 PLAIN = [
-    "The name of the restaurant", " two   spaces ", "", "日本 dollars", "a city, a date!",
-    "two nights\tin the hotel\n", "caf\u00e9 😀😀 x",
+    "The name of the restaurant", " two   spaces ", "", "日本 dollars",
+    "a city, a date!", "two nights\tin the hotel\n", "caf\u00e9 😀😀 x",
 ]  # fmt: skip
 # Texts that SentencePiece normalizes before it splits them.
 COMPATIBLE = [

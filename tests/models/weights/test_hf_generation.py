@@ -143,7 +143,8 @@ HARMLESS = (
     "dense_act_fn", "is_gated_act",
     # Settings of unread heads; summation in float16.
     "legacy", "output_embedding_size", "reorder_and_upcast_attn", "summary_activation",
-    "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
+    "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+    "summary_use_proj",
 )  # fmt: skip
 # Fields that only some families have, or that others do not read.
 HARMLESS_IN = {

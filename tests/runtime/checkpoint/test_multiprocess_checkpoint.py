@@ -75,7 +75,8 @@ WORKER = """
     iterator.position = 10 + rank
     orbax = checkpoints.OrbaxCheckpointManagerInterface(
         str(folder / "orbax"), shape, p, iterator, keep=1)
-    legacy = checkpoints.Checkpointer(shape, p, str(folder / "legacy"), iterator, keep=1)
+    legacy = checkpoints.Checkpointer(
+        shape, p, str(folder / "legacy"), iterator, keep=1)
     for manager in (orbax, legacy):
         for step in (7, 9):
             manager.save(state.replace_step(state.step * 0 + step))
@@ -95,7 +96,8 @@ WORKER = """
             (part,) = reader._dataset._parts.values()
             assert part.position == 10 + rank
     def flip():
-        for data in (folder / "orbax" / "checkpoint_9").rglob("d/*") if rank == 0 else ():
+        saved = (folder / "orbax" / "checkpoint_9").rglob("d/*")
+        for data in saved if rank == 0 else ():
             content = bytearray(data.read_bytes())
             content[-1] ^= 1
             data.write_bytes(content)

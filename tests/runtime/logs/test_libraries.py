@@ -17,7 +17,8 @@ from t5x.start import program
 
 def job(folder):
     def of_seqio(line):
-        place = os.path.join(os.path.dirname(util.find_spec('seqio').origin), "evaluation.py")
+        folder = os.path.dirname(util.find_spec('seqio').origin)
+        place = os.path.join(folder, "evaluation.py")
         exec(compile(line, place, "exec"), {"logging": logging})
 
     from t5x.logs import libraries

@@ -151,8 +151,8 @@ def test_sums_of_16_bit_factors_are_float32(small_blocks):
 )
 def test_cases_that_use_blocks(monkeypatch, change, expected):
     values = {
-        "dtype": jnp.float32, "queries": 512, "keys": 512, "key_rows": 2, "bias_rows": 1,
-        "devices": 1, "backend": "cpu", **change,
+        "dtype": jnp.float32, "queries": 512, "keys": 512, "key_rows": 2,
+        "bias_rows": 1, "devices": 1, "backend": "cpu", **change,
     }  # fmt: skip
     monkeypatch.setattr(jax, "device_count", lambda: values["devices"])
     monkeypatch.setattr(jax, "default_backend", lambda: values["backend"])

@@ -219,8 +219,8 @@ def test_t5_trains_with_the_same_gradients(monkeypatch):
 def test_cases_that_use_the_kernels(monkeypatch, change, expected):
     values = {
         "backend": "gpu", "devices": 1, "capability": "9.0",
-        "compiler": attention._COMPILER, "dtype": jnp.bfloat16, "dim": 64, "queries": 256,
-        "keys": 384, "key_heads": 4, **change,
+        "compiler": attention._COMPILER, "dtype": jnp.bfloat16, "dim": 64,
+        "queries": 256, "keys": 384, "key_heads": 4, **change,
     }  # fmt: skip
     device = types.SimpleNamespace(compute_capability=values["capability"])
     monkeypatch.setattr(jax, "devices", lambda: [device])

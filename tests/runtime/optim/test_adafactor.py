@@ -180,7 +180,8 @@ def test_factored_false_keeps_the_full_moment():
     ("axes", "shape", "layout"),
     [
         (P("embed", "heads", "kv"), (6, 3, 4), {"rows": (0,), "columns": (1, 2)}),
-        (P("joined_kv", "layers", "embed"), (5, 2, 6), {"rows": (2,), "columns": (0,), "batch": (1,)}),
+        (P("joined_kv", "layers", "embed"), (5, 2, 6),
+         {"rows": (2,), "columns": (0,), "batch": (1,)}),
         (P("layers", "embed"), (3, 8), {"batch": (0,)}),
         (P("layers", "heads", "relpos_buckets"), (2, 3, 8), {"batch": (0,)}),
     ],

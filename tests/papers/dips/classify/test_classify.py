@@ -30,7 +30,11 @@ def get_config():
         "methods": (
             {"name": "NoAug"},
             {"name": "Copies", "scheme": "copies"},
-            {"name": "Dropout", "scheme": "pervasive_dropout", "options": ("rate=0.3",)},
+            {
+                "name": "Dropout",
+                "scheme": "pervasive_dropout",
+                "options": ("rate=0.3",),
+            },
             {"name": "SynRep", "scheme": "token_substitution"},
             {"name": "ContAug", "scheme": "contextual", "model": "no/such/model"},
         ),
