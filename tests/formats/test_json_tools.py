@@ -50,8 +50,8 @@ def test_golden_text():
         '"find events", "parameters": {"type": "object", "properties": {"city": '
         '{"type": "string", "description": "city of the event"}, "kind": {"type": '
         '"string", "description": "kind of event", "enum": ["music", "team sports"]}, '
-        '"seats": {"type": "string", "description": "number of \\"seats\\"", "enum": ["1", '
-        '"2"]}, "price": {"type": "string", "description": "what it costs"}}}}}] '
+        '"seats": {"type": "string", "description": "number of \\"seats\\"", "enum": '
+        '["1", "2"]}, "price": {"type": "string", "description": "what it costs"}}}}}] '
         "[user] anything in oslo? [system] what? [user] music"
     )
     assert found.targets == (
