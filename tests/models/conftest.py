@@ -5,6 +5,9 @@ import json
 import pytest
 import sentencepiece
 
+from jaxaug.feed import vocabulary
+from jaxaug_papers import minisgd
+
 SENTENCES = (
     "the name of the restaurant in this city", "number of people for the booking",
     "cost in dollars for two nights at a hotel", "phone number and address",
@@ -27,6 +30,14 @@ def _train(folder, **options):
     if not (folder / "config.json").exists():
         (folder / "config.json").write_text(json.dumps({"model_type": "deberta-v2"}))
     return sentencepiece.SentencePieceProcessor(model_file=str(folder / "spm.model"))
+
+
+@pytest.fixture(scope="session")
+def words(tmp_path_factory):
+    """Returns the word vocabulary of a tiny MiniSGD."""
+    root = tmp_path_factory.mktemp("words")
+    minisgd.write(root / "d", train_dialogues=1, dev_dialogues=1, test_dialogues=1)
+    return vocabulary.train_words(root / "d", root)
 
 
 @pytest.fixture(scope="session")

@@ -20,14 +20,12 @@ from t5x import checkpoints
 from jaxaug import cli
 from jaxaug.core import buckets
 from jaxaug.core.errors import UserError
-from jaxaug.feed import vocabulary
 from jaxaug.models import convert
 from jaxaug.models.named import catalogue, packages
 from jaxaug.models.text import registry
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import hf_folder, t5x_layout
 from jaxaug.paraphrase import decoder, samplers
-from jaxaug_papers import minisgd
 
 # Options that shapes do not determine differ from the defaults of `transformers`.
 TINY = {
@@ -85,13 +83,6 @@ TINY = {
 }  # fmt: skip
 WORDS = "spiece.model"
 WHEELS = os.environ.get(packages.WHEELS_VARIABLE)
-
-
-@pytest.fixture(scope="module")
-def words(tmp_path_factory):
-    root = tmp_path_factory.mktemp("words")
-    minisgd.write(root / "d", train_dialogues=1, dev_dialogues=1, test_dialogues=1)
-    return vocabulary.train_words(root / "d", root)
 
 
 def write(folder, name, words, dtype=torch.float32, **changes):

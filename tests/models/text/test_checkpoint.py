@@ -15,15 +15,7 @@ from t5x.examples.t5 import network
 from jaxaug.core.errors import UserError
 from jaxaug.feed import vocabulary
 from jaxaug.models.text import checkpoint, registry
-from jaxaug_papers import minisgd
 from tests.support.tiny_run import CONFIG
-
-
-@pytest.fixture(scope="module")
-def words(tmp_path_factory):
-    root = tmp_path_factory.mktemp("words")
-    minisgd.write(root / "d", train_dialogues=1, dev_dialogues=1, test_dialogues=1)
-    return vocabulary.train_words(root / "d", root)
 
 
 @pytest.fixture(scope="module")

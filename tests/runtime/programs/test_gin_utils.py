@@ -238,11 +238,14 @@ def test_unknown_mixtures_are_named_with_the_nearest(tmp_path):
     ("data", "message"),
     [
         (b"", "is empty (0 bytes): give a gin file with bindings, or leave it out."),
-        (b" \n\n", "is empty (3 bytes): give a gin file with bindings"),
+        (b" \n\n",
+         "is empty (3 bytes): give a gin file with bindings, or leave it out."),
         ("X = 1\n".encode("utf-16"),
          "is not UTF-8 text (it is UTF-16): save it in the encoding UTF-8."),
-        (b"X = '\xe9'\n", "is not UTF-8 text (invalid continuation byte at byte 5)"),
-        (b"X = 1\0\n", "is not text (it holds a NUL byte): give a gin file"),
+        (b"X = '\xe9'\n", ("is not UTF-8 text (invalid continuation byte at "
+         "byte 5): save it in the encoding UTF-8.")),
+        (b"X = 1\0\n", ("is not text (it holds a NUL byte): give a gin file, "
+         "in the encoding UTF-8.")),
     ],
 )  # fmt: skip
 def test_files_that_hold_no_gin(tmp_path, data, message):
