@@ -231,7 +231,7 @@ def test_scores_of_another_evaluation(tmp_path, capsys):
     place.write_text(json.dumps(changed))
     assert main(["report", one]) == 1
     message = capsys.readouterr().err
-    assert "jga_orig is 0.125, but the scores of frames beside it give" in message
+    assert "jga_orig is 0.125, but the scores of frames next to it give" in message
 
 
 def test_names_of_runs(tmp_path, capsys):
