@@ -80,7 +80,10 @@ def test_slots(text: str, parts: str) -> None:
         ),
         (
             "manage accounts and transfer money",
-            "manage OTHER base | accounts THING | and | transfer SEND base | money MASS",
+            (
+                "manage OTHER base | accounts THING | and | transfer SEND base | money "
+                "MASS"
+            ),
         ),
         ("gild the frame", "gild OTHER base | the frame THING"),
         (

@@ -31,7 +31,7 @@ def test_a_fault_that_the_source_does_not_have(text, source) -> None:
     "text",
     ["code that opens the box that you have", "day of the date", "date of the day"],
 )
-def test_a_fault_of_the_source_is_no_fault(text) -> None:
+def test_faults_of_the_source_are_ignored(text) -> None:
     assert fluency.faults(text)
     assert not fluency.is_clumsy(text, text)
 

@@ -13,13 +13,18 @@ SERVICE = {
     "service_name": "Library_1",
     "description": "Search the catalog of a library and reserve books",
     "slots": [
-        {"name": "title", "description": "title of the book", "is_categorical": False, "possible_values": []},
-        {"name": "branch", "description": "library branch where the book is kept", "is_categorical": False, "possible_values": []},
-        {"name": "overdue", "description": "whether the loan is overdue", "is_categorical": True, "possible_values": ["True", "False"]},
+        {"name": name, "description": text, "is_categorical": bool(values),
+         "possible_values": values}
+        for name, text, values in (
+            ("title", "title of the book", []),
+            ("branch", "library branch where the book is kept", []),
+            ("overdue", "whether the loan is overdue", ["True", "False"]),
+        )
     ],
     "intents": [
-        {"name": "Reserve", "description": "reserve a book at a branch", "is_transactional": True,
-         "required_slots": ["title"], "optional_slots": {}, "result_slots": ["overdue"]},
+        {"name": "Reserve", "description": "reserve a book at a branch",
+         "is_transactional": True, "required_slots": ["title"], "optional_slots": {},
+         "result_slots": ["overdue"]},
     ],
 }  # fmt: skip
 
