@@ -205,14 +205,14 @@ def choices(
             and not _is_taken(sense, words, context.siblings)
         }
         found.append(list(one.values()))
-        # "The room that is reserved": the subject of a passive is what the verb is about.
+        # "The room that is reserved": the verb acts on the subject.
         subject = before if chunk.cls in _PASSIVE else None
         before = chunk if chunk.cls != "that" else before
     return found
 
 
 def _repeated(chunks: Sequence[Chunk]) -> frozenset[str]:
-    """Returns the base forms that a text has twice: both would need the same synonym."""
+    """Returns the base forms of nouns that a text has twice."""
     bases = [
         vocabulary.singular(word.lower().removesuffix("'s"))
         for chunk in chunks
