@@ -22,7 +22,7 @@ def rename(folder: Path) -> None:
     renamed = runpy.run_path(str(RULE))["renamed"]
     for path in (*folder.rglob("*.py"), *folder.rglob("*.gin")):
         text = renamed(path)
-        path.unlink()  # The file may be a hard link to that of the checkout.
+        path.unlink()  # The checkout may have a hard link to this file.
         path.write_text(text, encoding="utf-8")
 
 
