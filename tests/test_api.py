@@ -99,6 +99,9 @@ def test_the_page(title, code, request, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     if "Tracker" in code:
         shutil.copytree(request.getfixturevalue("trained")[0], tmp_path / "runs/d3st")
+    if "hub" in code:  # tests/track/test_hub.py has the rest.
+        monkeypatch.setattr(jaxaug.Tracker, "push_to_hub", lambda _, *a, **k: (a, k))
+        monkeypatch.setattr(jaxaug.Tracker, "from_pretrained", str)
     if "paraphrase" in code:
         # The weights may be missing; tests/augment/plain tests the rest.
         monkeypatch.setattr(people, "_Work", lambda _: lambda texts: [["Other."]])

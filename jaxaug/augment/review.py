@@ -11,7 +11,7 @@ from jaxaug.augment import decisions
 from jaxaug.augment.decisions import NOTHING, Decided
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.output import records, review_page
-from jaxaug.augment.output.review_page import Shown
+from jaxaug.augment.output.review_page import Shown, Variant
 from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text, write_text
@@ -107,7 +107,7 @@ def _shown(
         chosen = {record["variant"]: record["candidate"] for record in own}
         chosen |= decided.get(one.id, NOTHING).pinned
         texts = [chosen.get(number, one.text) for number in range(1, variants + 1)]
-        notes = {record["candidate"]: _note(record["metrics"]) for record in own}
+        metrics = {record["candidate"]: record["metrics"] for record in own}
         more = [r["candidate"] for r in own if not r["dropped"] and not r["variant"]]
         what = one.kind.replace("_", " ")
         what += "" if one.kind.startswith("service") else f" {one.name}"
@@ -116,12 +116,8 @@ def _shown(
                 tuple(member.id for member in members),
                 f"{one.service}: {what} ({one.id})",
                 one.text,
-                tuple((text, notes.get(text, "")) for text in texts),
+                tuple(Variant(text, metrics.get(text, {})) for text in texts),
                 tuple(more[:_MORE]),
             )
         )
     return shown
-
-
-def _note(metrics: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.2f}" for name, value in metrics.items())

@@ -121,6 +121,13 @@ def _spot(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _service_account(
+    parser: argparse.ArgumentParser, default: str | None, text: str
+) -> None:
+    names = ("--service-account", "--service_account")
+    parser.add_argument(*names, default=default, help=text)
+
+
 def _local(parser: argparse.ArgumentParser) -> None:
     _number(parser, "--processes", 2, most=10_000)
     devices = "CPU devices per process (default: as found)"
@@ -141,6 +148,16 @@ def _slurm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time", default="24:00:00", help="D-HH:MM:SS or HH:MM:SS")
     parser.add_argument("--partition")
     parser.add_argument("--account")
+    parser.add_argument("--qos", help="quality of service, as the cluster names it")
+    parser.add_argument("--mem", help="memory per node, such as 400G; 0 is all of it")
+    parser.add_argument(
+        "--sbatch",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="further option of sbatch, such as constraint=h100 or exclusive; may be "
+        "repeated",
+    )
     _port(parser)
 
 
@@ -157,6 +174,16 @@ def _tpu_pod(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zone", required=True, help="such as us-east5-b")
     parser.add_argument("--type", required=True, help="such as v5litepod-16")
     _spot(parser)
+    parser.add_argument(
+        "--delete",
+        choices=("success", "always"),
+        help="delete the TPU after a run that succeeded, or after any that ended "
+        "(default: say that it costs money)",
+    )
+    _number(parser, "--restarts", 20, "maximum requests for another TPU after a loss")
+    _service_account(parser, None, "account of the workers, such as NAME@P.iam...")
+    parser.add_argument("--network", help="VPC network of the workers")
+    parser.add_argument("--subnetwork", help="its subnetwork")
 
 
 def _k8s(parser: argparse.ArgumentParser) -> None:
@@ -173,9 +200,7 @@ def _k8s(parser: argparse.ArgumentParser) -> None:
         "--image", required=True, help="image built from launch/docker and pushed"
     )
     parser.add_argument("--namespace", default="default")
-    parser.add_argument(
-        "--service_account", default="default", help="account with access to the bucket"
-    )
+    _service_account(parser, "default", "account with access to the bucket")
     _number(parser, "--restarts", 10, "maximum restarts after failures")
     _spot(parser)
     _port(parser)

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxaug.core.errors import UserError
@@ -31,7 +31,10 @@ _GPUS = {
     "nvidia-tesla-t4", "nvidia-l4", "nvidia-tesla-a100", "nvidia-a100-80gb",
     "nvidia-h100-80gb", "nvidia-h100-mega-80gb", "nvidia-h200-141gb", "nvidia-b200",
 }  # fmt: skip
+_RESOURCE = re.compile(r"[A-Za-z0-9][\w.:/@-]*")
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+_MEMORY = re.compile(r"\d+[KMGT]?")
+_SBATCH = re.compile(r"(?:--)?([a-z][a-z-]+)(?:=(.+))?")
 _TIME = re.compile(r"(\d+-)?\d{1,2}:\d{2}:\d{2}")
 
 
@@ -82,6 +85,11 @@ def _slurm(arguments: argparse.Namespace) -> tuple[Launch, str]:
         raise UserError(
             f"--time {arguments.time}: give D-HH:MM:SS or HH:MM:SS, such as 24:00:00."
         )
+    if arguments.mem and not _MEMORY.fullmatch(arguments.mem):
+        raise UserError(
+            f"--mem {arguments.mem}: give a number with K, M, G or T, such as 400G, or "
+            "0 for all memory of the nodes."
+        )
     options = {
         "job-name": _name(arguments),
         "nodes": program.at_least("nodes", arguments.nodes),
@@ -91,15 +99,14 @@ def _slurm(arguments: argparse.Namespace) -> tuple[Launch, str]:
         "time": arguments.time,
         "partition": arguments.partition,
         "account": arguments.account,
+        "qos": arguments.qos,
+        "mem": arguments.mem,
         "output": f"{arguments.name}-%j.log",
         "open-mode": "append",
         "signal": "B:USR1@300",
+        "requeue": "",
+        "chdir": str(templates.root()),
     }
-    directives = "".join(
-        f"#SBATCH --{name}={shlex.quote(str(value))}\n"
-        for name, value in options.items()
-        if value is not None
-    )
     root = str(templates.root())
     variables = {
         "JAXAUG_ROOT": root,
@@ -108,29 +115,74 @@ def _slurm(arguments: argparse.Namespace) -> tuple[Launch, str]:
         **dict(program.environment(arguments.env)),
     }
     text = (
-        f"#!/usr/bin/env bash\n{directives}#SBATCH --requeue\n"
-        f"#SBATCH --chdir={shlex.quote(root)}\n"
+        f"#!/usr/bin/env bash\n{_directives(options, arguments.sbatch)}"
         + templates.head(variables, program.words(arguments))
         + templates.body("slurm/job.sh")
     )
     return Launch(("sbatch",), text), "sbatch"
 
 
+def _directives(options: dict[str, Any], further: list[str]) -> str:
+    """Returns the options of sbatch as lines of a script.
+
+    Args:
+        options: name -> value; an empty value is a switch, None leaves the option out.
+        further: `NAME` or `NAME=VALUE` of `--sbatch`; leading hyphens are optional.
+
+    Raises:
+        UserError: one of `further` has another form, or the launch sets it itself.
+    """
+    found = {name: value for name, value in options.items() if value is not None}
+    for text in further:
+        option = _SBATCH.fullmatch(text)
+        if not option:
+            raise UserError(
+                f"--sbatch {text!r}: give the long name of an option of sbatch, such "
+                "as --sbatch constraint=h100 or --sbatch exclusive."
+            )
+        name, value = option[1], option[2] or ""
+        if name in options and name != "output":
+            raise UserError(
+                f"--sbatch {text!r}: the launch sets {name} itself; see `jaxaug launch "
+                "slurm --help`."
+            )
+        found[name] = value
+    return "".join(
+        f"#SBATCH --{name}{f'={shlex.quote(str(value))}' if value != '' else ''}\n"
+        for name, value in found.items()
+    )
+
+
 def _tpu_pod(arguments: argparse.Namespace) -> tuple[Launch, str]:
     tpu = tpus.parse(arguments.type)
     action = arguments.action
+    if arguments.delete and action not in ("up", "watch"):
+        raise UserError(
+            f"--delete {arguments.delete}: {action} does not wait for the end of a "
+            "run. Give it to up or watch; stop deletes the TPU at once."
+        )
     exports = "".join(
         f"export {name}={shlex.quote(value)}; "
         for name, value in program.environment(arguments.env)
     )
+    own = {name: getattr(arguments, name) for name in ("project", "zone", "type")}
+    own["name"] = _name(arguments)
+    stop = ["jaxaug", "launch", "tpu_pod", "stop"]
     variables = {
         "CLOUDSDK_CORE_PROJECT": arguments.project,
         "CLOUDSDK_COMPUTE_ZONE": arguments.zone,
         "JAXAUG_ROOT": str(templates.root()),
-        "JAXAUG_NAME": _name(arguments),
+        "JAXAUG_NAME": arguments.name,
         "JAXAUG_TYPE": arguments.type,
         "JAXAUG_VERSION": tpu.image,
-        "JAXAUG_SPOT": str(int(arguments.spot)),
+        "JAXAUG_OPTIONS": " ".join(_tpu_options(arguments)),
+        "JAXAUG_RESTARTS": str(
+            program.at_least("restarts", arguments.restarts, least=0)
+        ),
+        "JAXAUG_DELETE": arguments.delete or "",
+        "JAXAUG_STOP": shlex.join(
+            [*stop, *(f"--{name}={value}" for name, value in own.items())]
+        ),
         "JAXAUG_REMOTE_ENV": exports,
     }
     words = []
@@ -138,15 +190,47 @@ def _tpu_pod(arguments: argparse.Namespace) -> tuple[Launch, str]:
         words = program.words(arguments)
         program.require_remote_output(arguments)
     head = templates.head(variables, words)
-    if action not in ("up", "watch"):
+    if action in ("logs", "stop"):
         return _script(head, templates.body(f"tpu_pod/{action}.sh")), "gcloud"
-    functions = [
-        templates.function(name, f"tpu_pod/{name}.sh")
-        for name in ("create", "sync", "run")
-    ]
-    first = 'set -e\ncreate\nsync\nrun "$@"\n' if action == "up" else ""
-    watch = templates.body("tpu_pod/watch.sh")
-    return _script(head, *functions, first, watch), "gcloud"
+    return _script(head, *_tpu_steps(action)), "gcloud"
+
+
+def _tpu_options(arguments: argparse.Namespace) -> Iterator[str]:
+    """Yields further options of the request, none of which contains a space.
+
+    Raises:
+        UserError: a value is not a name.
+    """
+    if arguments.spot:
+        yield "--spot"
+    for name, example in (
+        ("service_account", "trainer@PROJECT.iam.gserviceaccount.com"),
+        ("network", "default"),
+        ("subnetwork", "projects/P/regions/R/subnetworks/S"),
+    ):
+        value = getattr(arguments, name)
+        option = f"--{name.replace('_', '-')}"
+        if value is None:
+            continue
+        if not _RESOURCE.fullmatch(value):
+            raise UserError(
+                f"{option} {value!r}: is no name of a Google Cloud resource; give one "
+                f"such as {example}."
+            )
+        yield f"{option}={value}"
+
+
+def _tpu_steps(action: str) -> Iterator[str]:
+    """Yields the parts of a script that carries out an action on a TPU."""
+    watched = action in ("up", "watch")
+    steps = ("create", "sync", "run")
+    for name in (*steps, "stop") if watched else (action,):
+        yield templates.function(name, f"tpu_pod/{name}.sh")
+    yield templates.body("tpu_pod/end.sh")
+    for name in {"up": steps, "watch": ()}.get(action, (action,)):
+        yield f'step={name}\n{name} "$@"\n'
+    if watched:
+        yield f"step=watch\n{templates.body('tpu_pod/watch.sh')}"
 
 
 @dataclasses.dataclass

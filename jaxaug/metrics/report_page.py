@@ -21,6 +21,7 @@ from jaxaug.metrics.report import (
 )
 from jaxaug.metrics.statistics import (
     HEADLINE,
+    Difference,
     Statistics,
     difference_cell,
     findings,
@@ -28,6 +29,12 @@ from jaxaug.metrics.statistics import (
     p_cell,
 )
 from jaxaug.metrics.training import Training
+
+# Long names of runs are broken, so that the tables fit a laptop's screen.
+_STYLE = """
+td:first-child { overflow-wrap: anywhere; min-width: 9em }
+th, td { padding: 0.25em 0.3em }
+"""
 
 
 def write_page(
@@ -47,7 +54,7 @@ def write_page(
     Raises:
         UserError: matplotlib is not installed.
     """
-    parts = [page.head("jaxaug report", training_page.STYLE)]
+    parts = [page.head("jaxaug report", _STYLE + training_page.STYLE)]
     if rows:
         parts += _robustness(path, rows, statistics)
     for training in trainings:
@@ -92,16 +99,16 @@ def _robustness(
 
 
 def _differences(path: PathLike, statistics: Statistics) -> list[str]:
-    figure = new_figure(path, 8, 1.2 + 0.3 * len(statistics.differences))
+    figure = new_figure(path, 11, 1.2 + 0.3 * len(statistics.differences))
     _draw_differences(figure, statistics)
     others = [name for name in FIGURES if name != HEADLINE]
     heading = COLUMNS[HEADLINE]
     rows = []
     for one in statistics.differences:
-        cells = [difference_cell(one, HEADLINE), p_cell(one.p_holm)]
-        cells += [difference_cell(one, name) for name in others]
+        cells = [_difference(one, HEADLINE), html.escape(p_cell(one.p_holm))]
+        cells += [_difference(one, name) for name in others]
         kind = "holds" if one.holds else "open"
-        rows.append(page.row(kind, f"{one.first} - {one.second}", cells))
+        rows.append(page.line(kind, _name(f"{one.first} - {one.second}"), cells))
     return [
         "<h2>Differences</h2>",
         *page.paragraphs(method(statistics)[1:]),
@@ -109,6 +116,12 @@ def _differences(path: PathLike, statistics: Statistics) -> list[str]:
         page.image(figure, f"Differences of {heading} with 95% intervals"),
         *page.table(["", heading, "p", *(COLUMNS[name] for name in others)], rows),
     ]
+
+
+def _difference(one: Difference, figure: str) -> str:
+    """Returns the difference as HTML, with its interval on a line below."""
+    value, bracket, ends = difference_cell(one, figure).partition(" [")
+    return f"{value}<small>[{ends}</small>" if bracket else value
 
 
 def _draw_differences(figure: Any, statistics: Statistics) -> None:
@@ -137,8 +150,15 @@ def _configuration(run: Run) -> str:
         if not math.isnan(low):
             text += f"<small>{100 * low:.1f}-{100 * high:.1f}</small>"
         cells.append(text)
-    return page.line("mean", html.escape(run.name), cells)
+    return page.line("mean", _name(run.name), cells)
 
 
 def _run(run: Run) -> str:
-    return page.row("run", run.name, [cell(run, column) for column in COLUMNS])
+    return page.line(
+        "run", _name(run.name), [html.escape(cell(run, column)) for column in COLUMNS]
+    )
+
+
+def _name(text: str) -> str:
+    """Returns a name as HTML that may be broken after underscores."""
+    return html.escape(text).replace("_", "_<wbr>")

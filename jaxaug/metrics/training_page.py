@@ -42,10 +42,13 @@ def section(path: PathLike, training: Training) -> list[str]:
     """
     parts = [f"<h2>Training of {html.escape(training.name)}</h2>"]
     plots = dict(_plots(training))
-    if plots:
-        parts.append(_curves(path, plots))
-    else:
+    curves = {title: lines for title, lines in plots.items() if _is_drawn(lines)}
+    if curves:
+        parts.append(_curves(path, curves))
+    elif not plots:
         parts += page.paragraphs(["It has no event files, so there are no curves"])
+    # Scores of a single evaluation stand in the table of scores.
+    parts += _values({t: plots[t] for t in _PLOTS if t in plots and t not in curves})
     parts += _scores(training.scores)
     for task, samples in training.samples.items():
         parts += _outputs(task, samples)
@@ -74,6 +77,22 @@ def _first(curves: Mapping[str, Curve], tags: Sequence[str]) -> Curve:
     return next((curves[tag] for tag in tags if tag in curves), {})
 
 
+def _is_drawn(lines: Mapping[str, Curve]) -> bool:
+    """Returns whether a plot has a curve; a single point is a value."""
+    return any(len(curve) > 1 for curve in lines.values())
+
+
+def _values(plots: Mapping[str, Mapping[str, Curve]]) -> list[str]:
+    """Returns a table of plots whose lines have one point each."""
+    rows = [
+        page.row("run", f"{title}, {name}", [str(step), f"{value:.4g}"])
+        for title, lines in plots.items()
+        for name, curve in lines.items()
+        for step, value in curve.items()
+    ]
+    return page.table(["recorded once", "step", "value"], rows) if rows else []
+
+
 def _curves(path: PathLike, plots: Mapping[str, Mapping[str, Curve]]) -> str:
     rows = -(-len(plots) // _COLUMNS)
     figure = new_figure(path, 12, 3.2 * rows)
@@ -87,10 +106,11 @@ def _curves(path: PathLike, plots: Mapping[str, Mapping[str, Curve]]) -> str:
 
 def _draw(axes: Any, title: str, lines: Mapping[str, Curve]) -> None:
     for name, curve in lines.items():
-        # A single evaluation is a point, which needs a marker.
         marker = "o" if len(curve) < 20 else None
+        # A single evaluation next to a curve is a point with its value.
+        text = name if len(curve) > 1 else f"{name}: {last(curve):.4g}"
         axes.plot(
-            [*curve], [*curve.values()], marker=marker, markersize=3, label=label(name)
+            [*curve], [*curve.values()], marker=marker, markersize=3, label=label(text)
         )
     axes.set_title(title, fontsize=10)
     axes.set_xlabel("step", fontsize=8)

@@ -23,7 +23,7 @@ from jaxaug.formats.records import Parsed
 from jaxaug.metrics.slot_scores import StateLike
 from jaxaug.models.text import continuing, likelihood, registry
 from jaxaug.paraphrase import decoder, programs, samplers
-from jaxaug.track import constraints, several, trained, turns
+from jaxaug.track import constraints, hub, several, trained, turns
 from jaxaug.track.answers import Prediction
 from jaxaug.track.options import AUTO, GRAMMAR, LIKELIHOOD, Robust
 from jaxaug.track.several import Asking, Place, Question
@@ -37,7 +37,7 @@ def _do_nothing() -> None:
     pass
 
 
-class Tracker:
+class Tracker(hub.OnHub):
     """Predicts the dialogue state after each user turn.
 
     Answers equal the greedy evaluation of the run: same format and same lengths.

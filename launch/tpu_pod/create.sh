@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Asks for the TPU as a queued resource and waits until it is there.
+# Asks for the TPU as a queued resource and waits until it is there. Exits with 9 if gcloud
+# refuses the request, for instance because the name is taken, or does not answer.
 set -euo pipefail
 
-spot=()
-if ((JAXAUG_SPOT)); then spot=(--spot); fi
+read -ra options <<<"$JAXAUG_OPTIONS"
 gcloud compute tpus queued-resources create "$JAXAUG_NAME" \
   --node-id="$JAXAUG_NAME" \
   --accelerator-type="$JAXAUG_TYPE" \
   --runtime-version="$JAXAUG_VERSION" \
-  ${spot[@]+"${spot[@]}"}
+  ${options[@]+"${options[@]}"} || {
+  echo "$JAXAUG_NAME: gcloud refused the request" >&2
+  exit 9
+}
 unanswered=0
 while true; do
   # A request stays in the queue, and costs money once it is served, whoever asks or not.
@@ -27,7 +30,7 @@ while true; do
   esac
   if ((unanswered == 10)); then
     echo "$JAXAUG_NAME: gcloud does not answer; the request stays" >&2
-    exit 1
+    exit 9
   fi
   echo "$JAXAUG_NAME: $state" >&2
   sleep 30

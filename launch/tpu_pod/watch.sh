@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Waits for the run. A TPU that was taken away is asked for again, and the same command
-# goes on from the last checkpoint in the run's folder.
+# Waits for the run. A TPU that was taken away is requested again, JAXAUG_RESTARTS times at
+# most, and the same command resumes from the last checkpoint in the run's folder.
 set -euo pipefail
 
 lost=0
+restarts=0
 stopped=0
 unanswered=0
 while true; do
@@ -17,16 +18,22 @@ while true; do
       # Once is nothing; for ten minutes it is the network, or somebody has stopped it.
       unanswered=$((unanswered + 1))
       if ((unanswered == 10)); then
-        echo "$JAXAUG_NAME: gcloud does not answer. Unless the TPU was stopped, it costs" \
-          "money; repeat \`watch\`." >&2
-        exit 1
+        echo "$JAXAUG_NAME: gcloud does not answer; repeat \`watch\`" >&2
+        exit 9
       fi
       ;;
     *) unanswered=0 ;;
   esac
   case $state in
     FAILED | SUSPENDING | SUSPENDED | LOST)
-      echo "$JAXAUG_NAME: $state; asking for another one" >&2
+      restarts=$((restarts + 1))
+      if ((restarts > JAXAUG_RESTARTS)); then
+        echo "$JAXAUG_NAME: $state, and --restarts=$JAXAUG_RESTARTS allows no further" \
+          "request" >&2
+        exit 1
+      fi
+      echo "$JAXAUG_NAME: $state; asking for another one" \
+        "($restarts of $JAXAUG_RESTARTS)" >&2
       # In the background, for only there `set -e` and `||` go together.
       {
         gcloud compute tpus queued-resources delete "$JAXAUG_NAME" --force --quiet || true
@@ -45,8 +52,9 @@ while true; do
       case $status in
         running | unknown) ;;
         0)
-          echo "$JAXAUG_NAME: the run is finished. The TPU costs money until it is" \
-            "stopped." >&2
+          # shellcheck disable=SC2034  # Read by end.sh.
+          finished=1
+          echo "$JAXAUG_NAME: the run is finished" >&2
           exit 0
           ;;
         75)

@@ -87,6 +87,81 @@ def test_decisions_of_a_browser_are_honoured(sgd_tree, out, page, tmp_path):
     assert {url.partition(":")[0] for url in asked} == {"file"}
 
 
+def test_all_are_accepted_the_riskiest_first(sgd_tree, out, page, tmp_path):
+    decide(out, {"decision": "typed", "variant": 2, "text": "Fare"})
+    go(sgd_tree, out)
+    review.review(out)
+    _, rows = opened(page, out)
+    titles = page.locator("h2")
+    schema = titles.all_text_contents()
+    page.locator("#order").select_option("risk")
+    order = titles.all_text_contents()
+    assert sorted(order) == sorted(schema) != order
+    likeness = {}
+    for line in (out / "candidates.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        if record["variant"]:
+            values = likeness.setdefault(record["source"], [])
+            values.append(record["metrics"]["string_similarity"])
+    assert order == sorted(schema, key=lambda text: min(likeness[text]))
+    page.keyboard.press("j")  # Keys follow the order that is shown.
+    assert (
+        page.locator("tr:focus").locator("../../..").locator("h2").text_content()
+        == (order[0])
+    )
+    button, count = page.locator("#all"), page.locator("#count")
+    rows[0].get_by_role("button", name="Reject").click()
+    button.click()
+    assert count.text_content() == "18 of 18 decided: 16 accepted, 1 rejected, 1 typed"
+    assert button.text_content() == "Take back 16 accepted"
+    button.click()
+    assert count.text_content() == "2 of 18 decided: 0 accepted, 1 rejected, 1 typed"
+    # Only what is shown: the filter leaves rows without a decision.
+    page.locator("#filter").select_option("rejected")
+    button.click()
+    assert count.text_content().startswith("2 of 18 decided")
+    page.locator("#filter").select_option("undecided")
+    button.click()
+    assert count.text_content().startswith("18 of 18 decided: 16 accepted")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save decisions.jsonl").click()
+    download.value.save_as(tmp_path / "saved.jsonl")
+    saved = [json.loads(s) for s in (tmp_path / "saved.jsonl").open(encoding="utf-8")]
+    places = [(schema.index(one["source"]), one["variant"]) for one in saved]
+    assert places == sorted(places) and len(places) == 18
+    assert "16 accepted, 1 rejected, 1 typed; run" in review.review(
+        out, tmp_path / "saved.jsonl"
+    )
+
+
+def test_measures_are_explained_in_words(sgd_tree, out, page):
+    """The page explains its own metrics, and names the metrics of users."""
+    mine = {"path": "jaxaug.augment.judge.small_models:length"}
+    go(sgd_tree, out, metrics={"string_similarity": {}, "mine": mine})
+    review.review(out)
+    _, rows = opened(page, out)
+    page.get_by_text("What the numbers mean").click()
+    assert {*page.locator("details li").all_text_contents()} == {
+        "mine: of the config",
+        "string_similarity: letters that stay in their places: 1 is equal, 0 is "
+        "all new",
+    }
+    assert "string_similarity 0." in rows[0].locator("small").text_content()
+    assert page.locator("#order option").all_text_contents() == [
+        "as in the schema",
+        "by risk: lowest string_similarity first",
+    ]
+
+
+def test_a_page_without_a_measure_of_meaning_has_no_order(sgd_tree, out, page):
+    go(sgd_tree, out, metrics={}, select="order", tree={})
+    review.review(out)
+    opened(page, out)
+    assert page.locator("#order, details").count() == 0
+    page.locator("#all").click()
+    assert page.locator("#count").text_content().startswith("18 of 18 decided: 18 acc")
+
+
 def test_contents_of_the_page(sgd_tree, out):
     """One file; texts shared by splits occur once, and lines about other texts stay."""
     go(sgd_tree, out, splits=("train", "test"))

@@ -36,13 +36,20 @@ CASES = {
     "slurm": ["slurm", "--nodes=4", "--name=d3st", *DATA, *RUN],
     "slurm_all": [
         *("slurm", "--gpus=4", "--cpus=32", "--time=1-00:00:00", "--partition=gpu"),
+        *("--qos=high", "--mem=400G", "--sbatch=constraint=a100|h100"),
+        *("--sbatch=--exclusive", "--sbatch", "output=logs/%x-%j.log"),
         *("--account=lab", "--program=eval", "--gin_file=configs/runs/robustness.gin"),
     ],
     "tpu_pod_up": ["tpu_pod", "--spot", *TPU, *DATA, *RUN],
-    "tpu_pod_create": ["tpu_pod", "create", *TPU],
+    "tpu_pod_create": [
+        *("tpu_pod", "create", *TPU, "--service-account=t@p.iam.gserviceaccount.com"),
+        *("--network=lab", "--subnetwork=lab-east5"),
+    ],
     "tpu_pod_sync": ["tpu_pod", "sync", *TPU],
     "tpu_pod_run": ["tpu_pod", "run", *TPU, *DATA, *RUN],
-    "tpu_pod_watch": ["tpu_pod", "watch", *TPU, *DATA, *RUN],
+    "tpu_pod_watch": [
+        *("tpu_pod", "watch", *TPU, *DATA, *RUN, "--delete=always", "--restarts=3")
+    ],
     "tpu_pod_logs": ["tpu_pod", "logs", *TPU],
     "tpu_pod_stop": ["tpu_pod", "stop", *TPU],
     "k8s_tpu": [

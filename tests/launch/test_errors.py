@@ -66,6 +66,45 @@ HOST_LOST = (
             ),
         ),
         (
+            ("slurm", GIN, "--mem=400 GB"),
+            (
+                "--mem 400 GB: give a number with K, M, G or T, such as 400G, or 0 "
+                "for all memory of the nodes."
+            ),
+        ),
+        (
+            ("slurm", GIN, "--sbatch=-C h100"),
+            (
+                "--sbatch '-C h100': give the long name of an option of sbatch, "
+                "such as --sbatch constraint=h100 or --sbatch exclusive."
+            ),
+        ),
+        (
+            ("slurm", GIN, "--sbatch=signal=TERM"),
+            (
+                "--sbatch 'signal=TERM': the launch sets signal itself; see `jaxaug "
+                "launch slurm --help`."
+            ),
+        ),
+        (
+            (*TPU, "create", "--type=v6e-8", "--delete=always"),
+            (
+                "--delete always: create does not wait for the end of a run. Give "
+                "it to up or watch; stop deletes the TPU at once."
+            ),
+        ),
+        (
+            (*TPU, "create", "--type=v6e-8", "--network=my network"),
+            (
+                "--network 'my network': is no name of a Google Cloud resource; "
+                "give one such as default."
+            ),
+        ),
+        (
+            (*TPU, "--type=v6e-8", GIN, OUT, "--restarts=-1"),
+            "--restarts -1: give at least 0.",
+        ),
+        (
             ("slurm", GIN, "--env=gs://b"),
             "--env gs://b: give NAME=VALUE, such as JAXAUG_DATA_DIR=gs://B/sgd.",
         ),

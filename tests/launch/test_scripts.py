@@ -1,16 +1,15 @@
 """The scripts of launch/, with stand-ins for the tools that they call."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from jaxaug.launch import templates
+from tests.support.launch_tools import environment
 from tests.support.programs import ran
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,36 +19,6 @@ PROGRAM = [
     '--gin.MODEL_DIR="gs://b/a run"',
     "--gin.L={'inputs': 8}",
 ]
-SHOW = """
-import json, os, sys
-names = ("JAX_PLATFORMS", "XLA_FLAGS", "TF_CPP_MIN_LOG_LEVEL", "JAXAUG_DATA_DIR")
-names += ("T5X_STOPPED_STATUS",)
-given = {n: os.environ[n] for n in names if n in os.environ}
-print(json.dumps([sys.argv[1:], given]), flush=True)
-"""
-
-
-@pytest.fixture
-def tools(tmp_path):
-    """Returns `tools(name, script)`, which puts a stand-in on PATH (`tools.folder`)."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-
-    def add(name, script):
-        (folder / name).write_text(f"#!/usr/bin/env bash\n{script}\n")
-        (folder / name).chmod(0o755)
-
-    add.folder = folder
-    # Stand-in for the interpreter.
-    (tmp_path / "show.py").write_text(SHOW)
-    add("python-shows", f'exec {sys.executable} {tmp_path}/show.py "$@"')
-    return add
-
-
-def environment(tools, **more):
-    path = f"{tools.folder}{os.pathsep}{os.environ['PATH']}"
-    home = str(tools.folder.parent)
-    return {"PATH": path, "HOME": home, "JAXAUG_PYTHON": "python-shows", **more}
 
 
 def entry(tools, *words, **variables):
@@ -212,134 +181,6 @@ def test_slurm_queues_no_failure_again(tools):
     run = slurm(tools, "exit 4")
     assert run.communicate(timeout=30) == ("", "")
     assert run.returncode == 4
-
-
-# Logs its calls. `describe` answers with the next line of the file `states`. A status
-# command for worker 0 answers with the next line of `statuses`.
-GCLOUD = r"""
-next() { head -n 1 "$HOME/$1"; sed -i 1d "$HOME/$1"; }
-echo "$*" | head -n 1 | cut -d ' ' -f 3- >>"$HOME/calls"
-case "$*" in
-  *queued-resources\ describe*)
-    state=$(next states)
-    [[ $state != silent ]] || exit 1
-    echo "$state"
-    ;;
-  *run.status\ 2*) next statuses ;;
-esac
-"""
-
-
-def tpu_pod(tools, states, statuses=()):
-    """Runs `tpu_pod up --spot`; returns (status, standard error, calls of gcloud)."""
-    home = tools.folder.parent
-    (home / "states").write_text("".join(f"{s}\n" for s in states))
-    (home / "statuses").write_text("".join(f"{s}\n" for s in statuses))
-    tools("gcloud", GCLOUD)
-    for tool in ("sleep", "git", "tar"):
-        tools(tool, "cat </dev/null")
-    shown = (Path(__file__).parent / "golden/tpu_pod_up.txt").read_text()
-    done = ran(["bash"], input=shown, env=environment(tools), timeout=60)
-    calls = (home / "calls").read_text().splitlines()
-    names = [call.removeprefix("tpus ").split(" --worker")[0] for call in calls]
-    return done.returncode, done.stderr.splitlines(), names
-
-
-CREATE = (
-    "queued-resources create d3st --node-id=d3st --accelerator-type=v5litepod-16 "
-    "--runtime-version=v2-alpha-tpuv5-lite --spot"
-)
-DESCRIBE = "queued-resources describe d3st --format=value(state.state)"
-SSH = "tpu-vm ssh d3st"
-
-
-def test_a_pod_from_nothing_to_the_end(tools):
-    status, err, calls = tpu_pod(
-        tools, ["WAITING_FOR_RESOURCES", "ACTIVE", "ACTIVE", "ACTIVE"], ["running", 0]
-    )
-    assert status == 0
-    assert err == [
-        "d3st: WAITING_FOR_RESOURCES",
-        "d3st: the run is finished. The TPU costs money until it is stopped.",
-    ]
-    assert calls[:3] == [CREATE, DESCRIBE, DESCRIBE]
-    assert calls[3].endswith("/jaxaug.tgz d3st:jaxaug.tgz")
-    # The script installs, starts, and then polls twice.
-    assert calls[4:] == [SSH, SSH, DESCRIBE, SSH, DESCRIBE, SSH]
-
-
-def test_a_pod_that_is_taken_away_is_asked_for_again(tools):
-    states = ["ACTIVE", "ACTIVE", "SUSPENDED", "FAILED", "ACTIVE", "ACTIVE"]
-    status, err, calls = tpu_pod(tools, states, [75, 0])
-    assert status == 0, err
-    assert err == [
-        "d3st: SUSPENDED; asking for another one",
-        "d3st: FAILED before it was ready",
-        "d3st: LOST; asking for another one",
-        "d3st: the run is finished. The TPU costs money until it is stopped.",
-    ]
-    assert calls.count(CREATE) == 3
-    assert calls.count("queued-resources delete d3st --force --quiet") == 2
-
-
-def test_a_run_that_fails_is_not_started_again(tools):
-    status, err, calls = tpu_pod(tools, ["ACTIVE", "ACTIVE"], [1])
-    assert (status, err) == (1, ["d3st: the run failed with status 1"])
-    assert calls.count(CREATE) == 1
-
-
-def test_a_pod_that_gcloud_does_not_see_for_a_while(tools):
-    states = ["silent", "ACTIVE", "ACTIVE", *["silent"] * 9, "ACTIVE", "ACTIVE"]
-    status, err, calls = tpu_pod(tools, states, ["running", "running", 0])
-    assert (status, calls.count(CREATE)) == (0, 1)
-    assert err == [
-        "d3st: UNKNOWN",
-        "d3st: the run is finished. The TPU costs money until it is stopped.",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("before", "message"),
-    [
-        ([], "d3st: gcloud does not answer; the request stays"),
-        (
-            ["ACTIVE"],
-            (
-                "d3st: gcloud does not answer. Unless the TPU was stopped, it costs "
-                "money; repeat `watch`."
-            ),
-        ),
-    ],
-    ids=["create", "watch"],
-)
-def test_a_pod_that_gcloud_does_not_see_any_more(tools, before, message):
-    status, err, calls = tpu_pod(tools, [*before, *["silent"] * 10])
-    assert (status, err[-1]) == (1, message)
-    assert calls.count(DESCRIBE) == len(before) + 10
-
-
-def test_workers_get_the_words_and_the_environment(tools):
-    """The command of `run.sh` runs here instead of on the workers."""
-    home = tools.folder.parent
-    (home / "jaxaug").symlink_to(ROOT)
-    tools("gcloud", 'for word; do :; done; exec bash -c "${word#--command=}"')
-    shown = (Path(__file__).parent / "golden/tpu_pod_run.txt").read_text()
-    subprocess.run(["bash"], input=shown, env=environment(tools), text=True, check=True)
-    deadline = time.time() + 20
-    while not (home / "run.status").exists():
-        assert time.time() < deadline
-        time.sleep(0.02)
-    words, given = json.loads((home / "run.log").read_text())
-    assert words == [
-        *("-m", "t5x.train", "--gin_file=configs/d3st_aug.gin"),
-        *("--gin_file=configs/scale/base.gin", '--gin.MODEL_DIR="gs://bucket/a run"'),
-        *("--gin.TASK_FEATURE_LENGTHS={'inputs': 512, 'targets': 64}",),
-        "--multiprocess_gpu",
-    ]
-    assert given["JAXAUG_DATA_DIR"] == "gs://bucket/sgd"
-    assert given["T5X_STOPPED_STATUS"] == "75"
-    time.sleep(0.1)
-    assert (home / "run.status").read_text() == "0\n"
 
 
 def test_texts_for_standard_input_are_handed_over(tools, capfd, monkeypatch):

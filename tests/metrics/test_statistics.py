@@ -108,7 +108,7 @@ class Page(HTMLParser):
         self.links += [v for k, v in attrs if k in ("src", "href")]
         if tag == "img":
             self.images.append(attributes["src"])
-        elif tag != "meta":
+        elif tag not in ("meta", "wbr"):
             self.open.append(tag)
         if tag == "tr":
             self.rows.append([])
@@ -153,8 +153,8 @@ def test_the_page_is_self_contained(runs, tmp_path, capsys):
         )
         assert float(line["difference"]) == pytest.approx(first - second)
         cells = rows[f"{line['first']} - {line['second']}"]
-        assert cells[0].startswith(f"{100 * (first - second):+.1f} [")
-        assert cells[0].strip().endswith("*") == (float(line["p"]) < 0.05)
+        assert cells[0].startswith(f"{100 * (first - second):+.1f} ([")
+        assert cells[0].endswith("*)") == (float(line["p"]) < 0.05)
     # Nothing is loaded from elsewhere; the plots are in the page.
     assert parsed.links == parsed.images and len(parsed.images) == 2
     for image in parsed.images:
@@ -164,6 +164,26 @@ def test_the_page_is_self_contained(runs, tmp_path, capsys):
         assert "<svg" in drawn
         assert not re.search(r'(?:href|src)="(?!#)', drawn)
     assert "tree - eda" in base64.b64decode(parsed.images[1].partition(",")[2]).decode()
+
+
+def test_the_page_fits_a_laptop(tmp_path, capsys, page):
+    """Six pairs of runs with long names and all columns."""
+    names = (
+        "original",
+        "tree_15x_consistency_weighted",
+        "eda",
+        "familiar_words_of_sgd",
+    )
+    found = [
+        model_folder(tmp_path / f"d3st_{name}-seed{seed}", 0.5 + 0.1 * place, seed)
+        for place, name in enumerate(names)
+        for seed in (0, 1)
+    ]
+    printed(capsys, *found, "--html", str(tmp_path / "all.html"))
+    page.set_viewport_size({"width": 1300, "height": 900})
+    page.goto((tmp_path / "all.html").as_uri())
+    assert page.locator("table").count() == 3
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1300
 
 
 def test_runs_without_scores_of_frames_are_named(runs, tmp_path, capsys):

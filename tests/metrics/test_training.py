@@ -87,8 +87,15 @@ def test_the_page(run, tmp_path, capsys):
     text = page.read_text()
     (drawn,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', text)
     drawn = base64.b64decode(drawn).decode()
-    for title in ("loss a token", "learning rate", "bleu", "training", "dev"):
+    for title in ("loss a token", "bleu", "training", "dev", "dev: 2.25"):
         assert f">{title}<" in drawn
+    # It was recorded once: a value, not a curve.
+    assert "learning rate" not in drawn
+    assert (
+        "<tr><th>recorded once</th><th>step</th><th>value</th></tr>\n"
+        '<tr class="run"><td>learning rate, training</td><td class="number">2</td>'
+        '<td class="number">0.1</td></tr>\n</table>'
+    ) in text
     assert "accuracy of tokens" not in drawn
     assert (
         '<tr><th></th><th>dev, step 4</th></tr>\n<tr class="run"><td>bleu</td>'
@@ -115,6 +122,17 @@ def test_a_run_without_curves(tmp_path, capsys):
     text = page.read_text()
     assert "It has no event files, so there are no curves." in text
     assert "<img" not in text and "<h3>Scores" not in text
+
+
+def test_a_run_that_was_evaluated_once_has_no_curves(run, tmp_path):
+    (run / "train/a.tfevents.1").write_bytes(record(4, loss=2.0))
+    scores = run / "inference_eval/dev-metrics.jsonl"
+    scores.write_text('{"step": 4, "bleu": 10.25}')
+    assert main(["report", str(run), "--html", str(tmp_path / "all.html")]) == 0
+    text = (tmp_path / "all.html").read_text()
+    assert "<img" not in text and "no event files" not in text
+    assert "<td>loss a token, dev</td>" in text
+    assert text.count("bleu</td>") == 1
 
 
 def test_damaged_lines_of_scores(tmp_path, caplog):

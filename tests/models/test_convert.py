@@ -200,8 +200,8 @@ def test_a_network_that_differs_from_the_checkpoint(t5, tmp_path):
             r"key/kernel of shape \(8, 4\), but the checkpoint next to it has \(8, 8\)",
         ),
         ("num_heads", "heads", "unexpected keyword argument 'heads'"),
-        ("t5_weights.Config", "other.Config", "the configuration of no known network"),
-        ("dtype = 'float32'", "dtype = 'float33'", "float33"),
+        ("network.T5Config", "other.Config", "the configuration of no known network"),
+        ("emb_dim = 8", "dtype = 'float33'\n  emb_dim = 8", "float33"),
         ("NETWORK =", "NETWORK = =", ""),
         ("emb_dim = 8", "emb_dim = @os.system()", "emb_dim .* is not a plain value"),
     ):

@@ -1,5 +1,6 @@
 """Published T5 in the network of the runtime, compared with transformers and torch."""
 
+import dataclasses
 import functools
 import json
 
@@ -272,13 +273,17 @@ def test_parameters_of_another_network(tmp_path):
 def test_gin_text(pair):
     _, _, model = pair
     lines = t5x_layout.network_gin(model.module).splitlines()
-    assert lines[:7] == [
+    assert lines[:6] == [
         "from __gin__ import dynamic_registration",
-        "from jaxaug.models import t5_weights",
         "from t5x.examples.t5 import network",
         "",
         "NETWORK = @network.Transformer()",
-        "network.Transformer.config = @t5_weights.Config()",
-        "t5_weights.Config:",
+        "network.Transformer.config = @network.T5Config()",
+        "network.T5Config:",
     ]
-    assert "  dtype = 'float32'" in lines and "  emb_dim = 12" in lines
+    assert "  emb_dim = 12" in lines
+    # Scale files bind the dtype of the same class; another than the default is kept.
+    assert not any("dtype" in line for line in lines)
+    other = dataclasses.replace(model.config, dtype="bfloat16")
+    text = t5x_layout.network_gin(network.Transformer(other))
+    assert "\n  dtype = 'bfloat16'\n" in text

@@ -16,6 +16,7 @@ from jaxaug.core.files import PathLike, write_text
 
 FILES = ("report.html", "report.csv", "report.png")
 SAMPLES = 20
+_COLUMNS = 4  # panels next to each other
 
 _STYLE = """
 body { font-family: sans-serif; margin: 2em; max-width: 75em }
@@ -24,6 +25,7 @@ th, td { border: 1px solid #ccc; padding: 0.25em 0.6em; text-align: left }
 td.number { text-align: right }
 tr.mean td { font-weight: bold }
 td.same { color: #999 }
+img { max-width: 100% }
 """
 
 
@@ -85,9 +87,13 @@ def _chosen(count: int, samples: int, seed: int) -> list[int]:
 def _draw(figure: Any, rows: Sequence[Row]) -> None:
     """Draws one panel per metric: its value over the variants, one line per scheme."""
     names = list(rows[0].figures)
-    figure.set_size_inches(3.2 * len(names), 3.6)
-    panels = figure.subplots(1, len(names), squeeze=False)[0]
-    for axes, name in zip(panels, names, strict=True):
+    columns = min(_COLUMNS, len(names))
+    lines = -(-len(names) // columns)
+    figure.set_size_inches(3.2 * columns, 3.6 * lines)
+    panels = [*figure.subplots(lines, columns, squeeze=False).flat]
+    for axes in panels[len(names) :]:
+        axes.set_visible(False)
+    for axes, name in zip(panels, names, strict=False):
         for scheme in dict.fromkeys(row.scheme for row in rows):
             own = [r for r in rows if r.scheme == scheme and r.variant != MEAN]
             axes.plot(

@@ -2,7 +2,7 @@
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,53 @@ _KEYS = (
 )
 
 
+# Metrics in words, for people who decide about texts.
+_MEASURES = {
+    "similarity": "likeness of meaning to a small model (MiniLM): 1 is equal; texts "
+    "below 0.6 often say something else",
+    "entailment": "probability that the variant follows from the original, from 0 to 1",
+    "mutual_implication": "probability that original and variant follow from each "
+    "other, from 0 to 1",
+    "bleurt": "how well the variant conveys the original, by a model trained on "
+    "judgments of people: usually 0 to 1",
+    "string_similarity": "letters that stay in their places: 1 is equal, 0 is all new",
+    "jaccard": "words that only one of the two texts has: 0 is the same words, 1 is no "
+    "common word",
+    "length": "words of the variant per word of the original: 1 is as long",
+    "bleu": "phrases of the variant that the original has too: 0 is none, 1 is all",
+    "self_bleu": "phrases that other variants of the same text have too: 0 is none",
+    "fluency": "how likely the wording is to a language model, compared with the "
+    "original: 0 is as likely, negative is clumsier",
+}
+# The metrics that say most about meaning, the best first. A low value is a risk.
+_FAITHFUL = (
+    "mutual_implication",
+    "entailment",
+    "similarity",
+    "bleurt",
+    "string_similarity",
+)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One variant of a text.
+
+    Attributes:
+        text: the variant.
+        metrics: metric -> value; empty for the original and for typed texts.
+    """
+
+    text: str
+    metrics: Mapping[str, float]
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns text, note, and the value to sort by (None without one)."""
+        note = ", ".join(f"{name} {value:.2f}" for name, value in self.metrics.items())
+        faith = next((self.metrics[n] for n in _FAITHFUL if n in self.metrics), None)
+        return {"text": self.text, "note": note, "faith": faith}
+
+
 @dataclass(frozen=True)
 class Shown:
     """A text of the schema with its variants.
@@ -30,14 +77,14 @@ class Shown:
         ids: ids of the descriptions with this text; one id, or one per split.
         where: readable name of the described element.
         source: the text.
-        variants: (text, note) of v1, v2, ...
+        variants: v1, v2, ...
         more: further candidates, offered when somebody types.
     """
 
     ids: tuple[str, ...]
     where: str
     source: str
-    variants: tuple[tuple[str, str], ...]
+    variants: tuple[Variant, ...]
     more: tuple[str, ...]
 
 
@@ -70,12 +117,15 @@ def write(
                 "ids": one.ids,
                 "where": one.where,
                 "source": one.source,
-                "variants": [{"text": t, "note": note} for t, note in one.variants],
+                "variants": [variant.as_json() for variant in one.variants],
                 "more": one.more,
             }
             for one in texts
         ],
     }
+    measured = dict.fromkeys(
+        name for one in texts for variant in one.variants for name in variant.metrics
+    )
     # No text may end the script.
     packed = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
     parts = [
@@ -87,11 +137,15 @@ def write(
             f"<option>{name}</option>"
             for name in ("all", "undecided", "accepted", "rejected", "typed")
         ),
-        '</select></label><progress id="progress"></progress><span id="count"></span>',
+        "</select></label>",
+        *_order(measured),
+        '<progress id="progress"></progress><span id="count"></span>',
+        '<button type="button" id="all">Accept all shown</button>',
         '<button type="button" id="save">Save decisions.jsonl</button>',
         '<span id="status" role="status"></span></div>',
         f"<p>{_keys()}</p>",
         f"<p>{html.escape(after)}</p>",
+        *_legend(measured),
         "</header>",
         '<main id="texts"></main>',
         f'<script type="application/json" id="data">{packed}</script>',
@@ -101,6 +155,27 @@ def write(
         page.END,
     ]
     write_text(path, "\n".join(parts) + "\n")
+
+
+def _order(measured: Collection[str]) -> list[str]:
+    """Returns the choice of an order, if a metric says which variants are risky."""
+    by = next((name for name in _FAITHFUL if name in measured), None)
+    if by is None:
+        return []
+    return [
+        '<label>Sort <select id="order"><option value="">as in the schema</option>',
+        f'<option value="risk">by risk: lowest {by} first</option></select></label>',
+    ]
+
+
+def _legend(measured: Collection[str]) -> list[str]:
+    """Returns the metrics of the page in words."""
+    if not measured:
+        return []
+    lines = (f"{name}: {_MEASURES.get(name, 'of the config')}" for name in measured)
+    return ["<details><summary>What the numbers mean</summary>", *page.items(lines)] + [
+        "</details>"
+    ]
 
 
 def _keys() -> str:

@@ -99,9 +99,13 @@ def write(
 
 
 def network_gin(module: nn.Module) -> str:
-    """Returns gin text that defines NETWORK: the module with its configuration."""
+    """Returns gin text that defines NETWORK: the module with its configuration.
+
+    A configuration that adds no field to its base is written as the base, which other
+    gin files bind too. A default dtype is left out: it is the choice of those files.
+    """
     config = module.config  # type: ignore[attr-defined]
-    network, settings = _reference(type(module)), _reference(type(config))
+    network, settings = _reference(type(module)), _reference(_plainest(type(config)))
     module_name = f"{_last(network[0])}.{network[1]}"
     config_name = f"{_last(settings[0])}.{settings[1]}"
     files = sorted({network[0], settings[0]})
@@ -114,8 +118,19 @@ def network_gin(module: nn.Module) -> str:
         f"{config_name}:",
     ]
     for field in dataclasses.fields(config):
-        lines.append(f"  {field.name} = {_literal(getattr(config, field.name))}")
+        value = getattr(config, field.name)
+        if field.name != "dtype" or value != field.default:
+            lines.append(f"  {field.name} = {_literal(value)}")
     return "\n".join(lines) + "\n"
+
+
+def _plainest(cls: type) -> type:
+    """Returns the base of a dataclass if it has the same fields, else the class."""
+    (base, *_) = cls.__bases__
+    same = dataclasses.is_dataclass(base) and [
+        one.name for one in dataclasses.fields(base)
+    ] == [one.name for one in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    return base if same else cls
 
 
 def read_gin(path: PathLike) -> tuple[families.Family, Any]:

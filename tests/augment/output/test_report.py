@@ -66,6 +66,14 @@ def test_samples_are_drawn_by_the_seed(sgd_tree, schemes, tmp_path):
     assert "<h2>3 samples</h2>" in pages[0] and pages[0].count("<h3>") == 3
 
 
+def test_the_page_fits_a_laptop(sgd_tree, schemes, tmp_path, page):
+    report.write(tmp_path, schemes, sgd_tree, ["test"], METRICS)
+    page.set_viewport_size({"width": 1300, "height": 900})
+    page.goto((tmp_path / "report.html").as_uri())
+    assert page.evaluate("document.images[0].naturalHeight") > 600  # two rows of panels
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1300
+
+
 def test_errors_of_reports(sgd_tree, schemes, tmp_path, monkeypatch):
     out = tmp_path / "out"
     with pytest.raises(UserError, match="name at least one scheme and one metric"):

@@ -10,7 +10,10 @@ const places = new Map(data.texts.flatMap((text, place) => text.ids.map((id) => 
 let decided = new Map();
 // Lines about candidates that are no longer shown, or about other splits.
 let others = [];
+// In the order of the page.
 let rows = [];
+// Rows that "Accept all shown" accepted last, to be taken back together.
+let bulk = [];
 
 // Texts reach the page as text nodes only.
 function make(tag, attributes, ...children) {
@@ -47,9 +50,11 @@ function take(lines) {
   }
 }
 
-// One line a decision: those of the page in its order, then the others.
+// One line a decision: those of the page in the schema's order, then the others.
 function lines() {
-  const shown = rows.map((row) => decided.get(row.key)).filter(Boolean);
+  const order = (row) => row.place * 1000 + row.number;
+  const sorted = [...rows].sort((a, b) => order(a) - order(b));
+  const shown = sorted.map((row) => decided.get(row.key)).filter(Boolean);
   return [...shown, ...others];
 }
 
@@ -96,6 +101,29 @@ function say(text) {
 }
 
 function decide(row, decision, text) {
+  set(row, decision, text);
+  bulk = [];
+  changed("");
+}
+
+// What follows any change of decisions.
+function changed(message) {
+  keep(false);
+  say(message);
+  filter();
+  count();
+  byId("all").textContent = bulk.length ? `Take back ${bulk.length} accepted` : "Accept all shown";
+}
+
+function acceptAll() {
+  const back = bulk;
+  bulk = back.length ? [] : visible().filter((row) => !row.same && !decided.has(row.key));
+  for (const row of back) set(row, null);
+  for (const row of bulk) set(row, "accepted");
+  changed(back.length ? `Took back ${back.length} variants.` : `Accepted ${bulk.length} variants.`);
+}
+
+function set(row, decision, text) {
   const { place, number, shown } = row;
   const { ids, source } = data.texts[place];
   const before = decided.get(row.key);
@@ -108,9 +136,7 @@ function decide(row, decision, text) {
   } else if (decision === "typed") {
     decided.set(row.key, { ...line, ...(candidate === null ? {} : { candidate }), text });
   } else decided.set(row.key, { ...line, candidate: candidate ?? shown });
-  keep(false);
-  say("");
-  update(row);
+  show(row);
 }
 
 // The words of a variant, with those marked that its original lacks.
@@ -123,8 +149,8 @@ function marked(text, source) {
 
 function rowFor(place, number) {
   const { source, variants } = data.texts[place];
-  const { text: shown, note } = variants[number - 1];
-  const row = { key: `${place} ${number}`, place, number, shown, same: shown === source };
+  const { text: shown, note, faith } = variants[number - 1];
+  const row = { key: `${place} ${number}`, place, number, shown, faith, same: shown === source };
   const button = (name, key, decision) => make("button", {
     type: "button", title: `key ${key}`, disabled: decision === "rejected" && row.same,
     onclick: () => (decision === "typed" ? type(row) : act(row, decision)),
@@ -166,12 +192,6 @@ function show(row) {
   row.text.replaceChildren(...row.content());
 }
 
-function update(row) {
-  show(row);
-  filter();
-  count();
-}
-
 function count() {
   const made = [...decided.values()].map((line) => line.decision);
   const parts = KINDS.map((kind) => `${made.filter((one) => one === kind).length} ${kind}`);
@@ -190,6 +210,20 @@ function filter() {
     const shown = article.querySelector("tr:not([hidden])");
     article.hidden = !shown && !(wanted === "rejected" && article.querySelector(".before"));
   }
+}
+
+// Puts texts with a risky variant first; what people typed, and originals, are no risk.
+function sort() {
+  const byRisk = byId("order").value === "risk";
+  const faith = (row) => (row.same || row.faith === null ? Infinity : row.faith);
+  const articles = data.texts.map((_, place) => {
+    const own = rows.filter((row) => row.place === place);
+    return { own, key: byRisk ? Math.min(...own.map(faith)) : place };
+  });
+  // Infinity minus itself is no number; equal keys keep the schema's order.
+  articles.sort((a, b) => (a.key === b.key ? 0 : a.key - b.key));
+  rows = articles.flatMap(({ own }) => own);
+  byId("texts").append(...articles.map(({ own }) => own[0].node.closest("article")));
 }
 
 const visible = () => rows.filter((row) => !row.node.hidden);
@@ -279,6 +313,8 @@ document.addEventListener("keydown", (event) => {
   KEYS[event.key]();
 });
 byId("filter").addEventListener("change", filter);
+byId("order")?.addEventListener("change", sort);
+byId("all").addEventListener("click", acceptAll);
 byId("save").addEventListener("click", save);
 restore();
 data.texts.forEach((text, place) => {
