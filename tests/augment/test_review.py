@@ -141,10 +141,10 @@ def test_measures_are_explained_in_words(sgd_tree, out, page):
     review.review(out)
     _, rows = opened(page, out)
     page.get_by_text("What the numbers mean").click()
+    letters = "letters that stay in their places: 1 is equal, 0 is all new"
     assert {*page.locator("details li").all_text_contents()} == {
         "mine: of the config",
-        "string_similarity: letters that stay in their places: 1 is equal, 0 is "
-        "all new",
+        f"string_similarity: {letters}",
     }
     assert "string_similarity 0." in rows[0].locator("small").text_content()
     assert page.locator("#order option").all_text_contents() == [
