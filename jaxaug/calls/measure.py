@@ -75,7 +75,8 @@ class Measured:
         scores: kind of `KINDS` -> score of each case under each wording.
         figures: kind -> figure of `FIGURES`.
         forms: form of a reply -> number of replies.
-        descriptions: those that a case tells about, the least stable first.
+        descriptions: those that a case tells about, the costliest first: those with the
+            most cases between the best and the worst text.
         is_state: whether calls were scored as dialogue states; then fuzzy scores are
             the joint goal accuracy of SGD.
     """
@@ -173,7 +174,7 @@ def figures(scores: Scores, groups: Sequence[str]) -> dict[str, Figure]:
 def described(
     wordings: Wordings, outcomes: Sequence[Sequence[Outcome]]
 ) -> tuple[Described, ...]:
-    """Returns what outcomes tell about each description, the least stable first."""
+    """Returns what outcomes tell about each description, the costliest first."""
     right: dict[Text, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for cases, row in zip(wordings.values(), outcomes, strict=True):
         for case, one in zip(cases, row, strict=True):
@@ -196,4 +197,6 @@ def described(
             ordered = [first, *(text for text in options if text != first)]
             shares = tuple((text, fmean(options[text])) for text in ordered)
             found.append(Described(*key, len(options[first]), shares))
-    return tuple(sorted(found, key=lambda one: one.worst[1] - one.best[1]))
+    return tuple(
+        sorted(found, key=lambda one: one.cases * (one.worst[1] - one.best[1]))
+    )

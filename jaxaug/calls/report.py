@@ -58,7 +58,9 @@ def text(found: Measured, better: Better | None, title: str, limit: int) -> str:
         _forms(found),
     ]
     if shown:
-        head = f"{len(shown)} of {len(found.descriptions)} descriptions, least stable first"
+        head = (
+            f"{len(shown)} of {len(found.descriptions)} descriptions, costliest first"
+        )
         rows = [_HEADS, *map(_row, shown)]
         parts.append(f"{head}\n\n{columns.aligned(rows, _RIGHT)}")
     return "\n\n".join([*parts, *([] if better is None else [_better(better)])])

@@ -1,7 +1,6 @@
 """Dialogue states as calls: each service is a tool, each annotated frame a case."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 
 from etils import epath
@@ -25,15 +24,9 @@ _TASK = (
 
 def as_tool(service: Service) -> Service:
     """Returns a service with one intent, which takes all slots and requires none."""
-    slots = tuple(
-        replace(slot, possible_values=(*slot.possible_values, DONTCARE))
-        if slot.is_categorical and DONTCARE not in slot.possible_values
-        else slot
-        for slot in service.slots
-    )
-    given = tuple((slot.name, DONTCARE) for slot in slots)
+    given = tuple((slot.name, DONTCARE) for slot in service.slots)
     intent = Intent(service.name, service.description, False, (), given, ())
-    return Service(service.name, service.description, slots, (intent,))
+    return Service(service.name, service.description, service.slots, (intent,))
 
 
 def read(
