@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from jaxaug.calls.cases import Case, Message, Tool
-from jaxaug.calls.match import ABSENT, Call
+from jaxaug.calls.match import ABSENT, Accepted, Call
 from jaxaug.models.endpoint import asking, replies, usage
 from jaxaug.models.endpoint.usage import Usage
 from jaxaug.paraphrase.endpoint_grid import Setting
@@ -209,17 +209,22 @@ def _solved(case: Case) -> str:
         if one["role"] != "system"
     ]
     calls = [
-        {"name": one.name, "arguments": {k: _first(v) for k, v in one.accepted.items()}}
+        {"name": one.name, "arguments": _firsts(one.accepted)}
         for one in case.expected
     ]
     return "\n".join([*lines, f"CALLS: {json.dumps(calls, ensure_ascii=False)}"])
 
 
-def _first(accepted: Sequence[Any]) -> Any:
-    value = next((one for one in accepted if one is not ABSENT), None)
+def _firsts(accepted: Mapping[str, Accepted]) -> dict[str, Any]:
+    """Returns the first accepted values; arguments that may only be absent have none."""
+    given = {key: [v for v in one if v is not ABSENT] for key, one in accepted.items()}
+    return {key: _plain(values[0]) for key, values in given.items() if values}
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _first(one) for key, one in value.items()}
-    return [_first((one,)) for one in value] if isinstance(value, list) else value
+        return _firsts(value)
+    return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
 class TrackerModel:
