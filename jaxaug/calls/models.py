@@ -158,7 +158,9 @@ def _of_text(content: str) -> Iterator[Call]:
     while (place := _next(text, place)) >= 0:
         try:
             value, place = decoder.raw_decode(text, place)
-        except (ValueError, RecursionError):
+        except RecursionError:
+            return
+        except ValueError:
             place += 1
             continue
         for one in value if isinstance(value, list) else [value]:
@@ -209,8 +211,7 @@ def _solved(case: Case) -> str:
         if one["role"] != "system"
     ]
     calls = [
-        {"name": one.name, "arguments": _firsts(one.accepted)}
-        for one in case.expected
+        {"name": one.name, "arguments": _firsts(one.accepted)} for one in case.expected
     ]
     return "\n".join([*lines, f"CALLS: {json.dumps(calls, ensure_ascii=False)}"])
 

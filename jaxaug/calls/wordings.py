@@ -41,22 +41,20 @@ def of_sources(sources: Sequence[Source], number: int, seed: int) -> Wordings:
     for source in sources:
         used = {tool["function"]["name"] for one in source.cases for tool in one.tools}
         draws: list[dict[str, dict[str, str]]] = [{} for _ in range(number)]
-        for service in _used(source, used):
-            choices = rewordings.choices(service)
-            # The given text would not be a rewording.
-            other = [
-                Choice(item, own[1:] or own)
-                for item, own in choices
+        services = list(_used(source, used))
+        for service in services:
+            choices = [
+                Choice(item, own[1:] or own)  # The given text would not be a rewording.
+                for item, own in rewordings.choices(service)
                 if item.kind != "service"  # A tool has the description of its intent.
             ]
-            any_text |= any(one.texts != (one.item.text,) for one in other)
-            for draw, texts in zip(
-                draws, rewordings.drawn(other, number, seed), strict=True
-            ):
+            any_text |= any(one.texts != (one.item.text,) for one in choices)
+            drawn = rewordings.drawn(choices, number, seed)
+            for draw, texts in zip(draws, drawn, strict=True):
                 draw[service.name] = texts
         found[ORIGINAL] += source.cases
         for name, draw in zip([*found][1:], draws, strict=True):
-            schema = rewordings.worded_schema(source.found.schema, draw)
+            schema = rewordings.worded_schema(Schema(tuple(services)), draw)
             found[name] += with_tools(source, schema)
     if not any_text:
         raise UserError(

@@ -114,6 +114,8 @@ def _recognized(document: Any) -> str:
         return "openapi"
     if kind := tool_lists.kind_of(document):
         return kind
+    if (tool_lists.find_tools(document) or ((), None))[1] == []:
+        raise DocumentError("the document has no tools. Name one that describes some")
     if isinstance(document, list) and document and isinstance(document[0], dict):
         if "service_name" in document[0]:
             return "sgd"
