@@ -14,7 +14,10 @@ from jaxaug.data import folders
 from tests.support.programs import python_says, ran
 from tests.test_architecture import ROOT
 
-NAMES = ["Tracker", "augment_schema", "evaluate", "load_dialogues", "paraphrase"]
+NAMES = [
+    *("Tracker", "augment_schema", "evaluate", "load_dialogues", "paraphrase"),
+    "sensitivity",
+]
 PAGE = (ROOT / "docs/python.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"## (.*?)\n\n```python\n(.*?)```", PAGE, re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""`jaxaug sensitivity`."""
+"""`jaxaug sensitivity` and `jaxaug.sensitivity`."""
 
 import argparse
 import random
@@ -171,6 +171,43 @@ def ask(
         model,
         lambda given: with_shots(given, shown),
     )
+
+
+def sensitivity(
+    cases: PathLike,
+    schema: PathLike | None = None,
+    model: str = "",
+    endpoint: str = "",
+    *,
+    wordings: int = 5,
+    shots: int = 0,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Measures how far the tool calls of a chat model depend on descriptions.
+
+    Args:
+        cases: JSON lines with messages and calls, or questions of BFCL.
+        schema: tools of the cases, in any format of `jaxaug schema import`; None for
+            BFCL, whose files have them.
+        model: `openai:NAME`, the name that the server knows.
+        endpoint: address of a server with the chat-completions interface.
+        wordings: number of rewordings by the grammar.
+        shots: number of first cases that are shown as solved and not scored.
+        seed: of the rewordings and of the server's sampling.
+
+    Returns:
+        The report of `jaxaug sensitivity --json`: accuracy of each wording, schema
+        sensitivity with intervals, and the descriptions that break.
+
+    Raises:
+        UserError: a file or an argument is wrong, or the server cannot be asked.
+    """
+    setting = Setting.of({"model": model, "endpoint": endpoint, "num": 1}, "model")
+    options = TaskOptions(wordings, shots=shots, seed=seed)
+    task = of_file(cases, schema, None, options)
+    found, _ = ask(task, ChatModel(setting, seed))
+    about = {"model": model, "shots": shots, "seed": seed}
+    return report.as_json(found, None, task.wordings, about)
 
 
 def run(arguments: argparse.Namespace) -> int:

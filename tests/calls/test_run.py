@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import jaxaug
 from jaxaug import cli
 from jaxaug.calls.models import INVALID, PROSE, TEXT, TOOL_CALLS, parsed
 from tests.support.chat_server import called, failed, said
@@ -145,6 +146,16 @@ def test_forms_of_replies(message, calls, form):
         calls,
         form,
     )
+
+
+def test_in_python(server, tmp_path):
+    server.answer = called(RIGHT)
+    (tmp_path / "t.json").write_text(json.dumps(TOOLS))
+    (tmp_path / "c.jsonl").write_text(json.dumps(CASES[0]) + "\n")
+    files = tmp_path / "c.jsonl", tmp_path / "t.json"
+    found = jaxaug.sensitivity(*files, "openai:tiny", server.url, wordings=2)
+    assert found["exact"]["accuracy"] == {"original": 1, "r1": 1, "r2": 1}
+    assert found["exact"]["ss"]["value"] == 0
 
 
 def test_a_server_that_lies(call, server):
