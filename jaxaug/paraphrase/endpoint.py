@@ -1,7 +1,7 @@
 """Paraphrases by a model behind an endpoint, with a cache of its replies.
 
-A text is requested again, with a prompt that names the known paraphrases. This ends when
-the text has enough paraphrases or its requests are used up.
+A text is requested again, with a prompt that names the known paraphrases. This ends
+when the text has enough paraphrases or its requests are used up.
 """
 
 import threading

@@ -26,8 +26,7 @@ class Asked(NamedTuple):
     Attributes:
         schema: of the tools.
         tools: as given.
-        dialogues: the conversation, or nothing after the result of a tool: nobody has
-            asked for more.
+        dialogues: the conversation, or nothing if the last message is not by the user.
     """
 
     schema: Schema
