@@ -16,7 +16,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, write_text
 from jaxaug.core.paths import is_same
 from jaxaug.core.progress import progress
-from jaxaug.data import folders
+from jaxaug.data import folders, sgd
 from jaxaug.metrics.evaluate import write_json
 from jaxaug.models.endpoint import server
 from jaxaug.paraphrase import endpoint_run
@@ -253,8 +253,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.html:
         write_text(arguments.html, report.html_page(found, advice, title))
     if advice is not None:
-        imported = task.sources[0].found
-        document = document_of(advice.schema, imported.format, imported.lost)[0]
+        imported, better_schema = task.sources[0].found, advice.schema
+        if not arguments.input:
+            data_dir = folders.resolve_data_dir(arguments.data_dir)
+            own = sgd.read_schema_of(data_dir, arguments.split)
+            better_schema = states.with_intents(own, better_schema)
+        document = document_of(better_schema, imported.format, imported.lost)[0]
         write_text(arguments.out, convert.dumped(document))
     for path in filter(None, (arguments.json, arguments.html, arguments.out)):
         print(f"written: {path}")

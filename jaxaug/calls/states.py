@@ -29,6 +29,16 @@ def as_tool(service: Service) -> Service:
     return Service(service.name, service.description, service.slots, (intent,))
 
 
+def with_intents(original: Schema, tools: Schema) -> Schema:
+    """Returns a schema with the descriptions of its tools; see `as_tool`."""
+    return Schema(
+        tuple(
+            Service(own.name, one.intents[0].description, one.slots, own.intents)
+            for own, one in zip(original.services, tools.services, strict=True)
+        )
+    )
+
+
 def read(
     data_dir: epath.Path,
     split: str,

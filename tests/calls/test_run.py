@@ -217,14 +217,17 @@ def test_mistakes_of_arguments(call, server, more, text):
     assert status == 1 and text in told and not server.bodies
 
 
-def test_dialogues_under_the_variants_of_sgdx(call, server, sgd_tree):
-    """A server that copies the annotation is right under every wording."""
+def test_dialogues_under_the_variants_of_sgdx(call, server, sgd_tree, tmp_path):
+    """A server that calls nothing is right about empty states alone."""
     server.answer = said("Hello.")
-    data = ("--data_dir", str(sgd_tree))
+    out = tmp_path / "better.json"
+    data = ("--data_dir", str(sgd_tree), "--out", str(out))
     status, text, found = call(*data, files=False)
     assert status == 0, text
+    # No text was better, and intents are those of the data.
+    own = json.loads((sgd_tree / "test/schema.json").read_text())
+    assert json.loads(out.read_text()) == own
     assert found["wordings"] == ["original", "v1", "v2", "v3", "v4", "v5"]
-    # Only frames without a value are right.
     empty = sum(row[0] for row in found["fuzzy"]["cases"].values())
     assert 0 <= empty < len(found["fuzzy"]["cases"]) and "fuzzy (JGA)" in text
     names = {body["tools"][0]["function"]["name"][-2:] for body in server.bodies}
