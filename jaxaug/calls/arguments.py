@@ -15,40 +15,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "ask a model for tool calls under reworded descriptions: accuracy, schema "
         "sensitivity, and the descriptions that it misreads",
     )
-    parser.add_argument(
-        "--schema",
-        metavar="FILE",
-        help="tools of the cases, in any format of `jaxaug schema import`",
-    )
-    parser.add_argument(
-        "--in",
-        dest="input",
-        metavar="FILE",
-        help="cases as JSON lines with messages and calls, or questions of BFCL (default: "
-        "the annotated dialogues of the data folder)",
-    )
-    parser.add_argument(
-        "--answers",
-        metavar="FILE",
-        help="possible answers of BFCL (default: possible_answer/ next to --in)",
-    )
-    arguments.data_dir(parser)
-    parser.add_argument(
-        "--split",
-        choices=("train", "dev", "test"),
-        default="test",
-        help="of the data folder (default: test)",
-    )
-    parser.add_argument(
-        "--model", help="openai:NAME, the name of a chat model behind --endpoint"
-    )
-    paraphrase.endpoint(parser)
-    paraphrase.of_requests(parser)
-    paraphrase.dry_run(parser)
-    parser.add_argument(
-        "--run", help="instead of --model: training run of a tracker, or its checkpoint"
-    )
-    arguments.trained_run(parser)
+    _cases(parser)
+    _model(parser)
     many = arguments.whole(arguments.MANY)
     parser.add_argument(
         "--wordings",
@@ -100,3 +68,43 @@ def add(verbs: argparse._SubParsersAction) -> None:
         help="the tools with better descriptions, chosen on half of the cases and checked "
         "on the other half",
     )
+
+
+def _cases(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--schema",
+        metavar="FILE",
+        help="tools of the cases, in any format of `jaxaug schema import`",
+    )
+    parser.add_argument(
+        "--in",
+        dest="input",
+        metavar="FILE",
+        help="cases as JSON lines with messages and calls, or questions of BFCL (default: "
+        "the annotated dialogues of the data folder)",
+    )
+    parser.add_argument(
+        "--answers",
+        metavar="FILE",
+        help="possible answers of BFCL (default: possible_answer/ next to --in)",
+    )
+    arguments.data_dir(parser)
+    parser.add_argument(
+        "--split",
+        choices=("train", "dev", "test"),
+        default="test",
+        help="of the data folder (default: test)",
+    )
+
+
+def _model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model", help="openai:NAME, the name of a chat model behind --endpoint"
+    )
+    paraphrase.endpoint(parser)
+    paraphrase.of_requests(parser)
+    paraphrase.dry_run(parser)
+    parser.add_argument(
+        "--run", help="instead of --model: training run of a tracker, or its checkpoint"
+    )
+    arguments.trained_run(parser)
