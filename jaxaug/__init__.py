@@ -1,8 +1,8 @@
 """Schema augmentation and robust dialogue state tracking on JAX.
 
-`paraphrase`, `augment_schema`, `Tracker`, `evaluate`, and `load_dialogues` are imported
-on first use (docs/python.md). The import of this package registers nothing and does not
-import JAX, TensorFlow, or SeqIO.
+`paraphrase`, `augment_schema`, `Tracker`, `evaluate`, `load_dialogues`, and
+`sensitivity` are imported on first use (docs/python.md). The import of this package
+registers nothing and does not import JAX, TensorFlow, or SeqIO.
 """
 
 import lazy_loader
@@ -13,6 +13,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submodules=["paraphrase"],
     submod_attrs={
         "api": ["augment_schema", "evaluate", "load_dialogues"],
+        "calls.run": ["sensitivity"],
         "track": ["Tracker"],
     },
 )

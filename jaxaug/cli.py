@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from jaxaug.augment import arguments as augment
+from jaxaug.calls import arguments as calls
 from jaxaug.core import arguments, completion
 from jaxaug.core import verbs as others
 from jaxaug.core.errors import UserError
@@ -70,6 +71,7 @@ VERBS = others.table(
         "robustness": track.add_robustness,
         "advise": track.add_advise,
         "attack": track.add_attack,
+        "sensitivity": calls.add,
         "serve": serve.add,
         "paraphrase": paraphrase.add,
         "levels": curriculum.add,

@@ -332,6 +332,20 @@ def trained(
 
 
 @pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A scripted chat server for a new process: no key, no replies in the cache."""
+    from jaxaug.models.endpoint import client
+    from tests.support import chat_server
+
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
+    client.of.cache_clear()
+    with chat_server.running() as running:
+        yield running
+
+
+@pytest.fixture
 def edit_json() -> Callable[[Path, Callable[[Any], Any]], None]:
     """Returns `edit_json(path, change)`, which rewrites a JSON file.
 

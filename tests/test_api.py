@@ -11,10 +11,15 @@ import jaxaug
 from jaxaug.augment.plain import people
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders
+from tests.calls import test_run
+from tests.support.chat_server import called
 from tests.support.programs import python_says, ran
 from tests.test_architecture import ROOT
 
-NAMES = ["Tracker", "augment_schema", "evaluate", "load_dialogues", "paraphrase"]
+NAMES = [
+    *("Tracker", "augment_schema", "evaluate", "load_dialogues", "paraphrase"),
+    "sensitivity",
+]
 PAGE = (ROOT / "docs/python.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"## (.*?)\n\n```python\n(.*?)```", PAGE, re.DOTALL)
 
@@ -105,6 +110,12 @@ def test_the_page(title, code, request, tmp_path, monkeypatch, capsys):
     if "paraphrase" in code:
         # The weights may be missing; tests/augment/plain tests the rest.
         monkeypatch.setattr(people, "_Work", lambda _: lambda texts: [["Other."]])
+    if "sensitivity" in code:
+        server = request.getfixturevalue("server")
+        server.answer = called(("weather", {"city": "Oslo"}))
+        code = code.replace("http://localhost:8000/v1", server.url)
+        (tmp_path / "tools.json").write_text(json.dumps(test_run.TOOLS))
+        (tmp_path / "cases.jsonl").write_text(json.dumps(test_run.CASES[0]))
     data = folders.resolve_data_dir()
     shutil.copy(folders.schema_path(data, "test"), tmp_path / "schema.json")
     shutil.copytree(data / "test", tmp_path / "predictions")

@@ -37,7 +37,7 @@ FLOORS = {
         "augment",
         "curriculum",
         "launch track look",
-        "serve",
+        "serve calls",
         "doctor cli api",
         "__main__",
     ),

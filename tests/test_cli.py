@@ -37,6 +37,7 @@ _VERBS = [
     ("robustness",),
     ("advise",),
     ("attack",),
+    ("sensitivity",),
     ("serve",),
     ("paraphrase",),
     ("levels",),

@@ -1,28 +1,19 @@
 """Paraphrases by a model behind an endpoint, with a cache of its replies.
 
-Each reply is cached as soon as it arrives, so a restarted run only asks for the rest. A
-text is requested again, with a prompt that names the known paraphrases. This ends when
-the text has enough paraphrases or its requests are used up.
+A text is requested again, with a prompt that names the known paraphrases. This ends
+when the text has enough paraphrases or its requests are used up.
 """
 
-import contextlib
-import dataclasses
-import os
 import threading
 import zlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
-from etils import epath
-
-from jaxaug.core import cache_folder, shards
-from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json
 from jaxaug.core.text import clean, is_copy, spaced
-from jaxaug.models.endpoint import client, replies, usage
-from jaxaug.models.endpoint.client import Request, Stopped
+from jaxaug.models.endpoint import asking, replies, usage
+from jaxaug.models.endpoint.client import Request
 from jaxaug.models.endpoint.usage import Usage
 from jaxaug.paraphrase import templates
 from jaxaug.paraphrase.endpoint_grid import Setting
@@ -53,7 +44,6 @@ class Writer:
         """
         self.setting, self._seed = setting, seed
         self._template = templates.find(setting.prompt)
-        self._folder = cache_folder.cache_dir() / "endpoint"
         self._lock = threading.Lock()
         self._written = self._empty = 0
         self.has_asked = False
@@ -75,29 +65,9 @@ class Writer:
         pairs = [_pair(item) for item in items]
         self._check(pairs)
         self.has_asked = True
-        asked = self._client()
-        asked.stop.clear()
-        found: dict[int, list[str]] = {}
-        rest = list(enumerate(pairs))
-        # Send one text first: if the server refuses it, no other request is wasted.
-        while rest and not asked.answered:
-            place, pair = rest.pop(0)
-            found[place] = self._paraphrases(*pair)
-            done()
-        with ThreadPoolExecutor(self.setting.server.concurrent) as pool:
-            futures = {pool.submit(self._or_stop, *p): i for i, p in rest}
-            try:
-                for future in as_completed(futures):
-                    # The error that stopped the others is among the results.
-                    with contextlib.suppress(Stopped):
-                        found[futures[future]] = future.result()
-                        done()
-            except BaseException:
-                asked.stop.set()
-                for future in futures:
-                    future.cancel()
-                raise
-        return [found[place] for place in range(len(pairs))]
+        return asking.together(
+            self.setting.server, pairs, lambda pair: self._paraphrases(*pair), done
+        )
 
     def expected(self, items: Sequence[Json]) -> Usage:
         """Returns the expected usage of these texts, if every request succeeds."""
@@ -108,7 +78,7 @@ class Writer:
                 if len(found) >= self.setting.num:
                     break
                 request = self._request(text, context, number, list(found.values()))
-                reply = self._kept(request)
+                reply = asking.kept(self.setting.server, request)
                 if reply is None:
                     lacking = self.setting.num - len(found)
                     size = self.setting.options.per_request
@@ -122,27 +92,11 @@ class Writer:
 
     def spent(self) -> str:
         """Returns one line about the requests to the server so far."""
-        place = self.setting.server
-        told = self._client().usage
-        others = told.others(place.model)
-        answered = f"; answered by {', '.join(others)}" if others else ""
-        return f"{place.name}: {told.text(place.prices)}{answered}"
+        return asking.spent(self.setting.server)
 
     def plan(self, items: Sequence[Json]) -> list[str]:
         """Returns the lines of a dry run; the server receives no request."""
-        place, expected = self.setting.server, self.expected(items)
-        key = "is set" if os.environ.get(place.key_variable) else "is not set"
-        lines = [
-            f"{place.name} at {place.url}; the key ${place.key_variable} {key}",
-            f"  expected: {expected.text(place.prices)}",
-        ]
-        limit = place.max_requests
-        if limit is not None and limit < expected.requests:
-            lines.append(f"  the limit of {limit:,} requests (max_requests) is too low")
-        return lines
-
-    def _client(self) -> client.Client:
-        return client.of(self.setting.server)
+        return asking.plan(self.setting.server, self.expected(items))
 
     def _check(self, pairs: Sequence[tuple[str, Json]]) -> None:
         for text, _ in pairs:
@@ -164,26 +118,15 @@ class Writer:
             if len(found) >= self.setting.num:
                 break
             request = self._request(text, context, number, list(found.values()))
-            reply = self._kept(request)
-            if reply is None:
-                reply = self._client().complete(request)
-                # A reply without a paraphrase is not cached, so the next run asks
-                # again.
-                if replies.paraphrases(reply):
-                    shards.keep(self._path(request), [reply])
-            else:
-                self._client().note_kept()
+            # A reply without a paraphrase is not cached, so the next run asks again.
+            reply = asking.reply(
+                self.setting.server,
+                request,
+                lambda text: bool(replies.paraphrases(text)),
+            )
             self._add(found, text, reply)
         self._note(bool(found))
         return list(found.values())[: self.setting.num]
-
-    def _or_stop(self, text: str, context: Json) -> list[str]:
-        """Calls `_paraphrases`; an error stops the requests of other texts at once."""
-        try:
-            return self._paraphrases(text, context)
-        except BaseException:
-            self._client().stop.set()
-            raise
 
     def _add(self, found: dict[str, str], text: str, reply: str) -> None:
         for one in replies.paraphrases(reply):
@@ -213,15 +156,6 @@ class Writer:
             as_json, as_list, count, seed,
             {"max_tokens": room} | options.parameters, options.json,
         )  # fmt: skip
-
-    def _path(self, request: Request) -> epath.Path:
-        place = self.setting.server
-        digest = digest_of([place.name, place.url, dataclasses.asdict(request)])
-        return self._folder / digest[:2] / f"{digest}.json"
-
-    def _kept(self, request: Request) -> str | None:
-        found = shards.kept(self._path(request), 1)
-        return None if found is None else found[0]
 
 
 def nothing(setting: Setting) -> UserError:

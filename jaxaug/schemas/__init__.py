@@ -9,7 +9,13 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "convert": ["Imported", "document_of", "read_document"],
+        "convert": [
+            "Imported",
+            "document_of",
+            "read_document",
+            "read_tools",
+            "tools_of",
+        ],
         "losses": ["Loss"],
     },
 )

@@ -67,13 +67,37 @@ def read_document(path: PathLike, format: str | None = None) -> Imported:
             schema = read_schema(path)
             lost = losses.differences(_named(document), _by_name(schema))
             return Imported(kind, schema, list(lost))
-        catalogue = _read(document, kind, PurePath(path).stem)
-        schema = services.schema_of(catalogue)
-        again = services.catalogue_of(schema, kind)
-        return Imported(kind, schema, list(losses.differences(catalogue, again)))
+        return _imported(document, kind, PurePath(path).stem)
     except DocumentError as error:
-        told = f"{path}{_line(error, text)}: {error}"
-        raise UserError(f"{told}{'' if told[-1] in '?.' else '.'} {_FIX}") from None
+        raise _wrong(error, f"{path}{_line(error, text)}") from None
+
+
+def read_tools(tools: Any, where: str) -> Imported:
+    """Converts a tool list of the chat-completions interface to a schema.
+
+    Args:
+        tools: parsed JSON.
+        where: place of the list, for messages.
+
+    Raises:
+        UserError: the list breaks the rules of its format. The message gives the keys.
+    """
+    try:
+        return _imported(tools, "openai", where)
+    except DocumentError as error:
+        raise _wrong(error, where + _line(error, "")) from None
+
+
+def _imported(document: Any, kind: str, name: str) -> Imported:
+    catalogue = _read(document, kind, name)
+    schema = services.schema_of(catalogue)
+    again = services.catalogue_of(schema, kind)
+    return Imported(kind, schema, list(losses.differences(catalogue, again)))
+
+
+def _wrong(error: DocumentError, where: str) -> UserError:
+    told = f"{where}: {error}"
+    return UserError(f"{told}{'' if told[-1] in '?.' else '.'} {_FIX}")
 
 
 def _read(document: Any, kind: str, name: str) -> dict[str, Any]:
@@ -90,6 +114,8 @@ def _recognized(document: Any) -> str:
         return "openapi"
     if kind := tool_lists.kind_of(document):
         return kind
+    if (tool_lists.find_tools(document) or ((), None))[1] == []:
+        raise DocumentError("the document has no tools. Name one that describes some")
     if isinstance(document, list) and document and isinstance(document[0], dict):
         if "service_name" in document[0]:
             return "sgd"
@@ -184,6 +210,19 @@ def document_of(
     return document, list(dropped), left
 
 
+def tools_of(found: Imported, schema: Schema) -> list[dict[str, Any]]:
+    """Returns the tools of a document as the chat-completions interface takes them.
+
+    Args:
+        found: the imported document.
+        schema: its schema, which may have other descriptions.
+
+    Raises:
+        UserError: see `document_of`.
+    """
+    return document_of(schema, "openai", _of_arguments(found.lost, schema))[0]
+
+
 def _write(catalogue: dict[str, Any], kind: str) -> Any:
     if kind == "openapi":
         return openapi.write(catalogue)
@@ -226,14 +265,14 @@ def run_import(arguments: argparse.Namespace) -> int:
     data = [service_object(service) for service in found.schema.services]
     _, problems = check_schema(data, 1)
     assert not problems, problems
-    write_text(arguments.out, _dumped(data))
+    write_text(arguments.out, dumped(data))
     if arguments.losses:
         record = {
             "format": found.format,
             "names": services.names_of(found.schema),
             "losses": [one.as_json() for one in found.lost],
         }
-        write_text(arguments.losses, _dumped(record))
+        write_text(arguments.losses, dumped(record))
     intents = sum(len(service.intents) for service in found.schema.services)
     slots = sum(len(service.slots) for service in found.schema.services)
     counts = {"service": len(data), "intent": intents, "slot": slots}
@@ -266,7 +305,7 @@ def run_export(arguments: argparse.Namespace) -> int:
             f"{renamed:,}"
         )
     is_yaml = yaml_files.is_yaml(arguments.out)
-    text = yaml_files.dumped(document) if is_yaml else _dumped(document)
+    text = yaml_files.dumped(document) if is_yaml else dumped(document)
     write_text(arguments.out, text)
     print(f"wrote {arguments.out}{told}")
     _tell("losses that were not restored, because the schema changed there", left)
@@ -297,5 +336,6 @@ def _of_arguments(lost: Sequence[Loss], schema: Schema) -> list[Loss]:
     ]
 
 
-def _dumped(value: Any) -> str:
+def dumped(value: Any) -> str:
+    """Returns a document as indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import resources
 from typing import Any
 
@@ -22,11 +23,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
-from jaxaug.data.schema import Service
+from jaxaug.core.files import shown
 from jaxaug.data.sgd import Dialogue
-from jaxaug.serve.limits import Limits
+from jaxaug.serve import completions
+from jaxaug.serve.limits import Limits, check_size
 from jaxaug.serve.wordings import Wordings, only
-from jaxaug.track.answers import as_json_line
+from jaxaug.track.answers import Prediction, as_json_line
 from jaxaug.track.tracker import Tracker
 
 _PAGE = (
@@ -34,7 +36,7 @@ _PAGE = (
     ("/page.js", "page.js", "text/javascript"),
     ("/page.css", "page.css", "text/css"),
 )
-_KEYS = ("dialogue", "services", "schema")
+_KEYS = ("dialogue", "dialogues", "services", "schema")
 _TOGETHER = 32  # inputs that are decoded as a group
 _ON_TIME = 0.99  # of the time limit; the rest is for sending the refusal
 _PIECE = 65_536  # bytes of an answer that are handed over at once
@@ -83,7 +85,9 @@ def build(
         _content("/api/schemas", _json(known), "application/json"),
         _content("/healthz", _json({"status": "ok"}), "application/json"),
         _content("/favicon.ico", b"", "image/x-icon"),
+        _content("/v1/models", _json(completions.MODELS), "application/json"),
         Route("/api/predict", desk.predict, methods=["POST"]),
+        Route("/v1/chat/completions", desk.complete, methods=["POST"]),
     ]
     handlers: dict[Any, Callable[..., Any]] = {
         ClientDisconnect: _left,
@@ -111,6 +115,13 @@ class _Desk:
 
     async def predict(self, request: Request) -> Response:
         """`POST /api/predict`."""
+        return await self._served(request, self._read)
+
+    async def complete(self, request: Request) -> Response:
+        """`POST /v1/chat/completions`."""
+        return await self._served(request, self._read_chat)
+
+    async def _served(self, request: Request, read: "_Read") -> Response:
         limits = self.limits
         end = time.monotonic() + _ON_TIME * limits.seconds
         receive = min(limits.body_seconds, limits.seconds)
@@ -121,7 +132,7 @@ class _Desk:
                 503, f"The request was not received within {receive:g} seconds."
             ) from None
         async with self._place():
-            work = _while_connected(request, self._answer(body, _Wanted(end)))
+            work = _while_connected(request, self._answer(body, read, _Wanted(end)))
             try:
                 line = await asyncio.wait_for(work, end - time.monotonic())
             except TimeoutError:
@@ -146,61 +157,57 @@ class _Desk:
         finally:
             self._waiting -= 1
 
-    async def _answer(self, body: bytes, wanted: "_Wanted") -> str:
+    async def _answer(self, body: bytes, read: "_Read", wanted: "_Wanted") -> str:
         loop = asyncio.get_running_loop()
         try:
             # Work that has not begun when this is canceled never begins.
-            asked = await loop.run_in_executor(self._reader, self._read, body, wanted)
+            asked = await loop.run_in_executor(self._reader, read, body, wanted)
             return await loop.run_in_executor(
                 self._worker, self._predict, *asked, wanted
             )
         finally:
             wanted.is_over = True
 
-    def _read(self, body: bytes, wanted: "_Wanted") -> tuple[Tracker, Dialogue]:
-        asked = _parsed(body)
+    def _read(self, body: bytes, wanted: "_Wanted") -> "_Work":
+        asked = only(_parsed(body), _KEYS, "the request")
         schema = self._wordings.choose(asked.get("schema"), asked.get("services"))
-        if "dialogue" not in asked:
+        tracker = self._tracker.about(schema, wanted.check)
+        several = asked.get("dialogues")
+        if "dialogue" not in asked and "dialogues" not in asked:
             raise UserError(
                 "dialogue: is missing. Give lines that begin with USER: or SYSTEM:, or "
-                "an object in the layout of SGD."
+                "an object in the layout of SGD; in dialogues, a list of these."
             )
-        tracker = self._tracker.about(schema, wanted.check)
-        dialogue = tracker.read(asked["dialogue"])
-        self._check_size(tracker, dialogue)
-        return tracker, dialogue
-
-    def _check_size(self, tracker: Tracker, dialogue: Dialogue) -> None:
-        limits = self.limits
-        if len(dialogue.turns) > limits.turns:
-            raise UserError(
-                f"dialogue: has {len(dialogue.turns)} turns; at most {limits.turns} "
-                "are taken. Leave out the first ones."
-            )
-        slots, texts = {}, {}
-        for service in tracker.schema.services:
-            slots[service.name] = len(service.slots) if tracker.per_slot else 1
-            texts[service.name] = _characters(service)
-        inputs = characters = said = 0
-        times = 1 + tracker.robust.wordings
-        for turn in dialogue.turns:
-            said += len(turn.utterance)
-            for frame in turn.frames:
-                asked = slots[frame.service]
-                inputs += times * asked
-                characters += times * (said * asked + texts[frame.service])
-        for found, most, what in (
-            (inputs, limits.inputs, "inputs"),
-            (characters, limits.characters, "characters of inputs"),
+        if "dialogues" in asked and (
+            "dialogue" in asked or not isinstance(several, list) or not several
         ):
-            if found > most:
-                raise UserError(
-                    f"dialogue: its turns and services make {found} {what}; at most "
-                    f"{most} are taken. Name fewer services, or leave out turns or "
-                    "text."
-                )
+            raise UserError(
+                f"dialogues: expected a list and no dialogue, got {shown(several)}."
+            )
+        given = several or [asked["dialogue"]]
+        dialogues = [tracker.read(one) for one in given]
+        check_size(self.limits, tracker, dialogues)
 
-    def _predict(self, tracker: Tracker, dialogue: Dialogue, wanted: "_Wanted") -> str:
+        def written(predictions: Sequence[Prediction]) -> str:
+            lines = [as_json_line(one) for one in predictions]
+            return f"[{', '.join(lines)}]" if several else lines[0]
+
+        return tracker, dialogues, written
+
+    def _read_chat(self, body: bytes, wanted: "_Wanted") -> "_Work":
+        asked = completions.read(_parsed(body))
+        self._wordings.check(asked.schema)
+        tracker = self._tracker.about(asked.schema, wanted.check)
+        check_size(self.limits, tracker, asked.dialogues)
+        return tracker, asked.dialogues, partial(completions.answer, asked)
+
+    def _predict(
+        self,
+        tracker: Tracker,
+        dialogues: Sequence[Dialogue],
+        written: "_Written",
+        wanted: "_Wanted",
+    ) -> str:
         def write(inputs: Sequence[list[int]]) -> list[list[int]]:
             outputs: list[list[int]] = []
             while len(outputs) < len(inputs):
@@ -209,7 +216,7 @@ class _Desk:
                 outputs += tracker.write_tokens(inputs[start : start + _TOGETHER])
             return outputs
 
-        return as_json_line(tracker.predict_all([dialogue], write)[0])
+        return written(tracker.predict_all(dialogues, write) if dialogues else ())
 
     async def _body(self, request: Request) -> bytes:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -238,6 +245,11 @@ class _Wanted:
             raise TimeoutError
 
 
+_Written = Callable[[Sequence[Prediction]], str]
+_Work = tuple[Tracker, Sequence[Dialogue], _Written]
+_Read = Callable[[bytes, _Wanted], _Work]
+
+
 async def _while_connected(request: Request, work: Coroutine[Any, Any, str]) -> str:
     """Awaits work on a received request; cancels it when the client disconnects.
 
@@ -259,14 +271,6 @@ async def _while_connected(request: Request, work: Coroutine[Any, Any, str]) -> 
     finally:
         working.cancel()
         leaving.cancel()
-
-
-def _characters(service: Service) -> int:
-    """Returns the total length of the texts of a service."""
-    texts = [service.description, *(intent.description for intent in service.intents)]
-    for slot in service.slots:
-        texts += [slot.description, *slot.possible_values]
-    return sum(map(len, texts))
 
 
 class _Guarded:
@@ -305,7 +309,7 @@ def _parsed(body: bytes) -> Any:
         raise UserError(
             f"the request is no JSON in UTF-8: {error}. Send one JSON object."
         ) from None
-    return only(asked, _KEYS, "the request")
+    return asked
 
 
 def _content(path: str, content: bytes, kind: str) -> Route:
@@ -339,7 +343,10 @@ def _error(status: int, text: str) -> JSONResponse:
     return JSONResponse({"error": text}, status)
 
 
-async def _wrong(_: Request, error: Exception) -> Response:
+async def _wrong(request: Request, error: Exception) -> Response:
+    if request.url.path.startswith("/v1/"):
+        told = {"message": str(error), "type": "invalid_request_error"}
+        return JSONResponse({"error": told}, 400)
     return _error(400, str(error))
 
 

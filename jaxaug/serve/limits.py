@@ -1,6 +1,15 @@
 """Limits of requests and connections."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jaxaug.core.errors import UserError
+from jaxaug.data.dialogue import Dialogue
+from jaxaug.data.schema import Service
+
+if TYPE_CHECKING:
+    from jaxaug.track.tracker import Tracker
 
 
 @dataclass(frozen=True, slots=True)
@@ -9,7 +18,7 @@ class Limits:
 
     Attributes:
         body: bytes of a request.
-        turns: of a dialogue.
+        turns: of all dialogues of a request.
         description: characters of one description that a request brings.
         inputs: that the tracker reads for a request: one for each service in each turn
           of the user; with formats that ask for slots one by one, one for each slot.
@@ -33,3 +42,51 @@ class Limits:
     header_seconds: float = 10.0
     reading_seconds: float = 30.0
     connections: int = 256
+
+
+def check_size(
+    limits: Limits, tracker: "Tracker", dialogues: Sequence[Dialogue]
+) -> None:
+    """Refuses dialogues that would take too long.
+
+    Raises:
+        UserError: they have too many turns, or make too many or too long inputs.
+    """
+    turns = sum(len(dialogue.turns) for dialogue in dialogues)
+    if turns > limits.turns:
+        raise UserError(
+            f"dialogue: has {turns} turns; at most {limits.turns} are taken in a "
+            "request. Leave out the first ones."
+        )
+    slots, texts = {}, {}
+    for service in tracker.schema.services:
+        slots[service.name] = len(service.slots) if tracker.per_slot else 1
+        texts[service.name] = _characters(service)
+    inputs = characters = 0
+    times = 1 + tracker.robust.wordings
+    for dialogue in dialogues:
+        said = 0
+        for turn in dialogue.turns:
+            said += len(turn.utterance)
+            for frame in turn.frames:
+                asked = slots[frame.service]
+                inputs += times * asked
+                characters += times * (said * asked + texts[frame.service])
+    for found, most, what in (
+        (inputs, limits.inputs, "inputs"),
+        (characters, limits.characters, "characters of inputs"),
+    ):
+        if found > most:
+            raise UserError(
+                f"dialogue: its turns and services make {found} {what}; at most "
+                f"{most} are taken. Name fewer services, or leave out turns or "
+                "text."
+            )
+
+
+def _characters(service: Service) -> int:
+    """Returns the total length of the texts of a service."""
+    texts = [service.description, *(intent.description for intent in service.intents)]
+    for slot in service.slots:
+        texts += [slot.description, *slot.possible_values]
+    return sum(map(len, texts))

@@ -114,11 +114,15 @@ class Wordings:
                 for one in problems
             )
             raise UserError(f"schema: {told}. Correct the request.")
+        self.check(schema)
+        return {service.name: service for service in schema.services}
+
+    def check(self, schema: Schema) -> None:
+        """Raises `UserError` if a description that a request brings is too long."""
         for service in schema.services:
             items: list[Service | Slot | Intent] = [service, *service.slots]
             for item in (*items, *service.intents):
                 self._text(item.description, f"{service.name}: {item.name}")
-        return {service.name: service for service in schema.services}
 
     def _edited(self, service: Service, texts: Any) -> Service:
         where = f"schema: edits of {shown(service.name)}"

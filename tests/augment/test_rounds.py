@@ -13,7 +13,6 @@ from jaxaug.augment.schemes import registry
 from jaxaug.augment.schemes.registry import Job
 from jaxaug.core.errors import UserError
 from jaxaug.models.endpoint import client
-from tests.support import chat_server
 from tests.support.chat_server import failed, good
 
 FIELDS = {"scheme": "few", "variants": 3, "rounds": 4, "seed": 3, "shard_size": 100}
@@ -68,12 +67,9 @@ def test_one_round_leaves_the_original(sgd_tree, drawn, tmp_path):
 
 
 @pytest.fixture
-def server(monkeypatch):
+def server(server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-0123456789")
-    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
-    client.of.cache_clear()
-    with chat_server.running() as running:
-        yield running
+    return server
 
 
 def asking(server, **block):

@@ -10,24 +10,14 @@ from jaxaug.curriculum import levels
 from jaxaug.curriculum import scorers as measures
 from jaxaug.curriculum.scorers import Scorers
 from jaxaug.models.endpoint import client
-from tests.support import chat_server
 from tests.support.chat_server import failed, good, said, slow
 
 TEXTS = ["I like dogs", "My car is red", "I like dogs"]
 
 
 @pytest.fixture
-def server():
-    with chat_server.running() as running:
-        yield running
-
-
-@pytest.fixture
 def call(server, tmp_path, monkeypatch, capsys):
     """Runs the command; returns its exit status and output."""
-    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
     # All but the first wording pass; a later one is less similar.
     scores = Scorers(
         lambda pairs: np.array([0.8 - 0.1 * (ord(t[-1]) - ord("b")) for _, t in pairs]),

@@ -11,7 +11,6 @@ from jaxaug.models.endpoint import client
 from jaxaug.models.text import registry
 from jaxaug.models.text.random_parameters import draw_parameters
 from jaxaug_papers import minisgd
-from tests.support import chat_server
 from tests.support.chat_server import LINES
 
 
@@ -51,17 +50,8 @@ def small_world(_made):
 
 
 @pytest.fixture
-def server():
-    with chat_server.running() as running:
-        yield running
-
-
-@pytest.fixture
-def call(server, tmp_path, monkeypatch, capsys):
+def call(server, tmp_path, capsys):
     """Runs the command; returns its exit status, output and records."""
-    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
     lines, out = tmp_path / "lines.txt", tmp_path / "out.jsonl"
 
     def run(*more, texts=LINES, num=2, url=server.url):

@@ -101,6 +101,23 @@ def said(content: str, **fields: Any) -> Action:
     return lambda body: (200, {"Content-Type": "application/json"}, data)
 
 
+def called(*calls: tuple[str, Any], content: str | None = None) -> Action:
+    """A completion that calls tools: (name, arguments as an object or a text)."""
+    told = [
+        {
+            "id": f"call_{number}",
+            "type": "function",
+            "function": {
+                "name": name,
+                "arguments": given if isinstance(given, str) else json.dumps(given),
+            },
+        }
+        for number, (name, given) in enumerate(calls)
+    ]
+    message = {"role": "assistant", "content": content, "tool_calls": told}
+    return said("", choices=[{"message": message}])
+
+
 def failed(status: int, text: str = "", **headers: str) -> Action:
     """Returns an action that fails with a JSON error."""
     data = json.dumps({"error": {"message": text}}).encode()

@@ -12,8 +12,9 @@ import random
 import threading
 import time
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from absl import logging
 
@@ -24,7 +25,7 @@ from jaxaug.core.json_reader import decoded
 from jaxaug.core.text import clean
 from jaxaug.models.endpoint import replies
 from jaxaug.models.endpoint.server import Server
-from jaxaug.models.endpoint.usage import Usage, tokens
+from jaxaug.models.endpoint.usage import Usage, asked_tokens, tokens
 
 FIRST_WAIT = 1.0
 """Wait in seconds before the first repetition; each further wait is twice as long."""
@@ -36,6 +37,32 @@ _REFUSED = (400, 422)
 _FORMAT = "response_format"
 # An exhausted account, for which waiting does not help.
 _EMPTY_ACCOUNT = ("insufficient_quota", "billing_hard_limit_reached")
+
+
+class Asked(Protocol):
+    """A request, a dataclass: its fields determine the reply."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the server's sampling."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Further fields of the request, such as `temperature`."""
+        ...
+
+    def body(self, left_out: AbstractSet[str]) -> dict[str, Any]:
+        """Returns the own fields of the request, such as `messages`.
+
+        Args:
+            left_out: fields that the server refuses.
+        """
+        ...
+
+    def read(self, message: Mapping[str, Any]) -> str:
+        """Returns the text of a reply; raises `TypeError` for an incomplete one."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -57,6 +84,20 @@ class Request:
     seed: int
     parameters: Mapping[str, Any]
     json: bool = True
+
+    def body(self, left_out: AbstractSet[str]) -> dict[str, Any]:
+        """See `Asked`."""
+        as_json = self.json and _FORMAT not in left_out
+        prompt = self.as_json if as_json else self.as_list
+        body: dict[str, Any] = {"messages": [{"role": "user", "content": prompt}]}
+        return body | ({_FORMAT: replies.schema(self.count)} if as_json else {})
+
+    def read(self, message: Mapping[str, Any]) -> str:
+        """See `Asked`."""
+        content = message.get("content") or ""
+        if not isinstance(content, str):
+            raise TypeError(content)
+        return content
 
 
 class _Passing(Exception):
@@ -104,7 +145,7 @@ class Client:
         self.usage, self.answered = Usage(), False
         self.stop = threading.Event()
 
-    def complete(self, request: Request) -> str:
+    def complete(self, request: Asked) -> str:
         """Returns the text of the reply to a request.
 
         Raises:
@@ -124,7 +165,7 @@ class Client:
                 self._rest(attempt, error)
         raise AssertionError
 
-    def _once(self, request: Request) -> str:
+    def _once(self, request: Asked) -> str:
         """Sends a request until the server refuses no more parameters."""
         while True:
             body = self._body(request)
@@ -133,21 +174,17 @@ class Client:
                 break
         if status != 200:
             self._check(status, text, after)
-        return self._read(body, text)
+        return self._read(request, body, text)
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _body(self, request: Asked) -> dict[str, Any]:
         with self._lock:
             left_out = set(self._left_out)
-        as_json = request.json and _FORMAT not in left_out
-        prompt = request.as_json if as_json else request.as_list
         body = {
             "model": self.server.model,
-            "messages": [{"role": "user", "content": prompt}],
+            **request.body(left_out),
             "seed": request.seed,
             **request.parameters,
         }
-        if as_json:
-            body[_FORMAT] = replies.schema(request.count)
         if "max_tokens" in left_out:
             body["max_completion_tokens"] = body["max_tokens"]
         return {name: value for name, value in body.items() if name not in left_out}
@@ -243,13 +280,11 @@ class Client:
             "option."
         )
 
-    def _read(self, body: Mapping[str, Any], text: str) -> str:
+    def _read(self, request: Asked, body: Mapping[str, Any], text: str) -> str:
         """Returns the content of a successful reply and counts its tokens."""
         try:
             value = decoded(text)
-            content = value["choices"][0]["message"].get("content") or ""
-            if not isinstance(content, str):
-                raise TypeError(content)
+            content = request.read(value["choices"][0]["message"])
         except (ValueError, LookupError, TypeError, AttributeError):
             raise _Passing(
                 f"the reply is not a complete chat completion: {_start(text)}",
@@ -268,7 +303,7 @@ class Client:
         numbers = [told.get("prompt_tokens"), told.get("completion_tokens")]
         is_told = all(type(number) is int for number in numbers)
         if not is_told:
-            numbers = [tokens(body["messages"][0]["content"]), tokens(content)]
+            numbers = [asked_tokens(body), tokens(content)]
         served = value.get("model")
         with self._lock:
             self.answered = True

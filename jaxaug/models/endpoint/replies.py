@@ -59,7 +59,7 @@ def instruction(count: int, as_json: bool) -> str:
 
 def is_json(content: str) -> bool:
     """Returns whether a reply begins like JSON."""
-    return _bare(content)[:1] in ("{", "[")
+    return bare(content)[:1] in ("{", "[")
 
 
 def paraphrases(content: str) -> list[str]:
@@ -68,7 +68,7 @@ def paraphrases(content: str) -> list[str]:
     Prose yields none: a line counts only if it begins with a number or a bullet. Texts
     without a letter are dropped.
     """
-    content = _bare(content)
+    content = bare(content)
     found = _of_json(content) if content[:1] in ("{", "[") else None
     if found is None:
         found = [match[1] for match in _ITEM.finditer(content)]
@@ -78,7 +78,7 @@ def paraphrases(content: str) -> list[str]:
     return [t for t in texts if _LETTER.search(t) and not _SURROGATE.search(t)]
 
 
-def _bare(content: str) -> str:
+def bare(content: str) -> str:
     """Returns a reply without the thoughts of the model and without code fences."""
     return _FENCE.sub("", _THOUGHTS.sub("", content)).strip()
 

@@ -1,7 +1,9 @@
 """Requests, tokens, and cost of an endpoint, counted and estimated."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 _CHARACTERS = 4  # Per token of English text.
 
@@ -9,6 +11,13 @@ _CHARACTERS = 4  # Per token of English text.
 def tokens(text: str) -> int:
     """Returns an estimated token count; the tokenizer of the server is unknown."""
     return -(-len(text) // _CHARACTERS)
+
+
+def asked_tokens(body: Mapping[str, Any]) -> int:
+    """Returns an estimated token count of a request: its messages and its tools."""
+    texts = [str(one.get("content") or "") for one in body["messages"]]
+    tools = json.dumps(body["tools"]) if body.get("tools") else ""
+    return sum(map(tokens, texts)) + tokens(tools)
 
 
 @dataclass

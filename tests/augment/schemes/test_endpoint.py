@@ -15,19 +15,15 @@ from jaxaug.core.errors import UserError
 from jaxaug.data.schema import Intent, Schema, Service, Slot, read_schema
 from jaxaug.models.endpoint import client
 from jaxaug.paraphrase import templates
-from tests.support import chat_server
 from tests.support.chat_server import failed, good
 
 KEY = "sk-very-secret-0123456789"
 
 
 @pytest.fixture
-def server(tmp_path, monkeypatch):
-    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+def server(server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
-    with chat_server.running() as running:
-        yield running
+    return server
 
 
 def config(server, **block):

@@ -6,7 +6,6 @@ import pytest
 
 from jaxaug import cli
 from jaxaug.models.endpoint import client
-from tests.support import chat_server
 from tests.support.chat_server import failed, good
 
 CONFIG = """
@@ -34,19 +33,10 @@ def get_config():
 
 
 @pytest.fixture
-def server():
-    with chat_server.running() as running:
-        yield running
-
-
-@pytest.fixture
 def call(server, tmp_path, monkeypatch, capsys):
     """Runs the command; returns its exit status, output and results."""
     pytest.importorskip("sklearn")
     pytest.importorskip("matplotlib")
-    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
     (tmp_path / "toy").mkdir()
     for split, number in (("train", 30), ("test", 10)):
         lines = [

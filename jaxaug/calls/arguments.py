@@ -1,0 +1,110 @@
+"""The arguments of `jaxaug sensitivity`; importing this is cheap."""
+
+import argparse
+
+from jaxaug.core import arguments
+from jaxaug.paraphrase import arguments as paraphrase
+
+
+def add(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb `sensitivity`."""
+    parser = arguments.verb(
+        verbs,
+        "sensitivity",
+        "jaxaug.calls.run:run",
+        "ask a model for tool calls under reworded descriptions: accuracy, schema "
+        "sensitivity, and the descriptions that it misreads",
+    )
+    _cases(parser)
+    _model(parser)
+    many = arguments.whole(arguments.MANY)
+    parser.add_argument(
+        "--wordings",
+        type=arguments.whole(64),
+        metavar="N",
+        help="rewordings by the grammar (default: 5; for dialogues the variants of SGD-X)",
+    )
+    parser.add_argument(
+        "--wordings_from",
+        nargs="+",
+        metavar="FILE",
+        help="instead: the tools of --schema with other descriptions, a file each",
+    )
+    parser.add_argument(
+        "--shots",
+        type=many,
+        default=0,
+        metavar="K",
+        help="solved examples in the prompt: the first K cases, which are not scored, or K "
+        "frames of the train split (default: 0)",
+    )
+    parser.add_argument(
+        "--limit", type=many, metavar="N", help="only the first N cases or dialogues"
+    )
+    parser.add_argument(
+        "--tools_in_prompt",
+        action="store_true",
+        help="put the tools into the first message, for models whose chat template has "
+        "no tools",
+    )
+    parser.add_argument(
+        "--seed",
+        type=arguments.whole(arguments.MAX_SEED),
+        default=0,
+        help="of rewordings, examples, and the server's sampling (default: 0)",
+    )
+    parser.add_argument(
+        "--rows",
+        type=many,
+        default=20,
+        metavar="N",
+        help="printed descriptions (default: 20)",
+    )
+    parser.add_argument("--json", metavar="FILE", help="all results as JSON")
+    parser.add_argument("--html", metavar="FILE", help="page to write, self-contained")
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="the tools with better descriptions, chosen on half of the cases and checked "
+        "on the other half",
+    )
+
+
+def _cases(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--schema",
+        metavar="FILE",
+        help="tools of the cases, in any format of `jaxaug schema import`",
+    )
+    parser.add_argument(
+        "--in",
+        dest="input",
+        metavar="FILE",
+        help="cases as JSON lines with messages and calls, or questions of BFCL (default: "
+        "the annotated dialogues of the data folder)",
+    )
+    parser.add_argument(
+        "--answers",
+        metavar="FILE",
+        help="possible answers of BFCL (default: possible_answer/ next to --in)",
+    )
+    arguments.data_dir(parser)
+    parser.add_argument(
+        "--split",
+        choices=("train", "dev", "test"),
+        default="test",
+        help="of the data folder (default: test)",
+    )
+
+
+def _model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model", help="openai:NAME, the name of a chat model behind --endpoint"
+    )
+    paraphrase.endpoint(parser)
+    paraphrase.of_requests(parser)
+    paraphrase.dry_run(parser)
+    parser.add_argument(
+        "--run", help="instead of --model: training run of a tracker, or its checkpoint"
+    )
+    arguments.trained_run(parser)

@@ -1,0 +1,322 @@
+"""`jaxaug sensitivity` and `jaxaug.sensitivity`."""
+
+import argparse
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxaug.calls import better, cases, measure, report, states, wordings
+from jaxaug.calls.better import Better
+from jaxaug.calls.cases import Case, Source
+from jaxaug.calls.measure import Measured
+from jaxaug.calls.models import ChatModel, Model, TrackerModel, with_shots
+from jaxaug.calls.wordings import Wordings
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, check_writable, write_text
+from jaxaug.core.paths import is_same
+from jaxaug.core.progress import progress
+from jaxaug.data import folders, sgd
+from jaxaug.metrics.evaluate import write_json
+from jaxaug.models.endpoint import server
+from jaxaug.paraphrase import endpoint_run
+from jaxaug.paraphrase.endpoint_grid import Options, Setting
+from jaxaug.schemas import convert, document_of, read_document
+
+WORDINGS = 5
+"""Default number of rewordings."""
+Prepared = Callable[[Sequence[Case]], list[Case]]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to ask.
+
+    Attributes:
+        sources: the tools and their cases.
+        wordings: the cases under each wording, without the solved ones.
+        shots: name of a wording -> solved cases that are shown.
+    """
+
+    sources: Sequence[Source]
+    wordings: Wordings
+    shots: dict[str, Sequence[Case]]
+
+    @property
+    def prepared(self) -> dict[str, list[Case]]:
+        """The cases of each wording with the solved ones in their prompts."""
+        return {
+            name: with_shots(found, self.shots.get(name, ()))
+            for name, found in self.wordings.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """Options of a task.
+
+    Attributes:
+        wordings: number of rewordings by the grammar; None is `WORDINGS`, for dialogues
+            the variants of SGD-X.
+        files: tools with other descriptions, instead of the grammar.
+        shots: number of solved cases in the prompt.
+        limit: number of cases or dialogues; None means all.
+        seed: seed of the draws.
+    """
+
+    wordings: int | None = None
+    files: Sequence[PathLike] = ()
+    shots: int = 0
+    limit: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises `UserError` if an option is out of range."""
+        given = (("wordings", self.wordings, 1), ("limit", self.limit, 1))
+        for name, value, least in (
+            *given,
+            ("shots", self.shots, 0),
+            ("seed", self.seed, 0),
+        ):
+            if value is not None and value < least:
+                raise UserError(f"--{name} {value}: give a number of at least {least}.")
+        if self.files and self.wordings is not None:
+            raise UserError("--wordings and --wordings_from: give only one of them.")
+
+
+def of_file(
+    path: PathLike,
+    schema: PathLike | None,
+    answers: PathLike | None,
+    options: TaskOptions,
+) -> Task:
+    """Returns the task of a file of cases; see `jaxaug.calls.cases.read`.
+
+    Raises:
+        UserError: a file is missing or wrong, or too short for the examples.
+    """
+    tools = read_document(schema) if schema else None
+    found = cases.read(path, tools, answers)
+    flat = [(source.found, case) for source in found for case in source.cases]
+    shown, rest = flat[: options.shots], flat[options.shots :]
+    if not rest:
+        raise UserError(
+            f"--shots {options.shots}: {path} has {len(flat):,} cases, and none is left to "
+            "be scored. Give a smaller number."
+        )
+    rest = rest[: options.limit]
+    if tools is not None:
+        sources = [Source(tools, [case for _, case in rest])]
+    else:
+        sources = [Source(one, [case]) for one, case in rest]
+    if not options.files:
+        number = WORDINGS if options.wordings is None else options.wordings
+        asked = wordings.of_sources(sources, number, options.seed)
+    elif tools is None:
+        raise UserError("--wordings_from: cases of BFCL have tools of their own.")
+    else:
+        asked = wordings.of_files(sources[0], options.files)
+    return Task(sources, asked, {name: [case for _, case in shown] for name in asked})
+
+
+def of_data(data_dir: PathLike | None, split: str, options: TaskOptions) -> Task:
+    """Returns the task of the annotated dialogues of a data folder.
+
+    Raises:
+        UserError: data are missing or wrong.
+    """
+    if options.files:
+        raise UserError("--wordings_from: is for a file of cases. Give --in, too.")
+    folder = folders.resolve_data_dir(data_dir)
+    source, asked = wordings.of_data(
+        folder, split, options.wordings, options.limit, options.seed
+    )
+    shots: dict[str, Sequence[Case]] = {}
+    for name in asked if options.shots else ():
+        is_variant = options.wordings is None and name != wordings.ORIGINAL
+        known = states.read(folder, "train", name if is_variant else None).cases
+        filled = [one for one in known if one.expected[0].accepted]
+        draw = random.Random(options.seed)
+        shots[name] = draw.sample(filled, min(options.shots, len(filled)))
+    return Task([source], asked, shots)
+
+
+def ask(
+    task: Task, model: Model, find_better: bool = False
+) -> tuple[Measured, Better | None]:
+    """Asks a model about all cases under all wordings.
+
+    Args:
+        task: what to ask.
+        model: the model.
+        find_better: whether to look for better descriptions.
+
+    Raises:
+        UserError: the model cannot be asked.
+    """
+    prepared = task.prepared
+    total = sum(map(len, prepared.values()))
+    with progress(desc="sensitivity", total=total, unit="case") as bar:
+        flat = [case for found in prepared.values() for case in found]
+        answers = iter(model(flat, bar.update))
+        replies = {n: [next(answers) for _ in found] for n, found in prepared.items()}
+    found = measure.measure(task.wordings, replies)
+    if not find_better:
+        return found, None
+    shown = task.shots.get(wordings.ORIGINAL, ())
+    return found, better.find(
+        task.sources[0],
+        task.wordings,
+        replies,
+        model,
+        lambda given: with_shots(given, shown),
+    )
+
+
+def sensitivity(
+    cases: PathLike,
+    schema: PathLike | None = None,
+    model: str = "",
+    endpoint: str = "",
+    *,
+    wordings: int = 5,
+    shots: int = 0,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Measures how far the tool calls of a chat model depend on descriptions.
+
+    Args:
+        cases: JSON lines with messages and calls, or questions of BFCL.
+        schema: tools of the cases, in any format of `jaxaug schema import`; None for
+            BFCL, whose files have them.
+        model: `openai:NAME`, the name that the server knows.
+        endpoint: address of a server with the chat-completions interface.
+        wordings: number of rewordings by the grammar.
+        shots: number of first cases that are shown as solved and not scored.
+        seed: of the rewordings and of the server's sampling.
+
+    Returns:
+        The report of `jaxaug sensitivity --json`: accuracy of each wording, schema
+        sensitivity with intervals, and the descriptions that break.
+
+    Raises:
+        UserError: a file or an argument is wrong, or the server cannot be asked.
+    """
+    setting = Setting.of({"model": model, "endpoint": endpoint, "num": 1}, "model")
+    options = TaskOptions(wordings, shots=shots, seed=seed)
+    task = of_file(cases, schema, None, options)
+    found, _ = ask(task, ChatModel(setting, seed))
+    about = {"model": model, "shots": shots, "seed": seed}
+    return report.as_json(found, None, task.wordings, about)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb; see `jaxaug sensitivity --help`.
+
+    Raises:
+        UserError: an argument or a file is missing or wrong, or the model cannot be
+            asked.
+    """
+    _check(arguments)
+    setting = _setting(arguments)
+    options = TaskOptions(
+        arguments.wordings,
+        arguments.wordings_from or (),
+        arguments.shots,
+        arguments.limit,
+        arguments.seed,
+    )
+    if arguments.input:
+        task = of_file(arguments.input, arguments.schema, arguments.answers, options)
+    else:
+        task = of_data(arguments.data_dir, arguments.split, options)
+    if arguments.out and len(task.sources) > 1:
+        raise UserError("--out: cases of BFCL have tools of their own. Leave it out.")
+    counts = f"{len(task.wordings['original']):,} cases, {len(task.wordings)} wordings"
+    name, model = _model(arguments, setting)
+    if arguments.dry_run and isinstance(model, ChatModel):
+        flat = [case for found in task.prepared.values() for case in found]
+        lines = [
+            f"a dry run: nothing was asked or written; {counts}",
+            *model.plan(flat),
+        ]
+        print("\n".join(lines))
+        return 0
+    found, advice = ask(task, model, bool(arguments.out))
+    title = f"{counts}, {name}"
+    print(report.text(found, advice, title, arguments.rows))
+    if isinstance(model, ChatModel):
+        print(f"\n{model.spent()}")
+    about = {"model": name, "shots": options.shots, "seed": options.seed}
+    if arguments.json:
+        write_json(arguments.json, report.as_json(found, advice, task.wordings, about))
+    if arguments.html:
+        write_text(arguments.html, report.html_page(found, advice, title))
+    if advice is not None:
+        imported, better_schema = task.sources[0].found, advice.schema
+        if not arguments.input:
+            data_dir = folders.resolve_data_dir(arguments.data_dir)
+            own = sgd.read_schema_of(data_dir, arguments.split)
+            better_schema = states.with_intents(own, better_schema)
+        document = document_of(better_schema, imported.format, imported.lost)[0]
+        write_text(arguments.out, convert.dumped(document))
+    for path in filter(None, (arguments.json, arguments.html, arguments.out)):
+        print(f"written: {path}")
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Refuses arguments that do not fit together, before anything is read."""
+    for name in ("json", "html", "out"):
+        if path := getattr(arguments, name):
+            check_writable(path, f"--{name}")
+            for other in ("schema", "input"):
+                given = getattr(arguments, other)
+                if given and is_same(path, given):
+                    raise UserError(
+                        f"--{name} {path}: would replace an input. Name another."
+                    )
+    if arguments.input is None:
+        for name in ("schema", "answers"):
+            if getattr(arguments, name):
+                raise UserError(f"--{name}: needs a file of cases. Add --in.")
+    elif arguments.data_dir:
+        raise UserError("--data_dir: --in names cases already. Leave one of them out.")
+    if bool(arguments.model) == bool(arguments.run):
+        raise UserError("name a model: either --model openai:NAME, or --run RUN.")
+    if arguments.run:
+        own = (*endpoint_run.OWN, "option", "tools_in_prompt", "shots")
+        for name in own:
+            if getattr(arguments, name):
+                raise UserError(f"--{name}: is for a chat model, not for --run.")
+
+
+def _setting(arguments: argparse.Namespace) -> Setting | None:
+    if arguments.run:
+        return None
+    if not server.is_endpoint(arguments.model):
+        raise UserError(
+            f"--model {arguments.model}: write it {server.PREFIX}NAME, and give the "
+            "address of its server with --endpoint."
+        )
+    block: dict[str, Any] = {"model": arguments.model, "num": 1}
+    setting = Setting.of(block | endpoint_run.server_of(arguments), "--option")
+    for name in ("per_request", "json"):
+        if getattr(setting.options, name) != getattr(Options(), name):
+            raise UserError(f"--option {name}: is for paraphrases. Leave it out.")
+    return setting
+
+
+def _model(
+    arguments: argparse.Namespace, setting: Setting | None
+) -> tuple[str, ChatModel | TrackerModel]:
+    if setting is not None:
+        in_prompt = arguments.tools_in_prompt
+        return arguments.model, ChatModel(setting, arguments.seed, in_prompt)
+    # A tracker imports JAX.
+    from jaxaug.core import compiled
+    from jaxaug.data.schema import Schema
+    from jaxaug.track.tracker import Tracker
+
+    compiled.keep_programs()
+    return arguments.run, TrackerModel(Tracker.load(arguments.run, Schema(())))

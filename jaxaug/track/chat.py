@@ -1,0 +1,167 @@
+"""Chat messages and tools for a tracker: dialogues in, calls of tools out.
+
+A tracker tells the state of each tool after the last message of the user. It calls a tool
+once the conversation has given all of its required arguments.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import shown
+from jaxaug.data.dialogue import Dialogue, Frame, Turn
+from jaxaug.data.schema import Intent, Schema, Service
+from jaxaug.formats.records import Parsed
+from jaxaug.schemas import read_tools
+from jaxaug.schemas.services import catalogue_of
+from jaxaug.track.turns import UNKNOWN
+
+Tools = Sequence[Mapping[str, Any]]
+_SPEAKERS = {"user": "USER", "assistant": "SYSTEM"}
+_ROLES = (*_SPEAKERS, "system", "developer", "tool")
+_FLAGS = {"true": True, "false": False}
+
+
+class ToolCall(NamedTuple):
+    """A call of a tool, with arguments of the types that the tool declares."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+def schema_of(tools: Any) -> Schema:
+    """Returns the services of a tool list of the chat-completions interface.
+
+    Raises:
+        UserError: the list is empty or breaks the rules of its format.
+    """
+    return read_tools(tools, "tools").schema
+
+
+def dialogue_of(messages: Any, services: Sequence[str]) -> Dialogue:
+    """Returns a dialogue whose last turn, by the user, asks for states.
+
+    Args:
+        messages: objects with `role` and `content`. Messages of the system and results
+            of tools are left out; messages of one speaker in a row become one turn.
+        services: names of the services whose states are asked for.
+
+    Raises:
+        UserError: a message is wrong, or none is by the user.
+    """
+    if not isinstance(messages, list):
+        raise UserError(f"messages: expected a list of objects, got {shown(messages)}.")
+    turns: list[tuple[str, str]] = []
+    for number, one in enumerate(messages):
+        role = one.get("role") if isinstance(one, dict) else None
+        if role not in _ROLES:
+            raise UserError(
+                f"messages: #{number}: expected an object with a role of "
+                f"{', '.join(_ROLES)}, got {shown(one)}."
+            )
+        text = _content(one.get("content"), number)
+        if role not in _SPEAKERS or not text.strip():
+            continue
+        speaker = _SPEAKERS[role]
+        if turns and turns[-1][0] == speaker:
+            text = f"{turns.pop()[1]} {text}"
+        turns.append((speaker, text))
+    while turns and turns[-1][0] != "USER":
+        turns.pop()
+    if not turns:
+        raise UserError("messages: none is by the user. Add one with role user.")
+    frames = tuple(Frame(name, UNKNOWN) for name in services)
+    last = len(turns) - 1
+    found = [
+        Turn(speaker, text, frames if number == last else ())  # type: ignore[arg-type]
+        for number, (speaker, text) in enumerate(turns)
+    ]
+    return Dialogue("chat", tuple(services), tuple(found))
+
+
+def _content(content: Any, number: int) -> str:
+    if isinstance(content, list):
+        content = " ".join(
+            one["text"]
+            for one in content
+            if isinstance(one, dict) and isinstance(one.get("text"), str)
+        )
+    if content is not None and not isinstance(content, str):
+        raise UserError(
+            f"messages: #{number}: content: expected a text, got {shown(content)}."
+        )
+    return content or ""
+
+
+def calls_of(
+    states: Mapping[str, Parsed], schema: Schema, tools: Tools
+) -> Iterator[ToolCall]:
+    """Yields the calls that states ask for.
+
+    Args:
+        states: service -> its state.
+        schema: of `schema_of`.
+        tools: the tools of the schema.
+    """
+    names = iter(catalogue_of(schema, "openai")["tools"].values())
+    told = {_function(tool)["name"]: _function(tool) for tool in tools}
+    for service in schema.services:
+        of_intents = {intent.name: next(names)["name"] for intent in service.intents}
+        state = states.get(service.name)
+        intent = _intent(service, state) if state else None
+        if state is None or intent is None:
+            continue
+        known = {*intent.required_slots, *dict(intent.optional_slots)}
+        values = {k: v[0] for k, v in state.slot_values.items() if k in known and v}
+        if not values or not set(intent.required_slots) <= values.keys():
+            continue
+        name = of_intents[intent.name]
+        parameters = told.get(name, {}).get("parameters") or {}
+        arguments: dict[str, Any] = {}
+        for slot, value in values.items():
+            _put(arguments, slot, value, parameters)
+        yield ToolCall(name, arguments)
+
+
+def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = tool.get("function")
+    return inner if isinstance(inner, Mapping) else tool
+
+
+def _intent(service: Service, state: Parsed) -> Intent | None:
+    """Returns the active intent, or else the intent that fits the filled slots best."""
+    filled = state.slot_values.keys()
+
+    def fit(intent: Intent) -> int:
+        known = {*intent.required_slots, *dict(intent.optional_slots)}
+        return len(filled & known) - len(filled - known)
+
+    active = [one for one in service.intents if one.name == state.active_intent]
+    return max(active or service.intents, key=fit, default=None)
+
+
+def _put(
+    place: dict[str, Any], slot: str, value: str, schema: Mapping[str, Any]
+) -> None:
+    """Sets an argument, inside objects if the name of its slot is dotted."""
+    properties = schema.get("properties") or {}
+    first, dot, rest = slot.partition(".")
+    if slot not in properties and dot and first in properties:
+        _put(place.setdefault(first, {}), rest, value, properties[first])
+        return
+    inner = properties.get(slot)
+    place[slot] = _typed(
+        value, inner.get("type") if isinstance(inner, Mapping) else None
+    )
+
+
+def _typed(value: str, kind: Any) -> Any:
+    """Returns a value with its declared type, or the text if it has another type."""
+    if kind == "boolean":
+        return _FLAGS.get(value.casefold(), value)
+    try:
+        if kind == "integer":
+            return int(value)
+        return float(value) if kind == "number" else value
+    except ValueError:
+        return value
