@@ -107,7 +107,8 @@ def check(sheet: Sheet, all_votes: Sequence[Votes]) -> None:
         if one.sheet["digest"] != sheet.digest:
             raise UserError(
                 f"{one.path}: votes on the sheet {one.sheet['digest']}, and these "
-                f"files make {sheet.digest}. Give the two files of the sheet, in their order."
+                f"files make {sheet.digest}. Give the two files of the sheet, in their "
+                "order."
             )
         for pair, question in one.choices:
             if not (
