@@ -1,8 +1,10 @@
-"""Writes the tables of README.md and docs/ from results/, the committed results.
+"""Writes the tables of README.md, docs/, and papers/ from results/.
 
     python benchmarks/tables.py                 # writes
     python benchmarks/tables.py --check         # fails if a page is not up to date
     python benchmarks/tables.py --add RUN...    # stores runs of benchmarks/compare.sh
+
+`--add` also stores folders of `jaxaug fewshot`.
 
 A table is between `<!-- begin: NAME -->` and `<!-- end -->`. A run is a folder of
 results/SET. Its `item.json` gives the settings, the time, and the machine.
@@ -26,6 +28,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import claims
+import settle
 
 from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
@@ -125,7 +130,9 @@ def pages() -> Iterator[tuple[Path, str]]:
     """
     made: dict[str, str] = {}
     pattern = re.compile(r"<!-- begin: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    folders = (ROOT / "docs", *sorted((ROOT / "papers/jaxaug_papers").glob("*")))
+    others = (page for folder in folders for page in sorted(folder.glob("*.md")))
+    for page in (ROOT / "README.md", *others):
         text = page.read_text(encoding="utf-8")
         if text.count("<!-- begin: ") != len(pattern.findall(text)):
             raise UserError(f"{page}: a table has no `<!-- end -->`. Add it.")
@@ -142,11 +149,15 @@ def pages() -> Iterator[tuple[Path, str]]:
 
 
 def add(run: Path, results: Path, commit: str | None = None) -> None:
-    """Stores the results of a finished run of t5x.train on MiniSGD for the tables.
+    """Stores the results of a finished run on MiniSGD, or of `jaxaug fewshot`.
 
     Raises:
         UserError: the run has no robustness report, or its name lacks set and seed.
     """
+    if (run / "results.csv").exists():
+        finished = (run / "results.csv").stat().st_mtime
+        day = datetime.date.fromtimestamp(finished).isoformat()
+        return claims.add_fewshot(run, {**environment(commit), "date": day})
     named = re.fullmatch(r"(\w+?)_(\w+)-seed(\d+)", run.name)
     if not named or named[2] not in SETS:
         raise UserError(f"{run}: not FORMAT_SET-seedN with a set of {list(SETS)}.")
@@ -202,19 +213,33 @@ def environment(commit: str | None) -> dict[str, Any]:
     }
 
 
-def compared(names: Sequence[str] = COMPARED) -> tuple[list[report.Run], Statistics]:
+def compared(
+    names: Sequence[str] = COMPARED, form: str = "d3st"
+) -> tuple[list[report.Run], Statistics]:
     """Returns statistics of configurations of results/minisgd, in the given order."""
     folders = [
         path.parent
         for name in names
-        for path in sorted(MINISGD.glob(f"d3st_{name}-seed*/{ITEM}"))
+        for path in sorted(MINISGD.glob(f"{form}_{name}-seed*/{ITEM}"))
     ]
+    return _statistics(folders)
+
+
+def _statistics(folders: Sequence[Path]) -> tuple[list[report.Run], Statistics]:
     if not folders:
         return [], statistics_of([])
     runs = read_all([str(folder) for folder in folders])
     statistics = statistics_of(runs)
     rows = with_intervals([*runs, *report.aggregate_seeds(runs)], statistics)
     return report.configurations(rows), statistics
+
+
+@functools.cache
+def trackers(kind: str) -> tuple[list[report.Run], Statistics]:
+    """Returns the stored trackers that claims name: `mini`, `t5dst`, or `sgd`."""
+    if kind == "sgd":
+        return _statistics([path.parent for path in sorted(SGD.glob(f"*/{ITEM}"))])
+    return compared(form="d3st" if kind == "mini" else "t5dst")
 
 
 def _label(run: report.Run) -> str:
@@ -233,18 +258,24 @@ def short_table(names: Sequence[str] = COMPARED) -> list[str]:
     return rows
 
 
-def minisgd_table() -> list[str]:
-    """Returns every figure of the compared sets, with deviations and an interval."""
+def minisgd_table(form: str = "d3st") -> list[str]:
+    """Returns every figure of the compared sets, with deviations and an interval.
+
+    Sets without a stored run are listed as not run.
+    """
     rows = ["| training schemas | " + " | ".join(report.COLUMNS.values()) + " |"]
     rows.append("|" + "---|" * (1 + len(report.COLUMNS)))
-    for run in compared()[0]:
-        cells = []
-        for column in report.COLUMNS:
+    found = {_label(run): run for run in compared(form=form)[0]}
+    for label in map(SETS.__getitem__, COMPARED):
+        cells = ["not run"] if label not in found else []
+        for column in report.COLUMNS if label in found else ():
+            run = found[label]
             text = report.cell(run, column)
             if column == "jga_v1_5":
                 text += f" ({_ends(run)})"
             cells.append(text)
-        rows.append("| " + " | ".join([_label(run), *cells]) + " |")
+        empty = [""] * (len(report.COLUMNS) - len(cells))
+        rows.append("| " + " | ".join([label, *cells, *empty]) + " |")
     return rows
 
 
@@ -298,12 +329,8 @@ def figures_of(folders: Sequence[Path]) -> dict[str, report.Run]:
     """Returns configuration (named by `split_seed`) -> metrics with intervals."""
     if not folders:
         return {}
-    runs = read_all([str(folder) for folder in folders])
-    rows = with_intervals([*runs, *report.aggregate_seeds(runs)], statistics_of(runs))
-    return {
-        report.split_seed(row.name.partition(" (mean")[0])[0]: row
-        for row in report.configurations(rows)
-    }
+    rows = _statistics(folders)[0]
+    return {report.split_seed(row.name.partition(" (mean")[0])[0]: row for row in rows}
 
 
 def queue_row(
@@ -342,6 +369,21 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "minisgd": minisgd_table,
     "minisgd-differences": minisgd_differences,
     "sgd-queue": queue_table,
+    "t5dst": functools.partial(minisgd_table, "t5dst"),
+    "setups": functools.partial(claims.setups, trackers),
+    "settle": settle.table,
+    **{
+        f"claims-{paper}": functools.partial(claims.table, paper, trackers)
+        for paper in ("tree", "pcc", "dips")
+    },
+    **{
+        f"classify-{name}": functools.partial(claims.classify_table, name)
+        for name in ("trec", "snips", "msrp")
+    },
+    **{
+        f"fewshot-{name}": functools.partial(claims.fewshot_table, name)
+        for name in claims.FEWSHOT_RUNS
+    },
 }
 
 

@@ -66,7 +66,7 @@ FLOORS = {
         "stages preview",
         "run review explaining rewording",
     ),
-    "jaxaug_papers": ("shared minisgd multiwoz", "pcc dips tree mini"),
+    "jaxaug_papers": ("ab shared minisgd multiwoz", "pcc dips tree mini"),
     "t5x": (
         "errors paths metrics binary_search on_cpu on_gpu",
         "checks",

@@ -58,7 +58,7 @@ _VERBS = [
     ("tasks",),
     ("completion",),
 ]
-_PAPERS = [("classify",), ("fewshot",), ("invent",)]
+_PAPERS = [("classify",), ("fewshot",), ("invent",), ("papers", "ab")]
 _HEAVY = ("absl", "etils", "flax", "gin", "jax", "numpy", "optax", "orbax", "rapidfuzz")
 _HEAVY += ("seqio", "sentencepiece", "tensorflow", "torch", "tqdm", "transformers")
 
@@ -201,7 +201,7 @@ def test_defects_keep_their_traceback(monkeypatch):
     [
         ([], "the following arguments are required: VERB"),
         (["dance"], "invalid choice: 'dance'"),
-        (["paraphrse"], "'invent'). Did you mean 'paraphrase'?"),
+        (["clasify"], "'papers'). Did you mean 'classify'?"),
         (["augment", "txt"], "'judge'). Did you mean 'text'?"),
         (
             ["levels", "--in", "a", "--out", "b", "--model", "c", "--simlarity=d"],

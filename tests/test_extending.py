@@ -43,7 +43,7 @@ TABLES = {
 # Packages of this repository, if they are installed.
 PAPERS = {
     "samplers": ["prior"],
-    "verbs": ["classify", "fewshot", "invent"],
+    "verbs": ["classify", "fewshot", "invent", "papers"],
     "datasets": ["fewshot", "multiwoz22", "snips"],
 }
 

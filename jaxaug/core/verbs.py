@@ -15,7 +15,7 @@ from jaxaug.core.installed import missing_package
 
 Add = Callable[[argparse._SubParsersAction], None]
 
-ELSEWHERE = dict.fromkeys(("fewshot", "classify", "invent"), "jaxaug-papers")
+ELSEWHERE = dict.fromkeys(("fewshot", "classify", "invent", "papers"), "jaxaug-papers")
 """Maps verbs of other packages in this repository to the package."""
 
 

@@ -17,9 +17,11 @@ F is monotone and submodular for lam in [0, 1] and weights >= 0. So the greedy c
 (Algorithm 1) reaches 1 - 1/e of the optimum. Like every D2 of this form, ours rewards
 candidates that are close to the whole ground set.
 
-Normalized as in the authors' program (malllabiisc/DiPS), L1, L2 and D1 are divided by
-their values on the whole of V. D2 becomes its root divided by the root of |V|: the root
-of the mean number of representatives of a candidate. EOS is a word.
+By default F follows the authors' program (malllabiisc/DiPS), not equation 3: L1, L2
+and D1 are divided by their values on the whole of V. D2 becomes its root divided by the
+root of |V|: the root of the mean number of representatives of a candidate. The option
+`paper` gives equation 3. The paper gives no w_n, u_n, sigma, or scale of embeddings: it
+only asks for w_n that grow with n and for u_n that fall. EOS is a word.
 """
 
 import functools
@@ -44,7 +46,7 @@ _Weights = Annotated[tuple[float, ...], Range(0)]
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["lam", "mu", "rbf_sigma", "overlap_weights", "distinct_weights"],
-    meta_fields=["mode", "probability", "width", "unit", "normalise"],
+    meta_fields=["mode", "probability", "width", "unit", "paper"],
 )
 @dataclass(frozen=True, kw_only=True)
 class DiPSOptions(SetOptions):
@@ -61,9 +63,10 @@ class DiPSOptions(SetOptions):
             of a sigma below 1e-6 would underflow in float32.
         unit: compare embeddings divided by their norm; a word whose embedding is 0 is
             then close to itself alone.
-        normalise: divide L1, L2 and D1 by their value on the whole set, so that they
-            lie in [0, mu]. The root of D2 is divided by the root of the size of the
-            set. A component that is 0 on the whole set is left out.
+        paper: compute F as in equation 3. Otherwise L1, L2 and D1 are divided by their
+            value on the whole set, so that they lie in [0, mu]. The root of D2 is
+            divided by the root of the size of the set. A component that is 0 on the
+            whole set is left out.
         overlap_weights: w_n, for n = 1, 2, ...
         distinct_weights: u_n likewise.
     """
@@ -73,7 +76,7 @@ class DiPSOptions(SetOptions):
     mu: Annotated[tuple[float, float, float, float], Range(0)] = (1.0, 1.0, 1.0, 1.0)
     rbf_sigma: Annotated[float, Range(1e-6)] = 0.8
     unit: bool = True
-    normalise: bool = True
+    paper: bool = False
     overlap_weights: _Weights = (1 / 3, 1 / 2, 1.0)
     distinct_weights: _Weights = (1.0, 1 / 2, 1 / 3)
 
@@ -188,9 +191,9 @@ def make_terms(
         valid=valid,
         lam=jnp.asarray(options.lam, jnp.float32),
         scale=jnp.asarray(options.mu, jnp.float32),
-        normalised=options.normalise,
+        normalised=not options.paper,
     )
-    if options.normalise:
+    if not options.paper:
         whole = terms.components(valid)
         whole = whole.at[3].set(jnp.sqrt(jnp.sum(valid)))
         terms = terms.replace(

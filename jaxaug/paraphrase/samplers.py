@@ -137,7 +137,7 @@ def find(name: str) -> Sampler:
 
 
 def parse(sampler: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Returns options from `name=value` texts.
+    """Returns options from `name=value` texts; the name of a flag alone sets it.
 
     Raises:
         UserError: the sampler or an option is unknown, a text has no `=`, an option
@@ -147,13 +147,13 @@ def parse(sampler: str, texts: Sequence[str]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not equals:
-            raise UserError(f"option {text!r}: write it as name=value.")
         if name in options:
             raise UserError(f"option {name!r} comes twice: give it once.")
         chosen.option(name)
         hint = chosen.hints[name]
-        found = typed.parsed(value, hint)
+        if not equals and hint is not bool:
+            raise UserError(f"option {text!r}: write it as name=value.")
+        found = typed.parsed(value, hint) if equals else True
         options[name] = tuple(found) if isinstance(found, list) else found
         typed.check_hints({name: options[name]}, {name: hint}, "option")
     return options

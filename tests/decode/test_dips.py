@@ -20,12 +20,12 @@ COUNT, VOCAB = 6, 6
 EMBEDDINGS = np.random.default_rng(0).normal(size=(VOCAB, 3)).astype(np.float32)
 SENTENCE = st.lists(st.integers(1, VOCAB - 1), max_size=WIDTH)
 GROUND = st.lists(SENTENCE, min_size=COUNT, max_size=COUNT)
-# F as the paper defines it.
-PLAIN = {"normalise": False, "unit": False, "rbf_sigma": 1.0}
+# Equation 3, with plain embeddings.
+PLAIN = {"paper": True, "unit": False, "rbf_sigma": 1.0}
 OPTIONS = st.fixed_dictionaries(
     {
         "lam": st.sampled_from([0.0, 0.25, 0.5, 1.0]),
-        "normalise": st.booleans(),
+        "paper": st.booleans(),
         "unit": st.booleans(),
         "rbf_sigma": st.sampled_from([0.5, 1.0, 2.0]),
         "mu": st.sampled_from([(1.0, 1.0, 1.0, 1.0), (2.0, 0.5, 0.0, 3.0)]),
@@ -148,7 +148,6 @@ def test_normalised_components_by_hand():
         embeddings=EMBEDDINGS,
         lam=0.5,
         mu=(1.0, 2.0, 3.0, 4.0),
-        normalise=True,
     )
     parts = [float(found[name]) for name in ("l1", "l2", "d1", "d2")]
     # Their edit distance is 2 of 5 tokens; the set has 2 members.
@@ -159,7 +158,6 @@ def test_normalised_components_by_hand():
         *arguments([[1, 2, 3], [1, 4]], [1, 2]),
         embeddings=EMBEDDINGS,
         lam=0.5,
-        normalise=True,
     )
     # Shared with the source: 1, 2, and their pair in the first; 1 in the second.
     assert float(half["l1"]) == pytest.approx(math.sqrt(7 / 6) / math.sqrt(9 / 6))
@@ -172,7 +170,6 @@ def test_normalised_components_by_hand():
         *arguments([[1, 2, 3], [1, 4]], []),
         embeddings=EMBEDDINGS,
         lam=0.5,
-        normalise=True,
     )
     parts = [float(found[name]) for name in ("l1", "l2", "d1", "d2")]
     assert parts == pytest.approx([0, 0, 1, root])
@@ -185,7 +182,7 @@ def test_unit_vectors_part_words_by_their_angle():
     def l2(candidate, source):
         found = dips.objective(
             jnp.array([True]), *arguments([candidate], source),
-            embeddings=embeddings, lam=1.0, normalise=False, rbf_sigma=1.0,
+            embeddings=embeddings, lam=1.0, paper=True, rbf_sigma=1.0,
         )  # fmt: skip
         return float(found["l2"]) ** 2
 
@@ -207,7 +204,7 @@ def test_lambda_trades_diversity_for_fidelity_step_by_step():
         def row(ground, lengths, source):
             given = (ground, lengths, source, jnp.array(WIDTH))
             options = {"embeddings": EMBEDDINGS, "lam": lam} | PLAIN
-            options["normalise"] = True
+            options["paper"] = False
             chosen = dips.greedy_select(*given, 4, **options)
             mask = jnp.zeros((12,), bool).at[chosen].set(True)
             found = dips.objective(mask, *given, **options)
@@ -251,10 +248,8 @@ def test_select_is_greedy_on_the_words_of_each_row():
 
 
 def test_select_normalises_and_takes_a_batch_of_one():
-    found = select(
-        dips, beam_step([[1, 2, 3, 1]]), embeddings=EMBEDDINGS, lam=0.9, normalise=True
-    )
-    value = in_python(words(), [1, 2, 3, 1, EOS], lam=0.9, normalise=True).value
+    found = select(dips, beam_step([[1, 2, 3, 1]]), embeddings=EMBEDDINGS, lam=0.9)
+    value = in_python(words(), [1, 2, 3, 1, EOS], lam=0.9).value
     assert found.tolist() == [naive.greedy(value, 7, 3)]
 
 

@@ -30,8 +30,7 @@ K, LENGTH, ALPHA = 3, 8, 0.6
 EMBEDDINGS = np.random.default_rng(1).normal(size=(VOCAB, 4)).astype(np.float32)
 
 
-# By default `select` and the objective use F of the paper, and `decode` normalizes it.
-F = {"lam": 0.3, "rbf_sigma": 0.8, "unit": True, "normalise": True}
+F = {"lam": 0.3, "rbf_sigma": 0.8, "unit": True, "paper": False}
 
 
 def dips_value(candidates, source, scores):

@@ -258,6 +258,8 @@ def settings(options: argparse.Namespace) -> dict[str, Setting]:
             mu = tuple(float(i != place) for i in range(4))
             for mode in ("step", "final"):
                 found[f"DiPS {mode}, no {term}"] = ("dips", {"mode": mode, "mu": mu})
+        for mode in ("step", "final"):
+            found[f"DiPS {mode}, equation 3"] = ("dips", {"mode": mode, "paper": True})
     if options.only:
         found = {
             k: v for k, v in found.items() if any(fnmatch(k, o) for o in options.only)

@@ -19,12 +19,15 @@ class Difference(NamedTuple):
         half_width: half the width of the 95% confidence interval of the mean; NaN for
             one seed.
         wins: number of seeds with a difference above 0.
+        p: two-tailed p-value of the paired t-test that `half_width` belongs to; NaN for
+            one seed or equal methods.
     """
 
     mean: float
     deviation: float
     half_width: float
     wins: int
+    p: float
 
 
 def difference(
@@ -34,9 +37,12 @@ def difference(
     values = np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)
     number = len(values)
     spread = float(values.std(ddof=1)) if number > 1 else math.nan
-    quantile = float(stats.t.ppf((1 + _CONFIDENCE) / 2, max(number - 1, 1)))
-    half = quantile * spread / number**0.5
-    return Difference(float(values.mean()), spread, half, int((values > 0).sum()))
+    freedom = max(number - 1, 1)
+    quantile = float(stats.t.ppf((1 + _CONFIDENCE) / 2, freedom))
+    error = spread / number**0.5
+    mean = float(values.mean())
+    p = float(2 * stats.t.sf(abs(mean) / error, freedom)) if error > 0 else math.nan
+    return Difference(mean, spread, quantile * error, int((values > 0).sum()), p)
 
 
 def spread(values: Float[np.ndarray, " seeds"]) -> str:

@@ -13,8 +13,11 @@ def test_difference():
     # Quantile 0.975 of Student's t with 2 degrees of freedom.
     assert found.half_width == pytest.approx(4.302653 * found.deviation / 3**0.5)
     assert found.wins == 2
+    # t is 1.964; with 2 degrees of freedom p is 1 - t / sqrt(2 + t^2).
+    t = found.mean / (found.deviation / 3**0.5)
+    assert found.p == pytest.approx(1 - t / (2 + t * t) ** 0.5)
 
 
 def test_one_seed_has_no_deviation():
     found = seeds.difference(np.array([0.2]), np.array([0.1]))
-    assert found.mean == pytest.approx(0.1) and np.isnan(found[1:3]).all()
+    assert found.mean == pytest.approx(0.1) and np.isnan([*found[1:3], found.p]).all()

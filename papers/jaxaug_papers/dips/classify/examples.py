@@ -114,10 +114,10 @@ def read(reader: str, folder: PathLike) -> Data:
 
 
 def _data(train: Sequence[Example], test: Sequence[Example]) -> Data:
-    tested = {_plain(example) for example in test}
+    tested, trained = ({_plain(one) for one in split} for split in (test, train))
     kept = [example for example in train if _plain(example) not in tested]
     notes = []
-    if both := sum(_plain(example) in {_plain(e) for e in train} for example in test):
+    if both := sum(_plain(example) in trained for example in test):
         notes.append(
             f"warning: {both} of {len(test)} test examples stand in train too (case "
             f"aside); {len(train) - len(kept)} of {len(train)} training examples are "

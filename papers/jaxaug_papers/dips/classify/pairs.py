@@ -1,7 +1,8 @@
-"""Labeled pairs of sentences: MSRP, Quora's question pairs, and user-defined ones.
+"""Labeled pairs of sentences: MSRP, Quora, Twitter, and user-defined ones.
 
 A file has a header and one pair per line. Columns are separated by tabs, or by commas
-in `.csv` files. `FORMS` has the three known headers.
+in `.csv` files. `FORMS` has the three known headers. Files of Twitter URL paraphrases
+have none: their columns are the sentences and the label.
 """
 
 import csv
@@ -52,11 +53,14 @@ FORMS: Mapping[str, Form] = {
 }
 """Name of a format -> its columns; files may have further columns."""
 
+_WITHOUT_HEADER = ["first", "second", "label"]
+
 _FIX = (
     "Write a header and a pair a line, tabs between the columns `label`, `first` and "
     "`second`; a label is 1 or 0. "
     "MSRP (Quality, #1 String, #2 String) and Quora's question pairs (is_duplicate, "
-    "question1, question2) are read as published."
+    "question1, question2) are read as published, and files without a header whose "
+    "columns are first, second, and label (Twitter)."
 )
 
 
@@ -71,6 +75,10 @@ def read(path: PathLike) -> list[Pair]:
     mark = "," if str(path).lower().endswith(".csv") else "\t"
     header = lines.readline().rstrip("\r\n").split(mark)
     names = [name.strip('"') for name in header]
+    first_row = 2
+    if len(header) == 3 and header[2] in ("0", "1"):
+        names, first_row = _WITHOUT_HEADER, 1
+        lines.seek(0)
     form = next((f for f in FORMS.values() if {*f[:3]} <= set(names)), None)
     if form is None:
         raise UserError(f"{path}: its header is {shown(names)}. {_FIX}")
@@ -78,12 +86,14 @@ def read(path: PathLike) -> list[Pair]:
         rows = csv.reader(lines, delimiter=mark)
     else:
         rows = csv.reader(lines, delimiter=mark, quoting=csv.QUOTE_NONE)
-    return list(_pairs(path, rows, form, names))
+    return list(_pairs(path, rows, form, names, first_row))
 
 
-def _pairs(path: PathLike, rows: Iterator, form: Form, names: list[str]) -> Iterator:
+def _pairs(
+    path: PathLike, rows: Iterator, form: Form, names: list[str], first_row: int
+) -> Iterator:
     label, first, second = (names.index(name) for name in form[:3])
-    for number, cells in enumerate(rows, 2):
+    for number, cells in enumerate(rows, first_row):
         problem = None
         if len(cells) != len(names):
             problem = f"{len(cells)} columns, the header has {len(names)}"

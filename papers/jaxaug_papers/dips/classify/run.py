@@ -235,8 +235,10 @@ def _cells(
     for name in config.classifiers:
         began = time.monotonic()
         guessed = CLASSIFIERS[name][0](folds, config.lstm)
-        accuracy = np.array([np.mean(np.array(one) == right) for one in guessed])
-        cells.append(Cell(share, name, method, size, accuracy))
+        hits = np.array([np.array(one) == right for one in guessed])
+        accuracy = hits.mean(axis=1)
+        of_tests = hits.mean(axis=0) if CLASSIFIERS[name][1] == 2 else None
+        cells.append(Cell(share, name, method, size, accuracy, of_tests))
         print(
             f"{tables.percent(share)} {method}, {name}: "
             f"{', '.join(f'{100 * value:.1f}' for value in accuracy)} "
@@ -258,9 +260,7 @@ def _write(
     content = {
         "config": dataclasses.asdict(config),
         "missing": dict(missing),
-        "cells": [
-            {**cell._asdict(), "accuracy": cell.accuracy.tolist()} for cell in cells
-        ],
+        "cells": [cell.plain() for cell in cells],
     }
     write_text(folder / "results.json", json.dumps(content, indent=2) + "\n")
     write_text(folder / "results.csv", tables.csv_table(cells, config.seeds))

@@ -2,20 +2,28 @@
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from jaxaug.metrics.bootstrap import holm
 from jaxaug.metrics.report import aligned
-from jaxaug_papers.shared.seeds import difference, spread
+from jaxaug_papers.shared.seeds import Difference, difference, spread
 
 LEGEND = (
     "Accuracy on the test set in per cent, mean ± sample standard deviation over the "
     "seeds. In brackets: 95 % confidence interval (Student's t) of the mean of the "
-    "seeds' differences to the first row; * where it excludes 0."
+    "seeds' differences to the first row. It covers the draw of the training examples, "
+    "not the choice of the test set; for pairs of texts, it covers the choice of the "
+    "test pairs, not the draw. * where p is below 0.05 with Holm's correction for all "
+    "differences of the table."
 )
+
+
+ALPHA = 0.05
 
 
 class Cell(NamedTuple):
@@ -27,6 +35,8 @@ class Cell(NamedTuple):
         method: name of the row.
         examples: number of training examples, mean over the seeds.
         accuracy: test accuracy of each seed, 0 to 1.
+        of_tests: for pairs of texts, the share of the seeds that classify each test
+            pair correctly; differences then resample test pairs instead of seeds.
     """
 
     share: float
@@ -34,6 +44,18 @@ class Cell(NamedTuple):
     method: str
     examples: float
     accuracy: Float[np.ndarray, " seeds"]
+    of_tests: Float[np.ndarray, " tests"] | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """Returns the fields for JSON."""
+        fields = self._asdict().items()
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in fields}
+
+    def minus(self, base: "Cell") -> Difference:
+        """Returns the difference to another method with the same classifier."""
+        if self.of_tests is not None and base.of_tests is not None:
+            return difference(self.of_tests, base.of_tests)
+        return difference(self.accuracy, base.accuracy)
 
 
 def percent(share: float) -> str:
@@ -54,24 +76,37 @@ def text_table(cells: Sequence[Cell], share: float, missing: Mapping[str, str]) 
     methods = list(dict.fromkeys(cell.method for cell in cells))
     head = [cell for name in classifiers for cell in (name, f"- {methods[0]}")]
     lines = [["", "examples", *head]]
+    corrected = _corrected([found[m, c] for m in methods for c in classifiers])
     for method in methods:
         own = [found[method, name] for name in classifiers]
         line = [method, f"{own[0].examples:.0f}"]
         for cell in own:
             base = found[methods[0], cell.classifier]
-            line += [spread(cell.accuracy), interval(cell, base)]
+            holds = corrected.get((cell.method, cell.classifier), 1.0) < ALPHA
+            line += [spread(cell.accuracy), interval(cell, base, holds)]
         lines.append(line)
     empty = [[name, "", *(["not run", ""] * len(classifiers))] for name in missing]
     return "\n".join([f"{percent(share)} of the data", aligned([*lines, *empty])])
 
 
-def interval(cell: Cell, base: Cell) -> str:
-    """Returns the interval of a difference, such as `[+0.5, +2.1] *`."""
-    if cell.method == base.method or len(cell.accuracy) < 2:
+def _corrected(cells: Sequence[Cell]) -> dict[tuple[str, str], float]:
+    """Returns (method, classifier) -> corrected p-value of the difference to the first
+    method.
+    """
+    first = {cell.classifier: cell for cell in cells if cell.method == cells[0].method}
+    others = [cell for cell in cells if cell.method != cells[0].method]
+    found = [c.minus(first[c.classifier]).p for c in others]
+    names = [(cell.method, cell.classifier) for cell in others]
+    return dict(zip(names, holm(np.array(found)).tolist(), strict=True))
+
+
+def interval(cell: Cell, base: Cell, holds: bool) -> str:
+    """Returns the interval of a difference, such as `[+0.5, +2.1] *` if it holds."""
+    found = cell.minus(base)
+    if cell.method == base.method or math.isnan(found.half_width):
         return ""
-    found = difference(cell.accuracy, base.accuracy)
     low, high = (100 * (found.mean + s * found.half_width) for s in (-1, 1))
-    return f"[{low:+.1f}, {high:+.1f}]{' *' if low * high > 0 else '  '}"
+    return f"[{low:+.1f}, {high:+.1f}]{' *' if holds else '  '}"
 
 
 def table_5(cells: Sequence[Cell], title: str) -> str:

@@ -11,14 +11,19 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxaug.curriculum.schedule import Schedule
+from jaxaug.metrics.bootstrap import holm
 from jaxaug.metrics.report import aligned
+from jaxaug.metrics.statistics import p_cell
 from jaxaug_papers.pcc.fewshot.config import Table
 from jaxaug_papers.shared.seeds import difference, spread
 
 LEGEND = (
     "Accuracy in per cent after the last update, mean ± sample standard deviation over "
     "the seeds. Difference: of each seed's two accuracies, and in how many seeds it is "
-    "above 0. In brackets: 95 % confidence interval of its mean (Student's t)."
+    "above 0. In brackets: 95 % confidence interval of its mean (Student's t), which "
+    "covers the draw of few-shot sentences and the seed, not the choice of test "
+    "sentences. p: of the paired t-test, with Holm's correction for the rows of the "
+    "table."
 )
 
 
@@ -69,15 +74,16 @@ def text_table(
         missing: name of a skipped row -> reason.
     """
     reference = results.get(table.reference)
-    rows = [["", "updates", "accuracy", f"- {table.reference}", "", ""]]
+    corrected = _corrected(table, results)
+    rows = [["", "updates", "accuracy", f"- {table.reference}", "", "", "p (Holm)"]]
     for name in table.rows:
         if name not in results:
-            rows.append([name, "", "not run", "", "", ""])
+            rows.append([name, "", "not run", "", "", "", ""])
             continue
         result = results[name]
         cells = [name, str(result.schedule.steps), spread(result.accuracy)]
         if reference is None or name == table.reference:
-            rows.append([*cells, "", "", ""])
+            rows.append([*cells, "", "", "", ""])
             continue
         found = difference(result.accuracy, reference.accuracy)
         low, high = (100 * (found.mean + s * found.half_width) for s in (-1, 1))
@@ -87,10 +93,21 @@ def text_table(
                 f"{100 * found.mean:+.1f} ± {100 * found.deviation:.1f}",
                 f"{found.wins}/{len(result.accuracy)}",
                 f"[{low:+.1f}, {high:+.1f}]",
+                p_cell(corrected[name]),
             ]
         )
     notes = [f"{name}: {missing[name]}" for name in table.rows if name in missing]
     return "\n".join([table.title, aligned(rows), *notes])
+
+
+def _corrected(table: Table, results: Mapping[str, Result]) -> dict[str, float]:
+    """Returns row -> p-value of its difference, corrected for the rows of the table."""
+    reference = results.get(table.reference)
+    names = [n for n in table.rows if n in results and n != table.reference]
+    if reference is None or not names:
+        return {}
+    found = [difference(results[n].accuracy, reference.accuracy).p for n in names]
+    return dict(zip(names, holm(np.array(found)).tolist(), strict=True))
 
 
 def csv_table(

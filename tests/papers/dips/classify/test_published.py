@@ -89,7 +89,7 @@ def test_the_real_sets(real_data):
     assert set(trec.labels) == {"DESC", "ENTY", "ABBR", "HUM", "NUM", "LOC"}
 
 
-def test_pairs_in_three_forms(tmp_path):
+def test_pairs_in_four_forms(tmp_path):
     msrp = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
     msrp += '1\t7\t8\tHe said "no"\t"No\n'
     (tmp_path / "msrp.txt").write_text(msrp, encoding="utf-8")
@@ -99,6 +99,9 @@ def test_pairs_in_three_forms(tmp_path):
     assert pairs.read(tmp_path / "quora.csv") == [Pair("a, b\nc", 'd "e"', False)]
     (tmp_path / "own.tsv").write_text("first\tsecond\tlabel\na\tb\t1\n")
     assert pairs.read(tmp_path / "own.tsv") == [Pair("a", "b", True)]
+    (tmp_path / "bare.tsv").write_text('say "no\tb\t0\nc\td\t1\n')
+    bare = [Pair('say "no', "b", False), Pair("c", "d", True)]
+    assert pairs.read(tmp_path / "bare.tsv") == bare
 
 
 @pytest.mark.parametrize(
@@ -109,6 +112,7 @@ def test_pairs_in_three_forms(tmp_path):
         ("label\tfirst\tsecond\n1\ta\tb\n\ta\tb\n", "row 3: label '', expected 0 or 1"),
         ("label\tfirst\tsecond\n1\ta\n", "row 2: 2 columns, the header has 3"),
         ("label\tfirst\tsecond\n1\ta\t \n", "row 2: a sentence is empty"),
+        ("a\tb\t1\na\tb\t2\n", "row 2: label '2', expected 0 or 1"),
     ],
 )
 def test_pairs_without_requirements(tmp_path, text, message):
@@ -123,3 +127,11 @@ def test_the_real_msrp(real_data):
     )
     assert (len(train), len(test)) == (4076, 1725)
     assert sum(pair.same for pair in test) == 1147
+
+
+def test_the_real_twitter(real_data):
+    train, test = (
+        pairs.read(real_data / f"text/twitter/{s}.tsv") for s in ("train", "test")
+    )
+    assert (len(train), len(test)) == (42200, 9324)
+    assert sum(pair.same for pair in train) == 11167

@@ -31,9 +31,9 @@ def test_table_for_people():
     text = tables.text_table(TABLE, RESULTS, {"theirs": "no model"})
     assert text.splitlines() == [
         "Table 9",
-        "        updates     accuracy      - none",
+        "        updates     accuracy      - none                     p (Holm)",
         "none         10  20.0 ± 10.0",
-        "ours         20  23.0 ± 10.8  +3.0 ± 2.6  2/3  [-3.6, +9.6]",
+        "ours         20  23.0 ± 10.8  +3.0 ± 2.6  2/3  [-3.6, +9.6]    0.1885",
         "theirs               not run",
         "theirs: no model",
     ]

@@ -6,7 +6,8 @@ r"""Recognition of paraphrases on MSRP, with and without paraphrases as further 
 
 Figure 3 of the DiPS paper has this experiment on Quora-PR, with 40,000 labeled pairs
 for training, 10,000 for validation, and 40,000 for the test. The data folder contains
-`msrp/train.txt` and `test.txt`. `msrp.py:FOLDER` names another folder of labeled pairs.
+`msrp/train.txt` and `test.txt`. `msrp.py:FOLDER` names another folder of labeled pairs,
+such as `twitter` with the `train.tsv` and `test.tsv` of Lan et al. (2017).
 Each of the `num_sources` first sentences and its paraphrase are a positive pair.
 Results: papers/jaxaug_papers/dips/README.md.
 """

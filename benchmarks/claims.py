@@ -1,0 +1,335 @@
+"""The tables of docs/results.md: claims of the papers, and stored results.
+
+`results/claims.toml` has the claims; its head explains the templates. A claim whose
+setup has one training seed cannot hold. A number needs stored data or a source.
+"""
+
+import csv
+import functools
+import json
+import math
+import re
+import shutil
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from jaxaug.core.errors import UserError
+from jaxaug.metrics import power, report
+from jaxaug.metrics.bootstrap import FIGURES, holm
+from jaxaug.metrics.statistics import ALPHA, HEADLINE, Statistics, p_cell
+from jaxaug_papers.shared.seeds import difference, spread
+
+ROOT = Path(__file__).resolve().parent.parent
+CLAIMS = ROOT / "results/claims.toml"
+FEWSHOT = ROOT / "results/fewshot"
+FEWSHOT_RUNS = tuple(sorted(path.stem for path in FEWSHOT.glob("*.csv")))
+_TEMPLATE = re.compile(r"\{(\w+):([^:{}]+(?::[^:{}]+)*?)\}")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+Compared = Callable[[str], tuple[list[report.Run], Statistics]]
+
+
+@functools.cache
+def claims() -> dict[str, Any]:
+    """Returns the setups and the claims."""
+    return tomllib.loads(CLAIMS.read_text(encoding="utf-8"))
+
+
+def table(paper: str, compared: Compared) -> list[str]:
+    """Returns the claims of a paper.
+
+    Args:
+        paper: `tree`, `pcc`, or `dips`.
+        compared: `mini` or `sgd` -> runs and statistics of the stored trackers.
+
+    Raises:
+        UserError: a claim holds with one seed, or a number has no source.
+    """
+    rows = ["| claim | paper | ours | setup | verdict |", "|---|---|---|---|---|"]
+    for claim in claims()["claim"]:
+        if claim["paper"] == paper:
+            check(claim)
+            ours = _filled(claim["ours"], compared)
+            cells = [claim["claim"], claim["theirs"], ours]
+            rows.append(f"| {' | '.join([*cells, claim['setup'], claim['verdict']])} |")
+    return rows
+
+
+def check(claim: Mapping[str, str]) -> None:
+    """Raises `UserError` if a claim holds with one seed, or a number has no source."""
+    where = f"results/claims.toml: {claim['claim']!r}"
+    if claim["verdict"].startswith("holds") and _setup(claim)["seeds"] == 1:
+        raise UserError(
+            f"{where} holds with one training seed. A verdict needs several: say so."
+        )
+    text = _TEMPLATE.sub("", claim["ours"])
+    pages = [ROOT / name for name in claim.get("source", "").split()]
+    known = set(_NUMBER.findall("\n".join(page.read_text() for page in pages)))
+    for number in _NUMBER.findall(_labels_removed(text)):
+        if number not in known:
+            raise UserError(
+                f"{where}: {number} is neither a stored result nor on the page "
+                f"{claim.get('source', '(no source)')}. Add its data, or its source."
+            )
+
+
+def _labels_removed(text: str) -> str:
+    return re.sub(r"distinct-\d|SmolLM2(-135M)?|v1-5|T5DST|T5|BLEU-\d|F1", "", text)
+
+
+def _setup(claim: Mapping[str, str]) -> Mapping[str, Any]:
+    return claims()["setup"][claim["setup"]]
+
+
+def setups(compared: Compared) -> list[str]:
+    """Returns the table of setups, with the difference that each could have shown."""
+    rows = ["| setup | model and data | training seeds | intervals resample | shows |"]
+    rows.append("|---|---|---|---|---|")
+    for name, one in claims()["setup"].items():
+        seeds = str(one["seeds"]) if one["seeds"] else "-"
+        cells = [name, one["what"], seeds, one["resampled"], _shows(one, compared)]
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows
+
+
+def _shows(setup: Mapping[str, Any], compared: Compared) -> str:
+    kind = setup.get("power")
+    if kind is None:
+        return "unknown"
+    if kind == "huff":
+        deviations = [
+            difference(values, table[reference]).deviation
+            for table, reference in _differences()
+            for name, values in table.items()
+            if name != reference and len(values) == setup["seeds"]
+        ]
+        points = [smallest(one, setup["seeds"]) for one in deviations]
+    else:
+        place = FIGURES.index(HEADLINE)
+        points = [
+            power.smallest_difference(
+                HEADLINE, one.variances, one.seeds, float(one.variances.number[place])
+            )
+            for one in compared(kind)[1].differences
+        ]
+    low, high = 100 * min(points), 100 * max(points)
+    return f"{low:.1f} points" if f"{low:.1f}" == f"{high:.1f}" else (
+        f"{low:.1f} to {high:.1f} points"
+    )  # fmt: skip
+
+
+def smallest(deviation: float, number: int) -> float:
+    """Returns the smallest mean of paired differences shown with probability 80%.
+
+    Args:
+        deviation: standard deviation of the differences.
+        number: number of differences.
+    """
+    freedom, error = number - 1, deviation / math.sqrt(number)
+    critical = special.stdtrit(freedom, 0.975)
+    low, high = 0.0, 100 * error
+    for _ in range(60):
+        middle = (low + high) / 2
+        shown = 1 - special.nctdtr(freedom, middle / error, critical)
+        low, high = (middle, high) if shown < power.POWER else (low, middle)
+    return high
+
+
+def _filled(text: str, compared: Compared) -> str:
+    def cell(found: re.Match) -> str:
+        kind, rest = found[1], found[2].split(":")
+        if len(rest) != 2:
+            raise UserError(f"{found[0]}: expected {{KIND:NAME:NAME}}.")
+        if kind == "huff":
+            return _fewshot_cell(*rest)
+        if kind == "schema":
+            return _schema_cell(*rest)
+        return _tracker_cell(*compared(kind), *rest)
+
+    return _TEMPLATE.sub(cell, text)
+
+
+def _tracker_cell(
+    runs: Sequence[report.Run], statistics: Statistics, name: str, figure: str
+) -> str:
+    first, _, second = name.partition(" - ")
+    if not second:
+        return report.cell(_found(runs, first), figure).partition(" ")[0]
+    place = FIGURES.index(figure)
+    for one in statistics.differences:
+        names = [_short(one.first), _short(one.second)]
+        if sorted(names) == sorted([first, second]):
+            sign = 1 if names == [first, second] else -1
+            value, low, high = (
+                100 * sign * float(part[place])
+                for part in (one.interval.value, one.interval.low, one.interval.high)
+            )
+            return f"{value:+.1f} ({min(low, high):.1f} to {max(low, high):.1f})"
+    raise UserError(f"results/claims.toml: no stored runs of {name!r}.")
+
+
+def _found(runs: Sequence[report.Run], name: str) -> report.Run:
+    for run in runs:
+        if _short(run.name.partition(" (mean")[0]) == name:
+            return run
+    raise UserError(f"results/claims.toml: no stored runs of {name!r}.")
+
+
+def _short(name: str) -> str:
+    """Returns the set of a run's name, without format, seed, steps, and digest."""
+    set_of = report.split_seed(name)[0].partition("_")[2]
+    return re.sub(r"(-[0-9a-f]{8})?(-\d+steps)?$", "", set_of)
+
+
+@functools.cache
+def fewshot(name: str) -> dict[str, dict[str, np.ndarray]]:
+    """Returns title of a table -> row -> accuracies of the seeds, of a stored run.
+
+    Raises:
+        UserError: it is not stored.
+    """
+    path = FEWSHOT / f"{name}.csv"
+    if not path.exists():
+        raise UserError(f"{path}: no such file. Store the run's results.csv there.")
+    found: dict[str, dict[str, np.ndarray]] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            seeds = [key for key in row if key.startswith("seed")]
+            values = np.array([float(row[key]) for key in seeds])
+            found.setdefault(row["table"], {})[row["method"]] = values
+            found.setdefault("", {})[row["method"]] = values
+    return found
+
+
+def _differences() -> list[tuple[dict[str, np.ndarray], str]]:
+    """Returns (row -> accuracies, reference) of each stored table."""
+    found = []
+    for path in sorted(FEWSHOT.glob("*.csv")):
+        tables = fewshot(path.stem)
+        found += [
+            (rows, _reference(path, title)) for title, rows in tables.items() if title
+        ]
+    return found
+
+
+def _reference(path: Path, title: str) -> str:
+    with path.open(encoding="utf-8", newline="") as file:
+        return next(r["reference"] for r in csv.DictReader(file) if r["table"] == title)
+
+
+def _fewshot_cell(name: str, row: str) -> str:
+    first, _, second = row.partition(" - ")
+    rows = fewshot(name)[""]
+    for one in filter(None, (first, second)):
+        if one not in rows:
+            raise UserError(f"results/fewshot/{name}.csv: no row {one!r}: {[*rows]}.")
+    if not second:
+        return spread(rows[first]).partition(" ")[0]
+    found = difference(rows[first], rows[second])
+    low, high = (100 * (found.mean + s * found.half_width) for s in (-1, 1))
+    return f"{100 * found.mean:+.1f} ({low:.1f} to {high:.1f})"
+
+
+def _schema_cell(place: str, column: str) -> str:
+    """Returns a figure of a stored report of `jaxaug augment`, x 100.
+
+    Args:
+        place: report, scheme, and variant, such as `eda/EDA/v5`.
+        column: column of the report.
+    """
+    name, scheme, variant = place.split("/")
+    path = ROOT / f"results/variants/{name}.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if (row["scheme"], row["variant"]) == (scheme, variant):
+                return f"{100 * float(row[column]):.1f}"
+    raise UserError(f"{path}: no variant {variant!r} of {scheme!r}.")
+
+
+def add_fewshot(folder: Path, about: Mapping[str, Any], store: Path = FEWSHOT) -> None:
+    """Stores the table of a finished run of `jaxaug fewshot`.
+
+    Args:
+        folder: what the run wrote, named as by its config.
+        about: commit, machine, versions, and date.
+        store: results/fewshot.
+    """
+    name = folder.name
+    config, _, data = name.partition("_") if name[:5] == "table" else (name, "", "")
+    config = f"{config}.py{':' if data else ''}{data}"
+    command = f"jaxaug fewshot --config configs/fewshot/{config} --data_dir data"
+    shutil.copy(folder / "results.csv", store / f"{name}.csv")
+    path = store / "runs.json"
+    runs = json.loads(path.read_text()) if path.exists() else {}
+    runs[name] = {"command": command, **about}
+    path.write_text(json.dumps(dict(sorted(runs.items())), indent=1) + "\n")
+
+
+def fewshot_table(name: str) -> list[str]:
+    """Returns the tables of a stored few-shot run, with Holm's correction."""
+    about = json.loads((FEWSHOT / "runs.json").read_text(encoding="utf-8"))[name]
+    rows = [
+        f"`{about['command']}`, {about['date']}:", "",
+        "| | accuracy | difference | 95% interval | p (Holm) |",
+        "|---|---|---|---|---|",
+    ]  # fmt: skip
+    path = FEWSHOT / f"{name}.csv"
+    for title, found in fewshot(name).items():
+        if not title:
+            continue
+        reference = _reference(path, title)
+        others = {
+            row: difference(values, found[reference])
+            for row, values in found.items()
+            if row != reference
+        }
+        corrected = holm(np.array([one.p for one in others.values()]))
+        rows.append(f"| {reference} | {spread(found[reference])} | | | |")
+        for (row, one), p in zip(others.items(), corrected, strict=True):
+            low, high = (100 * (one.mean + s * one.half_width) for s in (-1, 1))
+            cells = [
+                f"{row} - {reference}", spread(found[row]), f"{100 * one.mean:+.1f}",
+                f"{low:+.1f} to {high:+.1f}", p_cell(float(p)),
+            ]  # fmt: skip
+            rows.append(f"| {' | '.join(cells)} |")
+    return rows
+
+
+CLASSIFY = ROOT / "results/classify"
+_INTERVAL = re.compile(r"\[([+-][\d.]+), ([+-][\d.]+)\](?: \*| {2}|$)")
+_SEEDS = 5
+
+
+def classify_table(name: str) -> list[str]:
+    """Returns the stored text of `jaxaug classify` with stars after Holm's correction.
+
+    A blank line ends a table. The p-value of a difference follows from its interval,
+    which is Student's t over five seeds.
+    """
+    text = (CLASSIFY / f"{name}.txt").read_text(encoding="utf-8")
+    tables = [_starred(part) for part in text.rstrip("\n").split("\n\n")]
+    lines = "\n\n".join(tables).splitlines()
+    return ["", *(f"    {line}".rstrip() for line in lines), ""]
+
+
+def _starred(table: str) -> str:
+    ends = [tuple(map(float, found.groups())) for found in _INTERVAL.finditer(table)]
+    corrected = iter(holm(np.array([_p_of(*one) for one in ends])))
+
+    def star(found: re.Match) -> str:
+        mark = " *" if next(corrected) < ALPHA else "  "
+        return f"[{found[1]}, {found[2]}]{mark}"
+
+    lines = _INTERVAL.sub(star, table).splitlines()
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _p_of(low: float, high: float) -> float:
+    """Returns the p-value of a mean from its 95% interval (Student's t)."""
+    quantile = special.stdtrit(_SEEDS - 1, 0.975)
+    value = abs(low + high) / max(high - low, 1e-9) * quantile
+    return float(2 * special.stdtr(_SEEDS - 1, -value))

@@ -1,0 +1,1 @@
+"""Blinded A/B comparisons of two files of outputs: the sheet, and the votes."""

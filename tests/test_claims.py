@@ -1,0 +1,110 @@
+"""benchmarks/claims.py: verdicts need seeds, and numbers need a source."""
+
+import json
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from jaxaug.core.errors import UserError
+
+ROOT = Path(__file__).resolve().parent.parent
+PCC = ROOT / "papers/jaxaug_papers/pcc/README.md"
+# Rows of Table 2 of the page -> rows of results/fewshot/table2_huff.csv.
+TABLE_2 = {
+    "Triplet Loss": "none",
+    "+ Token Substitution": "token substitution",
+    "+ Pervasive Dropout": "pervasive dropout",
+    "+ SwitchOut": "SwitchOut",
+    "the same, a tenth of the words": "SwitchOut, a tenth of the words",
+    "+ Hard Negative": "hard negatives",
+    "+ Hard Negative + EDA": "hard negatives, EDA",
+    "+ Hard Negative + EDA + Gradual": "hard negatives, EDA gradual",
+    "the same, paraphrases as released": "PCC cyclic, as released",
+    "the same + Hard Negative": "hard negatives, PCC cyclic, as released",
+}
+
+
+@pytest.fixture(scope="module")
+def claims():
+    """The names of the program."""
+    return runpy.run_path(str(ROOT / "benchmarks/claims.py"))
+
+
+def claim(**changed):
+    given = {"claim": "x", "ours": "no number", "setup": "M", "verdict": "holds"}
+    return given | changed
+
+
+def test_every_claim_has_sources_and_enough_seeds(claims):
+    found = claims["claims"]()
+    for one in found["claim"]:
+        claims["check"](one)
+    assert {one["setup"] for one in found["claim"]} == set(found["setup"])
+
+
+def test_one_seed_cannot_hold(claims):
+    claims["check"](claim(setup="S", verdict="one seed"))
+    with pytest.raises(UserError, match="'x' holds with one training seed"):
+        claims["check"](claim(setup="S"))
+
+
+def test_a_number_needs_data_or_a_page(claims):
+    claims["check"](claim(ours="{mini:sgd:jga_orig} of distinct-1 and v1-5"))
+    with pytest.raises(UserError, match=r"12.3 is neither a stored result nor on the"):
+        claims["check"](claim(ours="{mini:sgd:jga_orig} and 12.3"))
+    page = "papers/jaxaug_papers/dips/README.md"
+    claims["check"](claim(ours="29.4 against 21.3", source=page))
+    with pytest.raises(UserError, match="987.6 is neither"):
+        claims["check"](claim(ours="987.6", source=page))
+
+
+def test_the_smallest_difference_is_that_of_the_noncentral_t(claims):
+    """Five differences with deviation 1: 1.68 deviations (tables of the t-test)."""
+    assert claims["smallest"](1.0, 5) == pytest.approx(1.68, abs=0.01)
+
+
+def test_p_values_of_printed_intervals(claims):
+    """A mean of 1.0 with t = 2.776, the quantile of 4 degrees of freedom, has p 0.05."""
+    assert claims["_p_of"](0.0, 2.0) == pytest.approx(0.05)
+    text = "A [+0.1, +2.0] *\nB [-1.0, +1.0]  \nC [+0.9, +1.1]  "
+    # Holm: 0.0424 is the second of three, and becomes 0.0849.
+    assert (
+        claims["_starred"](text) == "A [+0.1, +2.0]\nB [-1.0, +1.0]\nC [+0.9, +1.1] *"
+    )
+
+
+def test_table_2_of_pcc_has_the_stored_accuracies(claims):
+    stored = claims["fewshot"]("table2_huff")[""]
+    text = PCC.read_text(encoding="utf-8").partition("## Table 2")[2]
+    for row, name in TABLE_2.items():
+        cells = re.search(rf"^\| {re.escape(row)} \|(.*)$", text, re.MULTILINE)[1]
+        assert cells.split("|")[1].strip() == claims["spread"](stored[name]), row
+
+
+def test_a_missing_run_is_named(claims):
+    with pytest.raises(UserError, match="nothing.csv: no such file. Store the run's"):
+        claims["fewshot"]("nothing")
+    with pytest.raises(UserError, match="no row 'other'"):
+        claims["_fewshot_cell"]("table2_huff", "other")
+
+
+def test_hours_of_the_queue_follow_from_measured_runs(tmp_path, monkeypatch):
+    """One of two items is left: 72 steps of 50 s, and 30 s around them, are 1.0 hours."""
+    settle = runpy.run_path(str(ROOT / "benchmarks/settle.py"))
+    done = {"set": "a", "steps": 100, "seed": 0, "order": "mixture"}
+    times = {"train_seconds": 5000, "compile_seconds": 10, "evaluate_seconds": 20}
+    (tmp_path / "run").mkdir()
+    item = json.dumps(done | times | {"positions_per_second": 1000})
+    (tmp_path / "run/item.json").write_text(item)
+    queue = tmp_path / "queue.jsonl"
+    left = {"set": "a", "steps": 72, "seed": 0}
+    first = {"set": "a", "steps": 100, "seed": 0}
+    queue.write_text(f"{json.dumps(first)}\n{json.dumps(left)}\n")
+    table = settle["table"]
+    monkeypatch.setitem(table.__globals__, "SGD", tmp_path)
+    monkeypatch.setitem(table.__globals__, "QUEUE", queue)
+    cells = [cell.strip() for cell in table()[2].split("|")]
+    assert cells[4:6] == ["1.0", "3"]
+    assert cells[6].startswith("1 runs; 50.00 s a step and 30 s to compile")
