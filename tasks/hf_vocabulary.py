@@ -14,8 +14,7 @@ import tensorflow as tf
 
 from jaxaug.core.files import PathLike
 from jaxaug.models.tokenizers import hf
-
-_ID_OFFSET = 1
+from tasks.vocabulary import ID_OFFSET
 
 
 class HFVocabulary(seqio.Vocabulary):
@@ -38,7 +37,7 @@ class HFVocabulary(seqio.Vocabulary):
     @functools.cached_property
     def tokenizer(self) -> hf.Tokenizer:
         """The tokenizer; raises `UserError` if it does not exist."""
-        return hf.load(self._path, _ID_OFFSET)
+        return hf.load(self._path, ID_OFFSET)
 
     @property
     def _base_vocab_size(self) -> int:

@@ -11,20 +11,17 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import seqio
 from absl import logging
 
-from jaxaug.curriculum.mixture import ScheduledMixture
 from jaxaug.feed import lengths
 from jaxaug.feed.batches import TokenBatches, known_to_clu
 from jaxaug.feed.order import Stage
-from tasks import curriculum
-from tasks.cached_task import CachedTask
+from tasks import curriculum, dialogues
 
 _LAYOUTS = {
-    seqio.EncDecFeatureConverter: "enc_dec",
-    seqio.PrefixLMFeatureConverter: "prefix_lm",
-    seqio.DecoderFeatureConverter: "prefix_lm",
+    "EncDecFeatureConverter": "enc_dec",
+    "PrefixLMFeatureConverter": "prefix_lm",
+    "DecoderFeatureConverter": "prefix_lm",
 }
 
 
@@ -80,7 +77,7 @@ def get_dataset(
         seed=int(cfg.seed),
         shuffle=cfg.shuffle,
         pack=cfg.pack,
-        layout=_LAYOUTS[type(feature_converter_cls(pack=cfg.pack))],
+        layout=str(layout_of(feature_converter_cls, cfg.pack)),
         shard=(shard_id, num_shards),
         num_epochs=num_epochs,
     )
@@ -88,18 +85,13 @@ def get_dataset(
 
 
 get_dataset.counts_examples = True  # type: ignore[attr-defined]
+get_dataset.find = dialogues.find  # type: ignore[attr-defined]
 
 
 def why_not(cfg: Any, feature_converter_cls: Any) -> str | None:
     """Returns why the data needs SeqIO's pipeline, or None if it does not."""
-    converter = feature_converter_cls(pack=cfg.pack)
     lengths = cfg.task_feature_lengths or {}
     asked = {
-        f"features are made by {type(converter).__name__}": type(converter)
-        not in _LAYOUTS,
-        "the loss is computed on inputs, too": not getattr(
-            converter, "_loss_on_targets_only", True
-        ),
         "DatasetConfig.use_custom_packing_ops is set": cfg.use_custom_packing_ops,
         "DatasetConfig.trim_output_features is not set": not cfg.trim_output_features,
         "DatasetConfig.seed is None": cfg.seed is None,
@@ -110,6 +102,21 @@ def why_not(cfg: Any, feature_converter_cls: Any) -> str | None:
     for reason, holds in asked.items():
         if holds:
             return reason
+    layout = layout_of(feature_converter_cls, cfg.pack)
+    if layout is None:
+        return f"features are made by {_name_of(feature_converter_cls, cfg.pack)}"
+    if _found(cfg) is not None:
+        return None if _tasks(cfg) else _no_split(cfg)
+    return _why_not_in_seqio(cfg, feature_converter_cls)
+
+
+def _why_not_in_seqio(cfg: Any, feature_converter_cls: Any) -> str | None:
+    from jaxaug.curriculum.scheduled import ScheduledMixture
+    from tasks.cached_task import CachedTask
+
+    converter = feature_converter_cls(pack=cfg.pack)
+    if not getattr(converter, "_loss_on_targets_only", True):
+        return "the loss is computed on inputs, too"
     try:
         source, tasks = _source(cfg), _tasks(cfg)
     except (ValueError, KeyError):
@@ -118,7 +125,7 @@ def why_not(cfg: Any, feature_converter_cls: Any) -> str | None:
         if not isinstance(task, CachedTask) or not task.is_fed:
             return f"task {task.name} has preprocessors of its own"
     if not tasks:
-        return f"no task of {source.name} has the split {cfg.split}"
+        return _no_split(cfg)
     if not _has_known_rates(source):
         return f"mixture {source.name} has a sample_fn of its own"
     if isinstance(source, ScheduledMixture) and len(tasks) < len(source.tasks):
@@ -126,7 +133,41 @@ def why_not(cfg: Any, feature_converter_cls: Any) -> str | None:
     return None
 
 
+def _no_split(cfg: Any) -> str:
+    return f"no task of {_source(cfg).name} has the split {cfg.split}"
+
+
+def layout_of(feature_converter_cls: Any, pack: bool = False) -> str | None:
+    """Returns the layout of a converter of SeqIO, or None for other converters.
+
+    Args:
+        feature_converter_cls: the class; or an object whose `kind` names a class of
+            SeqIO, which is then not imported.
+        pack: an argument of the class.
+    """
+    return layout_named(_name_of(feature_converter_cls, pack))
+
+
+def layout_named(kind: str | None) -> str | None:
+    """Returns the layout of a class of SeqIO with this name, or None."""
+    return _LAYOUTS.get((kind or "").removeprefix("seqio:"))
+
+
+def _name_of(feature_converter_cls: Any, pack: bool) -> str:
+    """Returns the name of a converter's class, without `seqio:` if it is SeqIO's."""
+    kind = getattr(feature_converter_cls, "kind", None)
+    if kind is None:
+        made = type(feature_converter_cls(pack=pack))
+        known = made.__module__ == "seqio.feature_converters"
+        return made.__name__ if known else f"{made.__module__}.{made.__name__}"
+    return str(kind)
+
+
 def _has_known_rates(source: Any) -> bool:
+    import seqio
+
+    from jaxaug.curriculum.scheduled import ScheduledMixture
+
     if not isinstance(source, seqio.Mixture) or isinstance(source, ScheduledMixture):
         return True
     sample_fn = source._sample_fn
@@ -137,22 +178,32 @@ def _has_known_rates(source: Any) -> bool:
     return plain and named == "sample_from_datasets"
 
 
+def _found(cfg: Any) -> Any:
+    """Returns the set or mixture that needs no SeqIO, or None."""
+    if cfg.use_cached or cfg.module:
+        return None
+    return dialogues.find(cfg.mixture_or_task_name)
+
+
 def _source(cfg: Any) -> Any:
+    if (found := _found(cfg)) is not None:
+        return found
+    import seqio
+
     given = cfg.mixture_or_task_name
     return seqio.get_mixture_or_task(given) if isinstance(given, str) else given
 
 
 def _tasks(cfg: Any) -> list[Any]:
     """Returns the tasks that have the split, in SeqIO's order."""
-    return [
-        task for task in seqio.get_subtasks(_source(cfg)) if cfg.split in task.splits
-    ]
+    source = _source(cfg)
+    tasks = getattr(source, "tasks", [source])
+    return [task for task in tasks if cfg.split in task.splits]
 
 
 def _stages(cfg: Any, tasks: list[Any]) -> list[Stage]:
     source = _source(cfg)
-    if isinstance(source, ScheduledMixture):
+    if hasattr(source, "stages"):
         return source.stages()
-    if isinstance(source, seqio.Mixture):
-        return [Stage(1, tuple(float(source.get_rate(task)) for task in tasks))]
-    return [Stage(1, (1.0,))]
+    rate_of = getattr(source, "get_rate", lambda task: 1.0)
+    return [Stage(1, tuple(float(rate_of(task)) for task in tasks))]

@@ -16,7 +16,11 @@ import pytest
 from tests.support.gin_files import gin_files
 
 ROOT = Path(__file__).resolve().parent.parent
-SEQIO_ADAPTERS = {"jaxaug/feed/source.py", "jaxaug/curriculum/mixture.py"}
+SEQIO_ADAPTERS = {
+    "jaxaug/feed/source.py",
+    "jaxaug/curriculum/mixture.py",
+    "jaxaug/curriculum/scheduled.py",
+}
 DATA_LIBRARIES = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "seqio"}
 # The packages of the repository, and the folders that hold some of them.
 FOLDERS = (

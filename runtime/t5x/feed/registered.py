@@ -2,6 +2,8 @@
 
 import difflib
 import importlib
+import inspect
+import sys
 from typing import Any
 
 from absl import logging
@@ -36,6 +38,32 @@ def import_module(module: str) -> None:
         ) from error
 
 
+def may_be_registered() -> bool:
+    """Returns whether tasks are registered, or will be when SeqIO is imported.
+
+    A package may put off its registration with an import finder that has the attribute
+    `registers_with` = "seqio".
+    """
+    return "seqio" in sys.modules or any(
+        getattr(finder, "registers_with", "") == "seqio" for finder in sys.meta_path
+    )
+
+
+def without_seqio(cfg: DatasetConfig, get_dataset_fn: Any) -> Any | None:
+    """Returns the task or mixture that a `get_dataset_fn` knows without SeqIO, or None.
+
+    Such a function has an attribute `find`, a function from a name to an object with
+    `name`, `splits`, `output_features`, and `tasks`, or to None.
+    """
+    if get_dataset_fn is None:
+        return None
+    find = getattr(inspect.unwrap(get_dataset_fn), "find", None)
+    name = cfg.mixture_or_task_name
+    if find is None or cfg.use_cached or cfg.module or not isinstance(name, str):
+        return None
+    return find(name)
+
+
 def task_or_mixture(cfg: DatasetConfig) -> Any:
     """Returns the SeqIO Task or Mixture of a configuration.
 
@@ -44,11 +72,11 @@ def task_or_mixture(cfg: DatasetConfig) -> Any:
     """
     if cfg.module:
         import_module(cfg.module)
-    import seqio
-
     given = cfg.mixture_or_task_name
     if not isinstance(given, str):
         return given
+    import seqio
+
     known = sorted({*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()})
     if given in known:
         return seqio.get_mixture_or_task(given)

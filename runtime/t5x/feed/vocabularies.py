@@ -1,11 +1,10 @@
 """Vocabularies of tasks and models."""
 
-import sys
 from typing import Any
 
 from t5x.errors import UserError
 from t5x.feed.data_config import DatasetConfig
-from t5x.feed.registered import import_module, task_or_mixture
+from t5x.feed.registered import import_module, may_be_registered, task_or_mixture
 
 
 def get_vocabulary(cfg: DatasetConfig) -> tuple[Any, Any]:
@@ -14,11 +13,11 @@ def get_vocabulary(cfg: DatasetConfig) -> tuple[Any, Any]:
     Raises:
         ValueError: neither `inputs` and `targets` nor one common vocabulary exist.
     """
-    import seqio
-
     features = task_or_mixture(cfg).output_features
     if "inputs" in features and "targets" in features:
         return features["inputs"].vocabulary, features["targets"].vocabulary
+    import seqio
+
     found = [feature.vocabulary for feature in features.values()]
     real = [v for v in found if not isinstance(v, seqio.PassThroughVocabulary)]
     candidates = real or found
@@ -48,7 +47,7 @@ def verify_matching_vocabs(cfg: DatasetConfig, model: Any) -> None:
     """
     if cfg.module:
         import_module(cfg.module)
-    if isinstance(cfg.mixture_or_task_name, str) and "seqio" not in sys.modules:
+    if isinstance(cfg.mixture_or_task_name, str) and not may_be_registered():
         return
     inputs, outputs = get_vocabulary(cfg)
     if inputs != model.input_vocabulary or outputs != model.output_vocabulary:

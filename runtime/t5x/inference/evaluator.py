@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import jax
 from etils import epath
 
+from t5x.feed.converters import unpacked_converter_of
 from t5x.feed.data_config import DatasetConfig
 from t5x.feed.iterators import is_tf_dataset
 from t5x.feed.vocabularies import verify_matching_vocabs
@@ -96,7 +97,7 @@ class InferenceEvaluator:
         self._partitioner = partitioner
         self._evaluator = inference_evaluator_cls(
             mixture_or_task_name=cfg.mixture_or_task_name,
-            feature_converter=_converter(model),
+            feature_converter=unpacked_converter_of(model),
             eval_split=cfg.split,
             use_cached=cfg.use_cached,
             seed=cfg.seed,
@@ -177,13 +178,15 @@ class InferenceEvaluator:
 def _replace_tensorboard_loggers(evaluator: Any) -> None:
     """Makes `seqio.TensorBoardLogger` work without TensorBoard installed.
 
-    TensorFlow writes summaries only with the help of the TensorBoard package.
+    TensorFlow writes summaries only with the help of the TensorBoard package. An
+    evaluator with an attribute `events_dir` gets a logger that writes there.
     """
+    if folder := getattr(evaluator, "events_dir", None):
+        evaluator._loggers = (TensorBoardLogger(folder), *evaluator._loggers)
     loggers = getattr(evaluator, "_loggers", None)
-    if not loggers or importlib.util.find_spec("tensorboard") is not None:
+    seqio = sys.modules.get("seqio")  # If it is not imported, no logger is of it.
+    if not loggers or seqio is None or importlib.util.find_spec("tensorboard"):
         return
-    import seqio
-
     evaluator._loggers = tuple(
         TensorBoardLogger(logger.output_dir)
         if type(logger) is seqio.TensorBoardLogger
@@ -228,21 +231,6 @@ def _step_of(line: str) -> Any:
         return json.loads(line)["step"]
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-
-
-def _converter(model: Any) -> Any:
-    """Returns the model's converter; SeqIO's own converters run without AutoGraph.
-
-    AutoGraph has nothing to convert there, and its rewriting takes longer than the rest
-    of the data setup.
-    """
-    cls = model.FEATURE_CONVERTER_CLS
-    if cls.__module__ == "seqio.feature_converters":
-        import tensorflow as tf
-
-        call = tf.autograph.experimental.do_not_convert(cls.__call__)
-        cls = type(cls.__name__, (cls,), {"__call__": call})
-    return cls(pack=False)
 
 
 def _hold_examples(evaluator: Any) -> None:

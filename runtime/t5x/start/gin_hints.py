@@ -276,20 +276,25 @@ def _missing_file(text: str) -> str | None:
     return f"\nDid you mean {near!r}?"
 
 
-def unknown_mixtures(registered: Callable[[], Collection[str]]) -> list[str]:
+def unknown_mixtures(
+    is_known: Callable[[str], bool], registered: Callable[[], Collection[str]]
+) -> list[str]:
     """Returns messages about configured tasks and mixtures that are not registered.
 
     Functions that return such a name are called.
 
     Args:
+        is_known: whether a name needs no registration.
         registered: returns the names of registered tasks and mixtures.
     """
     found = []
     for (scope, selector), values in list(gin.config._CONFIG.items()):
         # Copying a value evaluates its references.
         name = copy.deepcopy(values.get("mixture_or_task_name"))
-        known = registered()
-        if isinstance(name, str) and name not in known:
+        if isinstance(name, str) and not is_known(name):
+            known = registered()
+            if name in known:
+                continue
             owner = "/".join(filter(None, (scope, selector.rpartition(".")[2])))
             found.append(
                 f"{owner}.mixture_or_task_name is {name!r}: no task or mixture is "
