@@ -1,5 +1,7 @@
 """Flags and startup shared by train, eval, and infer."""
 
+import copy
+import inspect
 import os
 import pathlib
 import sys
@@ -148,7 +150,10 @@ def _check_names(bindings: Sequence[str], configured: Callable[..., Any]) -> Non
     """
     problems = gin_hints.unused_bindings(bindings)
     if registered.may_be_registered():
-        find = getattr(gin.get_bindings(configured).get("get_dataset_fn"), "find", None)
+        bound = gin.get_bindings(configured, resolve_references=False)
+        # Copying a reference evaluates it.
+        reader = copy.deepcopy(bound.get("get_dataset_fn"))
+        find = getattr(inspect.unwrap(reader), "find", None)
         problems += gin_hints.unknown_mixtures(
             lambda name: find is not None and find(name) is not None, _seqio_names
         )
