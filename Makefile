@@ -21,13 +21,14 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo compare docs test check lint types unit clean
+.PHONY: help install demo compare docs test test-long check lint types unit clean
 
 help:
 	@echo "make install   everything except the development tools, into $(VENV); VENV=DIR for another"
 	@echo "               environment, EXTRA=cuda or EXTRA=tpu for a machine with a GPU or TPU"
 	@echo "make demo      install, train configs/d3st_aug.gin, print the report"
-	@echo "make test      install with test tools, lint, types, all tests"
+	@echo "make test      install with test tools, lint, types, all tests but the long ones"
+	@echo "make test-long install with test tools, long tests: many random draws, normal compilation"
 	@echo "make docs      install with MkDocs, build the site of docs/ into site/"
 	@echo "make compare   D3ST with every set of training schemas, seeds $(SEEDS): runs/compare_d3st.html"
 
@@ -74,8 +75,17 @@ lint:
 types:
 	$(BIN)/mypy --num-workers 2
 
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
 unit:
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
+
+# Networks once more, compiled at the normal level of XLA and with all checks of Flax.
+PLAINLY := tests/runtime/network tests/models/layers
+
+test-long: $(VENV)/dev.stamp
+	$(PYTEST) -m long
+	JAXAUG_TEST_PLAINLY=1 $(PYTEST) $(PLAINLY)
 
 clean:
 	rm -rf $(VENV) runs site .mypy_cache .pytest_cache .ruff_cache

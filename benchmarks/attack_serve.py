@@ -1,10 +1,10 @@
-"""Attacks on a `jaxaug serve` that this program starts itself, on 127.0.0.1.
+"""Attacks a `jaxaug serve` that this program starts on 127.0.0.1.
 
     python benchmarks/attack_serve.py RUN
 
-Prints, for each attack: the longest time that `/healthz` took while it went on, how much
-memory the server gained, the longest request, and the status of its answers. Every attack
-ends by itself within three minutes.
+For each attack, the program prints the longest time of `/healthz` during the attack,
+the memory growth of the server, the longest request, and the status of the answers.
+Every attack ends within three minutes.
 """
 
 import argparse
@@ -27,7 +27,7 @@ TALK = "USER: i need a table for two in oslo\nSYSTEM: at what time?\nUSER: at 6 
 
 
 class Server:
-    """The server under attack, and what is measured of it."""
+    """The attacked server and its measurements."""
 
     def __init__(self, run: str):
         command = [sys.executable, "-m", "jaxaug.cli", "serve", run, "--port", "0"]
@@ -48,12 +48,12 @@ class Server:
         self._process.wait(30)
 
     def memory(self) -> float:
-        """MB that are resident."""
+        """Returns the resident memory in MB."""
         text = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) / 1024  # type: ignore[index]
 
     def connect(self) -> socket.socket:
-        """A connection to the server."""
+        """Returns a connection to the server."""
         return socket.create_connection((HOST, self.port), timeout=10)
 
     def ask(self, body: bytes, timeout: float = 130) -> None:
@@ -74,7 +74,7 @@ class Server:
         self.longest = max(self.longest, time.monotonic() - start)
 
     def health(self) -> float:
-        """Seconds that `/healthz` takes."""
+        """Returns the seconds that `/healthz` takes."""
         start = time.monotonic()
         connection = http.client.HTTPConnection(HOST, self.port, timeout=60)
         connection.request("GET", "/healthz")
@@ -84,7 +84,7 @@ class Server:
 
 
 def together(count: int, work: Callable[[], object]) -> None:
-    """Does the work in `count` threads at once."""
+    """Runs the work in `count` concurrent threads."""
     threads = [threading.Thread(target=work) for _ in range(count)]
     for thread in threads:
         thread.start()
@@ -93,7 +93,7 @@ def together(count: int, work: Callable[[], object]) -> None:
 
 
 def service(name: str, slots: int = 1, unknown: int = 0) -> dict:
-    """A service as the JSON of a schema."""
+    """Returns a service as the JSON of a schema."""
     slot = {"description": "", "is_categorical": False, "possible_values": []}
     intent = {"description": "", "is_transactional": False, "required_slots": []}
     names = {f"unknown_slot_{n}": "" for n in range(unknown)}
@@ -108,19 +108,19 @@ def service(name: str, slots: int = 1, unknown: int = 0) -> dict:
 
 
 def turns(count: int, said: str) -> list[dict]:
-    """Turns of the user; the first one says something long."""
+    """Returns user turns; the first one has a long text."""
     return [
         {"speaker": "USER", "utterance": said if not n else ""} for n in range(count)
     ]
 
 
 def encoded(**request: object) -> bytes:
-    """The body of a request."""
+    """Returns the body of a request."""
     return json.dumps(request).encode()
 
 
 def bodies() -> Iterator[tuple[str, int, bytes]]:
-    """Name, clients at a time and body of the attacks that are one request."""
+    """Yields (name, number of concurrent clients, body) of attacks with one request."""
     wrong = [service("A", 1000, 1000)]
     yield "1,000 unknown slots", 4, encoded(dialogue=TALK, schema=wrong)
     long = [service("s" * 400 + str(n), 1) for n in range(150)]
@@ -141,7 +141,7 @@ def bodies() -> Iterator[tuple[str, int, bytes]]:
 
 
 def slow_headers(server: Server, count: int) -> None:
-    """Connections that send one byte of a header a second."""
+    """Opens connections that send one byte of a header per second."""
     opened = [server.connect() for _ in range(count)]
     for byte in b"GET / HTTP":
         time.sleep(1)
@@ -151,7 +151,7 @@ def slow_headers(server: Server, count: int) -> None:
 
 
 def slow_bodies(server: Server, count: int) -> None:
-    """Connections that send one byte of a body a second."""
+    """Opens connections that send one byte of a body per second."""
     head = b"POST /api/predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999\r\n"
     opened = [server.connect() for _ in range(count)]
     for one in opened:
@@ -164,7 +164,7 @@ def slow_bodies(server: Server, count: int) -> None:
 
 
 def slow_readers(server: Server, count: int) -> None:
-    """Connections that ask for much and read nothing."""
+    """Opens connections that request much output and never read it."""
     opened = [server.connect() for _ in range(count)]
     for one in opened:
         send(one, b"GET /api/schemas HTTP/1.1\r\nhost: localhost\r\n\r\n" * 20)
@@ -173,8 +173,11 @@ def slow_readers(server: Server, count: int) -> None:
 
 
 def tiny_chunks(server: Server, count: int) -> None:
-    """Bodies in chunks of one byte."""
-    head = b"POST /api/predict HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n"
+    """Sends bodies in chunks of one byte."""
+    head = (
+        b"POST /api/predict HTTP/1.1\r\nhost: localhost\r\n"
+        b"transfer-encoding: chunked\r\n"
+    )
     opened = [server.connect() for _ in range(count)]
     for one in opened:
         one.settimeout(0.2)
@@ -186,7 +189,7 @@ def tiny_chunks(server: Server, count: int) -> None:
 
 
 def clients_that_leave(server: Server, count: int) -> None:
-    """Clients that ask about all services of a long dialogue and leave at once."""
+    """Requests all services of a long dialogue and disconnects immediately."""
     body = encoded(dialogue=TALK * 20)
     head = (
         f"POST /api/predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}"
@@ -200,7 +203,7 @@ def clients_that_leave(server: Server, count: int) -> None:
 
 
 def many_clients(server: Server, count: int) -> None:
-    """500 requests of 20 clients."""
+    """Sends 500 requests from 20 clients."""
     body = encoded(dialogue=TALK, services=["Restaurants_1"])
 
     def client() -> None:
@@ -211,7 +214,7 @@ def many_clients(server: Server, count: int) -> None:
 
 
 def send(one: socket.socket, data: bytes) -> None:
-    """Sends what the server takes."""
+    """Sends data until the server stops reading."""
     with contextlib.suppress(OSError):
         one.sendall(data)
 
@@ -236,13 +239,14 @@ def measured(server: Server, name: str, attack: Callable[[], object]) -> None:
         time.sleep(0.02)
     found = " ".join(f"{key}x{count}" for key, count in sorted(server.statuses.items()))
     print(
-        f"{name:26} {slowest:8.2f} s {most - before:8.0f} MB {server.longest:8.1f} s  {found}",
+        f"{name:26} {slowest:8.2f} s {most - before:8.0f} MB {server.longest:8.1f} s  "
+        f"{found}",
         flush=True,
     )
 
 
 def main() -> None:
-    """Starts the server, attacks it, ends it."""
+    """Starts the server, attacks it, and ends it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run")
     parser.add_argument("--only", default="")

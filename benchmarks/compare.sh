@@ -1,22 +1,21 @@
 #!/usr/bin/env bash
-# Trains D3ST on MiniSGD with every set of training schemas and each seed, and ends with
-# one page: means, 95% intervals, which differences hold, plots.
+# Trains D3ST on MiniSGD with every set of training schemas and each seed. The result is a
+# page with means, 95% intervals, significant differences, and plots.
 #
 #   sgd      the originals only         tree_6x  + 5 variants by the paraphrase tree
 #   eda_6x   + 5 variants by EDA        aug_6x   + 5 variants written by hand
 #   sgdx_6x  + the human variants v1..v5 of SGD-X themselves (oracle)
 #
 #   benchmarks/compare.sh               seeds 0 to 4
-#   benchmarks/compare.sh --left        which runs are left; trains nothing
+#   benchmarks/compare.sh --left        prints the missing runs; trains nothing
 #   FORMAT=t5dst SETS="sgd tree_6x" benchmarks/compare.sh 0
 #   SETS=curricula benchmarks/compare.sh    the tree's variants as a plain mixture and in
-#                  cyclic, gradual, inverse and random order, as many updates of each (D3ST)
+#                  cyclic, gradual, inverse, and random order, with equal updates (D3ST)
 #
-# One run a core at a time: models as small as these gain little from a second core. If one
-# would be left over at the end, a run has all cores at the beginning.
-# Logs lie beside the runs. A run that is finished with the same configuration is not
-# trained again, one that was interrupted goes on. The page is compare_FORMAT.html, or
-# compare_curricula.html.
+# Each core trains one run at a time, because such small models gain little from a second
+# core. If a single run would remain at the end, the first run uses all cores. Logs are next
+# to the runs. Finished runs with the same configuration are not trained again, and
+# interrupted runs resume. The page is compare_FORMAT.html, or compare_curricula.html.
 set -euo pipefail
 export FORMAT=${FORMAT:-d3st} OUT=${RUNS:-runs}
 # Of a run that was stopped from outside (SIGTERM): it is not finished.

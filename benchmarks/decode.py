@@ -1,18 +1,21 @@
-"""Tokens/s of each decoder beside HF torch `generate`, memory, and growth of the cost.
+"""Compares decoders with `generate` of HF torch: tokens/s, memory, and cost growth.
 
-    python benchmarks/decode.py [--tiny] [--batch 32] [--repeats 3] [--decoders beam ...]
+    python benchmarks/decode.py [--tiny] [--batch 32] [--repeats 3] \\
+        [--decoders beam ...]
 
-Both sides hold the same weights: a T5-small (emb 512, 8 heads x 64, mlp 2048 with relu,
-6 + 6 layers, vocabulary 32,128, tied embedding, float32) that has learned nothing, in
-this process, on the same CPU or GPU. A batch of 32 inputs of 64 tokens yields 64 tokens
-each (tokens/s count those of one output an input), with the end of sequence made
-impossible, so that both do the same work. The first call of each (compilation) is not
-counted; of the others, which alternate, the fastest is. `CPU` is the ratio of the CPU
-seconds, which other work on the machine disturbs less. That the weights are the same is shown by the
-share of greedy tokens that agree; a nearly tied choice may differ, and what follows it.
+Both sides have the same weights in one process, on the same CPU or GPU. The model is a
+T5-small with random weights (emb 512, 8 heads x 64, mlp 2048 with relu, 6 + 6 layers,
+vocabulary 32,128, tied embedding, float32). A batch of 32 inputs of 64 tokens yields 64
+tokens each. EOS is disabled, so that both sides do the same work. tokens/s count one
+output per input.
 
-`memory` is what XLA plans for the program beside the weights; `--growth` decoders are
-timed again for other widths k and lengths.
+The first call of each side compiles and is not counted. The other calls alternate, and
+the fastest one counts. `CPU` is the ratio of CPU seconds, which other work on the
+machine disturbs less. The share of equal greedy tokens verifies the weights; nearly
+tied choices may differ, and so may the tokens after them.
+
+`memory` is XLA's planned memory of the program without the weights. `--growth` decoders
+are timed again for other widths k and lengths.
 """
 
 import argparse
@@ -35,7 +38,7 @@ from t5x.start import machine
 from jaxaug.models.t5 import SourceEncoderDecoderModel
 from jaxaug.paraphrase import samplers
 
-# Sampler -> outputs of each input.
+# Sampler -> number of outputs per input.
 DECODERS = {
     "greedy": 1,
     "sampling": 1,
@@ -49,8 +52,8 @@ DECODERS = {
     "beam_wide": 52,
     "dips_final": 4,
 }
-# What is not a sampler at its defaults; `dips_final` searches with the 52 beams of
-# `beam_wide`, and chooses four of what ended.
+# Samplers without default options. `dips_final` searches with the 52 beams of
+# `beam_wide` and selects four finished hypotheses.
 OTHERS = {
     "beam_wide": ("beam", {}),
     "dips": ("dips", {"mode": "step"}),
@@ -103,7 +106,7 @@ TINY = Size(4, 8, 8, (2, 3), (4, 8), 256, 32, 2, 16, 64, 2)
 
 @dataclasses.dataclass(frozen=True)
 class EndlessWords:
-    """A vocabulary whose end of sequence is outside of the model's reach."""
+    """A vocabulary whose EOS id is outside of the model's vocabulary."""
 
     vocab_size: int
 
@@ -129,9 +132,9 @@ class Ours:
         self.inputs = rng.integers(2, size.vocab, (size.batch, size.inputs), np.int32)
 
     def program(self, name: str, num: int, length: int) -> Any:
-        """Compiles a decoder; the result of a call is [batch, num, length].
+        """Returns a compiled decoder; a call returns tokens [batch, num, length].
 
-        Its attribute `memory` is what the program needs beside the weights, in MiB.
+        Its attribute `memory` is the memory of the program without weights, in MiB.
         """
         name, options = OTHERS.get(name, (name, {}))
         sampler = samplers.find(name)
@@ -167,7 +170,7 @@ def _fetched(program: Callable[..., jax.Array], *arguments: Any) -> np.ndarray:
 
 
 class Theirs:
-    """The HF torch side, with the weights of ours."""
+    """The HF torch side, with the same weights."""
 
     def __init__(self, ours: Ours):
         size = self.size = ours.size
@@ -191,7 +194,7 @@ class Theirs:
         self.inputs = torch.tensor(ours.inputs, device=self.device).long()
 
     def program(self, name: str) -> Callable[[], np.ndarray]:
-        """A call of `generate`; its result is [batch, 1 + length]."""
+        """Returns a call of `generate`; its result is [batch, 1 + length]."""
 
         def generate() -> np.ndarray:
             with torch.inference_mode():
@@ -208,7 +211,7 @@ class Theirs:
 
 
 def torch_state(params: Mapping[str, Any], layers: int) -> dict[str, torch.Tensor]:
-    """The parameters of our T5 under the names that HF gives them."""
+    """Returns the parameters of our T5 with HF's names."""
     shared = params["token_embedder"]["embedding"]
     names = ("shared", "encoder.embed_tokens", "decoder.embed_tokens", "lm_head")
     state = {f"{name}.weight": shared for name in names}
@@ -243,7 +246,7 @@ def torch_state(params: Mapping[str, Any], layers: int) -> dict[str, torch.Tenso
 def best_times(
     functions: Sequence[Callable[[], object]], repeats: int
 ) -> list[tuple[float, float]]:
-    """Seconds and CPU seconds of the fastest of `repeats` calls of each, in turn.
+    """Returns (seconds, CPU seconds) of the fastest of `repeats` calls of each.
 
     A first call of each warms up.
     """
@@ -316,7 +319,8 @@ def main() -> None:
     print(machine.set_up())
     device = jax.devices()[0]
     print(
-        f"{device.platform} {device.device_kind}, torch {torch.get_num_threads()} threads"
+        f"{device.platform} {device.device_kind}, torch {torch.get_num_threads()} "
+        "threads"
     )
     ours = Ours(TINY if arguments.tiny else Size(batch=arguments.batch))
     compare(ours, arguments.decoders, arguments.repeats)

@@ -1,11 +1,11 @@
-"""Time of `jaxaug evaluate sgd` against a pure-Python scorer, in one run.
+"""Compares the time of `jaxaug evaluate sgd` with a pure-Python scorer in one run.
 
     python benchmarks/evaluate.py [--data_dir DIR] [--split test] [--repeats 3]
 
-Both start from the same files (references and damaged predictions), both end with
-the same report, which is checked. The other scorer is the one that the tests use as
-oracle (`tests/metrics/oracle.py`: json, loops and rapidfuzz). A second pair of figures
-leaves out the reading of files.
+Both read the same files (references and damaged predictions) and give the same report,
+which is checked. The other scorer is the oracle of the tests
+(`tests/metrics/oracle.py`: json, loops, and rapidfuzz). A second pair of times excludes
+reading of files.
 """
 
 import argparse
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def load_oracle() -> Any:
-    """The second scorer, from the folder of the tests."""
+    """Returns the oracle, the second scorer, from the folder of the tests."""
     path = ROOT / "tests" / "metrics" / "oracle.py"
     spec = importlib.util.spec_from_file_location("oracle", path)
     assert spec and spec.loader
@@ -37,7 +37,7 @@ def load_oracle() -> Any:
 
 
 def damage(dialogues: dict[str, Any], seed: int = 0) -> dict[str, Any]:
-    """A copy in which a fifth of the values lacks its last character."""
+    """Returns a copy in which a fifth of the values lacks its last character."""
     rng = random.Random(seed)
     result = json.loads(json.dumps(dialogues))
     for dialogue in result.values():
@@ -52,7 +52,7 @@ def damage(dialogues: dict[str, Any], seed: int = 0) -> dict[str, Any]:
 
 
 def fastest(function: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """(seconds of the fastest call, result)."""
+    """Returns (seconds of the fastest call, result)."""
     best, result = float("inf"), None
     for _ in range(repeats):
         start = time.perf_counter()
@@ -62,7 +62,7 @@ def fastest(function: Callable[[], Any], repeats: int) -> tuple[float, Any]:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measures and prints the times."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data_dir", help="default: $JAXAUG_DATA_DIR, else MiniSGD")
     parser.add_argument("--split", default="test")

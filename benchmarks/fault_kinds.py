@@ -1,4 +1,4 @@
-"""How `faults.py` disturbs a program: processes, folders and the faults themselves."""
+"""The faults of `faults.py`, and the processes and folders in which they occur."""
 
 import contextlib
 import ctypes
@@ -26,7 +26,7 @@ _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
 
 @dataclasses.dataclass
 class Ended:
-    """How a run ended: status as of `os.waitstatus_to_exitcode`, and what it printed."""
+    """The end of a run: its output, and status as of `os.waitstatus_to_exitcode`."""
 
     status: int
     text: str
@@ -34,24 +34,24 @@ class Ended:
 
     @property
     def is_clear(self) -> bool:
-        """Whether it succeeded, was killed, or said why not in a message."""
+        """The run succeeded, was killed, or failed with an error message."""
         return self.status <= 0 or (
             "error:" in self.text and "Traceback (most recent" not in self.text
         )
 
     @property
     def last_line(self) -> str:
-        """Of what it printed."""
+        """The last line of the output."""
         lines = [line for line in self.text.splitlines() if line.strip()]
         errors = [line for line in lines if "rror:" in line]
         return (errors or lines or [""])[-1][:300]
 
 
 class Child:
-    """A function in a forked process; what it prints is collected through a pipe."""
+    """A function in a forked process; its output is collected through a pipe."""
 
     def __init__(self, function: Callable[[], int | None]):
-        """Forks; `function` returns an exit status, None for 0."""
+        """Forks; `function` returns an exit status, where None means 0."""
         sys.stdout.flush()
         self._started = time.monotonic()
         self._pipe, end = os.pipe()
@@ -66,7 +66,7 @@ class Child:
         os.close(end)
 
     def wait(self, seconds: float = LONGEST) -> Ended | None:
-        """Its end; None if it has not ended by then."""
+        """Returns the end of the process, or None if it is still running."""
         until = time.monotonic() + seconds
         while self._status is None:
             left = until - time.monotonic()
@@ -86,7 +86,7 @@ class Child:
         return Ended(self._status, self._text.decode(errors="replace"), seconds)
 
     def end(self) -> Ended:
-        """Its end; a run that hangs is killed and counts as failed."""
+        """Returns the end of the process; a hanging run is killed and has failed."""
         if (ended := self.wait()) is None:
             self.kill(signal.SIGKILL)
             self.wait()
@@ -98,7 +98,7 @@ class Child:
         os.kill(self.pid, number)
 
     def close(self) -> None:
-        """Ends what it may have left running in its session."""
+        """Ends the remaining processes of its session."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         os.close(self._pipe)
@@ -118,7 +118,7 @@ def _end_with(function: Callable[[], int | None]) -> None:
 
 
 def answer_of(function: Callable[[], Any]) -> Any:
-    """What the function returns in a child, as JSON; None if it fails."""
+    """Returns the JSON result of a function in a child, or None if it fails."""
     with tempfile.NamedTemporaryFile("r") as file:
         child = Child(lambda: Path(file.name).write_text(json.dumps(function())) * 0)
         ended = child.end()
@@ -127,10 +127,10 @@ def answer_of(function: Callable[[], Any]) -> Any:
 
 
 class Trial:
-    """One fault: a program in a folder of its own."""
+    """One fault: a program in a separate folder."""
 
     def __init__(self, program: str, place: Path, material: Path, rng: Random):
-        """Makes the folder anew."""
+        """Creates an empty folder."""
         self.program, self.place, self.rng = PROGRAMS[program], place, rng
         self.is_train = program == "train"
         self._material = material
@@ -152,15 +152,15 @@ class Trial:
         return self._children[-1]
 
     def run(self, before: Callable[[], None] = lambda: None) -> Ended:
-        """The program from start to end."""
+        """Runs the program to its end."""
         return self.start(before).end()
 
     def result(self) -> dict[str, str] | None:
-        """What it made; None if that cannot be read."""
+        """Returns the digests of the outputs, or None if they cannot be read."""
         return answer_of(lambda: self.program.result(self.place))
 
     def kill(self, number: int, longest: float) -> Ended | None:
-        """Runs it and kills it at a random moment; None if it had ended before."""
+        """Kills a run at a random moment; returns None if the run ended before."""
         child = self.start()
         delay = self.rng.uniform(0, longest)
         if child.wait(delay) is not None:
@@ -169,7 +169,7 @@ class Trial:
         return child.end()
 
     def files(self, *folders: str) -> list[Path]:
-        """The files that are not empty below some folders."""
+        """Returns the non-empty files in some folders."""
         found = (p for f in folders for p in (self.place / f).rglob("*"))
         return sorted(p for p in found if p.is_file() and p.stat().st_size)
 
@@ -181,13 +181,13 @@ class Trial:
 
 @dataclasses.dataclass
 class Fault:
-    """What was injected.
+    """An injected fault.
 
     Attributes:
-      detail: of the fault; empty if it came too late.
-      ended: the disturbed runs.
-      may_refuse: whether the run after it may refuse what is damaged.
-      lost: why the work is lost already.
+        detail: description of the fault; empty if it came too late.
+        ended: ends of the disturbed runs.
+        may_refuse: whether the next run may refuse damaged files.
+        lost: reason if the work is already lost.
     """
 
     detail: str
@@ -289,7 +289,7 @@ class _Header(ctypes.Structure):
 
 
 def _obey_permissions() -> None:
-    """Gives up root's right to write where permissions forbid it (Linux)."""
+    """Drops root's capability to override permissions (Linux)."""
     libc = ctypes.CDLL(None, use_errno=True)
     header, data = _Header(0x20080522, 0), (ctypes.c_uint32 * 6)()
     libc.capget(ctypes.byref(header), data)

@@ -1,8 +1,8 @@
 """The programs that `faults.py` disturbs: small data, commands, and their results.
 
-Every program has a folder of its own for each fault: `out` (what it is told to write)
-and `cache` (`$JAXAUG_CACHE_DIR`). Functions here run in a child process, but for
-`warm_up`, which imports what the children share.
+For each fault, a program has a separate folder with `out` (its outputs) and `cache`
+(`$JAXAUG_CACHE_DIR`). The functions run in a child process, except for `warm_up`, which
+imports the shared modules.
 """
 
 import hashlib
@@ -22,7 +22,8 @@ _MODULES = (
     "jax", "matplotlib.pyplot", "orbax.checkpoint", "t5x.train", "t5x.adafactor",
     "t5x.examples.t5.network", "jaxaug.cli", "jaxaug.augment.run",
     "jaxaug.curriculum.generate", "jaxaug.data.minisgd", "jaxaug.feed.tokens",
-    "jaxaug.models.text.registry", "jaxaug.paraphrase.run", "jaxaug_papers.pcc.fewshot.run",
+    "jaxaug.models.text.registry", "jaxaug.paraphrase.run",
+    "jaxaug_papers.pcc.fewshot.run",
 )  # fmt: skip
 
 GIN = """
@@ -122,9 +123,9 @@ class Program:
     """One program.
 
     Attributes:
-      arguments: (folder of the fault, material) -> of the command line.
-      start: runs it in this process with these arguments; returns the exit status.
-      result: folder of the fault -> what must be the same; name -> digest.
+        arguments: (folder of the fault, material) -> arguments of the command line.
+        start: runs the program in this process and returns its exit status.
+        result: folder of the fault -> (name -> digest) of outputs that must be equal.
     """
 
     arguments: Callable[[Path, Path], list[str]]
@@ -133,7 +134,7 @@ class Program:
 
 
 def warm_up() -> None:
-    """Imports everything, and starts no thread, so that children can be forked."""
+    """Imports all modules without starting threads, so that children can be forked."""
     for name in _MODULES:
         importlib.import_module(name)
     tasks = len(os.listdir("/proc/self/task")) if os.path.exists("/proc/self") else 1
@@ -171,7 +172,7 @@ def make_material(folder: Path) -> None:
 
 
 def _write_encoder(folder: Path, words: list[str]) -> None:
-    """A BERT with random weights, which `levels` and `fewshot` take for an encoder."""
+    """Writes a BERT with random weights, the encoder of `levels` and `fewshot`."""
     import numpy as np
     import tokenizers
     from flax import traverse_util
@@ -214,7 +215,7 @@ def _write_encoder(folder: Path, words: list[str]) -> None:
 
 
 def _verb(arguments: list[str]) -> int:
-    """`jaxaug`, with the small data in place of MiniSGD for the model random-tiny."""
+    """Runs `jaxaug`; the model random-tiny uses the small data instead of MiniSGD."""
     from jaxaug import cli
     from jaxaug_papers import minisgd
 
@@ -224,7 +225,7 @@ def _verb(arguments: list[str]) -> int:
 
 
 def _hide_tensorflow() -> None:
-    """Training from the tokenised cache does not need it, and it is slow to import."""
+    """Hides TensorFlow, which is slow to import and not needed with token caches."""
     find_spec = PathFinder.find_spec
 
     def find_present(name: str, path: Any = None, target: Any = None) -> Any:
@@ -254,7 +255,7 @@ def _files(names: Callable[[Path], Iterator[Path]]) -> Callable[[Path], dict[str
 
 
 def _checkpoint(place: Path) -> dict[str, str]:
-    """The arrays of the last checkpoint."""
+    """Returns the arrays of the last checkpoint."""
     import numpy as np
     from flax import traverse_util
     from t5x import checkpoints
@@ -325,7 +326,7 @@ PROGRAMS: dict[str, Program] = {
 
 
 def environment(place: Path, material: Path) -> dict[str, str]:
-    """The variables of a run."""
+    """Returns the environment variables of a run."""
     return {
         "JAXAUG_CACHE_DIR": str(place / "cache"),
         "JAXAUG_DATA_DIR": str(material / "data"),
@@ -333,7 +334,7 @@ def environment(place: Path, material: Path) -> dict[str, str]:
 
 
 def compared(result: dict[str, str], expected: dict[str, str]) -> str:
-    """What differs; empty where nothing does."""
+    """Returns a description of the differences, or an empty text."""
     names = sorted(
         n for n in expected.keys() | result.keys() if expected.get(n) != result.get(n)
     )

@@ -1,35 +1,39 @@
-"""Disturbs programs at random and checks that no result is lost.
+"""Injects random faults into programs and checks that no result is lost.
 
     python benchmarks/faults.py --faults 300 --seed 0 --work_dir runs/faults
 
-injects faults into `t5x.train`, `jaxaug augment`, `paraphrase`, `levels` and `fewshot`
-(small data and models, see fault_programs.py), each time runs the same command again,
-and compares the result with that of an undisturbed run. It prints a table of fault by
-program, and exits with 1 if a result was lost. Every fault is noted in
-WORK_DIR/faults.jsonl, and the same command goes on after the last one noted. Fault
-number i of a seed is always the same, up to the moments of kills.
+The program injects faults into `t5x.train`, `jaxaug augment`, `paraphrase`, `levels`,
+and `fewshot` with small data and models (see fault_programs.py). After each fault it
+reruns the same command and compares the result with an undisturbed run. It prints a
+table of fault by program, and exits with 1 if a result was lost.
 
-The faults:
+WORK_DIR/faults.jsonl records every fault. The same command resumes after the last
+recorded fault. Fault number i of a seed is always the same, except for the times of
+kills.
 
-    kill      SIGKILL at a random moment
-    term      SIGTERM at a random moment; train saves and ends with status 0
-    damage    after a kill, or after the end with the outputs removed (not those of
-              train): a file of the cache, of a checkpoint or of what is half done has a
-              bit flipped, is cut off or is gone
-    output    after the end, a bit of a finished output is flipped
-    full      no file may grow beyond a random size (RLIMIT_FSIZE), as on a full disk
-    readonly  the folders of output, cache or both cannot be written. Permissions do not
-              bind root, so the program runs without its capability to override them
-    odd       as damage, but the file is a pipe that nobody writes to, or, of JSON, is
-              nested 100,000 deep or holds an integer of 5,000 digits
-    two       the same command twice at once, the second one a random time later
+The faults are:
 
-Survived means: the run after the fault gives the same result, or (damage, odd, output)
-it refuses the damaged file in a message, and gives the same result once the file or
-folder that the message names is removed. Lost means: another result, or the run after
-the fault fails, or of two at once neither ends well. A traceback, in the disturbed run
-or after it, is counted as unclear, and as lost where it is the end. Programs are forked from one process that has imported
-the libraries and started no thread, so a run costs no start of an interpreter.
+- kill: SIGKILL at a random moment.
+- term: SIGTERM at a random moment; train saves and ends with status 0.
+- damage: A file of the cache, a checkpoint, or partial work is damaged. A bit is
+  flipped, or the file is cut off or removed. The fault follows a kill, or the end of a
+  run whose outputs are removed (except for train).
+- output: A bit of a finished output is flipped.
+- full: Files cannot grow beyond a random size (RLIMIT_FSIZE), as on a full disk.
+- readonly: The folders of output, cache, or both are read-only. The program runs
+  without root's capability to override permissions.
+- odd: Like damage, but the file becomes a pipe without a writer, or JSON that is
+  nested 100,000 deep or has an integer of 5,000 digits.
+- two: The same command runs twice, the second time after a random delay.
+
+A fault is survived if the next run gives the same result. For damage, odd, and output,
+the next run may also refuse the damaged file in a message. It must then give the same
+result without the file or folder that the message names.
+
+A result is lost if it differs, if the next run fails, or if both of two runs fail. A
+traceback counts as unclear, and as lost if it ends the last run. Programs are forked
+from one process that has imported the libraries and has no threads, so runs start
+quickly.
 """
 
 import argparse
@@ -58,17 +62,17 @@ from fault_programs import PROGRAMS, compared, make_material, warm_up
 
 @dataclasses.dataclass
 class Undisturbed:
-    """A run that was left alone: its result, and how long it takes."""
+    """An undisturbed run: its result and its duration."""
 
     result: dict[str, str]
     seconds: float
 
 
 def undisturbed(program: str, base: Path, material: Path) -> Undisturbed:
-    """Runs a program twice and checks that it gives the same both times.
+    """Runs a program twice and checks that both results are equal.
 
     Raises:
-      RuntimeError: it fails, or gives another result.
+        RuntimeError: the program fails, or its results differ.
     """
     results, seconds = [], 0.0
     for _ in range(2):
@@ -87,7 +91,7 @@ def undisturbed(program: str, base: Path, material: Path) -> Undisturbed:
 def inject(
     program: str, kind: str, left_alone: Undisturbed, trial: Trial
 ) -> dict[str, Any]:
-    """Injects a fault, runs the program again and judges what came of it."""
+    """Injects a fault, reruns the program, and returns a record of the outcome."""
     fault = KINDS[kind](trial, left_alone.seconds)
     record = {"program": program, "kind": kind, "detail": fault.detail}
     if not fault.detail:
@@ -117,7 +121,7 @@ def inject(
 
 
 def remove_named(refused: Ended, place: Path) -> bool:
-    """Removes the file or folder that a message names first; False if there is none."""
+    """Removes the first path that a message names; returns whether there was one."""
     inside = rf"{re.escape(str(place))}/\w+/[^\s:,;()'\"]*"
     for name in re.findall(inside, refused.text):
         path = Path(name.rstrip("."))
@@ -133,7 +137,7 @@ def remove_named(refused: Ended, place: Path) -> bool:
 def table(
     records: Sequence[dict[str, Any]], programs: Sequence[str], kinds: Sequence[str]
 ) -> str:
-    """Counts by fault and program: survived/injected, and what is to be seen."""
+    """Returns a table of survived/injected by fault and program, and the failures."""
     cells: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(
         collections.Counter
     )
@@ -183,7 +187,7 @@ def main() -> int:
 
 
 def run(options: argparse.Namespace, base: Path) -> int:
-    """Injects what the log lacks, and prints the table."""
+    """Injects the faults that the log lacks, and prints the table."""
     log, material = base / "faults.jsonl", base / "material"
     if not (material / "encoder").exists():
         shutil.rmtree(material, ignore_errors=True)

@@ -1,19 +1,20 @@
-"""Fits the judge of `jaxaug augment judge`, and says what to expect of it.
+"""Fits the judge of `jaxaug augment judge`, and estimates its quality.
 
     python benchmarks/fit_judge.py --labelled judged.tsv [--level NAME]
     python benchmarks/fit_judge.py --labelled judged.tsv --rules
 
-`judged.tsv` has no header: label (faithful, trivial, changed, broken), kind, original and
-candidate, with tabs between; the file of this project is not in the repository. The other
-labels are in `papers/jaxaug_papers/tree/readings`: `judge.tsv` (where both readers agree)
-and `candidates.tsv`. Writes `jaxaug/augment/judge/coefficients.json`, the same bytes from
-the same files and models.
+`judged.tsv` has no header. Its columns are label (faithful, trivial, changed, broken),
+kind, original, and candidate, separated by tabs. The file of this project is not in the
+repository. The other labels are in `papers/jaxaug_papers/tree/readings`: `judge.tsv`
+(where both annotators agree) and `candidates.tsv`. The program writes
+`jaxaug/augment/judge/coefficients.json`. The same files and models give the same bytes.
 
-Prints a table for docs/augment.md. Each row judges one file by judges that were fitted,
-and had their strength and threshold chosen, without the domain of the pair. The last rows
-show the fitted judge on the `test` part of `candidates.tsv`, which nothing is fitted to.
-`--rules` fits nothing and prints how many pairs of each label each rule and feature hits.
-Models: `jaxaug models fetch minilm smollm2`.
+The program prints a table for docs/judge.md. Each row evaluates judges on one file.
+For each pair, fitting and the choice of strength and threshold exclude the domain of
+the pair. The last rows evaluate the fitted judge on the `test` part of
+`candidates.tsv`, which is never used for fitting. `--rules` only prints the number of
+pairs of each label that each rule and feature matches. Models: `jaxaug models fetch
+minilm smollm2`.
 """
 
 import argparse
@@ -41,9 +42,9 @@ from jaxaug.data.schema import read_schema
 GOOD, TRIVIAL, BAD = "faithful", "trivial", ("changed", "broken")
 LABELS = (GOOD, *BAD, TRIVIAL)
 TEST = "test"
-# A model writes more wrong candidates than right ones, the grammar one in eight.
+# Most candidates of a model are wrong; one in eight candidates of the grammar is wrong.
 AIMS = {SAMPLES: Aim(0.8, 0.8), GRAMMAR: Aim(0.4, 0.8)}
-# Pairs of MiniSGD that are judged at most.
+# Maximum number of judged pairs of MiniSGD.
 MOST = 2000
 ROOT = Path(__file__).resolve().parents[1]
 READINGS = ROOT / "papers/jaxaug_papers/tree/readings"
@@ -62,11 +63,11 @@ class Item(NamedTuple):
     """A labeled pair.
 
     Attributes:
-      file: where it comes from, as the tables call it.
-      source: of `verdicts.SOURCES`.
-      domain: that its text belongs to; no fold splits one.
-      label: of `LABELS`.
-      pair: that was labeled.
+        file: name of the source file in the tables.
+        source: one of `verdicts.SOURCES`.
+        domain: domain of the text; folds do not divide domains.
+        label: one of `LABELS`.
+        pair: labeled pair.
     """
 
     file: str
@@ -77,12 +78,12 @@ class Item(NamedTuple):
 
     @property
     def is_test(self) -> bool:
-        """Whether it is for the last test alone."""
+        """The pair is only for the final test."""
         return self.file.endswith(TEST)
 
 
 def read_all(labelled: Path, readings: Path) -> list[Item]:
-    """The pairs of all three files."""
+    """Returns the pairs of all three files."""
     known = _domains()
     found = []
     for line in labelled.read_text("utf-8").splitlines():
@@ -110,7 +111,7 @@ def _pair(row: Mapping[str, str]) -> Pair:
 
 
 def _domains() -> dict[str, str]:
-    """Text of MiniSGD -> its domain, as `candidates.tsv` calls it."""
+    """Returns text of MiniSGD -> domain, with the names of `candidates.tsv`."""
     names = {
         "couriers": "parcels", "homes": "apartments", "books": "library",
         "meetings": "calendar", "payments": "banks",
@@ -126,7 +127,7 @@ def _domains() -> dict[str, str]:
 
 
 def labelled(items: Sequence[Item], found: np.ndarray) -> Labelled:
-    """The pairs as judges learn from them: with features, and whether they are bad."""
+    """Returns the training data of judges: features, and whether pairs are bad."""
     return Labelled(
         found,
         np.array([item.label in BAD for item in items]),
@@ -136,7 +137,7 @@ def labelled(items: Sequence[Item], found: np.ndarray) -> Labelled:
 
 
 def line(level: str, name: str, data: Labelled, kept: np.ndarray) -> str:
-    """A row of the table."""
+    """Returns a row of the table."""
     shares = fitting.shares(kept, data.bad, data.groups)
     wrong = tuple(1.0 - shares.precision[i] for i in (0, 2, 1))
     cells = [
@@ -149,7 +150,7 @@ def line(level: str, name: str, data: Labelled, kept: np.ndarray) -> str:
 def fitted(
     level: str, source: str, items: Sequence[Item], found: np.ndarray
 ) -> tuple[Linear, list[str]]:
-    """The judge of a source, and its rows of the table."""
+    """Returns the judge of a source, and its rows of the table."""
     data, aim = labelled(items, found), AIMS[source]
     files = np.array([item.file for item in items])
     own = np.array([item.source == source for item in items])
@@ -170,7 +171,7 @@ def fitted(
 def hits(
     items: Sequence[Item], names: Sequence[str], found: np.ndarray
 ) -> Iterator[str]:
-    """A table of all rules, filters and features: which pairs each one hits."""
+    """Yields table lines with the matched pairs of each rule, filter, and feature."""
     counts: dict[str, Counter[tuple[str, str]]] = {}
     totals = Counter((item.source, item.label) for item in items)
     for item, row in zip(items, found, strict=True):
@@ -191,7 +192,7 @@ def hits(
 
 
 def of_minisgd(judge: verdicts.Judge) -> str:
-    """What becomes of MiniSGD's hand-written wordings, and of those of other items."""
+    """Returns the verdicts on MiniSGD's wordings: of the same and of other items."""
     root = Path(minisgd.materialise(cache_folder.cache_dir()))
     own, others = set[Pair](), set[Pair]()
     for split in folders.SPLITS:
@@ -217,14 +218,16 @@ def of_minisgd(judge: verdicts.Judge) -> str:
 
 
 def main() -> None:
-    """Fits and prints."""
+    """Fits the judge and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--labelled", type=Path, required=True)
     parser.add_argument("--readings", type=Path, default=READINGS)
     parser.add_argument(
         "--level", nargs="+", choices=tuple(TITLES), default=list(TITLES)
     )
-    parser.add_argument("--rules", action="store_true", help="the table of rules alone")
+    parser.add_argument(
+        "--rules", action="store_true", help="print only the table of rules"
+    )
     parser.add_argument("--out", type=Path, default=Path(str(verdicts.COEFFICIENTS)))
     arguments = parser.parse_args()
     items = read_all(arguments.labelled, arguments.readings)
@@ -234,7 +237,7 @@ def main() -> None:
         names = verdicts.LEVELS[verdicts.SIMILARITY][: -len(features.SENTENCES)]
         print(*hits(items, names, found[:, : len(names)]), sep="\n")
         return
-    # Levels that are not asked for stay as they are.
+    # Other levels stay unchanged.
     known = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
     judges = {
         level: {source: verdicts.coefficients(level, source) for source in known[level]}

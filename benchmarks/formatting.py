@@ -1,11 +1,11 @@
-"""Examples/s of D3ST formatting, as ratios to a straightforward loop.
+"""Examples/s of D3ST formatting, as ratios to a simple loop.
 
     python benchmarks/formatting.py --data_dir DIR --split test
 
-The baseline reads the same files with `json.load` and joins the same pieces of text
-for every frame, without checks and without a key for parsing back; it is what a short
-script would do. Both write their lines to a file. The second ratio is of examples a
-second of CPU time, all processes together: what a core does, whatever else it has to do.
+The baseline is a short script. It reads the same files with `json.load` and joins the
+same texts for every frame, without checks and without a key for parsing answers. Both
+sides write their lines to a file. The second ratio compares examples per second of CPU
+time, summed over all processes.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def main() -> None:
     corpus = parallel.Corpus(str(data_dir), options.split)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.tsv"
-        plain_loop(Path(data_dir), options.split, out)  # warms the page cache
+        plain_loop(Path(data_dir), options.split, out)  # Warms the page cache.
         runs = {
             "plain loop, 1 process": lambda: plain_loop(
                 Path(data_dir), options.split, out
@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and of its children that have ended."""
+    """Returns the CPU time of this process and of its children that have ended."""
     return sum(os.times()[:4])
 
 

@@ -1,12 +1,12 @@
-"""How time and memory grow with the data: 1, 4 and 16 times as much.
+"""Growth of time and memory with 1, 4, and 16 times the data.
 
     python benchmarks/growth.py [--factors 1 4 16] [--dialogues 150] [--repeats 3]
 
-Parts: formatting MiniSGD into a record cache, `evaluate sgd` of correct predictions, the
-shards of `jaxaug augment` with a scheme that only appends words, and ranking of
-candidates in trees. Each size runs in a process of its own, one core, and reports its
-CPU time (the fastest of the repeats) and its peak memory. What is printed are the time
-per unit and the peak memory, as ratios to the first factor.
+The measured parts are: formatting MiniSGD into a record cache, `evaluate sgd` of
+correct predictions, the shards of `jaxaug augment` with a scheme that appends words,
+and the ranking of candidates in trees. Each size runs in a separate process on one
+core. It reports its CPU time (the fastest of the repeats) and its peak memory. The
+output is the time per unit and the peak memory, as ratios to the first factor.
 """
 
 import argparse
@@ -21,13 +21,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 PARTS = ("format", "evaluate", "augment", "tree")
-_PER_TREE = 40  # candidates of a description
-_TREES = 250  # at factor 1
-_TEXTS = 400  # of the augment part at factor 1
+_PER_TREE = 40  # Candidates per description.
+_TREES = 250  # Number of trees at factor 1.
+_TEXTS = 400  # Number of texts of the augment part at factor 1.
 
 
 def data_of(folder: Path, dialogues: int, factor: int) -> Path:
-    """A MiniSGD with that many dialogues in its test split, in files of one size."""
+    """Returns a MiniSGD with a number of test dialogues, in files of equal size."""
     from jaxaug_papers import minisgd
 
     root = folder / f"data{factor}"
@@ -126,7 +126,7 @@ def tree_part(folder: Path, dialogues: int, factor: int) -> Callable[[], int]:
 
 
 def measure(part: str, folder: Path, dialogues: int, factor: int, repeats: int) -> dict:
-    """Seconds a unit and peak memory in MiB above what importing takes."""
+    """Returns seconds per unit, and peak memory in MiB above that after imports."""
     run = globals()[f"{part}_part"](folder, dialogues, factor)
     best = float("inf")
     units = 1

@@ -1,13 +1,14 @@
-"""A language model as a tracker without training: the floor of docs/sgd.md.
+"""Evaluates a language model as a tracker without training, a baseline of docs/sgd.md.
 
-    JAXAUG_DATA_DIR=DIR python benchmarks/in_context.py --out OUT [--model smollm2] [--shots 3]
+    JAXAUG_DATA_DIR=DIR python benchmarks/in_context.py --out OUT [--model smollm2] \\
+        [--shots 3]
 
-Solved frames of the train split, each of another service, stand in the prompt in the form
-of D3ST; the model continues it greedily to the end of the line. They are the same for all
-frames and go through the network once. Every frame of the test split is answered under
-the original schemas and all variants of `d3st_eval`; OUT has the predictions and the
-report of an evaluation (`jaxaug report OUT`). A run that was stopped goes on: wordings
-that are in OUT are not answered again.
+The prompt has solved frames of the train split in D3ST format, each of another service.
+The model continues it greedily to the end of the line. The solved frames are the same
+for all prompts, and the network processes them once. Every frame of the test split is
+answered with the original schemas and all variants of `d3st_eval`. OUT gets the
+predictions and the report of an evaluation (`jaxaug report OUT`). An interrupted run
+resumes and skips the wordings in OUT.
 """
 
 import argparse
@@ -36,8 +37,8 @@ from jaxaug.paraphrase import causal, samplers
 
 FAMILY = "d3st"
 TASK = "Write down what the user of a dialogue wants, by the numbers of the list."
-ROWS = 16  # side by side
-COLUMNS = 128  # Prompts are as long as a multiple: each length is a program.
+ROWS = 16  # Batch size.
+COLUMNS = 128  # Prompts are padded to a multiple, because each length is compiled.
 EMPTY = "[states] [intents]"
 
 
@@ -59,7 +60,7 @@ def main() -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Answers what is not answered yet, and scores all of it."""
+    """Answers the remaining wordings, and scores all wordings."""
     table = recipes.table()
     wordings = table.wordings(FAMILY, "test")
     if not wordings:
@@ -80,7 +81,8 @@ def run(arguments: argparse.Namespace) -> None:
     text = prompt_of(shots)
     if prompt.exists() and prompt.read_text(encoding="utf-8") != text:
         raise UserError(
-            f"--out {arguments.out}: holds answers to another prompt. Name another folder."
+            f"--out {arguments.out}: holds answers to another prompt. Name another "
+            "folder."
         )
     prompt.write_text(text, encoding="utf-8")
     model = registry.load(arguments.model)
@@ -103,10 +105,10 @@ def run(arguments: argparse.Namespace) -> None:
 def chosen(
     examples: Iterable[Example], count: int, longest: int, seed: int
 ) -> list[Example]:
-    """Short frames with a state, of as many services.
+    """Returns `count` short frames with a state, each of another service.
 
     Raises:
-      UserError: there are fewer services that have one.
+        UserError: fewer services have such a frame.
     """
     by_service: dict[str, list[Example]] = {}
     for example in examples:
@@ -115,7 +117,8 @@ def chosen(
     if len(by_service) < count:
         raise UserError(
             f"--shots {count}: {len(by_service)} services have a frame of at most "
-            f"--longest {longest} letters with a state. Give fewer shots or more letters."
+            f"--longest {longest} letters with a state. Give fewer shots or more "
+            "letters."
         )
     rng = random.Random(seed)
     services = rng.sample(sorted(by_service), count)
@@ -123,13 +126,13 @@ def chosen(
 
 
 def prompt_of(shots: Sequence[Example]) -> str:
-    """Solved frames, and the place of the one to solve."""
+    """Returns the prompt: solved frames, and a place for the frame to solve."""
     solved = "".join(f"Input: {s.inputs}\nOutput: {s.targets}\n\n" for s in shots)
     return f"{TASK}\n\n{solved}Input: {prompts.PLACE}\nOutput:"
 
 
 def fields_of(example: Example, split: str) -> dict[str, object]:
-    """What a postprocessor asks of an example."""
+    """Returns the fields of an example that a postprocessor reads."""
     names = ("dialogue_id", "turn", "frame", "service", "key")
     return {"split": split, **{name: getattr(example, name) for name in names}}
 
@@ -137,7 +140,7 @@ def fields_of(example: Example, split: str) -> dict[str, object]:
 def kept_outputs(
     path: Path, model: LanguageModel, examples: Sequence[Example], max_length: int
 ) -> list[str]:
-    """The outputs of a wording: those in a file, or new ones."""
+    """Returns the outputs of a wording: those in a file, or new ones."""
     if path.exists():
         return json.loads(path.read_text(encoding="utf-8"))
     started = time.perf_counter()
@@ -151,7 +154,7 @@ def kept_outputs(
 
 
 def answers(model: LanguageModel, inputs: Sequence[str], max_length: int) -> list[str]:
-    """The greedy continuation of each input, to the end of its line."""
+    """Returns the greedy continuation of each input, to the end of its line."""
     tokens = [model.encode(text) for text in inputs]
     params = causal.ready(model, model.params)
     decode_fn = samplers.find("greedy").build(1, {})

@@ -2,11 +2,11 @@
 
     python benchmarks/kill_resume.py --data_dir DIR --kills 10
 
-trains `configs/d3st_aug.gin` twice on the same data with the same seed: once in one
-go, once killed `--kills` times (SIGKILL and SIGTERM in turn, at a random moment after
-training has started) and continued with the same command. It then compares every
-array of the two last checkpoints and every metric of the two evaluations bit for
-bit, prints what it compared and exits with 1 if anything differs.
+The program trains `configs/d3st_aug.gin` twice on the same data with the same seed. One
+run is uninterrupted. The other run is killed `--kills` times (SIGKILL and SIGTERM in
+turn, at random moments of the training) and continued with the same command. The
+program compares all arrays of the last checkpoints and all metrics of the evaluations
+bit for bit. It prints the comparison and exits with 1 if anything differs.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import numpy as np
 from flax import traverse_util
 from t5x import checkpoints
 
-# A line of progress, or that an evaluation ended and training goes on.
+# A line of progress, or the end of an evaluation during training.
 _STEP = re.compile(rb"^step \d.*(inference eval|steps/s)", re.MULTILINE)
 
 
@@ -56,7 +56,7 @@ def run_until(
     """Runs the program to its end, or kills it `delay` seconds after training began.
 
     Returns:
-      Its exit status, and whether it was killed before it ended.
+        Its exit status, and whether it was killed before it ended.
     """
     killed = False
     with log.open("ab") as stream:
@@ -83,7 +83,7 @@ def last_checkpoint(model_dir: Path) -> dict[tuple[str, ...], np.ndarray]:
 
 
 def metrics(model_dir: Path) -> dict[str, list]:
-    """The last evaluation of each task, from the JSONL files of SeqIO's logger."""
+    """Returns the last evaluation of each task, from JSONL files of SeqIO's logger."""
     found = {}
     for path in sorted(model_dir.glob("inference_eval/*-metrics.jsonl")):
         found[path.name] = json.loads(path.read_text().splitlines()[-1])
@@ -118,7 +118,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--period", type=int, default=100)
     parser.add_argument("--eval_examples", type=int, default=64)
-    parser.add_argument("--seed", type=int, default=0, help="of the moments of death")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="random seed of the times of kills"
+    )
     parser.add_argument("--gin_bindings", action="append", default=[])
     parser.add_argument("--work_dir", help="kept if given (default: a temporary one)")
     return parser.parse_args()

@@ -1,11 +1,12 @@
-"""How soon and how fast a trained tracker answers.
+"""Latency and throughput of a trained tracker.
 
     python benchmarks/predict.py RUN [--data_dir DIR] [--dialogues 64] [--rounds 2]
 
-Prints seconds from the start of `jaxaug predict` to its answer to a dialogue of one turn,
-as ratios to `import jax` (with no compiled program, and with those of the run before), and
-dialogues a second on the test set, as a ratio to one dialogue a call. Programs are compiled
-before the clock of the second part starts.
+The first part prints the seconds from the start of `jaxaug predict` to its answer to a
+dialogue of one turn, as ratios to `import jax`. It is measured without compiled
+programs and with the compiled programs of an earlier run. The second part prints
+dialogues per second on the test set, as a ratio to one dialogue per call. Its programs
+are compiled before the measurement.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from jaxaug.data import folders, sgd
 
 
 def seconds(arguments: list[str], cache: str) -> float:
-    """Wall time of a program; `cache` is its cache folder."""
+    """Returns the wall time of a program; `cache` is its cache folder."""
     given = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
     start = time.perf_counter()
     subprocess.run(
@@ -41,7 +42,7 @@ def best(measure: Callable[[], float], rounds: int) -> float:
 
 
 def starts(run: str, schema: str, service: str, rounds: int) -> dict[str, float]:
-    """Seconds of each start."""
+    """Returns the seconds of each start."""
     with tempfile.TemporaryDirectory() as folder:
         talk = Path(folder, "talk.txt")
         call = ["-m", "jaxaug.cli", "predict", "--run", run, "--schema", schema]
@@ -50,7 +51,7 @@ def starts(run: str, schema: str, service: str, rounds: int) -> dict[str, float]
 
         def answer(cache: str) -> float:
             nonlocal number
-            number += 1  # What was answered before would be read again.
+            number += 1  # Earlier answers would be reused.
             talk.write_text(f"USER: i need {number} of them\n")
             return seconds(call, cache)
 
@@ -67,7 +68,7 @@ def starts(run: str, schema: str, service: str, rounds: int) -> dict[str, float]
 
 
 def rates(tracker: Tracker, dialogues: list, rounds: int) -> dict[str, float]:
-    """Dialogues a second, one a call and all in one."""
+    """Returns dialogues per second: with one dialogue per call, and with one call."""
 
     def alone() -> float:
         start = time.perf_counter()

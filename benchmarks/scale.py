@@ -1,11 +1,12 @@
-"""Memory per device of T5 train steps on meshes that nobody here has: a dry run.
+"""Memory per device of T5 training steps on large meshes, from a dry run.
 
     python benchmarks/scale.py --devices 8 --model 8 --rows 1 --remat full
 
-Forces that many CPU devices, compiles the whole train step (forward, backward, Adafactor)
-of T5 1.1 XL, or another size, for shapes alone (no array is made) and prints what the
-compiled program needs on each device. The arguments (weights and optimizer state) are
-exact. The temporary part is an upper bound: a CPU computes bfloat16 in float32.
+The program simulates the devices on a CPU. It compiles the training step (forward,
+backward, Adafactor) of T5 1.1 XL, or another size, for abstract shapes. It prints the
+memory of the compiled program on each device. The arguments (weights and optimizer
+state) are exact. The temporary part is an upper bound, because a CPU computes bfloat16
+in float32.
 """
 
 import argparse
@@ -26,15 +27,16 @@ GIN = Path(__file__).parents[1] / "runtime/t5x/examples/t5/t5_1_1"
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A train step on a mesh.
+    """A training step on a mesh.
 
     Attributes:
         dims: sizes of the network, arguments of `T5Config`.
         data, model: size of the axes of the mesh.
         rows: rows of the batch on each index of the data axis.
-        lengths: tokens of inputs and targets.
-        remat: what the backward pass computes again: none, minimal, full.
-        spread: whether weights are cut over the data axis too, as their optimizer state.
+        lengths: lengths of inputs and targets in tokens.
+        remat: rematerialization in the backward pass: none, minimal, or full.
+        spread: whether weights are also sharded over the data axis, like their
+            optimizer state.
     """
 
     dims: dict[str, Any]
@@ -48,14 +50,14 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """Bytes on each device, and what the compilation took.
+    """Bytes on each device, and the time of the compilation.
 
     Attributes:
-        parameters: number of weights of the network, all devices together.
-        state: weights and optimizer state, in float32.
-        batch: rows of the batch.
-        temporary: gradients and activations, an upper bound.
-        seconds: to trace and to compile, on this machine.
+        parameters: total number of parameters of the network.
+        state: bytes of weights and optimizer state, in float32.
+        batch: bytes of the batch.
+        temporary: upper bound on the bytes of gradients and activations.
+        seconds: seconds of tracing and compilation on this machine.
     """
 
     parameters: int
@@ -66,7 +68,7 @@ class Memory:
 
 
 def dims_of(size: str) -> dict[str, Any]:
-    """The sizes in the gin files of T5 1.1: each but base changes some of base's."""
+    """Returns the sizes in the gin files of T5 1.1; other sizes override base."""
     dims: dict[str, Any] = {}
     for name in ("base", size):
         text = (GIN / f"{name}.gin").read_text(encoding="utf-8")
@@ -77,11 +79,11 @@ def dims_of(size: str) -> dict[str, Any]:
 
 
 def memory(plan: Plan, devices: Sequence[Any] | None = None) -> Memory:
-    """Compiles the train step of a plan.
+    """Returns the memory of the compiled training step of a plan.
 
     Args:
-        plan: `data` x `model` devices are needed.
-        devices: which ones; default: all.
+        plan: plan, which needs `data` x `model` devices.
+        devices: devices to use; all by default.
     """
     import jax
     import jax.numpy as jnp
@@ -91,7 +93,7 @@ def memory(plan: Plan, devices: Sequence[Any] | None = None) -> Memory:
     from t5x.examples.scalable_t5 import network
 
     class Partitioner(partitioning.PjitPartitioner):
-        """On the devices of the plan."""
+        """A partitioner on the devices of the plan."""
 
         mesh = jax.sharding.Mesh(
             np.array(devices or jax.devices()).reshape(plan.data, plan.model),
@@ -184,8 +186,8 @@ def main() -> None:
             f"--model {arguments.model} does not divide {arguments.devices} devices"
         )
     flag = f"--xla_force_host_platform_device_count={arguments.devices}"
-    # Read when the first device is looked at, which importing JAX does not do. Machine
-    # code of the lowest level is enough: nothing runs.
+    # JAX reads the flags at the first access to a device, not on import. The program
+    # never runs, so the lowest optimization level of machine code suffices.
     os.environ["XLA_FLAGS"] = f"{flag} --xla_backend_optimization_level=0"
     os.environ["JAX_PLATFORMS"] = "cpu"
     plan = Plan(

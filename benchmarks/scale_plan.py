@@ -2,9 +2,9 @@
 
     python benchmarks/scale_plan.py [--write]
 
-prints all tables, or writes the page's tables between its markers. Every figure
-follows from `INPUTS` and from `scale_xl.jsonl`, which `scale.py` has printed line by line.
-Change an input to plan for another machine.
+The program prints all tables, or writes them between the markers of the page. Every
+value follows from `INPUTS` and from `scale_xl.jsonl`, the output of `scale.py`. Change
+an input to plan for another machine.
 """
 
 import argparse
@@ -25,7 +25,7 @@ GUESS = "assumed"
 
 
 class Input(NamedTuple):
-    """A figure that the tables begin with."""
+    """An input of the tables, with its unit and its source."""
 
     value: float
     meaning: str
@@ -74,20 +74,21 @@ VALUES = {name: entry.value for name, entry in INPUTS.items()}
 
 
 def records() -> list[dict[str, Any]]:
-    """What `scale.py` printed."""
+    """Returns the output of `scale.py`."""
     return [json.loads(line) for line in RECORD.read_text().splitlines()]
 
 
 def parameters() -> int:
-    """Weights of XL as compiled."""
+    """Returns the number of parameters of XL in the compiled program."""
     return records()[0]["parameters"]
 
 
 def operations_of_row() -> float:
-    """Operations of a training step on one row: 2 forward and 4 backward a weight.
+    """Returns the operations of a training step on one row.
 
-    Every weight meets the tokens of its side; keys and values of cross-attention meet
-    those of the source. Attention: two products of length x length x width a layer.
+    A weight needs 2 operations forward and 4 backward for each token of its side. Keys
+    and values of cross-attention process the tokens of the source. Attention adds two
+    products of length x length x width per layer.
     """
     side = 3 * EMB * MLP
     source = LAYERS * (4 * EMB * ATTENTION + side) + LAYERS * 2 * EMB * ATTENTION
@@ -102,7 +103,7 @@ def hosts() -> int:
 
 
 def step_seconds(rows: float) -> float:
-    """Arithmetic alone, at the assumed utilisation."""
+    """Returns the seconds of arithmetic of a step at the assumed utilization."""
     return (
         rows
         * operations_of_row()
@@ -111,7 +112,7 @@ def step_seconds(rows: float) -> float:
 
 
 def gradient_seconds(model: int) -> tuple[float, float]:
-    """(inside a slice, between slices) to add up gradients, as rings do it."""
+    """Returns (inside a slice, between slices): seconds of ring all-reduces."""
     data = VALUES["chips"] / VALUES["slices"] / model
     inside = 2 * (data - 1) / data * 4 * parameters() / model / VALUES["link"]
     share = 2 * (VALUES["slices"] - 1) / VALUES["slices"] * 4 * parameters()
@@ -120,14 +121,14 @@ def gradient_seconds(model: int) -> tuple[float, float]:
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Markdown."""
+    """Returns a table in Markdown."""
     columns = list(columns)
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
 def short(value: float) -> str:
-    """Three digits that count, with a unit prefix from k on."""
+    """Returns a number with three significant digits, and a unit prefix from k on."""
     for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
             scale = 1e3 if prefix == "k" else size
@@ -146,7 +147,7 @@ def inputs() -> str:
 
 
 def measured() -> str:
-    """Memory per device, from the compiled programs."""
+    """Returns the table of memory per device in the compiled programs."""
     return table(
         ("mesh", "rows", "remat", "weights over data", "state GB", "temporary GB"),
         (
@@ -164,7 +165,7 @@ def measured() -> str:
 
 
 def sharding() -> str:
-    """What each size of the model axis asks for."""
+    """Returns the table of requirements for each size of the model axis."""
 
     def line(model: int) -> tuple[Any, ...]:
         data = round(VALUES["chips"] / model)
@@ -196,17 +197,17 @@ def sharding() -> str:
 
 
 def figures() -> str:
-    """Data, checkpoints, and evaluation of the run."""
+    """Returns the table of data, checkpoints, and evaluation of the run."""
     return table(("figure", "value"), (*_input(), *_checkpoint(), *_evaluation()))
 
 
 def _row_bytes() -> int:
-    """Bytes of a row on the devices: int32 source, targets, inputs, and weights."""
+    """Returns the bytes of a row: int32 source, targets, inputs, and weights."""
     return 4 * (SOURCE_TOKENS + 3 * TARGET_TOKENS)
 
 
 def _input() -> Iterable[tuple[str, Any]]:
-    """Input, for the batch of the plan."""
+    """Yields the lines about input data for the batch of the plan."""
     per_second = VALUES["rows"] / step_seconds(VALUES["rows"])
     parts = VALUES["chips"] / MODEL
     examples = VALUES["examples"] * VALUES["times"]
@@ -225,7 +226,7 @@ def _input() -> Iterable[tuple[str, Any]]:
 
 
 def _checkpoint() -> Iterable[tuple[str, Any]]:
-    """Float32 weights; factored moments are small in comparison."""
+    """Yields the lines about checkpoints; small factored moments are ignored."""
     size = 4 * parameters()
     replica = MODEL / VALUES["chips_per_host"]  # Hosts of one replica.
     yield "bytes of a checkpoint", short(size)
@@ -240,7 +241,7 @@ def _checkpoint() -> Iterable[tuple[str, Any]]:
 
 
 def _evaluation() -> Iterable[tuple[str, Any]]:
-    """Greedy decoding of all test sets: each token reads the decoder's weights."""
+    """Yields the lines about greedy decoding; each token reads all weights."""
     decoder = LAYERS * (8 * EMB * ATTENTION + 3 * EMB * MLP) + EMB * VOCABULARY
     token = 4 * decoder / MODEL / VALUES["bandwidth"] * VALUES["decode_slowness"]
     rounds = math.ceil(VALUES["tested"] / (VALUES["chips"] / MODEL * 32))
@@ -255,7 +256,7 @@ def _evaluation() -> Iterable[tuple[str, Any]]:
 
 
 def lost_share(hours: float) -> tuple[float, float]:
-    """(s between saves by Young's rule, share of time lost) for a time between losses."""
+    """Returns (s between saves by Young's rule, lost share of time) for a loss rate."""
     between = hours * HOUR
     period = math.sqrt(2 * VALUES["stall"] * between)
     return period, VALUES["stall"] / period + (period / 2 + VALUES["start"]) / between
@@ -296,10 +297,11 @@ def costing() -> str:
 
 
 def breaking() -> str:
-    """Limits in the order in which a growing run meets them."""
+    """Returns the table of limits, in the order in which a growing run reaches them."""
     parts = round(VALUES["chips"] / MODEL)
     _inside, between = gradient_seconds(MODEL)
     balance = between / step_seconds(1)
+    restored = 4 * parameters() / MODEL * VALUES["chips"]
     sets = VALUES["host_memory"] / 2 / (VALUES["tested"] * _row_bytes())
     lines = (
         (
@@ -314,12 +316,15 @@ def breaking() -> str:
         ),
         (
             "gradients between slices",
-            f"batches below {balance:,.0f} rows: the network takes longer than the step",
+            (
+                f"batches below {balance:,.0f} rows: the network takes longer than the "
+                "step"
+            ),
             "microbatches: gradients are added up once a batch",
         ),
         (
             "all hosts restore at once",
-            f"{short(4 * parameters() / MODEL * VALUES['chips'] / VALUES['bucket'])} s of start-up",
+            f"{short(restored / VALUES['bucket'])} s of start-up",
             "one replica reads and sends to the others (not built)",
         ),
         (
@@ -345,11 +350,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "costing": costing,
     "breaking": breaking,
 }
-ON_PAGE = ("costing", "measured", "sharding", "breaking")
+ON_PAGE = ("costing", "measured", "sharding")
 
 
 def with_tables(text: str, tables: Mapping[str, str]) -> str:
-    """The page with what stands between its markers made anew."""
+    """Returns the page with new tables between its markers."""
     for name, content in tables.items():
         begin, end = f"<!-- {name}: scale_plan.py -->\n", "<!-- end -->"
         pattern = re.escape(begin) + ".*?" + re.escape(end)

@@ -1,7 +1,8 @@
-"""One item of benchmarks/sgd_queue.py: a tracker that is trained and evaluated.
+"""Trains and evaluates one item of benchmarks/sgd_queue.py, a tracker.
 
-Needs JAX and Flax, but neither TensorFlow nor SeqIO. All items of a shape (steps, rows,
-length) share one compiled training step, and all of them share the decoding programs.
+It needs JAX and Flax, but neither TensorFlow nor SeqIO. Items with the same shape
+(steps, rows, length) share one compiled training step. All items share the decoding
+programs.
 """
 
 import dataclasses
@@ -43,10 +44,10 @@ class Item:
     """A line of the queue.
 
     Attributes:
-        set: a task or mixture of `recipes.table()`, such as "d3st_tree_6x".
-        steps: of training.
-        seed: of the order of the examples.
-        order: how a mixture's variants are visited, one of `ORDERS`.
+        set: task or mixture of `recipes.table()`, such as "d3st_tree_6x".
+        steps: number of training steps.
+        seed: seed of the order of examples.
+        order: order of the variants of a mixture, one of `ORDERS`.
     """
 
     set: str
@@ -59,7 +60,7 @@ class Item:
         """Checks the fields of a JSON object.
 
         Raises:
-            UserError: a field is missing, unknown or of the wrong type.
+            UserError: a field is missing, is unknown, or has the wrong type.
         """
         kinds = {"set": str, "steps": int, "seed": int, "order": str}
         values = {"order": "mixture", **values}
@@ -83,7 +84,7 @@ class Item:
         return self.set.partition("_")[0]
 
     def name(self, table: recipes.Table) -> str:
-        """Names the item's folder; includes the digest of generated variants.
+        """Returns the name of the item's folder, with the digest of generated variants.
 
         Better variants give another name, so they are a new item.
         """
@@ -93,7 +94,7 @@ class Item:
         return f"{self.set}{version}{order}-{self.steps}steps-seed{self.seed}"
 
     def variants(self, table: recipes.Table) -> str:
-        """Digest of the generated train schemas of the set; "" if it has none."""
+        """Returns the digest of the set's generated train schemas, or ""."""
         found = []
         for task in table.tasks_of(self.set):
             corpus = table.recipes[task]["train"].corpus
@@ -118,11 +119,11 @@ class Settings:
 
     Attributes:
         model: "smollm2", or "tiny" for tests.
-        rows: of a batch.
-        microbatches: parts of a batch whose gradients are summed.
-        eval_rows: inputs that are decoded together.
-        inputs, targets: tokens of an input and of an answer, EOS included; together
-            those of a packed row.
+        rows: batch size.
+        microbatches: number of microbatches of a batch.
+        eval_rows: batch size of decoding.
+        inputs, targets: maximum tokens of an input and of an answer, including EOS; a
+            packed row has their sum.
     """
 
     model: str = "smollm2"
@@ -134,7 +135,7 @@ class Settings:
 
 
 class Learner:
-    """Trains and evaluates items, one after the other, with one set of programs."""
+    """Trains and evaluates items in sequence, with shared compiled programs."""
 
     def __init__(self, settings: Settings, table: recipes.Table):
         self.settings, self.table = settings, table
@@ -148,7 +149,7 @@ class Learner:
     # Data.
 
     def train_sets(self, item: Item) -> list[Examples]:
-        """Formats and tokenizes the train sets of an item; quick the second time."""
+        """Returns the tokenized train sets of an item; later calls use caches."""
         end = self.model.input_vocabulary.eos_id
         return [
             Examples(
@@ -161,7 +162,7 @@ class Learner:
 
     def _tokens(self, recipe: cache.Recipe) -> TokenCache:
         encode = self._words.encode_batch
-        with self._building:  # The thread that prepares the next items builds, too.
+        with self._building:  # A thread that prepares the next items also builds.
             return tokens.build(cache.build(recipe), self._words.file, encode=encode)
 
     @property
@@ -169,7 +170,7 @@ class Learner:
         return {"inputs": self.settings.inputs, "targets": self.settings.targets}
 
     def cut(self, tasks: Sequence[Examples]) -> float:
-        """Returns the share of inputs or targets that are cut, whichever is larger."""
+        """Returns the larger share of truncated examples, of inputs or of targets."""
         found = [task.whole_lengths() for task in tasks]
         return max(
             float(np.mean(np.concatenate([each[name] for each in found]) > most))
@@ -180,13 +181,13 @@ class Learner:
         """Returns the training data of an item.
 
         Raises:
-            UserError: more than 1% of the inputs or targets would be cut.
+            UserError: more than 1% of the inputs or targets would be truncated.
         """
         if (cut := self.cut(tasks)) > 0.01:
             raise UserError(
                 f"{item.set}: {100 * cut:.1f}% of the examples exceed --inputs "
-                f"{self.settings.inputs} or --targets {self.settings.targets}. At most 1% "
-                "may. Give larger lengths."
+                f"{self.settings.inputs} or --targets {self.settings.targets}. At most "
+                "1% may. Give larger lengths."
             )
         return TokenBatches(
             tasks,
@@ -201,7 +202,7 @@ class Learner:
     # Training.
 
     def _trainer(self, steps: int) -> trainer.Trainer:
-        """The trainer of items of that many steps; its train state is not set."""
+        """Returns the trainer of items with `steps` steps, without a train state."""
         if steps in self._trainers:
             return self._trainers[steps]
         rate = optax.warmup_cosine_decay_schedule(
@@ -237,7 +238,7 @@ class Learner:
         return self._trainers[steps]
 
     def _first_state(self) -> Any:
-        """Published weights and an optimizer at rest; nothing is compiled for it."""
+        """Returns published weights with a new optimizer state, without compilation."""
         values = jax.tree.map(
             lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), self._shapes.state_dict()
         )
@@ -245,17 +246,17 @@ class Learner:
         return self._shapes.restore_state({**values, "target": weights})
 
     def _state_of(self, checkpoint: Path | None) -> Any:
-        """The stored state of an item, or the first one."""
+        """Returns the stored state of an item, or the initial state."""
         if checkpoint is None or not checkpoint.exists():
             return self._first_state()
         stored = flax.serialization.msgpack_restore(checkpoint.read_bytes())
         return self._shapes.restore_state(jax.tree.map(jnp.array, stored))
 
     def compile(self, steps: int) -> float:
-        """Compiles the training step of items of that many steps; returns seconds."""
+        """Compiles the training step for a number of steps; returns the seconds."""
         started = time.perf_counter()
         rows: list[Any] = [[]] * self.settings.rows
-        batch = layouts.find("prefix_lm").fill(rows, self._lengths, pack=True)
+        batch = layouts.find("prefix_lm").fill(rows, self._lengths, True)
         if steps not in self._compiled:
             self._trainer(steps).compile_train(
                 {name: jnp.array(value) for name, value in batch.items()}
@@ -269,10 +270,10 @@ class Learner:
         """Trains an item, from its checkpoint if there is one.
 
         Args:
-            item: of the queue.
+            item: item of the queue.
             checkpoint: file of the state, written if training stops early; None drops
                 an unfinished item.
-            stop: (step, mean seconds of a step so far) -> whether to stop.
+            stop: function (step, mean seconds per step) -> whether to stop.
 
         Returns:
             Facts of the training, or None if it stopped early.
@@ -280,7 +281,7 @@ class Learner:
         compiling = self.compile(item.steps)
         work, tasks = self._trainer(item.steps), self.train_sets(item)
         data = self.batches(item, tasks)
-        work.train_state = None  # Frees the last item's before this one's is made.
+        work.train_state = None  # Frees the state of the last item first.
         work.train_state = self._state_of(checkpoint)
         step = first = int(work.train_state.step)
         if step and checkpoint is not None:

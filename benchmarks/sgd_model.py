@@ -13,13 +13,13 @@ from jaxaug.models.text import continuing, language
 
 
 class Words:
-    """A vocabulary with `encode_batch`, whatever library it is from."""
+    """A vocabulary with `encode_batch`, for several tokenizer libraries."""
 
     def __init__(self, words: Any, file: str):
         self.words, self.file = words, file
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
-        """Ids of several texts, without EOS."""
+        """Returns the ids of several texts, without EOS."""
         if isinstance(self.words, vocabulary.TokenVocabulary):
             return self.words.processor.encode(texts)
         return self.words.encode_batch(texts)

@@ -1,14 +1,14 @@
-"""Packs all that benchmarks/sgd_queue.py needs on a GPU machine without a network.
+"""Packs the requirements of benchmarks/sgd_queue.py for a GPU machine without network.
 
     python benchmarks/sgd_pack.py --data_dir SGD --out PACK
-    PACK/turn.sh --minutes 9 --out OUT          # on the GPU machine; carries all of PACK
+    PACK/turn.sh --minutes 9 --out OUT     # On the GPU machine, with all of PACK.
 
-PACK gets `turn.sh` and the files part.00, part.01, ... of at most --part_mib each, so
-that they can travel one after the other. Together they are one archive with the code,
-the data folder, the published weights, wheels of the Python packages that the machine
-lacks, and the compiled programs of an earlier turn. The data folder is a sample of SGD
-(`jaxaug data sample`, whose list has a digest) with its variants. Token caches are made
-on the machine: its cores format the data while the GPU's programs are compiled.
+PACK gets `turn.sh` and the files part.00, part.01, ... of at most --part_mib each,
+which can be copied one by one. Together they are one archive. It has the code, the data
+folder, the published weights, wheels of missing Python packages, and the compiled
+programs of an earlier turn. The data folder is a sample of SGD (`jaxaug data sample`,
+whose list has a digest) with its variants. Token caches are made on the machine, whose
+cores format the data while the programs of the GPU are compiled.
 """
 
 import argparse
@@ -78,7 +78,8 @@ def fill(tar: tarfile.TarFile, arguments: argparse.Namespace, work: Path) -> Non
     code = work / "code.tar.xz"
     with tarfile.open(code, "w:xz") as inner:
         for name in tracked(CODE):
-            # Of shipped models the vocabularies are needed, of finished items the names.
+            # Only the vocabularies of shipped models and the names of finished items
+            # are needed.
             if not name.endswith((".safetensors", ".json.xz", ".npz")):
                 inner.add(ROOT / name, name)
     tar.add(code, code.name)
@@ -86,7 +87,7 @@ def fill(tar: tarfile.TarFile, arguments: argparse.Namespace, work: Path) -> Non
     with tarfile.open(data, "w:xz") as inner:
         for path in sorted(arguments.data_dir.rglob("*")):
             name = path.relative_to(arguments.data_dir)
-            # Of generated variants only the schemas are needed.
+            # Only the schemas of generated variants are needed.
             wanted = name.parts[0] != "variants" or name.name == "schema.json"
             if wanted and path.is_file():
                 inner.add(path, f"data/{name}")
@@ -109,7 +110,7 @@ def fill(tar: tarfile.TarFile, arguments: argparse.Namespace, work: Path) -> Non
 
 
 def tracked(folders: tuple[str, ...]) -> list[str]:
-    """Names of the files below some folders of the checkout that Git knows."""
+    """Returns the names of the tracked files in some folders of the checkout."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(
         [*command, *folders], cwd=ROOT, stdout=subprocess.PIPE, check=True

@@ -3,16 +3,17 @@
     python benchmarks/sgd_queue.py --data_dir SGD --out OUT --minutes 9
     python benchmarks/sgd_queue.py --add OUT/results.tar
 
-Needs JAX and Flax, but neither TensorFlow nor SeqIO; `benchmarks/sgd_pack.py` packs all
-that a GPU machine lacks. An item is a line of `benchmarks/sgd_queue.jsonl`. It is
-finished if --done or OUT holds its folder. Its name has the digest of its generated
-variants, so better variants make a new item. OUT/results.tar holds the finished items,
-and is complete after each of them; `--add` unpacks it into results/sgd, which is committed.
-OUT/compiled.tar holds the compiled programs for the next turn (--compiled).
+The program needs JAX and Flax, but neither TensorFlow nor SeqIO.
+`benchmarks/sgd_pack.py` packs the requirements for a GPU machine. An item is a line of
+`benchmarks/sgd_queue.jsonl`. It is finished if --done or OUT contains its folder. Its
+name has the digest of its generated variants, so new variants make a new item.
+OUT/results.tar contains the finished items and is updated after each item. `--add`
+unpacks it into results/sgd, which is committed. OUT/compiled.tar contains the compiled
+programs for the next turn (--compiled).
 
-An item that does not fit into the rest of the time is not begun. If time runs out all
-the same, or on SIGTERM, the item is dropped, or stored in the folder --checkpoints and
-continued by the next turn with the same numbers.
+An item that does not fit into the remaining time is not started. If time runs out
+anyway, or on SIGTERM, the item is dropped, or stored in the folder --checkpoints. The
+next turn continues a stored item and gets the same results.
 """
 
 import argparse
@@ -35,7 +36,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results/sgd"
 ITEM, ANSWERS = "item.json", "answers.json.xz"
-_MOST = 15 << 20  # bytes of the file of compiled programs
+_MOST = 15 << 20  # Maximum bytes of the file of compiled programs.
 _MARGIN = 20.0  # Seconds to write results and to end.
 
 
@@ -74,7 +75,7 @@ def main() -> None:
 
 
 def add(archive: Path, results: Path) -> int:
-    """Unpacks finished items; returns an exit status. Items that are there stay."""
+    """Unpacks finished items, but keeps existing ones; returns an exit status."""
     added = 0
     with tarfile.open(archive) as tar:
         names = {name.partition("/")[0] for name in tar.getnames()}
@@ -90,7 +91,7 @@ def add(archive: Path, results: Path) -> int:
 
 
 class Clock:
-    """The time that is left, and whether somebody wants the program to stop."""
+    """The remaining time, and stop requests by signals."""
 
     def __init__(self, minutes: float):
         self._end = time.monotonic() + 60 * minutes - min(_MARGIN, 6 * minutes)
@@ -102,12 +103,12 @@ class Clock:
 
     @property
     def left(self) -> float:
-        """Seconds; 0 after a signal."""
+        """Returns the remaining seconds, or 0 after a signal."""
         return 0.0 if self.stopped else max(0.0, self._end - time.monotonic())
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Works on the queue until it is empty or the time is over."""
+    """Processes the queue until it is empty or the time is over."""
     clock = Clock(arguments.minutes)
     os.environ["JAXAUG_DATA_DIR"] = str(arguments.data_dir.resolve())
     out = arguments.out
@@ -149,7 +150,7 @@ def run(arguments: argparse.Namespace) -> None:
         if not one(arguments, clock, learner, item, name, seconds):
             break
         write_archives(out)
-    write_archives(out)  # Programs, too, if no item was finished.
+    write_archives(out)  # Stores compiled programs even if no item was finished.
     print_table(out)
 
 
@@ -163,7 +164,7 @@ def read_queue(path: Path) -> list[Any]:
     """Returns the items of a file of JSON lines.
 
     Raises:
-        UserError: a line is no item.
+        UserError: a line is not an item.
     """
     import sgd_item
 
@@ -185,7 +186,7 @@ def read_queue(path: Path) -> list[Any]:
 def pending(
     items: Sequence[Any], table: Any, done: Sequence[Path]
 ) -> list[tuple[Any, str]]:
-    """Returns items and names of what is not finished and whose data are there."""
+    """Returns the unfinished items with available data, and their names."""
     found, missing = [], []
     for item in items:
         if item.set not in table.mixtures and item.set not in table.recipes:
@@ -215,7 +216,7 @@ def one(
 
     def stop(step: int, pace: float) -> bool:
         rest = (item.steps - step) * pace + seconds.get("evaluate", 0.0)
-        # An item that can be continued uses all the time there is.
+        # An item that can be continued uses all remaining time.
         return clock.left <= (0.0 if checkpoint else rest)
 
     facts = learner.train(item, checkpoint, stop)
@@ -229,7 +230,7 @@ def one(
     folder.mkdir(parents=True)
     took, answers = learner.evaluate(item, folder)
     seconds["evaluate"] = took
-    shutil.rmtree(folder / "predictions")  # The answers hold as much.
+    shutil.rmtree(folder / "predictions")  # The answers contain the same data.
     for extra in (folder / "robustness").glob("*.[cp][sn][vg]"):
         extra.unlink()
     text = json.dumps(answers, ensure_ascii=False)
@@ -248,14 +249,15 @@ def one(
     folder.rename(folder.with_name(name))
     print(
         f"{name}: trained in {facts['train_seconds']} s, "
-        f"{facts['positions_per_second']:,} positions a second, evaluated in {took:.0f} s",
+        f"{facts['positions_per_second']:,} positions a second, evaluated in "
+        f"{took:.0f} s",
         flush=True,
     )
     return True
 
 
 def data_digest(data_dir: Path) -> str:
-    """Digest of the list of sampled dialogues; "" for data that are no sample."""
+    """Returns the digest of the list of sampled dialogues, or "" for other data."""
     from jaxaug.core.digests import digest_of
 
     path = data_dir / "sample.json"

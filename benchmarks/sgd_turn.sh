@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# One turn of the queue on a machine that has JAX and Flax, from the parts that
-# benchmarks/sgd_pack.py wrote next to this script (there it is called turn.sh):
+# Runs one turn of the queue on a machine with JAX and Flax, from the parts that
+# benchmarks/sgd_pack.py writes next to this script, whose copy is called turn.sh:
 #
 #   PACK/turn.sh --minutes 9 --out OUT [options of sgd_queue.py]
 #

@@ -1,13 +1,16 @@
-"""Seconds from the start of a process to its first training step, and to an answer.
+"""Startup time of training (to the first step) and of prediction (to an answer).
 
     python benchmarks/startup.py [--gin_file configs/d3st_aug.gin] [--rounds 2]
 
-Prints each as a ratio to starting Python with the libraries alone (`import jax, seqio`),
-measured between the others in the same run: wall time, and CPU time of all threads,
-which other work on the machine disturbs less. `before` has everything of this page turned
-off by flags and bindings: the allocator, XLA's flags, the cache of compiled programs, and
-data from token caches. `cold` starts with no compiled program, `warm` with those of the
-run before. The caches of records are built before.
+The program prints ratios to the start of Python with the libraries (`import jax,
+seqio`), which is measured in the same run, alternating with the others. It measures
+wall time, and the CPU time of all threads, which other work on the machine disturbs
+less.
+
+`before` turns the optimizations off by flags and bindings: the allocator, XLA's flags,
+the cache of compiled programs, and token caches. `cold` starts without compiled
+programs, `warm` with the compiled programs of an earlier run. Record caches are built
+in advance.
 """
 
 import argparse
@@ -30,9 +33,9 @@ OFF = (
 
 
 def seconds(*arguments: str, cache: str, until: bytes | None = None) -> list[float]:
-    """[wall, CPU] of a program, the first until it prints a text if one is given.
+    """Returns [wall, CPU] seconds of a program; wall time ends at a given output text.
 
-    `cache` is where compiled programs are; records of all lie in one place beside it.
+    `cache` is the folder of compiled programs. All runs share record caches next to it.
     """
     given = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
     start, before = time.perf_counter(), _children()
@@ -65,7 +68,7 @@ def _children() -> float:
 
 
 def measures(gin_file: str, folder: Path) -> dict[str, Callable[[], list[float]]]:
-    """What to measure, in the order of a round."""
+    """Returns the measurements in the order of a round."""
     cache, empty = str(folder / "cache"), str(folder / "empty")
 
     def train(*extra: str, cache: str = cache) -> list[float]:

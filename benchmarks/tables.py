@@ -4,10 +4,11 @@
     python benchmarks/tables.py --check         # fails if a page is not up to date
     python benchmarks/tables.py --add RUN...    # stores runs of benchmarks/compare.sh
 
-A table stands between `<!-- begin: NAME -->` and `<!-- end -->`. A run is a folder of
-results/SET: `item.json` says what was run, when and on what, `robustness/` has its scores
-with one bit per frame and wording, from which intervals over dialogues and seeds
-(bootstrap) are computed. `jaxaug report results/SET/*` prints all differences.
+A table is between `<!-- begin: NAME -->` and `<!-- end -->`. A run is a folder of
+results/SET. Its `item.json` gives the settings, the time, and the machine.
+`robustness/` has its scores, with one bit per frame and wording. Intervals over
+dialogues and seeds are bootstrapped from these bits. `jaxaug report results/SET/*`
+prints all differences.
 """
 
 import argparse
@@ -54,13 +55,44 @@ SETS = {
     "eda_6x": "+ five variants by EDA",
     "sgd_familiar": "originals only, `--familiar`",
     "tree_6x_familiar": "+ five by the grammar and the tree, `--familiar`",
+    "tree_6x_consistent": "+ five by the grammar and the tree, consistency",
+    "tree_6x_weight03": "consistency, weight 0.3",
+    "tree_6x_weight1": "consistency, weight 1",
+    "tree_6x_weight10": "consistency, weight 10",
+    "tree_6x_mean1": "consistency, mean, weight 1",
+    "tree_6x_weight1_long": "consistency, weight 1, 3,000 steps",
+    "tree_6x_long": "+ five by the grammar and the tree, 3,000 steps",
+    "many_16x": "+ fifteen by the grammar and the tree",
+    "many_16x_familiar": "+ fifteen by the grammar and the tree, `--familiar`",
     "tree_2x": "+ v1 by the grammar and the tree",
     "tree_4x": "+ v1 to v3 by the grammar and the tree",
     "tree_6x": "+ five by the grammar and the tree",
     "aug_6x": "+ five written by hand",
     "sgdx_6x": "+ v1-5 themselves (oracle)",
 }
-GUARDED = ("sgd", "sgd_familiar", "tree_6x", "tree_6x_familiar")
+GUARDED = (
+    *("sgd", "sgd_familiar", "tree_6x", "tree_6x_familiar", "tree_6x_consistent"),
+    *("many_16x", "many_16x_familiar"),
+)
+_TRAIN = "python -m t5x.train --gin_file=configs/d3st_aug.gin"
+_LONG = "--gin.TRAIN_STEPS=3000 --gin.EVAL_PERIOD=3000"
+_CONSISTENCY = (
+    f"{_TRAIN} --gin_file=configs/runs/consistency.gin --gin.CONSISTENCY_WEIGHT"
+)
+# Ends of the names of sets -> commands; "" is for the sets of benchmarks/compare.sh.
+COMMANDS = {
+    "familiar": "jaxaug robustness RUN --out OUT --familiar",
+    "consistent": f"{_CONSISTENCY}=3.0",
+    "weight03": f"{_CONSISTENCY}=0.3",
+    "weight1": f"{_CONSISTENCY}=1.0",
+    "weight10": f"{_CONSISTENCY}=10.0",
+    "mean1": f"{_CONSISTENCY}=1.0 --gin.CONSISTENCY_TERM='mean'",
+    "weight1_long": f"{_CONSISTENCY}=1.0 {_LONG}",
+    "6x_long": f"{_TRAIN} {_LONG}",
+    "many_16x": "jaxaug augment --variants 15 --out DATA/variants/many, then "
+    f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_many_16x'",
+    "": "benchmarks/compare.sh",
+}
 COMPARED = ("sgd", "eda_6x", "tree_6x", "aug_6x", "sgdx_6x")
 Key = tuple[str, str, int]
 
@@ -86,7 +118,7 @@ def main() -> None:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Yields each page that has tables, and its text with tables of today's results.
+    """Yields each page that has tables, and its text with tables of current results.
 
     Raises:
         UserError: a table has no end, or an unknown name.
@@ -110,10 +142,10 @@ def pages() -> Iterator[tuple[Path, str]]:
 
 
 def add(run: Path, results: Path, commit: str | None = None) -> None:
-    """Stores what tables need of a finished run of t5x.train on MiniSGD.
+    """Stores the results of a finished run of t5x.train on MiniSGD for the tables.
 
     Raises:
-        UserError: the run has no robustness report, or no set and seed in its name.
+        UserError: the run has no robustness report, or its name lacks set and seed.
     """
     named = re.fullmatch(r"(\w+?)_(\w+)-seed(\d+)", run.name)
     if not named or named[2] not in SETS:
@@ -138,9 +170,9 @@ def add(run: Path, results: Path, commit: str | None = None) -> None:
         "steps": int(source.stem.rpartition("-")[2]),
         "config": json.loads((run / "config_digest.json").read_text())["digest"],
         "variants": variants_digest(named[2]),
-        "command": "jaxaug robustness RUN --out OUT --familiar"
-        if named[2].endswith("_familiar")
-        else f"benchmarks/compare.sh {named[3]}",
+        "command": next(
+            command for end, command in COMMANDS.items() if named[2].endswith(end)
+        ),
         **environment(commit),
         "date": datetime.date.fromtimestamp(finished).isoformat(),
     }
@@ -148,7 +180,7 @@ def add(run: Path, results: Path, commit: str | None = None) -> None:
 
 
 def variants_digest(name: str) -> str:
-    """Digest of the shipped variants of a set; "" for the originals and SGD-X."""
+    """Returns the digest of a set's shipped variants; "" for originals and SGD-X."""
     folder = VARIANTS / name.partition("_")[0]
     files = sorted(folder.glob("v*/train/schema.json"))
     return digest_of([json.loads(file.read_text()) for file in files]) if files else ""
@@ -171,7 +203,7 @@ def environment(commit: str | None) -> dict[str, Any]:
 
 
 def compared(names: Sequence[str] = COMPARED) -> tuple[list[report.Run], Statistics]:
-    """Configurations of results/minisgd in the given order, and their statistics."""
+    """Returns statistics of configurations of results/minisgd, in the given order."""
     folders = [
         path.parent
         for name in names
@@ -191,7 +223,7 @@ def _label(run: report.Run) -> str:
 
 
 def short_table(names: Sequence[str] = COMPARED) -> list[str]:
-    """Training schemas and the three figures that count."""
+    """Returns the table of training schemas and the three main metrics."""
     rows = ["| training schemas | JGA, originals | JGA, v1-5 | SS (lower is better) |"]
     rows.append("|---|---|---|---|")
     columns = ("jga_orig", "jga_v1_5", "ss_jga")
@@ -202,7 +234,7 @@ def short_table(names: Sequence[str] = COMPARED) -> list[str]:
 
 
 def minisgd_table() -> list[str]:
-    """Every figure of the compared sets, with deviations and an interval."""
+    """Returns every figure of the compared sets, with deviations and an interval."""
     rows = ["| training schemas | " + " | ".join(report.COLUMNS.values()) + " |"]
     rows.append("|" + "---|" * (1 + len(report.COLUMNS)))
     for run in compared()[0]:
@@ -217,7 +249,7 @@ def minisgd_table() -> list[str]:
 
 
 def minisgd_differences() -> list[str]:
-    """Differences of all pairs of the compared sets, in points."""
+    """Returns the differences of all pairs of the compared sets, in points."""
     columns = ("jga_orig", "jga_v1_5", "jga_v1_5_seen", "jga_v1_5_unseen", "ss_jga")
     header = ["difference", *(report.COLUMNS[name] for name in columns), "p (Holm)"]
     rows = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
@@ -258,12 +290,12 @@ def queue_table(results: Path = SGD, queue: Path = QUEUE) -> list[str]:
 
 
 def key_of(item: Mapping) -> Key:
-    """Returns what all seeds of a configuration share, without the variants' version."""
+    """Returns the shared name of a configuration's seeds, without variant digests."""
     return item["set"], item.get("order", "mixture"), item["steps"]
 
 
 def figures_of(folders: Sequence[Path]) -> dict[str, report.Run]:
-    """Configuration, as `split_seed` names it -> its figures with intervals."""
+    """Returns configuration (named by `split_seed`) -> metrics with intervals."""
     if not folders:
         return {}
     runs = read_all([str(folder) for folder in folders])

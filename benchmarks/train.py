@@ -1,16 +1,18 @@
-"""Train steps of the runtime as ratios to HF torch: speed, utilisation, memory, start.
+"""Compares training steps with HF torch: speed, utilization, memory, and start-up.
 
     python benchmarks/train.py --shape small --batch 4 --lengths 512 128
 
 Both sides train the same shape on the same random batch without padding (forward,
-backward, Adafactor with factored moments; no dropout), each in a process of its own on
-the same device. Rounds of steps alternate and the ratio is the median over the rounds,
-so that what else the machine does meets both; the steps of a round follow each other
-without a wait, as in a run. Ours is the step of `t5x.trainer.Trainer`
-with its metrics. The utilisation is the operations that the step's matrix products need
-over those a second of a large matrix product in the same run, the faster one of the two
-libraries; --peak gives the operations a second of a data sheet instead. Start-up is from
-the start of the process to the end of the first step, compilation included.
+backward, Adafactor with factored moments; no dropout). Each side is a separate process
+on the same device. Rounds of steps alternate, and the ratio is the median over the
+rounds, so that other work on the machine affects both sides. The steps of a round run
+without waits, as in a real run. Our side is the step of `t5x.trainer.Trainer` with its
+metrics.
+
+Utilization is the rate of the step's matrix products, divided by the rate of a large
+matrix product in the same run (of the faster library). --peak gives the rate of a data
+sheet instead, in operations per second. Start-up lasts from the start of the process to
+the end of the first step, including compilation.
 """
 
 import argparse
@@ -26,7 +28,7 @@ import train_sides
 
 
 class Side:
-    """A process that trains, and what it says."""
+    """A training process and its measurements."""
 
     def __init__(self, name: str, setting: train_sides.Setting):
         spawn = multiprocessing.get_context("spawn")
@@ -100,12 +102,12 @@ def report(
 
 
 def quotients(theirs: list[float], ours: list[float]) -> list[float]:
-    """Of each round, in order of size."""
+    """Returns the sorted ratios of all rounds."""
     return sorted(a / b for a, b in zip(theirs, ours, strict=True))
 
 
 def options(pairs: list[str]) -> dict[str, Any]:
-    """Fields of a config from `name=value`; values are Python's, or else strings."""
+    """Returns fields from `name=value`; values are Python literals or else strings."""
     fields = {}
     for pair in pairs:
         name, _, value = pair.partition("=")
@@ -117,7 +119,7 @@ def options(pairs: list[str]) -> dict[str, Any]:
 
 
 def add_setting(parser: argparse.ArgumentParser) -> None:
-    """The arguments that `setting_of` reads, and --shape."""
+    """Adds --shape and the arguments that `setting_of` reads."""
     parser.add_argument(
         "--shape", nargs="+", choices=train_shapes.SHAPES, default=["small"]
     )
@@ -132,7 +134,7 @@ def add_setting(parser: argparse.ArgumentParser) -> None:
 
 
 def setting_of(arguments: argparse.Namespace, shape: str) -> train_sides.Setting:
-    """What the arguments ask for, with one of the shapes."""
+    """Returns the setting of the arguments for a shape."""
     return train_sides.Setting(
         shape,
         arguments.batch,

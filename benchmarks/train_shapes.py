@@ -10,14 +10,14 @@ class Shape(NamedTuple):
 
     Attributes:
         family: "t5" (encoder-decoder, T5 v1.1) or "llama" (decoder-only).
-        vocab: rows of the embedding.
-        emb: width.
-        heads: query heads.
+        vocab: size of the vocabulary.
+        emb: width of the embedding.
+        heads: number of query heads.
         head_dim: size of a head.
         mlp: width of the gated MLP.
-        layers: of each stack.
-        kv_heads: key and value heads.
-        tied: whether the embedding is the output matrix.
+        layers: number of layers of each stack.
+        kv_heads: number of key and value heads.
+        tied: whether the output layer shares the embedding.
     """
 
     family: str
@@ -40,17 +40,17 @@ SHAPES = {
 
 
 def step_flops(shape: Shape, rows: int, inputs: int, targets: int) -> float:
-    """Floating point operations that a training step needs: three times a forward pass.
+    """Returns the FLOPs of a training step: three times a forward pass.
 
     Matrix products only, a multiply-add counts as two. Padding counts, and so do the
-    masked halves of causal attention and the logits of positions without a weight, which
-    HF torch computes; ours leaves them out on a CPU.
+    masked halves of causal attention and the logits of positions without a weight,
+    which HF torch computes; ours leaves them out on a CPU.
 
     Args:
-        shape: of the network.
-        rows: of the batch.
+        shape: shape of the network.
+        rows: batch size.
         inputs: length of the inputs.
-        targets: length of the targets; a decoder-only network sees both in one row.
+        targets: length of the targets; decoder-only networks read both in one row.
     """
     wide = shape.heads * shape.head_dim
     narrow = shape.kv_heads * shape.head_dim
@@ -75,7 +75,7 @@ def step_flops(shape: Shape, rows: int, inputs: int, targets: int) -> float:
 def random_batch(
     shape: Shape, rows: int, inputs: int, targets: int
 ) -> dict[str, np.ndarray]:
-    """Batch of T5X features without padding, all tokens drawn alike."""
+    """Returns a batch of T5X features with uniform random tokens, without padding."""
     rng = np.random.default_rng(0)
     if shape.family == "llama":
         tokens = rng.integers(2, shape.vocab, (rows, inputs + targets), dtype=np.int32)
@@ -98,7 +98,7 @@ def random_batch(
 
 
 def real_tokens(batch: dict[str, np.ndarray]) -> tuple[int, int]:
-    """(tokens that are not padding, positions) of inputs and targets together."""
+    """Returns (non-padding tokens, positions), summed over inputs and targets."""
     names = [n for n in ("encoder_input_tokens", "decoder_target_tokens") if n in batch]
     tokens = sum(int((batch[name] != 0).sum()) for name in names)
     return tokens, sum(batch[name].size for name in names)

@@ -1,7 +1,7 @@
-"""The two sides of benchmarks/train.py, each in a process of its own.
+"""The two sides of benchmarks/train.py, each in a separate process.
 
-A side builds its network when it starts, and then answers the words that the
-parent sends: the seconds of some steps, or its memory. While one runs, the other waits.
+A side builds its network when it starts. Then it answers requests of the parent for the
+seconds of some steps or for its memory. While one side runs, the other one waits.
 """
 
 import itertools
@@ -17,14 +17,14 @@ LEARNING_RATE = 1e-3
 
 
 class Setting(NamedTuple):
-    """What both sides train.
+    """The training task of both sides.
 
     Attributes:
         shape: key of `train_shapes.SHAPES`.
-        rows: of a batch.
-        lengths: of inputs and targets.
-        dtype: "float32" or "bfloat16", of the products; parameters are float32.
-        model_options: further fields of our network's config.
+        rows: batch size.
+        lengths: lengths of inputs and targets.
+        dtype: type of matrix products, "float32" or "bfloat16"; parameters are float32.
+        model_options: further fields of the config of our network.
     """
 
     shape: str
@@ -35,7 +35,7 @@ class Setting(NamedTuple):
 
 
 def runtime_model(setting: Setting) -> Any:
-    """The T5X model of a setting."""
+    """Returns the T5X model of a setting."""
     from t5x import adafactor, models
     from t5x.examples.t5 import network
 
@@ -80,13 +80,13 @@ def runtime_model(setting: Setting) -> Any:
 
 
 class Work(NamedTuple):
-    """What a side offers.
+    """The functions of a side.
 
     Attributes:
-        steps: starts so many steps; on a GPU it returns before they have ended.
+        steps: starts a number of steps; on a GPU it returns before they end.
         finish: waits for the steps.
-        peak: operations a second of a large matrix product.
-        facts: figures of the start.
+        peak: measures the operations per second of a large matrix product.
+        facts: measurements of the start.
     """
 
     steps: Callable[[int], Any]
@@ -96,7 +96,7 @@ class Work(NamedTuple):
 
 
 def runtime_side(setting: Setting) -> Work:
-    """Steps of `t5x.trainer.Trainer`."""
+    """Returns the side with `t5x.trainer.Trainer`."""
     import jax
     import jax.numpy as jnp
     from t5x import partitioning, trainer, utils
@@ -152,7 +152,7 @@ def runtime_side(setting: Setting) -> Work:
 
 
 def torch_side(setting: Setting) -> Work:
-    """Steps of Hugging Face's model of the same shape with its Adafactor."""
+    """Returns the side with Hugging Face's model of the same shape and Adafactor."""
     import torch
     import transformers
 
@@ -188,7 +188,7 @@ def torch_side(setting: Setting) -> Work:
             optimizer.step()
 
     size = 2048 if device == "cpu" else 8192
-    # Drawn, as products of ones run faster than those of data.
+    # Random numbers, because products of ones run faster than products of data.
     square = torch.randn((size, size), dtype=getattr(torch, setting.dtype)).to(device)
 
     def peak() -> float:
@@ -241,9 +241,11 @@ SIDES = {"runtime": runtime_side, "HF torch": torch_side}
 def serve(name: str, setting: Setting, pipe: Connection) -> None:
     """Builds a side and answers until the word "end".
 
-    Words are ("step", n), answered by the seconds of a step, on the clock and of all
-    cores together, "peak" by operations a
-    second of a large matrix product, and "memory" by the peak so far in bytes.
+    The requests are:
+
+    - ("step", n): returns the wall time and the CPU time of a step in seconds.
+    - "peak": returns the operations per second of a large matrix product.
+    - "memory": returns the peak memory in bytes.
     """
     steps, finish, peak, facts = SIDES[name](setting)
     start = time.perf_counter()
@@ -265,7 +267,7 @@ def serve(name: str, setting: Setting, pipe: Connection) -> None:
 
 
 def peak_memory(device: str) -> int:
-    """Peak bytes of the device, or on CPU of this process."""
+    """Returns the peak bytes of the device, or on CPU of this process."""
     if "cuda" not in device.lower():
         status = Path("/proc/self/status").read_text()
         return 1024 * int(status.split("VmHWM:")[1].split()[0])

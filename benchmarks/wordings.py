@@ -1,10 +1,12 @@
-"""Measures gain and cost of further wordings, constrained answers, and value checks.
+"""Measures benefit and cost of further wordings, constrained answers, and value checks.
 
-    python benchmarks/wordings.py RUN [RUN ...] [--data_dir DIR] [--dialogues N] [--json FILE]
+    python benchmarks/wordings.py RUN [RUN ...] [--data_dir DIR] [--dialogues N] \\
+        [--json FILE]
 
-Prints a Markdown table, means over the runs: JGA on the original wording and on v1-5, SS,
-and predictions a second. A prediction is a frame. Inputs that several settings share are
-decoded once for the scores; speed is measured for each setting by itself on 32 dialogues.
+The program prints a Markdown table with means over the runs: JGA on the original
+wording and on v1-5, SS, and predictions per second. A prediction is a frame. Inputs
+that several settings share are decoded once for the scores. Speed is measured for each
+setting separately on 32 dialogues.
 """
 
 import argparse
@@ -38,13 +40,13 @@ SETTINGS = {
         familiar="auto", constrained=True, unsaid="drop"
     ),
 }
-TIMED = 32  # dialogues
+TIMED = 32  # Number of dialogues for speed.
 
 
 def scores(
     tracker: Tracker, data_dir: Any, robust: Robust, known: dict, count: int | None
 ) -> dict:
-    """The figures of one setting on `count` dialogues; `known` keeps outputs."""
+    """Returns the metrics of a setting on `count` dialogues; `known` caches outputs."""
     frames = {}
     for name in (None, *sensitivity.VARIANTS):
         reference = benchmark.load(data_dir, "test", name)
@@ -78,7 +80,7 @@ def scores(
 
 
 def rate(tracker: Tracker, dialogues: list, robust: Robust, rounds: int) -> float:
-    """Frames a second, programs compiled and wordings made before."""
+    """Returns frames per second, without compilation and without making wordings."""
     about = tracker.about(tracker.schema)
     about.robust = robust
     seconds = []

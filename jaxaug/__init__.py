@@ -1,15 +1,15 @@
 """Schema augmentation and robust dialogue state tracking on JAX.
 
-`paraphrase`, `augment_schema`, `Tracker`, `evaluate` and `load_dialogues` are imported when
-they are first used (docs/python.md). Importing this package registers nothing and imports
-neither JAX nor TensorFlow nor SeqIO.
+`paraphrase`, `augment_schema`, `Tracker`, `evaluate`, and `load_dialogues` are imported
+on first use (docs/python.md). The import of this package registers nothing and does not
+import JAX, TensorFlow, or SeqIO.
 """
 
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    # Calling this package is `jaxaug.augment.plain.people.paraphrase`.
+    # A call of this package calls `jaxaug.augment.plain.people.paraphrase`.
     submodules=["paraphrase"],
     submod_attrs={
         "api": ["augment_schema", "evaluate", "load_dialogues"],

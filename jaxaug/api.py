@@ -31,22 +31,23 @@ def augment_schema(
     config: str = _GRAMMAR,
     seed: int = 0,
 ) -> list[Services]:
-    """Returns variants of a schema whose descriptions are worded differently.
+    """Returns variants of a schema with reworded descriptions.
 
     Args:
-      schema: a file in the layout of SGD's `schema.json`, or its list of services.
-      num: variants.
-      config: a file of configs/augment. The default, the rewording grammar, needs no
-        model, but the extra `nlp`.
-      seed: of everything that is random in the config.
+        schema: file in the layout of SGD's `schema.json`, or its list of services.
+        num: number of variants.
+        config: config file, such as those in configs/augment. The default is the
+            rewording grammar, which needs the extra `nlp` but no model.
+        seed: random seed of the config.
 
     Returns:
-      `num` schemas with services, slots, and intents in the order of the original, the
-      most similar one first. As in SGD-X, names of services get the number of the
-      variant. A description that has too few rewordings keeps its text in some variants.
+        `num` schemas, the most similar one first. Services, slots, and intents keep the
+        original order. As in SGD-X, names of services get the number of the variant. A
+        description with too few rewordings keeps its text in some variants.
 
     Raises:
-      UserError: the schema or an argument is wrong, or a part is not installed.
+        UserError: the schema or an argument is invalid, or a requirement is not
+            installed.
     """
     if isinstance(schema, str | os.PathLike):
         services = read_json(schema, "Name a schema.json in the layout of SGD.")
@@ -83,19 +84,20 @@ def evaluate(
     """Scores predictions as the official evaluator of SGD does.
 
     Args:
-      predictions: folder of `dialogues_*.json` with predicted states; or with one such
-        folder for each wording: `original`, `v1`, ..., `v5`.
-      data_dir: data folder; None is `$JAXAUG_DATA_DIR`, else MiniSGD.
-      split: "train", "dev" or "test".
-      variant: wording of the predictions, such as "v1"; None is the original.
-      exact: whether values must match exactly instead of nearly.
+        predictions: folder of `dialogues_*.json` with predicted states, or a folder
+            with such a subfolder for each wording: `original`, `v1`, ..., `v5`.
+        data_dir: data folder; None means `$JAXAUG_DATA_DIR`, else MiniSGD.
+        split: "train", "dev" or "test".
+        variant: wording of the predictions, such as "v1"; None means the original.
+        exact: whether values must match exactly; by default they match fuzzily.
 
     Returns:
-      Groups such as "#ALL_SERVICES" -> metrics such as "joint_goal_accuracy", 0 to 1. For
-      several wordings, the report of `jaxaug evaluate sgdx` with schema sensitivity.
+        Group, such as "#ALL_SERVICES" -> metrics in [0, 1], such as
+        "joint_goal_accuracy". For several wordings, the report of `jaxaug evaluate
+        sgdx` with schema sensitivity.
 
     Raises:
-      UserError: data or predictions are missing or wrong.
+        UserError: data or predictions are missing or invalid.
     """
     data = folders.resolve_data_dir(data_dir)
     if not (epath.Path(predictions) / ORIGINAL).is_dir():
@@ -114,16 +116,17 @@ def load_dialogues(
     """Returns the checked dialogues of a split, in file order.
 
     Args:
-      data_dir: data folder; None is `$JAXAUG_DATA_DIR`, else MiniSGD.
-      split: "train", "dev" or "test".
-      variant: wording of the schema, such as "v1", whose names the dialogues get; None is
-        the original.
+        data_dir: data folder; None means `$JAXAUG_DATA_DIR`, else MiniSGD.
+        split: "train", "dev" or "test".
+        variant: wording of the schema, such as "v1", to which the dialogues are
+            renamed; None means the original.
 
     Returns:
-      Dialogues with turns, frames, states, and spans in characters.
+        Dialogues with turns, frames, states, and spans in characters.
 
     Raises:
-      UserError: a file is missing or wrong; the message names file, dialogue and field.
+        UserError: a file is missing or invalid. The message gives file, dialogue, and
+            field.
     """
     if split not in folders.SPLITS:
         raise UserError(f"split is {split!r}: give one of {', '.join(folders.SPLITS)}.")

@@ -1,8 +1,8 @@
 """`jaxaug <verb>`: the command line.
 
-Parsing imports nothing heavy. Each verb names the function that does the work as
-`module:function`; it is imported only when the verb runs, takes the parsed
-arguments and returns the exit status.
+Parsing imports no heavy modules. Each verb names its function as `module:function`. The
+function is imported when the verb runs. It takes the parsed arguments and returns the
+exit status.
 """
 
 import argparse
@@ -38,13 +38,14 @@ _RIGHTS = "Change its permissions, or name another path."
 _FIXES = {
     errno.ENOSPC: _SPACE,
     errno.EDQUOT: _SPACE,
-    errno.EFBIG: "Name a place that takes larger files, or raise the limit (`ulimit -f`).",
+    errno.EFBIG: "Name a place that takes larger files, or raise the limit "
+    "(`ulimit -f`).",
     errno.EIO: "Check the disk, or name another path.",
     errno.EACCES: _RIGHTS,
     errno.EPERM: _RIGHTS,
     errno.EROFS: _RIGHTS,
 }
-_SIGPIPE = 128 + 13  # as a shell reports a program that this signal has ended
+_SIGPIPE = 128 + 13  # Exit status of a program that SIGPIPE ends, as in shells.
 
 
 def _add_doctor(verbs: argparse._SubParsersAction) -> None:
@@ -67,6 +68,8 @@ VERBS = others.table(
         "evaluate": metrics.add_evaluate,
         "predict": track.add,
         "robustness": track.add_robustness,
+        "advise": track.add_advise,
+        "attack": track.add_attack,
         "serve": serve.add,
         "paraphrase": paraphrase.add,
         "levels": curriculum.add,
@@ -84,14 +87,14 @@ VERBS = others.table(
 
 
 def build_parser(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """Returns the parser of the command line; importing this module stays cheap.
+    """Returns the parser of the command line.
 
     Args:
-      argv: a command line: packages are searched for further verbs only if its verb is
-        not ours. None, and `completion`, take the verbs of all packages.
+        argv: command line. Packages are searched for further verbs only if its verb is
+            not part of jaxaug. None, and `completion`, load the verbs of all packages.
 
     Raises:
-      UserError: the verb is one of a package that is broken or not installed.
+        UserError: the verb belongs to a package that is broken or not installed.
     """
     parser = arguments.Parser(
         prog="jaxaug", description="Schema augmentation for dialogue state tracking."
@@ -114,9 +117,9 @@ def build_parser(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb and returns its exit status.
 
-    A `UserError` or an operating-system error (a missing file, a full disk) ends
-    in one line on stderr and status 1. A reader that has seen enough (`| head`) ends it
-    silently, with status 141.
+    A `UserError` or an operating-system error (such as a full disk) prints one line to
+    stderr and gives status 1. A closed output pipe (`| head`) ends the verb silently
+    with status 141.
     """
     _print_any_name()
     try:
@@ -132,14 +135,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             return _SIGPIPE
         if isinstance(error, OSError) and error.errno in _FIXES and not error.filename:
-            # All that writes files names them (see `publishing.naming`).
+            # Errors of other files have their names (see `publishing.naming`).
             error.filename = "standard output"
             _drop_output()
         print(f"jaxaug: error: {_told(error)}", file=sys.stderr)
         return 1
     except MemoryError as error:
         print(
-            f"jaxaug: error: the memory is full ({str(error) or type(error).__name__}). Use "
+            "jaxaug: error: the memory is full "
+            f"({str(error) or type(error).__name__}). Use "
             "smaller inputs, or a machine with more memory.",
             file=sys.stderr,
         )
@@ -156,7 +160,7 @@ def _print_any_name() -> None:
 
 
 def _told(error: Exception) -> str:
-    """What happened, and for errors of the system what to do."""
+    """Returns an error message, with advice for operating-system errors."""
     if not isinstance(error, OSError) or not (error.filename and error.strerror):
         return str(error)
     from jaxaug.core.publishing import final_name
@@ -166,7 +170,7 @@ def _told(error: Exception) -> str:
 
 
 def _nobody_reads() -> bool:
-    """Whether standard output is a pipe that was closed; if so, it is left to itself."""
+    """Returns whether standard output is a closed pipe; if so, drops the output."""
     try:
         output = sys.stdout.fileno()
     except OSError:  # It is no file.
@@ -186,7 +190,7 @@ def _drop_output() -> None:
 
 
 def command() -> NoReturn:
-    """The program `jaxaug`: runs one verb and ends the process with its status."""
+    """Runs the program `jaxaug` and exits with the status of its verb."""
     status = main()
     storage = sys.modules.get("jaxaug.core.storage")  # If the verb has used it.
     if storage is not None and storage.is_waiting():

@@ -1,4 +1,4 @@
-"""`jaxaug doctor`: what is installed, what is found, what is missing and the fix."""
+"""`jaxaug doctor`: reports installed and missing requirements, with advice."""
 
 import argparse
 import os
@@ -30,8 +30,8 @@ _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 class Finding:
     """One line of the report.
 
-    A `missing` finding makes the command fail; a `note` is something optional that
-    is absent or a fact worth knowing. Both carry the fix if there is one.
+    A `missing` finding makes the command fail. A `note` reports a missing optional part
+    or another fact. `fix` is advice for the user, if there is any.
     """
 
     level: Level
@@ -41,7 +41,7 @@ class Finding:
 
 
 def check_python() -> Iterator[Finding]:
-    """The interpreter and the machine."""
+    """Yields findings about the interpreter and the machine."""
     version = platform.python_version()
     if sys.version_info < _MIN_PYTHON:
         yield Finding(
@@ -62,9 +62,9 @@ def check_python() -> Iterator[Finding]:
 
 
 def requirements(distribution: str = "jaxaug") -> dict[str, list[str]]:
-    """Extra ("" = always needed) -> distributions that the package asks for.
+    """Returns extra -> required distributions; the extra "" is always needed.
 
-    Under an extra, `jax[tpu]` stands for what that extra of jax adds.
+    `jax[tpu]` stands for the distributions that this extra of jax adds.
     """
     needed: dict[str, list[str]] = {}
     for name, inner, extra in _requirement_lines(distribution):
@@ -78,7 +78,7 @@ def requirements(distribution: str = "jaxaug") -> dict[str, list[str]]:
 
 
 def _requirement_lines(distribution: str) -> Iterator[tuple[str, str, str]]:
-    """(name, extra in brackets, extra that asks for it) of every requirement."""
+    """Yields (name, extra in brackets, extra that requires it) for each requirement."""
     for line in metadata.requires(distribution) or ():
         match = _REQUIREMENT.match(line)
         extra = _EXTRA.search(line)
@@ -87,7 +87,7 @@ def _requirement_lines(distribution: str) -> Iterator[tuple[str, str, str]]:
 
 
 def check_packages() -> Iterator[Finding]:
-    """Versions of everything that jaxaug declares, without importing any of it."""
+    """Yields findings about the required distributions, without importing them."""
     try:
         needed = requirements()
     except metadata.PackageNotFoundError:
@@ -122,7 +122,7 @@ def check_packages() -> Iterator[Finding]:
 
 
 def check_tensorflow() -> Iterator[Finding]:
-    """Two distributions of TensorFlow, which overwrite each other's files."""
+    """Yields a finding if two distributions of TensorFlow share their files."""
     names = ("tensorflow", "tensorflow-cpu")
     if len(names) == sum(
         len(list(metadata.distributions(name=name))) for name in names
@@ -130,17 +130,17 @@ def check_tensorflow() -> Iterator[Finding]:
         yield Finding(
             "note",
             "tensorflow",
-            "tensorflow and tensorflow-cpu are both installed and overwrite each other's "
-            "files; tensorflow-text needs the first",
+            "tensorflow and tensorflow-cpu are both installed and overwrite each "
+            "other's files; tensorflow-text needs the first",
             "Run `pip uninstall --yes tensorflow-cpu tensorflow`, then "
             f"`{installed.install_command()}` in the repository.",
         )
 
 
 def check_devices() -> Iterator[Finding]:
-    """The accelerators that JAX sees."""
+    """Yields findings about the accelerators that JAX finds."""
     if util.find_spec("jax") is None:
-        return  # reported with the packages
+        return  # `check_packages` reports missing packages.
     import jax
 
     try:
@@ -168,7 +168,7 @@ def check_devices() -> Iterator[Finding]:
 
 
 def check_data(data_dir: str | None) -> Iterator[Finding]:
-    """The data folder: splits, dialogue files, schema variants."""
+    """Yields findings about splits, dialogue files, and variants of the data folder."""
     chosen = data_dir or os.environ.get(folders.DATA_DIR_VARIABLE)
     try:
         folder = folders.resolve_data_dir(data_dir)
@@ -213,7 +213,7 @@ def _check_variants(folder: epath.Path) -> Iterator[Finding]:
 
 
 def check_cache() -> Iterator[Finding]:
-    """The cache folder: size, free space, vocabularies in it."""
+    """Yields findings about the cache folder: size, free space, and vocabularies."""
     try:
         folder = cache_folder.cache_dir()
     except UserError as error:
@@ -253,7 +253,7 @@ def check_cache() -> Iterator[Finding]:
 
 
 def findings(data_dir: str | None) -> list[Finding]:
-    """Everything the command reports, in its order."""
+    """Returns all findings in the order of the report."""
     checks: Iterable[Callable[[], Iterator[Finding]]] = (
         check_python,
         check_packages,
@@ -266,7 +266,7 @@ def findings(data_dir: str | None) -> list[Finding]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`jaxaug doctor`: prints the findings; status 1 if something needed is missing."""
+    """Prints the findings; returns status 1 if a required part is missing."""
     found = findings(arguments.data_dir)
     width = max(len(finding.topic) for finding in found)
     for finding in found:

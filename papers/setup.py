@@ -1,7 +1,7 @@
-"""How gin files get into the wheel; pyproject.toml says all else.
+"""Adds gin files to the wheel; pyproject.toml has all other settings.
 
-In wheels the tasks of jaxaug have another name, see setup.py of the repository, which
-has the rule. So the wheel is built in a checkout.
+The wheel of jaxaug renames the tasks, and setup.py of the repository has the rule.
+Therefore the wheel must be built in a checkout.
 """
 
 import runpy

@@ -9,16 +9,26 @@ a split is first used. The data folder comes from `$JAXAUG_DATA_DIR` at the time
 import.
 """
 
-import importlib
 import sys
-from typing import Any
+
+import lazy_loader
 
 from tasks import dialogues, late
 
-_ON_USE = (
-    *("adapters", "cached_task", "curriculum", "dst", "hf_vocabulary", "listing"),
-    *("offline", "others", "paraphrase", "personachat", "preprocessors"),
-    *("evaluation", "report_logger", "token_feed"),
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    (
+        *(
+            "adapters",
+            "cached_task",
+            "curriculum",
+            "dst",
+            "evaluation",
+            "hf_vocabulary",
+        ),
+        *("listing", "offline", "others", "paraphrase", "personachat"),
+        *("preprocessors", "report_logger", "token_feed"),
+    ),
 )
 
 
@@ -30,14 +40,8 @@ def register() -> None:
         module.register()
 
 
-def __getattr__(name: str) -> Any:
-    if name in _ON_USE:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 if "seqio" in sys.modules:
     register()
 else:
-    dialogues.table()  # Reports a wrong data folder now.
+    dialogues.find("")  # Reports a wrong data folder now.
     late.fill_seqio(register)

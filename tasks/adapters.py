@@ -18,7 +18,6 @@ import functools
 import zlib
 from collections.abc import Callable
 
-import seqio
 from etils import epath
 
 from jaxaug.core.errors import UserError
@@ -28,9 +27,7 @@ from jaxaug.curriculum import levels
 from jaxaug.data import folders, pairs, wordings
 from jaxaug.data.pairs import Pairs
 from jaxaug.models.text import prompts
-from tasks import vocabulary
-from tasks.cached_task import CachedTask
-from tasks.paraphrase import pairs_dataset
+from tasks import paraphrase
 
 _OTHERS, _HELD_OUT = ("train", "dev"), ("test",)
 _VALIDATION_SHARE = 50  # One input in this number is for validation.
@@ -49,26 +46,12 @@ def register(data_dir: PathLike | None = None) -> None:
 
 
 def _add(name: str, pairs_of_split: Callable[[str], Pairs]) -> None:
-    words = vocabulary.default_vocabulary()
-    task = CachedTask(
+    paraphrase.add(
         name,
-        source=seqio.FunctionDataSource(
-            functools.partial(
-                pairs_dataset, lambda split: prompted(pairs_of_split(split))
-            ),
-            splits=["train", "validation"],
-        ),
-        output_features={
-            "inputs": seqio.Feature(words, add_eos=False),
-            "targets": seqio.Feature(words, add_eos=True),
-        },
-        preprocessors=[
-            seqio.preprocessors.tokenize,
-            seqio.CacheDatasetPlaceholder(),
-            seqio.preprocessors.append_eos,
-        ],
+        ["train", "validation"],
+        lambda split: prompted(pairs_of_split(split)),
+        ends_inputs=False,
     )
-    seqio.TaskRegistry.add_provider(task.name, task)
 
 
 def prompted(plain: Pairs) -> Pairs:
@@ -136,9 +119,9 @@ def _released(folder: epath.Path) -> Pairs:
     for path in files:
         found.extend(levels.released_huffpost(path))
     return [
-        (clean(item.text, False), clean(paraphrase, False))
+        (clean(item.text, False), clean(reworded, False))
         for item in found
         for level in item.levels[1 : 1 + _NEAREST]
-        for paraphrase in level
-        if paraphrase.strip()
+        for reworded in level
+        if reworded.strip()
     ]

@@ -1,4 +1,4 @@
-"""The evaluator of the dialogue sets, and SeqIO's evaluator for other tasks.
+"""The evaluator of dialogue sets, which leaves other tasks to SeqIO's evaluator.
 
   train_script.train.inference_evaluator_cls = @evaluation.evaluator
 
@@ -6,24 +6,28 @@ Both write the same files: TensorBoard events, JSON lines, and the robustness re
 """
 
 import dataclasses
+import functools
 import itertools
 import json
-import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
+import clu.values
 import gin
+import msgspec
 import numpy as np
 from etils import epath
 
 from jaxaug.core.files import write_text
 from jaxaug.feed import layouts
-from jaxaug.feed.examples import Examples, Lengths
+from jaxaug.feed.examples import Lengths
 from tasks import dialogues, token_feed
 from tasks.report_logger import RobustnessLogger
 
 _CHUNK = 256
+_CYCLE = _BLOCK = 16  # Defaults of seqio.FileDataSource.
 _MOST_SHOWN = 32  # Longer arrays are summarized in JSON lines.
 
 
@@ -40,40 +44,38 @@ def evaluator(
 ) -> Any:
     """Returns an evaluator for T5X's programs.
 
-    It is `DialogueEvaluator` for sets that are found without SeqIO (see
-    `tasks.dialogues.find`), and otherwise `seqio.Evaluator` with its settings in gin.
+    It is `seqio.Evaluator` for other tasks than dialogue sets, for offline caches and
+    loggers that are given, and if gin binds a parameter of SeqIO.
 
     Args:
         mixture_or_task_name: what to evaluate on.
         feature_converter: feature converter of the model.
         eval_split: split to evaluate on.
-        use_cached: whether to read offline caches, which needs SeqIO.
-        sequence_length: feature -> maximum tokens; None cuts nothing.
+        use_cached: whether to read offline caches.
+        sequence_length: feature -> maximum tokens.
         logger_cls: loggers; by default TensorBoard, JSON lines, and the robustness
             report, unless gin binds `seqio.Evaluator.logger_cls`.
         log_dir: folder of the results.
         num_examples: number of examples of each task; None means all.
         **options: further arguments of `seqio.Evaluator`.
     """
-    source = None
-    if not (use_cached or logger_cls):
-        source = dialogues.find(mixture_or_task_name)
-    layout = token_feed.layout_named(getattr(feature_converter, "kind", None))
-    if source is not None and layout is not None:
-        writes = logger_cls is None and log_dir
-        return DialogueEvaluator(
-            [task for task in source.tasks if eval_split in task.splits],
-            layouts.find(layout),
-            eval_split,
-            sequence_length,
-            log_dir if writes else None,
-            num_examples,
-        )
+    bound = [key for key in gin.config._CONFIG if key[1].startswith("seqio.")]
+    layout = token_feed.layout_of(feature_converter)
+    lengths = sequence_length or {}
+    if layout and len(lengths) == 2 and not (use_cached or logger_cls or bound):
+        tasks = dialogues.with_records(mixture_or_task_name, eval_split)
+        rows = layouts.find(layout)
+        if tasks:
+            read = {
+                task.name: Evaluated(task, eval_split, lengths, rows, num_examples)
+                for task in tasks
+            }
+            return DialogueEvaluator(tasks, read, None if logger_cls == () else log_dir)
     import seqio
 
     if logger_cls is None and not _binds_loggers():
-        own = [seqio.TensorBoardLogger, seqio.JSONLogger]
-        logger_cls = [*map(_configured, own), RobustnessLogger]
+        own = map(_configured, (seqio.TensorBoardLogger, seqio.JSONLogger))
+        logger_cls = [*own, RobustnessLogger]
     given = {"logger_cls": logger_cls, "num_examples": num_examples}
     return _configured(seqio.Evaluator)(
         mixture_or_task_name=mixture_or_task_name,
@@ -85,6 +87,9 @@ def evaluator(
         **options,
         **{name: value for name, value in given.items() if value is not None},
     )
+
+
+evaluator.find = dialogues.find  # type: ignore[attr-defined]
 
 
 def _configured(cls: Any) -> Any:
@@ -103,29 +108,37 @@ def _binds_loggers() -> bool:
     return True
 
 
-class _Evaluated:
-    """The examples of one set, in the order of SeqIO's pipeline.
+class Evaluated:
+    """The examples of a set in the order of SeqIO's pipeline.
 
-    Iteration yields (index, model features); `task_examples` has the text.
+    Iteration yields (index, model features).
+
+    Attributes:
+        fields: the fields of each example before tokenization.
     """
 
     def __init__(
         self,
-        task: dialogues.DialogueSet,
+        task: dialogues.DialogueRecords,
         split: str,
-        lengths: Lengths | None,
-        number: int | None,
+        lengths: Lengths,
+        layout: layouts.Layout,
+        number: int | None = None,
     ):
-        self._examples: Examples = task.examples(split)
-        self._order, self._fields = task.in_order(split, number)
-        whole = self._examples.whole_lengths()
-        self.longest = {
-            name: int(max(found[self._order], default=0))
-            for name, found in whole.items()
-        }
-        self._lengths = lengths
-        self.lengths: Lengths = lengths or self.longest
-        self.layout: Any = None
+        """Reads a split; see `evaluator` for `lengths` and `number`."""
+        self._examples = task.examples(split)
+        self._lengths, self._layout = lengths, layout
+        records, name = task.records(split), task.recipes[split].corpus.split
+        shards = [
+            [
+                {**msgspec.structs.asdict(example), "split": name}
+                for example in dataclasses.replace(records, shards=(shard,)).read()
+            ]
+            for shard in records.shards
+        ]
+        self._order = interleaved([len(shard) for shard in shards])[:number]
+        in_shards = [*itertools.chain.from_iterable(shards)]
+        self.fields = [in_shards[index] for index in self._order]
 
     def __len__(self) -> int:
         return len(self._order)
@@ -133,26 +146,39 @@ class _Evaluated:
     def __iter__(self) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         for start in range(0, len(self), _CHUNK):
             chunk = self._order[start : start + _CHUNK]
-            rows = [[self._examples.get(index, self.lengths)] for index in chunk]
-            batch = self.layout.fill(rows, self.lengths, pack=False)
-            for number in range(len(chunk)):
-                yield start + number, {k: v[number] for k, v in batch.items()}
+            rows = [[self._examples.get(index, self._lengths)] for index in chunk]
+            batch = self._layout.fill(rows, self._lengths, False)
+            for row in range(len(chunk)):
+                yield start + row, {name: batch[name][row] for name in batch}
 
-    def task_examples(self) -> Iterator[dict[str, Any]]:
-        """Yields the fields of the examples, with the names that SeqIO gives them."""
-        for index, fields in zip(self._order, self._fields, strict=True):
-            ids = self._examples.get(index, self._lengths or self.lengths)
-            yield {
-                "inputs_pretokenized": fields["inputs"],
-                "inputs": ids["inputs"],
-                "targets_pretokenized": fields["targets"],
-                "targets": ids["targets"],
-                **{k: v for k, v in fields.items() if k not in ids},
-            }
+    def inputs(self) -> Iterator[dict[str, Any]]:
+        """Yields the fields of the examples as SeqIO names and orders them."""
+        for index, fields in zip(self._order, self.fields, strict=True):
+            ids = self._examples.get(index, self._lengths)
+            texts: dict[str, Any] = {}
+            for name in ("inputs", "targets"):
+                texts |= {f"{name}_pretokenized": fields[name], name: ids[name]}
+            yield texts | {k: v for k, v in fields.items() if k not in ids}
 
-    def fields(self) -> Sequence[Mapping[str, Any]]:
-        """Returns the fields of the examples before tokenization."""
-        return self._fields
+
+def interleaved(counts: Sequence[int]) -> list[int]:
+    """Returns the order in which tf.data interleaves the examples of shards.
+
+    Args:
+        counts: number of examples of each shard; the examples of all shards are
+            numbered consecutively.
+    """
+    ends = itertools.accumulate(counts)
+    shards = (iter(range(e - n, e)) for e, n in zip(ends, counts, strict=True))
+    open_shards = [*itertools.islice(shards, _CYCLE)]
+    found: list[int] = []
+    while len(found) < sum(counts):
+        for place, shard in enumerate(open_shards):
+            block = [*itertools.islice(shard, _BLOCK)]
+            found += block
+            if len(block) < _BLOCK:
+                open_shards[place] = next(shards, iter(()))
+    return found
 
 
 class DialogueEvaluator:
@@ -160,58 +186,37 @@ class DialogueEvaluator:
 
     Attributes:
         eval_tasks: the sets.
-        cached_model_datasets: name of a set -> (index, model features) of its examples.
+        cached_model_datasets: name of a set -> its examples.
         model_feature_shapes: model feature -> shape for one example.
-        events_dir: folder for TensorBoard events of the metrics, or None. The T5X
-            program adds the logger that writes them.
+        events_dir: folder for TensorBoard events, which a logger of the T5X programs
+            writes without SeqIO; None for no events.
     """
 
     def __init__(
         self,
-        tasks: Sequence[dialogues.DialogueSet],
-        layout: layouts.Layout,
-        split: str,
-        lengths: Lengths | None,
+        tasks: Sequence[Any],
+        examples: Mapping[str, Evaluated],
         log_dir: str | None,
-        num_examples: int | None = None,
     ):
-        """Reads the examples; see `evaluator` for the arguments."""
-        self.eval_tasks = list(tasks)
-        self.cached_model_datasets = {
-            task.name: _Evaluated(task, split, lengths, num_examples) for task in tasks
-        }
-        found = self.cached_model_datasets.values()
-        longest = {
-            name: max(one.longest[name] for one in found)
-            for name in ("inputs", "targets")
-            if found
-        }
-        for one in found:
-            one.layout, one.lengths = layout, {**longest, **(lengths or {})}
-        self.model_feature_shapes = {
-            name: value.shape
-            for one in itertools.islice(filter(len, found), 1)
-            for name, value in next(iter(one))[1].items()
-        }
-        self.events_dir = log_dir
-        self._loggers: tuple[Any, ...] = ()
-        if log_dir:
-            self._loggers = JSONLogger(log_dir), RobustnessLogger(log_dir)
-        self._targets: dict[str, list[Any]] = {}
+        """Creates the evaluator; `examples` maps the names of tasks."""
+        self.eval_tasks, self.cached_model_datasets = tasks, examples
+        one = next(itertools.chain.from_iterable(examples.values()), (0, {}))[1]
+        self.model_feature_shapes = {name: value.shape for name, value in one.items()}
+        loggers: list[Any] = [JSONLogger, RobustnessLogger]
+        self.events_dir = None if "seqio" in sys.modules else log_dir
+        if log_dir and not self.events_dir:
+            loggers.insert(0, sys.modules["seqio"].TensorBoardLogger)
+        self._loggers = tuple(logger(log_dir) for logger in loggers if log_dir)
         self._pool = futures.ThreadPoolExecutor(max_workers=1)
-        self._pending: futures.Future | None = None
+        self._pending: futures.Future = futures.Future()
+        self._pending.set_result(None)
 
     def close(self) -> None:
         """Waits for pending metrics."""
         self._pool.shutdown(wait=True)
 
     def evaluate(
-        self,
-        *,
-        compute_metrics: bool,
-        step: int | None = None,
-        predict_fn: Any,
-        **unused: Any,
+        self, *, compute_metrics: bool, step: int | None, predict_fn: Any, **unused: Any
     ) -> tuple[futures.Future, Mapping[str, Sequence[Any]]]:
         """Predicts, and computes and logs metrics in the background.
 
@@ -220,18 +225,17 @@ class DialogueEvaluator:
             False), and task name -> tokens of the predictions.
         """
         del unused
-        outputs: dict[str, Sequence[Any]] = {}
-        for task in self.eval_tasks:
-            found = predict_fn(self.cached_model_datasets[task.name])
-            outputs[task.name] = [ids for _, ids in sorted(found, key=lambda x: x[0])]
+        outputs = {}
+        for name, examples in self.cached_model_datasets.items():
+            found = sorted(predict_fn(examples), key=lambda each: each[0])
+            outputs[name] = [ids for _, ids in found]
+        # Raises the error of the last evaluation.
+        self._pending.result()
         if not compute_metrics:
-            nothing: futures.Future = futures.Future()
-            nothing.set_result(None)
-            return nothing, outputs
-        if self._pending is not None:
-            self._pending.result()  # Raises the error of the last evaluation.
-        self._pending = self._pool.submit(self._all_metrics, outputs, step)
-        return self._pending, outputs
+            return self._pending, outputs
+        done = self._pool.submit(self._all_metrics, outputs, step)
+        self._pending = done
+        return done, outputs
 
     def _all_metrics(
         self, outputs: Mapping[str, Sequence[Any]], step: int | None
@@ -242,31 +246,25 @@ class DialogueEvaluator:
         }
 
     def _metrics(
-        self, task: dialogues.DialogueSet, outputs: Sequence[Any], step: int | None
+        self, task: Any, outputs: Sequence[Any], step: int | None
     ) -> dict[str, float]:
-        import clu.values
-
-        data = self.cached_model_datasets[task.name]
+        examples = self.cached_model_datasets[task.name]
         words = task.output_features["targets"].vocabulary
         texts = [_decoded(words, ids) for ids in outputs]
-        fields, postprocess = data.fields(), task.postprocess_fn
-        if task.name not in self._targets:
-            self._targets[task.name] = [
-                postprocess(one["targets"], example=one, is_target=True)
-                for one in fields
-            ]
-        targets = self._targets[task.name]
-        answers = [
-            postprocess(text, example=one)
-            for text, one in zip(texts, fields, strict=True)
-        ]
-        metrics = task.metric_fn(targets, answers)
+        targets, answers = [], []
+        for text, fields in zip(texts, examples.fields, strict=True):
+            read = functools.partial(task.postprocess_fn, example=fields)
+            targets.append(read(fields["targets"], is_target=True))
+            answers.append(read(text))
+        metrics: dict[str, float] = {}
+        for metric_fn in task.predict_metric_fns:
+            metrics |= metric_fn(targets, answers)
         for logger in self._loggers:
             logger(
                 task_name=task.name,
                 step=step,
-                metrics={name: clu.values.Scalar(v) for name, v in metrics.items()},
-                dataset=data.task_examples(),
+                metrics={k: clu.values.Scalar(v) for k, v in metrics.items()},
+                dataset=examples.inputs(),
                 inferences={"output": texts, "prediction": answers},
                 targets=targets,
             )
@@ -281,10 +279,7 @@ def _decoded(words: Any, ids: Sequence[Any]) -> Any:
 
 
 class JSONLogger:
-    """Writes metrics and predictions in the format of `seqio.JSONLogger`.
-
-    A step that is evaluated again replaces its line of metrics.
-    """
+    """Writes metrics and predictions in the format of `seqio.JSONLogger`."""
 
     def __init__(self, output_dir: str):
         self.output_dir = output_dir
@@ -295,58 +290,37 @@ class JSONLogger:
         step: int | None,
         metrics: Mapping[str, Any],
         dataset: Any,
-        inferences: Mapping[str, Sequence[Any]] | None,
-        targets: Sequence[Any] | None,
+        inferences: Mapping[str, Sequence[Any]],
+        targets: Sequence[Any],
     ) -> None:
         """See `seqio.Logger`."""
         step = -1 if step is None else step
-        values = {name: value.value for name, value in metrics.items()}
-        self._write_metrics(task_name, step, values)
-        if not inferences or not targets:
-            return
-        lines = []
-        for example, target, *found in zip(
-            dataset, targets, *inferences.values(), strict=True
-        ):
-            results = dict(zip(inferences, found, strict=True))
-            line = {"input": example, "target": target, **results}
-            lines.append(json.dumps(line, default=_plain) + "\n")
-        path = os.path.join(self.output_dir, f"{task_name}-{step:06}.jsonl")
-        write_text(path, "".join(lines))
-
-    def _write_metrics(
-        self, task_name: str, step: int, values: Mapping[str, Any]
-    ) -> None:
-        if not values:
-            return
         path = epath.Path(self.output_dir) / f"{task_name}-metrics.jsonl"
-        old = path.read_text().splitlines(keepends=True) if path.exists() else []
-        kept = [line for line in old if _step_of(line) != step]
-        line = json.dumps({"step": step, **values}, default=_plain)
-        write_text(path, "".join([*kept, line + "\n"]))
+        values = {name: value.value for name, value in metrics.items()}
+        old = path.read_text() if path.exists() else ""
+        if values:
+            write_text(path, f"{old}{_json({'step': step} | values)}\n")
+        found = zip(dataset, targets, *inferences.values(), strict=True)
+        names = "input", "target", *inferences
+        lines = [_json(dict(zip(names, each, strict=True))) + "\n" for each in found]
+        if lines:
+            write_text(path.with_name(f"{task_name}-{step:06}.jsonl"), "".join(lines))
 
 
-def _step_of(line: str) -> Any:
-    """Returns the step of a line of metrics; None for a damaged line, which is kept."""
-    try:
-        return json.loads(line)["step"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
+def _json(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields, default=_plain)
 
 
 def _plain(value: Any) -> Any:
     """Converts a value to JSON types as SeqIO does."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, np.generic)):
         if value.size <= _MOST_SHOWN:
             return value.tolist()
-        flat = value.reshape(-1)
-        first, last = (str(part.tolist())[1:-1] for part in (flat[:5], flat[-5:]))
+        flat = value.reshape(-1).tolist()
         return (
             f"ndarray(shape={value.shape}, dtype={value.dtype}); "
-            f"summary: {first} ... {last}"
+            f"summary: {str(flat[:5])[1:-1]} ... {str(flat[-5:])[1:-1]}"
         )
-    if isinstance(value, np.generic):
-        return value.item()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value, dict_factory=_without_none)
     raise TypeError(f"{type(value).__name__} is not JSON serializable")

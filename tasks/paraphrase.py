@@ -20,19 +20,17 @@ split.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import seqio
 import tensorflow as tf
-from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.text import clean
-from jaxaug.data import folders
+from jaxaug.data import folders, wordings
 from jaxaug.data import pairs as pairs_of_files
 from jaxaug.data.pairs import Pairs
-from jaxaug.data.schema import Schema, read_schema
 from jaxaug.feed import recipes
 from jaxaug.metrics.diversity import load_sacrebleu
 from tasks import vocabulary
@@ -59,22 +57,22 @@ def register(data_dir: PathLike | None = None) -> None:
         }
         splits = [name for name, split in recipes.SPLITS.items() if split in present]
         if splits:
-            add(
-                f"paraphrase_{name}",
-                splits,
-                functools.partial(_of_split, folder, variants),
-            )
+            of_split = functools.partial(_of_split, folder, variants)
+            add(f"paraphrase_{name}", splits, of_split, metric_fns=[bleu])
     for name, source in pairs_of_files.named(generated).items():
         for suffix, both in (("", False), (BOTH, True)):
+            of_split = functools.partial(source.of_split, both=both)
             add(
-                f"paraphrase_{name}{suffix}",
-                source.splits,
-                functools.partial(source.of_split, both=both),
+                f"paraphrase_{name}{suffix}", source.splits, of_split, metric_fns=[bleu]
             )
 
 
 def add(
-    name: str, splits: Sequence[str], pairs_of_split: Callable[[str], Pairs]
+    name: str,
+    splits: Sequence[str],
+    pairs_of_split: Callable[[str], Pairs],
+    ends_inputs: bool = True,
+    metric_fns: Sequence[Callable] = (),
 ) -> None:
     """Registers a task from one text to another.
 
@@ -82,6 +80,8 @@ def add(
         name: name of the task.
         splits: names of its splits in SeqIO.
         pairs_of_split: returns (input, target) pairs of a split when it is first read.
+        ends_inputs: whether inputs end with the end of sequence, as targets do.
+        metric_fns: metrics of outputs.
     """
     words = vocabulary.default_vocabulary()
     task = CachedTask(
@@ -90,7 +90,7 @@ def add(
             functools.partial(pairs_dataset, pairs_of_split), splits=splits
         ),
         output_features={
-            "inputs": seqio.Feature(words, add_eos=True),
+            "inputs": seqio.Feature(words, add_eos=ends_inputs),
             "targets": seqio.Feature(words, add_eos=True),
         },
         preprocessors=[
@@ -98,9 +98,9 @@ def add(
             seqio.CacheDatasetPlaceholder(),
             seqio.preprocessors.append_eos,
         ],
-        metric_fns=[bleu],
+        metric_fns=list(metric_fns),
     )
-    seqio.TaskRegistry.add_provider(task.name, task)
+    seqio.TaskRegistry.add_provider(name, task)
 
 
 def bleu(targets: Sequence[str], predictions: Sequence[str]) -> dict[str, float]:
@@ -123,43 +123,20 @@ def pairs(data_dir: PathLike, variants_dir: PathLike, split: str) -> Pairs:
         UserError: a schema is wrong, a variant has another number of services, slots,
             or intents than the original, or no rewording is left.
     """
-    original = read_schema(folders.schema_path(data_dir, split))
-    found: dict[tuple[str, str], None] = {}
-    for variant in folders.variant_names(variants_dir):
-        if split not in folders.variant_splits(variants_dir, variant):
-            continue
-        path = folders.variant_schema_path(variants_dir, variant, split)
-        for pair in _matched(original, read_schema(path), path):
-            if pair[0] != pair[1]:
-                found[pair] = None
+    before, *others = wordings.descriptions(data_dir, variants_dir, split)
+    found = dict.fromkeys(
+        (clean(left, True), clean(right, True))
+        for after in others
+        for one, other in zip(before, after, strict=True)
+        for left, right in zip(one[1:], other[1:], strict=True)
+    )
+    found = {pair: None for pair in found if pair[0] != pair[1]}
     if not found:
         raise UserError(
             f"{variants_dir}: its variants word no description of split {split!r} "
             "otherwise than the original schema. Name another variants folder."
         )
     return list(found)
-
-
-def _matched(
-    original: Schema, variant: Schema, path: epath.Path
-) -> Iterator[tuple[str, str]]:
-    before, after = _descriptions(original), _descriptions(variant)
-    if [len(part) for part in before] != [len(part) for part in after]:
-        raise UserError(
-            f"{path}: services, slots or intents differ in number from those of the "
-            "original schema; variants are matched by position. Correct the variant."
-        )
-    for left, right in zip(before, after, strict=True):
-        yield from zip(left, right, strict=True)
-
-
-def _descriptions(schema: Schema) -> list[list[str]]:
-    """Returns, service by service, descriptions of slots, then of intents."""
-    return [
-        [clean(item.description, True) for item in part]
-        for service in schema.services
-        for part in (service.slots, service.intents)
-    ]
 
 
 def pairs_dataset(

@@ -9,19 +9,21 @@ Tasks of other packages, which have no token caches, come from SeqIO's pipeline.
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 from absl import logging
 
+from jaxaug.core.errors import UserError
+from jaxaug.core.typed import Range, check
 from jaxaug.feed import lengths
 from jaxaug.feed.batches import TokenBatches, known_to_clu
 from jaxaug.feed.order import Stage
 from tasks import curriculum, dialogues
 
 _LAYOUTS = {
-    "EncDecFeatureConverter": "enc_dec",
-    "PrefixLMFeatureConverter": "prefix_lm",
-    "DecoderFeatureConverter": "prefix_lm",
+    "seqio:EncDecFeatureConverter": "enc_dec",
+    "seqio:PrefixLMFeatureConverter": "prefix_lm",
+    "seqio:DecoderFeatureConverter": "prefix_lm",
 }
 
 
@@ -34,6 +36,7 @@ def get_dataset(
     continue_from_last_checkpoint: bool = False,
     *,
     otherwise: Callable[..., Any],
+    wordings: Annotated[int, Range(1)] = 1,
 ) -> Any:
     """Returns the batches of one host.
 
@@ -45,15 +48,24 @@ def get_dataset(
         num_epochs, continue_from_last_checkpoint: as in T5X.
         otherwise: called with the preceding arguments if the data has no token caches;
             a log line gives the reason.
+        wordings: number of consecutive rows that hold the same examples under different
+            schemas of a mixture (`configs/runs/consistency.gin`).
 
     Returns:
         `TokenBatches`, or the result of `otherwise`.
 
     Raises:
-        UserError: the batch size is not divisible by the number of hosts, or a task has
-            no example.
+        UserError: the batch size is not divisible by the number of hosts, a task has no
+            example, or several wordings are asked of data without them.
     """
+    check({"wordings": wordings}, get_dataset, "token_feed.get_dataset")
     reason = why_not(cfg, feature_converter_cls)
+    if wordings > 1 and (cfg.use_cached or reason):
+        raise UserError(
+            f"token_feed.get_dataset.wordings = {wordings} needs the token feed: "
+            f"{reason or 'offline caches have one order of slots for each schema'}. "
+            "Set USE_CACHED_TASKS = False, or leave out configs/runs/consistency.gin."
+        )
     if reason is not None:
         logging.warning("Training data come from SeqIO's pipeline: %s.", reason)
         return curriculum.get_dataset(
@@ -65,7 +77,9 @@ def get_dataset(
             continue_from_last_checkpoint,
             otherwise=otherwise,
         )
-    tasks = _tasks(cfg)
+    tasks = names = _tasks(cfg)
+    if wordings > 1:
+        tasks = dialogues.aligned(tasks, cfg.split)
     for task in tasks:
         counts = task.token_counts(cfg.split, cfg.use_cached)
         lengths.report(counts, cfg.task_feature_lengths)
@@ -73,13 +87,14 @@ def get_dataset(
         [task.examples(cfg.split, cfg.use_cached) for task in tasks],
         cfg.task_feature_lengths,
         cfg.batch_size,
-        stages=_stages(cfg, tasks),
+        stages=_stages(cfg, names),
         seed=int(cfg.seed),
         shuffle=cfg.shuffle,
         pack=cfg.pack,
-        layout=str(layout_of(feature_converter_cls, cfg.pack)),
+        layout=str(layout_of(_made(feature_converter_cls, cfg.pack))),
         shard=(shard_id, num_shards),
         num_epochs=num_epochs,
+        wordings=wordings,
     )
     return known_to_clu(made)
 
@@ -90,8 +105,13 @@ get_dataset.find = dialogues.find  # type: ignore[attr-defined]
 
 def why_not(cfg: Any, feature_converter_cls: Any) -> str | None:
     """Returns why the data needs SeqIO's pipeline, or None if it does not."""
+    converter = _made(feature_converter_cls, cfg.pack)
     lengths = cfg.task_feature_lengths or {}
     asked = {
+        f"features are made by {type(converter).__name__}": not layout_of(converter),
+        "the loss is computed on inputs, too": not vars(converter).get(
+            "_loss_on_targets_only", True
+        ),
         "DatasetConfig.use_custom_packing_ops is set": cfg.use_custom_packing_ops,
         "DatasetConfig.trim_output_features is not set": not cfg.trim_output_features,
         "DatasetConfig.seed is None": cfg.seed is None,
@@ -102,65 +122,46 @@ def why_not(cfg: Any, feature_converter_cls: Any) -> str | None:
     for reason, holds in asked.items():
         if holds:
             return reason
-    layout = layout_of(feature_converter_cls, cfg.pack)
-    if layout is None:
-        return f"features are made by {_name_of(feature_converter_cls, cfg.pack)}"
-    if _found(cfg) is not None:
-        return None if _tasks(cfg) else _no_split(cfg)
-    return _why_not_in_seqio(cfg, feature_converter_cls)
-
-
-def _why_not_in_seqio(cfg: Any, feature_converter_cls: Any) -> str | None:
-    from jaxaug.curriculum.scheduled import ScheduledMixture
-    from tasks.cached_task import CachedTask
-
-    converter = feature_converter_cls(pack=cfg.pack)
-    if not getattr(converter, "_loss_on_targets_only", True):
-        return "the loss is computed on inputs, too"
     try:
         source, tasks = _source(cfg), _tasks(cfg)
     except (ValueError, KeyError):
         return f"{cfg.mixture_or_task_name!r} is not registered"
+    if not tasks:
+        return f"no task of {source.name} has the split {cfg.split}"
+    return None if _found(cfg) else _why_not_in_seqio(source, tasks, cfg.split)
+
+
+def _why_not_in_seqio(source: Any, tasks: list[Any], split: str) -> str | None:
+    from jaxaug.curriculum.scheduled import ScheduledMixture
+    from tasks.cached_task import CachedTask
+
     for task in tasks:
         if not isinstance(task, CachedTask) or not task.is_fed:
             return f"task {task.name} has preprocessors of its own"
-    if not tasks:
-        return _no_split(cfg)
     if not _has_known_rates(source):
         return f"mixture {source.name} has a sample_fn of its own"
     if isinstance(source, ScheduledMixture) and len(tasks) < len(source.tasks):
-        return f"a task of {source.name} lacks the split {cfg.split}"
+        return f"a task of {source.name} lacks the split {split}"
     return None
 
 
-def _no_split(cfg: Any) -> str:
-    return f"no task of {_source(cfg).name} has the split {cfg.split}"
+def _made(feature_converter_cls: Any, pack: bool) -> Any:
+    """Returns a converter; or its class, if an attribute `kind` says what it makes."""
+    if getattr(feature_converter_cls, "kind", None):
+        return feature_converter_cls
+    return feature_converter_cls(pack=pack)
 
 
-def layout_of(feature_converter_cls: Any, pack: bool = False) -> str | None:
-    """Returns the layout of a converter of SeqIO, or None for other converters.
+def layout_of(converter: Any) -> str | None:
+    """Returns the layout of a converter's features; None if SeqIO does not define it.
 
     Args:
-        feature_converter_cls: the class; or an object whose `kind` names a class of
-            SeqIO, which is then not imported.
-        pack: an argument of the class.
+        converter: a feature converter; or an object whose `kind` names a class of SeqIO,
+            such as "seqio:EncDecFeatureConverter", which is then not imported.
     """
-    return layout_named(_name_of(feature_converter_cls, pack))
-
-
-def layout_named(kind: str | None) -> str | None:
-    """Returns the layout of a class of SeqIO with this name, or None."""
-    return _LAYOUTS.get((kind or "").removeprefix("seqio:"))
-
-
-def _name_of(feature_converter_cls: Any, pack: bool) -> str:
-    """Returns the name of a converter's class, without `seqio:` if it is SeqIO's."""
-    kind = getattr(feature_converter_cls, "kind", None)
-    if kind is None:
-        made = type(feature_converter_cls(pack=pack))
-        known = made.__module__ == "seqio.feature_converters"
-        return made.__name__ if known else f"{made.__module__}.{made.__name__}"
-    return str(kind)
+    cls = type(converter)
+    kind = getattr(converter, "kind", None) or f"{cls.__module__}:{cls.__name__}"
+    return _LAYOUTS.get(kind.replace("seqio.feature_converters:", "seqio:"))
 
 
 def _has_known_rates(source: Any) -> bool:

@@ -17,19 +17,32 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests.support import small_sgd
+
+# A slow machine is not a fault of the test.
+hypothesis.settings.register_profile(
+    "any machine",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("any machine")
 
 # To compile the small programs of tests costs more than to run them. The emitters of
 # fusions go through MLIR, which takes twice as long as to emit LLVM code at once. A
 # program is one part for LLVM: each part sets up a compiler, and there is one core.
 # Programs that tests start inherit this; what they need besides comes behind it.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
-    " --xla_cpu_parallel_codegen_split_count=1",
-)
+# With JAXAUG_TEST_PLAINLY=1 the tests run as a user's programs do: compiled at the normal
+# level, with all checks of Flax.
+PLAINLY = os.environ.get("JAXAUG_TEST_PLAINLY") == "1"
+if not PLAINLY:
+    os.environ.setdefault(
+        "XLA_FLAGS",
+        "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+        " --xla_cpu_parallel_codegen_split_count=1",
+    )
 
 
 def _share_compiled_programs() -> None:
@@ -135,8 +148,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     from tests.support import flax_checks, mlir_contexts
 
-    flax_checks.once()
-    mlir_contexts.shared()
+    if not PLAINLY:
+        flax_checks.once()
+        mlir_contexts.shared()
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
@@ -237,30 +251,7 @@ def sgd_tree(tmp_path: Path) -> Path:
     Variants v1..v5 append the variant's digit to service names and `_v<digit>` to
     slot and intent names. Parks_1 has a slot of its own called `intent`.
     """
-    root = tmp_path / "sgd_tree"
-    schemas = {
-        "train": [small_sgd.TRAINS],
-        "dev": [small_sgd.TRAINS, small_sgd.PARKS],
-        "test": [small_sgd.PARKS, small_sgd.TRAINS],
-    }
-    dialogues = {
-        "train": [
-            [small_sgd.trip("1_00000", "Oslo")],
-            [small_sgd.trip("2_00000", "Rome")],
-        ],
-        "dev": [[small_sgd.trip("3_00000", "Bern"), small_sgd.day_out("3_00001")]],
-        "test": [[small_sgd.day_out("4_00000"), small_sgd.trip("4_00001", "Kyiv")]],
-    }
-    for split, services in schemas.items():
-        _dump(root / split / "schema.json", services)
-        for number, content in enumerate(dialogues[split], 1):
-            _dump(root / split / f"dialogues_{number:03}.json", content)
-        for version in range(1, 6):
-            _dump(
-                root / f"sgd_x/data/v{version}/{split}/schema.json",
-                [small_sgd.variant(service, version) for service in services],
-            )
-    return root
+    return small_sgd.write(tmp_path / "sgd_tree")
 
 
 _RUN_CONFIG = """from __gin__ import dynamic_registration
@@ -268,7 +259,7 @@ from jaxaug.feed import vocabulary
 from t5x import models
 from t5x.examples.t5 import network
 
-MIXTURE_OR_TASK_NAME = '{task}'
+MIXTURE_OR_TASK_NAME = 'd3st_sgd'
 TASK_FEATURE_LENGTHS = {{'inputs': 40, 'targets': 12}}
 MODEL = @models.EncoderDecoderModel()
 models.EncoderDecoderModel:
@@ -289,17 +280,27 @@ network.T5Config:
 """
 
 
-@functools.cache
-def _tracker_state(vocab_size: int) -> Any:
-    """Random parameters, the same for all runs."""
+@pytest.fixture(scope="session")
+def _tracker_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of `trained`; no test may change it."""
     import flax
     import jax
-    from t5x import models, train_state
+    from t5x import checkpoints, models, partitioning, train_state
     from t5x.examples.t5 import network
 
+    from jaxaug.feed import run_vocabulary, vocabulary
+
+    folder = tmp_path_factory.mktemp("tracker") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAXAUG_CACHE_DIR", str(folder.parent / "cache"))
+        data = small_sgd.write(folder.parent / "sgd_tree")
+        words = vocabulary.TokenVocabulary(vocabulary.train_words(data))
+    run_vocabulary.keep(folder, words.path)
+    text = _RUN_CONFIG.format(size=words.vocab_size)
+    (folder / "config.gin").write_text(text)
     module = network.Transformer(
         network.T5Config(
-            vocab_size=vocab_size, emb_dim=8, num_heads=2, num_encoder_layers=1,
+            vocab_size=words.vocab_size, emb_dim=8, num_heads=2, num_encoder_layers=1,
             num_decoder_layers=1, head_dim=4, mlp_dim=8, dtype="float32",
         )
     )  # fmt: skip
@@ -309,29 +310,20 @@ def _tracker_state(vocab_size: int) -> Any:
         model.get_initial_variables, input_shapes=dict.fromkeys(names, (1, 4))
     )
     variables = jax.jit(init)(jax.random.PRNGKey(3))
-    return train_state.InferenceState.create(flax.core.freeze(variables))
+    state = train_state.InferenceState.create(flax.core.freeze(variables))
+    partitioner = partitioning.PjitPartitioner(num_partitions=1)
+    checkpoints.Checkpointer(state, partitioner, folder).save(state)
+    return folder
 
 
 @pytest.fixture
 def trained(
-    sgd_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    _tracker_run: Path, sgd_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Path, Path]:
     """The folder of a tracker's run with random weights, and that of its data."""
-    from t5x import checkpoints, partitioning
-
-    from jaxaug.feed import run_vocabulary, vocabulary
-
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("JAXAUG_DATA_DIR", str(sgd_tree))
-    folder = tmp_path / "run"
-    words = vocabulary.TokenVocabulary(vocabulary.train_words(sgd_tree))
-    run_vocabulary.keep(folder, words.path)
-    text = _RUN_CONFIG.format(task="d3st_sgd", size=words.vocab_size)
-    (folder / "config.gin").write_text(text)
-    state = _tracker_state(words.vocab_size)
-    partitioner = partitioning.PjitPartitioner(num_partitions=1)
-    checkpoints.Checkpointer(state, partitioner, folder).save(state)
-    return folder, sgd_tree
+    return shutil.copytree(_tracker_run, tmp_path / "run"), sgd_tree
 
 
 @pytest.fixture
@@ -341,14 +333,9 @@ def edit_json() -> Callable[[Path, Callable[[Any], Any]], None]:
     def edit(path: Path, change: Callable[[Any], Any]) -> None:
         data = json.loads(path.read_text())
         change(data)
-        _dump(path, data)
+        path.write_text(json.dumps(data))
 
     return edit
-
-
-def _dump(path: Path, data: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(data))
 
 
 @pytest.fixture

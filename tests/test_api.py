@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -12,7 +11,8 @@ import jaxaug
 from jaxaug.augment.plain import people
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders
-from tests.test_architecture import ROOT, run_python
+from tests.support.programs import python_says, ran
+from tests.test_architecture import ROOT
 
 NAMES = ["Tracker", "augment_schema", "evaluate", "load_dialogues", "paraphrase"]
 PAGE = (ROOT / "docs/python.md").read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ def test_importing_is_quick_and_loads_no_heavy_library():
         "heavy = {'jax', 'tensorflow', 'seqio', 'flax', 'numpy', 'spacy', 'transformers'}\n"
         "print(dir(jaxaug), sorted(heavy & set(sys.modules)), taken < 1)"
     )
-    assert run_python(script) == f"{NAMES} [] True"
+    assert python_says(script) == f"{NAMES} [] True"
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,13 @@ def test_the_package_paraphrase_is_the_function_too(before):
         "try: jaxaug.paraphrase('text')\nexcept ValueError as error: print(error)"
     )
     assert (
-        run_python(script)
+        python_says(script)
         == "texts is 'text': give a list of texts, such as ['Hello.']."
     )
 
 
 def test_python_dash_m():
-    command = [sys.executable, "-m", "jaxaug", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = ran([sys.executable, "-m", "jaxaug", "--help"], check=True)
     assert done.stdout.startswith("usage: jaxaug ")
 
 

@@ -5,15 +5,13 @@ above it. `docs/architecture.md` shows them.
 """
 
 import ast
+import functools
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.support.gin_files import gin_files
+from tests.support.programs import python_says
 
 ROOT = Path(__file__).resolve().parent.parent
 SEQIO_ADAPTERS = {
@@ -58,7 +56,7 @@ FLOORS = {
         "tokenizers initial",
         "text",
         "scorers convert",
-        "finetune",
+        "finetune consistency",
     ),
     "jaxaug.augment": (
         "descriptions arguments",
@@ -134,16 +132,34 @@ OPTIONAL_NAMES = {
 }
 
 
-def imports(path: Path, module_level_only: bool = False) -> Iterator[str]:
-    """Dotted names that a file imports; `from a import b` gives `a.b`."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = tree.body if module_level_only else ast.walk(tree)
-    for node in nodes:
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """The syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def imports(path: Path, module_level_only: bool = False) -> list[str]:
+    """Returns the dotted names that a file imports; `from a import b` gives `a.b`."""
+    tree = parsed(path)
+    found = []
+    for node in tree.body if module_level_only else ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return found
+
+
+def importing(folder: str, packages: set[str], **options: bool) -> list[str]:
+    """Returns each import of one of the packages in a folder, with its file."""
+    return [
+        f"{name(path)} imports {module}"
+        for path in files(folder)
+        for module in imports(path, **options)
+        if top(module) in packages
+    ]
 
 
 def files(folder: str) -> list[Path]:
@@ -162,6 +178,7 @@ def module_name(path: Path) -> str:
     return dotted.removesuffix(".__init__")
 
 
+@functools.cache
 def arrows() -> dict[str, set[str]]:
     """Module -> the modules of the house that it imports, wherever in its file."""
     paths = {module_name(path): path for folder in FOLDERS for path in files(folder)}
@@ -178,7 +195,7 @@ def arrows() -> dict[str, set[str]]:
 def functions(folder: str) -> Iterator[tuple[str, str]]:
     """(place, code without its docstring and comments) of functions worth sharing."""
     for path in files(folder):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef):
                 body = node.body[1:] if ast.get_docstring(node) else node.body
                 code = "\n".join(map(ast.unparse, body))
@@ -190,32 +207,20 @@ def top(module: str) -> str:
     return module.partition(".")[0]
 
 
-def run_python(script: str) -> str:
-    """What a script prints in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
-
-
-@pytest.mark.parametrize("package", FLOORS)
-def test_rooms_import_the_floors_below(package: str):
-    floor_of = {
-        room: floor
-        for floor, rooms in enumerate(FLOORS[package])
-        for room in rooms.split()
-    }
+def test_rooms_import_the_floors_below():
     back = []
-    for module, targets in arrows().items():
-        room = module.removeprefix(f"{package}.").partition(".")[0]
-        if not module.startswith(f"{package}."):
-            continue
-        assert room in floor_of, f"{module}: say on which floor of {package} it is"
-        for target in targets:
-            other = target.removeprefix(f"{package}.").partition(".")[0]
-            inside = target.startswith(f"{package}.") and other != room
-            if inside and floor_of[other] >= floor_of[room]:
-                back.append(f"{module} -> {target}")
+    for package, floors in FLOORS.items():
+        floor_of = {room: n for n, rooms in enumerate(floors) for room in rooms.split()}
+        inside = [m for m in arrows() if m.startswith(f"{package}.")]
+        room_of = {m: m.removeprefix(f"{package}.").partition(".")[0] for m in inside}
+        for module, room in room_of.items():
+            assert room in floor_of, f"{module}: say on which floor of {package} it is"
+            back += [
+                f"{module} -> {target}"
+                for target in arrows()[module] & room_of.keys()
+                if room_of[target] != room
+                and floor_of[room_of[target]] >= floor_of[room]
+            ]
     assert back == []
 
 
@@ -237,69 +242,58 @@ def test_no_circle():
     assert left == {}
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_no_helper_is_written_twice(folder: str):
-    places: dict[str, list[str]] = {}
-    for place, code in functions(folder):
-        places.setdefault(code, []).append(place)
-    assert [found for found in places.values() if len(found) > 1] == []
+def test_no_helper_is_written_twice():
+    for folder in FOLDERS:
+        places: dict[str, list[str]] = {}
+        for place, code in functions(folder):
+            places.setdefault(code, []).append(place)
+        assert [found for found in places.values() if len(found) > 1] == []
 
 
-@pytest.mark.parametrize("path", files("jaxaug"), ids=name)
-def test_jaxaug_imports_downwards(path: Path):
-    for module in imports(path):
-        assert top(module) not in ABOVE | {"tasks"}, module
-        if name(path) not in SEQIO_ADAPTERS:
-            assert top(module) not in DATA_LIBRARIES, module
-        if top(module) == "t5x":
-            allowed = UPSTREAM_NAMES.get("/".join(name(path).split("/")[:2]), set())
-            allowed = allowed | {OPTIONAL_NAMES.get(name(path), "-")}
-            assert any(
-                module == item or module.startswith(item + ".") for item in allowed
-            ), f"{name(path)} imports {module}"
+def test_jaxaug_imports_downwards():
+    assert importing("jaxaug", ABOVE | {"tasks"}) == []
+    adapters = tuple(f"{path} " for path in SEQIO_ADAPTERS)
+    heavy = importing("jaxaug", DATA_LIBRARIES)
+    assert [line for line in heavy if not line.startswith(adapters)] == []
+    for line in importing("jaxaug", {"t5x"}):
+        path, _, module = line.split()
+        allowed = UPSTREAM_NAMES.get("/".join(path.split("/")[:2]), set())
+        allowed = allowed | {OPTIONAL_NAMES.get(path, "-")}
+        assert any(f"{module}.".startswith(f"{item}.") for item in allowed), line
 
 
-@pytest.mark.parametrize("path", OPTIONAL_NAMES)
-def test_jaxaug_does_without_optional_names(path: str):
-    parent, _, leaf = OPTIONAL_NAMES[path].rpartition(".")
+def test_jaxaug_does_without_optional_names():
+    gone = [name.rpartition(".") for name in OPTIONAL_NAMES.values()]
     script = (
         "import importlib, sys\n"
-        f"vars(importlib.import_module({parent!r})).pop({leaf!r}, None)\n"
-        f"sys.modules[{OPTIONAL_NAMES[path]!r}] = None\n"
-        f"module = importlib.import_module({module_name(ROOT / path)!r})\n"
-        "print(module.is_there())"
+        f"for parent, _, leaf in {gone}:\n"
+        "    vars(importlib.import_module(parent)).pop(leaf, None)\n"
+        "    sys.modules[f'{parent}.{leaf}'] = None\n"
+        f"for name in {[module_name(ROOT / path) for path in OPTIONAL_NAMES]}:\n"
+        "    print(importlib.import_module(name).is_there())\n"
     )
-    assert run_python(script) == "False"
+    assert python_says(script).split() == ["False"] * len(gone)
 
 
-@pytest.mark.parametrize("path", files("runtime"), ids=name)
-def test_runtime_stands_alone(path: Path):
-    for module in imports(path):
-        assert top(module) not in ABOVE | {"jaxaug", "tasks"}, module
-    for module in imports(path, module_level_only=True):
-        assert top(module) not in DATA_LIBRARIES, module
+def test_runtime_stands_alone():
+    assert importing("runtime", ABOVE | {"jaxaug", "tasks"}) == []
+    assert importing("runtime", DATA_LIBRARIES, module_level_only=True) == []
 
 
-@pytest.mark.parametrize("path", files("runtime/jaxaug_base"), ids=name)
-def test_what_is_shared_knows_neither_side(path: Path):
-    assert not [
-        m for m in imports(path) if top(m) in ABOVE | {"jaxaug", "tasks", "t5x"}
-    ]
+def test_jaxaug_base_imports_neither_side():
+    assert importing("runtime/jaxaug_base", {"t5x"}) == []
 
 
-@pytest.mark.parametrize("path", files("tasks"), ids=name)
-def test_tasks_import_no_runtime(path: Path):
-    assert not [m for m in imports(path) if top(m) in ABOVE | {"t5x"}]
+def test_tasks_import_no_runtime():
+    assert importing("tasks", ABOVE | {"t5x"}) == []
 
 
-@pytest.mark.parametrize("path", gin_files().values(), ids=name)
-def test_gin_files_import_only_the_house(path: Path):
-    for line in path.read_text(encoding="utf-8").splitlines():
-        match = re.match(r"(?:from\s+(\S+)\s+import\s+(\S+)|import\s+(\S+))", line)
-        if match:
-            module = top(match[1] or match[3])
-            house = HOUSE | ({"jaxaug_papers"} if "papers" in path.parts else set())
-            assert module in house, f"{name(path)} imports {module}"
+def test_gin_files_import_only_the_house():
+    start = re.compile(r"^(?:from\s+(\S+)\s+import\s+\S+|import\s+(\S+))", re.MULTILINE)
+    for path in gin_files().values():
+        house = HOUSE | ({"jaxaug_papers"} if "papers" in path.parts else set())
+        found = {top(a or b) for a, b in start.findall(path.read_text("utf-8"))}
+        assert found <= house, f"{name(path)} imports {found - house}"
 
 
 def test_light_modules_load_no_data_library():
@@ -315,9 +309,4 @@ def test_light_modules_load_no_data_library():
         f"for module in {modules!r}: importlib.import_module(module)\n"
         f"print(sorted({DATA_LIBRARIES | {'torch'}!r} & set(sys.modules)))\n"
     )
-    assert run_python(script) == "[]"
-
-
-def test_importing_the_library_registers_nothing_heavy():
-    script = "import jaxaug, sys; print('jax' in sys.modules)"
-    assert run_python(script) == "False"
+    assert python_says(script) == "[]"

@@ -9,6 +9,7 @@ import pytest
 
 from jaxaug import cli
 from jaxaug.core.errors import UserError
+from tests.support.programs import python_says, ran
 
 _VERBS = [
     ("doctor",),
@@ -34,6 +35,8 @@ _VERBS = [
     ("evaluate", "multiwoz"),
     ("predict",),
     ("robustness",),
+    ("advise",),
+    ("attack",),
     ("serve",),
     ("paraphrase",),
     ("levels",),
@@ -103,10 +106,7 @@ def test_parsing_imports_nothing_heavy():
         "build_parser().parse_args(['data', 'describe'])\n"
         "print(*sorted({name.partition('.')[0] for name in sys.modules}))\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    loaded = set(result.stdout.split())
+    loaded = set(python_says(program).split())
     assert "jaxaug" in loaded
     assert loaded.isdisjoint(_HEAVY)
 
@@ -119,19 +119,13 @@ def test_data_verbs_import_neither_jax_nor_tensorflow(sgd_tree):
         "names = {name.partition('.')[0] for name in sys.modules}\n"
         "print('loaded:', *sorted(names & {'jax', 'seqio', 'tensorflow', 'torch'}))\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.splitlines()[-1] == "loaded:"
+    assert python_says(program).splitlines()[-1] == "loaded:"
 
 
 def test_program_prints_one_line_and_no_traceback(tmp_path):
-    result = subprocess.run(
+    result = ran(
         [sys.executable, "-m", "jaxaug.cli", "data", "describe"]
-        + ["--data_dir", str(tmp_path / "none")],
-        capture_output=True,
-        text=True,
-        check=False,
+        + ["--data_dir", str(tmp_path / "none")]
     )
     assert result.returncode == 1
     assert result.stdout == ""
@@ -187,13 +181,9 @@ def test_a_reader_that_has_seen_enough():
     """As in `jaxaug completion bash | head -1`, where the pipe is closed."""
     ours, theirs = os.pipe()
     os.close(ours)
-    done = subprocess.run(
-        [sys.executable, "-m", "jaxaug.cli", "completion", "bash"],
-        stdout=theirs,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "jaxaug.cli", "completion", "bash"]
+    streams = {"stdout": theirs, "stderr": subprocess.PIPE, "capture_output": False}
+    done = ran(command, **streams)
     os.close(theirs)
     assert (done.returncode, done.stderr) == (141, "")
 

@@ -2,10 +2,11 @@
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.support.programs import ran
 
 ROOT = Path(__file__).resolve().parent.parent
 CYCLIC = ROOT / "configs/d3st_cyclic.gin"
@@ -42,13 +43,8 @@ def compare(tmp_path):
     env = {"PATH": path, "RUNS": str(tmp_path), "SETS": "sgd tree_6x"}
 
     def call(*words, **variables):
-        done = subprocess.run(
-            [ROOT / "benchmarks/compare.sh", *words],
-            cwd=ROOT,
-            env=env | variables,
-            capture_output=True,
-            text=True,
-            check=False,
+        done = ran(
+            [ROOT / "benchmarks/compare.sh", *words], cwd=ROOT, env=env | variables
         )
         return done.returncode, done.stdout.splitlines(), done.stderr
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.gin_files import gin_files
+from tests.support.programs import ran
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = {n: path.read_text(encoding="utf-8") for n, path in gin_files().items()}
@@ -219,11 +220,11 @@ def test_the_loop_over_seeds_has_the_prompts_of_figure_2a(tmp_path):
         (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@"\n')
         (tmp_path / name).chmod(0o755)
     script = ROOT / "papers/jaxaug_papers/tree/paper.sh"
-    found = subprocess.run(
+    found = ran(
         ["bash", script, "d3st2a", "sgd pegasus_6x", "7"],
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        check=True,
+    )
     plain, _, train, evaluate, report = found.stdout.splitlines()
     assert "--gin_file=configs/d3st.gin " in plain
     assert "--gin_file=configs/d3st_aug.gin " in train
@@ -246,36 +247,32 @@ def test_each_file_is_resolved_by_its_command_or_by_a_file_that_includes_it():
     assert set(FILES) == resolved
 
 
-@pytest.mark.parametrize("name", [*EXPERIMENTS, *SCALES])
-def test_headers_are_lab_book_pages(name):
-    text = header(name)
-    for pattern in (
-        r"(?m)^ Command:  \S",
-        r"(?m)^ Hardware: \S",
-        r"(?m)^ Duration: .*\d|^ Duration, score: not run yet",
-        r"(?m)^ Score:    .*\d|^ Duration, score: not run yet",
-    ):
-        assert re.search(pattern, text), f"{name}: no line like {pattern!r}"
+def test_headers_are_lab_book_pages():
+    for name in (*EXPERIMENTS, *SCALES):
+        text = header(name)
+        for pattern in (
+            r"(?m)^ Command:  \S",
+            r"(?m)^ Hardware: \S",
+            r"(?m)^ Duration: .*\d|^ Duration, score: not run yet",
+            r"(?m)^ Score:    .*\d|^ Duration, score: not run yet",
+        ):
+            assert re.search(pattern, text), f"{name}: no line like {pattern!r}"
 
 
 LOGGERS = re.compile(r"logger_cls = \[(.*?)\]", re.DOTALL)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        path
-        for folder in ("configs", "runtime/t5x")
-        for path in sorted((ROOT / folder).rglob("*.gin"))
-        if "logger_cls" in path.read_text(encoding="utf-8")
-    ],
-    ids=lambda path: path.stem,
-)
-def test_evaluation_is_logged(path):
-    text = path.read_text(encoding="utf-8")
-    # The plain class, which evaluate() takes by default, knows nothing of the loggers.
-    assert "inference_evaluator_cls = @seqio.Evaluator\n" in text
-    (loggers,) = LOGGERS.findall(text)
-    names = re.findall(r"@\w+\.(\w+)", loggers)
-    # Of the two, only the first one creates the folder that both write to.
-    assert names.index("TensorBoardLogger") < names.index("JSONLogger")
+def test_evaluation_is_logged():
+    found = 0
+    for path in (*ROOT.glob("configs/**/*.gin"), *ROOT.glob("runtime/t5x/**/*.gin")):
+        text = path.read_text(encoding="utf-8")
+        if "logger_cls" not in text:
+            continue
+        found += 1
+        # The plain class, the default of evaluate(), knows nothing of the loggers.
+        assert "inference_evaluator_cls = @seqio.Evaluator\n" in text, path
+        (loggers,) = LOGGERS.findall(text)
+        names = re.findall(r"@\w+\.(\w+)", loggers)
+        # Of the two, only the first one creates the folder that both write to.
+        assert names.index("TensorBoardLogger") < names.index("JSONLogger"), path
+    assert found > 3

@@ -9,7 +9,6 @@ import itertools
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 import yaml
 
 from jaxaug.cli import VERBS, build_parser
+from tests.support.programs import ran
 
 ROOT = Path(__file__).resolve().parent.parent
 _CODE = re.compile(r"^```.*?^```$|^    .*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -233,7 +233,7 @@ def test_benchmarks_take_the_options_that_pages_give_them():
         known = {f"--{name}" for name in re.findall(r'"(?:--)?(\w[\w-]*)"', text)}
         assert given <= known, f"{page}: {line}: {given - known}"
         tried += 1
-    assert tried > 15
+    assert tried > 10
 
 
 def test_files_that_pages_name_are_there():
@@ -246,20 +246,17 @@ def test_files_that_pages_name_are_there():
 
 
 def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8")) < 5200
+    assert len((ROOT / "README.md").read_text(encoding="utf-8")) < 5000
 
 
 def test_the_site_builds_without_a_warning(pages, tmp_path):
     """As `make docs` does; a name that mkdocstrings cannot find is a warning."""
     pytest.importorskip("mkdocs")
     command = ["-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir"]
-    done = subprocess.run(
+    done = ran(
         [sys.executable, *command, str(tmp_path / "site")],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     built = {p.relative_to(tmp_path / "site") for p in tmp_path.rglob("*.html")}

@@ -2,11 +2,11 @@
 
 import importlib
 import importlib.util
-import subprocess
-import sys
 from types import ModuleType
 
 import pytest
+
+from tests.support.programs import python_says
 
 PACKAGES = (
     "core",
@@ -50,7 +50,4 @@ def test_importing_a_package_loads_none_of_its_modules():
         f"for name in {modules!r}: importlib.import_module(name)\n"
         "print(sorted({'jax', 'flax', 'numpy', 'etils'} & set(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
+    assert python_says(script) == "[]"

@@ -13,6 +13,7 @@ import pytest
 
 from jaxaug.core.errors import UserError
 from jaxaug.feed import recipes
+from tests.support.programs import ran
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = {
@@ -152,26 +153,22 @@ def test_a_turn_on_a_machine_without_tensorflow(programs, data, tmp_path):
     ]  # fmt: skip
     env = os.environ | {"PYTHON": str(python)}
     env.pop("PYTHONPATH", None)
-    done = subprocess.run(
-        turn, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-    )
+    done = ran(turn, cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
     assert "1 items in" in done.stdout
-    again = subprocess.run(
-        turn, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-    )
+    again = ran(turn, cwd=tmp_path, env=env)
     assert "all items are finished" in again.stdout
     with tarfile.open(tmp_path / "out/compiled.tar") as tar:
         assert tar.getnames()
     results = tmp_path / "results"
     for words in (["1 items added"], ["is there already", "0 items added"]):
-        added = subprocess.run(
-            [
-                sys.executable, ROOT / "benchmarks/sgd_queue.py",
-                "--add", tmp_path / "out/results.tar", "--results", results,
-            ],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        command = [
+            sys.executable,
+            ROOT / "benchmarks/sgd_queue.py",
+            "--results",
+            results,
+        ]
+        added = ran([*command, "--add", tmp_path / "out/results.tar"], check=True)
         assert all(word in added.stdout for word in words)
     (folder,) = results.iterdir()
     about = json.loads((folder / "item.json").read_text())
@@ -185,9 +182,7 @@ def test_damaged_parts_are_not_unpacked(tmp_path):
     shutil.copy(ROOT / "benchmarks/sgd_turn.sh", tmp_path / "turn.sh")
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  part.00\n")
     (tmp_path / "part.00").write_bytes(b"damaged")
-    done = subprocess.run(
-        [tmp_path / "turn.sh"], capture_output=True, text=True, check=False
-    )
+    done = ran([tmp_path / "turn.sh"])
     assert done.returncode == 1
     assert "a part is missing or damaged" in done.stderr
     assert not (tmp_path / "unpacked").exists()

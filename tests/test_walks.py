@@ -24,6 +24,7 @@ from jaxaug.cli import main
 from jaxaug.serve import app, wordings
 from jaxaug.serve.limits import Limits
 from tests.support import extension
+from tests.support.programs import ran
 from tests.support.served import rows, served
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -79,13 +80,7 @@ def program_says(python: str, command: str, *more: str) -> str:
     words = shlex.split(command)
     given = dict(words.pop(0).split("=", 1) for _ in words[:1] if "=" in words[0])
     assert words[0] == "python"
-    done = subprocess.run(
-        [python, *words[1:], *more],
-        env=os.environ | given,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran([python, *words[1:], *more], env=os.environ | given)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 
@@ -166,7 +161,7 @@ def _same_shape(made, shown):
 def test_a_student_installs_trains_evaluates_and_reports(tutorial, python, monkeypatch):
     """The commands of README.md and docs/training.md, on the tutorial's run."""
     made = ["make", "--no-print-directory", "-n", "demo", "VENV=new"]
-    demo = subprocess.run(made, cwd=ROOT, capture_output=True, text=True, check=True)
+    demo = ran(made, cwd=ROOT, check=True)
     environment, install, _, train, report = demo.stdout.splitlines()
     assert environment == "python3 -m venv new"
     assert install.startswith("links=$(new/bin/pip config list")
@@ -286,7 +281,7 @@ def test_a_researcher_adds_a_sampler(tiny_lm, tmp_path, monkeypatch, capsys):
         return [json.loads(line)["output"] for line in out.read_text().splitlines()]
 
     assert main([*base, "mine", "--out", str(tmp_path / "no.jsonl")]) == 1
-    assert "'mine' is no sampler; known: beam" in capsys.readouterr().err
+    assert "'mine' is not a sampler; known: beam" in capsys.readouterr().err
     groups = {"jaxaug.samplers": {"mine": "lab_samplers:mine"}}
     extension.install(tmp_path, monkeypatch, "lab-samplers", groups, MINE)
     plain = texts("mine")

@@ -15,6 +15,7 @@ from jaxaug import cli
 from jaxaug.core import bundled, config_file
 from jaxaug.feed import offline
 from jaxaug.models.text import run_config
+from tests.support.programs import ran
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = "from setuptools import build_meta; build_meta.build_wheel({!r})"
@@ -103,13 +104,10 @@ def test_configs_of_the_papers(site: Path, tmp_path: Path):
             "--config configs/fewshot/none.py: no such file. Name a Python file",
         ),
     ):
-        done = subprocess.run(
+        done = ran(
             [sys.executable, "-m", "jaxaug.cli", *words],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(site)},
-            capture_output=True,
-            text=True,
-            check=False,
         )
         assert (done.returncode, said in done.stderr) == (status, True), done.stderr
 
@@ -118,14 +116,11 @@ def test_configs_of_the_papers(site: Path, tmp_path: Path):
 def test_a_run_in_an_empty_folder_with_tasks_of_ones_own(site: Path, tmp_path: Path):
     (tmp_path / "tasks.py").write_text(TASKS)
     (tmp_path / "mine.gin").write_text(MINE)
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-m", "t5x.train", "--dry_run"]
         + ["--gin_file=configs/d3st_aug.gin", "--gin_file=mine.gin"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "the configuration is valid" in done.stderr + done.stdout

@@ -2,22 +2,28 @@
 
     jaxaug models fetch minilm
     jaxaug augment --config configs/augment/grammar_tree.py --data_dir SGD --out OUT
+    jaxaug augment --config configs/augment/grammar_tree.py:careful ...
 
-At most 200 rewordings of each text; `grammar_tree.py:N` asks for N. The variants are those
+At most 200 rewordings of each text; `grammar_tree.py:N` asks for N. `careful` uses only synonyms that labels confirm,
+and all others for texts that then lack variants: fewer mistakes in a new domain, and less variety. The variants are those
 that differ most from the source and from each other in words and frames, as far as
 the meaning is similar. MiniLM similarity replaces the entailment of the paper. What is
-nearer to another slot or intent of its service is dropped.
+nearer to another slot or intent of its service is dropped. `--model openai:NAME --endpoint URL`, or
+`--model smollm2`, asks a language model about the texts that still lack variants.
 """
 
 import ml_collections
 
 
 def get_config(num: str = "200") -> ml_collections.ConfigDict:
-    """The text behind the colon is the number of rewordings of a text."""
+    """The text behind the colon is the number of rewordings of a text, or `careful`."""
     config = ml_collections.ConfigDict()
     config.name = "grammar tree"
     config.scheme = "grammar"
-    config.options = {"num": int(num)}
+    config.options = {"num": 200 if num == "careful" else int(num)}
+    if num == "careful":
+        config.further = ({"scheme": "grammar", "options": dict(config.options)},)
+        config.options["confirmed"] = True
     config.apart_by = "similarity"
     config.metrics = {
         "jaccard": {},

@@ -1,9 +1,9 @@
 """Schema augmentation: from a schema to variants of it.
 
-`augment(config, data_dir, out)` does all. `plan` resolves a config once; `stages` are
-functions of the plan and a shard: `schemes` give outputs for `descriptions`, `judge`
-filters and measures them. `selection` ranks the rest by a `tree`; `output` writes
-variants and reports.
+`augment(config, data_dir, out)` does everything. `plan` resolves a config once. The
+`stages` are functions of the plan and a shard: `schemes` give outputs for
+`descriptions`, and `judge` filters and measures them. `selection` ranks the rest by a
+`tree`, and `output` writes variants and reports.
 """
 
 import lazy_loader

@@ -1,25 +1,28 @@
-"""The arguments of `jaxaug augment` and its commands; importing this is cheap."""
+"""Arguments of `jaxaug augment` and its commands; this module imports quickly."""
 
 import argparse
 
 from jaxaug.core import arguments
+from jaxaug.paraphrase import arguments as paraphrase
 
 SCHEMES = {
     "eda": "synonyms, insertions, swaps and deletions of words",
     "token_substitution": "synonyms",
     "pervasive_dropout": "words left out",
     "switch_out": "some words replaced by random ones",
-    "typos": "letters replaced by neighbouring keys, left out, doubled, swapped",
+    "typos": "letters replaced by neighboring keys, left out, doubled, swapped",
     "disfluency": "uh, i mean, repetitions, restarts",
     "contextual": "words predicted in context by a language model "
     "(--model, such as smollm2)",
     "paraphrase": "whole sentences by a model (--model and --sampler, as for "
     "`jaxaug paraphrase`; or --model openai:NAME --option endpoint=URL)",
-    "backtranslate": "translation there and back (`jaxaug models fetch marian-en-fr marian-fr-en`, "
+    "backtranslate": "translation there and back (`jaxaug models fetch marian-en-fr "
+    "marian-fr-en`, "
     "--option pivots=fr)",
-    "qcpg": "paraphrases with controlled quality (`jaxaug models fetch qcpg-sentences`)",
+    "qcpg": "paraphrases with controlled quality (`jaxaug models fetch "
+    "qcpg-sentences`)",
 }
-"""Name -> what it does and, in brackets, what it needs; shown by --help."""
+"""Name -> its effect and, in brackets, its requirements; shown by --help."""
 
 
 def add_text(group: argparse._SubParsersAction) -> None:
@@ -29,7 +32,7 @@ def add_text(group: argparse._SubParsersAction) -> None:
     )
     width = max(map(len, SCHEMES))
     rows = [f"  {name:{width}}  {what}" for name, what in SCHEMES.items()]
-    rows += ["", "and those of installed packages (docs/extending.md)."]
+    rows += ["", "and schemes of installed packages (docs/extending.md)."]
     parser = group.add_parser(
         "text",
         help=text,
@@ -42,13 +45,14 @@ def add_text(group: argparse._SubParsersAction) -> None:
         "--scheme",
         required=True,
         metavar="NAME[,NAME...]",
-        help="one or more of those below, applied from left to right",
+        help="one or more of the schemes below, applied from left to right",
     )
     arguments.texts(parser)
     parser.add_argument(
         "--out",
         required=True,
-        help="file to write, in the format of the input; plain lines become JSON lines if "
+        help="file to write, in the format of the input; plain lines become JSON lines "
+        "if "
         "--num is above 1",
     )
     parser.add_argument(
@@ -64,7 +68,8 @@ def add_text(group: argparse._SubParsersAction) -> None:
         nargs="+",
         default=[],
         metavar="NAME=VALUE",
-        help="option of a scheme, such as replace=0.5; SCHEME.NAME=VALUE if several have it",
+        help="option of a scheme, such as replace=0.5; SCHEME.NAME=VALUE if several "
+        "have it",
     )
     parser.add_argument("--model", help="model of paraphrase or contextual")
     arguments.trained_run(parser)
@@ -80,7 +85,8 @@ def add_dialogues(group: argparse._SubParsersAction) -> None:
         "--scheme",
         required=True,
         metavar="NAME[,NAME]",
-        help="typos (letters replaced by neighbouring keys, left out, doubled, swapped), "
+        help="typos (letters replaced by neighboring keys, left out, doubled, "
+        "swapped), "
         "disfluency (uh, i mean, repetitions, restarts), or both",
     )
     arguments.data_dir(parser)
@@ -155,10 +161,28 @@ def add(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--out", help="variants folder to write")
     parser.add_argument(
+        "--model",
+        help="language model for the texts that still lack variants after "
+        "the rounds of the config, such as smollm2; openai:NAME for a model behind "
+        "--endpoint",
+    )
+    parser.add_argument(
+        "--prompt", help="prompt of --model, as for `jaxaug paraphrase`"
+    )
+    paraphrase.endpoint(parser)
+    paraphrase.of_requests(parser)
+    parser.add_argument(
         "--splits",
         metavar="NAMES",
         help="splits whose schemas are augmented, such as train,test; trackers are "
-        "evaluated on variants of dev and test (default: as in the config, mostly train)",
+        "evaluated on variants of dev and test (default: as in the config, mostly "
+        "train)",
+    )
+    parser.add_argument(
+        "--variants",
+        type=arguments.whole(arguments.MANY),
+        metavar="K",
+        help="number of variants of each text (default: as in the config, mostly 5)",
     )
     parser.add_argument(
         "--allow_seen",
@@ -170,7 +194,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--dry_run",
         action="store_true",
-        help="check config, data and OUT, print what would be done and with which models, "
+        help="check config, data and OUT, print what would be done and with which "
+        "models, "
         "and stop; needs no weights",
     )
     group = parser.add_subparsers(metavar="COMMAND")

@@ -1,11 +1,11 @@
-"""What a run of `jaxaug augment` does: a file with `get_config()`, checked."""
+"""The config of a run of `jaxaug augment`: a file with `get_config()`, checked."""
 
 import dataclasses
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_collections
 
@@ -13,14 +13,29 @@ from jaxaug.augment.judge.filters import CHECKS, FILTERS
 from jaxaug.augment.tree import Spec
 from jaxaug.core import config_file, typed
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, shown
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data import folders
 
 SELECTIONS = ("tree", "order")
 GIVEN = "given"
 JUDGE_OPTIONS = ("similarity", "model")
+_OF_ROUND = ("scheme", "options", "judge")
 _TEXTS = ("splits", "filters", "slot_filters", "checks", "sensitive")
+
+
+class Round(NamedTuple):
+    """The source of a round's candidates.
+
+    Attributes:
+        scheme: a name of `jaxaug.augment.schemes.registry.SCHEMES`.
+        options: options of the scheme.
+        judge: judge of its candidates; see `Config`.
+    """
+
+    scheme: str
+    options: Mapping[str, Any]
+    judge: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -28,41 +43,45 @@ class Config:
     """One experiment; every field is a field of the ConfigDict of its file.
 
     Attributes:
-      scheme: a name of `jaxaug.augment.schemes.registry.SCHEMES`.
-      options: of the scheme.
-      select: `tree` ranks candidates (see `tree`); `order` takes the most common ones
-        that the filters leave, of equals the earlier. Scheme `given` takes all.
-      variants: K.
-      splits: whose schemas are augmented.
-      names: whether the names of services, slots and intents are paraphrased too.
-      seed: of everything that is random.
-      rounds: how often candidates are drawn at most: after the first round only for
-        texts with fewer candidates left than variants, each time with other seeds.
-      filters: codes of `jaxaug.augment.judge.filters.FILTERS`.
-      slot_filters: further ones for slots alone: a service or an intent may well say
-        that somebody does something.
-      checks: of `jaxaug.augment.judge.filters.CHECKS`: what the paper does not have.
-      tidy: whether outputs take the first letter's case and the final mark of their
-        description, which the paper's do not.
-      commands: whether paraphrases of services and intents that tell to do something
-        must do so too; see `jaxaug.augment.judge.small_models.keeps_command`.
-      apart_by: a metric of `metrics`, greater is nearer: paraphrases of a slot that it
-        puts nearer to another slot of the same service are dropped, intents likewise;
-        see `jaxaug.augment.judge.siblings`. Empty: none are.
-      judge: what the judge of `jaxaug augment judge` sees with: `similarity` and
-        `model` (see `jaxaug.augment.judge.verdicts.Sight`); what it does not keep is
-        dropped. `{"similarity": ""}` is the rules alone. Empty: there is no judge.
-      sensitive: words that no candidate may hold.
-      min_count: how often a candidate must have come up, at least.
-      metrics: name -> options, see `jaxaug.augment.judge.measures.find`; a user's metric has
-        its import path as option `path`.
-      measure_dropped: whether candidates that the filters drop get their metrics too.
-      tree: fields of `jaxaug.augment.tree.Spec`; needs `select='tree'`.
-      report: metrics of the table; see `jaxaug.augment.output.report`.
-      beside: rows of the report beside this run: name -> "sgdx", a variants folder, or
-        the fields of another run, which is done as well.
-      name: of this run in the report.
-      shard_size: texts of a shard: what a stop may lose.
+        scheme: a name of `jaxaug.augment.schemes.registry.SCHEMES`.
+        options: options of the scheme.
+        select: `tree` ranks candidates (see `tree`); `order` takes the most common ones
+            that pass the filters, in order for equal counts. Scheme `given` takes all.
+        variants: K.
+        splits: splits whose schemas are augmented.
+        names: whether the names of services, slots, and intents are paraphrased too.
+        seed: seed of all random draws.
+        rounds: maximum number of draws. Each round after the first uses another seed
+            and only the texts with fewer candidates left than variants.
+        further: schemes that draw after these rounds, for texts that still lack
+            variants, as fields of `Round`. `scheme` is required. A round without a
+            `judge` has the one of the run.
+        filters: codes of `jaxaug.augment.judge.filters.FILTERS`.
+        slot_filters: further filters only for slots; the description of a service or an
+            intent may name an action of somebody.
+        checks: checks that the paper does not have, of
+            `jaxaug.augment.judge.filters.CHECKS`.
+        tidy: whether outputs take the first letter's case and the final mark of their
+            description, which the paper's do not.
+        commands: whether a paraphrase of a service or intent must be a command if its
+            source is one; see `jaxaug.augment.judge.small_models.keeps_command`.
+        apart_by: a metric of `metrics`, greater is nearer. It drops paraphrases of a
+            slot that are nearer to another slot of the same service, and of intents
+            likewise; see `jaxaug.augment.judge.siblings`. Empty drops none.
+        judge: models of the judge of `jaxaug augment judge`: `similarity` and `model`
+            (see `jaxaug.augment.judge.verdicts.Sight`); candidates that it rejects are
+            dropped. `{"similarity": ""}` uses only the rules. Empty means no judge.
+        sensitive: words that no candidate may hold.
+        min_count: minimum count of a candidate among the outputs.
+        metrics: name -> options, see `jaxaug.augment.judge.measures.find`; a user's
+            metric has its import path as option `path`.
+        measure_dropped: whether dropped candidates get their metrics too.
+        tree: fields of `jaxaug.augment.tree.Spec`; needs `select='tree'`.
+        report: metrics of the table; see `jaxaug.augment.output.report`.
+        beside: other rows of the report: name -> "sgdx", a variants folder, or the
+            fields of another run, which is carried out too.
+        name: name of this run in the report.
+        shard_size: texts of a shard, which an interruption may lose.
     """
 
     scheme: str
@@ -73,6 +92,7 @@ class Config:
     names: bool = False
     seed: int = 0
     rounds: int = 1
+    further: tuple[Mapping[str, Any], ...] = ()
     filters: tuple[str, ...] = ()
     slot_filters: tuple[str, ...] = ()
     checks: tuple[str, ...] = CHECKS
@@ -91,7 +111,7 @@ class Config:
     shard_size: int = 16
 
     def __post_init__(self) -> None:
-        """Raises `UserError` where a field is wrong."""
+        """Raises `UserError` if a field is wrong."""
         if self.select not in SELECTIONS:
             raise UserError(
                 f"select={self.select!r}: {suggestion(self.select, SELECTIONS)}"
@@ -115,20 +135,35 @@ class Config:
             for option in ("path", "model"):
                 if not isinstance(options.get(option, ""), str):
                     raise UserError(
-                        f"metric {name!r}: {option}={options[option]!r}: expected a text."
+                        f"metric {name!r}: {option}={options[option]!r}: give a text."
                     )
         if self.apart_by and self.apart_by not in self.metrics:
             raise UserError(
                 f"apart_by={self.apart_by!r}: "
                 f"{suggestion(self.apart_by, self.metrics)} Add it to metrics."
             )
-        for name in self.judge:
-            if name not in JUDGE_OPTIONS:
-                raise UserError(f"judge: {suggestion(name, JUDGE_OPTIONS)}")
-        if self.judge and self.is_given:
-            raise UserError(
-                "judge is set, and scheme='given' takes all variants: leave judge out."
-            )
+        for one in self.further:
+            for name in one:
+                if name not in _OF_ROUND:
+                    raise UserError(f"further: {suggestion(name, _OF_ROUND)}")
+            if one.get("scheme", GIVEN) == GIVEN:
+                raise UserError(
+                    f"further: {shown(dict(one))} draws nothing: name a scheme, such "
+                    "as "
+                    "'paraphrase'."
+                )
+            typed.check(one, Round, "further")
+        for judge in (self.judge, *(one.judge for one in self.draws)):
+            for name in judge:
+                if name not in JUDGE_OPTIONS:
+                    raise UserError(f"judge: {suggestion(name, JUDGE_OPTIONS)}")
+        for name in ("judge", "further"):
+            if getattr(self, name) and self.is_given:
+                raise UserError(
+                    f"{name} is set, and scheme='given' takes all variants: leave "
+                    f"{name} "
+                    "out."
+                )
         if self.tree and self.select != "tree":
             raise UserError(
                 f"tree is set, and select={self.select!r}: set select='tree', or "
@@ -143,8 +178,18 @@ class Config:
                     )
 
     @property
+    def draws(self) -> list[Round]:
+        """All rounds, in order."""
+        first = Round(self.scheme, self.options, self.judge)
+        further = [
+            Round(one["scheme"], one.get("options", {}), one.get("judge", self.judge))
+            for one in self.further
+        ]
+        return [first] * self.rounds + further
+
+    @property
     def is_given(self) -> bool:
-        """Whether the variants are those of a folder."""
+        """True if the variants come from a folder."""
         return self.scheme == GIVEN
 
     @property
@@ -152,23 +197,23 @@ class Config:
         """The tree of this run.
 
         Raises:
-          UserError: unknown fields, or they do not fit together.
+            UserError: fields are unknown or inconsistent.
         """
         return spec_of(self.tree)
 
     @property
     def needs_nlp(self) -> bool:
-        """Whether a run analyses texts with spaCy."""
+        """True if a run analyzes texts with spaCy."""
         filtered = self.filters or self.slot_filters or self.commands
         return bool(filtered) or "jaccard" in {**self.metrics, **self.report}
 
     def key(self) -> dict[str, Any]:
-        """All fields as JSON."""
+        """Returns all fields as JSON."""
         return json.loads(json.dumps(dataclasses.asdict(self), default=_shown))
 
 
 def spec_of(fields: Mapping[str, Any]) -> Spec:
-    """The `Spec` with these fields; lists may stand for tuples."""
+    """Returns the `Spec` with these fields; lists may replace tuples."""
     known = {item.name for item in dataclasses.fields(Spec)}
     for name in fields:
         if name not in known:
@@ -182,14 +227,14 @@ def spec_of(fields: Mapping[str, Any]) -> Spec:
 
 
 def load(path: PathLike) -> Config:
-    """The config of a file.
+    """Returns the config of a file.
 
     Args:
-      path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`.
+        path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`.
 
     Raises:
-      UserError: no such file, no `get_config` in it, it takes no argument or needs
-        one, or a field is unknown or wrong.
+        UserError: the file or its `get_config` does not exist, `get_config` takes no
+            argument or needs one, or a field is unknown or wrong.
     """
     path = os.fspath(path)
     fields, file = config_file.read(path, "configs/augment")
@@ -197,10 +242,10 @@ def load(path: PathLike) -> Config:
 
 
 def of(config: ml_collections.ConfigDict | Mapping[str, Any], where: str) -> Config:
-    """The checked form of a ConfigDict.
+    """Returns the checked form of a ConfigDict.
 
     Raises:
-      UserError: a field is unknown or wrong.
+        UserError: a field is unknown or wrong.
     """
     fields = config_file.fields_of(config)
     known = {item.name for item in dataclasses.fields(Config)}
@@ -213,7 +258,7 @@ def of(config: ml_collections.ConfigDict | Mapping[str, Any], where: str) -> Con
         if isinstance(fields.get(name, ()), str):
             raise UserError(f"{where}: {name} is a text; write a tuple of texts.")
     typed.check(fields, Config, where)
-    for name in _TEXTS:
+    for name in (*_TEXTS, "further"):
         if name in fields:
             fields[name] = tuple(fields[name])
     try:
@@ -223,5 +268,5 @@ def of(config: ml_collections.ConfigDict | Mapping[str, Any], where: str) -> Con
 
 
 def _shown(value: Any) -> str:
-    """A decision function of a tree, in a key."""
+    """Returns the name of a tree's decision function, for a key."""
     return f"{value.__module__}:{value.__qualname__}"

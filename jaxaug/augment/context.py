@@ -12,20 +12,20 @@ _SERVICE = "service"
 def items(
     texts: Sequence[str], descriptions: Sequence[Description]
 ) -> list[str | list[Any]]:
-    """Each text with its context: [text, context], or the text if it has none.
+    """Returns each text with its context: [text, context], or the text if it has none.
 
     A text of several services has the context of the first one.
 
     Args:
-      texts: of the schema.
-      descriptions: all of the schema.
+        texts: texts of the schema.
+        descriptions: all descriptions of the schema.
     """
     found = _contexts(descriptions)
     return [[text, found[text]] if text in found else text for text in texts]
 
 
 def _contexts(descriptions: Sequence[Description]) -> Mapping[str, Mapping[str, Any]]:
-    """Text -> `kind`, `service`, `siblings`, `values`, and `keep`: what must stay."""
+    """Returns text -> its context: `kind`, `service`, `siblings`, `values`, `keep`."""
     services = {one.service: one.text for one in descriptions if one.kind == _SERVICE}
     others = siblings.beside(descriptions)
     found: dict[str, dict[str, Any]] = {}
@@ -39,7 +39,7 @@ def _contexts(descriptions: Sequence[Description]) -> Mapping[str, Mapping[str, 
             "keep": list(one.protected),
         }
         if one.kind == _SERVICE:
-            # The text itself is no context.
+            # The text itself is not context.
             context["service"] = one.service
         found.setdefault(one.text, context)
     return found

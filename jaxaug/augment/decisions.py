@@ -1,15 +1,16 @@
-"""What people decided about the variants of a run: `decisions.jsonl` in its folder.
+"""Decisions of people about the variants of a run: `decisions.jsonl` in its folder.
 
-A line is a JSON object: `id` and `source` of a description, `decision`, and what it is
-about. The file is written by the page of `jaxaug augment review`, or by hand:
+A line is a JSON object: `id` and `source` of a description, `decision`, and the text or
+variant of the decision. The page of `jaxaug augment review` writes the file; it can
+also be written by hand:
 
     {"id": "train/0/slot/2", "source": "Cost of it", "decision": "accepted",
      "variant": 2, "candidate": "Price of it"}
 
 `accepted` keeps the text `candidate` as v2. `rejected` never takes it again for this
-description; `variant` may be left out. `typed` makes `text` v2, in place of `candidate`
-if that is there, which is not taken again either. A decision also holds for the same
-service, name and text in another split.
+description; `variant` is optional. `typed` makes `text` v2. It replaces `candidate` if
+given, which is never taken again either. A decision also holds for the same service,
+name, and text in another split.
 """
 
 import dataclasses
@@ -31,7 +32,7 @@ from jaxaug.data import folders
 FILE = "decisions.jsonl"
 ACCEPTED, REJECTED, TYPED = "accepted", "rejected", "typed"
 DECISIONS = (ACCEPTED, REJECTED, TYPED)
-# Fields that each must have, beside `id`, `source` and `decision`.
+# Required fields of each decision, in addition to `id`, `source`, and `decision`.
 _NEEDED = {
     ACCEPTED: ("variant", "candidate"),
     REJECTED: ("candidate",),
@@ -47,12 +48,12 @@ class Decision:
     """One line.
 
     Attributes:
-      id: of a description.
-      source: its text.
-      decision: of `DECISIONS`.
-      variant: 1 for v1; None where it does not matter.
-      candidate: what is kept, dropped or replaced; None where nothing is.
-      text: that a person typed.
+        id: id of a description.
+        source: text of the description.
+        decision: one of `DECISIONS`.
+        variant: 1 for v1; None if irrelevant.
+        candidate: text that is kept, dropped, or replaced; None without such a text.
+        text: text that a person typed.
     """
 
     id: str
@@ -63,42 +64,43 @@ class Decision:
     text: str | None = None
 
     def key(self) -> dict[str, Any]:
-        """As JSON; fields without a value are left out."""
+        """Returns JSON; fields without a value are left out."""
         found = dataclasses.asdict(self)
         return {name: value for name, value in found.items() if value is not None}
 
     @property
     def pinned(self) -> str | None:
-        """The text that it makes a variant; None where it makes none."""
+        """The text that becomes a variant, or None."""
         return {ACCEPTED: self.candidate, TYPED: self.text}.get(self.decision)
 
     @property
     def refused(self) -> str | None:
-        """The candidate that is not to be taken again."""
+        """The candidate that may not be taken again, or None."""
         return None if self.decision == ACCEPTED else self.candidate
 
 
 @dataclass(frozen=True)
 class Decided:
-    """All that was decided about one description.
+    """All decisions about one description.
 
     Attributes:
-      pinned: variant, from 1 -> its text.
-      refused: candidates that are not taken.
+        pinned: variant, from 1 -> its text.
+        refused: candidates that are not taken.
     """
 
     pinned: Mapping[int, str] = dataclasses.field(default_factory=dict)
     refused: frozenset[str] = frozenset()
 
     def key(self) -> dict[str, Any]:
-        """As JSON."""
+        """Returns JSON."""
         return {"pinned": dict(self.pinned), "refused": sorted(self.refused)}
 
     def texts(self, ranked: Sequence[str]) -> tuple[str, ...]:
-        """The texts of all variants: pinned ones in their place, others between them.
+        """Returns the texts of all variants: pinned ones in their place, others between
+        them.
 
         Args:
-          ranked: for the other places, in the order of variants.
+            ranked: texts for the other places, in the order of variants.
         """
         left = iter(ranked)
         count = len(ranked) + len(self.pinned)
@@ -110,22 +112,22 @@ NOTHING = Decided()
 
 @dataclass(frozen=True)
 class Decisions:
-    """The decisions of a file that are about the splits of a run.
+    """The decisions of a file that concern the splits of a run.
 
     Attributes:
-      decisions: in their order.
-      elsewhere: those about other splits.
+        decisions: decisions in the order of the file.
+        elsewhere: decisions about other splits.
     """
 
     decisions: tuple[Decision, ...] = ()
     elsewhere: tuple[Decision, ...] = ()
 
     def key(self) -> list[dict[str, Any]]:
-        """As JSON, in an order that does not depend on that of the lines."""
+        """Returns JSON, sorted so that the order of the lines does not matter."""
         return sorted((one.key() for one in self.decisions), key=json.dumps)
 
     def of(self, descriptions: Iterable[Description]) -> dict[str, Decided]:
-        """Id -> what was decided, for the descriptions that something was."""
+        """Returns id -> decisions, for the descriptions that have any."""
         named = list(descriptions)
         by_id = {one.id: one for one in named}
         found: dict[tuple[str, ...], list[Decision]] = {}
@@ -136,7 +138,7 @@ class Decisions:
         }
 
     def __str__(self) -> str:
-        """For the end of a run."""
+        """Returns the line for the end of a run."""
         made = [one.decision for one in self.decisions]
         return f"{FILE}: " + ", ".join(
             f"{made.count(name)} {name}" for name in DECISIONS
@@ -146,16 +148,16 @@ class Decisions:
 def read(
     folder: PathLike, descriptions: Sequence[Description], variants: int
 ) -> Decisions:
-    """The decisions that lie in the folder of a run, if any.
+    """Returns the decisions in the folder of a run, if any.
 
     Args:
-      folder: of the run.
-      descriptions: of all splits of the run.
-      variants: K.
+        folder: folder of the run.
+        descriptions: descriptions of all splits of the run.
+        variants: K.
 
     Raises:
-      UserError: a line is damaged, is about another schema, or two lines contradict
-        each other; names the line.
+        UserError: a line is damaged, concerns another schema, or contradicts another
+            line; names the line.
     """
     path = epath.Path(folder) / FILE
     if not path.exists():
@@ -166,16 +168,16 @@ def read(
 def parse(
     path: PathLike, descriptions: Sequence[Description], variants: int
 ) -> Decisions:
-    """The decisions in a file; see `read`.
+    """Returns the decisions in a file; see `read`.
 
-    Lines about splits that the descriptions have nothing of are checked as lines only.
+    A line about a split without descriptions is only checked for its form.
     """
     by_id = {one.id: one for one in descriptions}
     splits = {key.partition("/")[0] for key in by_id}
     found: list[Decision] = []
     elsewhere: list[Decision] = []
     places: dict[tuple[Any, ...], int] = {}
-    # Not splitlines, which also splits at characters that belong to a text.
+    # `splitlines` would also split at characters inside a text.
     for number, line in enumerate(read_text(path, _FIX).split("\n"), 1):
         if not line.strip():
             continue
@@ -199,17 +201,17 @@ def parse(
 
 
 def of_json(found: Mapping[str, Any]) -> Decided:
-    """What `Decided.key` gave."""
+    """Inverts `Decided.key`."""
     pinned = {int(number): text for number, text in found["pinned"].items()}
     return Decided(pinned, frozenset(found["refused"]))
 
 
 def _decision(line: str, where: str, variants: int) -> Decision:
-    """A line, as far as it can be checked alone."""
+    """Returns the decision of a line, checked without the schema."""
     record = parse_json(line, where, _FIX)
     known = {field.name for field in dataclasses.fields(Decision)}
     if not isinstance(record, dict):
-        raise UserError(f"{where}: {shown(record)} is no JSON object. {_FIX}")
+        raise UserError(f"{where}: {shown(record)} is not a JSON object. {_FIX}")
     for name in record:
         if name not in known:
             raise UserError(
@@ -230,13 +232,14 @@ def _decision(line: str, where: str, variants: int) -> Decision:
         )
     if made.refused == made.source and made.decision == REJECTED:
         raise UserError(
-            f"{where}: {made.id}: rejects the original text, which stands where no "
+            f"{where}: {made.id}: rejects the original text, which is used if no "
             "candidate is left. Type another text, or remove the line."
         )
     text = made.pinned
     if text is not None and (not text or text != " ".join(text.split())):
         raise UserError(
-            f"{where}: {made.id}: the text is {shown(text)}: expected words with single "
+            f"{where}: {made.id}: the text is {shown(text)}: expected words with "
+            "single "
             "spaces. Correct the text."
         )
     return made
@@ -245,10 +248,10 @@ def _decision(line: str, where: str, variants: int) -> Decision:
 def _check_schema(
     decision: Decision, by_id: Mapping[str, Description], where: str
 ) -> None:
-    """Raises `UserError` where a decision is about another schema."""
+    """Raises `UserError` if a decision concerns another schema."""
     if decision.id not in by_id:
         raise UserError(
-            f"{where}: {decision.id!r} is no text of the schema; "
+            f"{where}: {decision.id!r} is not a text of the schema; "
             f"{suggestion(decision.id, by_id)} Decisions hold for one schema: take the "
             f"{FILE} of this one, or remove the line."
         )
@@ -267,14 +270,14 @@ def _check_schema(
 
 
 def _claims(decision: Decision, one: Description) -> list[tuple[Any, ...]]:
-    """What no other line may decide too: a place, a candidate."""
+    """Returns the keys that no other line may decide too: a place, a candidate."""
     places = [decision.variant] if decision.pinned else []
     texts = [decision.candidate] if decision.candidate not in (None, one.text) else []
     return [(same(one), claim) for claim in (*places, *texts)]
 
 
 def same(one: Description) -> tuple[str, ...]:
-    """Equal for a service that is in several splits."""
+    """Returns a key that is equal for a service in several splits."""
     return one.service, one.kind, one.name, one.text
 
 

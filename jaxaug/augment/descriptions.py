@@ -14,11 +14,11 @@ KINDS = ("service", "slot", "intent", "service_name", "slot_name", "intent_name"
 LITERAL = re.compile(
     r"\d+(?:[.,:/-]\d+)*|<[^<>\s][^<>]*>|\{[^{}]+\}|\[[^\[\]]+\]|\$\w+"
 )
-"""Numbers with the marks inside them, and places that a program fills in."""
-# The values of a flag are no words of its description.
+"""Numbers with the marks inside them, and placeholders that a program fills in."""
+# The values of a flag are not words of its description.
 _FLAGS = frozenset({"true", "false"})
 _DIGITS = re.compile(r"_\d+$")
-# Where a word begins in a name: behind what is no letter or digit, and at capitals.
+# A word in a name begins at a capital, or after a character that is no letter or digit.
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -27,15 +27,15 @@ class Description:
     """One text of a schema.
 
     Attributes:
-      id: `train/3/slot/5`: split, place of the service, kind, place in the service;
-        without the last for services.
-      kind: one of `KINDS`; those of names hold the words of the name.
-      service: name of the service.
-      name: of the slot or intent; that of the service for a service.
-      text: what is to be paraphrased; single spaces.
-      protected: what a paraphrase must still hold: numbers, placeholders, and values
-        of the slot that the text names.
-      values: possible values of a slot.
+        id: `train/3/slot/5`: split, index of the service, kind, index in the service; a
+            service has no last index.
+        kind: one of `KINDS`; the text of a name kind is the words of the name.
+        service: name of the service.
+        name: name of the slot, intent, or service.
+        text: text to paraphrase; single spaces.
+        protected: parts that a paraphrase must hold: numbers, placeholders, and values
+            of the slot in the text.
+        values: possible values of a slot.
     """
 
     id: str
@@ -48,17 +48,17 @@ class Description:
 
 
 def descriptions(schema: Schema, split: str, names: bool = False) -> list[Description]:
-    """The texts of a schema in its order: each service, its slots, its intents.
+    """Returns the texts of a schema in its order: each service, its slots, its intents.
 
-    Blank texts are left out: there is nothing to paraphrase.
+    Blank texts are left out, as there is nothing to paraphrase.
 
     Args:
-      schema: of `split`.
-      split: part of the ids.
-      names: whether the names come too.
+        schema: schema of `split`.
+        split: part of the ids.
+        names: whether to include the names.
 
     Raises:
-      UserError: every text is blank.
+        UserError: every text is blank.
     """
     found = [item for item in _every(schema, split, names) if item.text]
     if not any(item.kind in KINDS[:3] for item in found):
@@ -71,26 +71,26 @@ def descriptions(schema: Schema, split: str, names: bool = False) -> list[Descri
 
 
 def with_texts(schema: Schema, split: str, texts: Mapping[str, str]) -> Schema:
-    """The schema with other texts; where none is given, the text stays.
+    """Returns the schema with other texts; a text without a new one stays.
 
-    Slots and intents stay at their place; intents name the renamed slots. A name is
-    written as the original was: `snake_case` or `CamelCase`, with the number of a
-    service at its end.
+    Slots and intents stay at their place; intents name the renamed slots. A name keeps
+    its original style, `snake_case` or `CamelCase`, with the number of a service at its
+    end.
 
     Args:
-      schema: of `split`.
-      split: part of the ids.
-      texts: id of a description -> text.
+        schema: schema of `split`.
+        split: part of the ids.
+        texts: id of a description -> text.
 
     Raises:
-      UserError: an id that the schema does not have, a blank text, a text with a line
-        break or a tab, or two slots or intents of a service that would have one name.
+        UserError: an id is unknown, a text is blank or has a line break or a tab, or
+            two slots or intents of a service would have one name.
     """
     known = {item.id for item in _every(schema, split, names=True)}
     for key, text in texts.items():
         if key not in known:
             raise UserError(
-                f"{key!r} is no text of the schema; {suggestion(key, known)}"
+                f"{key!r} is not a text of the schema; {suggestion(key, known)}"
             )
         if not text.strip() or text != " ".join(text.split()):
             raise UserError(
@@ -105,19 +105,22 @@ def with_texts(schema: Schema, split: str, texts: Mapping[str, str]) -> Schema:
 
 
 def words_of(name: str) -> str:
-    """The words of a name: `pickup_location`, `FindBus`, `Buses_1` (no number)."""
+    """Returns the words of a name, such as `pickup_location`, `FindBus`, or `Buses_1`.
+
+    The number of a service is left out.
+    """
     return " ".join(_WORD.findall(_DIGITS.sub("", name))).lower()
 
 
 def name_of(text: str, original: str) -> str:
-    """A text as a name in the form of the original one.
+    """Returns a text as a name in the style of the original one.
 
     Raises:
-      UserError: the text has no letter or digit.
+        UserError: the text has no letter or digit.
     """
     words = re.findall(r"[^\W_]+", text)
     if not words:
-        raise UserError(f"{text!r} makes no name: it has no letter or digit.")
+        raise UserError(f"{text!r} cannot be a name: it has no letter or digit.")
     number = _DIGITS.search(original)
     if original[:1].isupper():
         joined = "".join(word[:1].upper() + word[1:].lower() for word in words)
@@ -127,15 +130,15 @@ def name_of(text: str, original: str) -> str:
 
 
 def protected(text: str, values: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """What a paraphrase of a text must still hold.
+    """Returns the parts of a text that a paraphrase must hold.
 
     Args:
-      text: a description.
-      values: of its slot.
+        text: a description.
+        values: values of its slot.
 
     Returns:
-      Numbers, placeholders (`<name>`, `{name}`, `[name]`, `$name`), then the values
-      that stand in the text as whole words, as they are written there.
+        Numbers, placeholders (`<name>`, `{name}`, `[name]`, `$name`), then the values
+        in the text as whole words, as spelled there.
     """
     found = LITERAL.findall(text)
     for value in values:
@@ -146,7 +149,7 @@ def protected(text: str, values: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 
 def _every(schema: Schema, split: str, names: bool) -> Iterator[Description]:
-    """All texts, also blank ones."""
+    """Yields all texts, including blank ones."""
     for place, service in enumerate(schema.services):
         parts: list[tuple[str, str, Service | Slot | Intent, tuple[str, ...]]] = [
             ("service", "", service, ())

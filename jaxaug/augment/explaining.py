@@ -14,18 +14,19 @@ from jaxaug.core.files import PathLike
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug augment explain --help`."""
+    """Runs the verb; see `jaxaug augment explain --help`."""
     print(explain(arguments.out, arguments.id, arguments.image))
     return 0
 
 
 def _derivations(result: Result) -> list[str]:
-    """How the grammar came to the selected texts, rule by rule."""
+    """Returns the origins of the selected texts; the grammar's are rule by rule."""
     written = {
         one.candidate.text
         for one in result.judged
         if "grammar" in one.candidate.settings
     }
+    settings = {j.candidate.text: j.candidate.settings for j in result.judged}
     lines = []
     source, kind = result.description.text, result.description.kind
     for text in dict.fromkeys(result.selected):
@@ -33,19 +34,22 @@ def _derivations(result: Result) -> list[str]:
         if steps:
             lines.append(f"{text}: from {source!r}")
             lines += [f"  by {name}: {after}" for name, after in steps]
+        elif text in settings and text != source:
+            lines.append(f"{text}: by {', '.join(settings[text])}")
     return lines
 
 
 def explain(out: PathLike, key: str, image: PathLike | None = None) -> str:
-    """The tree of one description as text, and as a drawing where a file is named.
+    """Returns the tree of one description as text; draws it if a file is named.
 
     Args:
-      out: folder of a run.
-      key: id of a description, such as `train/3/slot/5`.
-      image: `.svg` or `.png` to write.
+        out: folder of a run.
+        key: id of a description, such as `train/3/slot/5`.
+        image: `.svg` or `.png` to write.
 
     Raises:
-      UserError: no such run or id, the run has no trees, or matplotlib is missing.
+        UserError: the run or the id does not exist, the run has no trees, or matplotlib
+            is missing.
     """
     manifest = records.read_manifest(out)
     config = configs.of(manifest["config"], f"{out}")
@@ -55,7 +59,7 @@ def explain(out: PathLike, key: str, image: PathLike | None = None) -> str:
             "folder of a run that ranks by a tree."
         )
     description, judged = records.read_candidates(out, key)
-    # What the selection itself adds, it adds again.
+    # The selection adds its own reasons again.
     again = selection.REASONS
     own = [
         dataclasses.replace(
@@ -70,7 +74,8 @@ def explain(out: PathLike, key: str, image: PathLike | None = None) -> str:
     title = f"{description.id}: {description.text}"
     lines = [trees.as_text(ranking, title)]
     lines += [
-        f"dropped ({', '.join(one.dropped)}): {one.candidate.text} x{one.candidate.count}"
+        f"dropped ({', '.join(one.dropped)}): {one.candidate.text} "
+        f"x{one.candidate.count}"
         for one in result.judged
         if any(not r.startswith(selection.CONSTRAINT) for r in one.dropped)
     ]

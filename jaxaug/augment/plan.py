@@ -1,10 +1,10 @@
-"""A run of `jaxaug augment`, resolved once: texts, jobs, judges, outputs, and digest."""
+"""A resolved run of `jaxaug augment`: texts, jobs, judges, outputs, and digest."""
 
 import functools
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from etils import epath
 
@@ -29,7 +29,19 @@ from jaxaug.data.rename import renaming
 from jaxaug.data.schema import Schema, read_schema
 
 JUDGED, APART, MEANING = "judged", "apart", "meaning"
-"""Stages that judge candidates; shards lie in folders of these names."""
+"""Stages that judge candidates; shards are in folders with these names."""
+
+
+class Judging(NamedTuple):
+    """A judge of meaning; see `verdicts.judge`.
+
+    Attributes:
+        options: sorted names and values.
+        source: source of the candidates.
+    """
+
+    options: tuple[tuple[str, str], ...]
+    source: str
 
 
 @dataclass(frozen=True)
@@ -37,15 +49,15 @@ class Plan:
     """Everything that the stages of a run need.
 
     Attributes:
-      config: of the run.
-      data_dir: data folder with the original schemas.
-      out: variants folder to write.
-      schemas: split -> its schema.
-      texts: split -> the texts of its schema.
-      rounds: for each round, the jobs that draw candidates.
-      decisions: made by people, read from `out`.
-      given: split -> texts of v1, v2, ... by id; empty unless the scheme is `given`.
-      beside: other rows of the report -> a variants folder, or the plan of a run.
+        config: config of the run.
+        data_dir: data folder with the original schemas.
+        out: variants folder to write.
+        schemas: split -> its schema.
+        texts: split -> the texts of its schema.
+        rounds: for each round, the jobs that draw candidates.
+        decisions: decisions of people, read from `out`.
+        given: split -> texts of v1, v2, ... by id; empty unless the scheme is `given`.
+        beside: other rows of the report -> a variants folder, or the plan of a run.
     """
 
     config: Config
@@ -65,12 +77,12 @@ class Plan:
 
     @functools.cached_property
     def decided(self) -> dict[str, Decided]:
-        """Id -> what people decided about that description."""
+        """Id -> the decisions of people about this description."""
         return self.decisions.of(self.every)
 
     @functools.cached_property
     def contexts(self) -> dict[str, list[Json]]:
-        """Text -> the contexts of its places in all schemas, as JSON."""
+        """Text -> the contexts of its occurrences in all schemas, as JSON."""
         found: dict[str, list[Json]] = {}
         for schema in self.schemas.values():
             for text, places in contexts(schema).items():
@@ -79,7 +91,7 @@ class Plan:
         return found
 
     def items(self, job: Job, texts: Sequence[str]) -> list[Json]:
-        """Returns the texts in the form that a job takes: with contexts if it needs them."""
+        """Returns the texts as a job takes them, with contexts if it needs them."""
         if job.endpoint:
             return context.items(texts, self.every)
         if not job.needs_context:
@@ -92,22 +104,42 @@ class Plan:
         return measures.made(self.config.metrics)
 
     @functools.cached_property
-    def judge(self) -> verdicts.Judge:
-        """The judge of meaning; loads its models."""
-        return verdicts.judge(**self.config.judge, source=self._source)
+    def judging(self) -> dict[str, Judging]:
+        """Label of a job -> the judge of its candidates, for the jobs that have one."""
+        found: dict[str, Judging | None] = {}
+        for draw, jobs in zip(self.config.draws, self.rounds, strict=True):
+            is_grammar = draw.scheme == verdicts.GRAMMAR
+            source = verdicts.GRAMMAR if is_grammar else verdicts.SAMPLES
+            judge = Judging(tuple(sorted(draw.judge.items())), source)
+            for job in jobs:
+                # The first round with a job decides.
+                found.setdefault(job.label, judge if draw.judge else None)
+        return {label: judge for label, judge in found.items() if judge}
 
-    @property
-    def _source(self) -> str:
-        """Where the candidates come from, as the judge calls it."""
-        is_grammar = self.config.scheme == verdicts.GRAMMAR
-        return verdicts.GRAMMAR if is_grammar else verdicts.SAMPLES
+    @functools.cached_property
+    def judges(self) -> dict[Judging, str]:
+        """Judge -> its identity, in the order of the rounds."""
+        return {
+            one: verdicts.identity(**dict(one.options), source=one.source)
+            for one in self.judging.values()
+        }
+
+    def judge(self, one: Judging) -> verdicts.Judge:
+        """Returns a judge of meaning; loads its models at the first use."""
+        if one not in self._loaded:
+            self._loaded[one] = verdicts.judge(**dict(one.options), source=one.source)
+        return self._loaded[one]
+
+    @functools.cached_property
+    def _loaded(self) -> dict[Judging, verdicts.Judge]:
+        return {}
 
     @functools.cached_property
     def keys(self) -> dict[str, Json]:
-        """Stage that judges -> JSON of everything that its results depend on.
+        """Stage that judges -> JSON of everything that determines its results.
 
         Raises:
-          UserError: a model, spaCy, or a metric is not on this machine.
+            UserError: a model, spaCy, or a metric is not on this machine.
         """
         config = self.config
         code = code_digest("jaxaug.augment.judge", "jaxaug.augment.language")
@@ -125,14 +157,13 @@ class Plan:
         if config.apart_by:
             metric = {config.apart_by: config.metrics[config.apart_by]}
             found[APART] = {"metric": measures.key(metric), "code": code}
-        if config.judge:
-            judge = verdicts.identity(**config.judge, source=self._source)
-            found[MEANING] = {"judge": judge}
+        if self.judges:
+            found[MEANING] = list(self.judges.values())
         return found
 
     @functools.cached_property
     def work(self) -> str:
-        """The digest of everything that decides what is computed, without decisions."""
+        """Digest of everything that determines the computation, except decisions."""
         sources = [folders.schema_path(self.data_dir, split) for split in self.texts]
         for split, variants in self.given.items():
             numbers = range(1, len(variants) + 1)
@@ -145,10 +176,12 @@ class Plan:
             else [file_digest(path) for path in _schemas_in(other)]
             for name, other in self.beside.items()
         }
+        different = [self.rounds[0], *self.rounds[self.config.rounds :]]
         return digest_of(
             [
                 self.config.key(),
-                [job.key for job in self.rounds[0]],
+                # Repeated rounds differ only in their seeds.
+                [job.key for jobs in different for job in jobs],
                 self.keys,
                 measures.key(self.config.report),
                 [file_digest(path) for path in sources],
@@ -159,7 +192,7 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """The digest of everything that decides what is written."""
+        """Digest of everything that determines the output."""
         made = self.decisions
         return digest_of([self.work, made.key()]) if made.decisions else self.work
 
@@ -172,7 +205,7 @@ class Plan:
         return [*names, records.CANDIDATES, *tables]
 
     def check_target(self) -> None:
-        """Raises `UserError` if `out` holds data that the run reads, or foreign files."""
+        """Raises `UserError` if `out` holds inputs of the run or foreign files."""
         read = [self.data_dir, folders.sgdx_folder(self.data_dir)]
         read += [one for one in self.beside.values() if not isinstance(one, Plan)]
         if self.config.is_given:
@@ -192,13 +225,13 @@ def resolve(config: Config, data_dir: PathLike, out: PathLike) -> Plan:
     """Resolves a config; loads no model.
 
     Args:
-      config: what to do.
-      data_dir: data folder with `<split>/schema.json`.
-      out: variants folder to write; decisions of people are read from it.
+        config: config of the run.
+        data_dir: data folder with `<split>/schema.json`.
+        out: variants folder to write; decisions of people are read from it.
 
     Raises:
-      UserError: a file or the config is wrong, or there are decisions about variants
-        that are given.
+        UserError: a file or the config is wrong, or there are decisions about variants
+            that are given.
     """
     folder = epath.Path(out)
     schemas = {s: read_schema(folders.schema_path(data_dir, s)) for s in config.splits}
@@ -214,8 +247,8 @@ def resolve(config: Config, data_dir: PathLike, out: PathLike) -> Plan:
             "choice to decide about. Edit the variants themselves, or remove the file."
         )
     rounds = [
-        registry.made(config.scheme, seed_of_round(config.seed, n), config.options)
-        for n in range(config.rounds)
+        registry.made(draw.scheme, seed_of_round(config.seed, number), draw.options)
+        for number, draw in enumerate(config.draws)
     ]
     given = {
         split: _given(config, data_dir, schema, split)
@@ -244,12 +277,12 @@ def resolve(config: Config, data_dir: PathLike, out: PathLike) -> Plan:
 
 
 def seed_of_round(seed: int, number: int) -> int:
-    """The seed of a round's outputs; round 0 has the seed of the run."""
+    """Returns the seed of a round's outputs; round 0 has the seed of the run."""
     return zlib.crc32(f"round {number} of seed {seed}".encode()) if number else seed
 
 
 def given_folder(data_dir: PathLike, name: str) -> epath.Path:
-    """The folder of variants that a config names: a path, or `sgdx`."""
+    """Returns the folder of variants that a config names: a path, or `sgdx`."""
     if name == "sgdx":
         return folders.sgdx_folder(data_dir)
     return epath.Path(name).expanduser()
@@ -258,7 +291,7 @@ def given_folder(data_dir: PathLike, name: str) -> epath.Path:
 def given_path(
     config: Config, data_dir: PathLike, split: str, number: int
 ) -> epath.Path:
-    """`v1/<split>/schema.json`, or `v1/schema.json` if there is only one split."""
+    """Returns `v1/<split>/schema.json`, or `v1/schema.json` for a single split."""
     found = given_folder(data_dir, config.options["folder"])
     flat = found / f"v{number}" / "schema.json"
     if len(config.splits) == 1 and flat.exists():
@@ -269,7 +302,7 @@ def given_path(
 def _given(
     config: Config, data_dir: PathLike, schema: Schema, split: str
 ) -> list[Mapping[str, str]]:
-    """The texts of given variants by id, matched by position."""
+    """Returns the texts of given variants by id, matched by position."""
     found: list[Mapping[str, str]] = []
     for number in range(1, config.variants + 1):
         file = given_path(config, data_dir, split, number)
@@ -281,13 +314,13 @@ def _given(
 
 
 def _beside(config: Config, name: str, fields: Mapping[str, Any]) -> Config:
-    """The config of another run for the report."""
+    """Returns the config of another run for the report."""
     own = {k: getattr(config, k) for k in ("splits", "variants", "seed")}
     return configs.of(own | dict(fields), f"beside {name!r}")
 
 
 def _schemas_in(variants: epath.Path) -> list[epath.Path]:
-    """The schemas of all variants in a folder."""
+    """Returns the schemas of all variants in a folder."""
     return [
         folders.variant_schema_path(variants, variant, split)
         for variant in folders.variant_names(variants)

@@ -1,7 +1,7 @@
-"""What a run would do, for `jaxaug augment --dry_run`; no model is read for it."""
+"""The preview of `jaxaug augment --dry_run`; it loads no model."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jaxaug.augment import plan as plans
 from jaxaug.augment.config import Config
@@ -9,6 +9,7 @@ from jaxaug.augment.judge import measures
 from jaxaug.augment.language import nlp
 from jaxaug.augment.output import records
 from jaxaug.augment.plan import Plan
+from jaxaug.augment.schemes.registry import Job
 from jaxaug.augment.tree import SPREAD
 from jaxaug.core.errors import UserError
 from jaxaug.core.paths import absolute
@@ -21,11 +22,11 @@ _SHOWN = 3  # services of a message
 
 
 def text(plan: Plan) -> str:
-    """What a run would do: its texts, settings, metrics, models, and files.
+    """Returns the preview of a run: texts, settings, metrics, models, and files.
 
     Raises:
-      UserError: a metric or a model is unknown, options of a metric are wrong, or the
-        run could not write into its folder.
+        UserError: a metric or a model is unknown, options of a metric are wrong, or the
+            run could not write into its folder.
     """
     plan.check_target()
     config = plan.config
@@ -54,19 +55,22 @@ def text(plan: Plan) -> str:
 
 
 def _endpoints(plan: Plan) -> Iterator[str]:
-    """Yields the requests that models behind endpoints would get in the first round."""
+    """Yields the expected requests to models behind endpoints, without repetitions."""
     texts = list(dict.fromkeys(one.text for one in plan.every))
     for other in (plan, *plan.beside.values()):
-        for job in other.rounds[0] if isinstance(other, Plan) else ():
-            if job.endpoint:
-                yield from job.endpoint.plan(other.items(job, texts))
+        for place, jobs in enumerate(_rounds(other) if isinstance(other, Plan) else ()):
+            for job in jobs:
+                if job.endpoint:
+                    yield from job.endpoint.plan(other.items(job, texts))
+                    if place:
+                        yield "  fewer, if not all texts lack variants in that round"
 
 
 def _reads(plan: Plan) -> Iterator[tuple[str, str]]:
-    """(name, what it is) of variants that a run reads, or that its report shows."""
+    """Yields (name, description) of variants that the run reads or its report shows."""
     for name, other in plan.beside.items():
         if isinstance(other, Plan):
-            yield name, f"a run of its own, {_outputs(other)}"
+            yield name, f"a separate run, {_outputs(other)}"
         else:
             yield name, f"{other}{'' if other.exists() else ' (not there)'}"
     if plan.config.is_given:
@@ -81,15 +85,22 @@ def _outputs(plan: Plan) -> str:
 
 
 def models(plans: Iterable[Plan]) -> list[str]:
-    """Names of all models of some runs, those of their metrics behind the others.
+    """Returns the names of all models of some runs; models of metrics come last.
 
     Raises:
-      UserError: no such metric, or its options are wrong.
+        UserError: a metric is unknown, or its options are wrong.
     """
     runs = list(plans)
-    found = [name for plan in runs for job in plan.rounds[0] for name in job.models]
+    jobs = [job for plan in runs for jobs in _rounds(plan) for job in jobs]
+    found = [name for job in jobs for name in job.models]
     found += [name for plan in runs for name in _of_metrics(_checked(plan.config))]
-    return [*found, *(name for plan in runs for name in _of_judge(plan.config.judge))]
+    judges = [draw.judge for plan in runs for draw in plan.config.draws]
+    return [*found, *(name for judge in judges for name in _of_judge(judge))]
+
+
+def _rounds(plan: Plan) -> list[Sequence[Job]]:
+    """Returns the jobs of the first round and of the rounds with another scheme."""
+    return [plan.rounds[0], *plan.rounds[plan.config.rounds :]]
 
 
 def _of_judge(options: Mapping[str, str]) -> list[str]:
@@ -99,15 +110,16 @@ def _of_judge(options: Mapping[str, str]) -> list[str]:
 
 
 def check_unseen(plan: Plan) -> None:
-    """Looks whether a model of a run was trained on the wordings of these services.
+    """Checks that no model of a run was trained on the wordings of these services.
 
-    All splits of the data count: a model that has read the variants of the test schema
-    hands them to the tracker that is trained on its own.
+    All splits of the data count. A model that has read the variants of the test schema
+    passes them on to the tracker that is trained on its outputs.
 
     Raises:
-      UserError: one was; or a schema, a metric or a model's note is wrong.
+        UserError: a model was trained on them; or a schema, a metric, or the note of a
+            model is wrong.
     """
-    # Models bring JAX with them.
+    # Imported here, as models import JAX.
     from jaxaug.models.text.registry import seen_services
 
     known = {name: seen_services(name) for name in models([plan])}
@@ -123,7 +135,8 @@ def check_unseen(plan: Plan) -> None:
             raise UserError(
                 f"{name} was trained on the wordings of {len(found)} services of "
                 f"{plan.data_dir} ({', '.join(found[:_SHOWN])}{more}), including their "
-                "variants: a tracker's scores with its variants would say nothing about "
+                "variants: a tracker's scores with its variants would say nothing "
+                "about "
                 "unseen wordings. Name a config with another model, such as "
                 "configs/augment/smollm2_tree.py, or add --allow_seen if no scores are "
                 "to be reported."
@@ -134,8 +147,9 @@ def _generation(plan: Plan) -> list[str]:
     config = plan.config
     return [
         f"scheme {config.scheme}: {_outputs(plan)}",
-        *_rounds(config),
+        *_repeated(config),
         *(f"  {job.most:4}  {job.label}" for job in plan.rounds[0]),
+        *_further(plan),
         f"filters: {_listed(config.filters)}",
         f"filters of slots alone: {_listed(config.slot_filters)}",
         f"checks: {_listed(config.checks)}",
@@ -143,7 +157,20 @@ def _generation(plan: Plan) -> list[str]:
     ]
 
 
-def _rounds(config: Config) -> list[str]:
+def _further(plan: Plan) -> Iterator[str]:
+    """Yields lines about the schemes that draw after the rounds of a run."""
+    config = plan.config
+    for number, draw in enumerate(config.draws[config.rounds :], config.rounds):
+        judge = f"; judge: {_judge(draw.judge)}" if draw.judge else ""
+        yield (
+            f"round {number + 1}, for texts with fewer than {config.variants} "
+            "candidates "
+            f"left: scheme {draw.scheme}{judge}"
+        )
+        yield from (f"  {job.most:4}  {job.label}" for job in plan.rounds[number])
+
+
+def _repeated(config: Config) -> list[str]:
     if config.rounds == 1:
         return []
     few = f"fewer than {config.variants} candidates left"
@@ -155,7 +182,7 @@ def _judge(options: Mapping[str, str]) -> str:
 
 
 def _checked(config: Config) -> dict[str, Mapping[str, object]]:
-    """All metrics of a run, which are there."""
+    """Returns all metrics of a run after a check that they exist."""
     found = {**config.metrics, **config.report}
     for name, options in found.items():
         own = {key: value for key, value in options.items() if key != "path"}
@@ -168,7 +195,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _language(config: Config) -> list[str]:
-    """Of the model that analyses texts, where one is needed."""
+    """Returns a line about the spaCy model, if it is needed."""
     if not config.needs_nlp:
         return []
     try:
@@ -186,7 +213,7 @@ def _metrics(metrics: Mapping[str, Mapping[str, object]]) -> str:
 
 
 def _of_metrics(metrics: Mapping[str, Mapping[str, object]]) -> list[str]:
-    """Models of metrics; one of a user's metric is what its option `model` names."""
+    """Returns the models of metrics; a user's metric has the option `model`."""
     found: list[str] = []
     for name, options in metrics.items():
         path = str(options.get("path", name))
@@ -205,12 +232,13 @@ def _selection(config: Config) -> str:
         f"{decision if isinstance(decision, str) else 'a function of'} {level}"
         for decision, level in zip(spec.decisions, spec.levels, strict=True)
     )
+    prefer = f", of nearly equal ones the greatest {spec.prefer}" if spec.prefer else ""
     apart = ", as different from each other as can be" * (spec.walk == SPREAD)
-    return f"a tree over {levels}{apart}; {_listed(spec.constraints)}"
+    return f"a tree over {levels}{apart}{prefer}; {_listed(spec.constraints)}"
 
 
 def _models(names: Iterable[str]) -> list[str]:
-    """A line for each model: whether it is here, and how it is got if not."""
+    """Returns a line for each model: whether it is here, and how to fetch it if not."""
     distinct = list(dict.fromkeys(names))
     if not distinct:
         return ["models: none"]
@@ -219,7 +247,7 @@ def _models(names: Iterable[str]) -> list[str]:
 
 
 def _state(name: str) -> str:
-    # Models bring JAX with them.
+    # Imported here, as models import JAX.
     from jaxaug.models.text.registry import MODELS
 
     if absolute(name).exists():
@@ -232,6 +260,6 @@ def _state(name: str) -> str:
     if name in MODELS:
         return "one of ours, made or found when it is used"
     raise UserError(
-        f"model {name!r} is no name of a model and no folder; "
+        f"model {name!r} is neither a name of a model nor a folder; "
         f"{suggestion(name, [*MODELS, *catalogue.CATALOGUE])}"
     )

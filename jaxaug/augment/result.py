@@ -1,4 +1,4 @@
-"""What became of a description: its candidates, judged, and its variants."""
+"""The result for a description: its judged candidates and its variants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from jaxaug.paraphrase.candidates import Candidate
 
 @dataclass(frozen=True)
 class Judged:
-    """A candidate with what was found out about it.
+    """A candidate with its metrics and reasons.
 
     Attributes:
-      candidate: text, count, settings.
-      values: metric -> value; empty where it was not measured.
-      dropped: reasons, none if it may be selected.
+        candidate: text, count, settings.
+        values: metric -> value; empty if not measured.
+        dropped: reasons; empty if the candidate may be selected.
     """
 
     candidate: Candidate
@@ -25,15 +25,16 @@ class Judged:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one description.
+    """The result for one description.
 
     Attributes:
-      description: of the schema.
-      judged: its candidates; the most common first.
-      selected: texts of its variants, v1 first. Where there are too few candidates the
-        first ones are the original text.
-      kept: how many of those are the original for want of a candidate.
-      ranking: of a tree.
+        description: the description in the schema.
+        judged: its candidates, the most common first.
+        selected: texts of its variants, v1 first. With too few candidates, the first
+            ones are the original text.
+        kept: number of variants that keep the original because there are too few
+            candidates.
+        ranking: ranking by a tree.
     """
 
     description: Description

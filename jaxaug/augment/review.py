@@ -1,4 +1,4 @@
-"""`jaxaug augment review`: a page on which people decide about the variants of a run."""
+"""`jaxaug augment review`: a page to decide about the variants of a run."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text, write_text
 
-_MORE = 8  # candidates that are offered where somebody types
+_MORE = 8  # candidates that are offered when somebody types
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug augment review --help`."""
+    """Runs the verb; see `jaxaug augment review --help`."""
     print(review(arguments.out, arguments.decisions))
     return 0
 
@@ -29,15 +29,15 @@ def review(out: PathLike, taken: PathLike | None = None) -> str:
     """Writes the page of a finished run into its folder.
 
     Args:
-      out: folder of the run.
-      taken: a saved `decisions.jsonl`, which is checked and laid into `out`.
+        out: folder of the run.
+        taken: a saved `decisions.jsonl`, which is checked and copied into `out`.
 
     Returns:
-      What was done, to be printed.
+        A summary, to be printed.
 
     Raises:
-      UserError: no finished run, one that takes given variants, a file of decisions
-        that does not fit, or `out` holds a file of that name that is not ours.
+        UserError: `out` is not a finished run, or is a run of given variants; the
+            decisions do not fit; or `out` holds a page that is not ours.
     """
     folder = epath.Path(out)
     manifest = records.read_manifest(folder)
@@ -46,8 +46,8 @@ def review(out: PathLike, taken: PathLike | None = None) -> str:
         raise UserError(f"{out}: the run has not finished. Run its command again.")
     if config.is_given:
         raise UserError(
-            f"{out}: takes given variants, which leaves nothing to decide. Name the "
-            "folder of a run that makes its own."
+            f"{out}: is a run of given variants, with nothing to decide. Name the "
+            "folder of a run that makes its variants."
         )
     records.check_target(folder)
     found: dict[str, list[dict[str, Any]]] = {}
@@ -59,8 +59,9 @@ def review(out: PathLike, taken: PathLike | None = None) -> str:
         given = decisions.parse(taken, known, config.variants)
         if not (given.decisions or given.elsewhere) and path.exists():
             raise UserError(
-                f"{taken}: holds no decision, and would replace those in {path}. Name a "
-                f"file that the page saved, or remove {path} to take all back."
+                f"{taken}: holds no decision, and would replace those in {path}. Name "
+                "a "
+                f"file that the page saved, or remove {path} to withdraw all decisions."
             )
         write_text(path, read_text(taken, "Name a file that the page saved."))
     made = decisions.read(folder, known, config.variants)
@@ -74,7 +75,8 @@ def review(out: PathLike, taken: PathLike | None = None) -> str:
         [one.key() for one in (*made.decisions, *made.elsewhere)],
         f"jaxaug review {digest_of([str(folder.expanduser().resolve())])}",
         base,
-        f"Lay the saved file into the folder of the run, {folder}, or run `jaxaug augment "
+        f"Copy the saved file into the folder of the run, {folder}, or run `jaxaug "
+        "augment "
         f"review {folder} --decisions FILE`; the next `jaxaug augment` into the folder "
         "honours it.",
     )
@@ -83,7 +85,7 @@ def review(out: PathLike, taken: PathLike | None = None) -> str:
     ]
     if made.decisions:
         done = made.of(known) == records.decided(manifest)
-        what = "done" if done else "run `jaxaug augment` again to have it done"
+        what = "applied" if done else "run `jaxaug augment` again to apply them"
         lines.append(f"{made}; {what}")
     return "\n".join(lines)
 
@@ -94,7 +96,7 @@ def _shown(
     decided: Mapping[str, Decided],
     variants: int,
 ) -> list[Shown]:
-    """The texts of the page: what splits share comes once."""
+    """Returns the texts of the page; texts that splits share come once."""
     groups: dict[tuple[str, ...], list[Description]] = {}
     for one in known:
         groups.setdefault(decisions.same(one), []).append(one)

@@ -3,7 +3,7 @@
     of_schema(schema, 4)  # four schemas with the same names and other descriptions
     familiar(schema, frequent_words(texts))  # one, in the words of some texts
 
-Each service is reworded by itself. The result is kept under the digest of the service.
+Each service is reworded separately. The result is kept under the digest of the service.
 """
 
 import dataclasses
@@ -32,10 +32,10 @@ from jaxaug.data.schema import Schema, Service, read_schema, service_object
 
 CONFIG = "configs/augment/grammar.py"
 _SPLIT = "schema"  # in the ids of descriptions
-_POOL = 8  # Few wordings are the first ones of many.
+_POOL = 8  # A request for few wordings takes the first of many.
 _MOST = 1024  # services that are remembered
 _CANDIDATES = 300  # rewordings of a description
-_FREQUENT = 2  # times that a familiar word occurs
+_FREQUENT = 2  # minimum occurrences of a familiar word
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
 
@@ -43,25 +43,25 @@ def of_schema(schema: Schema, num: int, keep: bool = True) -> list[Schema]:
     """Rewords a schema by the grammar, deterministically.
 
     Args:
-      schema: of any services.
-      num: number of wordings, the most similar to the schema first.
-      keep: whether results are read from the cache folder and written there; else they
-        are kept in memory alone.
+        schema: schema of any services.
+        num: number of wordings, the most similar to the schema first.
+        keep: whether results are read from and written to the cache folder; otherwise
+            they are kept only in memory.
 
     Returns:
-      Schemas with the same names. If the grammar has too few rewordings of a
-      description, they occur several times. A description without any, and one that
-      would equal another description of its service, stay unchanged.
+        Schemas with the same names. If the grammar has too few rewordings of a
+        description, they occur several times. A description stays unchanged if it has
+        no rewording or would equal another description of its service.
 
     Raises:
-      UserError: spaCy, which measures how different texts are, is not installed.
+        UserError: spaCy, which measures how different texts are, is not installed.
     """
     found = [_of_service(service, num, keep) for service in schema.services]
     return [Schema(tuple(services)) for services in zip(*found, strict=True)]
 
 
 def frequent_words(texts: Iterable[str]) -> frozenset[str]:
-    """Returns the words that texts have at least twice, in the singular."""
+    """Returns the words that occur at least twice in the texts, in the singular."""
     counts = Counter(word for text in texts for word in _words(text))
     return frozenset(word for word, count in counts.items() if count >= _FREQUENT)
 
@@ -69,17 +69,17 @@ def frequent_words(texts: Iterable[str]) -> frozenset[str]:
 def familiar(schema: Schema, known: AbstractSet[str]) -> Schema:
     """Words a schema in known words, as far as the grammar has faithful ones.
 
-    A description takes its rewording with the fewest unknown words, if it has fewer than the
-    description itself; of several, the first one of the grammar.
+    A description takes its rewording with the fewest unknown words, if this has fewer
+    than the description itself. Of several, it takes the first one of the grammar.
 
     Args:
-      schema: of any services.
-      known: words in the singular, such as `frequent_words` of the schemas that a
-        tracker was trained on.
+        schema: schema of any services.
+        known: words in the singular, such as `frequent_words` of the schemas that a
+            tracker was trained on.
 
     Returns:
-      A schema with the same names. No description becomes equal to another one of its
-      service.
+        A schema with the same names. No description becomes equal to another one of its
+        service.
     """
     found = [_familiar(service, frozenset(known)) for service in schema.services]
     return Schema(tuple(found))
@@ -95,7 +95,7 @@ def _familiar(service: Service, known: frozenset[str]) -> Service:
     for item in items:
         words = engine.reword(item.text, contexts[item.text][0], _CANDIDATES)
         texts = [item.text, *(found.text for found in words)]
-        for text in sorted(texts, key=lambda text: _unknown(text, known)):
+        for text in sorted(texts, key=lambda text: unknown_words(text, known)):
             if text == item.text:
                 break  # Nothing else has fewer.
             if text.casefold() not in taken:
@@ -105,7 +105,13 @@ def _familiar(service: Service, known: frozenset[str]) -> Service:
     return descriptions.with_texts(one, _SPLIT, changed).services[0]
 
 
-def _unknown(text: str, known: frozenset[str]) -> int:
+def unknown_words(text: str, known: AbstractSet[str]) -> int:
+    """Returns the number of words of a text that are not known.
+
+    Args:
+        text: a description.
+        known: words in the singular; see `frequent_words`.
+    """
     return sum(word not in known for word in _words(text))
 
 
@@ -131,7 +137,7 @@ def _of_service(service: Service, num: int, keep: bool) -> tuple[Service, ...]:
 
 
 def _kept_texts(service: Service, num: int) -> list[dict[str, str]]:
-    """As `_texts`, with a file in the cache folder."""
+    """Calls `_texts`, with a file in the cache folder."""
     code = code_digest("jaxaug.augment", "jaxaug.paraphrase")
     digest = digest_of([service_object(service), num, _config(num).key(), code])
     path = epath.Path(cache_folder.cache_dir()) / "wordings" / f"{digest}.json"
@@ -143,7 +149,7 @@ def _kept_texts(service: Service, num: int) -> list[dict[str, str]]:
 
 
 def _texts(schema: Schema, num: int) -> list[dict[str, str]]:
-    """The changed texts of each wording, by the id of their description."""
+    """Returns the changed texts of each wording, by the id of their description."""
     config = _config(num)
     items = descriptions.descriptions(schema, _SPLIT)
     here = epath.Path()
@@ -167,7 +173,7 @@ def _texts(schema: Schema, num: int) -> list[dict[str, str]]:
         texts: dict[str, str] = {}
         for result in results:
             own = [one for one in result.selected if one != result.description.text]
-            # With too few candidates the same ones come again.
+            # With too few candidates, the same ones are repeated.
             text = own[number % len(own)] if own else result.description.text
             if text.casefold() not in taken:
                 taken.add(text.casefold())
@@ -191,17 +197,17 @@ class _InMemory(Shards):
 
 
 def of_folder(schema: Schema, folder: PathLike, num: int) -> list[Schema]:
-    """The wordings of a variants folder, under the names of a schema.
+    """Returns the wordings of a variants folder, under the names of a schema.
 
     Args:
-      schema: of any services. The variant K of service S is called S followed by K, as
-        in SGD-X, or as S with K instead of its last digit.
-      folder: with `v1/<split>/schema.json`, `v2/...`.
-      num: number of wordings: v1 to v<num>.
+        schema: schema of any services. Variant K of service S is called S followed by
+            K, as in SGD-X, or S with K instead of its last digit.
+        folder: folder with `v1/<split>/schema.json`, `v2/...`.
+        num: number of wordings: v1 to v<num>.
 
     Raises:
-      UserError: there are fewer variants, a file cannot be read, or a service is missing
-        or has other slots.
+        UserError: there are fewer variants, a file cannot be read, or a service is
+            missing or has other slots.
     """
     names = folders.variant_names(folder)
     if len(names) < num:
@@ -230,8 +236,10 @@ def _of_variant(schema: Schema, folder: PathLike, variant: str) -> Schema:
         ]
         if not fitting:
             raise UserError(
-                f"{folder}: {variant} has no service {' or '.join(wanted)} with the slots "
-                f"and intents of {service.name}. Use the grammar, or make variants of this "
+                f"{folder}: {variant} has no service {' or '.join(wanted)} with the "
+                "slots "
+                f"and intents of {service.name}. Use the grammar, or make variants of "
+                "this "
                 "schema with `jaxaug augment`."
             )
         found.append(_worded(service, fitting[0]))
@@ -239,7 +247,7 @@ def _of_variant(schema: Schema, folder: PathLike, variant: str) -> Schema:
 
 
 def _worded(service: Service, other: Service) -> Service:
-    """A service with the descriptions of another one, matched by position."""
+    """Returns a service with the descriptions of another one, matched by position."""
     return dataclasses.replace(
         service,
         description=other.description,

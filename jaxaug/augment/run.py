@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from etils import epath
 
@@ -22,23 +23,37 @@ from jaxaug.core.files import PathLike, write_bytes
 from jaxaug.core.parts import Part
 from jaxaug.core.shards import Shards
 from jaxaug.data import folders
+from jaxaug.paraphrase import endpoint_run
 
 _DEFAULT = "configs/augment/grammar_tree.py"
+_JUDGE = {"similarity": "minilm"}
+"""Judges the outputs of `--model` if the config has no judge."""
+_OF_ENDPOINT = ("endpoint", "key_variable", "max_requests", "prices", "option")
+_ASKED = {"num": 20}
+_DRAWN = {
+    "num": 25,
+    "sampler": "top_k_top_p",
+    "max_length": 32,
+    "options": {"k": 40, "p": 0.9, "temperature": [0.7, 1.0]},
+}
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug augment --help`."""
+    """Runs the verb; see `jaxaug augment --help`."""
     if not arguments.out:
         raise UserError(
-            "--out is missing: `jaxaug augment --data_dir DIR --out DIR/variants/tree`, "
-            "with --config FILE.py for another way than configs/augment/grammar_tree.py."
+            "--out is missing: `jaxaug augment --data_dir DIR --out "
+            "DIR/variants/tree`, "
+            "with --config FILE.py for another way than "
+            "configs/augment/grammar_tree.py."
         )
     if arguments.shard is not None and arguments.merge is not None:
         raise UserError("--shard and --merge: first all shards, then --merge alone.")
     compiled.keep_programs()
     config = configs.load(arguments.config or _DEFAULT)
-    if arguments.splits is not None:
-        config = _with_splits(config, arguments.splits)
+    config = _with(config, "splits", arguments.splits)
+    config = _with(config, "variants", arguments.variants)
+    config = _with_model(config, arguments)
     data_dir = folders.resolve_data_dir(arguments.data_dir)
     plan = plans.resolve(config, data_dir, arguments.out)
     if not arguments.allow_seen:
@@ -53,31 +68,69 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _with_splits(config: Config, names: str) -> Config:
-    """The config for other splits, given as `train,test`."""
-    splits = tuple(name.strip() for name in names.split(","))
+def _with(config: Config, name: str, given: str | int | None) -> Config:
+    """Returns the config with the value of `--splits` or `--variants`, if given."""
+    if given is None:
+        return config
+    value: Any = given
+    if isinstance(given, str):
+        value = tuple(part.strip() for part in given.split(","))
     try:
-        return dataclasses.replace(config, splits=splits)
+        return dataclasses.replace(config, **{name: value})
     except UserError as error:
-        raise UserError(f"--splits {names}: {error}") from None
+        raise UserError(f"--{name} {given}: {error}") from None
+
+
+def _with_model(config: Config, arguments: argparse.Namespace) -> Config:
+    """Returns the config with a last round by the model of a command line, if any.
+
+    Raises:
+        UserError: the model does not have an argument, or the scheme is `given`.
+    """
+    if arguments.model is None:
+        for name in (*_OF_ENDPOINT, "prompt"):
+            if getattr(arguments, name):
+                raise UserError(
+                    f"--{name}: is for --model. Name a model, or leave it out."
+                )
+        return config
+    block: dict[str, Any] = {"model": arguments.model}
+    if arguments.prompt:
+        block["prompt"] = arguments.prompt
+    if endpoint_run.check(arguments, {}, _OF_ENDPOINT):
+        server = endpoint_run.server_of(arguments)
+        block |= _ASKED | {k: v for k, v in server.items() if v is not None}
+    else:
+        block |= _DRAWN
+    further = {
+        "scheme": "paraphrase",
+        "options": {"grid": (block,)},
+        "judge": config.judge or _JUDGE,
+    }
+    try:
+        return dataclasses.replace(config, further=(*config.further, further))
+    except UserError as error:
+        raise UserError(f"--model {arguments.model}: {error}") from None
 
 
 def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
-    """Writes the variants of the schemas of a data folder, and what led to them.
+    """Writes the variants of the schemas of a data folder, with records of all
+    candidates.
 
     Rerunning does nothing unless `decisions.jsonl` in `out` changed. An interrupted run
     resumes and recomputes at most one shard.
 
     Args:
-      config: what to do.
-      data_dir: data folder with `<split>/schema.json`.
-      out: variants folder to write.
+        config: config of the run.
+        data_dir: data folder with `<split>/schema.json`.
+        out: variants folder to write.
 
     Returns:
-      What was done, to be printed.
+        A summary, to be printed.
 
     Raises:
-      UserError: input, config or a metric is wrong, or a file cannot be written.
+        UserError: the input, the config, or a metric is wrong, or a file cannot be
+            written.
     """
     return carry_out(plans.resolve(config, data_dir, out))
 
@@ -88,15 +141,16 @@ def compute_part(plan: Plan, part: Part) -> str:
     The folder may be shared by all machines, or be local to this machine.
 
     Returns:
-      What was done, to be printed.
+        A summary, to be printed.
 
     Raises:
-      UserError: a metric is wrong, a file cannot be written, or the config takes given
-        variants, which need no long work.
+        UserError: a metric is wrong, a file cannot be written, or the config takes
+            given variants, which need no long work.
     """
     if plan.config.is_given:
         raise UserError(
-            f"--shard {part.number}/{part.count}: a config that measures given variants "
+            f"--shard {part.number}/{part.count}: a config that measures given "
+            "variants "
             "is not split. Leave --shard out."
         )
     started = time.monotonic()
@@ -107,13 +161,14 @@ def compute_part(plan: Plan, part: Part) -> str:
     parts.finish(folder, part, {"augment": plan.work}, sorted(shards.names))
     seconds = time.monotonic() - started
     return (
-        f"part {part.number} of {part.count} is complete in {folder}: {shards.computed} "
+        f"part {part.number} of {part.count} is complete in {folder}: "
+        f"{shards.computed} "
         f"shards computed, {shards.read} read in {seconds:.0f} s"
     )
 
 
 def _merged(plan: Plan, sources: Sequence[str]) -> epath.Path:
-    """The folder with the shards of all parts, copied there from other folders."""
+    """Returns the folder with the shards of all parts; copies missing ones to it."""
     target = parts.folder_of(plan.out)
     work = {"augment": plan.work}
     for folder, _, names in parts.complete(sources or [target], work):
@@ -132,8 +187,8 @@ def carry_out(plan: Plan, shards_folder: PathLike | None = None) -> str:
     """Carries out a plan; see `augment`.
 
     Args:
-      plan: of the run.
-      shards_folder: of finished shards; the default is in the cache folder.
+        plan: plan of the run.
+        shards_folder: folder of finished shards; the default is in the cache folder.
     """
     started = time.monotonic()
     config, folder = plan.config, plan.out
@@ -169,26 +224,31 @@ def carry_out(plan: Plan, shards_folder: PathLike | None = None) -> str:
         f"wrote {folder}/v1..v{config.variants} in {seconds:.0f} s "
         f"({shards.computed} shards computed, {shards.read} read)"
     )
-    fix = (
-        f"Add some to the variants in {config.options['folder']}"
-        if config.is_given
-        else f"Type some on the page of `jaxaug augment review {folder}`"
-    )
-    jobs = plan.rounds[0]
-    lines += dict.fromkeys(job.endpoint.spent() for job in jobs if job.endpoint)
-    lines += records.without(results, f"{fix}, then repeat this command.")
+    asked = [job.endpoint for jobs in plan.rounds for job in jobs if job.endpoint]
+    lines += dict.fromkeys(writer.spent() for writer in asked if writer.has_asked)
+    lines += records.without(results, f"{_fix(plan)}, then repeat this command.")
     return "\n".join(lines)
 
 
+def _fix(plan: Plan) -> str:
+    """Returns advice on how to get rewordings for texts without any."""
+    config = plan.config
+    if config.is_given:
+        return f"Add some to the variants in {config.options['folder']}"
+    page = f"ype some on the page of `jaxaug augment review {plan.out}`"
+    has_model = any(j.models or j.endpoint for jobs in plan.rounds for j in jobs)
+    return f"T{page}" if has_model else f"Ask a language model (--model), or t{page}"
+
+
 def _check_extras(plan: Plan) -> None:
-    """Fails before the long work if something is not installed."""
+    """Fails before the long work if a package is not installed."""
     if plan.config.report:
         new_figure(plan.out / report.FILES[2], 1, 1)
     measures.made({**plan.config.metrics, **plan.config.report})
 
 
 def _report(plan: Plan, notes: str) -> str:
-    """The table of this run and of the runs and folders beside it."""
+    """Returns the table of this run and of the other runs and folders."""
     config = plan.config
     rows: dict[str, PathLike] = {config.name: plan.out}
     lines = notes.splitlines()
@@ -205,7 +265,7 @@ def _report(plan: Plan, notes: str) -> str:
             continue
         rows[name] = folder
     found = measures.made(config.report)
-    # A ConfigDict forgets the order.
+    # A ConfigDict does not keep the order.
     known = [*comparison.METRICS, *found]
     found = {name: found[name] for name in sorted(found, key=known.index)}
     return report.write(
@@ -220,7 +280,7 @@ def _report(plan: Plan, notes: str) -> str:
 
 
 def _by_variant(config: Config, results: list[Result]) -> list[dict[str, str]]:
-    """Texts of v1..vK; an original text that stays for want of another is left out."""
+    """Returns the texts of v1..vK, without the unchanged originals."""
     return [
         {
             result.description.id: result.selected[number]

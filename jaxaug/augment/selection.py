@@ -1,4 +1,4 @@
-"""Which candidates of the descriptions become their variants."""
+"""Selection of the candidates that become the variants of descriptions."""
 
 import dataclasses
 import zlib
@@ -12,7 +12,7 @@ from jaxaug.augment.result import Judged, Result
 from jaxaug.core.errors import UserError
 
 SELDOM, CONSTRAINT = "seldom", "constraint"
-"""Reasons of the selection beside `decisions.REJECTED`; constraints follow a colon."""
+"""Reasons of the selection, with `decisions.REJECTED`; constraints follow a colon."""
 REASONS = (SELDOM, CONSTRAINT, decisions.REJECTED)
 
 
@@ -25,13 +25,13 @@ def results(
     """Selects the variants of all descriptions of a schema.
 
     Args:
-      config: of the run.
-      items: descriptions of the schema.
-      judged: id -> candidates.
-      decided: id -> what people decided, for the descriptions that something was.
+        config: config of the run.
+        items: descriptions of the schema.
+        judged: id -> candidates.
+        decided: id -> decisions of people, for the descriptions that have any.
 
     Raises:
-      UserError: people decided for a name that another slot or intent has.
+        UserError: people chose a name that another slot or intent has.
     """
     found = [
         select(config, one, judged[one.id], decided.get(one.id, decisions.NOTHING))
@@ -43,7 +43,8 @@ def results(
         for number, text in decided.get(key, decisions.NOTHING).pinned.items():
             if result.selected[number - 1] != text:
                 raise UserError(
-                    f"{decisions.FILE}: {key}: v{number} is decided to be {text!r}, which "
+                    f"{decisions.FILE}: {key}: v{number} is decided to be {text!r}, "
+                    "which "
                     "another slot or intent of the service is called too. Decide for "
                     "another name."
                 )
@@ -56,10 +57,10 @@ def select(
     judged: Sequence[Judged],
     decided: Decided = decisions.NOTHING,
 ) -> Result:
-    """The texts of the variants of one description, the most similar first.
+    """Returns the texts of the variants of one description, the most similar first.
 
-    What people accepted or typed has its place; the rest of the ranking fills the
-    others, without what they refused.
+    Texts that people accepted or typed have a fixed place. The ranking fills the other
+    places, without the texts that people refused.
     """
     judged = [
         dataclasses.replace(
@@ -118,7 +119,7 @@ def _ranked(
 
 
 def _separate_names(results: list[Result]) -> None:
-    """Where two slots or intents of a service would get one name, one keeps its own."""
+    """Gives names back until no two slots or intents of a service have one name."""
     groups: dict[tuple[str, str], list[int]] = {}
     for place, result in enumerate(results):
         one = result.description

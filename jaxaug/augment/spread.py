@@ -1,7 +1,7 @@
-"""Takes candidates that differ from the source and from each other in their words.
+"""Selects candidates that differ from the source and from each other in their words.
 
-Greedy max-min: each time the candidate whose least distance to the source and to all
-candidates taken before is the greatest, plus a share of its fidelity.
+The selection is greedy max-min. Each step takes the candidate with the greatest least
+distance to the source and to all earlier candidates, plus a share of its fidelity.
 """
 
 import functools
@@ -12,10 +12,12 @@ from typing import NamedTuple
 from jaxaug.augment.grammar import vocabulary
 
 _WORD = re.compile(r"[^\W\d_]+")
-# Share of the distance that the frame has; the words that carry meaning have the rest.
+# Share of the frame in the distance; the content words have the rest.
 _FRAME = 0.25
 # Points of distance that a point of fidelity is worth.
 _FIDELITY = 0.6
+# Choices within this many points of the best one are nearly equal.
+_NEAR = 0.05
 _USER = frozenset(["user", "you", "your", "want", "wants", "people"])
 _CLOSED = (
     vocabulary.PREPOSITIONS
@@ -32,27 +34,34 @@ class Choice(NamedTuple):
     """A candidate.
 
     Attributes:
-      text: of the candidate.
-      distance: from the source, 0 to 1.
-      fidelity: greater is better, such as a similarity of meaning.
+        text: text of the candidate.
+        distance: distance from the source, 0 to 1.
+        fidelity: greater is better, such as a similarity of meaning.
+        preference: greater is better; decides among choices that are nearly equal.
     """
 
     text: str
     distance: float
     fidelity: float
+    preference: float = 0.0
 
 
 def taken(choices: Sequence[Choice], k: int) -> list[int]:
-    """Returns the places of at most k choices, in the order in which they are taken.
+    """Returns the indices of up to k choices, in the order of selection.
 
     Args:
-      choices: with distinct texts; of equals the first is taken.
-      k: how many, at most.
+        choices: choices with distinct texts; of equal choices the first is taken.
+        k: maximum number of choices.
     """
     least = [choice.distance for choice in choices]
     left, order = list(range(len(choices))), list[int]()
     while left and len(order) < k:
-        best = max(left, key=lambda at: least[at] + _FIDELITY * choices[at].fidelity)
+        score = {at: least[at] + _FIDELITY * choices[at].fidelity for at in left}
+        near = max(score.values()) - _NEAR
+        best = max(
+            (at for at in left if score[at] >= near),
+            key=lambda at: (choices[at].preference, score[at]),
+        )
         left.remove(best)
         order.append(best)
         for at in left:
@@ -62,10 +71,10 @@ def taken(choices: Sequence[Choice], k: int) -> list[int]:
 
 
 def distance(first: str, second: str) -> float:
-    """Returns how much two texts differ in words and frame, 0 to 1.
+    """Returns the difference of two texts in words and frame, 0 to 1.
 
-    The frame is the closed-class words without articles, and the kind of the first word.
-    Both parts are Jaccard distances.
+    The frame is the closed-class words without articles, and the kind of the first
+    word. Both parts are Jaccard distances.
     """
     one, other = _parts(first), _parts(second)
     words, frames = (_jaccard(a, b) for a, b in zip(one, other, strict=True))
@@ -79,7 +88,7 @@ def _jaccard(first: frozenset[str], second: frozenset[str]) -> float:
 
 @functools.lru_cache(20_000)
 def _parts(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """(bases of the words that carry meaning, frame)."""
+    """Returns (bases of the content words, frame)."""
     words = _WORD.findall(text.lower())
     frame = {word for word in words if word in _CLOSED - _ARTICLES}
     frame.add("first " + (words[0] if words and words[0] in _CLOSED else "open"))

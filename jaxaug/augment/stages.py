@@ -1,7 +1,7 @@
 """The stages of a run: candidates, filters and metrics, nearness, and meaning.
 
 Each stage is a function of the plan and a shard of its distinct items. Finished shards
-are kept (see `jaxaug.core.shards`), so no run repeats the work of another.
+are kept (see `jaxaug.core.shards`), so runs share their work.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from jaxaug.augment import selection
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.judge import filters, measures, siblings, small_models
 from jaxaug.augment.judge.features import SLOT, Pair
-from jaxaug.augment.plan import APART, JUDGED, MEANING, Plan
+from jaxaug.augment.plan import APART, JUDGED, MEANING, Judging, Plan
 from jaxaug.augment.result import Judged, Result
 from jaxaug.core.parts import Part
 from jaxaug.core.shards import Json, Shards, Stage
@@ -32,12 +32,12 @@ Outputs = dict[str, list[tuple[str, list[str]]]]
 
 
 class Source(NamedTuple):
-    """What candidates are judged by; descriptions of equal sources share the work.
+    """The criteria for candidates; descriptions of equal sources share the work.
 
     Attributes:
-      text: to be paraphrased.
-      protected: what must survive.
-      is_slot: whether the filters for slots apply.
+        text: text to paraphrase.
+        protected: parts that must survive.
+        is_slot: whether the filters for slots apply.
     """
 
     text: str
@@ -46,32 +46,34 @@ class Source(NamedTuple):
 
     @classmethod
     def of(cls, one: Description) -> "Source":
-        """The source of a description."""
+        """Returns the source of a description."""
         return cls(one.text, one.protected, one.kind == "slot")
 
 
-def lengths(plan: Plan, items: Sequence[Description]) -> list[tuple[str, int]]:
-    """(name, number of items) of the stages of one round."""
+def lengths(
+    plan: Plan, items: Sequence[Description], number: int = 0
+) -> list[tuple[str, int]]:
+    """Returns (name, number of items) of the stages of one round."""
     sources = set(map(Source.of, items))
     texts = {source.text for source in sources}
-    found = [(CANDIDATES, len(texts))] * len(plan.rounds[0])
+    found = [(CANDIDATES, len(texts))] * len(plan.rounds[number])
     found.append((JUDGED, len(sources)))
     found += [(APART, len(items))] if APART in plan.keys else []
-    return found + ([(MEANING, len(sources))] if MEANING in plan.keys else [])
+    return found + [(MEANING, len(sources))] * len(plan.judges)
 
 
 def run(plan: Plan, split: str, shards: Shards) -> list[Result]:
     """Selects the texts of all variants of a split.
 
     Args:
-      plan: of the run.
-      split: of the plan.
-      shards: of all runs.
+        plan: plan of the run.
+        split: a split of the plan.
+        shards: shards of all runs.
 
     Raises:
-      UserError: a scheme cannot work, a metric gives no finite value, or people decided
-        for a name that another slot or intent has.
-      OSError: a shard cannot be written.
+        UserError: a scheme cannot work, a metric is not finite, or people chose a name
+            that another slot or intent has.
+        OSError: a shard cannot be written.
     """
     descriptions = plan.texts[split]
     if plan.config.is_given:
@@ -81,13 +83,13 @@ def run(plan: Plan, split: str, shards: Shards) -> list[Result]:
     waiting = list(descriptions)
     for number in range(len(plan.rounds)):
         if number:  # The first round is planned for all splits together.
-            shards.plan(lengths(plan, waiting))
+            shards.plan(lengths(plan, waiting, number))
         # Texts that services share are paraphrased once.
         texts = list(dict.fromkeys(one.text for one in waiting))
         _draw(plan, texts, outputs, shards, number)
         found = _judged(plan, split, waiting, outputs, shards)
         judged.update(zip([one.id for one in waiting], found, strict=True))
-        # What people refuse draws nothing: after a review a run is quick.
+        # A refusal by people starts no further round, so a run after a review is quick.
         waiting = [
             one
             for one in waiting
@@ -103,7 +105,7 @@ def run_part(plan: Plan, split: str, shards: Shards, part: Part) -> None:
 
     A shard of judged texts needs their candidates. If two parts need the same shard of
     candidates, both compute it. Further rounds and comparisons with siblings need the
-    results of all parts, so the run that reads computes them.
+    results of all parts, so the run that reads the parts computes them.
     """
     sources = list(dict.fromkeys(map(Source.of, plan.texts[split])))
     texts = list(dict.fromkeys(source.text for source in sources))
@@ -122,7 +124,7 @@ def run_part(plan: Plan, split: str, shards: Shards, part: Part) -> None:
 
 
 def _given(plan: Plan, split: str, shards: Shards) -> list[Result]:
-    """Takes given variants, and measures them."""
+    """Measures the given variants and returns them as results."""
     descriptions, variants = plan.texts[split], plan.given[split]
     items = []
     for one in descriptions:
@@ -152,7 +154,7 @@ def _draw(
     number: int = 0,
     chosen: Container[int] | None = None,
 ) -> None:
-    """Adds to `outputs` what each job of a round gives for each text."""
+    """Adds to `outputs` the outputs of each job of a round for each text."""
     jobs = plan.rounds[number]
     again = f" again, {number + 1}/{len(plan.rounds)}" if number else ""
     for place, job in enumerate(jobs, 1):
@@ -165,7 +167,7 @@ def _draw(
 
 
 def _merged(plan: Plan, text: str, outputs: Outputs) -> list[Candidate]:
-    """The distinct candidates of a text, the most common first."""
+    """Returns the distinct candidates of a text, the most common first."""
     return candidates.merged(text, outputs.get(text, ()), plan.config.tidy)
 
 
@@ -176,7 +178,7 @@ def _judged(
     outputs: Outputs,
     shards: Shards,
 ) -> list[tuple[Judged, ...]]:
-    """The candidates of the waiting descriptions, with all reasons."""
+    """Returns the candidates of the waiting descriptions, with all reasons."""
     sources = list(dict.fromkeys(map(Source.of, waiting)))
     items = [(source, _merged(plan, source.text, outputs)) for source in sources]
     of_source = dict(zip(sources, _filtered(plan, items, shards), strict=True))
@@ -184,7 +186,9 @@ def _judged(
     if APART in plan.keys:
         others = siblings.beside(plan.texts[split])
         judged = _apart(plan, waiting, judged, others, shards)
-    return _kept(plan, waiting, judged, shards) if MEANING in plan.keys else judged
+    for judging in plan.judges:
+        judged = _kept(plan, waiting, judged, shards, judging)
+    return judged
 
 
 def _filtered(
@@ -193,7 +197,7 @@ def _filtered(
     shards: Shards,
     chosen: Container[int] | None = None,
 ) -> list[tuple[Judged, ...]]:
-    """Reasons and metrics of the candidates of each source, in the chosen shards."""
+    """Returns reasons and metrics of each source's candidates, in the chosen shards."""
     items = [[list(source), [c.text for c in found]] for source, found in sources]
     results = shards.run(_stage(plan, JUDGED, "filters and metrics"), items, chosen)
     return [
@@ -213,7 +217,7 @@ def _apart(
     others: Mapping[str, Sequence[str]],
     shards: Shards,
 ) -> list[tuple[Judged, ...]]:
-    """Drops what is nearer to another slot or intent of its service."""
+    """Drops candidates that are nearer to another slot or intent of their service."""
     kept = _left(judged)
     items = [
         [list(others[one.id]), [j.candidate.text for j in part]]
@@ -236,23 +240,31 @@ def _kept(
     descriptions: Sequence[Description],
     judged: Sequence[tuple[Judged, ...]],
     shards: Shards,
+    judging: Judging,
 ) -> list[tuple[Judged, ...]]:
-    """Drops what the judge does not keep; what is dropped already is not judged."""
+    """Drops the candidates that their judge rejects.
+
+    Candidates that are already dropped are not judged. A candidate of several rounds is
+    judged by the judge of its first round.
+    """
+    own = {label for label, judge in plan.judging.items() if judge == judging}
     items: list[Json] = [
         # Names of slots are judged as slots.
         [SLOT if one.kind.startswith(SLOT) else one.kind, one.text]
-        + [[j.candidate.text for j in part]]
+        + [[j.candidate.text for j in part if j.candidate.settings[0] in own]]
         for one, part in zip(descriptions, _left(judged), strict=True)
     ]
     # Texts that services share are judged once.
     keys = [(kind, text, *texts) for kind, text, texts in items]
-    distinct = dict(zip(keys, items, strict=True))
-    results = shards.run(_stage(plan, MEANING, "the judge"), list(distinct.values()))
+    distinct = {key: item for key, item in zip(keys, items, strict=True) if item[2]}
+    compute = functools.partial(meaning, plan, judging)
+    stage = Stage(MEANING, {"judge": plan.judges[judging]}, compute, "the judge")
+    results = shards.run(stage, list(distinct.values()))
     found = dict(zip(distinct, results, strict=True))
     lost = [
         {
             text: [f"{JUDGE}: {code}" for code in codes]
-            for text, codes in zip(key[2:], found[key], strict=True)
+            for text, codes in zip(key[2:], found.get(key, ()), strict=True)
         }
         for key in keys
     ]
@@ -281,12 +293,12 @@ def _with_reasons(
 
 
 def _stage(plan: Plan, name: str, label: str) -> Stage:
-    compute = {JUDGED: judge, APART: nearness, MEANING: meaning}[name]
+    compute = {JUDGED: judge, APART: nearness}[name]
     return Stage(name, plan.keys[name], functools.partial(compute, plan), label)
 
 
 def judge(plan: Plan, shard: Sequence[Json]) -> list[Json]:
-    """Returns for each (source, candidates) the reasons and metrics of each candidate."""
+    """Returns the reasons and metrics of each candidate, per (source, candidates)."""
     codes: list[list[tuple[str, ...]]] = []
     places: list[tuple[int, int]] = []
     for number, (source, written) in enumerate(shard):
@@ -304,7 +316,7 @@ def judge(plan: Plan, shard: Sequence[Json]) -> list[Json]:
     results: list[Json] = [[[list(code), {}] for code in part] for part in codes]
     for row, (number, place) in enumerate(places):
         results[number][place][1] = {
-            # Seven digits: what float32 holds, and no noise behind it.
+            # Seven digits are the precision of float32; further digits are noise.
             name: float(f"{column[row]:.7g}")
             for name, column in values.items()
         }
@@ -312,21 +324,21 @@ def judge(plan: Plan, shard: Sequence[Json]) -> list[Json]:
 
 
 def nearness(plan: Plan, shard: Sequence[Json]) -> list[Json]:
-    """Returns for each (others, candidates) how near each candidate comes to others."""
+    """Returns the nearness of each candidate to others, per (others, candidates)."""
     return siblings.nearest(plan.metrics[plan.config.apart_by], shard)
 
 
-def meaning(plan: Plan, shard: Sequence[Json]) -> list[Json]:
-    """Returns for each (kind, text, candidates) why the judge drops each candidate."""
+def meaning(plan: Plan, judging: Judging, shard: Sequence[Json]) -> list[Json]:
+    """Returns why a judge drops each candidate, per (kind, text, candidates)."""
     pairs = [Pair(kind, text, other) for kind, text, texts in shard for other in texts]
-    found = iter(plan.judge.verdicts(pairs))
+    found = iter(plan.judge(judging).verdicts(pairs))
     return [[list(next(found).reasons) for _ in texts] for _, _, texts in shard]
 
 
 def reasons(
     plan: Plan, source: Source, written: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """Why each candidate is dropped: empty, no command, codes of filters and checks."""
+    """Returns why each candidate is dropped: empty, no command, filters, and checks."""
     config = plan.config
     if config.is_given:
         return [()] * len(written)

@@ -1,13 +1,13 @@
 """Ranking by a tree: few paraphrases that are both diverse and faithful.
 
-After Coca et al. (2023), "More Robust Schema-Guided Dialogue State Tracking via
+The source is Coca et al. (2023), "More Robust Schema-Guided Dialogue State Tracking via
 Tree-Based Paraphrase Ranking", algorithms 1 (the tree) and 3 (the traversal).
 
 Each level of the tree splits the candidates of a node by the rounded value of one
-metric. A candidate with the words of the source (distance 0) is taken first: a syntactic
-paraphrase. Then the nodes of the diversity level are visited in turn, round after
-round; in each, the decision functions of the levels below lead to a leaf, whose most
-common candidate is taken and pruned.
+metric. A candidate with the words of the source (distance 0) is taken first: a
+syntactic paraphrase. Then the traversal visits the nodes of the diversity level in
+rounds. In each node, the decision functions of the levels below lead to a leaf. The
+most common candidate of the leaf is selected and pruned.
 """
 
 import contextlib
@@ -25,22 +25,17 @@ from jaxaug.core.suggestion import suggestion
 Decision = Callable[[Sequence[float]], float]
 
 DECISIONS: Mapping[str, Decision] = {"max": max, "min": min}
-"""Which of the values of a level comes first; a user may give another function."""
+"""They choose which value of a level comes first; a user may give another function."""
 
 ROUNDS, SPREAD = "rounds", "spread"
 WALKS = (ROUNDS, SPREAD)
-"""How candidates are taken from the tree; see `Spec.walk`."""
+"""Methods to take candidates from the tree; see `Spec.walk`."""
 
 BY_DECISIONS = "decisions"
-"""The syntactic paraphrase is where the decisions lead; see `Spec.syntactic`."""
+"""The decisions lead to the syntactic paraphrase; see `Spec.syntactic`."""
 
-_SIGNS = {
-    "<=": operator.le,
-    ">=": operator.ge,
-    "<": operator.lt,
-    ">": operator.gt,
-}
-# Of the metrics of jaxaug; BLEURT's are those of all its checkpoints.
+_SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+# Ranges of the metrics of jaxaug; the range of BLEURT covers all its checkpoints.
 _RANGES: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(
         ("jaccard", "string_similarity", "bleu", "self_bleu", "entailment"), (0, 1)
@@ -78,7 +73,7 @@ def _check_bound(constraint: str, metric: str, bound: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A candidate: its text, how often it was generated, its metrics by name."""
+    """A candidate: its text, its count among the outputs, and its metrics by name."""
 
     text: str
     count: int
@@ -87,25 +82,29 @@ class Item:
 
 @dataclass(frozen=True)
 class Spec:
-    """How candidates are ranked. The defaults are those for Pegasus + BART.
+    """Settings of a ranking. The defaults are for Pegasus + BART.
 
     Attributes:
-      levels: names of metrics, from the root down.
-      decisions: of each level: which of its values comes first; a key of `DECISIONS`,
-        or a function that returns one of the values that it is given.
-      constraints: `metric <= number` (or `>=`, `<`, `>`), on values before rounding.
-      decimals: to which the values of each level are rounded; one for all levels, or
-        one each. Two are those of figure 1 (J = 66 of 100, E = .77, S = 77 of 100).
-      diversity: the level over which the visits go round; a distance, 0 for the words
-        of the source.
-      syntactic: how the syntactic paraphrase is chosen from the node of distance 0.
-        "decisions" walks depth-first along the decisions, as algorithm 3 does
-        everywhere: the greatest entailment, then the least similar string. The name of
-        a metric takes the candidate of its least value whatever the decisions, which is
-        how section 4.1 may be read too. None takes none.
-      walk: "rounds" is the traversal of the paper. "spread" takes the candidates that
-        differ most from the source and from each other (see `spread`); their
-        fidelity is the level below the diversity level, or 0 without one.
+        levels: names of metrics, from the root down.
+        decisions: for each level, which of its values comes first; a key of
+            `DECISIONS`, or a function that returns one of its arguments.
+        constraints: `metric <= number` (or `>=`, `<`, `>`), on values before rounding.
+        decimals: to which the values of each level are rounded; one for all levels, or
+            one per level. Two decimals match figure 1 (J = 66 of 100, E = .77, S = 77
+            of 100).
+        diversity: the level whose nodes are visited in rounds; a distance, 0 for the
+            words of the source.
+        syntactic: how the syntactic paraphrase is chosen from the node of distance 0.
+            "decisions" walks depth-first along the decisions, as algorithm 3 does
+            everywhere: the greatest entailment, then the least similar string. The name
+            of a metric takes the candidate with its least value regardless of the
+            decisions, another reading of section 4.1. None takes no syntactic
+            paraphrase.
+        walk: "rounds" is the traversal of the paper. "spread" takes the candidates that
+            differ most from the source and from each other (see `spread`); their
+            fidelity is the level below the diversity level, or 0 without one.
+        prefer: the metric, such as "fluency", whose greatest value decides between
+            equally common candidates of a leaf, or nearly equal candidates of `spread`.
     """
 
     levels: tuple[str, ...] = ("jaccard", "entailment", "string_similarity")
@@ -115,9 +114,10 @@ class Spec:
     diversity: str = "jaccard"
     syntactic: str | None = BY_DECISIONS
     walk: str = ROUNDS
+    prefer: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises `UserError` where the fields do not fit together."""
+        """Raises `UserError` if the fields are inconsistent."""
         if not self.levels or len(set(self.levels)) != len(self.levels):
             raise UserError(
                 f"levels {self.levels}: name one metric or more, each of them once."
@@ -136,16 +136,18 @@ class Spec:
             )
         if self.diversity not in self.levels:
             raise UserError(
-                f"the diversity metric {self.diversity!r} is no level; "
+                f"the diversity metric {self.diversity!r} is not a level; "
                 f"{suggestion(self.diversity, self.levels)}"
             )
         for decision in self.decisions:
             if not callable(decision) and decision not in DECISIONS:
                 raise UserError(
-                    f"{decision!r} is no decision; {suggestion(decision, DECISIONS)}"
+                    f"{decision!r} is not a decision; {suggestion(decision, DECISIONS)}"
                 )
         if self.walk not in WALKS:
-            raise UserError(f"{self.walk!r} is no walk; {suggestion(self.walk, WALKS)}")
+            raise UserError(
+                f"{self.walk!r} is not a walk; {suggestion(self.walk, WALKS)}"
+            )
         for constraint in self.constraints:
             _parsed(constraint)
 
@@ -154,10 +156,11 @@ class Spec:
         """All metrics that a ranking needs."""
         needed = [*self.levels, *(_parsed(c)[0] for c in self.constraints)]
         needed += [self.syntactic] if self.syntactic not in (None, BY_DECISIONS) else []
+        needed += [self.prefer] if self.prefer else []
         return tuple(dict.fromkeys(needed))
 
     def decimals_of(self, metric: str) -> int | None:
-        """Decimals of a level; None where a metric is no level and stays as it is."""
+        """Returns the decimals of a level, or None for a metric that is not a level."""
         if metric not in self.levels:
             return None
         if isinstance(self.decimals, int):
@@ -165,7 +168,7 @@ class Spec:
         return self.decimals[self.levels.index(metric)]
 
     def rounded(self, item: Item, metric: str) -> float:
-        """The value of a candidate as the tree sees it."""
+        """Returns the value of a candidate, rounded to the decimals of its level."""
         decimals = self.decimals_of(metric)
         value = float(item.values[metric])
         # Adding 0 turns -0.0 into 0.0.
@@ -177,10 +180,10 @@ class Node:
     """A node of the tree.
 
     Attributes:
-      metric: that its parent splits by; None for the root.
-      value: rounded, of all candidates below; None for the root.
-      children: first the one that the decision function prefers; none in a leaf.
-      items: the candidates of a leaf, the most common one first.
+        metric: the metric by which the parent splits; None for the root.
+        value: rounded value of all candidates below; None for the root.
+        children: child nodes in the order of the decision function; empty in a leaf.
+        items: the candidates of a leaf, the most common one first.
     """
 
     metric: str | None
@@ -189,14 +192,14 @@ class Node:
     items: tuple[Item, ...] = ()
 
     def leaves(self) -> Iterator["Node"]:
-        """Leaves in the order of a depth-first walk along the decisions."""
+        """Yields the leaves in the order of a depth-first walk along the decisions."""
         if not self.children:
             yield self
         for child in self.children:
             yield from child.leaves()
 
     def at(self, depth: int) -> Iterator["Node"]:
-        """Nodes `depth` levels below, in the order of the decisions."""
+        """Yields the nodes `depth` levels below, in the order of the decisions."""
         if not depth:
             yield self
             return
@@ -206,12 +209,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The result.
+    """The result of `rank`.
 
     Attributes:
-      selected: in the order in which they were taken; see `most_similar_first`.
-      tree: of all candidates that meet the constraints.
-      dropped: the others, each with the constraints that it breaks.
+        selected: candidates in the order of selection; see `most_similar_first`.
+        tree: tree of all candidates that meet the constraints.
+        dropped: the other candidates, each with the constraints that it breaks.
     """
 
     selected: tuple[Item, ...]
@@ -220,10 +223,10 @@ class Ranking:
 
 
 def broken(item: Item, spec: Spec) -> tuple[str, ...]:
-    """The constraints that a candidate does not meet.
+    """Returns the constraints that a candidate does not meet.
 
     Raises:
-      UserError: a metric of the constraints or levels is missing or not finite.
+        UserError: a metric of the constraints or levels is missing or not finite.
     """
     for metric in spec.metrics:
         if metric not in item.values:
@@ -246,29 +249,28 @@ def broken(item: Item, spec: Spec) -> tuple[str, ...]:
 
 
 def build(items: Sequence[Item], spec: Spec, seed: int = 0) -> Node:
-    """The tree of the candidates that meet the constraints (algorithm 1).
+    """Returns the tree of the candidates that meet the constraints (algorithm 1).
 
     Raises:
-      UserError: see `broken`; or a decision function returns none of its values.
+        UserError: see `broken`; or a decision function returns none of its arguments.
     """
     kept = [item for item in items if not broken(item, spec)]
     return _node(None, None, kept, spec, 0, seed)
 
 
 def rank(items: Sequence[Item], spec: Spec, k: int, seed: int = 0) -> Ranking:
-    """At most k candidates, taken by the traversal (algorithm 3).
+    """Selects up to k candidates by the traversal (algorithm 3).
 
-    The result does not depend on the order of the items. Equally common candidates of
-    a leaf are put in an order that the seed gives.
+    The result does not depend on the order of the items.
 
     Args:
-      items: with distinct texts.
-      spec: levels, decisions, constraints.
-      k: how many; fewer where the constraints leave fewer.
-      seed: for ties.
+        items: candidates with distinct texts.
+        spec: levels, decisions, constraints.
+        k: maximum number of candidates; the constraints may leave fewer.
+        seed: determines the order of equally common candidates of a leaf.
 
     Raises:
-      UserError: k < 1, or see `build`.
+        UserError: k < 1, or see `build`.
     """
     if k < 1:
         raise UserError(f"k={k} paraphrases: ask for at least 1.")
@@ -287,8 +289,9 @@ def rank(items: Sequence[Item], spec: Spec, k: int, seed: int = 0) -> Ranking:
         place, item = first
         waiting[place].remove(item)
         selected.append(item)
-    # A walk to the preferred leaf and its most common candidate, each time the rest is
-    # pruned, is the order of the leaves: so each visit takes the next one.
+    # The traversal walks to the preferred leaf, takes its most common candidate, and
+    # prunes it. Repeated walks give the order of the leaves, so each visit takes the
+    # next candidate.
     while len(selected) < k and any(waiting):
         for queue in waiting:
             if queue and len(selected) < k:
@@ -297,7 +300,7 @@ def rank(items: Sequence[Item], spec: Spec, k: int, seed: int = 0) -> Ranking:
 
 
 def _spread(tree: Node, spec: Spec, k: int) -> list[Item]:
-    """At most k candidates of a tree that differ most; see `spread`."""
+    """Returns up to k candidates of a tree that differ most; see `spread`."""
     items = [item for leaf in tree.leaves() for item in leaf.items]
     below = spec.levels.index(spec.diversity) + 1
     fidelity = spec.levels[below] if below < len(spec.levels) else None
@@ -306,6 +309,7 @@ def _spread(tree: Node, spec: Spec, k: int) -> list[Item]:
             item.text,
             float(item.values[spec.diversity]),
             float(item.values[fidelity]) if fidelity else 0.0,
+            _preference(item, spec),
         )
         for item in items
     ]
@@ -313,10 +317,10 @@ def _spread(tree: Node, spec: Spec, k: int) -> list[Item]:
 
 
 def most_similar_first(selected: Sequence[Item], spec: Spec) -> list[Item]:
-    """Selected candidates in the order of variants: v1 is nearest to the source.
+    """Returns the selected candidates in the order of variants: v1 is nearest to the
+    source.
 
-    By rising diversity metric, then by falling similarity of strings where it was
-    measured, then by text.
+    The order is by diversity metric, falling string similarity if measured, and text.
     """
     return sorted(
         selected,
@@ -337,7 +341,9 @@ def _node(
     seed: int,
 ) -> Node:
     if depth == len(spec.levels) or not items:
-        order = sorted(items, key=lambda item: (-item.count, _tie(item.text, seed)))
+        order = sorted(
+            items, key=lambda i: (-i.count, -_preference(i, spec), _tie(i.text, seed))
+        )
         return Node(metric, value, items=tuple(order))
     level = spec.levels[depth]
     groups: dict[float, list[Item]] = {}
@@ -351,7 +357,7 @@ def _node(
 
 
 def _ordered(values: list[float], decision: str | Decision) -> list[float]:
-    """Values in the order in which a decision function takes them one by one."""
+    """Returns values in the order in which a decision function takes them."""
     decide = DECISIONS[decision] if isinstance(decision, str) else decision
     left, order = sorted(values), []
     while left:
@@ -367,7 +373,7 @@ def _ordered(values: list[float], decision: str | Decision) -> list[float]:
 
 
 def _syntactic(nodes: Sequence[Node], spec: Spec) -> tuple[int, Item] | None:
-    """A candidate with the words of the source, and the place of its node."""
+    """Returns a candidate with the words of the source, and the index of its node."""
     metric = spec.syntactic
     found = [
         (place, item)
@@ -380,8 +386,13 @@ def _syntactic(nodes: Sequence[Node], spec: Spec) -> tuple[int, Item] | None:
         return None
     if metric == BY_DECISIONS:
         return found[0]
-    # Of equals the first: the preferred leaf, and its most common candidate.
+    # Of equal values, `min` takes the first: the preferred leaf's most common
+    # candidate.
     return min(found, key=lambda pair: spec.rounded(pair[1], metric))
+
+
+def _preference(item: Item, spec: Spec) -> float:
+    return float(item.values[spec.prefer]) if spec.prefer else 0.0
 
 
 def _tie(text: str, seed: int) -> bytes:

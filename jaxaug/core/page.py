@@ -2,7 +2,7 @@
 
 import base64
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jaxaug.core.figures import picture
@@ -16,6 +16,43 @@ td small { display: block; color: #555 }
 tr.holds td:first-child { font-weight: bold }
 img { max-width: 100% }
 """
+
+SORTABLE = """
+th button { all: unset; cursor: pointer; font-weight: bold }
+th button:focus-visible { outline: 2px solid }
+th[aria-sort=ascending] button::after { content: " \\25B2" }
+th[aria-sort=descending] button::after { content: " \\25BC" }
+details { margin: 0.5em 0 }
+"""
+"""CSS of sortable tables, for `head`."""
+
+# A first click puts the largest number, or the first word, on top.
+SORT = """<script>
+for (const button of document.querySelectorAll("th button")) {
+  button.addEventListener("click", () => {
+    const head = button.parentElement, table = head.closest("table");
+    const value = (row) => {
+      const cell = row.cells[head.cellIndex];
+      return "value" in cell.dataset ? Number(cell.dataset.value) : cell.textContent;
+    };
+    const rows = [...table.tBodies[0].rows];
+    const numeric = rows.some((row) => typeof value(row) === "number");
+    const before = head.getAttribute("aria-sort");
+    const first = numeric ? "descending" : "ascending";
+    const other = numeric ? "ascending" : "descending";
+    const order = before === first ? other : first;
+    for (const one of head.parentElement.cells) one.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", order);
+    const sign = order === "ascending" ? 1 : -1;
+    rows.sort((a, b) => {
+      const x = value(a), y = value(b);
+      return sign * (typeof x === "number" ? x - y : x.localeCompare(y));
+    });
+    table.tBodies[0].append(...rows);
+  });
+}
+</script>"""
+"""The last part of a page with sortable tables."""
 
 END = "</body></html>"
 """The last line of a page."""
@@ -68,3 +105,30 @@ def image(figure: Any, alt: str) -> str:
     data = base64.b64encode(picture(figure, "svg")).decode("ascii")
     source = f"data:image/svg+xml;base64,{data}"
     return f'<p><img src="{source}" alt="{html.escape(alt)}"></p>'
+
+
+def sortable(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """Yields a table that a click on a heading sorts; cells are of `cell` and `number`.
+
+    The page needs `SORTABLE` and `SORT`.
+    """
+    cells = "".join(
+        f'<th><button type="button">{html.escape(text)}</button></th>' for text in heads
+    )
+    yield f"<table><thead><tr>{cells}</tr></thead><tbody>"
+    for row in rows:
+        yield f"<tr>{''.join(row)}</tr>"
+    yield "</tbody></table>"
+
+
+def cell(text: str) -> str:
+    """Returns the cell of a plain text."""
+    return f"<td>{html.escape(text)}</td>"
+
+
+def number(value: str, note: str = "") -> str:
+    """Returns the cell of a number; NA sorts below all others."""
+    key = "-1" if value == "NA" else value
+    if not note:
+        return f'<td class="number" data-value="{key}">{value}</td>'
+    return f'<td data-value="{key}">{value}<small>{html.escape(note)}</small></td>'

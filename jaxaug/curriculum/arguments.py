@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from jaxaug.core import arguments
+from jaxaug.paraphrase import arguments as paraphrase
 
 
 def add(verbs: argparse._SubParsersAction) -> None:
@@ -23,6 +24,9 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--model", required=True, help="paraphrasing model, as for `jaxaug paraphrase`"
     )
     arguments.trained_run(parser)
+    paraphrase.endpoint(parser)
+    paraphrase.of_requests(parser)
+    paraphrase.dry_run(parser)
     parser.add_argument("--prompt", help="as for `jaxaug paraphrase`")
     parser.add_argument(
         "--precision",
@@ -33,12 +37,11 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--quota",
         nargs="+",
-        default=["bottom_k=4", "top_k_top_p=16"],
         metavar="SAMPLER=NUMBER",
         help="paraphrases per text to keep from each sampler (bottom_k, "
         "top_k_top_p, sampling); default, as in the paper: bottom_k=4 top_k_top_p=16; "
         "for its COVID-Q: bottom_k=2 top_k_top_p=18; pure sampling in place of "
-        "bottom-k: sampling=4 top_k_top_p=16",
+        "bottom-k: sampling=4 top_k_top_p=16; with --endpoint: sampling=20",
     )
     for name, default, text in (
         (

@@ -9,7 +9,6 @@ import argparse
 import dataclasses
 import functools
 import json
-import math
 import sys
 import zlib
 from collections import Counter
@@ -19,145 +18,62 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from jaxaug.core import buckets, cache_folder, compiled, typed
+from jaxaug.core import buckets, cache_folder, compiled
 from jaxaug.core.digests import code_digest, digest_of, file_digest
-from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, write_text
 from jaxaug.core.publishing import replacing
 from jaxaug.core.shards import Shards, Stage
 from jaxaug.curriculum import difficulty, levels, notes, quotas, told
 from jaxaug.curriculum import scorers as measures
-from jaxaug.curriculum.difficulty import BETAS, FLOORS, LEVELS, kept
+from jaxaug.curriculum.difficulty import kept
+from jaxaug.curriculum.options import NONE, Options, Setting, resolved
 from jaxaug.curriculum.quotas import Candidate
 from jaxaug.data import tables
-from jaxaug.models.named import catalogue
+from jaxaug.models.endpoint.server import is_endpoint
 from jaxaug.models.text import prompts
-from jaxaug.paraphrase import candidates, generation, version
+from jaxaug.paraphrase import (
+    candidates,
+    endpoint,
+    endpoint_grid,
+    endpoint_run,
+    generation,
+    version,
+)
 
-Paraphrase = Callable[[int, generation.Setting, Sequence[str]], list[list[str]]]
-"""Maps (number of the round, setting, texts) to the outputs of each text."""
+Paraphrase = Callable[[int, Setting, Sequence[Any]], list[list[str]]]
+"""Maps (number of the round, setting, texts) to the outputs of each text.
 
-AUTO, NONE = "auto", "none"
-BLEURTS, IMPLICATION = ("bleurt-base-128", "bleurt-20"), "roberta-mi"
-"""BLEURT models in order of preference, and the implication model of the paper.
-
-The first BLEURT has the scale of the paper's scores.
+A model behind an endpoint gets a text with a context if it has paraphrases already.
 """
+
 _FOLDER = "levels"
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """Options of levels; the defaults follow the paper if it gives a number.
-
-    Attributes:
-        model: paraphrasing model; see `jaxaug.models.text.registry.load`.
-        prompt: prompt of a language model; None means its default.
-        quota: sampler -> number of its paraphrases to keep per text; see `quotas`.
-        oversample: outputs of each sampler, as a multiple of its quota.
-        rounds: maximum number of rounds to fill the quotas of a text.
-        bottom_k: number of tokens that bottom-k removes.
-        bottom_steps: number of steps in which bottom-k applies.
-        top_k: top-k of bottom-k after its steps, and of top-k with top-p.
-        top_p: top-p of both.
-        max_length: maximum number of tokens per output, EOS included.
-        precision: precision of the model's weights; see `jaxaug.models.text.precision`.
-        similarity: sentence encoder or BLEURT that measures the similarity of two
-            texts. `auto` is the first of `BLEURTS` on this machine, else MiniLM.
-        implication: entailment model. `auto` is the paper's model if it is on this
-            machine; `none` sets M = 0 in equation 3.
-        beta: minimum similarity of paraphrases that are not implied, on the scale of
-            `similarity`. None uses `BETAS`, or `FLOORS` without an implication model.
-        levels: C.
-        seed: seed of all random draws.
-    """
-
-    model: str
-    prompt: str | None = None
-    quota: Mapping[str, int] = dataclasses.field(
-        default_factory=lambda: dict(quotas.PAPER)
-    )
-    oversample: int = 3
-    rounds: int = 3
-    bottom_k: int = 2
-    bottom_steps: int = 1
-    top_k: int = 120
-    top_p: float = 0.95
-    max_length: int = 48
-    precision: str = "float32"
-    similarity: str = AUTO
-    implication: str = AUTO
-    beta: float | None = None
-    levels: int = LEVELS
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("oversample", "rounds", "levels"):
-            if getattr(self, name) < 1:
-                raise UserError(f"--{name} is {getattr(self, name)}: give at least 1.")
-        quotas.check(self.quota)
-        typed.check_seed(self.seed, "--seed")
-        if self.beta is not None and not math.isfinite(self.beta):
-            raise UserError(f"--beta is {self.beta}: give a finite number.")
-
-    @property
-    def settings(self) -> list[generation.Setting]:
-        """Settings of the samplers with a positive quota, in quota order."""
-        removed = {"k": self.bottom_k, "n_steps": self.bottom_steps}
-        blocks = {
-            "bottom_k": removed | {"then_k": self.top_k, "then_p": self.top_p},
-            "top_k_top_p": {"k": self.top_k, "p": self.top_p},
-            "sampling": {},
-        }
-        return generation.grid(
-            {
-                "model": self.model,
-                "sampler": sampler,
-                "num": number * self.oversample,
-                "options": blocks[sampler],
-                "prompt": self.prompt,
-                "max_length": self.max_length,
-                "precision": self.precision,
-            }
-            for sampler, number in self.quota.items()
-            if number
-        )
-
-
-def resolved(options: Options) -> Options:
-    """Replaces `auto` and a missing beta with their values on this machine.
-
-    Raises:
-        UserError: beta is outside the range of the similarity, or a model is not on
-            this machine.
-    """
-    similarity, implication = options.similarity, options.implication
-    if similarity == AUTO:
-        here = [name for name in BLEURTS if catalogue.find(name).on_disk]
-        similarity = here[0] if here else "minilm"
-    if implication == AUTO:
-        implication = IMPLICATION if catalogue.find(IMPLICATION).on_disk else NONE
-    scale, beta = measures.scale(similarity), options.beta
-    if beta is None:
-        betas, other = (FLOORS, None) if implication == NONE else (BETAS, scale.beta)
-        beta = betas.get(similarity, other)
-    elif not scale.least <= beta <= scale.most:
-        raise UserError(
-            f"--beta is {beta}, but the similarity {similarity} is {scale.name}, from "
-            f"{scale.least} to {scale.most}. Give a number in between, or none for the "
-            f"default, {BETAS.get(similarity, scale.beta)} with a model of implication."
-        )
-    return dataclasses.replace(
-        options, similarity=similarity, implication=implication, beta=beta
-    )
+# Arguments for models of this machine -> what stands for "not given".
+_LOCAL = {
+    one.name: one.default
+    for one in dataclasses.fields(Options)
+    if one.name
+    in ("bottom_k", "bottom_steps", "top_k", "top_p", "max_length", "precision")
+}
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the verb; see `jaxaug levels --help`."""
     compiled.keep_programs()
-    names = {field.name for field in dataclasses.fields(Options)} - {"quota"}
-    given = {name: getattr(arguments, name) for name in names}
-    options = Options(quota=quotas.parse(arguments.quota), **given)
+    own = ("quota", "server")
+    names = [f.name for f in dataclasses.fields(Options) if f.name not in own]
+    given: dict[str, Any] = {name: getattr(arguments, name) for name in names}
+    quota = quotas.PAPER
+    if endpoint_run.check(arguments, _LOCAL, (*endpoint_run.OWN, "option")):
+        given["server"] = endpoint_run.server_of(arguments)
+        quota = quotas.BEHIND
+    if arguments.quota is not None:
+        quota = quotas.parse(arguments.quota)
+    options = Options(quota=quota, **given)
+    if arguments.dry_run and options.asked:
+        texts = tables.read_texts(arguments.input, arguments.column)
+        writer = endpoint.Writer(options.asked, options.seed)
+        print(endpoint_run.planned(writer, texts))
+        return 0
     print(
         write(
             arguments.input,
@@ -212,7 +128,7 @@ def write(
     found, summary = make(
         texts,
         options,
-        lambda number, *asked: generation.Paraphraser(_seed(options, number))(*asked),
+        functools.partial(_paraphrases, options.seed),
         measures.load(
             options.similarity,
             "" if options.implication == NONE else options.implication,
@@ -224,20 +140,39 @@ def write(
         levels.write(written, found)
         noted = made_of | {"digest": file_digest(written)}
         write_text(note, json.dumps(noted, indent=2) + "\n")
+    if options.asked:
+        summary += f"\n{endpoint.Writer(options.asked, options.seed).spent()}"
     return f"{out}: {summary}"
+
+
+def _paraphrases(
+    seed: int, number: int, setting: Setting, texts: Sequence[Any]
+) -> list[list[str]]:
+    """The outputs of a round; see `Paraphrase`."""
+    draws = _seed(seed, number)
+    if isinstance(setting, endpoint_grid.Setting):
+        return endpoint.Writer(setting, draws)(texts)
+    return generation.Paraphraser(draws)(setting, texts)
 
 
 def _made_of(options: Options, texts: Sequence[str]) -> dict[str, Any]:
     """Returns the options and all other dependencies; models are given by identity."""
-    return dataclasses.asdict(options) | {
+    asked = options.asked
+    first = next(iter(options.settings.values()))
+    fields = dataclasses.asdict(options)
+    # Limits and prices change no output; the key of a setting has the rest.
+    del fields["server"]
+    return fields | {
         "models": {
-            "paraphrases": options.settings[0].key()["model"],
+            "paraphrases": asked.key() if asked else first.key()["model"],
             "similarity": measures.identity(options.similarity),
             "implication": None
             if options.implication == NONE
             else measures.identity(options.implication),
         },
-        "prompt_text": options.prompt and list(prompts.find(options.prompt)),
+        "prompt_text": None
+        if asked or options.prompt is None
+        else list(prompts.find(options.prompt)),
         "code": code_digest(
             levels, difficulty, quotas, candidates, sys.modules[__name__]
         )
@@ -268,9 +203,15 @@ def make(
             break
         for own_wanted in wanted:
             asked.update(own_wanted)
+        items: Sequence[Any] = texts
+        if number and is_endpoint(options.model):
+            items = [
+                (text, {"known": [one.text for one in own]})
+                for text, own in zip(texts, found, strict=True)
+            ]
         outputs = _outputs(
             number,
-            texts,
+            items,
             wanted,
             options,
             functools.partial(paraphrase, number),
@@ -297,9 +238,9 @@ def make(
     return items, told.summary(items, found, options, asked)
 
 
-def _seed(options: Options, number: int) -> int:
+def _seed(seed: int, number: int) -> int:
     """Returns the seed of a round; rounds after the first draw differently."""
-    return zlib.crc32(f"{options.seed} {number}".encode()) if number else options.seed
+    return zlib.crc32(f"{seed} {number}".encode()) if number else seed
 
 
 def _wanted(
@@ -322,27 +263,24 @@ def _wanted(
 
 def _outputs(
     number: int,
-    texts: Sequence[str],
+    texts: Sequence[Any],
     wanted: Sequence[Mapping[str, int]],
     options: Options,
-    paraphrase: Callable[[generation.Setting, Sequence[str]], list[list[str]]],
+    paraphrase: Callable[[Setting, Sequence[Any]], list[list[str]]],
     shards: Shards,
 ) -> list[dict[str, list[str]]]:
     """Returns, for each text, sampler -> the outputs requested in a round."""
     found: list[dict[str, list[str]]] = [{} for _ in texts]
-    shards.plan(
-        ("candidates", sum(s.sampler in own for own in wanted))
-        for s in options.settings
-    )
-    for setting in options.settings:
-        sampler = setting.sampler
+    settings = options.settings
+    shards.plan(("candidates", sum(s in own for own in wanted)) for s in settings)
+    for sampler, setting in settings.items():
         for num in sorted({own[sampler] for own in wanted if sampler in own}):
             places = [i for i, own in enumerate(wanted) if own.get(sampler) == num]
             asked = dataclasses.replace(setting, num=num)
             # Separate stages let runs with other quotas reuse the outputs of a sampler.
             stage = Stage(
                 "candidates",
-                [_seed(options, number), asked.key()],
+                [_seed(options.seed, number), asked.key()],
                 functools.partial(paraphrase, asked),
                 f"paraphrases ({sampler})",
             )

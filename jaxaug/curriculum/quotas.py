@@ -19,6 +19,8 @@ from jaxaug.paraphrase import candidates
 
 SAMPLERS = ("bottom_k", "top_k_top_p", "sampling")
 PAPER = {"bottom_k": 4, "top_k_top_p": 16}
+BEHIND = {"sampling": 20}
+"""Default for a model behind an endpoint, which gives texts and no probabilities."""
 _EXAMPLE = "bottom_k=4 top_k_top_p=16"
 
 

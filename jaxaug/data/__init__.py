@@ -1,8 +1,8 @@
-"""Files on disk -> typed records that are checked as they are read.
+"""Reads files into typed records and checks them on the way.
 
-`read_schema` and `read_dialogues` read a folder in the layout of the SGD repository,
-dialogues renamed to a variant on the fly; `personachat` reads other data, `minisgd` unpacks
-the embedded world, `fetch` downloads.
+`read_schema` and `read_dialogues` read a folder in the layout of the SGD repository.
+They can rename dialogues to a variant on the fly. `personachat` reads Persona-Chat,
+`minisgd` unpacks the embedded data set, and `fetch` downloads others.
 """
 
 import lazy_loader

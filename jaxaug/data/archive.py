@@ -1,7 +1,7 @@
-"""Members of a .tar.gz or .zip that may be hostile: sizes are checked, memory is bounded.
+"""Reads the members of a .tar.gz or .zip that may be hostile.
 
-Sizes in headers are compared with limits before a member is unpacked, contents are read
-in pieces, and whatever the libraries raise for damage becomes `BrokenError`.
+Sizes in headers are compared with limits before a member is unpacked. Contents are read
+in pieces. Errors of the libraries for damaged archives become `BrokenError`.
 """
 
 import contextlib
@@ -20,13 +20,13 @@ from typing import IO, NamedTuple
 from jaxaug.core.publishing import naming
 
 MAX_MEMBER = 10**9
-"""Bytes of the largest member, far more than any of the known data sets has."""
+"""Maximum bytes of a member, far above those in the known data sets."""
 MAX_TOTAL = 4 * 10**9
-"""Bytes of all members together, and of an archive."""
+"""Maximum bytes of all members together, and of an archive."""
 MAX_MEMBERS = 100_000
-"""Members of all kinds; the libraries keep a record of each in memory."""
+"""Maximum number of members; the libraries keep a record of each in memory."""
 _CHUNK = 1 << 20
-# Of names and extended headers, which `tarfile` reads as a whole.
+# Limit for names and extended headers, which `tarfile` reads as a whole.
 _LONGEST_READ = 16 << 20
 _DAMAGE = (
     EOFError,
@@ -49,7 +49,7 @@ class BrokenError(Exception):
 
 
 class Member(NamedTuple):
-    """A regular file in an archive, to be read before the next member is asked for."""
+    """A regular file in an archive; read it before you request the next member."""
 
     name: str
     mode: str
@@ -57,10 +57,10 @@ class Member(NamedTuple):
     stream: IO[bytes]
 
     def unpack(self, target: Path | None) -> str:
-        """Writes the content to a file, if one is given, and returns its git blob id.
+        """Returns the git blob id; writes the content to `target` unless it is None.
 
         Raises:
-          BrokenError: the content is damaged or has another size than its header says.
+            BrokenError: the content is damaged, or its size differs from the header.
         """
         digest = hashlib.sha1(f"blob {self.size}\0".encode(), usedforsecurity=False)
         size = 0
@@ -95,10 +95,10 @@ def _damage() -> Iterator[None]:
 
 
 class _Unpacked(gzip.GzipFile):
-    """A stream that gives no more than a few MiB at once."""
+    """A gzip stream that returns at most a few MiB per read."""
 
     def read(self, size: int | None = -1) -> bytes:
-        """Reads as any file does; refuses more than a few MiB at once."""
+        """Reads bytes; raises `tarfile.ReadError` for requests above a few MiB."""
         if size is None or not 0 <= size <= _LONGEST_READ:
             raise tarfile.ReadError(f"a header of {size} bytes")
         return super().read(size)
@@ -108,12 +108,12 @@ def members(archive: Path, top_folder: bool) -> Iterator[Member]:
     """Yields every regular file of an archive.
 
     Args:
-      archive: a .tar.gz or .zip, whatever its name.
-      top_folder: whether everything lies in one folder, which then is no part of a name.
+        archive: file in the format .tar.gz or .zip; its name is ignored.
+        top_folder: whether to drop the outermost folder from the names.
 
     Raises:
-      BrokenError: the archive is damaged, encrypted, compressed in an unknown way, or
-        holds more than the limits allow.
+        BrokenError: the archive is damaged, is encrypted, has an unknown compression,
+            or exceeds the limits.
     """
     if (size := archive.stat().st_size) > MAX_TOTAL:
         raise BrokenError(f"it has {size:,} bytes, at most {MAX_TOTAL:,} are unpacked")
@@ -124,8 +124,8 @@ def members(archive: Path, top_folder: bool) -> Iterator[Member]:
         total += member.size
         if member.size > MAX_MEMBER:
             raise BrokenError(
-                f"{member.name:.100} has {member.size:,} bytes, at most {MAX_MEMBER:,} are "
-                "unpacked"
+                f"{member.name:.100} has {member.size:,} bytes, at most {MAX_MEMBER:,} "
+                "are unpacked"
             )
         if total > MAX_TOTAL:
             raise BrokenError(

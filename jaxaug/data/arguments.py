@@ -1,19 +1,15 @@
-"""The arguments of verbs about one's own data; importing this is cheap."""
+"""The arguments of the verbs about data; cheap to import."""
 
 import argparse
 
 from jaxaug.core import arguments
 
 
-def add_check(group: argparse._SubParsersAction) -> None:
-    """Adds `check` to the commands of `jaxaug data`."""
-    text = "report every error in a data folder, with file, line and fix"
-    parser = group.add_parser("check", help=text, description=text)
-    parser.set_defaults(target="jaxaug.feed.inversion:run")
-    _dir(parser)
-
-
-def _dir(parser: argparse.ArgumentParser) -> None:
+def _of_folder(
+    group: argparse._SubParsersAction, name: str, target: str, text: str
+) -> argparse.ArgumentParser:
+    """Adds a command with an optional data folder."""
+    parser = arguments.verb(group, name, target, text)
     parser.add_argument(
         "dir",
         metavar="DIR",
@@ -21,14 +17,12 @@ def _dir(parser: argparse.ArgumentParser) -> None:
         help="folder in the layout of the SGD repository, local or gs:// "
         "(default: $JAXAUG_DATA_DIR, else the embedded MiniSGD)",
     )
+    return parser
 
 
-def add_show(group: argparse._SubParsersAction) -> None:
-    """Adds `show` to the commands of `jaxaug data`."""
+def _add_show(group: argparse._SubParsersAction) -> None:
     text = "show dialogues with their states, and what each turn changes"
-    parser = group.add_parser("show", help=text, description=text)
-    parser.set_defaults(target="jaxaug.data.show:run")
-    _dir(parser)
+    parser = _of_folder(group, "show", "jaxaug.data.show:run", text)
     parser.add_argument(
         "--split", choices=("train", "dev", "test"), help="(default: all, train first)"
     )
@@ -46,23 +40,20 @@ def add_show(group: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--no-color",
         action="store_true",
-        help="no colours even on a terminal, as with $NO_COLOR",
+        help="print without color even on a terminal, as with $NO_COLOR",
     )
 
 
-def add_sample(group: argparse._SubParsersAction) -> None:
-    """Adds `sample` to the commands of `jaxaug data`."""
+def _add_sample(group: argparse._SubParsersAction) -> None:
     text = "write a smaller data folder: whole dialogues, all services, all wordings"
-    parser = group.add_parser("sample", help=text, description=text)
-    parser.set_defaults(target="jaxaug.data.sample:run")
-    _dir(parser)
+    parser = _of_folder(group, "sample", "jaxaug.data.sample:run", text)
     parser.add_argument("--out", required=True, metavar="DIR", help="new folder")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--frames",
         nargs="+",
         metavar="SPLIT=N",
-        help="keep dialogues with about N frames of a split; other splits stay whole",
+        help="keep dialogues with about N frames of a split; copy other splits whole",
     )
     what.add_argument(
         "--list",
@@ -82,8 +73,7 @@ def add_init(verbs: argparse._SubParsersAction) -> None:
     text = (
         "write example data to adapt: 2 services, 20 dialogues, every field explained"
     )
-    parser = verbs.add_parser("init", help=text, description=text)
-    parser.set_defaults(target="jaxaug.data.example:run")
+    parser = arguments.verb(verbs, "init", "jaxaug.data.example:run", text)
     parser.add_argument(
         "dir", metavar="DIR", help="new or empty folder, local or gs://"
     )
@@ -105,7 +95,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         group,
         "convert",
         "jaxaug.data.fetch:run_convert",
-        "convert a published folder to the layout that jaxaug reads, and count the changes",
+        "convert a published folder to the layout that jaxaug reads, and count the "
+        "changes",
     )
     convert.add_argument("name", help="one of an installed package, such as multiwoz22")
     convert.add_argument("--source", required=True, help="folder as published")
@@ -113,8 +104,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
     convert.add_argument(
         "--mentioned_only",
         action="store_true",
-        help="write frames only for the domains of a dialogue: smaller, but joint accuracy no "
-        "longer counts hallucinated domains",
+        help="write frames only for the domains of a dialogue: smaller, but joint "
+        "accuracy no longer counts hallucinated domains",
     )
     describe = arguments.verb(
         group,
@@ -123,9 +114,10 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "counts per split and service, seen and unseen",
     )
     arguments.data_dir(describe)
-    add_check(group)
-    add_show(group)
-    add_sample(group)
+    text = "report every error in a data folder, with file, line and fix"
+    _of_folder(group, "check", "jaxaug.feed.inversion:run", text)
+    _add_show(group)
+    _add_sample(group)
     variants = arguments.verb(
         group,
         "variants",
@@ -148,7 +140,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         group,
         "cache",
         "jaxaug.feed.offline:run",
-        "write tokenised tasks as `seqio_cache_tasks` does, without Apache Beam; read "
+        "write tokenized tasks as `seqio_cache_tasks` does, without Apache Beam; read "
         "them with --gin.USE_CACHED_TASKS=True --seqio_additional_cache_dirs=DIR",
     )
     arguments.data_dir(cache)

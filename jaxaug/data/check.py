@@ -1,12 +1,11 @@
 """Checks the JSON of dialogue files against a schema, field by field.
 
-Correct data takes one type or membership test a field; a message is put together
-only once something is wrong. Readers stop at the first problem (`check_dialogues`),
-`jaxaug data check` wants all of them (`dialogue_problems`).
+Readers stop at the first problem (`check_dialogues`). `jaxaug data check` reports every
+problem (`dialogue_problems`).
 """
 
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from jaxaug.core.files import PathLike, shown
@@ -18,44 +17,16 @@ from jaxaug.data.schema import Schema
 UNKNOWN_SERVICE = "unknown service"
 
 _STRINGS = frozenset({str})
-_OBJECTS = frozenset({dict})
 _SPEAKERS = ("USER", "SYSTEM")
-# Action slots that SGD uses beside those of the service.
+# Action slots that SGD uses in addition to the slots of the service.
 _ACTION_SLOTS = frozenset({"", "intent", "count"})
 _NO_INTENT = "NONE"
 _IDLE = {"active_intent": _NO_INTENT, "requested_slots": [], "slot_values": {}}
 _MISSING = object()
-_NOTHING: list[Any] = []  # a missing list that may be missing
-
-
-class _Found:
-    """The problems of one file."""
-
-    def __init__(self, data: Any):
-        self.data = data
-        self.problems: list[Problem] = []
-
-    def add(
-        self, rule: str, keys: Keys, field: str, expected: str, got: Any = _MISSING
-    ) -> None:
-        shown_field = f"field {shown(field)}: " if field else ""
-        value = "nothing" if got is _MISSING else shown(got)
-        text = f"{shown_field}expected {expected}, got {value}"
-        self.problems.append(Problem(rule, keys, place_of(self.data, keys), text))
-
-    def unknown(
-        self, what: str, keys: Keys, field: str, name: Any, known: Collection[str]
-    ) -> None:
-        """Reports a slot or an intent that the service lacks."""
-        if type(name) is not str:
-            self.add(WRONG_TYPE, keys, field, f"the name of one {what}", name)
-        else:
-            expected = f"{what}s of the service ({_hint(name, known)})"
-            self.add(f"unknown {what}", keys, field, expected, name)
 
 
 def place_of(data: Any, keys: Keys) -> str:
-    """The dialogue, turn and frame that keys of a dialogue file lead to."""
+    """Returns the dialogue, turn, and frame of a path of keys, in words."""
     words = []
     if keys:
         index = keys[0]
@@ -71,10 +42,9 @@ def place_of(data: Any, keys: Keys) -> str:
 
 
 class ServiceRules:
-    """The names that may occur in frames of one service.
+    """The names that are valid in frames of one service.
 
-    Those of `slots` and `intents`; actions may speak of `action_slots`, and a state may
-    have one of `active_intents`.
+    `action_slots` are valid in actions, `active_intents` in states.
     """
 
     def __init__(self, slots: frozenset[str], intents: frozenset[str]):
@@ -84,7 +54,7 @@ class ServiceRules:
 
 
 def rules_of(schema: Schema) -> dict[str, ServiceRules]:
-    """The rules of every service of a schema."""
+    """Returns the rules of every service of a schema."""
     return {
         service.name: ServiceRules(
             frozenset(slot.name for slot in service.slots),
@@ -95,39 +65,40 @@ def rules_of(schema: Schema) -> dict[str, ServiceRules]:
 
 
 def check_dialogues(data: Any, schema: Schema, path: str) -> None:
-    """Checks what was parsed from a dialogue file; see `dialogue_problems`.
+    """Checks the JSON value of a dialogue file; see `dialogue_problems`.
 
     Raises:
-      UserError: the first broken rule, with file, dialogue, turn, frame and field.
+        UserError: a rule is broken. The message gives the file, dialogue, turn, frame,
+            and field of the first problem.
     """
     refuse(dialogue_problems(data, schema), path)
 
 
 def dialogue_problems(data: Any, schema: Schema) -> list[Problem]:
-    """Everything that is wrong in what was parsed from a dialogue file.
+    """Returns all problems in the JSON value of a dialogue file.
 
-    Rules: a list of dialogues with distinct ids; each has distinct services of the
-    schema and turns; a turn has a speaker (USER or SYSTEM), an utterance and frames,
-    at most one a service; a frame's service is one of the dialogue's, but for frames
-    that say that nothing is wanted of another one (as in MultiWOZ); its state names slots and intents of the service, every slot with a non-empty list of
-    strings; spans, actions, service calls and results, where present, have the
-    fields and types of SGD and name slots of the service.
+    The rules are:
+
+    - The value is a list of dialogues with distinct ids.
+    - A dialogue has turns, and distinct services of the schema.
+    - A turn has a speaker (USER or SYSTEM), an utterance, and frames, at most one per
+      service.
+    - The service of a frame is one of the dialogue. Idle frames, which occur in
+      MultiWOZ, may have any service of the schema (see `is_idle`).
+    - A state names slots and intents of the service. Each slot has a non-empty list of
+      strings.
+    - Spans, actions, service calls, and service results are optional. They have the
+      fields and types of SGD and name slots of the service.
     """
-    found = _Found(data)
-    if type(data) is not list:
-        found.add(WRONG_TYPE, (), "", "a list of dialogues", data)
-        return found.problems
-    rules = rules_of(schema)
-    ids: set[str] = set()
-    for index, dialogue in enumerate(data):
-        _check_dialogue(found, (index,), dialogue, rules, ids)
-    return found.problems
+    checker = _Checker(data, rules_of(schema))
+    checker.check()
+    return checker.problems
 
 
 def repeated_id(name: str, index: int, first: PathLike) -> Problem:
-    """The problem of a dialogue, the `index`-th of its file, that another file has too."""
+    """Returns the problem of a dialogue whose id occurs in an earlier file too."""
     text = f"is in {first} too; ids are unique in a split"
-    # The colon of the other problems would part subject and verb.
+    # Other problems have a colon here, which would separate subject and verb.
     return Problem(
         REPEATED,
         (index, "dialogue_id"),
@@ -137,257 +108,260 @@ def repeated_id(name: str, index: int, first: PathLike) -> Problem:
     )
 
 
-def _check_dialogue(
-    found: _Found,
-    at: Keys,
-    dialogue: Any,
-    rules: dict[str, ServiceRules],
-    ids: set[str],
-) -> None:
-    if type(dialogue) is not dict:
-        found.add(WRONG_TYPE, at, "", "an object", dialogue)
-        return
-    name = dialogue.get("dialogue_id", _MISSING)
-    here = (*at, "dialogue_id")
-    if type(name) is not str or not name:
-        found.add(WRONG_TYPE, here, "dialogue_id", "a non-empty string", name)
-    elif name in ids:
-        expected = "an id that no other dialogue has"
-        found.add(REPEATED, here, "dialogue_id", expected, name)
-    else:
-        ids.add(name)
-    services = _services_of(found, (*at, "services"), dialogue, rules)
-    turns = dialogue.get("turns", _MISSING)
-    if type(turns) is not list or not turns:
-        found.add(WRONG_TYPE, (*at, "turns"), "turns", "a non-empty list", turns)
-        return
-    for index, turn in enumerate(turns):
-        _check_turn(found, (*at, "turns", index), turn, services, rules)
+def is_idle(frame: dict[str, Any]) -> bool:
+    """Returns whether a frame has no content: an empty state and no spans."""
+    return frame.get("state") == _IDLE and not frame.get("slots")
 
 
-def _services_of(
-    found: _Found, at: Keys, dialogue: dict[str, Any], rules: dict[str, ServiceRules]
-) -> list[str] | None:
-    """The services of a dialogue; None where the field is no list of names."""
-    services = dialogue.get("services", _MISSING)
-    if type(services) is not list or {*map(type, services)} != _STRINGS:
-        expected = "a non-empty list of strings"
-        found.add(WRONG_TYPE, at, "services", expected, services)
-        return None
-    if len({*services}) != len(services):
-        found.add(REPEATED, at, "services", "distinct services", services)
-    for index, service in enumerate(services):
-        if service not in rules:
-            expected = f"services of the split's schema ({_hint(service, rules)})"
-            found.add(UNKNOWN_SERVICE, (*at, index), "services", expected, service)
-    return services
+def _is_strings(value: Any) -> bool:
+    return type(value) is list and {*map(type, value)} == _STRINGS
 
 
 def _hint(name: str, known: Collection[str]) -> str:
     return suggestion(name, known).rstrip(".")
 
 
-def _check_turn(
-    found: _Found,
-    at: Keys,
-    turn: Any,
-    services: list[str] | None,
-    rules: dict[str, ServiceRules],
-) -> None:
-    if type(turn) is not dict:
-        found.add(WRONG_TYPE, at, "", "an object", turn)
-        return
-    speaker = turn.get("speaker", _MISSING)
-    if speaker not in _SPEAKERS:
-        found.add("speaker", (*at, "speaker"), "speaker", "USER or SYSTEM", speaker)
-    utterance = turn.get("utterance", _MISSING)
-    length = sys.maxsize  # Where there is no text, no span is outside.
-    if type(utterance) is str:
-        length = len(utterance)
-    else:
-        here = (*at, "utterance")
-        found.add(WRONG_TYPE, here, "utterance", "a string", utterance)
-    frames = turn.get("frames", _MISSING)
-    if type(frames) is not list:
-        found.add(WRONG_TYPE, (*at, "frames"), "frames", "a list", frames)
-        return
-    seen: list[str] = []
-    for index, frame in enumerate(frames):
-        here = (*at, "frames", index)
-        service = _service_of(found, here, frame, services, rules)
+class _Checker:
+    """Collects the problems of one file."""
+
+    def __init__(self, data: Any, rules: dict[str, ServiceRules]):
+        self._data, self._rules = data, rules
+        self._ids: set[str] = set()
+        self.problems: list[Problem] = []
+
+    def _add(
+        self, rule: str, keys: Keys, field: str, expected: str, got: Any = _MISSING
+    ) -> None:
+        shown_field = f"field {shown(field)}: " if field else ""
+        value = "nothing" if got is _MISSING else shown(got)
+        text = f"{shown_field}expected {expected}, got {value}"
+        self.problems.append(Problem(rule, keys, place_of(self._data, keys), text))
+
+    def _name(
+        self,
+        what: str,
+        keys: Keys,
+        field: str,
+        name: Any,
+        known: Collection[str],
+        *allowed: Collection[str],
+    ) -> None:
+        """Reports a slot or an intent that the service lacks.
+
+        Args:
+            what: "slot" or "intent".
+            keys: path of the name in the file.
+            field: name of the field for the message.
+            name: value in the file.
+            known: names of the service.
+            *allowed: further valid names.
+        """
+        if type(name) is not str:
+            self._add(WRONG_TYPE, keys, field, f"the name of one {what}", name)
+        elif name not in known and not any(name in more for more in allowed):
+            expected = f"{what}s of the service ({_hint(name, known)})"
+            self._add(f"unknown {what}", keys, field, expected, name)
+
+    def _get(
+        self,
+        of: dict[str, Any],
+        at: Keys,
+        key: str,
+        kind: type,
+        expected: str,
+        above: str = "",
+        is_filled: bool = False,
+    ) -> Any:
+        """Returns a field, or reports a wrong type and returns None.
+
+        Args:
+            of: object that has the field.
+            at: path of the object in the file.
+            key: name of the field.
+            kind: required type.
+            expected: description of the required type for the message.
+            above: name of the object for the message, with a dot at its end.
+            is_filled: whether the value must not be empty.
+        """
+        value = of.get(key, _MISSING)
+        if type(value) is kind and (value or not is_filled):
+            return value
+        self._add(WRONG_TYPE, (*at, key), above + key, expected, value)
+        return None
+
+    def _is_object(self, value: Any, at: Keys, field: str = "") -> bool:
+        if type(value) is not dict:
+            self._add(WRONG_TYPE, at, field, "an object", value)
+        return type(value) is dict
+
+    def check(self) -> None:
+        """Checks the file."""
+        if type(self._data) is not list:
+            self._add(WRONG_TYPE, (), "", "a list of dialogues", self._data)
+            return
+        for index, dialogue in enumerate(self._data):
+            if self._is_object(dialogue, (index,)):
+                self._dialogue((index,), dialogue)
+
+    def _dialogue(self, at: Keys, dialogue: dict[str, Any]) -> None:
+        expected = "a non-empty string"
+        name = self._get(dialogue, at, "dialogue_id", str, expected, is_filled=True)
+        if name in self._ids:
+            expected = "an id that no other dialogue has"
+            self._add(REPEATED, (*at, "dialogue_id"), "dialogue_id", expected, name)
+        self._ids |= {name} - {None}
+        services = self._services(dialogue, at)
+        expected = "a non-empty list"
+        turns = self._get(dialogue, at, "turns", list, expected, is_filled=True)
+        for index, turn in enumerate(turns or ()):
+            here = (*at, "turns", index)
+            if self._is_object(turn, here):
+                self._turn(here, turn, services)
+
+    def _services(self, dialogue: dict[str, Any], at: Keys) -> list[str] | None:
+        """Returns the services of a dialogue, or None if the field is not a list."""
+        services, at = dialogue.get("services", _MISSING), (*at, "services")
+        if not _is_strings(services):
+            expected = "a non-empty list of strings"
+            self._add(WRONG_TYPE, at, "services", expected, services)
+            return None
+        if len({*services}) != len(services):
+            self._add(REPEATED, at, "services", "distinct services", services)
+        for index, service in enumerate(services):
+            if service not in self._rules:
+                hint = _hint(service, self._rules)
+                expected = f"services of the split's schema ({hint})"
+                keys = (*at, index)
+                self._add(UNKNOWN_SERVICE, keys, "services", expected, service)
+        return services
+
+    def _turn(self, at: Keys, turn: dict[str, Any], services: list[str] | None) -> None:
+        speaker = turn.get("speaker", _MISSING)
+        if speaker not in _SPEAKERS:
+            keys = (*at, "speaker")
+            self._add("speaker", keys, "speaker", "USER or SYSTEM", speaker)
+        utterance = self._get(turn, at, "utterance", str, "a string")
+        # Spans cannot be checked against a missing utterance.
+        length = sys.maxsize if utterance is None else len(utterance)
+        seen: list[str] = []
+        frames = self._get(turn, at, "frames", list, "a list")
+        for index, frame in enumerate(frames or ()):
+            here = (*at, "frames", index)
+            service = None
+            if self._is_object(frame, here):
+                service = self._service(here, frame, services)
+            if service is None:
+                continue
+            if service in seen:
+                keys = (*here, "service")
+                self._add(REPEATED, keys, "service", "one frame a service", service)
+            seen.append(service)
+            self._frame(here, frame, self._rules[service], length)
+
+    def _service(
+        self, at: Keys, frame: dict[str, Any], services: list[str] | None
+    ) -> str | None:
+        """Returns the service of a frame, or None if the schema lacks the service."""
+        service = self._get(frame, at, "service", str, "a string")
         if service is None:
-            continue
-        if service in seen:
-            place = (*here, "service")
-            found.add(REPEATED, place, "service", "one frame a service", service)
-        seen.append(service)
-        _check_frame(found, here, frame, rules[service], length)
+            return None
+        known: Collection[str] = self._rules
+        expected = "a service of the split's schema"
+        if service in known:
+            if services is None or service in services or is_idle(frame):
+                return service
+            known, expected = services, "one of the dialogue's services"
+        expected = f"{expected} ({_hint(service, known)})"
+        self._add(UNKNOWN_SERVICE, (*at, "service"), "service", expected, service)
+        return service if service in self._rules else None
 
+    def _frame(
+        self, at: Keys, frame: dict[str, Any], rules: ServiceRules, length: int
+    ) -> None:
+        """Checks a frame of an utterance with `length` characters."""
+        state = frame.get("state", _MISSING)
+        if state is not _MISSING and self._is_object(state, (*at, "state"), "state"):
+            self._state((*at, "state"), state, rules)
+        for keys, span in self._objects(at, frame, "slots"):
+            self._span(keys, span, rules, length)
+        for keys, action in self._objects(at, frame, "actions"):
+            self._action(keys, action, rules)
+        call, here = frame.get("service_call", _MISSING), (*at, "service_call")
+        if call is not _MISSING and self._is_object(call, here, "service_call"):
+            field, method = "service_call.method", call.get("method", _MISSING)
+            self._name("intent", (*here, "method"), field, method, rules.intents)
+            given, here = call.get("parameters", _MISSING), (*here, "parameters")
+            self._values(here, "service_call.parameters", given, rules.slots)
+        for keys, result in self._objects(at, frame, "service_results"):
+            self._values(keys, "service_results", result, rules.slots)
 
-def _service_of(
-    found: _Found,
-    at: Keys,
-    frame: Any,
-    services: list[str] | None,
-    rules: dict[str, ServiceRules],
-) -> str | None:
-    """The service of a frame; None where the schema has no such service."""
-    if type(frame) is not dict:
-        found.add(WRONG_TYPE, at, "", "an object", frame)
-        return None
-    service = frame.get("service", _MISSING)
-    here = (*at, "service")
-    if type(service) is not str:
-        found.add(WRONG_TYPE, here, "service", "a string", service)
-        return None
-    if service not in rules:
-        expected = f"a service of the split's schema ({_hint(service, rules)})"
-        found.add(UNKNOWN_SERVICE, here, "service", expected, service)
-        return None
-    if services is not None and service not in services and not is_idle(frame):
-        expected = f"one of the dialogue's services ({_hint(service, services)})"
-        found.add(UNKNOWN_SERVICE, here, "service", expected, service)
-    return service
+    def _objects(
+        self, at: Keys, frame: dict[str, Any], field: str
+    ) -> Iterator[tuple[Keys, dict[str, Any]]]:
+        """Yields the path and value of each object in an optional list of a frame."""
+        items = frame.get(field, ())
+        if items == ():
+            return
+        if type(items) is not list:
+            self._add(WRONG_TYPE, (*at, field), field, "a list", items)
+            return
+        for index, item in enumerate(items):
+            if type(item) is not dict:
+                keys = (*at, field, index)
+                self._add(WRONG_TYPE, keys, field, "a list of objects", item)
+        for index, item in enumerate(items):
+            if type(item) is dict:
+                yield (*at, field, index), item
 
-
-def is_idle(frame: dict[str, Any]) -> bool:
-    """Whether a frame says that nothing is wanted of its service, and no more."""
-    return frame.get("state") == _IDLE and not frame.get("slots")
-
-
-def _check_frame(
-    found: _Found, at: Keys, frame: dict[str, Any], rules: ServiceRules, length: int
-) -> None:
-    """`length` is that of the utterance."""
-    if "state" in frame:
-        _check_state(found, (*at, "state"), frame["state"], rules)
-    for index, span in _objects(found, at, frame, "slots"):
-        _check_span(found, at, index, span, rules, length)
-    for index, action in _objects(found, at, frame, "actions"):
-        _check_action(found, at, index, action, rules)
-    if "service_call" in frame:
-        _check_call(found, (*at, "service_call"), frame["service_call"], rules)
-    for index, result in _objects(found, at, frame, "service_results"):
-        here = (*at, "service_results", index)
-        _check_values(found, here, "service_results", result, rules.slots)
-
-
-def _check_call(found: _Found, at: Keys, call: Any, rules: ServiceRules) -> None:
-    if type(call) is not dict:
-        found.add(WRONG_TYPE, at, "service_call", "an object", call)
-        return
-    method = call.get("method", _MISSING)
-    if type(method) is not str or method not in rules.intents:
-        here, field = (*at, "method"), "service_call.method"
-        found.unknown("intent", here, field, method, rules.intents)
-    parameters = call.get("parameters", _MISSING)
-    here, field = (*at, "parameters"), "service_call.parameters"
-    _check_values(found, here, field, parameters, rules.slots)
-
-
-def _objects(
-    found: _Found, at: Keys, frame: dict[str, Any], field: str
-) -> Iterable[tuple[int, dict[str, Any]]]:
-    """Number and value of the objects in a list that a frame may have."""
-    items = frame.get(field, _NOTHING)
-    if type(items) is not list:
-        found.add(WRONG_TYPE, (*at, field), field, "a list", items)
-        return ()
-    if not items:
-        return ()
-    if {*map(type, items)} <= _OBJECTS:
-        return enumerate(items)
-    for index, item in enumerate(items):
-        if type(item) is not dict:
-            here = (*at, field, index)
-            found.add(WRONG_TYPE, here, field, "a list of objects", item)
-    return ((i, item) for i, item in enumerate(items) if type(item) is dict)
-
-
-def _check_state(found: _Found, at: Keys, state: Any, rules: ServiceRules) -> None:
-    if type(state) is not dict:
-        found.add(WRONG_TYPE, at, "state", "an object", state)
-        return
-    active = state.get("active_intent", _MISSING)
-    if type(active) is not str or active not in rules.active_intents:
-        here, field = (*at, "active_intent"), "state.active_intent"
-        found.unknown("intent", here, field, active, rules.active_intents)
-    requested = state.get("requested_slots", _MISSING)
-    field = "state.requested_slots"
-    if type(requested) is not list:
-        here = (*at, "requested_slots")
-        found.add(WRONG_TYPE, here, field, "a list of slots", requested)
-        requested = ()
-    for index, name in enumerate(requested):
-        if type(name) is not str or name not in rules.slots:
-            here = (*at, "requested_slots", index)
-            found.unknown("slot", here, field, name, rules.slots)
-    slot_values = state.get("slot_values", _MISSING)
-    field = "state.slot_values"
-    if type(slot_values) is not dict:
+    def _state(self, at: Keys, state: dict[str, Any], rules: ServiceRules) -> None:
+        active, field = state.get("active_intent", _MISSING), "state.active_intent"
+        keys: Keys = (*at, "active_intent")
+        self._name("intent", keys, field, active, rules.intents, rules.active_intents)
+        expected, above = "a list of slots", "state."
+        names = self._get(state, at, "requested_slots", list, expected, above)
+        for index, name in enumerate(names or ()):
+            keys, field = (*at, "requested_slots", index), "state.requested_slots"
+            self._name("slot", keys, field, name, rules.slots)
         expected = "an object from slots to lists of values"
-        here = (*at, "slot_values")
-        found.add(WRONG_TYPE, here, field, expected, slot_values)
-        return
-    for name, values in slot_values.items():
-        if name not in rules.slots:
-            here = (*at, "slot_values", name)
-            found.unknown("slot", here, field, name, rules.slots)
-        elif type(values) is not list or {*map(type, values)} != _STRINGS:
-            here, expected = (*at, "slot_values", name), "a non-empty list of strings"
-            found.add(WRONG_TYPE, here, f"{field}.{name}", expected, values)
+        given = self._get(state, at, "slot_values", dict, expected, above)
+        for name, values in (given or {}).items():
+            keys, field = (*at, "slot_values", name), "state.slot_values"
+            if name not in rules.slots:
+                self._name("slot", keys, field, name, rules.slots)
+            elif not _is_strings(values):
+                expected = "a non-empty list of strings"
+                self._add(WRONG_TYPE, keys, f"{field}.{name}", expected, values)
 
+    def _span(
+        self, at: Keys, span: dict[str, Any], rules: ServiceRules, length: int
+    ) -> None:
+        name = span.get("slot", _MISSING)
+        self._name("slot", (*at, "slot"), "slots.slot", name, rules.slots)
+        start, end = span.get("start"), span.get("exclusive_end")
+        if type(start) is int and type(end) is int and 0 <= start < end <= length:
+            return
+        bound = ""
+        if length < sys.maxsize:
+            bound = f" <= {length}, the length of the utterance"
+        expected = f"0 <= start < exclusive_end{bound}"
+        self._add("span outside the text", (*at, "start"), "slots", expected, span)
 
-def _check_span(
-    found: _Found,
-    at: Keys,
-    index: int,
-    span: dict[str, Any],
-    rules: ServiceRules,
-    length: int,
-) -> None:
-    """`at` is the frame's place: that of the span is needed where it is wrong."""
-    name = span.get("slot", _MISSING)
-    if type(name) is not str or name not in rules.slots:
-        here = (*at, "slots", index, "slot")
-        found.unknown("slot", here, "slots.slot", name, rules.slots)
-    start, end = span.get("start"), span.get("exclusive_end")
-    if type(start) is int and type(end) is int and 0 <= start < end <= length:
-        return
-    bound = f" <= {length}, the length of the utterance" if length < sys.maxsize else ""
-    expected = f"0 <= start < exclusive_end{bound}"
-    here = (*at, "slots", index, "start")
-    found.add("span outside the text", here, "slots", expected, span)
+    def _action(self, at: Keys, action: dict[str, Any], rules: ServiceRules) -> None:
+        self._get(action, at, "act", str, "a string", "actions.")
+        name, keys = action.get("slot", ""), (*at, "slot")
+        self._name("slot", keys, "actions.slot", name, rules.slots, rules.action_slots)
+        for key in ("values", "canonical_values"):
+            values = action.get(key, [])
+            if values != [] and not _is_strings(values):
+                expected = "a list of strings"
+                self._add(WRONG_TYPE, (*at, key), f"actions.{key}", expected, values)
 
-
-def _check_action(
-    found: _Found, at: Keys, index: int, action: dict[str, Any], rules: ServiceRules
-) -> None:
-    """`at` is the frame's place, as in `_check_span`."""
-    act = action.get("act", _MISSING)
-    if type(act) is not str:
-        here = (*at, "actions", index, "act")
-        found.add(WRONG_TYPE, here, "actions.act", "a string", act)
-    name = action.get("slot", "")
-    if type(name) is not str or name not in rules.action_slots:
-        here = (*at, "actions", index, "slot")
-        found.unknown("slot", here, "actions.slot", name, rules.slots)
-    for key in ("values", "canonical_values"):
-        values = action.get(key, _NOTHING)
-        if type(values) is not list or not {*map(type, values)} <= _STRINGS:
-            here, field = (*at, "actions", index, key), f"actions.{key}"
-            found.add(WRONG_TYPE, here, field, "a list of strings", values)
-
-
-def _check_values(
-    found: _Found, at: Keys, field: str, values: Any, slots: frozenset[str]
-) -> None:
-    if type(values) is not dict:
-        found.add(WRONG_TYPE, at, field, "an object from slots to values", values)
-        return
-    if not values.keys() <= slots:
+    def _values(self, at: Keys, field: str, values: Any, slots: frozenset[str]) -> None:
+        if type(values) is not dict:
+            expected = "an object from slots to values"
+            self._add(WRONG_TYPE, at, field, expected, values)
+            return
         for name in values:
-            if name not in slots:
-                found.unknown("slot", (*at, name), field, name, slots)
-    if values and {*map(type, values.values())} != _STRINGS:
-        found.add(WRONG_TYPE, at, field, "strings as values", values)
+            self._name("slot", (*at, name), field, name, slots)
+        if values and {*map(type, values.values())} != _STRINGS:
+            self._add(WRONG_TYPE, at, field, "strings as values", values)

@@ -1,4 +1,4 @@
-"""The contract of a data set: its download, its conversion to a data folder, its tasks."""
+"""The definition of a data set: its download, its conversion, and its tasks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,32 +8,32 @@ from typing import Any
 from jaxaug.core.files import shown
 
 Convert = Callable[[Path, Path, bool], object]
-"""(published folder, data folder to write, mentioned_only) -> report.
+"""(published folder, data folder to write, mentioned_only) -> report to print.
 
-`mentioned_only` asks for frames of the services of a dialogue alone. The report is
-printed. Raises `UserError` if the folder is not as published.
+With `mentioned_only`, frames are written only for the services of a dialogue. Raises
+`UserError` if the folder differs from the published one.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A data set that `jaxaug data fetch` and `jaxaug data convert` know by name.
+    """A data set for `jaxaug data fetch` and `jaxaug data convert`.
 
-    Packages register one as an entry point in the group `jaxaug.datasets`.
+    Packages register data sets as entry points in the group `jaxaug.datasets`.
 
     Attributes:
-      url: address of a .tar.gz, .tgz or .zip.
-      archive: name of the archive's file on this machine.
-      keep: pattern of the members to unpack; its first group is where to.
-      layout: what the folder holds afterwards, for those who fill it by hand.
-      note: what else the user should know.
-      sha256: of the archive, or None if only `trees` are known.
-      trees: folder in the archive -> its git tree id.
-      top_folder: whether everything lies in one folder of the archive, which then is
-        not part of a member's name.
-      convert: turns the published files into a data folder in the layout of SGD, which
-        every task of `jaxaug.feed.recipes` reads; None if there is nothing to convert.
-      tasks: registers further SeqIO tasks when `tasks` is imported, or None.
+        url: address of a .tar.gz, .tgz, or .zip.
+        archive: name of the downloaded archive.
+        keep: pattern of the members to unpack; its first group is the target path.
+        layout: layout of the unpacked folder, for users who fill it by hand.
+        note: further information that is printed for the user.
+        sha256: checksum of the archive, or None if only `trees` are known.
+        trees: folder in the archive -> git tree id.
+        top_folder: whether to drop the outermost folder of the archive from the names.
+        convert: converts the published files to a data folder in the layout of SGD,
+            which every task of `jaxaug.feed.recipes` reads; None if no conversion is
+            needed.
+        tasks: registers further SeqIO tasks when `tasks` is imported, or None.
     """
 
     url: str
@@ -49,7 +49,7 @@ class DataSet:
 
 
 def registered(name: str, found: Any) -> DataSet:
-    """Returns the object of an entry point; raises `TypeError` if it is no data set."""
+    """Returns the object of an entry point; raises `TypeError` for other types."""
     del name
     if not isinstance(found, DataSet):
         raise TypeError(f"is {shown(found)}, expected a jaxaug.data.datasets.DataSet")

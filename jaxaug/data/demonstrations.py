@@ -1,8 +1,8 @@
-"""Example dialogues, one a service, that show a tracker what the slots mean.
+"""Example dialogues, one per service, that show a tracker the meaning of the slots.
 
-"Show, Don't Tell" (Gupta et al., 2022) prompts with such a dialogue in place of
-descriptions. The authors wrote theirs by hand; here they come from a file that the
-user names, or are chosen from the data by a rule (`choose`).
+"Show, Don't Tell" (Gupta et al., 2022) prompts with such a dialogue instead of
+descriptions. The authors wrote their dialogues by hand. Here they come from a file of
+the user, or a rule selects them from the data (`choose`).
 """
 
 import argparse
@@ -23,22 +23,24 @@ from jaxaug.data import folders, sgd
 FILE_VARIABLE = "JAXAUG_DEMONSTRATIONS"
 
 _FIX = (
-    "Each demonstration has service, turns (speaker and utterance), slot_values (slot -> "
-    "value) and active_intent; `jaxaug data demonstrations` writes a file to start from."
+    "Each demonstration has service, turns (speaker and utterance), slot_values (slot "
+    "-> value) and active_intent; `jaxaug data demonstrations` writes a file to start "
+    "from."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """A dialogue about one service with what the user wants at its end.
+    """A dialogue about one service with the state at its end.
 
     Attributes:
-      service: its name in the original schema.
-      turns: (USER or SYSTEM, utterance) pairs.
-      slot_values: (slot, value) pairs, one a filled slot.
-      active_intent: an intent's name or "NONE".
-      split: of the data folder that the dialogue is from; empty: from elsewhere.
-      dialogue_id: likewise.
+        service: name of the service in the original schema.
+        turns: (USER or SYSTEM, utterance) pairs.
+        slot_values: (slot, value) pairs, one per filled slot.
+        active_intent: name of an intent, or "NONE".
+        split: split that contains the dialogue; empty if it is not from the data
+            folder.
+        dialogue_id: id of the dialogue in that split; empty likewise.
     """
 
     service: str
@@ -50,12 +52,13 @@ class Demonstration:
 
 
 def of_folder(data_dir: PathLike, split: str) -> tuple[Demonstration, ...]:
-    """Those of the services of a split: of `$JAXAUG_DEMONSTRATIONS`, else chosen.
+    """Returns the demonstration of each service of a split.
 
-    Services that the file lacks get a chosen one; see `choose`.
+    Demonstrations come from the file `$JAXAUG_DEMONSTRATIONS`. For services that the
+    file lacks, and without a file, `choose` selects them.
 
     Raises:
-      UserError: the data or the file are wrong.
+        UserError: the data or the file are invalid.
     """
     given = of_variable()
     chosen = choose(data_dir, split)
@@ -63,7 +66,7 @@ def of_folder(data_dir: PathLike, split: str) -> tuple[Demonstration, ...]:
 
 
 def sources(data_dir: PathLike, split: str) -> list[epath.Path]:
-    """The files that decide what `of_folder` gives."""
+    """Returns the files that determine the result of `of_folder`."""
     files = []
     for name in _splits(data_dir, split):
         files += [folders.schema_path(data_dir, name)]
@@ -73,16 +76,17 @@ def sources(data_dir: PathLike, split: str) -> list[epath.Path]:
 
 
 def choose(data_dir: PathLike, split: str) -> dict[str, Demonstration]:
-    """Service -> the demonstration that the rule gives, for the services of a split.
+    """Returns a map from the services of a split to selected demonstrations.
 
-    The rule: dialogues of train come first, then those of dev where the split is dev or
-    test, then those of test where it is test. Of these, dialogues about the service
-    alone come first, then those that fill most of its slots in one turn, then those
-    that get there in the fewest turns; the smallest id settles the rest. The
-    demonstration begins with the first turn about the service and ends with the turn
-    that fills the last slot. A service that no user wants anything of is shown with a
-    turn that leaves it alone. Of several spellings of a value it has the first that the
-    dialogue says. A service without a frame in these splits gets none.
+    The rule prefers dialogues of train, then of dev (for dev and test), then of test
+    (for test). Ties are broken in favor of dialogues about the service alone, then of
+    the most slots filled in one turn, the fewest turns up to it, and the smallest id.
+
+    A demonstration begins with the first turn about the service and ends with the turn
+    that fills the last slot. A service that no user asks for is shown with a turn that
+    leaves its state empty. If a value has several spellings, the demonstration has the
+    first one that occurs in the dialogue. A service without a frame in these splits has
+    no demonstration.
     """
     files = (
         path for name in _splits(data_dir, split) for path in _files(data_dir, name)
@@ -92,7 +96,7 @@ def choose(data_dir: PathLike, split: str) -> dict[str, Demonstration]:
 
 
 def _splits(data_dir: PathLike, split: str) -> list[str]:
-    """The split and those before it, as far as they are there."""
+    """Returns the split and the existing splits that precede it."""
     before = folders.SPLITS[: folders.SPLITS.index(split)]
     there = [n for n in before if (epath.Path(data_dir) / n / "schema.json").exists()]
     return [*there, split]
@@ -109,7 +113,7 @@ def _files(data_dir: PathLike, split: str) -> list[epath.Path]:
 def _choose(
     data_dir: str, split: str, digests: tuple[str, ...]
 ) -> Mapping[str, Demonstration]:
-    del digests  # Only part of the key: files may change.
+    del digests  # The digests are part of the cache key, since files may change.
     wanted = {s.name for s in sgd.read_schema_of(data_dir, split).services}
     best: dict[str, tuple[tuple, Demonstration]] = {}
     for number, name in enumerate(_splits(data_dir, split)):
@@ -126,7 +130,7 @@ def _choose(
 def _candidate(
     dialogue: sgd.Dialogue, service: str, number: int, split: str
 ) -> tuple[tuple, Demonstration] | None:
-    """What the rule orders by, smallest first, and what it may choose."""
+    """Returns the sort key of a candidate, and the candidate; see `choose`."""
     states = [
         (index, frame.state)
         for index, turn in enumerate(dialogue.turns)
@@ -135,7 +139,7 @@ def _candidate(
     ]
     if not states:
         return None
-    # In MultiWOZ, turns before the user speaks of a service have frames of it too.
+    # In MultiWOZ, turns before the first mention of a service have frames of it too.
     about = [(i, s) for i, s in states if s.slot_values or s.active_intent != "NONE"]
     first, _ = (about or states)[0]
     last, state = max(about or states[:1], key=lambda item: len(item[1].slot_values))
@@ -156,17 +160,17 @@ def _candidate(
 
 
 def of_variable() -> dict[str, Demonstration]:
-    """Service -> demonstration of the file `$JAXAUG_DEMONSTRATIONS`; empty without it."""
+    """Returns the demonstrations of `$JAXAUG_DEMONSTRATIONS` by service, or none."""
     path = os.environ.get(FILE_VARIABLE)
     return read(path) if path else {}
 
 
 def read(path: PathLike) -> dict[str, Demonstration]:
-    """Service -> demonstration of a file that `write` or a user made.
+    """Returns the demonstrations of a file by service; inverts `write`.
 
     Raises:
-      UserError: the file is missing, is no JSON, has a wrong field, or has two
-        demonstrations of one service.
+        UserError: the file is missing, is not JSON, has a wrong field, or has two
+            demonstrations of one service.
     """
     data = read_json(path, _FIX)
     if not isinstance(data, list):
@@ -181,8 +185,8 @@ def read(path: PathLike) -> dict[str, Demonstration]:
             ) from None
         if one.service in found:
             raise UserError(
-                f"{path}: service {shown(one.service)} has two demonstrations. Remove one "
-                "of them."
+                f"{path}: service {shown(one.service)} has two demonstrations. Remove "
+                "one of them."
             )
         found[one.service] = one
     return found
@@ -230,7 +234,7 @@ def _field(item: dict[str, Any], name: str, kind: type, default: Any = None) -> 
 
 
 def write(path: PathLike, demonstrations: Mapping[str, Demonstration]) -> None:
-    """Writes a file that `read` reads, under a temporary name first."""
+    """Writes a file for `read`; the file appears under its name when it is complete."""
     items = [
         {
             "service": one.service,
@@ -246,7 +250,7 @@ def write(path: PathLike, demonstrations: Mapping[str, Demonstration]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug data demonstrations`: the chosen ones of all splits, as a file."""
+    """Runs `jaxaug data demonstrations`: writes the selected ones of all splits."""
     folder = folders.resolve_data_dir(arguments.data_dir)
     found: dict[str, Demonstration] = {}
     for split in reversed(folders.SPLITS):

@@ -1,4 +1,4 @@
-"""`jaxaug data describe`: what a data folder holds, per split and per service."""
+"""`jaxaug data describe`: prints counts of a data folder per split and per service."""
 
 import argparse
 from collections import Counter
@@ -14,11 +14,11 @@ from jaxaug.data.schema import Schema, Service
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of a split, or of one service in it.
+    """Counts of a split, or of one service in a split.
 
-    `turns` are all turns of the dialogues (of a service: turns with a frame of it);
-    `frames` are user frames with a state, the examples of a state tracker. `seen`
-    is the number of services that the train schema has too.
+    `turns` counts all turns; for a service, the turns with a frame of it. `frames`
+    counts user frames with a state, which are the examples of a state tracker. `seen`
+    counts the services that also occur in the train schema.
     """
 
     split: str
@@ -34,10 +34,10 @@ class Counts:
 
 
 def count_split(data_dir: PathLike, split: str, train: Schema) -> list[Counts]:
-    """Counts of a split: first of all of it, then of each service by name.
+    """Returns the counts of a whole split, followed by those for each service by name.
 
     Raises:
-      UserError: a file of the split is missing or wrong.
+        UserError: a file of the split is missing or invalid.
     """
     schema = sgd.read_schema_of(data_dir, split)
     dialogues: Counter[str] = Counter()
@@ -83,12 +83,12 @@ _NUMBERS = ("dialogues", "turns", "frames", "slots", "categorical", "intents")
 
 
 def describe(data_dir: PathLike) -> str:
-    """Tables of a data folder: splits, services of each split, schema variants.
+    """Returns the tables of a data folder: splits, services, and schema variants.
 
     Raises:
-      UserError: a split is missing or incomplete, or a file of it is wrong.
+        UserError: a split is missing or incomplete, or a file is invalid.
     """
-    # All folders first: an incomplete one is known before minutes of reading.
+    # Missing files are found before minutes of reading.
     for split in folders.SPLITS:
         folders.dialogue_paths(data_dir, split)
     train = sgd.read_schema_of(data_dir, "train")
@@ -133,6 +133,6 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug data describe`."""
+    """Runs `jaxaug data describe`."""
     print(describe(folders.resolve_data_dir(arguments.data_dir)))
     return 0

@@ -1,9 +1,10 @@
-"""Records of dialogues, and a quick reader of the files that hold them.
+"""Records of dialogues, and a fast reader of dialogue files.
 
-msgspec decodes JSON into typed records and checks the types on the way, several times
-faster than `json` and the checks of `jaxaug.data.check`. It reads only what the checked
-reader of `jaxaug.data.sgd` accepts, and gives the same values. A file that it cannot
-vouch for is left to that reader, whose messages say what is wrong.
+msgspec decodes JSON into typed records and checks the types on the way. It is several
+times faster than `json` with the checks of `jaxaug.data.check`. The fast reader accepts
+a subset of the files that the checked reader of `jaxaug.data.sgd` accepts, and gives
+the same values. All other files are left to the checked reader, which reports the
+problem.
 """
 
 import re
@@ -22,17 +23,18 @@ _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 
 
 class _Record(msgspec.Struct, frozen=True, gc=False):
-    """Records hold no circles: the garbage collector need not look at them.
+    """Base class of records.
 
-    Tuples, as they are made and freed faster than lists.
+    Records have no reference cycles, so the garbage collector skips them. They contain
+    tuples, which are allocated and freed faster than lists.
     """
 
 
 class State(_Record, frozen=True):
-    """What the user wants of one service after a turn.
+    """The dialogue state of one service after a turn.
 
-    `active_intent` is an intent's name or "NONE"; `slot_values` maps a slot to its
-    annotated values (at least one: different wordings of the same value).
+    `active_intent` is the name of an intent, or "NONE". `slot_values` maps a slot to at
+    least one annotated value; several are wordings of the same value.
     """
 
     active_intent: str
@@ -58,14 +60,14 @@ class Action(_Record, frozen=True):
 
 
 class Call(_Record, frozen=True):
-    """A call of a service; `method` is an intent, `parameters` are values by slot."""
+    """A service call. `method` is an intent; `parameters` maps slots to values."""
 
     method: str
     parameters: dict[str, str]
 
 
 class Frame(_Record, frozen=True):
-    """Annotation of one service in one turn; system turns have no state."""
+    """The annotation of one service in one turn; system turns have no state."""
 
     service: str
     state: State | None = None
@@ -76,7 +78,7 @@ class Frame(_Record, frozen=True):
 
 
 class Turn(_Record, frozen=True):
-    """One utterance with its frames, at most one a service."""
+    """An utterance with its frames, at most one per service."""
 
     speaker: Literal["USER", "SYSTEM"]
     utterance: str
@@ -84,7 +86,7 @@ class Turn(_Record, frozen=True):
 
 
 class Dialogue(_Record, frozen=True):
-    """One dialogue; its id is unique in the split."""
+    """A dialogue; its id is unique in the split."""
 
     dialogue_id: str
     services: tuple[str, ...]
@@ -96,26 +98,26 @@ _DIALOGUE = msgspec.json.Decoder(Dialogue)
 
 
 class Rejected(Exception):
-    """The checked reader is to look at the file."""
+    """The fast reader cannot read a file; the checked reader must."""
 
 
 def read(path: PathLike, schema: Schema) -> Iterator[Dialogue]:
-    """The dialogues of a file, each made when it is asked for.
+    """Yields the dialogues of a file; each is decoded when it is requested.
 
-    What is made of a dialogue, used, and dropped stays in the processor's caches; the
-    records of a whole file do not.
+    The records of a single dialogue fit into the processor's caches; those for a whole
+    file do not.
 
     Raises:
-      Rejected, UnicodeDecodeError, RecursionError, msgspec.DecodeError: the reader
-        cannot vouch for the file.
-      UserError: there is no such file.
+        Rejected, UnicodeDecodeError, RecursionError, msgspec.DecodeError: the file may
+            break a rule, and the checked reader must read it.
+        UserError: the file is missing.
     """
     rules = rules_of(schema)
     ids = {""}
     for data in _LIST.decode(read_bytes(path, FETCH_AGAIN)):
         dialogue = _DIALOGUE.decode(data)
-        # JSON with a field that is unknown, null, or comes twice has more strings than
-        # what was made of it.
+        # The decoder drops unknown, null, and repeated fields, so that the JSON text
+        # has more strings than the record.
         _require(_quotes(data) == 2 * _check(dialogue, rules))
         _require(dialogue.dialogue_id not in ids)
         ids.add(dialogue.dialogue_id)
@@ -123,7 +125,7 @@ def read(path: PathLike, schema: Schema) -> Iterator[Dialogue]:
 
 
 def renamed(dialogue: Dialogue, names: Renaming) -> Dialogue:
-    """The dialogue with the names of a variant; see `jaxaug.data.rename`."""
+    """Returns a dialogue with the names of a variant; see `jaxaug.data.rename`."""
     turns = [
         Turn(
             turn.speaker,
@@ -162,7 +164,7 @@ def _renamed_frame(frame: Frame, names: ServiceNames) -> Frame:
 
 def _renamed_action(action: Action, names: ServiceNames) -> Action:
     act, slot, values, canonical = msgspec.structs.astuple(action)
-    # A service may have a slot of its own called "intent"; only the act tells.
+    # Only the act shows whether "intent" is a slot of the service.
     if slot == "intent" and act in INTENT_ACTS:
         values = tuple([names.intents.get(v, v) for v in values])
         canonical = tuple([names.intents.get(v, v) for v in canonical])
@@ -171,7 +173,7 @@ def _renamed_action(action: Action, names: ServiceNames) -> Action:
 
 
 def _quotes(data: msgspec.Raw) -> int:
-    """Quotation marks that begin or end a string of a correct JSON text."""
+    """Returns the number of unescaped quotation marks in a valid JSON text."""
     marks = int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord('"')))
     return marks - _ESCAPE.findall(data).count(b'"')
 
@@ -182,7 +184,11 @@ def _require(holds: object) -> None:
 
 
 def _check(dialogue: Dialogue, rules: Mapping[str, ServiceRules]) -> int:
-    """Checks what types do not; returns the number of strings, names of fields too."""
+    """Checks the rules that types do not express.
+
+    Returns:
+        The number of strings in the record, including field names.
+    """
     services = dialogue.services
     _require(services and dialogue.turns and len({*services}) == len(services))
     _require(rules.keys() >= {*services})
@@ -203,7 +209,7 @@ def _check(dialogue: Dialogue, rules: Mapping[str, ServiceRules]) -> int:
 
 
 def _is_idle(frame: Frame) -> bool:
-    """As `jaxaug.data.check.is_idle`."""
+    """Returns the same as `jaxaug.data.check.is_idle`."""
     state = frame.state
     return (
         state is not None

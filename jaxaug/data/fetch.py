@@ -1,9 +1,9 @@
-"""`jaxaug data fetch`: downloads a data set, verifies it, unpacks it.
+"""`jaxaug data fetch`: downloads, verifies, and unpacks a data set.
 
-Archives that a server packs on request (those of GitHub) have no lasting checksum,
-but their contents do: git's tree id, a SHA-1 over names and contents of a folder.
-Such archives are verified by the tree ids of a pinned commit, others by SHA-256.
-(pooch knows neither tree ids nor how to continue a download.)
+Archives that a server packs on request, such as GitHub's, have no stable checksum.
+Their contents have one: git's tree id, a SHA-1 over the names and contents of a folder.
+Such archives are verified by the tree ids of a pinned commit, others by SHA-256. pooch
+supports neither tree ids nor resumed downloads.
 """
 
 import argparse
@@ -53,23 +53,24 @@ _OWN = {
         url="http://parl.ai/downloads/convai2/convai2_fix_723.tgz",
         archive="convai2_fix_723.tgz",
         keep=r"(?:.*/)?(\w+\.txt)",
-        layout="train_self_original_no_cands.txt, valid_self_original_no_cands.txt, ...",
+        layout="train_self_original_no_cands.txt, valid_self_original_no_cands.txt, "
+        "...",
         sha256="d0ae89defe2fd0b0a4221eaa642a457d7d40cef475f54798119c7f3b8dd9361d",
         top_folder=False,
         note="Persona-Chat as prepared for ConvAI2, in ParlAI's text format.",
     ),
 }
 DATA_SETS = extensions.Table[DataSet](_OWN, "datasets", made=datasets.registered)
-"""Name -> data set."""
+"""Map from names to data sets."""
 
 _ELSEWHERE = dict.fromkeys(("fewshot", "snips", "multiwoz22"), "jaxaug-papers")
 
 
 def find(name: str) -> DataSet:
-    """Returns the data set of a name.
+    """Returns the data set with a name.
 
     Raises:
-      UserError: there is none, or its package is broken or not installed.
+        UserError: the name is unknown, or its package is broken or not installed.
     """
     if name in DATA_SETS:
         return DATA_SETS[name]
@@ -79,18 +80,19 @@ def find(name: str) -> DataSet:
 
 
 def fetch(data_set: DataSet, out: Path) -> list[Path]:
-    """Downloads, verifies and unpacks a data set into the folder `out`.
+    """Downloads, verifies, and unpacks a data set into the folder `out`.
 
-    The archive lies beside `out` meanwhile. If it is there already (brought from
-    another machine), nothing is downloaded; a partial download is continued. The
-    contents are verified before the first file of `out` changes. A file that is
-    there with other contents is kept as `<name>.replaced`; further files stay.
+    The archive is stored next to `out` until it is unpacked. An existing archive, such
+    as one copied from another machine, is used instead of a download. A partial
+    download is resumed. The contents are verified before any file of `out` changes. An
+    existing file with other contents is kept as `<name>.replaced`; unrelated files
+    stay.
 
     Returns:
-      The files of the data set in `out`.
+        The files of the data set in `out`.
 
     Raises:
-      UserError: no network, or the download differs from the pinned checksum.
+        UserError: the network fails, or the download has another checksum.
     """
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +122,7 @@ def fetch(data_set: DataSet, out: Path) -> list[Path]:
 
 
 def _converted(convert: datasets.Convert, folder: Path) -> object:
-    """Replaces a folder of published files by the data folder made of them."""
+    """Replaces a folder of published files by its conversion to a data folder."""
     published = folder.with_name(f"{folder.name}.published")
     folder.rename(published)
     report = convert(published, folder, False)
@@ -144,7 +146,7 @@ def _download(data_set: DataSet, archive: Path, out: Path) -> None:
     )
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
-            # A server that cannot continue answers 200 and sends everything.
+            # A server that cannot resume answers 200 and sends the whole file.
             if response.status != http.HTTPStatus.PARTIAL_CONTENT:
                 start = 0
             length = response.headers.get("Content-Length")
@@ -196,8 +198,8 @@ def _download(data_set: DataSet, archive: Path, out: Path) -> None:
 
 def _too_long(url: str, size: int | None) -> UserError:
     return UserError(
-        f"{url}: sends {size:,} bytes or more, at most {MAX_TOTAL:,} are taken. Check the "
-        "address, or download the data set by hand."
+        f"{url}: sends {size:,} bytes or more, at most {MAX_TOTAL:,} are taken. Check "
+        "the address, or download the data set by hand."
     )
 
 
@@ -240,17 +242,17 @@ def _unpack(data_set: DataSet, archive: Path, target: Path) -> list[str]:
 
 
 def git_id(kind: str, content: bytes) -> str:
-    """The id that git gives an object ("blob" or "tree"), as hexadecimal SHA-1."""
+    """Returns git's id of an object ("blob" or "tree"): a SHA-1 in hexadecimal."""
     header = f"{kind} {len(content)}\0".encode()
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
 def git_tree_id(blobs: Mapping[str, tuple[str, str]], folder: str) -> str:
-    """The id that git gives a folder.
+    """Returns git's id of a folder.
 
     Args:
-      blobs: path -> (mode, blob id), of the files in the folder and its sub-folders.
-      folder: path prefix, without a slash at the end.
+        blobs: path -> (mode, blob id) of all files in the folder and below.
+        folder: path prefix without a trailing slash.
     """
     entries: dict[str, tuple[str, str]] = {}
     children = set()
@@ -286,7 +288,7 @@ def _move(source: Path, target: Path) -> Path:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug data fetch`."""
+    """Runs `jaxaug data fetch`."""
     data_set = find(arguments.name)
     if is_remote(arguments.out or ""):
         raise UserError(
@@ -300,11 +302,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_convert(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug data convert`."""
+    """Runs `jaxaug data convert`."""
     convert = find(arguments.name).convert
     if convert is None:
         raise UserError(
-            f"data set {arguments.name!r} is read as published. Name its folder with "
+            f"data set {arguments.name!r} needs no conversion. Name its folder with "
             "--data_dir."
         )
     for path in (arguments.source, arguments.out):

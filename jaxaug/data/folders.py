@@ -1,8 +1,8 @@
-"""Where data lies: the data folder, its schema variants, the cache folder.
+"""Paths of data: the data folder, its schema variants, the cache folder.
 
-A data folder has the layout of the SGD repository: `train`, `dev` and `test` with
-`schema.json` and `dialogues_*.json` each, the SGD-X variants in
-`sgd_x/data/v1..v5/<split>/schema.json`, and generated variants in
+A data folder has the layout of the SGD repository. `train`, `dev`, and `test` contain
+`schema.json` and `dialogues_*.json`. SGD-X variants are in
+`sgd_x/data/v1..v5/<split>/schema.json`, generated variants in
 `variants/<name>/v1..vK/<split>/schema.json`.
 """
 
@@ -26,19 +26,19 @@ _TASK_WORD = re.compile(r"[A-Za-z0-9_]+")
 
 
 def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:
-    """The data folder: the argument, else `$JAXAUG_DATA_DIR`, else MiniSGD.
+    """Returns the data folder: the argument, else `$JAXAUG_DATA_DIR`, else MiniSGD.
 
-    MiniSGD is written into the cache folder at its first use.
+    MiniSGD is unpacked into the cache folder at its first use.
 
     Raises:
-      UserError: the name is empty, the folder is missing or out of reach, or none of its splits has a
-        schema; the message names the folder, a missing file and the command that
-        fetches it.
+        UserError: the name is empty, the folder is missing or unreachable, or no split
+            has a schema. The message gives the folder, a missing file, and the command
+            that fetches it.
     """
     if data_dir is not None and not os.fspath(data_dir):
         raise UserError(
-            "the name of the data folder is empty: name a folder, or leave --data_dir out "
-            f"to use ${DATA_DIR_VARIABLE} or the embedded MiniSGD."
+            "the name of the data folder is empty: name a folder, or leave --data_dir "
+            f"out to use ${DATA_DIR_VARIABLE} or the embedded MiniSGD."
         )
     chosen = data_dir or os.environ.get(DATA_DIR_VARIABLE)
     if not chosen:
@@ -57,8 +57,8 @@ def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:
         if (folder / "schema.json").exists():
             raise UserError(
                 f"data folder {folder}{source} has one schema.json for all splits, as "
-                "MultiWOZ 2.2 is published. Convert it: `jaxaug data convert multiwoz22 "
-                f"--source {folder} --out data/multiwoz22`."
+                "MultiWOZ 2.2 is published. Convert it: `jaxaug data convert "
+                f"multiwoz22 --source {folder} --out data/multiwoz22`."
             )
         raise _no_data(f"{folder}{source} holds no data", folder)
     return folder
@@ -72,8 +72,8 @@ def _no_data(problem: str, folder: PathLike) -> UserError:
 
 
 def fetch_fix(data_dir: PathLike) -> str:
-    """The sentence that tells how a missing part of a data folder is got."""
-    # The download goes to a local folder.
+    """Returns a sentence on how to obtain a missing part of a data folder."""
+    # Downloads need a local folder.
     out = "data/sgd" if is_remote(data_dir) else os.fspath(data_dir)
     return fix_for(
         data_dir,
@@ -83,7 +83,7 @@ def fetch_fix(data_dir: PathLike) -> str:
 
 
 def schema_path(data_dir: PathLike, split: str) -> epath.Path:
-    """The original schema of a split; raises `UserError` where it is missing."""
+    """Returns the path of a split's schema; raises `UserError` if it is missing."""
     folder = epath.Path(data_dir)
     if split not in SPLITS:
         raise UserError(f"unknown split {split!r}: {one_of(split, SPLITS)}")
@@ -97,10 +97,10 @@ def schema_path(data_dir: PathLike, split: str) -> epath.Path:
 
 
 def dialogue_paths(data_dir: PathLike, split: str) -> list[epath.Path]:
-    """The `dialogues_*.json` of a split, sorted by name.
+    """Returns the `dialogues_*.json` of a split, sorted by name.
 
     Raises:
-      UserError: the split has no schema or no dialogue file.
+        UserError: the split has no schema or no dialogue file.
     """
     folder = schema_path(data_dir, split).parent
     paths = sorted(folder.glob("dialogues_*.json"), key=lambda path: path.name)
@@ -113,12 +113,12 @@ def dialogue_paths(data_dir: PathLike, split: str) -> list[epath.Path]:
 
 
 def sgdx_folder(data_dir: PathLike) -> epath.Path:
-    """Where the SGD-X variants of a data folder lie."""
+    """Returns the folder of the SGD-X variants of a data folder."""
     return epath.Path(data_dir) / "sgd_x" / "data"
 
 
 def variant_names(variants_dir: PathLike) -> tuple[str, ...]:
-    """`v1`, `v2`, ... in numeric order: the sub-folders of a variants folder."""
+    """Returns `v1`, `v2`, ... in numeric order: the subfolders of a variants folder."""
     folder = epath.Path(variants_dir)
     if not folder.is_dir():
         return ()
@@ -127,16 +127,16 @@ def variant_names(variants_dir: PathLike) -> tuple[str, ...]:
 
 
 def variant_splits(variants_dir: PathLike, variant: str) -> tuple[str, ...]:
-    """The splits for which a variant has a schema."""
+    """Returns the splits that have a schema in a variant."""
     folder = epath.Path(variants_dir) / variant
     return tuple(s for s in SPLITS if (folder / s / "schema.json").exists())
 
 
 def variant_schema_path(variants_dir: PathLike, variant: str, split: str) -> epath.Path:
-    """The schema of one variant of a split.
+    """Returns the schema of one variant of a split.
 
     Raises:
-      UserError: the folder, the variant in it or its schema of the split is missing.
+        UserError: the folder, the variant, or its schema of the split is missing.
     """
     folder = epath.Path(variants_dir)
     known = variant_names(folder)
@@ -161,15 +161,16 @@ def variant_schema_path(variants_dir: PathLike, variant: str, split: str) -> epa
 
 
 def variant_folders(data_dir: PathLike) -> dict[str, epath.Path]:
-    """Name -> variants folder, each holding `v1..vK/<split>/schema.json`.
+    """Returns the variants folders by name.
 
-    `sgdx` is `data_dir/sgd_x/data`, whether or not it exists; then come every folder
-    `data_dir/variants/<name>` and every folder in `$JAXAUG_VARIANTS_DIR` (separated
-    as in `$PATH`; its base name is the name).
+    Each folder contains `v1..vK/<split>/schema.json`. `sgdx` is `data_dir/sgd_x/data`,
+    which need not exist. The folders `data_dir/variants/<name>` follow, then the
+    folders in `$JAXAUG_VARIANTS_DIR` (separated as in `$PATH`), named by their base
+    names.
 
     Raises:
-      UserError: a folder of the variable does not exist, a name occurs twice or
-        cannot be part of a task name.
+        UserError: a folder of the variable does not exist, a name occurs twice, or a
+            name cannot be part of a task name.
     """
     folders = {"sgdx": sgdx_folder(data_dir)}
     generated = epath.Path(data_dir) / "variants"
@@ -191,7 +192,7 @@ def variant_folders(data_dir: PathLike) -> dict[str, epath.Path]:
 
 
 def check_variants_name(path: epath.Path) -> None:
-    """Raises `UserError` for a folder of variants whose name no task can have."""
+    """Raises `UserError` if the name of a variants folder cannot be in a task name."""
     if not _TASK_WORD.fullmatch(path.name):
         raise UserError(
             f"variants folder {path}: its name becomes part of task names and may "
@@ -200,26 +201,28 @@ def check_variants_name(path: epath.Path) -> None:
 
 
 def text_dir(reader: str) -> epath.Path:
-    """The folder `$JAXAUG_TEXT_DIR` with `quora/` and `pcc/`.
+    """Returns the folder `$JAXAUG_TEXT_DIR`, which contains `quora/` and `pcc/`.
 
     Args:
-      reader: what needs it, the beginning of a sentence.
+        reader: subject of the error message, such as "The task of Quora's questions".
 
     Raises:
-      UserError: the variable is not set.
+        UserError: the variable is not set.
     """
     named = os.environ.get(TEXT_DIR_VARIABLE)
     if not named:
         raise UserError(
-            f"{reader} reads the folder ${TEXT_DIR_VARIABLE}, which is not set: name the "
-            "folder with quora/ and pcc/."
+            f"{reader} reads the folder ${TEXT_DIR_VARIABLE}, which is not set: name "
+            "the folder with quora/ and pcc/."
         )
     return epath.Path(named)
 
 
 def paths_of_variable(name: str) -> list[epath.Path]:
-    """The paths in an environment variable, separated as in `$PATH`, `gs://` kept."""
-    # The colon of gs:// does not separate.
+    """Returns the paths in an environment variable, separated as in `$PATH`.
+
+    The colon of `gs://` does not separate paths.
+    """
     separator = re.escape(os.pathsep) + (r"(?!//)" if os.pathsep == ":" else "")
     found = filter(None, re.split(separator, os.environ.get(name, "")))
     return [epath.Path(item.rstrip("/") or item).expanduser() for item in found]

@@ -1,7 +1,8 @@
-"""`jaxaug data check`: everything that is wrong in a data folder.
+"""`jaxaug data check`: reports all problems of a data folder.
 
-Rules are those of the readers (`check`, `schema`, `rename`, `folders`), which stop at
-the first broken one, and those of `consistency`.
+It applies the rules of the readers (`check`, `schema`, `rename`, `folders`) and the
+rules of `consistency`. Readers stop at the first problem; this command reports all of
+them.
 """
 
 import re
@@ -22,7 +23,7 @@ from jaxaug.data.rename import mismatches
 from jaxaug.data.schema import Schema, check_schema
 
 LIMIT = 20
-"""Problems of a kind that are printed."""
+"""Maximum number of printed problems per rule."""
 
 _AT = re.compile(r" at line (\d+), column (\d+)")
 _OTHER_NAMES = {"dev": ("validation", "valid", "val"), "test": ("eval",)}
@@ -30,7 +31,7 @@ _OTHER_NAMES = {"dev": ("validation", "valid", "val"), "test": ("eval",)}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem with its file; line and column from 1, None where they are unknown."""
+    """A problem with its file. Line and column start at 1; None means unknown."""
 
     path: str
     place: tuple[int, int] | None
@@ -44,13 +45,13 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """What a folder holds, and what is wrong in it.
+    """A summary of a folder and its problems.
 
     Attributes:
-      findings: the first `LIMIT` of each rule, errors and notes apart.
-      errors: rule -> how many there are.
-      notes: likewise, of what the readers take.
-      summary: lines about splits and variants.
+        findings: the first `LIMIT` errors and the first `LIMIT` notes of each rule.
+        errors: rule -> number of errors.
+        notes: rule -> number of notes, which readers accept.
+        summary: lines about splits and variants.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -59,7 +60,14 @@ class Report:
     summary: list[str] = field(default_factory=list)
 
     def add(self, path: PathLike, text: str, problems: Iterable[Problem]) -> None:
-        """Adds problems of a file, whose text tells their places; empty: none."""
+        """Adds the problems of a file.
+
+        Args:
+            path: file of the problems.
+            text: JSON text of the file, which gives lines and columns; empty if
+                unknown.
+            problems: problems to add.
+        """
         kept = []
         for problem in problems:
             counts = self.notes if problem.is_note else self.errors
@@ -74,7 +82,7 @@ class Report:
         self.findings += sorted(found, key=lambda one: one.place or (0, 0))
 
     def add_error(self, rule: str, path: PathLike, error: UserError) -> None:
-        """Adds what a reader of a file or folder has raised."""
+        """Adds an error that a reader raised."""
         self.errors[rule] = self.errors.get(rule, 0) + 1
         if self.errors[rule] > LIMIT:
             return
@@ -100,7 +108,7 @@ class Report:
 
 
 Formats = Callable[[Schema], consistency.Unreadable]
-"""Schema -> what finds the formats that do not read a value of it back."""
+"""Schema -> function that finds the formats that cannot read a value back."""
 
 
 def _no_formats(schema: Schema) -> consistency.Unreadable:
@@ -109,14 +117,14 @@ def _no_formats(schema: Schema) -> consistency.Unreadable:
 
 
 def inspect(data_dir: PathLike, formats: Formats = _no_formats) -> Report:
-    """Reads all schemas, dialogues and variants of a data folder.
+    """Returns a report on all schemas, dialogues, and variants of a data folder.
 
     Args:
-      data_dir: folder in the layout of the SGD repository, local or gs://.
-      formats: those that have to read every value back; none by default.
+        data_dir: folder in the layout of the SGD repository, local or gs://.
+        formats: formats that must read every value back; none by default.
 
     Raises:
-      UserError: there is no such folder, or no split of it has a schema.
+        UserError: the folder is missing, or no split in it has a schema.
     """
     folder = folders.resolve_data_dir(data_dir)
     report = Report()
@@ -149,7 +157,7 @@ def _parsed(path: epath.Path, report: Report) -> tuple[str, Any] | None:
 def _schema(
     path: epath.Path, is_variant: bool, report: Report, formats: Formats = _no_formats
 ) -> Schema | None:
-    """The schema in a file; None where it is no JSON."""
+    """Returns the schema in a file, or None if the file is not JSON."""
     parsed = _parsed(path, report)
     if parsed is None:
         return None
@@ -165,7 +173,7 @@ def _schema(
 def _split(
     folder: epath.Path, split: str, report: Report, formats: Formats
 ) -> Schema | None:
-    """Checks a split; returns its schema, None where there is none that can be read."""
+    """Checks a split. Returns its schema, or None if no schema can be read."""
     try:
         path = folders.schema_path(folder, split)
     except UserError as missing:
@@ -214,7 +222,7 @@ def _dialogues(
     report: Report,
     unreadable: consistency.Unreadable,
 ) -> tuple[int, int]:
-    """Checks a file; returns how many dialogues and turns it has."""
+    """Checks a dialogue file. Returns its number of dialogues and of turns."""
     problems = dialogue_problems(data, schema)
     wrong = {problem.keys[0] for problem in problems if problem.keys}
     dialogues = turns = 0

@@ -1,16 +1,17 @@
 """Leave one domain out: the zero-shot protocol of MultiWOZ, for any data folder.
 
-Train on all domains but one, test on that one. The rules are those of Lin et al. (2021,
-T5DST and TransferQA), as their programs have them, which follow Wu et al. (2019):
+A model is trained on all domains but one and tested on the held-out domain. The rules
+are from the programs of Lin et al. (2021, T5DST and TransferQA), which follow Wu et al.
+(2019):
 
-- training and dev leave out the dialogues that are about the domain alone. Of the
-  others they keep the whole text, but nothing is asked about the domain, nor about
-  domains that the dialogue is not about;
-- the test is on all turns of the dialogues that are about the domain, and only asks
-  about it.
+- Training and dev omit the dialogues that are only about the held-out domain. Other
+  dialogues keep their whole text. They have no questions about the held-out domain or
+  about domains that do not occur in the dialogue.
+- The test uses all turns of the dialogues about the held-out domain, with questions
+  about this domain only.
 
-`strict` leaves out of training every dialogue that is about the domain, so that no
-text of it is met.
+`strict` omits every dialogue about the held-out domain from training, so that the model
+sees none of its text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,12 +29,12 @@ KEPT = ("others", "strict", "alone")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which part of a split is kept.
+    """The part of a split to keep.
 
     Attributes:
-      domain: a service, or what stands before the underscore in names of services.
-      kept: `others` or `strict`: what is trained on without the domain; `alone`: what
-        it is tested on.
+        domain: name of a service, or the part of service names before the underscore.
+        kept: `others` or `strict` for training without the domain, `alone` for the test
+            on the domain.
     """
 
     domain: str
@@ -45,12 +46,12 @@ class Selection:
 
 
 def is_of(service: str, domain: str) -> bool:
-    """Whether a service is the domain, or belongs to it."""
+    """Returns whether a service is the domain or belongs to it."""
     return domain in (service, service.partition("_")[0])
 
 
 def check(domain: str, schemas: Sequence[Schema], where: str) -> None:
-    """Raises `UserError` for a domain that no schema has; `where` names its place."""
+    """Raises `UserError` if no schema has the domain; `where` begins the message."""
     names = {service.name for schema in schemas for service in schema.services}
     if not any(is_of(name, domain) for name in names):
         known = sorted(names | {name.partition("_")[0] for name in names})
@@ -61,7 +62,7 @@ def check(domain: str, schemas: Sequence[Schema], where: str) -> None:
 
 
 def select(dialogues: Iterable[Dialogue], selection: Selection) -> list[Dialogue]:
-    """The dialogues that are kept; what is not to be asked in them has no state."""
+    """Returns the kept dialogues; services without questions have no state in them."""
     kept = []
     for dialogue in dialogues:
         about = _about(dialogue)
@@ -79,9 +80,9 @@ def select(dialogues: Iterable[Dialogue], selection: Selection) -> list[Dialogue
 
 
 def _about(dialogue: Dialogue) -> set[str]:
-    """The services of which the user wants something in some turn.
+    """Returns the services that the user asks for in some turn.
 
-    Not the field `services`, which MultiWOZ sometimes leaves empty.
+    The field `services` is not used, because it is sometimes empty in MultiWOZ.
     """
     return {
         frame.service
@@ -93,7 +94,7 @@ def _about(dialogue: Dialogue) -> set[str]:
 
 
 def _asking(dialogue: Dialogue, asked: set[str]) -> Dialogue:
-    """The dialogue with states of these services alone; frames keep their places."""
+    """Returns the dialogue with the states of these services only; all frames stay."""
     turns = tuple(
         Turn(
             turn.speaker,

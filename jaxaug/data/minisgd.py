@@ -1,9 +1,9 @@
-"""MiniSGD: a small world of our own in the layout of the SGD repository.
+"""MiniSGD: a small generated data set in the layout of the SGD repository.
 
-It makes every command run offline. Of its 28 services, with 205 descriptions of services,
-intents and slots, two occur only in dev and nine only in test; values are shared between
-slots, so a tracker has to read the descriptions. It is no benchmark. `jaxaug_papers.minisgd`
-generates it, in any size, and packs `minisgd.tar.xz`.
+With it every command runs offline. It has 28 services with 205 descriptions of
+services, intents, and slots. Two services occur only in dev and nine only in test.
+Slots share values, so a tracker must read the descriptions. MiniSGD is not a benchmark.
+`jaxaug_papers.minisgd` generates it in any size and packs `minisgd.tar.xz`.
 """
 
 import functools
@@ -17,19 +17,19 @@ from jaxaug.core import cached, manifest
 from jaxaug.core.files import PathLike
 
 ARCHIVE = Path(__file__).with_suffix(".tar.xz")
-"""Holds the folder `world`, MiniSGD, and the folder `example`, of `jaxaug init`."""
+"""Contains the folders `world` (MiniSGD) and `example` (of `jaxaug init`)."""
 COMPLETE = "minisgd.json"
-"""A file of every world: its seed, and the number of dialogues of each split."""
+"""A file in each generated data set with its seed and its dialogues per split."""
 
 
 def materialise(cache_dir: PathLike) -> epath.Path:
-    """Returns MiniSGD in a cache folder, unpacked at the first call.
+    """Returns the folder of MiniSGD in a cache folder; the first call unpacks it.
 
-    The name of the folder holds the digest of the archive. Processes may do this at once.
-    A file that is missing or is not what was written is replaced.
+    The name of the folder contains the digest of the archive. Several processes may
+    call this at the same time. Missing and changed files are replaced.
 
     Raises:
-      UserError: the folder cannot be written (disk full, no permission).
+        UserError: the folder cannot be written (disk full, no permission).
     """
     folder = epath.Path(cache_dir) / f"minisgd-{_digest()}"
     if manifest.opened(folder) is None:
@@ -46,7 +46,7 @@ def _write(folder: epath.Path) -> None:
 
 
 def unpacked(folder: str) -> dict[str, bytes]:
-    """Returns path -> content of the files in a folder of the archive."""
+    """Returns the content of each file in a folder of the archive, by path."""
     found = {}
     with tarfile.open(ARCHIVE) as archive:
         for member in archive:

@@ -1,4 +1,4 @@
-"""Pairs of texts that say the same, from files, and the splits that are made of them."""
+"""Reads pairs of texts with the same meaning from files, and splits them."""
 
 import re
 import zlib
@@ -14,21 +14,21 @@ from jaxaug.data import folders
 PARAPHRASES_VARIABLE = "JAXAUG_PARAPHRASES"
 QUORA = "quora"
 SPLITS = ("train", "validation", "test")
-_VALIDATION_SHARE = 20  # one group of pairs in so many
+_VALIDATION_SHARE = 20  # One group of pairs in 20 is for validation.
 
 Pairs = list[tuple[str, str]]
 
 
 def of_two_files(folder: PathLike, split: str, fix: str) -> Pairs:
-    """The lines of `<split>.source.txt` with those of `<split>.target.txt`.
+    """Returns the pairs of lines of `<split>.source.txt` and `<split>.target.txt`.
 
     Args:
-      folder: such as that of Quora's duplicate questions.
-      split: train or test.
-      fix: what to do if the files are missing.
+        folder: folder of the files, such as Quora's duplicate questions.
+        split: "train" or "test".
+        fix: advice for the error message if the files are missing.
 
     Raises:
-      UserError: a file is missing or out of reach, or they differ in length.
+        UserError: a file is missing or unreachable, or the files differ in length.
     """
     sources, targets = (
         read_text(epath.Path(folder) / f"{split}.{side}.txt", fix).splitlines()
@@ -37,16 +37,17 @@ def of_two_files(folder: PathLike, split: str, fix: str) -> Pairs:
     if len(sources) != len(targets):
         raise UserError(
             f"{folder}: {split}.source.txt has {len(sources)} lines and "
-            f"{split}.target.txt {len(targets)}; expected as many. Get them again."
+            f"{split}.target.txt {len(targets)}; expected equal numbers. Get them "
+            "again."
         )
     return list(zip(sources, targets, strict=True))
 
 
 def of_table(path: PathLike, fix: str) -> Pairs:
-    """(input, paraphrase) of a file of two columns, as they stand there.
+    """Returns the (input, paraphrase) pairs of a file with two columns, unchanged.
 
     Raises:
-      UserError: a line has another number of columns, or an empty one.
+        UserError: a line does not have two columns, or has an empty one.
     """
     found = []
     for number, line in enumerate(read_text(path, fix).splitlines(), 1):
@@ -62,34 +63,34 @@ def of_table(path: PathLike, fix: str) -> Pairs:
 
 
 def lowered(pairs: Iterable[tuple[str, str]]) -> Pairs:
-    """Each pair once, lower-cased; pairs of twice the same text are left out."""
+    """Returns the distinct pairs in lower case, without pairs of two equal texts."""
     found = dict.fromkeys((clean(a, True), clean(b, True)) for a, b in pairs)
     return [pair for pair in found if pair[0] != pair[1]]
 
 
 def unseen(pairs: Sequence[tuple[str, str]], train: Iterable[tuple[str, str]]) -> Pairs:
-    """The pairs of which no text is in `train`, on whichever side, exactly as written."""
+    """Returns the pairs whose texts do not occur in `train`, on either side."""
     known = {text for pair in train for text in pair}
     return [pair for pair in pairs if not known.intersection(pair)]
 
 
 def both_ways(pairs: Sequence[tuple[str, str]]) -> Pairs:
-    """Every pair, and after them every pair the other way round, each once."""
+    """Returns the pairs followed by the swapped pairs, without repetitions."""
     return list(dict.fromkeys([*pairs, *((b, a) for a, b in pairs)]))
 
 
 def held_out(
     pairs: Sequence[tuple[str, str]], validation: bool, by_input: bool = False
 ) -> Pairs:
-    """Pairs for validation, about one in twenty, or the others.
+    """Returns the pairs for validation, about one in 20, or the remaining pairs.
 
-    Pairs that have a text in common, be it over other pairs, are a group and go
-    together, so that no text is on both sides. Its first text chooses for a group.
+    Pairs that share a text, directly or through other pairs, form a group. A group is
+    not divided, so that no text is on both sides. The hash of its first text decides.
 
     Args:
-      pairs: all of them.
-      validation: whether those for validation are wanted.
-      by_input: whether only pairs with the same input are a group.
+        pairs: all pairs.
+        validation: whether to return the pairs for validation.
+        by_input: whether only pairs with the same input form a group.
     """
     parents: dict[str, str] = {}
 
@@ -103,7 +104,7 @@ def held_out(
     }
     for left, right in [] if by_input else pairs:
         one, other = first_of_group(left), first_of_group(right)
-        # The text that comes first in the list has the larger place in `order`.
+        # The text that is first in the list has the larger position in `order`.
         if order[one] < order[other]:
             one, other = other, one
         parents[other] = one
@@ -116,11 +117,11 @@ def held_out(
 
 
 class Source:
-    """Pairs with three splits, read when they are asked for.
+    """Pairs with three splits, read on demand.
 
     Attributes:
-      name: for messages.
-      has_test: whether there are pairs for the split `test`.
+        name: name for messages.
+        has_test: whether there is a split `test`.
     """
 
     def __init__(
@@ -130,9 +131,13 @@ class Source:
         has_test: bool = True,
         by_input: bool = False,
     ):
-        """`read` gives the pairs of `train` or `test` as they are written.
+        """Describes pairs without reading them.
 
-        `by_input` is that of `held_out`.
+        Args:
+            name: name for messages.
+            read: returns the unchanged pairs of `train` or `test`.
+            has_test: whether there is a split `test`.
+            by_input: see `held_out`.
         """
         self.name, self.has_test = name, has_test
         self._read, self._by_input = read, by_input
@@ -143,15 +148,15 @@ class Source:
         return SPLITS if self.has_test else SPLITS[:2]
 
     def of_split(self, split: str, both: bool = False) -> Pairs:
-        """The pairs of a split, lower-cased.
+        """Returns the pairs of a split in lower case.
 
         Args:
-          split: train and validation share out the training pairs (`held_out`); test
-            has the test pairs of which no text is a training pair's (`unseen`).
-          both: whether pairs for training are there both ways round.
+            split: "train" or "validation" divide the training pairs (`held_out`);
+                "test" gives the test pairs without texts of training pairs (`unseen`).
+            both: whether training pairs are also returned swapped.
 
         Raises:
-          UserError: a file is missing or wrong, or has no pair for that split.
+            UserError: a file is missing or invalid, or has no pair for the split.
         """
         train = self._read("train")
         if split == "test":
@@ -162,18 +167,17 @@ class Source:
             raise UserError(
                 f"{self.name}: holds no pair for the {split} split. "
                 + (
-                    "Every test pair has a text in common with the training pairs: get "
-                    "others."
+                    "Every test pair shares a text with the training pairs. Add more."
                     if split == "test"
-                    else f"About one input in {_VALIDATION_SHARE} is for validation, the "
-                    "others are for training. Add more inputs."
+                    else f"About one input in {_VALIDATION_SHARE} is for validation; "
+                    "all others are for training. Add more inputs."
                 )
             )
         return both_ways(chosen) if both and split == "train" else chosen
 
 
 def quora() -> Source:
-    """Quora's duplicate questions, of `quora/` in `$JAXAUG_TEXT_DIR`."""
+    """Returns Quora's duplicate questions, from `$JAXAUG_TEXT_DIR/quora`."""
 
     def read(split: str) -> Pairs:
         folder = folders.text_dir("The task of Quora's questions") / QUORA
@@ -183,9 +187,11 @@ def quora() -> Source:
 
 
 def table(path: PathLike, by_input: bool = False) -> Source:
-    """Pairs of `NAME.tsv`; beside it `NAME.test.tsv` may have test pairs.
+    """Returns the pairs of `NAME.tsv`; `NAME.test.tsv` may have test pairs.
 
-    `by_input` is that of `held_out`.
+    Args:
+        path: path of `NAME.tsv`.
+        by_input: see `held_out`.
     """
     test = epath.Path(path).with_suffix(".test.tsv")
     files = {"train": path, "test": test}
@@ -198,13 +204,13 @@ def table(path: PathLike, by_input: bool = False) -> Source:
 
 
 def named(taken: Iterable[str] = ()) -> Mapping[str, Source]:
-    """Name -> pairs: `quora`, and the stem of each file of `$JAXAUG_PARAPHRASES`.
+    """Returns pairs by name: `quora`, and the files of `$JAXAUG_PARAPHRASES` by stem.
 
     Args:
-      taken: names that no file may have.
+        taken: names that files must not have.
 
     Raises:
-      UserError: a file is missing, or its name cannot be that of a task.
+        UserError: a file is missing, or its stem is taken or cannot name a task.
     """
     sources = {QUORA: quora()}
     taken = {*taken, QUORA}
@@ -218,8 +224,8 @@ def named(taken: Iterable[str] = ()) -> Mapping[str, Source]:
         if not re.fullmatch(r"\w+", name) or name in taken:
             raise UserError(
                 f"{path}: {name!r} becomes part of a task name, must be of letters, "
-                "digits and underscores, and no other file or variants folder may have it. "
-                "Rename the file."
+                "digits and underscores, and no other file or variants folder may "
+                "have it. Rename the file."
             )
         taken.add(name)
         sources[name] = table(path)

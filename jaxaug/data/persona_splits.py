@@ -1,8 +1,8 @@
-"""Splits of dialogues between which no persona is shared.
+"""Splits of dialogues that share no persona.
 
-The 1,000 validation dialogues of ConvAI2 have about 100 personas: a random split would
-test on personas that the model was trained on. Here dialogues whose own personas have a
-trait in common, however indirectly, stay together.
+The 1,000 validation dialogues of ConvAI2 have about 100 personas. With a random split,
+the test would use personas of the training. Here dialogues whose personas share a
+trait, directly or through other dialogues, stay in the same split.
 """
 
 import random
@@ -13,17 +13,17 @@ from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
 
 SHARES: Mapping[str, int] = {"train": 8, "validation": 1, "test": 1}
-"""Split -> its share of the dialogues."""
+"""Split -> share of the dialogues."""
 
 
 @dataclass(frozen=True, slots=True)
 class PersonaSplit:
-    """Which dialogues make up each split.
+    """The dialogues of each split.
 
     Attributes:
-      seed: of the draw.
-      groups: how many sets of dialogues were drawn, each as a whole.
-      members: split -> ids of its dialogues, in the order in which they were given.
+        seed: seed of the draw.
+        groups: number of groups of dialogues; a group is never divided.
+        members: split -> ids of its dialogues, in the order of the input.
     """
 
     seed: int
@@ -32,7 +32,7 @@ class PersonaSplit:
 
     @property
     def digest(self) -> str:
-        """Hash of the members: equal where the splits are equal."""
+        """A hash of the members; equal splits have equal hashes."""
         return digest_of({name: list(ids) for name, ids in self.members.items()})
 
 
@@ -41,32 +41,32 @@ def by_persona(
     seed: int = 0,
     shares: Mapping[str, int] = SHARES,
 ) -> PersonaSplit:
-    """Splits dialogues at random, so that no trait is in two splits.
+    """Splits dialogues at random so that no trait occurs in two splits.
 
-    The groups of dialogues are put in a random order. Each split gets one, and each of
-    the others goes to the split that lacks most of its share.
+    The groups of dialogues are shuffled. Each split gets one group. Every further group
+    goes to the split that lacks most of its share.
 
     Args:
-      personas: id of a dialogue -> the traits of its own persona. A dialogue without
-        traits is a group by itself.
-      seed: of the order.
-      shares: see `SHARES`.
+        personas: dialogue id -> traits of the persona. A dialogue without traits forms
+            a group alone.
+        seed: seed of the shuffle.
+        shares: split -> share of the dialogues; the default is `SHARES`.
 
     Raises:
-      UserError: there are fewer groups than splits.
+        UserError: there are fewer groups than splits.
     """
     groups = _groups(personas)
     if len(groups) < len(shares):
         raise UserError(
-            f"{len(personas)} dialogues have {len(groups)} personas that share no trait, "
-            f"which cannot make {len(shares)} splits: give more dialogues."
+            f"{len(personas)} dialogues have {len(groups)} personas that share no "
+            f"trait, which cannot make {len(shares)} splits: give more dialogues."
         )
     random.Random(seed).shuffle(groups)
     total = sum(shares.values())
     split_of: dict[str, str] = {}
     sizes = dict.fromkeys(shares, 0)
     for group in groups:
-        # An empty split, then the one that lacks most of its share; the first of equals.
+        # Empty splits come first, then the one that lacks most; ties go to the first.
         name = max(
             shares,
             key=lambda one: (
@@ -83,7 +83,7 @@ def by_persona(
 
 
 def _groups(personas: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """Dialogues that share traits, however indirectly, in order of appearance."""
+    """Returns the groups of dialogues connected by shared traits, in order."""
     parent = {one: one for one in personas}
 
     def root(one: str) -> str:

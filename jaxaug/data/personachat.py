@@ -1,14 +1,15 @@
 """Persona-Chat as prepared for ConvAI2: dialogues of two people with a persona each.
 
-The text format is that of ParlAI. A line is a number, a space and one of
+The files have ParlAI's text format. A line is a number, a space, and one of
 
     your persona: i have two dogs.
     partner's persona: i like to remodel homes.
-    what the partner says <tab> what is answered [<tab> <tab> candidate|candidate|...]
+    utterance of the partner <tab> answer [<tab> <tab> candidate|candidate|...]
 
-and number 1 begins a dialogue. Files are called `<split>_<side>_<wording>.txt`, or with
-`_no_cands` before the ending; side says whose persona is given (`self`, `other`, `both`,
-`none`), wording whether it is the original or the one revised by people.
+Number 1 begins a dialogue. Files are called `<split>_<side>_<wording>.txt`; the name of
+files without candidates has `_no_cands` before the suffix. `side` names the speaker
+whose persona is given (`self`, `other`, `both`, `none`). `wording` is `original` or
+`revised` (rewritten by crowd workers).
 """
 
 import functools
@@ -32,18 +33,18 @@ from jaxaug.data import persona_splits
 
 DATA_DIR_VARIABLE = "JAXAUG_PERSONACHAT_DIR"
 SPLITS_VARIABLE = "JAXAUG_PERSONACHAT_SPLITS"
-DEFAULT_DIR = "data/personachat"  # where `jaxaug data fetch personachat` puts it
+DEFAULT_DIR = "data/personachat"  # The target of `jaxaug data fetch personachat`.
 
 SIDES = ("self", "other", "both", "none")
 WORDINGS = ("original", "revised")
 # Names of the splits in SeqIO and in the names of the files.
 SPLITS = {"train": "train", "validation": "valid"}
-# The last digits of the dialogues' numbers that make up a split of `valid`.
+# Split -> last digits of the dialogue numbers that belong to it if `valid` is divided.
 _SPLITS_OF_VALID = {"train": "01234567", "validation": "8", "test": "9"}
 OFFICIAL, OF_VALID, BY_PERSONA = "official", "valid", "personas"
 
 MARKERS = ("[persona]", "[partner_persona]", "[partner]", "[self]")
-"""What the text format of `jaxaug.formats.persona` writes; each is one piece."""
+"""Markers of the text format of `jaxaug.formats.persona`; each is one piece."""
 
 _LINE = re.compile(r"([0-9]{1,9}) (.*)", re.DOTALL)
 _PERSONAS = ("your persona: ", "partner's persona: ")
@@ -53,7 +54,7 @@ _VOCABULARY_VERSION = 1  # Part of the file name: raise it when the rules change
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What the partner says and what is answered."""
+    """An utterance of the partner with its answer."""
 
     partner: str
     response: str
@@ -62,7 +63,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """One dialogue of a file; `dialogue_id` is the same for every side and wording."""
+    """A dialogue. `dialogue_id` is the same for every side and wording."""
 
     dialogue_id: str
     persona: tuple[str, ...]
@@ -71,15 +72,15 @@ class Dialogue:
 
 
 def read_file(path: PathLike, name: str = "") -> list[Dialogue]:
-    """The dialogues of a file.
+    """Returns the dialogues of a file.
 
     Args:
-      path: the file, local or gs://.
-      name: begins the ids of the dialogues: `<name>_00000`, `<name>_00001`, ...
+        path: the file, local or gs://.
+        name: prefix of the dialogue ids: `<name>_00000`, `<name>_00001`, ...
 
     Raises:
-      UserError: the file is missing, empty or breaks the format; the message has the
-        number and the text of the line.
+        UserError: the file is missing, is empty, or breaks the format. The message
+            gives the number and the text of the line.
     """
     dialogues: list[Dialogue] = []
     persona: tuple[list[str], list[str]] = ([], [])
@@ -156,7 +157,7 @@ def _turn(text: str, where: str) -> Turn:
 
 
 def data_dir() -> epath.Path:
-    """`$JAXAUG_PERSONACHAT_DIR`, else `data/personachat`; need not exist."""
+    """Returns `$JAXAUG_PERSONACHAT_DIR`, else `data/personachat`; it need not exist."""
     return reach(
         os.environ.get(DATA_DIR_VARIABLE) or DEFAULT_DIR,
         f"Correct ${DATA_DIR_VARIABLE}, or mend the cause.",
@@ -164,22 +165,24 @@ def data_dir() -> epath.Path:
 
 
 def split_names() -> tuple[str, ...]:
-    """The splits that tasks have: train and validation, or those of `splits_of`."""
+    """Returns the names of the splits of tasks, which depend on `splits_of`."""
     return tuple(SPLITS if splits_of() == OFFICIAL else _SPLITS_OF_VALID)
 
 
 def splits_of() -> str:
-    """`$JAXAUG_PERSONACHAT_SPLITS`: "official" (the default), "valid" or "personas".
+    """Returns `$JAXAUG_PERSONACHAT_SPLITS`, or "official" if it is not set.
 
-    The test set of ConvAI2 was never published: the field trains on the `train` files
-    and reports on the `valid` files. The others make train, validation and test splits
-    (8:1:1) out of the `valid` files, for trying things where there are no others:
-    "valid" by the last digit of a dialogue's number, so that splits share personas;
-    "personas" by `persona_splits.by_persona`, so that they share no trait of the own
-    persona, with the seed that may follow a colon ("personas:3").
+    "official" uses the files as published. The test set of ConvAI2 was never published,
+    so the field trains on `train` and reports on `valid`.
+
+    The others divide the `valid` files into train, validation, and test splits (8:1:1).
+    They serve experiments without the `train` files. "valid" divides by the last digit
+    of the dialogue number, so splits share personas. "personas" divides with
+    `persona_splits.by_persona`, so no two splits share a trait of the speaker's
+    persona. A seed may follow a colon ("personas:3").
 
     Raises:
-      UserError: it is something else.
+        UserError: the variable has another value.
     """
     value = os.environ.get(SPLITS_VARIABLE) or OFFICIAL
     if value not in (OFFICIAL, OF_VALID) and not re.fullmatch(
@@ -195,10 +198,10 @@ def splits_of() -> str:
 
 
 def find_file(folder: PathLike, split: str, side: str, wording: str) -> epath.Path:
-    """The file of a split (`train` or `valid`), without candidates if it is there.
+    """Returns the file of a split (`train` or `valid`), preferably without candidates.
 
     Raises:
-      UserError: an argument is none of the known words, or there is no such file.
+        UserError: an argument is unknown, or the file is missing.
     """
     known = {"split": ("train", "valid"), "side": SIDES, "wording": WORDINGS}
     for (name, words), value in zip(known.items(), (split, side, wording), strict=True):
@@ -210,10 +213,10 @@ def find_file(folder: PathLike, split: str, side: str, wording: str) -> epath.Pa
         if path.exists():
             return path
     raise UserError(
-        f"Persona-Chat: {paths[0]} is missing, and so is {paths[1].name}. Get them with "
-        f"`jaxaug data fetch personachat`, or name their folder with "
-        f"${DATA_DIR_VARIABLE}. Where there are only validation files, "
-        f"{SPLITS_VARIABLE}={BY_PERSONA} makes all splits out of them."
+        f"Persona-Chat: {paths[0]} is missing, and so is {paths[1].name}. Get them "
+        "with `jaxaug data fetch personachat`, or name their folder with "
+        f"${DATA_DIR_VARIABLE}. If there are only validation files, "
+        f"{SPLITS_VARIABLE}={BY_PERSONA} divides them into all splits."
     )
 
 
@@ -223,16 +226,16 @@ def read(
     wording: str = "original",
     folder: PathLike | None = None,
 ) -> list[Dialogue]:
-    """The dialogues of a split, by its name in SeqIO.
+    """Returns the dialogues of a split.
 
     Args:
-      split: one of `split_names()`.
-      side: one of `SIDES`.
-      wording: one of `WORDINGS`.
-      folder: None is `data_dir()`.
+        split: name of the split in SeqIO, one of `split_names()`.
+        side: one of `SIDES`.
+        wording: one of `WORDINGS`.
+        folder: folder of the files; None means `data_dir()`.
 
     Raises:
-      UserError: there is no such split or file, or a file breaks the format.
+        UserError: the split or file does not exist, or a file breaks the format.
     """
     if split not in split_names():
         raise UserError(
@@ -257,8 +260,8 @@ def read(
     _warn_of_valid(str(path), split, len(chosen), len(dialogues), told)
     if not chosen:
         raise UserError(
-            f"{path}: {len(dialogues)} dialogues are too few to make a {split} split of "
-            "them; 10 are enough."
+            f"{path}: {len(dialogues)} dialogues are too few to make a {split} split "
+            "of them; 10 are enough."
         )
     return chosen
 
@@ -266,18 +269,18 @@ def read(
 def split_by_persona(
     folder: PathLike | None = None, seed: int | None = None
 ) -> persona_splits.PersonaSplit:
-    """The splits of the validation dialogues of which no two share an own trait.
+    """Divides the validation dialogues so that no two splits share a trait of `self`.
 
-    They are the same for all sides and wordings: the file of the original own personas
-    decides. The partners' personas recur: each dialogue has two personas, and of 100 of
-    them nearly all are connected by dialogues.
+    The splits are the same for all sides and wordings; the file `self_original`
+    decides. Personas of the partners may recur in several splits. They cannot be
+    separated too, because dialogues connect nearly all of the 100 personas.
 
     Args:
-      folder: None is `data_dir()`.
-      seed: None is that of `splits_of()`, 0 where it says none.
+        folder: folder of the files; None means `data_dir()`.
+        seed: seed of the draw; None uses the seed in `splits_of()`, or 0.
 
     Raises:
-      UserError: that file is missing, breaks the format or has too few personas.
+        UserError: the file is missing, breaks the format, or has too few personas.
     """
     if seed is None:
         seed = int(splits_of().partition(":")[2] or 0)
@@ -293,10 +296,10 @@ def _by_number(dialogues: Sequence[Dialogue], split: str) -> frozenset[str]:
 
 @functools.cache
 def _warn_of_valid(path: str, split: str, chosen: int, total: int, told: str) -> None:
-    """Once a process: several tasks read the same file."""
+    """Warns once per process, since several tasks read the same file."""
     logging.warning(
-        "%s: split %r is %d of the %d validation dialogues ($%s=%s)%s; figures cannot be "
-        "compared with published ones.",
+        "%s: split %r is %d of the %d validation dialogues ($%s=%s)%s; figures cannot "
+        "be compared with published ones.",
         path,
         split,
         chosen,
@@ -308,7 +311,7 @@ def _warn_of_valid(path: str, split: str, chosen: int, total: int, told: str) ->
 
 
 def traits(dialogues: Sequence[Dialogue]) -> list[str]:
-    """Every different trait of the personas, in order of appearance."""
+    """Returns the distinct traits of the personas, in order of appearance."""
     found: dict[str, None] = {}
     for dialogue in dialogues:
         found.update(dict.fromkeys(dialogue.persona + dialogue.partner_persona))
@@ -316,19 +319,19 @@ def traits(dialogues: Sequence[Dialogue]) -> list[str]:
 
 
 def vocabulary_file(size: int = 8000, folder: PathLike | None = None) -> str:
-    """A SentencePiece model of the training split, trained at its first use.
+    """Returns the path of a SentencePiece model of the training split.
 
-    For models that start from nothing: pieces of words (unigram), lower-cased, with
-    bytes for characters that the data lack, and one piece for each of `MARKERS`. The
-    name of the file holds a hash of what it was made of, as for
+    The model is trained at its first use and is meant for networks without pretrained
+    weights. It is a lower-cased unigram model with byte fallback and one piece for each
+    of `MARKERS`. The file name contains a hash of the training texts, as in
     `jaxaug.feed.vocabulary.train_words`.
 
     Args:
-      size: number of pieces at most.
-      folder: None is `data_dir()`.
+        size: maximum number of pieces.
+        folder: folder of the files; None means `data_dir()`.
 
     Raises:
-      UserError: the training split is not there.
+        UserError: the training split is missing.
     """
     texts = sorted(set(_texts(read("train", "self", "original", folder))))
     digest = hashlib.blake2b(

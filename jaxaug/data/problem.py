@@ -1,4 +1,4 @@
-"""One broken rule of a data file, and where in the file it is."""
+"""A broken rule in a data file, with its place in the file."""
 
 from dataclasses import dataclass
 
@@ -15,12 +15,12 @@ class Problem:
     """A value that breaks a rule.
 
     Attributes:
-      rule: a short name for all problems of a kind, such as `unknown slot`.
-      keys: of the value in the JSON of its file.
-      place: the same in words, such as `dialogue '1_00000', turn 0`; may be empty.
-      text: what was expected, and what is there.
-      fix: a sentence that tells what to do.
-      is_note: whether the readers take it, and data may well be so.
+        rule: short name of the rule, such as `unknown slot`.
+        keys: path of the value in the JSON of its file.
+        place: path in words, such as `dialogue '1_00000', turn 0`; may be empty.
+        text: the expected and the actual value.
+        fix: sentence with advice for the user.
+        is_note: whether readers accept the value, and it may be intended.
     """
 
     rule: str
@@ -36,6 +36,6 @@ class Problem:
 
 
 def refuse(problems: list[Problem], path: PathLike) -> None:
-    """Raises `UserError` with the first of the problems, if there is one."""
+    """Raises `UserError` with the first problem, if there is one."""
     if problems:
         raise UserError(f"{path}: {problems[0]}")

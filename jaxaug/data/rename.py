@@ -1,9 +1,9 @@
-"""Names of one schema to names of its variant, matched by position (SGD-X).
+"""Renames dialogues from one schema to a variant, matched by position (SGD-X).
 
-A variant holds the same services, slots and intents as the original, in the same
-order, under other names and descriptions; service names change too (SGD-X appends
-the variant's digit). What is renamed in a dialogue is what the generation script of
-SGD-X renames, so that other tools read the result as SGD-X dialogues.
+A variant has the services, slots, and intents of the original in the same order, with
+other names and descriptions. Service names change too; SGD-X appends the digit of the
+variant. The same fields are renamed as in the generation script of SGD-X, so that other
+tools read the result as SGD-X dialogues.
 """
 
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ from jaxaug.data.schema import Schema
 
 MISMATCH = "variant does not match"
 
-# Actions that speak of an intent put its name into their values.
+# Actions whose values are names of intents.
 INTENT_ACTS = frozenset({"INFORM_INTENT", "OFFER_INTENT"})
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceNames:
-    """New names of one service: its own, and those of its slots and intents."""
+    """New names of one service and of its slots and intents."""
 
     service: str
     slots: Mapping[str, str]
@@ -35,16 +35,16 @@ Renaming = Mapping[str, ServiceNames]
 
 
 def renaming(original: Schema, variant: Schema, where: str) -> Renaming:
-    """Matches two schemas by position.
+    """Returns the new names of each service, matched by position.
 
     Args:
-      original: the schema whose names the dialogues use.
-      variant: the schema with the new names.
-      where: the variant's file, for messages.
+        original: schema with the names in the dialogues.
+        variant: schema with the new names.
+        where: file of the variant, for messages.
 
     Raises:
-      UserError: the two differ in the number of services, or a pair of services
-        differs in the number of slots or intents or in which slots are categorical.
+        UserError: the schemas differ in the number of services, or two services differ
+            in their numbers of slots or intents, or in the slots that are categorical.
     """
     refuse(mismatches(original, variant), where)
     return {
@@ -58,12 +58,12 @@ def renaming(original: Schema, variant: Schema, where: str) -> Renaming:
 
 
 def mismatches(original: Schema, variant: Schema) -> list[Problem]:
-    """Everything that keeps a variant from being matched; see `renaming`.
+    """Returns the reasons why a variant cannot be matched; see `renaming`.
 
-    Keys are those of the variant's file.
+    The keys of the problems are paths in the file of the variant.
     """
     found = _other_length("service", original.services, variant.services, "", ())
-    # Numbers that differ say nothing about single pairs.
+    # Pairs are compared only if the numbers agree.
     for index, (old, new) in enumerate(
         zip(original.services, variant.services, strict=True) if not found else ()
     ):
@@ -103,8 +103,8 @@ def _other_length(
 def rename_dialogue(dialogue: dict[str, Any], names: Renaming) -> None:
     """Renames the JSON object of one checked dialogue in place.
 
-    Changes services, spans, state, actions, service calls and service results.
-    Names that the schema lacks (such as the action slot `count`) stay as they are.
+    Changes services, spans, states, actions, service calls, and service results. Names
+    that the schema lacks, such as the action slot `count`, stay unchanged.
     """
     dialogue["services"] = [names[s].service for s in dialogue["services"]]
     for turn in dialogue["turns"]:
@@ -139,7 +139,7 @@ def _rename_action(action: dict[str, Any], names: ServiceNames) -> None:
     slot = action.get("slot")
     if slot is None:
         return
-    # A service may have a slot of its own called "intent"; only the act tells.
+    # Only the act shows whether "intent" is a slot of the service.
     if slot == "intent" and action["act"] in INTENT_ACTS:
         for key in ("values", "canonical_values"):
             if key in action:

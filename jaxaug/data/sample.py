@@ -1,4 +1,4 @@
-"""`jaxaug data sample`: a smaller data folder, of whole dialogues, that can be made again."""
+"""`jaxaug data sample`: writes a reproducible sample of a data folder."""
 
 import argparse
 import collections
@@ -28,7 +28,7 @@ _FIX = "Name a list that `jaxaug data sample` wrote (sample.json of its folder).
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Handler of `jaxaug data sample`."""
+    """Runs `jaxaug data sample`."""
     source = folders.resolve_data_dir(arguments.dir)
     if arguments.list is not None:
         chosen = read_list(arguments.list)
@@ -61,16 +61,17 @@ def _wanted(words: Sequence[str]) -> dict[str, int]:
 
 
 def choose(source: PathLike, split: str, frames: int, seed: int) -> list[str]:
-    """Ids of dialogues with at least so many frames of user turns, sorted.
+    """Returns the sorted ids of dialogues with at least `frames` user frames in total.
 
-    Dialogues are drawn at random. Those that bring a service which none before them has
-    come first, so that every service of the split is there; the rest fill up.
+    Dialogues are drawn at random. Dialogues with a service that no earlier one has are
+    taken first, so that the sample has every service of the split.
 
     Args:
-      source: the data folder.
-      split: train, dev or test.
-      frames: what is wanted; all that there are where there are fewer.
-      seed: of the order.
+        source: data folder.
+        split: "train", "dev", or "test".
+        frames: required number of frames of user turns; a split with fewer is taken
+            whole.
+        seed: seed of the random order.
     """
     sizes, services = {}, {}
     for dialogue in sgd.read_dialogues(source, split):
@@ -96,10 +97,10 @@ def choose(source: PathLike, split: str, frames: int, seed: int) -> list[str]:
 
 
 def read_list(path: PathLike) -> dict[str, list[str]]:
-    """Split -> ids of dialogues, from a list that `write` left.
+    """Returns the dialogue ids of each split, from the `sample.json` of `write`.
 
     Raises:
-      UserError: the file is missing or is no such list.
+        UserError: the file is missing or is not such a list.
     """
     data = read_json(path, _FIX)
     splits = data.get("dialogues") if isinstance(data, dict) else None
@@ -116,17 +117,17 @@ def read_list(path: PathLike) -> dict[str, list[str]]:
 def write(
     source: PathLike, out: PathLike, chosen: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[int, int, int]]:
-    """Writes the folder: chosen dialogues, whole splits otherwise, all schemas.
+    """Writes a data folder with the chosen dialogues.
 
-    Dialogues stay in the files and the order that they have. Schemas of variants come
-    along. The folder appears under its name when it is complete; `sample.json` in it is
-    the list.
+    Splits that `chosen` lacks are copied whole. Dialogues keep their files and order.
+    The schemas of splits and variants are copied. The folder appears under its name
+    when it is complete. Its `sample.json` is the list of chosen dialogues.
 
     Returns:
-      Split -> dialogues, frames of user turns, services.
+        Split -> number of dialogues, of frames of user turns, and of services.
 
     Raises:
-      UserError: `out` exists, or a chosen dialogue does not.
+        UserError: `out` exists, or a chosen dialogue does not exist.
     """
     given = epath.Path(source)
     target = reach(out, "Name a new folder (--out).")
@@ -151,7 +152,7 @@ def _schemas(source: epath.Path) -> Iterator[epath.Path]:
         if (path := source / split / "schema.json").exists():
             yield path
     for variants in folders.variant_folders(source).values():
-        # Those of $JAXAUG_VARIANTS_DIR are found without a copy.
+        # Folders of $JAXAUG_VARIANTS_DIR stay accessible and need no copy.
         if variants.is_relative_to(source) and variants.is_dir():
             yield from sorted(variants.glob("v*/*/schema.json"))
 
@@ -177,8 +178,8 @@ def _write_split(
         services.update(frame["service"] for frame in states)
     if missing:
         raise UserError(
-            f"{source}: {split} has no dialogue {min(missing)!r} ({len(missing)} of the "
-            "list are missing). Name the data from which the list was made."
+            f"{source}: {split} has no dialogue {min(missing)!r} ({len(missing)} of "
+            "the list are missing). Name the data from which the list was made."
         )
     return counts["dialogues"], counts["frames"], len(services)
 

@@ -1,8 +1,8 @@
 """Schemas of the Schema-Guided Dialogue data: services, their slots and intents.
 
-Layout of `schema.json` (Rastogi et al., 2020): a list of services; slots are given
-by name, description, whether they are categorical and their possible values.
-Every variant of a schema (SGD-X, generated ones) has the same layout.
+A `schema.json` (Rastogi et al., 2020) is a list of services. A slot has a name, a
+description, a flag for categorical slots, and its possible values. The variants of a
+schema (SGD-X or generated) have the same layout.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from jaxaug.data.problem import REPEATED, WRONG_TYPE, Problem, refuse
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One argument of a service. `possible_values` of a free slot is mostly empty."""
+    """An argument of a service. Free slots usually have no `possible_values`."""
 
     name: str
     description: str
@@ -29,7 +29,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """One thing that a service can do. `optional_slots` holds (slot, default) pairs."""
+    """A capability of a service. `optional_slots` are (slot, default) pairs."""
 
     name: str
     description: str
@@ -41,7 +41,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One service; slots and intents keep the order of the file."""
+    """A service; slots and intents keep the order of the file."""
 
     name: str
     description: str
@@ -55,11 +55,11 @@ class Service:
         object.__setattr__(self, "_intents", {i.name: i for i in self.intents})
 
     def slot(self, name: str) -> Slot:
-        """The slot of that name; raises `UserError` where there is none."""
+        """Returns the slot of that name; raises `UserError` for an unknown name."""
         return _find(self._slots, name, f"slot of service {shown(self.name)}")
 
     def intent(self, name: str) -> Intent:
-        """The intent of that name; raises `UserError` where there is none."""
+        """Returns the intent of that name; raises `UserError` for an unknown name."""
         return _find(self._intents, name, f"intent of service {shown(self.name)}")
 
 
@@ -74,11 +74,11 @@ class Schema:
         object.__setattr__(self, "_services", {s.name: s for s in self.services})
 
     def service(self, name: str) -> Service:
-        """The service of that name; raises `UserError` where there is none."""
+        """Returns the service of that name; raises `UserError` for an unknown name."""
         return _find(self._services, name, "service of the schema")
 
     def __contains__(self, name: object) -> bool:
-        """Whether the schema has a service of that name."""
+        """Returns whether the schema has a service of that name."""
         return name in self._services
 
 
@@ -98,10 +98,10 @@ def read_schema(path: PathLike) -> Schema:
     """Reads and checks a `schema.json`, local or gs://.
 
     Raises:
-      UserError: the file is missing or is not JSON in UTF-8; a field is missing or
-        has the wrong type; a name occurs twice or is empty; an intent names a slot
-        that its service lacks; a categorical slot has no values. The message gives
-        file, service, slot or intent, field, what was expected and what to do.
+        UserError: the file is missing or is not JSON in UTF-8; a field is missing or
+            has the wrong type; a name occurs twice or is empty; an intent names a slot
+            that its service lacks; a categorical slot has no values. The message gives
+            file, service, slot or intent, field, what was expected and what to do.
     """
     data = read_json(path, fix_for(path, FETCH_AGAIN))
     schema, problems = check_schema(data, 1)
@@ -110,11 +110,11 @@ def read_schema(path: PathLike) -> Schema:
 
 
 class _EnoughProblemsError(Exception):
-    """As many problems are found as were asked for."""
+    """Ends a check when the requested number of problems is found."""
 
 
 class _Problems(list[Problem]):
-    """Problems; the one that makes them `most` raises `_EnoughProblemsError`."""
+    """A list of problems that raises `_EnoughProblemsError` at `most` problems."""
 
     def __init__(self, most: int | None):
         super().__init__()
@@ -127,15 +127,14 @@ class _Problems(list[Problem]):
 
 
 def check_schema(data: Any, most: int | None = None) -> tuple[Schema, list[Problem]]:
-    """Checks what was parsed from a `schema.json`, by the rules of `read_schema`.
+    """Checks the JSON value of a `schema.json` by the rules of `read_schema`.
 
     Args:
-      data: the JSON value.
-      most: the number of problems at which the check stops; None finds all.
+        data: JSON value.
+        most: number of problems at which the check stops; None finds all.
 
     Returns:
-      The schema with what could be read (without services where the check stopped), and
-      the problems.
+        The readable part of the schema (empty if the check stopped), and the problems.
     """
     found = _Problems(most)
     try:
@@ -160,7 +159,7 @@ def _read_services(data: Any, found: list[Problem]) -> Schema:
 
 
 def service_object(service: Service) -> dict[str, Any]:
-    """A service as the JSON object of a `schema.json`, fields in the order of SGD."""
+    """Returns a service as an object of `schema.json`, with fields in SGD's order."""
     return {
         "service_name": service.name,
         "description": service.description,
@@ -244,9 +243,9 @@ _TYPES = {str: "a string", bool: "true or false", dict: "an object", list: "a li
 
 
 class _Object:
-    """A JSON object with its place in the file; checks the fields it hands out.
+    """A JSON object with its place in the file; checks each field on access.
 
-    Problems go into `found`; a wrong field is handed out empty.
+    Problems are added to `found`. A wrong field reads as an empty value.
     """
 
     def __init__(
@@ -258,7 +257,7 @@ class _Object:
         name_field: str = "service_name",
     ):
         self.found, self.keys, self.data, self.where = found, keys, data, where
-        self.name = f"#{keys[-1]}"  # of what has none
+        self.name = f"#{keys[-1]}"  # Used for objects without a name.
         self._is_object = isinstance(data, dict)
         if not self._is_object:
             text = f"expected an object, got {shown(data)}"
@@ -268,7 +267,7 @@ class _Object:
         name: str = self.get(name_field, str)
         if name.strip():
             self.name = name
-            # From here on messages give the name instead of the position.
+            # Later messages give the name instead of the position.
             self.where = f"{where.rpartition('#')[0]}{shown(name)}"
         elif len(found) == before:
             self.wrong("no name", name_field, "a name", name)
@@ -288,7 +287,7 @@ class _Object:
         return value
 
     def items(self, key: str, kind: type) -> list[Any]:
-        """The items of a list that are of a kind."""
+        """Returns the items of a list that have the required type."""
         values: list[Any] = self.get(key, list)
         for index, value in enumerate(values):
             if type(value) is not kind:
@@ -297,7 +296,7 @@ class _Object:
         return [value for value in values if type(value) is kind]
 
     def objects(self, key: str, what: str) -> list["_Object"]:
-        """The objects of a list, by their field `name`."""
+        """Returns the objects of a list; their field `name` must be distinct."""
         items = self.get(key, list)
         objects = [
             _Object(
@@ -324,7 +323,7 @@ class _Object:
 def _distinct(
     found: list[Problem], names: Sequence[tuple[str, Keys]], where: str, what: str
 ) -> None:
-    """Reports names, each with its place, that have occurred before."""
+    """Reports repeated names; each name comes with its place."""
     seen = set()
     for name, keys in names:
         if name in seen:

@@ -1,7 +1,7 @@
-"""Which services a model was trained on the wordings of, so that none is judged on them.
+"""Records the service wordings in the training data, to exclude them from evaluation.
 
-The file `seen_services.json` lies beside an adapter that was trained on SGD-X. It holds
-a digest of each service as each schema words it: not the wordings themselves.
+The file `seen_services.json` is next to an adapter that was trained on SGD-X. It
+contains a digest of each wording of each service, not the wordings themselves.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _LENGTH = 16
 
 
 def digest(service: Service) -> str:
-    """Stands for the name and all descriptions of a service, in their order."""
+    """Returns a digest of the name and the ordered descriptions of a service."""
     described = [(service.name, service.description)]
     described += [(slot.name, slot.description) for slot in service.slots]
     described += [(intent.name, intent.description) for intent in service.intents]
@@ -30,15 +30,15 @@ def digest(service: Service) -> str:
 
 
 def write(data_dir: PathLike, adapter: PathLike) -> epath.Path:
-    """Notes beside an adapter that it has seen all wordings in a data folder.
+    """Records that an adapter was trained on all wordings in a data folder.
 
-    Those of every split, and of every variant of SGD-X that is there.
+    They are the wordings of every split and of every SGD-X variant in the folder.
 
     Returns:
-      The file.
+        The path of the written file, next to the adapter.
 
     Raises:
-      UserError: a schema is missing or wrong, or the file cannot be written.
+        UserError: a schema is missing or invalid, or the file cannot be written.
     """
     folder = folders.variant_folders(data_dir)["sgdx"]
     paths = [folders.schema_path(data_dir, split) for split in folders.SPLITS]
@@ -57,10 +57,12 @@ def write(data_dir: PathLike, adapter: PathLike) -> epath.Path:
 
 
 def read(adapter: PathLike) -> frozenset[str]:
-    """Digests of what an adapter has seen; none where the file is missing.
+    """Returns the digests of the services that an adapter has seen.
+
+    The result is empty if the file is missing.
 
     Raises:
-      UserError: the file is no list of texts.
+        UserError: the file is not a list of strings.
     """
     path = epath.Path(adapter) / FILE
     if not path.exists():
@@ -75,6 +77,6 @@ def read(adapter: PathLike) -> frozenset[str]:
 
 
 def names(services: Iterable[Service], known: frozenset[str]) -> list[str]:
-    """The names of those services that are known, each once."""
+    """Returns the distinct names of the services whose digests are in `known`."""
     found = [service.name for service in services if digest(service) in known]
     return list(dict.fromkeys(found))

@@ -1,9 +1,9 @@
 """Dialogues of the Schema-Guided Dialogue data (SGD) and of its variants (SGD-X).
 
 Source: Rastogi et al., "Towards Scalable Multi-domain Conversational Agents: The
-Schema-Guided Dialogue Dataset", 2020; SGD-X: Lee et al., 2022. Everything that a
-dialogue file says is checked against the schema before a record is made of it;
-variants are made by renaming checked dialogues while they are read.
+Schema-Guided Dialogue Dataset", 2020; SGD-X: Lee et al., 2022. Dialogue files are
+checked against the schema before they become records. For variants, checked dialogues
+are renamed while they are read.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from jaxaug.data.check import check_dialogues, repeated_id
 from jaxaug.data.dialogue import Dialogue, Frame, State, Turn, renamed
 from jaxaug.data.problem import refuse
 from jaxaug.data.rename import Renaming, renaming
-from jaxaug.data.schema import Schema, read_schema
+from jaxaug.data.schema import Schema, Service, read_schema
 
 __all__ = [
     "Dialogue",
@@ -32,6 +32,7 @@ __all__ = [
     "read_dialogue_file",
     "read_dialogue_json",
     "read_dialogues",
+    "read_every_schema",
     "read_schema_of",
     "renaming_of",
 ]
@@ -43,21 +44,36 @@ def read_schema_of(
     variant: str | None = None,
     variants_dir: PathLike | None = None,
 ) -> Schema:
-    """The schema of a split, original or variant.
+    """Returns the schema of a split, original or variant.
 
     Args:
-      data_dir: folder in the layout of the SGD repository.
-      split: "train", "dev" or "test".
-      variant: "v1", "v2", ...; None is the original.
-      variants_dir: where the variants lie; None is `data_dir/sgd_x/data`.
+        data_dir: folder in the layout of the SGD repository.
+        split: "train", "dev" or "test".
+        variant: "v1", "v2", ...; None means the original.
+        variants_dir: folder of the variants; None means `data_dir/sgd_x/data`.
 
     Raises:
-      UserError: a file is missing or wrong; see `read_schema`.
+        UserError: a file is missing or invalid; see `read_schema`.
     """
     if variant is None:
         return read_schema(folders.schema_path(data_dir, split))
     variants_dir = variants_dir or folders.sgdx_folder(data_dir)
     return read_schema(folders.variant_schema_path(variants_dir, variant, split))
+
+
+def read_every_schema(data_dir: PathLike) -> Schema:
+    """Returns all services of a data folder, each from the first split that has it.
+
+    Raises:
+        UserError: see `read_schema`.
+    """
+    services: dict[str, Service] = {}
+    for split in folders.SPLITS:
+        path = epath.Path(data_dir) / split / "schema.json"
+        if path.exists():
+            for service in read_schema(path).services:
+                services.setdefault(service.name, service)
+    return Schema(tuple(services.values()))
 
 
 def renaming_of(
@@ -66,10 +82,13 @@ def renaming_of(
     variant: str | None,
     variants_dir: PathLike | None = None,
 ) -> Renaming | None:
-    """From the original names of a split to those of a variant; None for None.
+    """Returns the map from the original names of a split to the names of a variant.
+
+    The result is None if `variant` is None.
 
     Raises:
-      UserError: a schema is missing or wrong, or the two do not match by position.
+        UserError: a schema is missing or invalid, or the schemas do not match by
+            position.
     """
     if variant is None:
         return None
@@ -82,7 +101,7 @@ def renaming_of(
 
 
 def dialogue_files(data_dir: PathLike, split: str) -> list[epath.Path]:
-    """The dialogue files of a split in reading order; see `folders.dialogue_paths`."""
+    """Returns the dialogue files of a split in order; see `folders.dialogue_paths`."""
     return folders.dialogue_paths(data_dir, split)
 
 
@@ -92,13 +111,13 @@ def read_dialogues(
     variant: str | None = None,
     variants_dir: PathLike | None = None,
 ) -> Iterator[Dialogue]:
-    """Reads a split file by file, renamed to a variant if one is named.
+    """Returns an iterator over the dialogues of a split, renamed if a variant is given.
 
-    The arguments are those of `read_schema_of`. Folders and schemas are checked at
-    once, each dialogue file when its turn comes.
+    See `read_schema_of` for the arguments. Folders and schemas are checked immediately,
+    each dialogue file when it is reached.
 
     Raises:
-      UserError: a file is missing or wrong, or a dialogue id occurs twice.
+        UserError: a file is missing or invalid, or a dialogue id occurs twice.
     """
     schema = read_schema_of(data_dir, split)
     names = renaming_of(data_dir, split, variant, variants_dir)
@@ -120,25 +139,25 @@ def _read_files(
 def read_dialogue_file(
     path: PathLike, schema: Schema, rename: Renaming | None = None
 ) -> Iterator[Dialogue]:
-    """Reads one dialogue file: the unit of parallel work.
+    """Yields the dialogues of one file, which is the unit of parallel work.
 
-    Each dialogue is made when it is asked for; an error is raised then, or before.
+    Each dialogue is decoded when it is requested. Errors are raised then, or earlier.
 
     Args:
-      path: the file, local or gs://.
-      schema: the original schema of the split, whose names the file uses.
-      rename: from `renaming_of`; the dialogues come back with the new names.
+        path: the file, local or gs://.
+        schema: original schema of the split, whose names the file uses.
+        rename: new names from `renaming_of`; None keeps the names.
 
     Raises:
-      UserError: the file is missing, is not JSON in UTF-8 or breaks a rule of
-        `check_dialogues`; the message gives file, dialogue, turn, frame and field.
+        UserError: the file is missing, is not JSON in UTF-8, or breaks a rule of
+            `check_dialogues`. The message gives file, dialogue, turn, frame, and field.
     """
     for dialogue in _read_dialogues(path, schema):
         yield dialogue if rename is None else renamed(dialogue, rename)
 
 
 def _read_dialogues(path: PathLike, schema: Schema) -> Iterator[Dialogue]:
-    """The dialogues of the quick reader; once it gives up, of the checked one."""
+    """Yields dialogues of the fast reader, or of the checked reader if it fails."""
     count = 0
     try:
         for dialogue in quick.read(path, schema):
@@ -156,7 +175,7 @@ def _read_dialogues(path: PathLike, schema: Schema) -> Iterator[Dialogue]:
 
 
 def read_dialogue_json(path: PathLike, schema: Schema) -> list[dict[str, Any]]:
-    """The checked JSON objects of one dialogue file; see `read_dialogue_file`."""
+    """Returns the checked JSON objects of a dialogue file; see `read_dialogue_file`."""
     data = read_json(path, fix_for(path, FETCH_AGAIN))
     check_dialogues(data, schema, str(path))
     return data

@@ -1,4 +1,4 @@
-"""`jaxaug data show`: dialogues as people read them, with what each turn changes."""
+"""`jaxaug data show`: prints dialogues with the changes of the state in each turn."""
 
 import argparse
 import itertools
@@ -16,7 +16,7 @@ from jaxaug.data import folders, sgd
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
 
 Paint = Callable[[str, str], str]
-"""(text, style) -> the text, coloured or as it is."""
+"""(text, style) -> the text, with or without color."""
 
 _NONE = State("NONE", (), {})
 _STYLES = {
@@ -33,10 +33,10 @@ _LEGEND = "[text](slot): a span of the annotation; + new, ~ changed, - gone"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug data show --help`.
+    """Runs `jaxaug data show`.
 
     Raises:
-      UserError: data cannot be read, or have no such split, service or dialogue.
+        UserError: the data cannot be read, or lack the split, service, or dialogue.
     """
     if arguments.num < 1:
         raise UserError(f"--num {arguments.num}: use 1 or more. The default is 3.")
@@ -55,16 +55,17 @@ def choose(
     dialogue_id: str | None = None,
     service: str | None = None,
 ) -> Iterator[tuple[str, Dialogue]]:
-    """The dialogues asked for, each with its split.
+    """Yields (split, dialogue) for each selected dialogue.
 
     Args:
-      folder: the data folder.
-      split: None: all that are there, train first.
-      dialogue_id: that one alone.
-      service: those that are about it.
+        folder: data folder.
+        split: split to read; None means all existing ones, train first.
+        dialogue_id: selects a single dialogue; None means all.
+        service: selects dialogues about this service; None means all.
 
     Raises:
-      UserError: when the first one is taken: there is none, or the data are wrong.
+        UserError: no dialogue is selected, or the data are invalid; raised at the first
+            request.
     """
     splits = [split] if split else [s for s in folders.SPLITS if _has(folder, s)]
     found, ids = False, []
@@ -104,18 +105,18 @@ def _nothing(
     one = f"dialogue {shown(dialogue_id)} is" if dialogue_id else "no dialogue is"
     negation = " not" if dialogue_id else ""
     return UserError(
-        f"{where}: {one}{negation} about service {shown(service)}. Leave --service out, "
-        "or name another."
+        f"{where}: {one}{negation} about service {shown(service)}. Leave --service "
+        "out, or name another."
     )
 
 
 def text(dialogue: Dialogue, split: str, paint: Paint) -> Iterator[str]:
-    """The lines of a dialogue.
+    """Yields the lines of a dialogue.
 
     Args:
-      dialogue: of the data.
-      split: it is in.
-      paint: `_paint` or `_plain`.
+        dialogue: dialogue to print.
+        split: split of the dialogue.
+        paint: `_paint` or `_plain`.
     """
     title = f"{dialogue.dialogue_id} ({split}): {', '.join(dialogue.services)}"
     yield paint(_clean(title), "head")
@@ -132,7 +133,7 @@ def text(dialogue: Dialogue, split: str, paint: Paint) -> Iterator[str]:
 
 
 def _marked(turn: Turn, paint: Paint) -> str:
-    """The utterance with its spans; of spans that overlap the first and longest."""
+    """Returns the utterance with marked spans; of overlapping spans, only the first."""
     spans: dict[tuple[int, int], list[str]] = {}
     for frame in turn.frames:
         for span in frame.slots:
@@ -151,7 +152,7 @@ def _marked(turn: Turn, paint: Paint) -> str:
 
 
 def _state(service: str, old: State, new: State, paint: Paint) -> Iterator[str]:
-    """A line for the intent, one for each slot; marked where they are not as before."""
+    """Yields a line for the intent and one for each slot; changes are marked."""
     intent = new.active_intent
     if intent != old.active_intent:
         was = "" if old is _NONE else f" (was {old.active_intent})"
@@ -176,7 +177,7 @@ def _line(mark: str, slot: str, values: Sequence[str], note: str, paint: Paint) 
 
 
 def _call(frame: Frame) -> Iterator[str]:
-    """What the system asked of the service, and how many results it got."""
+    """Yields the service call with the number of results, if there is a call."""
     call = frame.service_call
     if call is not None:
         given = ", ".join(f"{n}={v}" for n, v in call.parameters.items())
@@ -187,7 +188,7 @@ def _call(frame: Frame) -> Iterator[str]:
 
 
 def _takes_colour(stream: TextIO, refused: bool) -> bool:
-    """A terminal whose user has not declined colours (https://no-color.org)."""
+    """Returns whether to print in color; see https://no-color.org."""
     return not refused and not os.environ.get("NO_COLOR") and stream.isatty()
 
 
@@ -202,7 +203,7 @@ def _plain(text: str, style: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Data may hold what a terminal would obey; it is shown as Python writes it."""
+    """Returns a text whose control characters, which terminals obey, are escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

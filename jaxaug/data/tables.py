@@ -1,4 +1,4 @@
-"""Texts in files: lines, or a column of CSV, TSV or JSON lines; read and written."""
+"""Reads and writes texts in files: lines, or a column of CSV, TSV, or JSON lines."""
 
 import codecs
 import csv
@@ -17,9 +17,9 @@ from jaxaug.core.suggestion import suggestion
 LINES, JSONL = "lines", "jsonl"
 STDIN = "-"
 DELIMITERS = {"csv": ",", "tsv": "\t"}
-"""Kind of a table -> what usually divides its columns."""
+"""Kind of a table -> its usual delimiter."""
 SOURCE_ROW, SCHEME, NUMBER = "source_row", "scheme", "number"
-"""Columns that are added; the number where there are several outputs of a row."""
+"""Added columns; `NUMBER` only if there are several outputs of a row."""
 
 _FIX = "Name a UTF-8 file with --in: lines of text, .csv, .tsv or .jsonl."
 _DEFAULT_COLUMN = "text"
@@ -32,7 +32,7 @@ _LONGEST = 100_000
 
 
 class Row(NamedTuple):
-    """A row of a table: its text and all else; blank texts have nothing to change."""
+    """A row of a table: its text, and the other columns. Blank texts stay unchanged."""
 
     text: str
     rest: Any
@@ -40,16 +40,16 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Texts with what stands around them.
+    """The content of a file of texts.
 
     Attributes:
-      kind: `LINES`, a key of `DELIMITERS`, or `JSONL`.
-      rows: in the order of the file.
-      column: of the texts; empty for lines.
-      header: names of the columns of CSV and TSV.
-      delimiter: what divides these columns.
-      newline: that of the file.
-      mark: what the file begins with: a BOM or nothing.
+        kind: `LINES`, a key of `DELIMITERS`, or `JSONL`.
+        rows: rows in the order of the file.
+        column: column of the texts; empty for lines.
+        header: names of the columns of CSV and TSV.
+        delimiter: delimiter of CSV and TSV.
+        newline: line ending of the file.
+        mark: byte order mark at the start of the file, or empty.
     """
 
     kind: str
@@ -64,33 +64,34 @@ class Table:
 def read(path: PathLike, column: str | None = None) -> Table:
     """Reads the texts of a file.
 
-    Columns of .csv and .tsv may also be divided by another of the marks `,`, `;`, tab,
-    and `|`, if the header and all rows are.
+    The delimiter of .csv and .tsv files may also be `,`, `;`, tab, or `|`, if the
+    header and all rows use it.
 
     Args:
-      path: its suffix says what it is; `-` is lines from standard input.
-      column: of the texts; None is `text`, or the only column there is.
+        path: file whose suffix gives the kind; `-` reads lines from standard input.
+        column: column of the texts; None means `text`, or the only column.
 
     Raises:
-      UserError: the file is missing, not UTF-8 or malformed, holds no text or one that
-        is too long, or has no such column; names the line.
+        UserError: the file is missing, is not UTF-8, or is malformed; it has no text, a
+            text that is too long, or no such column. The message gives the line.
     """
     table = _read(path, column)
     unit = "row" if table.kind in DELIMITERS else "line"
     for number, row in enumerate(table.rows, 1):
         if len(row.text) > _LONGEST:
             raise UserError(
-                f"{_name(path)}: {unit} {number}: a text of {len(row.text):,} characters, "
-                f"{_LONGEST:,} are the most. Divide it into sentences, one a {unit}."
+                f"{_name(path)}: {unit} {number}: a text of {len(row.text):,} "
+                f"characters, {_LONGEST:,} are the most. Divide it into sentences, one "
+                f"a {unit}."
             )
     return table
 
 
 def read_texts(path: PathLike, column: str | None = None) -> list[str]:
-    """Reads the texts of a file, including blank ones; takes the arguments of `read`.
+    """Returns the texts of a file, including blank ones; see `read` for the arguments.
 
     Raises:
-      UserError: as `read`, or every text is blank.
+        UserError: for the reasons of `read`, or if every text is blank.
     """
     texts = [row.text for row in read(path, column).rows]
     if not any(text.strip() for text in texts):
@@ -121,11 +122,11 @@ def _read(path: PathLike, column: str | None) -> Table:
         raise UserError(f"{where}: holds no text. {_FIX}")
     if kind == LINES and column is not None:
         raise UserError(
-            f"--column {column}: {where} is lines of text. Leave --column out, or name a "
-            ".csv, .tsv or .jsonl file."
+            f"--column {column}: {where} is lines of text. Leave --column out, or name "
+            "a .csv, .tsv or .jsonl file."
         )
     newline = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
-    # Not splitlines, which also splits at characters that belong to a text.
+    # `splitlines` would also split at characters that belong to a text.
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     if kind == LINES:
         rows = [Row(line, None) for line in lines]
@@ -142,15 +143,15 @@ def _read(path: PathLike, column: str | None) -> Table:
 
 
 def _delimiter(text: str, usual: str, where: str) -> str:
-    """Returns the mark that divides the columns of a table.
+    """Returns the delimiter of a table.
 
     Args:
-      text: of the file.
-      usual: the mark of its suffix, which is taken for a single column.
-      where: names the file in errors.
+        text: content of the file.
+        usual: delimiter of the suffix, also used for a single column.
+        where: name of the file for messages.
 
     Raises:
-      UserError: two marks divide the header and every row.
+        UserError: two delimiters fit the header and every row.
     """
     marks = [usual, *(mark for mark in _MARKS if mark != usual)]
     dividing = []
@@ -166,8 +167,8 @@ def _delimiter(text: str, usual: str, where: str) -> str:
         if len(fitting) > 1:
             named = " and ".join(map(shown, fitting))
             raise UserError(
-                f"{where}: the columns can be divided at {named}. Use one of these marks "
-                "only, and quote the fields and names with another one in them."
+                f"{where}: the columns can be divided at {named}. Use one of these "
+                "marks only, and quote the fields and names with another one in them."
             )
         dividing = fitting or dividing
     return dividing[0] if dividing else usual
@@ -193,10 +194,11 @@ def _cells(text: str, delimiter: str, where: str) -> tuple[list[str], list[list[
         header = next(reader)
         if not any(name.strip() for name in header):
             raise UserError(
-                f"{where}: line 1 names no column. Write the names of the columns there."
+                f"{where}: line 1 names no column. Write the names of the columns "
+                "there."
             )
         for row in reader:
-            # A blank line ends a file, or is the empty text of the only column.
+            # In a table with a single column, a blank line is an empty text.
             if not row and len(header) > 1:
                 continue
             if len(row or [""]) != len(header):
@@ -207,8 +209,8 @@ def _cells(text: str, delimiter: str, where: str) -> tuple[list[str], list[list[
             rows.append(row or [""])
     except csv.Error as error:
         raise UserError(
-            f"{where}: line {reader.line_num}: {error}. Quote fields that hold a quote, "
-            "and double it."
+            f"{where}: line {reader.line_num}: {error}. Quote fields that hold a "
+            "quote, and double it."
         ) from None
     for name in header:
         if header.count(name) > 1:
@@ -239,36 +241,36 @@ def _objects(
 
 
 def _column(column: str | None, names: Sequence[str], where: str) -> str:
-    """The column of the texts; raises `UserError` where there is none."""
+    """Returns the column of the texts; raises `UserError` without such a column."""
     if column is not None and column not in names:
         raise UserError(f"{where}: no column {column!r}; {suggestion(column, names)}")
     if column is None and _DEFAULT_COLUMN not in names and len(names) != 1:
         raise UserError(
-            f"{where}: no column {_DEFAULT_COLUMN!r}. Name the column of the texts with "
-            f"--column: {', '.join(map(shown, names))}."
+            f"{where}: no column {_DEFAULT_COLUMN!r}. Name the column of the texts "
+            f"with --column: {', '.join(map(shown, names))}."
         )
     return column or (_DEFAULT_COLUMN if _DEFAULT_COLUMN in names else names[0])
 
 
 def check(table: Table, path: PathLike, out: PathLike, num: int) -> None:
-    """Checks what will be written, before the long work.
+    """Checks the output file before the long work starts.
 
     Args:
-      table: what was read.
-      path: from where.
-      out: the file to write.
-      num: outputs of each text.
+        table: the input.
+        path: file of the input.
+        out: file to write.
+        num: number of outputs of each text.
 
     Raises:
-      UserError: the name of the file belongs to another kind than is written, or a
-        column that is added is there.
+        UserError: the suffix of `out` does not fit the kind of output, or the input
+            already has one of the added columns.
     """
     kind = JSONL if table.kind == LINES and num > 1 else table.kind
     named = _SUFFIXES.get(epath.Path(out).suffix.lower(), LINES)
     if named not in (kind, LINES):
         raise UserError(
-            f"--out {out}: {kind} are written, as the input is {table.kind} and --num is "
-            f"{num}. Name another file."
+            f"--out {out}: {kind} are written, as the input is {table.kind} and --num "
+            f"is {num}. Name another file."
         )
     names = set(table.header)
     if table.kind == JSONL:
@@ -283,16 +285,16 @@ def check(table: Table, path: PathLike, out: PathLike, num: int) -> None:
 def written(
     table: Table, outputs: Sequence[Sequence[str]], scheme: str, num: int
 ) -> str:
-    """The text of the file with outputs in the place of the texts.
+    """Returns the content of the output file: the table with outputs instead of texts.
 
     Args:
-      table: what was read.
-      outputs: of each row, one or more.
-      scheme: what made them.
-      num: how many were asked for: several are numbered.
+        table: the input.
+        outputs: one or more outputs of each row.
+        scheme: name of the scheme that made the outputs.
+        num: requested number of outputs per row; several are numbered.
 
     Raises:
-      UserError: an output for a file of lines holds a line break.
+        UserError: an output for a file of lines contains a line break.
     """
     several = num > 1
     if table.kind in DELIMITERS:
@@ -333,7 +335,7 @@ def _records(
         added |= {NUMBER: number} if several else {}
         if table.kind == LINES:
             yield {"input": text, "output": output, **added}
-        else:  # A text that is null stays so.
+        else:  # A null text stays null.
             yield {
                 **rest,
                 table.column: output if text else rest[table.column],
@@ -342,7 +344,7 @@ def _records(
 
 
 def _flat(outputs: Sequence[Sequence[str]]) -> Iterator[tuple[int, int, str]]:
-    """(row from 0, number from 1, output) of all outputs."""
+    """Yields (row from 0, number from 1, output) for each output."""
     for row, found in enumerate(outputs):
         for number, output in enumerate(found, 1):
             yield row, number, output

@@ -1,4 +1,4 @@
-"""`jaxaug data variants`: writes the dialogues of a split under a variant's names."""
+"""`jaxaug data variants`: writes the dialogues of a split renamed to a variant."""
 
 import argparse
 import json
@@ -21,30 +21,30 @@ def write_variant(
 ) -> list[epath.Path]:
     """Writes `out/<variant>/<split>/`: the variant's schema and renamed dialogues.
 
-    The dialogue files equal those of the generation script of SGD-X (same keys in
-    the same order, same indentation); the schema is copied. So `out/<variant>` is a
-    data folder for any tool that reads SGD. The schema is written last: without it
-    the folder is incomplete and no reader takes it. A file that is there already must
-    be what would be written: nothing is overwritten.
+    The dialogue files equal the output of the generation script of SGD-X, including key
+    order and indentation. The schema is copied. `out/<variant>` is therefore a data
+    folder for any tool that reads SGD. The schema is written last; readers reject a
+    folder without it. Existing files are never overwritten, so they must have the
+    expected content.
 
     Args:
-      data_dir: folder in the layout of the SGD repository.
-      split: "train", "dev" or "test".
-      variant: "v1", "v2", ...
-      out: folder to write; may be `variants_dir` itself.
-      variants_dir: where the variants lie; None is `data_dir/sgd_x/data`.
+        data_dir: folder in the layout of the SGD repository.
+        split: "train", "dev" or "test".
+        variant: "v1", "v2", ...
+        out: folder to write; may be `variants_dir` itself.
+        variants_dir: folder of the variants; None means `data_dir/sgd_x/data`.
 
     Returns:
-      The files written, the schema last.
+        The files written, the schema last.
 
     Raises:
-      UserError: an input file is missing or wrong, or the target folder holds
-        dialogue files that the split does not have, or another file of the same name.
+        UserError: an input file is missing or invalid, the target folder has dialogue
+            files that the split lacks, or an existing file has other content.
     """
     variants_dir = variants_dir or folders.sgdx_folder(data_dir)
     schema = sgd.read_schema_of(data_dir, split)
     names = sgd.renaming_of(data_dir, split, variant, variants_dir)
-    assert names is not None  # variant is a name
+    assert names is not None  # `renaming_of` returns None only without a variant.
     sources = sgd.dialogue_files(data_dir, split)
     target = epath.Path(out) / variant / split
     if target.absolute() == sources[0].parent.absolute():
@@ -56,7 +56,7 @@ def write_variant(
     for path in sorted(target.glob("dialogues_*.json")) if target.is_dir() else ():
         if path.name not in known:
             raise UserError(
-                f"{path}: left by something else, as {data_dir} has no such file in "
+                f"{path}: is of unknown origin, as {data_dir} has no such file in "
                 f"{split}. Choose another --out, or remove it."
             )
     written = []
@@ -73,18 +73,18 @@ def write_variant(
 
 
 def _put(path: epath.Path, text: str) -> None:
-    """Writes a file, unless it is there; raises `UserError` where it says otherwise."""
+    """Writes a new file; raises `UserError` if it exists with other content."""
     if not path.exists():
         write_text(path, text)
     elif read_bytes(path, "Choose another --out.") != text.encode():
         raise UserError(
-            f"{path}: is there and holds something else than what is to be written. "
+            f"{path}: exists with other content, and files are never overwritten. "
             "Choose another --out, or remove it."
         )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug data variants`."""
+    """Runs `jaxaug data variants`."""
     data_dir = folders.resolve_data_dir(arguments.data_dir)
     files = write_variant(data_dir, arguments.split, arguments.variant, arguments.out)
     print(f"wrote {len(files) - 1} dialogue files and a schema to {files[-1].parent}")

@@ -1,6 +1,7 @@
-"""The wordings that SGD and SGD-X have for the same thing: texts that mean the same.
+"""The descriptions of SGD and SGD-X as sets of texts with the same meaning.
 
-SGD-X (CC BY-SA 4.0) describes every service, intent and slot of SGD in five more ways.
+SGD-X (CC BY-SA 4.0) has five more descriptions of every service, intent, and slot of
+SGD.
 """
 
 import itertools
@@ -11,15 +12,15 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.text import clean
 from jaxaug.data import folders
-from jaxaug.data.schema import Schema, Service, read_schema
+from jaxaug.data.schema import read_schema
 
 Pairs = list[tuple[str, str]]
 
 
 class Wordings(NamedTuple):
-    """The descriptions of one thing, the original first, each once.
+    """The distinct descriptions of a service, intent, or slot, the original first.
 
-    `service` is the original's name of the service that it is of.
+    `service` is the name of its service in the original schema.
     """
 
     service: str
@@ -27,17 +28,17 @@ class Wordings(NamedTuple):
 
 
 def read(data_dir: PathLike, splits: Iterable[str]) -> list[Wordings]:
-    """The wordings of all services, intents and slots of some splits.
+    """Returns the wordings of all services, intents, and slots of some splits.
 
-    A service of several splits is read once.
+    A service that occurs in several splits is read once.
 
     Args:
-      data_dir: folder in the layout of SGD, with `sgd_x/data`.
-      splits: such as train and dev.
+        data_dir: folder in the layout of SGD, with `sgd_x/data`.
+        splits: names of splits, such as "train" and "dev".
 
     Raises:
-      UserError: a schema is missing or wrong, or a variant differs in its services,
-        slots or intents from the original.
+        UserError: a schema is missing or invalid, or a variant does not have the
+            services, slots, and intents of the original.
     """
     variants_dir = folders.variant_folders(data_dir)["sgdx"]
     if not variants_dir.is_dir():
@@ -47,48 +48,58 @@ def read(data_dir: PathLike, splits: Iterable[str]) -> list[Wordings]:
         )
     found: dict[str, list[Wordings]] = {}
     for split in splits:
-        original = read_schema(folders.schema_path(data_dir, split))
-        paths = [
-            folders.variant_schema_path(variants_dir, variant, split)
-            for variant in folders.variant_names(variants_dir)
-            if split in folders.variant_splits(variants_dir, variant)
-        ]
-        others = [_matched(original, read_schema(path), str(path)) for path in paths]
-        for number, service in enumerate(original.services):
-            rows = [_texts(service), *(_texts(other[number]) for other in others)]
-            found.setdefault(
-                service.name,
-                [
-                    Wordings(service.name, tuple(dict.fromkeys(texts)))
-                    for texts in zip(*rows, strict=True)
-                ],
-            )
+        names = read_schema(folders.schema_path(data_dir, split)).services
+        rows = descriptions(data_dir, variants_dir, split)
+        for service, *texts in zip(names, *rows, strict=True):
+            cleaned = [[clean(one, False) for one in of_schema] for of_schema in texts]
+            same = zip(*cleaned, strict=True)
+            worded = [Wordings(service.name, tuple(dict.fromkeys(one))) for one in same]
+            found.setdefault(service.name, worded)
     return [wordings for service in found.values() for wordings in service]
 
 
-def _texts(service: Service) -> list[str]:
-    texts = [slot.description for slot in service.slots]
-    texts += [intent.description for intent in service.intents]
-    return [clean(text, False) for text in (service.description, *texts)]
+def descriptions(
+    data_dir: PathLike, variants_dir: PathLike, split: str
+) -> list[list[list[str]]]:
+    """Returns the descriptions in the original schema of a split and in its variants.
 
+    Returns:
+        A list of schemas, the original first, of services, of descriptions. The
+        description of the service comes first, then its slots, then its intents.
 
-def _matched(original: Schema, variant: Schema, path: str) -> Sequence[Service]:
-    sizes = [
-        [(len(s.slots), len(s.intents)) for s in schema.services]
-        for schema in (original, variant)
+    Raises:
+        UserError: for the reasons of `read`.
+    """
+    paths = [folders.schema_path(data_dir, split)]
+    for variant in folders.variant_names(variants_dir):
+        if split in folders.variant_splits(variants_dir, variant):
+            path = folders.variant_schema_path(variants_dir, variant, split)
+            paths.append(path)
+    schemas = [read_schema(path).services for path in paths]
+    sizes = [[(len(s.slots), len(s.intents)) for s in one] for one in schemas]
+    for path, size in zip(paths, sizes, strict=True):
+        if size != sizes[0]:
+            raise UserError(
+                f"{path}: services, slots or intents differ in number from those of "
+                "the original schema; variants are matched by position. Correct the "
+                "variant."
+            )
+    return [
+        [
+            [
+                service.description,
+                *(x.description for x in service.slots + service.intents),
+            ]
+            for service in one
+        ]
+        for one in schemas
     ]
-    if sizes[0] != sizes[1]:
-        raise UserError(
-            f"{path}: services, slots or intents differ in number from those of the "
-            "original schema; variants are matched by position. Correct the variant."
-        )
-    return variant.services
 
 
 def pairs(found: Iterable[Wordings]) -> Pairs:
-    """All ordered pairs of two wordings of the same thing, each once.
+    """Returns all ordered pairs of wordings with the same meaning, each once.
 
-    Two that differ in capitals, white space and the final stop alone are no pair.
+    Wordings that differ only in case, white space, or the final period are not paired.
     """
     unique: dict[tuple[str, str], None] = {}
     for wordings in found:
@@ -99,14 +110,14 @@ def pairs(found: Iterable[Wordings]) -> Pairs:
 
 
 def plain(text: str) -> str:
-    """A text without what a reader would not call a difference."""
+    """Returns a text without case, repeated white space, and the final period."""
     return " ".join(text.casefold().split()).rstrip(" .")
 
 
 def without(
     found: Iterable[Wordings], held_out: Sequence[Wordings]
 ) -> Iterator[Wordings]:
-    """The wordings of other services, without texts that the held-out ones have too."""
+    """Yields the wordings of other services, without texts of the held-out ones."""
     services = {wordings.service for wordings in held_out}
     texts = {plain(text) for wordings in held_out for text in wordings.texts}
     for wordings in found:

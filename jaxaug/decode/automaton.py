@@ -1,4 +1,4 @@
-"""Which tokens may come next: a language of bytes, compiled for a vocabulary.
+"""Automata of allowed tokens: a language of bytes, compiled for a vocabulary.
 
 A state of the machine allows a token if the machine can read its bytes and an end can
 still be reached. The allowed tokens of every state are bits, looked up in a step; the
@@ -122,8 +122,8 @@ class Automaton:
         needed = max(int(self.shortest[start]) for start in self.starts)
         if room < needed:
             raise UserError(
-                f"constrained decoding has {room} tokens for an output, but the shortest "
-                f"one has {needed}: allow more (the length of the targets, or "
+                f"constrained decoding has {room} tokens for an output, but the "
+                f"shortest one has {needed}: allow more (the length of the targets, or "
                 "max_decode_steps)."
             )
 
@@ -157,8 +157,8 @@ def compiled(
     if impossible := [s for s in machine.starts if shortest[s] >= _FAR]:
         raise UserError(
             f"constrained decoding: the vocabulary cannot write {len(impossible)} of "
-            f"{len(machine.starts)} languages, as it lacks some of their characters. Use "
-            "one that knows all bytes."
+            f"{len(machine.starts)} languages, as it lacks some of their characters. "
+            "Use one that knows all bytes."
         )
     words = -(-len(spelling) // _BITS)
     rows: dict[bytes, int] = {}

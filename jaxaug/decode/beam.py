@@ -1,4 +1,4 @@
-"""Beam search: one jitted loop, with the choice of what lives on plugged in."""
+"""Beam search: one jitted loop with a pluggable selection of candidates."""
 
 import functools
 import math
@@ -15,7 +15,7 @@ from jaxaug.decode.beam_state import Propose, most_probable
 from jaxaug.decode.candidates import IMPOSSIBLE, Select
 from jaxaug.decode.sample import TokensToLogits
 
-# Below it, logits divided by it are none in float32.
+# Dividing logits by a smaller temperature overflows float32.
 _LEAST_TEMPERATURE = 1e-6
 # Scores are log probabilities over penalties: greater ones make all of them equal.
 _LARGEST_PENALTY = 1e30
@@ -49,21 +49,21 @@ def search(
 ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
     """Beam search: a decode function of T5X.
 
-    Without `select` it is plain beam search with the results of
-    `t5x.decoding.beam_search`: hypotheses that end move to a pool of `num_decodes`
-    finished ones, the most probable others live on, and a row stops when the worst in
-    its pool beats the best that a live beam could reach. A row that has none finished at
-    the length limit returns its live beams with their plain log probabilities.
+    Without `select` the results are equal to `t5x.decoding.beam_search`. Finished
+    hypotheses move to a pool of size `num_decodes`, and the most probable others stay
+    in the beam. A row stops when the worst hypothesis in its pool beats the best score
+    that a live beam could reach. A row without a finished hypothesis at the length
+    limit returns its live beams with their plain log probabilities.
 
-    With `select` or `last` the result is a set that is chosen. `select` chooses in every
-    step among the `num_candidates` most probable. What ended leaves for the pool if it
-    is chosen or among the k most probable, and is dropped otherwise; what else was chosen
-    lives on, and the most probable of the others fill the beam. `last` chooses the `num_decodes` results among all of the pool, once. A
-    row stops when its pool is full; one that reaches the length limit before has what
-    ended, and live beams in the other places.
+    With `select` or `last` the result is a selected set. In every step `select` chooses
+    among the `num_candidates` most probable candidates. A finished hypothesis moves to
+    the pool if it is selected or is among the k most probable; otherwise it is dropped.
+    Selected unfinished hypotheses stay in the beam, and the most probable others fill
+    it. At the end `last` chooses the `num_decodes` results from the pool. A row stops
+    when its pool is full. At the length limit live beams fill empty places of the pool.
 
-    Differs from `t5x.decoding.beam_search` in that an EOS of the prompt ends nothing,
-    and that a row that is done stays as it is while others go on.
+    Unlike in `t5x.decoding.beam_search`, an EOS of the prompt ends nothing, and a
+    finished row does not change while other rows continue.
 
     Args:
         inputs: tokens to force, shifted right: column 0 is BOS (0), 0 is free. Column j
@@ -73,41 +73,41 @@ def search(
         tokens_to_logits: one decoder step on all batch * num_decodes rows.
         eos_id: token that ends a hypothesis.
         num_decodes: number of results, k.
-        select: chooses which of the `num_candidates` most probable continuations live
-            on.
-        last: chooses the results among those that ended; the most probable if None.
+        select: chooses the continuations that stay in the beam.
+        last: chooses the results among the finished hypotheses; the most probable ones
+            if None.
         width: number of beams, k if None; with `last` a multiple of k.
         keep: size of the pool; `width` if None.
-        propose: makes the candidates in place of `most_probable`.
-        groups: number of groups that search beside each other, each with k / groups
-            beams and a pool of its own; needs a `propose` that keeps them apart.
+        propose: makes the candidates; `most_probable` if None.
+        groups: number of separate groups, each with a pool and k / groups beams;
+            needs a `propose` that keeps them apart.
         num_candidates: m; 2 `width`, or 3 with `select`.
-        alpha: strength of the length penalty ((5 + tokens) / 6) ** alpha that divides
-            log probabilities, prompt and EOS counted; 0 is none.
-        temperature: divides the logits: above 1 probabilities of tokens become more alike,
-            so that more hypotheses differ early.
+        alpha: strength of the length penalty ((5 + tokens) / 6) ** alpha, which divides
+            log probabilities; prompt and EOS count, and 0 is no penalty.
+        temperature: divides the logits. Values above 1 flatten the distribution, so
+            hypotheses diverge earlier.
         max_decode_steps: largest number of tokens after the prompt.
         cache_offset: leading axes before the batch axis, 1 for scanned layers.
         decode_rng: key of the run, for a `select` that draws.
         initial_index: number of prompt tokens that the cache already holds.
         source: encoder inputs; shown to `select` without EOS, and identify the rows.
-        input_ids: identify the rows, and win over `source`.
-        seed: makes the key of the run in place of `decode_rng` (see `keys.base_key`).
+        input_ids: identify the rows, and override `source`.
+        seed: of the key of the run; overrides `decode_rng` (see `keys.base_key`).
         embeddings: not used; `SourceEncoderDecoderModel` passes it to all decode
             functions.
 
     Returns:
         Tokens without BOS, 0 after EOS, and log probabilities over the length penalty,
-        both sorted ascending: the best is last, and with `select` or `last` all that did
-        not end comes before what did. Slots that stayed empty hold zeros and a score of
-        -1e7. A row whose logits are NaN or infinite ends there with
-        `contract.BROKEN` and the score NaN.
+        both sorted ascending: the best is last. With `select` or `last` unfinished
+        hypotheses precede finished ones. Empty slots hold zeros and a score of -1e7.
+        A row whose logits are NaN or infinite ends there with `contract.BROKEN` and
+        the score NaN.
 
     Raises:
-        UserError: `groups` does not divide `num_decodes`, `alpha` is negative, or its
-            penalty leaves float32; `width`, `keep` or `num_candidates` is too small, or arguments contradict each other; or,
-            outside of compiled programs, logits are NaN or infinite (see
-            `contract.check_decodes`).
+        UserError: `groups` does not divide `num_decodes`; `alpha` is negative, or its
+            penalty leaves float32; `width`, `keep` or `num_candidates` is too small;
+            arguments contradict each other; or, outside of compiled programs, logits
+            are NaN or infinite (see `contract.check_decodes`).
     """
     del embeddings
     batch, length = inputs.shape
@@ -115,8 +115,8 @@ def search(
     beams, keep = _sizes(num_decodes, width, keep, chosen)
     if groups < 1 or num_decodes % groups:
         raise UserError(
-            f"{groups} groups cannot share {num_decodes} beams evenly: num_decodes must "
-            "be a multiple of the number of groups"
+            f"{groups} groups cannot share {num_decodes} beams evenly: num_decodes "
+            "must be a multiple of the number of groups"
         )
     if propose is None:
         if groups > 1:
@@ -134,8 +134,8 @@ def search(
     _check_alpha(alpha, length)
     if not _LEAST_TEMPERATURE <= temperature < math.inf:
         raise UserError(
-            f"temperature is {temperature}: beam search divides logits by it, so it must "
-            f"be at least {_LEAST_TEMPERATURE:g}, and finite"
+            f"temperature is {temperature}: beam search divides logits by it, so it "
+            f"must be at least {_LEAST_TEMPERATURE:g}, and finite"
         )
     start = contract.start_index(inputs, initial_index)
     prompt = contract.prompt_lengths(inputs, start)
@@ -196,7 +196,7 @@ def _at(temperature: float, tokens_to_logits: TokensToLogits) -> TokensToLogits:
 
     def tempered(state: Any) -> tuple[Array, Any]:
         logits, cache = tokens_to_logits(state)
-        # What the model forbids stays forbidden at high temperatures, too.
+        # Forbidden tokens stay forbidden at high temperatures, too.
         forbidden = logits < jnp.max(logits, axis=-1, keepdims=True) + IMPOSSIBLE
         return jnp.where(forbidden, logits, logits / temperature), cache
 
@@ -206,7 +206,7 @@ def _at(temperature: float, tokens_to_logits: TokensToLogits) -> TokensToLogits:
 def _number_of_candidates(asked: int | None, beams: int, select: Select | None) -> int:
     if asked is None:
         return 2 * beams if select is None else 3 * beams
-    # Half of them may end, and k must live on.
+    # Half of them may end, and k must stay in the beam.
     if asked < 2 * beams:
         raise UserError(
             f"num_candidates is {asked}, but {beams} beams need at least {2 * beams}"
@@ -217,11 +217,11 @@ def _number_of_candidates(asked: int | None, beams: int, select: Select | None) 
 def _sizes(
     num_decodes: int, width: int | None, keep: int | None, chosen: bool
 ) -> tuple[int, int]:
-    """Numbers of beams and of what the pool keeps."""
+    """Returns the number of beams and the size of the pool."""
     if not chosen and (width or keep) is not None:
         raise UserError(
-            f"width is {width} and keep {keep}: without `select` or `last` they are the "
-            f"number of decodes, {num_decodes}; leave them out"
+            f"width is {width} and keep {keep}: without `select` or `last` they are "
+            f"the number of decodes, {num_decodes}; leave them out"
         )
     width = num_decodes if width is None else width
     keep = width if keep is None else keep

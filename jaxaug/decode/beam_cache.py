@@ -9,7 +9,7 @@ except ImportError:
 
 
 def is_there() -> bool:
-    """Whether the runtime has it; upstream's T5X has not."""
+    """Returns whether the runtime has it; upstream T5X has not."""
     return share is not None
 
 

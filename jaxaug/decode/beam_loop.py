@@ -45,7 +45,7 @@ class Search:
         row_keys: [batch] keys.
         beams: k, a multiple of `rows`.
         rows: rows of an input that `tokens_to_logits` takes at once.
-        keep: n, how many of those that ended are kept; k, if there are groups.
+        keep: n, number of finished hypotheses to keep; k, if there are groups.
         until_full: whether a row is done when its pool is full.
     """
 
@@ -107,7 +107,7 @@ class Search:
         return ~jnp.all(state.done)
 
     def step(self, state: BeamState) -> BeamState:
-        """Extends every beam by one token and keeps those that live on."""
+        """Extends every beam by one token and selects the next beams."""
         live = state.live
         logits, whole, cache = self._extend(state)
         full = self.start + state.index + 1 >= self.limit
@@ -119,7 +119,7 @@ class Search:
         else:
             picked = self._picked(candidates, parents, state.index)
             chosen = self._grow_on(candidates, picked)
-            # Not all that end: of so many candidates the last are cut-off texts.
+            # Keeps only the best candidates; low-ranked ones are usually truncated.
             ended &= picked | (jnp.arange(ended.shape[1]) < self.beams)
         pool = self._finish(candidates, ended, state.pool)
         # A row that is done stays as it is, however long the others take.
@@ -171,7 +171,7 @@ class Search:
         logits: Float[Array, "batch k vocab"],
         last: Bool[Array, " batch"],
     ) -> Continuations:
-        """What could follow."""
+        """Returns what a `Propose` sees of the possible next tokens."""
         peaks = jnp.max(logits, axis=-1)
         log_sums = jnp.log(jnp.sum(jnp.exp(logits - peaks[..., None]), axis=-1))
         return Continuations(
@@ -212,7 +212,7 @@ class Search:
         return lax.dynamic_slice_in_dim(self.forced, index + 1, 1, axis=1)
 
     def _only_first(self, n: int) -> Float[Array, " n"]:
-        """0 for the first of the n / groups slots of each group, -1e7 for the others."""
+        """Returns 0 for the first slot of each group and -1e7 for the others."""
         return jnp.where(jnp.arange(n) % (n // self.groups) == 0, 0.0, NEG_INF)
 
     def _candidates(
@@ -251,7 +251,7 @@ class Search:
         parents: Int[Array, "batch m"],
         index: Int[Array, ""],
     ) -> Bool[Array, "batch m"]:
-        """What `select` chooses."""
+        """Returns which candidates `select` chooses."""
         assert self.select is not None
         shown = self._shown(candidates, parents, index, self.beams)
         return chosen_mask(self.select, shown)
@@ -263,7 +263,7 @@ class Search:
         index: Int[Array, ""],
         k: int,
     ) -> Candidates:
-        """What a `select` sees of beams of which it chooses k."""
+        """Returns what a `select` sees of beams, of which it chooses k."""
         return Candidates(
             sequences=self._generated(beams.tokens),
             lengths=beams.lengths,
@@ -307,23 +307,23 @@ class Search:
         )
         both = jax.tree.map(
             lambda old, new: jnp.concatenate(
-                [self._split(old), self._split(new)], axis=1
+                [self.split(old), self.split(new)], axis=1
             ),
             pool,
             new,
         )
         _, best = lax.top_k(both.scores, self.keep // self.groups)
-        return jax.tree.map(self._join, take(both, best))
+        return jax.tree.map(self.join, take(both, best))
 
     def _first_unfinished(self, candidates: Beams) -> Int[Array, "batch k"]:
-        """The most probable candidates of each group that go on."""
+        """Returns the most probable unfinished candidates of each group."""
         width = self.beams // self.groups
-        chosen = self._join(unfinished_first(self._split(candidates.finished), width))
+        chosen = self.join(unfinished_first(self.split(candidates.finished), width))
         per_group = candidates.finished.shape[1] // self.groups
         return chosen + jnp.arange(self.beams) // width * per_group
 
     def _settled(self, live: Beams, pool: Pool) -> Bool[Array, " batch"]:
-        """Whether a row has what it needs, or further steps cannot change its result."""
+        """Returns whether further steps cannot change the result of a row."""
         possible = live.scores > -jnp.inf
         if self.until_full:
             full = jnp.all(pool.scores > -jnp.inf, axis=1)
@@ -332,20 +332,20 @@ class Search:
         # divides by the most at the full length.
         width = self.beams // self.groups
         reachable = live.scores / brevity_penalty(self.alpha, self.limit[:, None])
-        worst = jnp.min(self._split(pool.scores), axis=1)
+        worst = jnp.min(self.split(pool.scores), axis=1)
         beaten = worst.reshape(-1, self.groups) > reachable[:, ::width]
         return jnp.all(beaten | ~possible[:, ::width], axis=1)
 
-    def _split(self, x: Array) -> Array:
+    def split(self, x: Array) -> Array:
         """[batch, n, ...] -> [batch * groups, n / groups, ...]"""
         return x.reshape(x.shape[0] * self.groups, -1, *x.shape[2:])
 
-    def _join(self, x: Array) -> Array:
+    def join(self, x: Array) -> Array:
         """[batch * groups, n / groups, ...] -> [batch, n, ...]"""
         return x.reshape(self.start.shape[0], -1, *x.shape[2:])
 
     def penalty(self, lengths: Int[Array, "batch n"]) -> Float[Array, "batch n"]:
-        """What divides log probabilities of so many generated tokens."""
+        """Returns the divisor of log probabilities for numbers of generated tokens."""
         return brevity_penalty(self.alpha, self.prompt[:, None] + lengths)
 
     def _generated(
@@ -382,7 +382,7 @@ def _only_possible(
 
 
 def chosen_mask(select: Select, shown: Candidates) -> Bool[Array, "batch m"]:
-    """What a `select` chooses; raises `ValueError` where it has another shape than k."""
+    """Returns a mask of the selected candidates; checks the shape of `select`."""
     chosen = select(shown)
     batch, m = shown.parents.shape
     if chosen.shape != (batch, shown.k):

@@ -1,4 +1,4 @@
-"""What a beam search returns of the state that it ends in, sorted ascending."""
+"""The results of a beam search from its last state, sorted ascending."""
 
 import jax
 import jax.numpy as jnp
@@ -23,17 +23,13 @@ def of_t5x(process: Search, state: BeamState) -> Result:
 
 
 def filled(process: Search, state: BeamState, last: Select | None) -> Result:
-    """What `last` chooses of the pool, else its best, and live beams in empty slots."""
+    """Returns the choice of `last`, else the best; live beams fill empty slots."""
     groups, k = process.groups, process.rows
     live, pool = state.live, state.pool
     real = pool.scores > -jnp.inf
     picked = real if last is None else chosen_mask(last, process.ended(state, k))
     rank = jnp.where(real, jnp.where(picked, 0, 1), 2)
-    batch = rank.shape[0]
-
-    def split(x: Array) -> Array:
-        return x.reshape(batch * groups, -1, *x.shape[2:])
-
+    split = process.split
     best = jnp.argsort(split(rank), axis=1, stable=True)[:, : k // groups]
     tokens, scores, ended = take(
         jax.tree.map(split, (pool.tokens, pool.results, real)), best
@@ -50,8 +46,6 @@ def filled(process: Search, state: BeamState, last: Select | None) -> Result:
         ended[..., None], tokens, jnp.where(seen[..., None], growing[0], 0)
     )
     scores = jnp.where(ended, scores, growing[1])
-    tokens, scores, ended = (
-        x.reshape(batch, -1, *x.shape[2:]) for x in (tokens, scores, ended)
-    )
+    tokens, scores, ended = map(process.join, (tokens, scores, ended))
     order = jnp.flip(jnp.lexsort((-scores, ~ended), axis=1), axis=1)
     return take(tokens, order), take(scores, order)

@@ -1,4 +1,4 @@
-"""What a beam search carries from step to step, and what its plugs see and give.
+"""The state of a beam search, and the inputs and outputs of its plugs.
 
 Shapes as in `jaxaug.decode.beam_loop`.
 """
@@ -45,7 +45,7 @@ class Continuations(flax.struct.PyTreeNode):
 
     @property
     def next_log_probs(self) -> Float[Array, "batch k vocab"]:
-        """Of the next token."""
+        """Log probabilities of the next token."""
         return self.logits - self.peaks[..., None] - self.log_sums[..., None]
 
 
@@ -76,8 +76,8 @@ _BLOCK = 32
 def most_probable(continuations: Continuations, m: int) -> Proposal:
     """The m continuations of highest total log probability.
 
-    Exactly those of one `lax.top_k` over all. Log probabilities of a beam are in the
-    order of its logits, so the m blocks whose maxima promise most hold the m best.
+    The result is equal to one `lax.top_k` over all. Log probabilities of a beam are in
+    the order of its logits, so the m blocks whose maxima promise most hold the m best.
     (Where fewer than m are above -inf, what fills up may differ.)
     """
     x = continuations

@@ -1,19 +1,19 @@
-"""What a beam search shows to the function that chooses among its candidates."""
+"""The candidates of a beam search, and functions that choose among them."""
 
 from typing import Protocol
 
 import flax.struct
 from jaxtyping import Array, Bool, Float, Int
 
-# Below it, a log probability is no sum of real ones: there is no such candidate. Scores
-# may fall to any number by penalties; that of what is no candidate is -inf.
+# A smaller log probability is no sum of real ones: there is no such candidate.
+# Penalties may lower a score to any number; the score of a filler is -inf.
 IMPOSSIBLE = -5.0e6
 
 
 class Candidates(flax.struct.PyTreeNode):
     """The `m` candidates of each input after one step, or all that ended, best first.
 
-    EOS is a word of a candidate as any other: what ends is no poorer than what goes on.
+    EOS is an ordinary word of a candidate, so finished ones have no disadvantage.
 
     Attributes:
         sequences: [batch, m, length] tokens generated so far, the new one included and
@@ -26,9 +26,9 @@ class Candidates(flax.struct.PyTreeNode):
             [batch, 1] of zeros where the source is unknown.
         source_lengths: [batch] number of tokens of the input.
         step: scalar, number of steps done before this one (the first step has 0).
-        rng: [batch] one key a row, made of the row's identity and the step: draw with
+        rng: [batch] one key a row, made of the row's identity and the step. Draw with
             `jax.vmap(jax.random.uniform)(candidates.rng)`, never for the whole batch at
-            once, so that a row's choice does not depend on the rows beside it.
+            once, so that a row's choice is independent of other rows.
         k: static, how many candidates of each row to choose.
         eos_id: static, the token that ends a candidate; None where it is not known.
     """
@@ -55,10 +55,10 @@ class Candidates(flax.struct.PyTreeNode):
 
 
 class Select(Protocol):
-    """Chooses the candidates of a step that live on, or the results of a search.
+    """Chooses the candidates of a step that stay in the beam, or the results.
 
-    A pure function of its argument that treats each row by itself. A finished candidate
-    leaves the search: for the pool, if it is chosen or among the k most probable.
+    A pure function that treats each row by itself. A finished candidate moves to the
+    pool if it is chosen or is among the k most probable.
     """
 
     def __call__(self, candidates: Candidates, /) -> Int[Array, "batch k"]:

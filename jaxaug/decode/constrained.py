@@ -31,7 +31,7 @@ class Heads(NamedTuple):
     lengths: Int[np.ndarray, " languages"]
 
     def find(self, prompts: Int[Array, "batch length"]) -> Int[Array, " batch"]:
-        """The number of the head that a row begins with; that of languages for none."""
+        """Returns the head with which each row begins; the number of heads for none."""
         columns = min(self.tokens.shape[1], prompts.shape[1])
         heads, lengths = jnp.asarray(self.tokens), jnp.asarray(self.lengths)
         inside = jnp.arange(columns) < lengths[:, None]
@@ -61,23 +61,23 @@ def search(
 ) -> Any:
     """Any decode function of T5X, restricted to languages: a decode function itself.
 
-    Probabilities are those of the allowed tokens alone. What is written is always in the
-    language, and whole, as long as its shortest text fits (`Automaton.check_room`).
+    Only allowed tokens have a probability. An output is always a whole text of the
+    language, provided that its shortest text fits (`Automaton.check_room`).
 
     Args:
         inputs: see `sample`; forced tokens are the prompt and not part of the language.
         cache: see there.
         tokens_to_logits: see there.
-        eos_id: that of the automaton.
+        eos_id: token with which texts of the automaton end.
         num_decodes: see there.
-        automaton: the languages; may be an argument of a compiled program, which is then
-            the same for all languages of equal sizes (see `Automaton.padded`).
-        heads: of the prompts, one for each of the first languages: a row is in the
-            language of its head, and in the last one where it has none of them (a prompt
-            that was cut on the left). They are looked for in `source` if it is given,
-            else behind BOS in `inputs`.
-        languages: number of each row's language, in place of `heads`; without both all
-            rows are in the last one.
+        automaton: the languages. As an argument of a compiled program it serves all
+            languages of equal sizes (see `Automaton.padded`).
+        heads: of the prompts, one for each of the first languages. A row has the
+            language of its head, and the last one without a known head (a prompt that
+            was cut on the left). Heads are looked for in `source` if it is given, else
+            behind BOS in `inputs`.
+        languages: number of each row's language; overrides `heads`. Without both all
+            rows have the last one.
         decode_fn: does the search.
         max_decode_steps: see there.
         cache_offset: see there.
@@ -115,7 +115,7 @@ def search(
         states = jnp.where(drawn, after, held[_STATE])
         room = held[_LIMIT] - state.cur_index
         masked = automaton.mask(logits.astype(jnp.float32), states, room)
-        # NaN and infinity stay visible, wherever they are.
+        # NaN and infinity stay visible, also in forbidden places.
         masked = jnp.where(jnp.isfinite(logits), masked, logits)
         new = {
             **state.cache,

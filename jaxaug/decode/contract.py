@@ -1,7 +1,7 @@
-"""What sampling and beam search share of the T5X decode contract.
+"""Parts of the T5X decode contract that sampling and beam search share.
 
-A decode function gets `inputs` [batch, length], in which column 0 is BOS and 0 is a free
-position: column j + 1 of `inputs` belongs to column j of the result. With
+A decode function gets `inputs` [batch, length]. Column 0 is BOS, 0 is a free position,
+and column j + 1 of `inputs` belongs to column j of the result. With
 `initial_index` the cache already holds that many tokens of the prompt.
 """
 
@@ -18,8 +18,8 @@ from jaxaug.core.errors import UserError
 
 # Of beams: finite, so that what is impossible can be added and compared without NaN.
 NEG_INF = -1.0e7
-# In place of a token that could not be chosen: no vocabulary has this id, so that it
-# cannot be taken for text where nobody calls `check_decodes`. Its score is NaN.
+# Stands for a token that could not be chosen. No vocabulary has this id, so it is never
+# taken for text, even without a call of `check_decodes`. Its score is NaN.
 BROKEN = -1
 
 DecodeFn = TypeVar("DecodeFn", bound=Callable[..., Any])
@@ -40,8 +40,7 @@ def check_decodes(
 ) -> None:
     """Looks for `BROKEN` in what a decode function returned.
 
-    Inside of a compiled program nothing can be looked at yet, and nothing is done: who
-    holds the result calls this again.
+    Does nothing inside of a compiled program, whose caller checks the result instead.
 
     Raises:
         UserError: the logits of a step were NaN or infinite.
@@ -62,14 +61,14 @@ def check_tokens(tokens: Sequence[int]) -> None:
 
 def _broken(step: int, where: str) -> UserError:
     return UserError(
-        f"decoding step {step} (counted from 0){where}: the logits of the model are NaN "
-        "or infinite, no token can be chosen. Its weights are damaged or its activations "
-        "overflow: check the weights, or use float32."
+        f"decoding step {step} (counted from 0){where}: the logits of the model are "
+        "NaN or infinite, no token can be chosen. Its weights are damaged or its "
+        "activations overflow: check the weights, or use float32."
     )
 
 
 def all_finite(logits: Float[Array, "*rows vocab"]) -> Bool[Array, "*rows"]:
-    """Whether a token can be chosen at all."""
+    """Returns whether a token can be chosen at all."""
     return jnp.all(jnp.isfinite(logits), axis=-1)
 
 

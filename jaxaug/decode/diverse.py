@@ -4,6 +4,7 @@ import functools
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
@@ -15,7 +16,7 @@ from jaxaug.decode.candidates import IMPOSSIBLE
 from jaxaug.decode.contract import NEG_INF
 from jaxaug.decode.sample import TokensToLogits
 
-# More than log probabilities differ by: above it, strength only costs their last digits.
+# Log probabilities differ by less; a greater strength only costs their last digits.
 _STRONGEST = 1e4
 
 
@@ -33,24 +34,24 @@ def decode(
     initial_index: Int[Array, " batch"] | None = None,
     **options: Any,
 ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
-    """Diverse beam search (Vijayakumar et al., 2018, Algorithm 1): a T5X decode function.
+    """Diverse beam search (Vijayakumar et al., 2018, Algorithm 1) for T5X.
 
-    The beams are shared out among groups, each a beam search of its own. In every step
-    the groups choose one after another, and a continuation loses `strength` for every
-    beam of an earlier group that just chose the same token (Hamming diversity), or with
-    `ngram` for every occurrence, at any place in the beams of earlier groups, of the
-    n-gram that it would complete (n-gram diversity). What a beam lost stays lost, as in
-    the authors' program; scores that are returned are log probabilities without it.
+    The beams are divided into groups, each a separate beam search. In every step the
+    groups choose one after another. A continuation loses `strength` for every beam of
+    an earlier group that just chose the same token (Hamming diversity). With `ngram` it
+    loses `strength` for every occurrence, in the beams of earlier groups, of the n-gram
+    that it would complete (n-gram diversity). Losses accumulate, as in the authors'
+    program; returned scores are log probabilities without them.
 
-    Unlike there, the outputs of an input all differ: what a group ends in a step, no
-    later group can end, and at the length limit groups go to different tokens.
+    Unlike in that program, all outputs of an input differ. No group can end with the
+    text of an earlier group, and at the length limit groups choose different tokens.
 
     Args:
         inputs: this and all that is not listed here is as in `beam.search`.
         groups: number of groups; `num_decodes` if None, so that each has one beam.
         strength: lambda of the paper, in units of log probability; 0 makes the groups
-            beam searches that know nothing of each other. From 1e4 on, a repetition is
-            a last resort, and more changes nothing.
+            independent. From 1e4 on a repetition is a last resort, and larger values
+            change nothing.
         ngram: n of the n-grams; None is Hamming diversity.
         options: further arguments of `beam.search`.
 
@@ -86,7 +87,7 @@ def decode(
 def propose(
     continuations: Continuations, *, groups: int, strength: float, ngram: int | None
 ) -> Proposal:
-    """For each group its 2k / groups best continuations, given what earlier ones chose."""
+    """Proposes the 2k / groups best continuations of each group, one after another."""
     beams = continuations.scores.shape[1]
     width = beams // groups
     proposals: list[Proposal] = []
@@ -123,7 +124,7 @@ _Taken = tuple[
 
 
 def _takes(group: Continuations, proposal: Proposal, first: int) -> _Taken:
-    """What ends; at the length limit what else lives on, too."""
+    """Returns the finished proposals; at the length limit the next beams, too."""
     width = group.scores.shape[1]
     ends = proposal.tokens == group.eos_id
     sequences, lengths = take(
@@ -137,7 +138,7 @@ def _takes(group: Continuations, proposal: Proposal, first: int) -> _Taken:
 def _same(
     group: Continuations, taken: list[_Taken]
 ) -> Bool[Array, "batch width vocab"]:
-    """Which continuations an earlier group has taken."""
+    """Returns a mask of the continuations that an earlier group has taken."""
     parts = zip(*taken, strict=True)
     sequences, lengths, tokens, kept = (jnp.concatenate(x, axis=1) for x in parts)
     same = jnp.all(group.sequences[:, :, None] == sequences[:, None], axis=-1)
@@ -150,17 +151,9 @@ def _same(
 
 
 def _slice(continuations: Continuations, first: int, width: int) -> Continuations:
+    """The beams of one group; what a row shares has no axis of beams."""
     here = slice(first, first + width)
-    return continuations.replace(
-        logits=continuations.logits[:, here],
-        peaks=continuations.peaks[:, here],
-        log_sums=continuations.log_sums[:, here],
-        scores=continuations.scores[:, here],
-        log_probs=continuations.log_probs[:, here],
-        sequences=continuations.sequences[:, here],
-        lengths=continuations.lengths[:, here],
-        last=continuations.last,
-    )
+    return jax.tree.map(lambda x: x[:, here] if x.ndim > 1 else x, continuations)
 
 
 def _best(
@@ -194,7 +187,7 @@ def _live_on(group: Continuations, proposal: Proposal, first: int) -> _Choice:
 def _repeats(
     group: Continuations, earlier: list[_Choice], ngram: int | None
 ) -> Float[Array, "batch width vocab"]:
-    """How often each continuation repeats what earlier groups have."""
+    """Counts how often each continuation repeats earlier groups."""
     counts = jnp.zeros_like(group.logits)
     if not earlier:
         return counts

@@ -1,27 +1,26 @@
 """Selection by a determinantal point process: quality and dissimilarity at once.
 
 The kernel is L[i, j] = q_i S[i, j] q_j (Kulesza and Taskar 2012, section 3.1) with
-q_i = exp(quality * log-probability per token) and S the cosine of weighted n-gram
-indicators, which is positive semidefinite as any Gram matrix is. The set of k candidates
-that maximises det(L_X) is sought greedily, with the Cholesky factor of L_X extended by a
-row at each choice (Chen et al. 2018): O(n k^2) instead of k determinants for each of the
-n candidates.
+q_i = exp(quality * log-probability per token). S holds the cosines of weighted n-gram
+indicators; as a Gram matrix it is positive semidefinite.
+
+The set of k candidates that maximizes det(L_X) is searched greedily. Each choice
+extends the Cholesky factor of L_X by a row (Chen et al. 2018). This takes O(n k^2)
+operations instead of k determinants for each of the n candidates.
 """
 
-import functools
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
-from jaxaug.core.typed import Range, flat
+from jaxaug.core.typed import Range
 from jaxaug.decode import ground_set, ngrams, set_search
 from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
-from jaxaug.decode.sample import TokensToLogits
 
 # Keeps S positive definite where candidates have the same n-grams.
 _RIDGE = 1e-3
@@ -30,7 +29,7 @@ _SMALLEST = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class DPPOptions(set_search.SetOptions):
-    """How the process chooses.
+    """Options of the selection by a determinantal process.
 
     Attributes:
         mode: this, `probability`, and `width` are as in `SetOptions`.
@@ -46,7 +45,7 @@ class DPPOptions(set_search.SetOptions):
 def ngram_similarity(
     masks: UInt32[Array, "orders n words"], weights: Float[Array, " orders"]
 ) -> Float[Array, "n n"]:
-    """Cosines of the n-gram indicators, of which those of order n weigh `weights[n]`."""
+    """Returns cosines of n-gram indicators; order n has the weight `weights[n]`."""
     shared = ngrams.count(masks[:, :, None] & masks[:, None])
     product = jnp.sum(weights[:, None, None] * shared, axis=0)
     norm = jnp.sqrt(jnp.diagonal(product))
@@ -62,9 +61,9 @@ def greedy_select(
 ) -> Int[Array, " k"]:
     """Chooses k items by the greedy maximisation of log det(L_X).
 
-    Of the determinant, greedy reaches at least 1 / (k!)^2 of the optimum (Civril and
-    Magdon-Ismail 2009), and in practice nearly all of it. A ridge of 1e-3 is added to S,
-    which is then scaled back to a unit diagonal.
+    The determinant reaches at least 1 / (k!)^2 of the optimum (Civril and Magdon-Ismail
+    2009), and in practice nearly all of it. A ridge of 1e-3 is added to S, which is
+    then scaled back to a unit diagonal.
 
     Args:
         similarity: S, positive semidefinite with a diagonal of 1 (0 counts as 1).
@@ -127,39 +126,4 @@ def choose(
     return jax.vmap(row)(ground, candidates.log_probs)
 
 
-@flat(DPPOptions)
-def decode(
-    inputs: Int[Array, "batch length"],
-    cache: Any,
-    tokens_to_logits: TokensToLogits,
-    eos_id: int,
-    num_decodes: int = 4,
-    *,
-    options: DPPOptions,
-    initial_index: Int[Array, " batch"] | None = None,
-    **others: Any,
-) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
-    """Beam search in which a determinantal process chooses: a decode function of T5X.
-
-    Args:
-        inputs: this and all that is not listed here is as in `beam.search`.
-        options: fields of `DPPOptions`, by keyword.
-        others: further arguments of `beam.search`; `num_candidates` is 3k by default.
-
-    Returns:
-        As `beam.search`.
-
-    Raises:
-        UserError: an option is out of range.
-    """
-    return set_search.search(
-        inputs,
-        cache,
-        tokens_to_logits,
-        eos_id,
-        num_decodes,
-        choose=functools.partial(choose, options=options),
-        options=options,
-        initial_index=initial_index,
-        **others,
-    )
+decode = set_search.decoder(choose, DPPOptions)

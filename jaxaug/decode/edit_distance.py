@@ -1,9 +1,9 @@
-"""Edit distances between token sequences: unit costs, bit-parallel, extended by a token.
+"""Edit distances between token sequences, bit-parallel and extended by a token.
 
-A column of the dynamic programme is held as the bits of its vertical differences, 32
-rows a word (Myers 1999; in blocks of words as in Hyyro 2003), so that a token of the text
-costs some 20 word operations for each 32 tokens of the pattern. From the last column of
-two parents follow the distances of their children without a further programme.
+All costs are 1. A column of the dynamic program is held as the bits of its vertical
+differences, 32 rows a word (Myers 1999; in blocks of words as in Hyyro 2003). A token
+of the text costs about 20 word operations for each 32 tokens of the pattern. The last
+columns of two parents give the distances of their children.
 """
 
 import jax.numpy as jnp
@@ -31,8 +31,8 @@ def last_columns(
         steps: at least the largest text length; all columns if None.
 
     Returns:
-        [q, p, length + 1] where [i, j, l] is the distance of text i to the first l tokens
-        of pattern j.
+        [q, p, length + 1] where [i, j, l] is the distance of text i to the first l
+        tokens of pattern j.
     """
     pairs = (texts.shape[0], patterns.shape[0])
     length = patterns.shape[1]
@@ -95,8 +95,8 @@ def pairwise(
     ends = last_columns(prefixes, prefixes, lengths, steps)
     between = jnp.take_along_axis(ends, lengths[None, :, None], axis=2)[..., 0]
 
-    # One more token of a text gives a next column whose entry i is the least over j <= i
-    # of enter[j] + i - j: come from the known column at j, then insert i - j tokens.
+    # One more token of a text gives a next column. Its entry i is the least over j <= i
+    # of enter[j] + i - j: take the known column at j, then insert i - j tokens.
     ends = ends[group]
     differs = ground.token[:, None, None] != prefixes
     enter = jnp.minimum(ends[..., 1:] + 1, ends[..., :-1] + differs)

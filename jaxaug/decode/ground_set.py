@@ -1,8 +1,8 @@
 """The candidates of one input as parents plus at most one token.
 
-Siblings of a beam step share all tokens but the last, so what the set selectors compute
-(n-grams, edit distances, distances of embeddings) is computed for the k parents and
-extended by a token, and not for each of the 3k candidates.
+Siblings of a beam step share all tokens but the last. So n-grams, edit distances, and
+distances of embeddings are computed for the k parents and extended by a token, instead
+of for each of the 3k candidates.
 """
 
 import flax.struct
@@ -45,8 +45,8 @@ class GroundSet(flax.struct.PyTreeNode):
     def tails(self, width: int) -> tuple[Int[Array, "n width"], Int[Array, " n"]]:
         """The last `width` tokens of the extended candidates, and how many they are.
 
-        With the n-grams of its prefix, the n-grams (n <= width) of its tail are all that
-        a candidate has. Others have an empty tail.
+        A candidate has the n-grams (n <= width) of its prefix and of its tail. Others
+        have an empty tail.
         """
         parent_length = self.prefix_lengths[self.group]
         kept = jnp.minimum(parent_length, width - 1)
@@ -62,7 +62,7 @@ class GroundSet(flax.struct.PyTreeNode):
 def from_sequences(
     sequences: Int[Array, "n length"], lengths: Int[Array, " n"]
 ) -> GroundSet:
-    """A ground set of any sequences, each of which is a prefix of its own."""
+    """Returns a ground set of any sequences, each with a separate prefix."""
     count = sequences.shape[0]
     return GroundSet(
         prefixes=sequences,
@@ -132,8 +132,8 @@ def best_of(
 ) -> Int[Array, ""]:
     """Lowest index whose gain is largest, within one part in 1e5 of it.
 
-    What is chosen already is out; what is not valid comes last. Gains may be any numbers:
-    infinite ones count as the greatest or least finite ones, NaN as the least.
+    Chosen items are excluded, and invalid ones come last. Infinite gains count as the
+    greatest or least finite number, NaN as the least.
     """
     left = ~chosen
     valid_left = left & valid

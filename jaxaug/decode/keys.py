@@ -21,11 +21,10 @@ def input_identities(
     source: Int[Array, "batch source_length"] | None = None,
     input_ids: Int[Array, " batch"] | None = None,
 ) -> UInt32[Array, " batch"]:
-    """A number for each row, the same wherever the row stands.
+    """Returns a number for each row, whatever its place in the batch.
 
-    It is `input_ids` if given, else a hash of the row of `source`, else of the prompt in
-    `inputs`. Only a row of which nothing is known (no source, no prompt) is identified
-    by its place in the batch.
+    It is `input_ids` if given, else a hash of the row of `source`, else a hash of the
+    prompt in `inputs`. A row without source and prompt is identified by its place.
     """
     if input_ids is not None:
         return jnp.asarray(input_ids).astype(jnp.uint32)
@@ -36,7 +35,7 @@ def input_identities(
 
 
 def hash_rows(tokens: Int[Array, "batch length"]) -> UInt32[Array, " batch"]:
-    """Hash of the tokens and their columns; padding (0), however much, does not count."""
+    """Hashes the tokens and their columns; padding (0) does not count."""
     tokens = tokens.astype(jnp.uint32)
     column = jnp.arange(1, tokens.shape[1] + 1, dtype=jnp.uint32)
     mixed = _mix(tokens ^ _mix(column * jnp.uint32(0x9E3779B9)))

@@ -38,9 +38,9 @@ def masks(
 ) -> UInt32[Array, "orders rows words"]:
     """The sets of n-grams, n = 1..orders, of the rows of several padded arrays.
 
-    One sort of all positions by their next `orders` tokens brings equal n-grams of every
-    order next to each other; the rank of an n-gram is its bit. With p positions, that
-    takes p log p comparisons and rows * p / 8 bytes for each order.
+    One sort of all positions by their next `orders` tokens brings equal n-grams of
+    every order next to each other; the rank of an n-gram is its bit. With p positions
+    this takes p log p comparisons and rows * p / 8 bytes for each order.
 
     Args:
         rows: pairs of tokens [r, length] and numbers of tokens [r]; widths may differ.

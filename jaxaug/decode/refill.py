@@ -1,8 +1,9 @@
 """Continuous batching: rows that have ended make room for other inputs.
 
-The rows of a batch end at different steps, and a batch takes as long as its longest row.
-Here a row that has ended is given to another input. A row knows its own position, limit
-and key (`sample.SampleState`), so that what it yields is what it would yield elsewhere.
+The rows of a batch end at different steps, and the longest row decides how long the
+batch takes. Here a row that has ended is given to another input. Each row has a
+position, a limit, and a key (`sample.SampleState`), so its output is the same in any
+batch.
 """
 
 from collections.abc import Callable
@@ -20,13 +21,13 @@ from jaxaug.decode.sample import SampleState, Steps
 
 
 class Begun(NamedTuple):
-    """What a model makes of its inputs before the first step.
+    """The state of a model before the first step.
 
     Attributes:
         tokens: as `inputs` of `sample.sample`.
         cache: with a `cache_index` of each row.
         prompt: tokens of the prompt, which the cache holds.
-        memory: arrays [rows, ...] that the steps read besides the cache.
+        memory: arrays [rows, ...] that the steps read in addition to the cache.
     """
 
     tokens: Int[Array, "rows length"]
@@ -49,7 +50,7 @@ class Rows(flax.struct.PyTreeNode):
 
     Attributes:
         state: of the sampling loop; what a row yields follows column 0 and its prompt.
-        memory: arrays [rows, ...] that the steps read besides the cache.
+        memory: arrays [rows, ...] that the steps read in addition to the cache.
         prompt: [rows] tokens of the prompt.
     """
 
@@ -79,7 +80,7 @@ def started(state: SampleState, memory: Any, decodes: int, cache_offset: int) ->
 
 
 def empty(like: Rows, rows: int, cache_offset: int) -> Rows:
-    """As many rows that have ended, of the shapes of others."""
+    """Returns ended rows with the shapes of others."""
 
     def zeros(x: Array, axis: int) -> Array:
         return jnp.zeros((*x.shape[:axis], rows, *x.shape[axis + 1 :]), x.dtype)
@@ -116,7 +117,7 @@ def take(rows: Rows, places: Int[Array, " n"], cache_offset: int) -> Rows:
 
 
 def advance(rows: Rows, steps: Steps, ended: Int[Array, ""]) -> Rows:
-    """Decodes until at least so many of the rows have ended."""
+    """Decodes until at least `ended` rows have ended."""
 
     def too_few(state: SampleState) -> Array:
         return jnp.sum(state.ended) < ended

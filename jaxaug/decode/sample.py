@@ -95,13 +95,13 @@ def _invert(
 
 @dataclasses.dataclass(frozen=True)
 class Steps:
-    """What all steps of a run share; what belongs to a row is in the state.
+    """Constants of all steps of a run; the state holds what belongs to a row.
 
     Attributes:
         tokens_to_logits: one decoder step on all rows.
         warpers: applied in order to the logits.
         eos_id: token that ends a row.
-        rescale: whether log probabilities are those of the warped distribution.
+        rescale: whether log probabilities refer to the warped distribution.
     """
 
     tokens_to_logits: TokensToLogits
@@ -123,7 +123,7 @@ class Steps:
         )
         drawn, log_prob, is_choice = self._choose(logits.astype(jnp.float32), state)
 
-        # Rows that are full while others go on stay in the last column.
+        # Full rows stay in the last column while others continue.
         after = jnp.minimum(state.index + 1, state.tokens.shape[1] - 1)
         forced = jnp.take_along_axis(state.tokens, after[:, None], axis=1)[:, 0]
         free = (forced == 0) & ~state.ended
@@ -235,10 +235,10 @@ def sample(
 ) -> tuple[Int[Array, "batch decodes length"], Float[Array, "batch decodes"]]:
     """Samples `num_decodes` continuations of each row: a decode function of T5X.
 
-    The key of a draw is made of the run's key, the identity of the input, the number
-    of the decode and the number of tokens drawn before, so that what an input yields
-    depends neither on the rows beside it nor on how many decodes are asked for. Equal
-    inputs therefore yield equal outputs, unless `input_ids` tells them apart.
+    The key of a draw is made of the run's key, the identity of the input, the number of
+    the decode, and the number of tokens drawn before. So the outputs of an input depend
+    neither on other rows nor on the number of decodes. Equal inputs yield equal outputs
+    unless `input_ids` distinguishes them.
 
     Args:
         inputs: tokens to force, shifted right: column 0 is BOS (0), 0 is free. Column j
@@ -255,11 +255,10 @@ def sample(
         cache_offset: leading axes before the batch axis, 1 for scanned layers.
         initial_index: number of prompt tokens that the cache already holds.
         source: encoder inputs; identify the rows.
-        input_ids: identify the rows, and win over `source`.
-        seed: makes the key of the run in place of `decode_rng` (see `keys.base_key`).
-        rescale_log_probs: whether scores are log probabilities under the warped
-            distribution, from which the tokens were drawn (greedy decodes then score 0),
-            or under the model's.
+        input_ids: identify the rows, and override `source`.
+        seed: of the key of the run; overrides `decode_rng` (see `keys.base_key`).
+        rescale_log_probs: whether scores refer to the warped distribution, from which
+            the tokens were drawn (greedy decodes then score 0), or to the model's.
         embeddings: not used; `SourceEncoderDecoderModel` passes it to all decode
             functions.
 

@@ -1,11 +1,13 @@
 """Beam searches whose result is a set: in each step, or once among what ended.
 
 DiPS, DPP and SSR differ in the set that they choose. `step` is Algorithm 2 of Kumar et
-al. (2019): a choice among the 3k most probable continuations, from half the length of
-the source on, with a probability in each step, until k have ended. `final` is what their released program
-does: a wide beam search without a choice, then one among the sentences that ended.
+al. (2019): a choice among the 3k most probable continuations until k have ended. It
+begins at half the length of the source and has a probability in each step. `final`
+follows their released program: a wide beam search, then one choice among the finished
+sentences.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -15,7 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from jaxaug.core.typed import Range
+from jaxaug.core.typed import Range, flat
 from jaxaug.decode import beam, ground_set
 from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
@@ -32,8 +34,8 @@ class SetOptions:
     Attributes:
         mode: see the head of this module.
         probability: in `step`, of a choice in one step; see `when_due`.
-        width: in `final`, the least number of beams; it is made a multiple of the number
-            of decodes. The default is that of the authors' program.
+        width: in `final`, the least number of beams, rounded up to a multiple of the
+            number of decodes. The default is taken from the authors' program.
     """
 
     mode: Literal["step", "final"] = "step"
@@ -74,14 +76,64 @@ def search(
     return beam.search(inputs, cache, tokens_to_logits, eos_id, num_decodes, **others)
 
 
+def decoder(choose: Callable[..., Any], kind: type[SetOptions]) -> Callable[..., Any]:
+    """Makes a decode function of T5X that chooses sets by a function.
+
+    Args:
+        choose: takes `options`, a `kind`, in addition to the arguments of a `Choose`.
+        kind: dataclass whose fields the decode function takes as keywords.
+    """
+
+    def decode(
+        inputs: Int[Array, "batch length"],
+        cache: Any,
+        tokens_to_logits: TokensToLogits,
+        eos_id: int,
+        num_decodes: int = 4,
+        *,
+        options: SetOptions,
+        initial_index: Int[Array, " batch"] | None = None,
+        **others: Any,
+    ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
+        """Beam search that chooses sets: a decode function of T5X.
+
+        Args:
+            inputs: this and all that is not listed here is as in `beam.search`.
+            options: fields of the dataclass of options, by keyword.
+            others: further arguments of `beam.search`, where `num_candidates` is 3k.
+
+        Returns:
+            As `beam.search`.
+
+        Raises:
+            UserError: an option is out of range.
+        """
+        return search(
+            inputs,
+            cache,
+            tokens_to_logits,
+            eos_id,
+            num_decodes,
+            choose=functools.partial(choose, options=options),
+            options=options,
+            initial_index=initial_index,
+            **others,
+        )
+
+    # Gin files and error messages name the module that chooses.
+    decode.__module__, decode.__qualname__ = choose.__module__, decode.__name__
+    return flat(kind)(decode)
+
+
 def when_due(
     candidates: Candidates, choose: Choose, probability: float
 ) -> Int[Array, "batch k"]:
     """`choose` where a set selection is due, the most probable candidates elsewhere.
 
-    It is due in a row once its output is half as long as its source (Kumar et al. 2019,
-    section 5.5; at once if the source is unknown), and then with `probability` per step,
-    drawn with the key of the row. A step in which it is due in no row costs nothing.
+    It is due in a row once its output is half as long as its source (Kumar et al.
+    2019, section 5.5; at once if the source is unknown). From then on it takes place
+    with `probability` per step, drawn with the key of the row. Without a row in which
+    it is due, a step costs nothing.
 
     Args:
         candidates: of one step.

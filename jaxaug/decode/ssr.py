@@ -5,24 +5,20 @@ of dissimilarities. We fix their number k instead of a price for each, and minim
 
     cost(X) = sum over v in V of min over x in X of d(v, x)
 
-greedily instead of by their convex relaxation: the saving 'sum over v of (1 - min d)'
-is monotone and submodular for d in [0, 1], so it reaches 1 - 1/e of the largest
-saving, and the result is a set and not fractions to round. As d we take
-edit(v, x) / (|v| + |x|), of which the R of DiPS is the complement.
+greedily instead of by their convex relaxation. The saving 'sum over v of (1 - min d)'
+is monotone and submodular for d in [0, 1]. So the greedy choice reaches 1 - 1/e of the
+largest saving, and its result is a set that needs no rounding. As d we take
+edit(v, x) / (|v| + |x|); the R of DiPS is its complement.
 """
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxaug.core.typed import flat
 from jaxaug.decode import edit_distance, ground_set, set_search
 from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
-from jaxaug.decode.sample import TokensToLogits
 from jaxaug.decode.set_search import SetOptions
 
 
@@ -36,12 +32,12 @@ def greedy_select(
     Args:
         dissimilarity: [v, x], in [0, 1].
         k: how many to choose.
-        valid: False for what needs no representative and is taken only when nothing else
-            is left; all if None.
+        valid: False for items that need no representative and are taken only when
+            nothing else is left; all if None.
 
     Returns:
-        Indices in order of selection. Savings within one part in 1e5 count as equal, and
-        the lowest index wins.
+        Indices in order of selection. Savings within one part in 1e5 count as equal,
+        and the lowest index wins.
 
     Raises:
         UserError: k is not in 1..n.
@@ -64,9 +60,14 @@ def greedy_select(
 
 
 def choose(
-    candidates: Candidates, ground: GroundSet, longest: Int[Array, ""]
+    candidates: Candidates,
+    ground: GroundSet,
+    longest: Int[Array, ""],
+    *,
+    options: SetOptions,
 ) -> Int[Array, "batch k"]:
-    """The representatives of the candidates of each row; see `set_search.Choose`."""
+    """Returns the representatives of each row; see `set_search.Choose`."""
+    del options  # They say when to choose, not how.
 
     def row(ground: GroundSet) -> Int[Array, " k"]:
         distances = edit_distance.dissimilarity(ground, longest)
@@ -75,39 +76,4 @@ def choose(
     return jax.vmap(row)(ground)
 
 
-@flat(SetOptions)
-def decode(
-    inputs: Int[Array, "batch length"],
-    cache: Any,
-    tokens_to_logits: TokensToLogits,
-    eos_id: int,
-    num_decodes: int = 4,
-    *,
-    options: SetOptions,
-    initial_index: Int[Array, " batch"] | None = None,
-    **others: Any,
-) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
-    """Beam search that ends in representatives of all candidates: a decode function of T5X.
-
-    Args:
-        inputs: this and all that is not listed here is as in `beam.search`.
-        options: fields of `SetOptions`, by keyword.
-        others: further arguments of `beam.search`; `num_candidates` is 3k by default.
-
-    Returns:
-        As `beam.search`.
-
-    Raises:
-        UserError: an option is out of range.
-    """
-    return set_search.search(
-        inputs,
-        cache,
-        tokens_to_logits,
-        eos_id,
-        num_decodes,
-        choose=choose,
-        options=options,
-        initial_index=initial_index,
-        **others,
-    )
+decode = set_search.decoder(choose, SetOptions)

@@ -2,22 +2,24 @@
 
 For a set X of candidates out of the ground set V, and a source s (eq. 3-10):
 
-    F(X) = lam (L1 + L2) + (1 - lam) (D1 + D2)
-    L1 = mu1 sqrt(sum over x in X, n of w_n |ngrams_n(x) & ngrams_n(s)|)
-    L2 = mu2 sqrt(sum over x in X of S(x, s))
-    D1 = mu3 sum over n of u_n |union over x in X of ngrams_n(x)|
-    D2 = mu4 sum over v in V, x in X of R(v, x)
+    F(X) = lam (L1 + L2) + (1 - lam) (D1 + D2);
+    L1 = mu1 sqrt(sum over x in X, n of w_n |ngrams_n(x) & ngrams_n(s)|);
+    L2 = mu2 sqrt(sum over x in X of S(x, s));
+    D1 = mu3 sum over n of u_n |union over x in X of ngrams_n(x)|;
+    D2 = mu4 sum over v in V, x in X of R(v, x).
 
-with n-grams as sets, S(x, s) the mean over the words of x of the largest
-exp(-d^2 / sigma^2) to a word of s, d the Euclidean distance of embeddings (with `unit`,
-of embeddings divided by their norm), and
-R(v, x) = 1 - edit(v, x) / (|v| + |x|). F is monotone and submodular for lam in [0, 1]
-and weights >= 0, so the greedy choice (Algorithm 1) reaches 1 - 1/e of the optimum.
-Like every D2 of this form, ours rewards what is close to the whole ground set.
+The n-grams are sets. S(x, s) is a mean over the words of x: for each word, the largest
+exp(-d^2 / sigma^2) to a word of s, where d is the Euclidean distance of embeddings
+(with `unit`, of embeddings divided by their norm). R(v, x) is
+1 - edit(v, x) / (|v| + |x|).
 
-Normalised as in the authors' program (malllabiisc/DiPS), L1, L2 and D1 are divided by
-their values on the whole of V; of D2 the root is taken, and divided by that of |V|, so
-that it is the root of the mean number of representatives of a candidate. EOS is a word.
+F is monotone and submodular for lam in [0, 1] and weights >= 0. So the greedy choice
+(Algorithm 1) reaches 1 - 1/e of the optimum. Like every D2 of this form, ours rewards
+candidates that are close to the whole ground set.
+
+Normalized as in the authors' program (malllabiisc/DiPS), L1, L2 and D1 are divided by
+their values on the whole of V. D2 becomes its root divided by the root of |V|: the root
+of the mean number of representatives of a candidate. EOS is a word.
 """
 
 import functools
@@ -46,23 +48,23 @@ _Weights = Annotated[tuple[float, ...], Range(0)]
 )
 @dataclass(frozen=True, kw_only=True)
 class DiPSOptions(SetOptions):
-    """How DiPS chooses.
+    """Options of the selection by DiPS.
 
     Attributes:
         mode: this, `probability`, and `width` are as in `SetOptions`.
         lam: the share of L1 + L2.
         mu: factors of L1, L2, D1 and D2.
-        rbf_sigma: width sigma of the kernel on embeddings. The default is for vectors of
-            length 1: in the table of SmolLM2, of 36 pairs of synonyms the middle one then
-            counts 0.20, film and movie 0.42, and two words of different pairs 0.08
-            (0.002, 0.06 and 0.000 with sigma 1 and vectors as they are, which hardly
-            part them either). The square of less than 1e-6 would underflow in float32.
+        rbf_sigma: width sigma of the kernel on embeddings. The default is for vectors
+            of length 1. In the table of SmolLM2 the median of 36 pairs of synonyms then
+            counts 0.20, film and movie 0.42, and two words of different pairs 0.08.
+            With sigma 1 and plain vectors these are 0.002, 0.06, and 0.000. The square
+            of a sigma below 1e-6 would underflow in float32.
         unit: compare embeddings divided by their norm; a word whose embedding is 0 is
             then close to itself alone.
-        normalise: divide L1, L2 and D1 by their value on the whole set, so that they lie
-            in [0, mu], and the root of D2 by the root of the size of the set; a component
-            that is 0 on the whole set is left out.
-        overlap_weights: w_n, for n = 1, 2, ... as many as given.
+        normalise: divide L1, L2 and D1 by their value on the whole set, so that they
+            lie in [0, mu]. The root of D2 is divided by the root of the size of the
+            set. A component that is 0 on the whole set is left out.
+        overlap_weights: w_n, for n = 1, 2, ...
         distinct_weights: u_n likewise.
     """
 
@@ -115,7 +117,7 @@ class Terms(flax.struct.PyTreeNode):
         )
 
     def shares(self) -> Float[Array, " 4"]:
-        """What one unit of each component adds to F."""
+        """Returns how much one unit of each component adds to F."""
         return self.scale * jnp.stack([self.lam] * 2 + [1 - self.lam] * 2)
 
 
@@ -162,7 +164,7 @@ def make_terms(
     embeddings: Float[Array, "vocab d"] | None,
     options: DiPSOptions,
 ) -> Terms:
-    """What F needs; `steps` bounds the length of a prefix, the rest is as below."""
+    """Computes the terms of F; `steps` bounds the length of a prefix."""
     given = options.overlap_weights, options.distinct_weights
     orders = max(map(len, given))
     own, of_source = ngrams.ground_masks(ground, source, source_length, orders)
@@ -198,7 +200,7 @@ def make_terms(
 
 
 def _added(terms: Terms) -> Float[Array, "3 n"]:
-    """What each candidate adds under the roots of L1, L2 and D2."""
+    """Returns the share of each candidate under the roots of L1, L2 and D2."""
     return jnp.stack([terms.overlap, terms.closeness, terms.centrality])
 
 
@@ -207,7 +209,7 @@ def _gains(
     covered: UInt32[Array, "orders words"],
     sums: Float[Array, " 3"],
 ) -> Float[Array, " n"]:
-    """What each candidate would add to F.
+    """Returns how much each candidate would add to F.
 
     Differences of roots are computed without cancellation: sqrt(a + b) - sqrt(a) is
     b / (sqrt(a + b) + sqrt(a)).
@@ -222,7 +224,7 @@ def _gains(
 
 
 def greedy(terms: Terms, k: int) -> Int[Array, " k"]:
-    """What the greedy maximisation of F chooses, in order."""
+    """Maximizes F greedily; returns the choices in order."""
 
     def step(state, _):
         chosen, covered, sums = state

@@ -1,12 +1,13 @@
 """Warpers: pure functions that reshape the distribution of the next token.
 
-A warper maps logits [rows, vocab] and the state of the rows to logits, with the lowest
-value of their type for what it removes: no temperature makes a kept token as improbable.
-What is removed stays so. Factories return warpers; a chain is a sequence of them, applied
-in order. The numbers of a warper are leaves of a pytree: a program that takes a chain as
-its argument serves all temperatures, all p, and k up to the next power of two. Ties go to
-the lowest token id, so that `top_k(1)` is greedy decoding. No warper empties a row: where
-nothing would be left, the row stays as it was.
+A warper maps logits [rows, vocab] and the state of the rows to logits. Removed tokens
+get the lowest value of the type, which no temperature gives to a kept token, and stay
+removed. Factories return warpers; a chain is a sequence of them, applied in order.
+
+The numbers of a warper are leaves of a pytree. A program that takes a chain as its
+argument serves all temperatures, all p, and k up to the next power of two. Ties go to
+the lowest token id, so that `top_k(1)` is greedy decoding. A warper that would remove
+all tokens of a row leaves the row unchanged.
 """
 
 import functools
@@ -32,11 +33,11 @@ _CANDIDATES = 16
 
 
 class WarpState(flax.struct.PyTreeNode):
-    """What a warper knows of the rows.
+    """State of the rows that warpers see.
 
     Attributes:
-        step: [rows] number of tokens generated so far; ones that the prompt or the model
-            forced do not count.
+        step: [rows] number of tokens generated so far, without forced tokens of the
+            prompt or the model.
         sequences: [rows, length] prompt and generated tokens, without BOS.
         lengths: [rows] how many columns of `sequences` are filled so far.
     """
@@ -67,10 +68,9 @@ def _room(k: int) -> int:
 
 @bounded
 def temperature(t: Annotated[float, Range(0)]) -> Warper:
-    """Divides the logits by `t`: below 1 sharper, above 1 flatter; 0 is greedy decoding.
+    """Divides the logits by `t`: below 1 sharper, above 1 flatter; 0 is greedy.
 
-    With 0 this is `top_k(1)`: put it behind warpers that remove tokens, for behind it
-    they find nothing to remove.
+    With 0 this is `top_k(1)`: put it behind warpers that remove tokens.
 
     Raises:
         UserError: `t` is negative, not finite, or too small to divide by.
@@ -144,7 +144,7 @@ def _without_eos(logits: Logits, state: WarpState, n: Any, eos_id: Any) -> Logit
 
 @bounded
 def repetition_penalty(p: Annotated[float, Range(0, above=True)]) -> Warper:
-    """Divides positive logits of tokens already present by `p`, multiplies negative ones.
+    """Divides positive logits of present tokens by `p` and multiplies negative ones.
 
     Keskar et al. (2019), section 4.1, in the sign-aware form in common use: `p` above 1
     discourages. Tokens of a forced prompt count as present.
@@ -200,11 +200,11 @@ FALLBACK: tuple[Warper, ...] = (top_k(120), top_p(0.95))
 def bottom_k(
     k: _Positive = 2, n_steps: _Positive = 1, then: Sequence[Warper] = FALLBACK
 ) -> Warper:
-    """For the first `n_steps` generated tokens removes the `k` most probable ones.
+    """Removes the `k` most probable tokens in the first `n_steps` generated ones.
 
-    Bottom-k sampling (Lu & Lam, 2023, eq. 2): drawing from what is left, renormalised,
-    makes a paraphrase start in a way that the model finds unlikely. Afterwards the chain
-    `then` is applied; its default is top-k (120) and top-p (0.95) together.
+    Bottom-k sampling (Lu & Lam, 2023, eq. 2): drawing from the other tokens makes a
+    paraphrase start in a way that the model finds unlikely. Afterwards the chain `then`
+    is applied; its default is top-k (120) and top-p (0.95) together.
 
     Raises:
         UserError: `k` or `n_steps` is below 1, or the vocabulary has no more than `k`
@@ -233,7 +233,7 @@ def _removing(most: int) -> Callable[..., Logits]:
 
 
 def _lowest(logits: Logits) -> float:
-    """What stands for a removed token."""
+    """Returns the logit of a removed token."""
     return float(jnp.finfo(logits.dtype).min)
 
 
@@ -251,7 +251,7 @@ def _remove(logits: Logits, removed: Bool[Array, "rows vocab"]) -> Logits:
 def _scatter(
     tokens: Int[Array, "rows n"], wanted: Bool[Array, "rows n"], vocab: int
 ) -> Bool[Array, "rows vocab"]:
-    """Which tokens stand at a wanted place."""
+    """Returns a mask of the tokens that stand at a wanted place."""
     rows = jnp.arange(tokens.shape[0])[:, None]
     # An id beyond the vocabulary is dropped.
     place = jnp.where(wanted, tokens, vocab)

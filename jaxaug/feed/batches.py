@@ -16,7 +16,7 @@ import numpy as np
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, shown, write_text
 from jaxaug.feed import layouts
-from jaxaug.feed.examples import Examples, Lengths
+from jaxaug.feed.examples import Examples, Ids, Lengths
 from jaxaug.feed.order import BLOCK, Order, Position, Row, Stage, Task
 
 # Part of a saved position: increase it when the same seed gives another order.
@@ -65,6 +65,7 @@ class TokenBatches:
         layout: str = "enc_dec",
         shard: tuple[int, int] = (0, 1),
         num_epochs: int | None = None,
+        wordings: int = 1,
     ):
         """Prepares the iterator.
 
@@ -80,15 +81,19 @@ class TokenBatches:
             shard: (index, number) of this host among those that share the data.
             num_epochs: stop when a task was read this many times; None never stops.
                 Rows that do not fill a global batch are dropped.
+            wordings: number of consecutive rows with the same examples in different
+                tasks, whose examples correspond by number (`recipes.aligned`). An
+                example with other targets in a further task is repeated instead.
 
         Raises:
-            UserError: the batch size is not divisible by the number of hosts, a task
-                has no example, or the seed is negative.
+            UserError: the batch size is not divisible by the number of hosts times the
+                number of wordings, a task has no example, no tasks correspond, or the
+                seed is negative.
         """
-        if batch_size % shard[1]:
+        if batch_size % (shard[1] * wordings):
             raise UserError(
                 f"DatasetConfig.batch_size = {batch_size} does not divide by "
-                f"{shard[1]} hosts. Choose a multiple."
+                f"{shard[1]} hosts times {wordings} wordings. Choose a multiple."
             )
         for task in tasks:
             if not len(task):
@@ -100,15 +105,15 @@ class TokenBatches:
                 )
         self._tasks, self._lengths = list(tasks), dict(lengths)
         self._batch_size, self._shard, self._pack = batch_size, shard, pack
-        self._layout = layouts.find(layout)
+        self._layout, self._wordings = layouts.find(layout), wordings
         stages = stages or [Stage(1, (1.0,) * len(self._tasks))]
+        sizes = [self._layout.sizes(task.cut_lengths(lengths)) for task in tasks]
+        if wordings > 1:
+            sizes = _largest(sizes)
         self._order = Order(
-            [
-                Task(task.name, self._layout.sizes(task.cut_lengths(lengths)))
-                for task in tasks
-            ],
+            [Task(task.name, size) for task, size in zip(tasks, sizes, strict=True)],
             stages,
-            batch_size,
+            batch_size // wordings,
             seed=seed,
             shuffle=shuffle,
             room=self._layout.room(lengths) if pack else None,
@@ -126,6 +131,7 @@ class TokenBatches:
                     "shuffle": shuffle,
                     "pack": pack,
                     "layout": layout,
+                    **({"wordings": wordings} if wordings > 1 else {}),
                 }
             )
         )
@@ -147,22 +153,37 @@ class TokenBatches:
             batch, _ = self._peeked
             self._peeked = None
             return batch
-        rows = [self._next_row() for _ in range(self._batch_size)]
-        size = self._batch_size // self._shard[1]
+        rows = [self._next_row() for _ in range(self._batch_size // self._wordings)]
+        size = len(rows) // self._shard[1]
         mine = rows[self._shard[0] * size :][:size]
-        examples = [
-            [self._tasks[which].get(index, self._lengths) for which, index in row]
-            for row in mine
-        ]
+        examples = [each for row in mine for each in self._examples(*row)]
         return self._layout.fill(examples, self._lengths, self._pack)
 
-    def _next_row(self) -> Row:
+    def _examples(self, number: int, row: Row) -> list[list[dict[str, Ids]]]:
+        """Returns the examples of a row, and of the same row in other wordings."""
+        first = [self._tasks[which].get(index, self._lengths) for which, index in row]
+        found = [first]
+        if self._wordings > 1:
+            for other in self._order.other_wordings(number, row, self._wordings - 1):
+                pairs = zip(other, first, strict=True)
+                found.append([self._reworded(*pair) for pair in pairs])
+        return found
+
+    def _reworded(
+        self, place: tuple[int, int], first: dict[str, Ids]
+    ) -> dict[str, Ids]:
+        example = self._tasks[place[0]].get(place[1], self._lengths)
+        same = np.array_equal(example["targets"], first["targets"])
+        return example if same else first
+
+    def _next_row(self) -> tuple[int, Row]:
+        """Returns the number of the next row, and its examples."""
         while self._used >= len(self._rows):
             if self._after.ended:
                 raise StopIteration
             self._go_to(self._after, 0)
         self._used += 1
-        return self._rows[self._used - 1]
+        return self._position.row + self._used - 1, self._rows[self._used - 1]
 
     def _go_to(self, position: Position, used: int) -> None:
         self._position, self._used = position, used
@@ -243,6 +264,24 @@ class TokenBatches:
         return Position(
             found["row"], found["draws"], tuple(counts), tuple(map(tuple, waiting))
         )
+
+
+def _largest(sizes: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Returns the largest size of each example among the tasks of the same length.
+
+    Raises:
+        UserError: no two tasks have the same number of examples.
+    """
+    counts = [len(size) for size in sizes]
+    if len({*counts}) == len(counts):
+        raise UserError(
+            f"wordings > 1 with tasks of {shown(counts)} examples: training on several "
+            "wordings needs a mixture of schema variants, such as d3st_tree_6x."
+        )
+    return [
+        np.max([other for other in sizes if len(other) == count], axis=0)
+        for count in counts
+    ]
 
 
 def _lists(found: Any) -> bool:

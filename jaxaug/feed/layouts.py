@@ -1,7 +1,7 @@
 """Lays out rows of examples as features of T5X models, like SeqIO's converters."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -17,95 +17,81 @@ Batch = dict[str, Int[np.ndarray, "rows length"]]
 Sizes = Mapping[str, Int[np.ndarray, " examples"]]
 
 
-class Layout(Protocol):
-    """Layout of rows for one class of models."""
+class Layout(NamedTuple):
+    """Layout of rows for one class of models.
 
-    def room(self, lengths: Lengths) -> tuple[int, ...]:
-        """Returns the tokens of a row for each of its features."""
-
-    def sizes(self, lengths: Sizes) -> Int[np.ndarray, "examples features"]:
-        """Returns the tokens of each example in each feature of a row."""
-
-    def fill(self, rows: Pairs, lengths: Lengths, pack: bool) -> Batch:
-        """Returns the features of rows."""
-
-
-class EncoderDecoder:
-    """Layout equal to `seqio.EncDecFeatureConverter`."""
-
-    def room(self, lengths: Lengths) -> tuple[int, ...]:
-        """See `Layout`."""
-        return lengths["inputs"], lengths["targets"]
-
-    def sizes(self, lengths: Sizes) -> Int[np.ndarray, "examples features"]:
-        """See `Layout`."""
-        return np.stack([lengths["inputs"], lengths["targets"]], axis=1)
-
-    def fill(self, rows: Pairs, lengths: Lengths, pack: bool) -> Batch:
-        """See `Layout`."""
-        inputs = _placed(
-            [[e["inputs"] for e in row] for row in rows], lengths["inputs"]
-        )
-        targets = _placed(
-            [[e["targets"] for e in row] for row in rows], lengths["targets"]
-        )
-        batch = {
-            "encoder_input_tokens": inputs.tokens,
-            "decoder_target_tokens": targets.tokens,
-            "decoder_input_tokens": targets.shifted(pack),
-            "decoder_loss_weights": (targets.segments > 0).astype(np.int32),
-        }
-        if pack:
-            batch |= {
-                "encoder_segment_ids": inputs.segments,
-                "decoder_segment_ids": targets.segments,
-                "encoder_positions": inputs.positions,
-                "decoder_positions": targets.positions,
-            }
-        return batch
-
-
-class PrefixLM:
-    """Layout equal to `seqio.PrefixLMFeatureConverter`: inputs and targets in one
-    sequence.
+    Attributes:
+        room: returns the tokens of a row for each of its features.
+        sizes: returns the tokens of each example in each feature of a row.
+        fill: returns the features of rows, packed or not.
     """
 
-    def room(self, lengths: Lengths) -> tuple[int, ...]:
-        """See `Layout`."""
-        return (lengths["inputs"] + lengths["targets"],)
+    room: Callable[[Lengths], tuple[int, ...]]
+    sizes: Callable[[Sizes], Int[np.ndarray, "examples features"]]
+    fill: Callable[[Pairs, Lengths, bool], Batch]
 
-    def sizes(self, lengths: Sizes) -> Int[np.ndarray, "examples features"]:
-        """See `Layout`."""
-        return (lengths["inputs"] + lengths["targets"])[:, None]
 
-    def fill(self, rows: Pairs, lengths: Lengths, pack: bool) -> Batch:
-        """See `Layout`."""
-        (length,) = self.room(lengths)
-        joined = [
-            [np.concatenate([e["inputs"], e["targets"]]) for e in row] for row in rows
-        ]
-        prefixes = [
-            [
-                np.full(len(both), len(e["inputs"]))
-                for both, e in zip(*pair, strict=True)
-            ]
-            for pair in zip(joined, rows, strict=True)
-        ]
-        placed, prefix = _placed(joined, length), _placed(prefixes, length).tokens
-        inside = placed.segments > 0
-        batch = {
-            "decoder_target_tokens": placed.tokens,
-            "decoder_input_tokens": placed.shifted(pack),
-            "decoder_loss_weights": inside & (placed.positions >= prefix),
-            "decoder_causal_attention": inside & (placed.positions <= prefix),
+def _encoder_decoder(rows: Pairs, lengths: Lengths, pack: bool) -> Batch:
+    """Returns features equal to `seqio.EncDecFeatureConverter`."""
+    inputs, targets = (
+        _placed([[example[name] for example in row] for row in rows], lengths[name])
+        for name in ("inputs", "targets")
+    )
+    batch = {
+        "encoder_input_tokens": inputs.tokens,
+        "decoder_target_tokens": targets.tokens,
+        "decoder_input_tokens": targets.shifted(pack),
+        "decoder_loss_weights": (targets.segments > 0).astype(np.int32),
+    }
+    if pack:
+        batch |= {
+            "encoder_segment_ids": inputs.segments,
+            "decoder_segment_ids": targets.segments,
+            "encoder_positions": inputs.positions,
+            "decoder_positions": targets.positions,
         }
-        if pack:
-            batch["decoder_segment_ids"] = placed.segments
-            batch["decoder_positions"] = placed.positions
-        return {name: value.astype(np.int32) for name, value in batch.items()}
+    return batch
 
 
-LAYOUTS: Mapping[str, Layout] = {"enc_dec": EncoderDecoder(), "prefix_lm": PrefixLM()}
+def _prefix_lm(rows: Pairs, lengths: Lengths, pack: bool) -> Batch:
+    """Returns features equal to `seqio.PrefixLMFeatureConverter`.
+
+    Inputs and targets are in one sequence.
+    """
+    joined = [
+        [np.concatenate([e["inputs"], e["targets"]]) for e in row] for row in rows
+    ]
+    prefixes = [
+        [np.full(len(both), len(e["inputs"])) for both, e in zip(*pair, strict=True)]
+        for pair in zip(joined, rows, strict=True)
+    ]
+    length = lengths["inputs"] + lengths["targets"]
+    placed, prefix = _placed(joined, length), _placed(prefixes, length).tokens
+    inside = placed.segments > 0
+    batch = {
+        "decoder_target_tokens": placed.tokens,
+        "decoder_input_tokens": placed.shifted(pack),
+        "decoder_loss_weights": inside & (placed.positions >= prefix),
+        "decoder_causal_attention": inside & (placed.positions <= prefix),
+    }
+    if pack:
+        batch["decoder_segment_ids"] = placed.segments
+        batch["decoder_positions"] = placed.positions
+    return {name: value.astype(np.int32) for name, value in batch.items()}
+
+
+LAYOUTS: Mapping[str, Layout] = {
+    "enc_dec": Layout(
+        lambda lengths: (lengths["inputs"], lengths["targets"]),
+        lambda sizes: np.stack([sizes["inputs"], sizes["targets"]], axis=1),
+        _encoder_decoder,
+    ),
+    "prefix_lm": Layout(
+        lambda lengths: (lengths["inputs"] + lengths["targets"],),
+        lambda sizes: (sizes["inputs"] + sizes["targets"])[:, None],
+        _prefix_lm,
+    ),
+}
 
 
 def find(name: str) -> Layout:

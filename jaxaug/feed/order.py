@@ -21,7 +21,8 @@ BLOCK = 256
 """Maximum number of rows that are packed together."""
 
 _DRAWS = 1024  # Number of random numbers drawn at a time.
-_CHOICES, _EXAMPLES = 1, 2  # Second number of a seed, by purpose of the draw.
+# Second number of a seed, by purpose of the draw.
+_CHOICES, _EXAMPLES, _WORDINGS = 1, 2, 3
 _NEVER = 2**62
 
 Row = list[tuple[int, int]]
@@ -123,10 +124,9 @@ class Order:
 
         All rows of a block belong to one stage.
         """
-        step = position.row // self._batch_size
-        ends = [stage.end for stage in self._stages[:-1]]
-        stage = bisect.bisect_right(ends, step)
-        end = ends[stage] * self._batch_size if stage < len(ends) else _NEVER
+        stage = self._stage(position.row)
+        last = stage == len(self._stages) - 1
+        end = _NEVER if last else self._stages[stage].end * self._batch_size
         wanted = min(BLOCK, end - position.row)
         drawn, after = self._draw(position, wanted, self._cumulated[stage])
         rows = self._packed(drawn)
@@ -141,6 +141,32 @@ class Order:
         )
         after = replace(after, row=position.row + wanted, waiting=waiting)
         return [[drawn[number] for number in row] for row in rows[:wanted]], after
+
+    def other_wordings(self, number: int, row: Row, count: int) -> list[Row]:
+        """Returns rows with the examples of row `number` in other tasks of its stage.
+
+        Each example gets `count` tasks with as many examples as its own, drawn without
+        replacement; its own task again if there are too few.
+        """
+        rates = self._stages[self._stage(number)].rates
+        generator = np.random.default_rng((self._seed, _WORDINGS, number))
+        columns = []
+        for which, index in row:
+            size = len(self._tasks[which].sizes)
+            others = [
+                other
+                for other, rate in enumerate(rates)
+                if rate and other != which and len(self._tasks[other].sizes) == size
+            ]
+            drawn = generator.permutation(others)[:count].astype(int).tolist()
+            drawn += [which] * (count - len(drawn))
+            columns.append([(other, index) for other in drawn])
+        return [list(found) for found in zip(*columns, strict=True)]
+
+    def _stage(self, row: int) -> int:
+        """Returns the number of the stage that a row belongs to."""
+        ends = [stage.end for stage in self._stages[:-1]]
+        return bisect.bisect_right(ends, row // self._batch_size)
 
     def _draw(
         self, position: Position, rows: int, cumulated: Sequence[float]

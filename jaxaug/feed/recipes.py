@@ -8,7 +8,7 @@ this table:
 - `..._short2`, `..._short5`: the train split with only 1 to 2, or 1 to 5, randomly
   chosen slots in prompt and answer.
 - mixtures `d3st_<folder>_{2,4,6}x`: the originals and 1, 3, or 5 variants at equal
-  rates.
+  rates; a folder with K > 5 variants has a mixture of all, `d3st_<folder>_{K+1}x`.
 - `d3st_eval`: the originals and all variants with a dev or test split. The variants are
   from SGD-X if present, otherwise from the first other folder that has such variants.
 - `d3st_without_hotel`, `d3st_without_hotel_strict`, and `d3st_only_hotel` for each
@@ -294,6 +294,19 @@ def _domains(folder: epath.Path, splits: Iterable[str]) -> list[str]:
     return domains
 
 
+def aligned(found: Sequence[Recipe]) -> list[Recipe]:
+    """Returns recipes whose examples correspond: same frame, same order of slots.
+
+    All have the seed and the number of renderings that the others have, so example i of
+    each differs in the wording of the schema only.
+    """
+    most = max(recipe.renderings for recipe in found)
+    return [
+        replace(recipe, options=replace(recipe.options, seed=0), renderings=most)
+        for recipe in found
+    ]
+
+
 def _recipes(
     task: str, splits: Mapping[str, Corpus], options: Options, renderings: int
 ) -> dict[str, Recipe]:
@@ -324,7 +337,7 @@ def _mixtures(
                 for variant in folders.variant_names(variants)
             ]
             trainable = [task for task in tasks if "train" in recipes.get(task, ())]
-            for copies in _COPIES:
+            for copies in sorted({*_COPIES, max(len(trainable) + 1, *_COPIES)}):
                 if len(trainable) >= copies - 1:
                     mixtures[f"{name}_{word}_{copies}x"] = (
                         f"{name}_sgd",

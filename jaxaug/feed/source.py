@@ -26,7 +26,7 @@ class RecordSource(seqio.FileDataSource):
 
     def __init__(self, recipes: Mapping[str, cache.Recipe]):
         """Creates the source; `recipes` maps SeqIO split names to their content."""
-        self._recipes = dict(recipes)
+        self.recipes = dict(recipes)
         self._caches: dict[str, cache.RecordCache] = {}
         super().__init__(
             read_file_fn=_read_shard,
@@ -36,7 +36,7 @@ class RecordSource(seqio.FileDataSource):
     def cache(self, split: str) -> cache.RecordCache:
         """Returns the cache of a split; builds it if missing."""
         if split not in self._caches:
-            self._caches[split] = cache.build(self._recipes[split])
+            self._caches[split] = cache.build(self.recipes[split])
         return self._caches[split]
 
     def list_shards(self, split: str) -> Sequence[str]:
@@ -49,7 +49,7 @@ class RecordSource(seqio.FileDataSource):
 
     def file_seed(self, split: str, seed: int) -> int:
         """Returns the seed of the shard order, given the seed of the whole stream."""
-        return seed ^ self._recipes[split].options.seed
+        return seed ^ self.recipes[split].options.seed
 
     def get_dataset(
         self,
@@ -68,7 +68,7 @@ class RecordSource(seqio.FileDataSource):
         if seed is not None:
             seed = self.file_seed(split, seed)
         dataset = super().get_dataset(split, shuffle, seed, shard_info, **unused)
-        name = self._recipes[split].corpus.split
+        name = self.recipes[split].corpus.split
         return dataset.map(lambda example: {**example, "split": tf.constant(name)})
 
 

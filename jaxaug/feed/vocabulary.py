@@ -279,17 +279,8 @@ def _index_texts(schemas: Sequence[Schema]) -> Iterator[str]:
     services = [service for schema in schemas for service in schema.services]
     slots = range(max(len(service.slots) for service in services))
     intents = range(max(len(service.intents) for service in services))
-    options = range(
-        max(
-            (
-                len(slot.possible_values)
-                for service in services
-                for slot in service.slots
-                if slot.is_categorical
-            ),
-            default=0,
-        )
-    )
+    listed = (slot for one in services for slot in one.slots if slot.is_categorical)
+    options = range(max((len(slot.possible_values) for slot in listed), default=0))
     words = [MARKERS, *SET_APART, *SET_BEHIND]
     words += [f"{i} {i}= " for i in slots] + [f"i{i} i{i}=" for i in intents]
     words += [f"{letter(o)}" for o in options]

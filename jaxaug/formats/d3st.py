@@ -16,7 +16,7 @@ b) 2 c) 3 d) 4`; `digit_options` writes them too.
 import json
 import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -25,18 +25,15 @@ from jaxaug.core.text import clean
 from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Schema, Service
 from jaxaug.formats.d3st_answers import parse
+from jaxaug.formats.formatter import FramePrompt, SchemaFormatter
 from jaxaug.formats.records import (
-    Dialogue,
-    Example,
     FrameRandom,
     Parsed,
     WholeFrame,
     check_choices,
-    check_slots,
     clean_value,
     join_values,
     letter,
-    user_frames,
 )
 
 _CHOICES = {
@@ -131,31 +128,42 @@ class _Rendering(NamedTuple):
     answered: dict[tuple[str, tuple[str, ...]], tuple[int, str]]
 
 
-class _Prompt:
+_first = operator.itemgetter(0)
+_MOST_ANSWERED = 1 << 16  # Maximum per service; one split has some thousands of values.
+
+
+def _answer(
+    name: str, values: tuple[str, ...], rendering: _Rendering, options: D3STOptions
+) -> tuple[int, str]:
+    """Returns (index of the slot, its part of the target)."""
+    index, texts = rendering.answers[name]
+    answer = join_values(
+        [texts.get(value) or clean_value(value, options.lowercase) for value in values]
+    )
+    return index, f"{index}{options.delimiter}{answer}"
+
+
+class _Prompt(FramePrompt[_Slot, _Rendering]):
     """A service prepared for rendering in any order."""
 
     def __init__(self, service: Service, options: D3STOptions):
         self.options = options
-        self.slots = []
+        slots = []
         for slot in service.slots:
             values = slot.possible_values if slot.is_categorical else ()
             if not options.digit_options and all(map(str.isdigit, values)):
                 values = ()
-            texts = {value: clean(value, options.lowercase) for value in values}
-            description = clean(slot.description, options.lowercase)
-            json_values = {value: json.dumps(value) for value in values}
-            self.slots.append(
+            slots.append(
                 _Slot(
                     slot.name,
-                    description,
+                    clean(slot.description, options.lowercase),
                     values,
-                    texts,
+                    {value: clean(value, options.lowercase) for value in values},
                     json.dumps(slot.name),
-                    json_values,
+                    {value: json.dumps(value) for value in values},
                 )
             )
-        self.names = {slot.name: slot for slot in self.slots}
-        self.intents = [
+        self._intents = [
             _Intent(
                 intent.name,
                 clean(intent.description, options.lowercase),
@@ -166,32 +174,26 @@ class _Prompt:
         letters = str(options.categorical != "none").lower()
         delimiter = json.dumps(options.delimiter)
         self._key_start = f'{{"delimiter":{delimiter},"letters":{letters},"slots":['
-        self.is_fixed = options.order == "schema" and options.max_items is None
-        self._fixed = self._write(self.slots, self.intents) if self.is_fixed else None
+        is_fixed = options.order == "schema" and options.max_items is None
+        super().__init__({slot.name: slot for slot in slots}, slots, is_fixed)
 
-    def render(self, rng: FrameRandom) -> _Rendering:
-        """Returns the prompt in the order drawn by `rng`, or in the fixed order."""
-        if self._fixed is not None:
-            return self._fixed
-        slots, intents = list(self.slots), list(self.intents)
+    def _drawn(self, rng: FrameRandom) -> _Rendering:
+        slots = list(self._items)
         if self.options.max_items is not None:
             count = min(rng.randint(*self.options.max_items), len(slots))
             chosen = sorted(rng.sample(range(len(slots)), count))
             slots = [slots[index] for index in chosen]
-        if self.options.order == "shuffled":
-            rng.shuffle(slots)
-            rng.shuffle(intents)
-            return self._write(slots, intents, rng)
-        return self._write(slots, intents)
+        if self.options.order != "shuffled":
+            return self._write(slots, None)
+        rng.shuffle(slots)
+        return self._write(slots, rng)
 
-    def _write(
-        self,
-        slots: Sequence[_Slot],
-        intents: Sequence[_Intent],
-        rng: FrameRandom | None = None,
-    ) -> _Rendering:
-        """Returns the prompt of slots and intents; `rng` shuffles the options."""
+    def _write(self, slots: Sequence[_Slot], rng: FrameRandom | None) -> _Rendering:
+        """Returns the prompt of slots; `rng` shuffles intents and options."""
         style, delimiter = self.options.categorical, self.options.delimiter
+        intents = list(self._intents)
+        if rng is not None:
+            rng.shuffle(intents)
         pieces = []
         keys = []
         answers = {}
@@ -228,89 +230,34 @@ class _Prompt:
         key = f'{self._key_start}{",".join(keys)}],"intents":[{",".join(known)}]}}'
         return _Rendering(" ".join(pieces), key, answers, numbers, {})
 
-
-_first = operator.itemgetter(0)
-_MOST_ANSWERED = 1 << 16  # Maximum per service; one split has some thousands of values.
-
-
-def _answer(
-    name: str, values: tuple[str, ...], rendering: _Rendering, options: D3STOptions
-) -> tuple[int, str]:
-    """Returns (index of the slot, its part of the target)."""
-    index, texts = rendering.answers[name]
-    answer = join_values(
-        [texts.get(value) or clean_value(value, options.lowercase) for value in values]
-    )
-    return index, f"{index}{options.delimiter}{answer}"
-
-
-def _target(state: State, rendering: _Rendering, options: D3STOptions) -> str:
-    answered = rendering.answered
-    filled = []
-    for item in state.slot_values.items():
-        answer = answered.get(item)
-        if answer is None:
-            if not item[1] or item[0] not in rendering.answers:
-                continue
-            answer = _answer(*item, rendering, options)
-            if len(answered) < _MOST_ANSWERED:
-                answered[item] = answer
-        filled.append(answer)
-    filled.sort(key=_first)
-    pieces = ["[states]", *[text for _, text in filled]]
-    if options.level == "dst_intent":
-        pieces.append("[intents]")
-        if state.active_intent in rendering.intents:
-            pieces.append(f"i{rendering.intents[state.active_intent]}")
-        pieces.append("[req_slots]")
-        for name in state.requested_slots:
-            if name in rendering.answers:
-                pieces.append(str(rendering.answers[name][0]))
-    return " ".join(pieces)
+    def _target(self, state: State, rendering: _Rendering) -> str:
+        answered, options = rendering.answered, self.options
+        filled = []
+        for item in state.slot_values.items():
+            answer = answered.get(item)
+            if answer is None:
+                if not item[1] or item[0] not in rendering.answers:
+                    continue
+                answer = _answer(*item, rendering, options)
+                if len(answered) < _MOST_ANSWERED:
+                    answered[item] = answer
+            filled.append(answer)
+        filled.sort(key=_first)
+        pieces = ["[states]", *[text for _, text in filled]]
+        if options.level == "dst_intent":
+            pieces.append("[intents]")
+            if state.active_intent in rendering.intents:
+                pieces.append(f"i{rendering.intents[state.active_intent]}")
+            pieces.append("[req_slots]")
+            for name in state.requested_slots:
+                if name in rendering.answers:
+                    pieces.append(str(rendering.answers[name][0]))
+        return " ".join(pieces)
 
 
-class D3STFormatter:
-    """Formats the dialogues of one schema; prepares every service once."""
+class D3STFormatter(SchemaFormatter):
+    """Formatter of D3ST."""
 
-    def __init__(self, schema: Schema, options: D3STOptions):
-        self._schema = schema
-        self._options = options
-        self._prompts: dict[str, _Prompt] = {}
-        self._random = FrameRandom()
-
-    def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
-        """Yields the examples of a dialogue, one per user frame with a state.
-
-        Raises:
-            UserError: a frame names a service or slot that the schema lacks.
-        """
-        rng = self._random
-        for context, turn, index, frame in user_frames(
-            dialogue, self._options.lowercase
-        ):
-            prompt = self._prompts.get(frame.service)
-            if prompt is None:
-                service = self._schema.service(frame.service)
-                prompt = _Prompt(service, self._options)
-                self._prompts[frame.service] = prompt
-            state = frame.state
-            assert state is not None
-            known = prompt.names
-            if not (
-                state.slot_values.keys() <= known.keys()
-                and known.keys() >= {*state.requested_slots}
-            ):
-                for named in (state.slot_values, state.requested_slots):
-                    check_slots(named, known, frame.service, dialogue.dialogue_id, turn)
-            if not prompt.is_fixed:
-                rng.start(self._options.seed, dialogue.dialogue_id, turn, index, epoch)
-            rendering = prompt.render(rng)
-            yield Example(
-                f"{rendering.prompt} {context}",
-                _target(state, rendering, self._options),
-                dialogue.dialogue_id,
-                turn,
-                index,
-                frame.service,
-                rendering.key,
-            )
+    def prepared(self, service: Service) -> _Prompt:
+        """See `SchemaFormatter`."""
+        return _Prompt(service, self._options)

@@ -15,25 +15,22 @@ follow the order of the prompt; several annotated spellings of a value form an a
 
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 from jaxaug.core.text import clean
 from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Schema, Service, Slot
+from jaxaug.formats.formatter import FramePrompt, SchemaFormatter
 from jaxaug.formats.records import (
     NO_INTENT,
-    Dialogue,
-    Example,
     FrameRandom,
     Parsed,
     WholeFrame,
     check_choices,
-    check_slots,
     clean_value,
     restore_option,
-    user_frames,
 )
 
 _CHOICES = {"level": ("dst", "dst_intent"), "order": ("schema", "shuffled")}
@@ -107,22 +104,13 @@ class _Rendering(NamedTuple):
     slots: Sequence[str]
 
 
-class _Prompt:
+class _Prompt(FramePrompt[Slot, _Rendering]):
     """A service prepared for rendering in any order."""
 
     def __init__(self, service: Service, options: JSONOptions):
         self._service, self._options = service, options
-        self.slots = {slot.name: slot for slot in service.slots}
-        fixed = options.order == "schema"
-        self._fixed = self._write(list(service.slots), None) if fixed else None
-
-    def render(self, rng: FrameRandom) -> _Rendering:
-        """Returns the prompt in the order drawn by `rng`, or in the fixed order."""
-        if self._fixed is not None:
-            return self._fixed
-        slots = list(self._service.slots)
-        rng.shuffle(slots)
-        return self._write(slots, rng)
+        known = {slot.name: slot for slot in service.slots}
+        super().__init__(known, service.slots, options.order == "schema")
 
     def _write(self, slots: Sequence[Slot], rng: FrameRandom | None) -> _Rendering:
         service, options = self._service, self._options
@@ -174,6 +162,28 @@ class _Prompt:
         parameters = object_schema(properties, required)
         return function_tool(name, description, parameters)
 
+    def _target(self, state: State, rendering: _Rendering) -> str:
+        options = self._options
+        arguments: dict[str, Any] = {}
+        for name in rendering.slots:
+            values = [
+                clean_value(value, options.lowercase)
+                for value in state.slot_values.get(name, ())
+            ]
+            if values:
+                arguments[name] = values[0] if len(values) == 1 else values
+        if not options.answers_intents:
+            return dumped({"name": self._service.name, "arguments": arguments})
+        asked = set(state.requested_slots)
+        requested = [name for name in rendering.slots if name in asked]
+        return dumped(
+            {
+                "name": state.active_intent,
+                "arguments": arguments,
+                "requested": requested,
+            }
+        )
+
 
 def string_property(description: str, values: Sequence[str]) -> dict[str, Any]:
     """Returns the JSON Schema of a slot; `values` are the possible ones, if any."""
@@ -202,34 +212,12 @@ def dumped(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _target(
-    state: State, rendering: _Rendering, service: str, options: JSONOptions
-) -> str:
-    arguments: dict[str, Any] = {}
-    for name in rendering.slots:
-        values = [
-            clean_value(value, options.lowercase)
-            for value in state.slot_values.get(name, ())
-        ]
-        if values:
-            arguments[name] = values[0] if len(values) == 1 else values
-    if not options.answers_intents:
-        return dumped({"name": service, "arguments": arguments})
-    asked = set(state.requested_slots)
-    requested = [name for name in rendering.slots if name in asked]
-    return dumped(
-        {"name": state.active_intent, "arguments": arguments, "requested": requested}
-    )
+class JSONFormatter(SchemaFormatter):
+    """Formatter of tool prompts."""
 
-
-class JSONFormatter:
-    """Formats the dialogues of one schema; prepares every service once."""
-
-    def __init__(self, schema: Schema, options: JSONOptions):
-        self._schema = schema
-        self._options = options
-        self._prompts: dict[str, _Prompt] = {}
-        self._random = FrameRandom()
+    def prepared(self, service: Service) -> _Prompt:
+        """See `SchemaFormatter`."""
+        return _Prompt(service, self._options)
 
     def prompt(self, service: str) -> tuple[str, str]:
         """Returns the tools of a service in schema order, and the key of examples.
@@ -238,39 +226,9 @@ class JSONFormatter:
             UserError: the schema lacks the service.
         """
         fixed = replace(self._options, order="schema")
-        rendering = _Prompt(self._schema.service(service), fixed).render(self._random)
+        rendering = _Prompt(self._schema.service(service), fixed).fixed
+        assert rendering is not None
         return rendering.prompt, rendering.key
-
-    def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
-        """Yields the examples of a dialogue, one per user frame with a state.
-
-        Raises:
-            UserError: a frame names a service or slot that the schema lacks.
-        """
-        options, rng = self._options, self._random
-        for context, turn, index, frame in user_frames(dialogue, options.lowercase):
-            prompt = self._prompts.get(frame.service)
-            if prompt is None:
-                prompt = _Prompt(self._schema.service(frame.service), options)
-                self._prompts[frame.service] = prompt
-            state = frame.state
-            assert state is not None
-            for named in (state.slot_values, state.requested_slots):
-                check_slots(
-                    named, prompt.slots, frame.service, dialogue.dialogue_id, turn
-                )
-            if options.order == "shuffled":
-                rng.start(options.seed, dialogue.dialogue_id, turn, index, epoch)
-            rendering = prompt.render(rng)
-            yield Example(
-                f"{rendering.prompt} {context}",
-                _target(state, rendering, frame.service, options),
-                dialogue.dialogue_id,
-                turn,
-                index,
-                frame.service,
-                rendering.key,
-            )
 
 
 @functools.lru_cache(maxsize=4096)

@@ -19,7 +19,7 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.core.suggestion import nearest, one_of
+from jaxaug.core.suggestion import one_of
 from jaxaug.core.text import clean
 from jaxaug.data.dialogue import Dialogue, Frame
 from jaxaug.data.schema import Schema
@@ -220,24 +220,6 @@ def user_frames(
             for frame_index, frame in enumerate(turn.frames):
                 if frame.state is not None:
                     yield shown, turn_index, frame_index, frame
-
-
-def check_slots(
-    names: Iterable[str],
-    known: Mapping[str, object],
-    service: str,
-    dialogue_id: str,
-    turn: int,
-) -> None:
-    """Raises `UserError` for a slot that the service lacks."""
-    for name in names:
-        if name not in known:
-            raise UserError(
-                f"dialogue {dialogue_id!r}, turn {turn}: slot {name!r} is no slot of "
-                f"service {service!r} in this schema.{nearest(name, known)} Use the "
-                "schema that belongs to the dialogues (for a variant, dialogues are "
-                "renamed while they are read)."
-            )
 
 
 @functools.lru_cache(maxsize=1 << 16)

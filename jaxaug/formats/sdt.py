@@ -15,7 +15,7 @@ example does not fill are shown with `none`.
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -23,21 +23,18 @@ from jaxaug.core.errors import UserError
 from jaxaug.data.demonstrations import Demonstration
 from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Schema, Service
+from jaxaug.formats.formatter import Answered, FramePrompt, SchemaFormatter
 from jaxaug.formats.records import (
     NO_INTENT,
-    Dialogue,
-    Example,
     FrameRandom,
     Parsed,
     WholeFrame,
     check_choices,
-    check_slots,
     clean_value,
     join_values,
     read_option,
     sections,
     split_values,
-    user_frames,
 )
 from jaxaug.formats.shown import (
     NONE,
@@ -122,8 +119,10 @@ class _Rendering(NamedTuple):
     intents: Mapping[str, str]
 
 
-class _Prompt:
+class _Prompt(FramePrompt[_Item, _Rendering]):
     """A service with its demonstration, prepared for rendering in any order."""
+
+    between = " [context] "
 
     def __init__(self, service: Service, one: Demonstration, options: SDTOptions):
         self._options = options
@@ -139,7 +138,7 @@ class _Prompt:
         }
         # In a service without intents every slot may be filled.
         names = [name for name in known if name in taken or not service.intents]
-        self.slots = [
+        items = [
             _Item(
                 name,
                 slot_word(name, options.lowercase),
@@ -148,38 +147,30 @@ class _Prompt:
             )
             for name in names
         ]
-        texts = [item.text for item in self.slots]
+        texts = [item.text for item in items]
         if len({*texts}) < len(texts):
             raise UserError(
                 f"service {service.name!r}: two slots are called alike once letter "
                 f"case, spaces and = are set aside. Rename one of them, or use D3ST."
             )
-        self._known, self._asked = known, frozenset(names)
+        self._service, self._asked = service.name, frozenset(names)
         self.intents = tuple(intent.name for intent in service.intents)
         self._shown_intent = one.active_intent
         self._example = example_text(one.turns, options.lowercase)
-        is_fixed = options.order == "schema"
-        self._fixed = self._write(self.slots, None) if is_fixed else None
+        super().__init__(known, items, options.order == "schema")
 
-    def check(self, state: State, service: str, dialogue_id: str, turn: int) -> None:
-        """Raises `UserError` for a state that fills a slot outside the prompt."""
-        check_slots(state.slot_values, self._known, service, dialogue_id, turn)
+    def examples(
+        self, state: State, context: str, rng: FrameRandom
+    ) -> Iterable[Answered]:
+        """See `Prompt`; raises `UserError` for a filled slot outside the prompt."""
         if not self._asked.issuperset(state.slot_values):
             name = next(n for n in state.slot_values if n not in self._asked)
             raise UserError(
-                f"dialogue {dialogue_id!r}, turn {turn}: slot {name!r} is filled, but "
-                "no intent of service "
-                f"{service!r} takes it, so SDT does not ask for it. "
-                f"Put it into optional_slots of an intent in the schema."
+                f"slot {name!r} is filled, but no intent of service "
+                f"{self._service!r} takes it, so SDT does not ask for it. Put it into "
+                "optional_slots of an intent in the schema."
             )
-
-    def render(self, rng: FrameRandom) -> _Rendering:
-        """Returns the prompt in the order drawn by `rng`, or in the fixed order."""
-        if self._fixed is not None:
-            return self._fixed
-        slots = list(self.slots)
-        rng.shuffle(slots)
-        return self._write(slots, rng)
+        return super().examples(state, context, rng)
 
     def _write(self, slots: Sequence[_Item], rng: FrameRandom | None) -> _Rendering:
         """Returns the prompt of slots in order; `rng` shuffles options and intents."""
@@ -218,70 +209,35 @@ class _Prompt:
         )
         return ordered, texts, shown
 
+    def _target(self, state: State, rendering: _Rendering) -> str:
+        options = self._options
+        pieces = ["[state]"]
+        for name, (text, texts) in rendering.slots.items():
+            values = state.slot_values.get(name, ())
+            if values:
+                answer = join_values(
+                    texts.get(value) or clean_value(value, options.lowercase)
+                    for value in values
+                )
+                pieces.append(f"{text}={answer}")
+            elif options.answered == "all":
+                pieces.append(f"{text}={NONE}")
+        if options.answers_intents:
+            pieces += ["[intent]", rendering.intents.get(state.active_intent, NONE)]
+        return " ".join(pieces)
 
-def _target(state: State, rendering: _Rendering, options: SDTOptions) -> str:
-    pieces = ["[state]"]
-    for name, (text, texts) in rendering.slots.items():
-        values = state.slot_values.get(name, ())
-        if values:
-            answer = join_values(
-                texts.get(value) or clean_value(value, options.lowercase)
-                for value in values
-            )
-            pieces.append(f"{text}={answer}")
-        elif options.answered == "all":
-            pieces.append(f"{text}={NONE}")
-    if options.answers_intents:
-        pieces += ["[intent]", rendering.intents.get(state.active_intent, NONE)]
-    return " ".join(pieces)
 
-
-class SDTFormatter:
-    """Formats the dialogues of one schema; prepares every service once."""
+class SDTFormatter(SchemaFormatter):
+    """Formatter of SDT."""
 
     def __init__(self, schema: Schema, options: SDTOptions):
-        self._schema = schema
-        self._options = options
-        self._prompts: dict[str, _Prompt] = {}
+        super().__init__(schema, options)
         self._shown = options.by_service
-        self._left_out = options.left_out
 
-    def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
-        """Yields the examples of a dialogue, one per user frame with a state.
-
-        A dialogue that is a demonstration gives no examples.
-
-        Raises:
-            UserError: a frame names a service or slot that the schema lacks, a service
-                has no demonstration, or a state fills a slot that no intent takes.
-        """
-        if dialogue.dialogue_id in self._left_out:
-            return
-        options = self._options
-        rng = FrameRandom()
-        for context, turn, index, frame in user_frames(dialogue, options.lowercase):
-            prompt = self._prompts.get(frame.service)
-            if prompt is None:
-                prompt = self._prompts[frame.service] = self._prompt(frame.service)
-            state = frame.state
-            assert state is not None
-            prompt.check(state, frame.service, dialogue.dialogue_id, turn)
-            if options.order == "shuffled":
-                rng.start(options.seed, dialogue.dialogue_id, turn, index, epoch)
-            rendering = prompt.render(rng)
-            yield Example(
-                f"{rendering.prompt} [context] {context}",
-                _target(state, rendering, options),
-                dialogue.dialogue_id,
-                turn,
-                index,
-                frame.service,
-                rendering.key,
-            )
-
-    def _prompt(self, name: str) -> _Prompt:
-        service = self._schema.service(name)
-        return _Prompt(service, demonstration_of(name, self._shown), self._options)
+    def prepared(self, service: Service) -> _Prompt:
+        """See `SchemaFormatter`."""
+        shown = demonstration_of(service.name, self._shown)
+        return _Prompt(service, shown, self._options)
 
 
 class _Key(NamedTuple):

@@ -12,14 +12,14 @@ authors' program lacks this form. Here the utterance comes from the demonstratio
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from jaxaug.data.demonstrations import Demonstration
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.formats import t5dst
-from jaxaug.formats.records import Dialogue, Example, check_choices
+from jaxaug.formats.records import check_choices
 from jaxaug.formats.shown import (
     NONE,
     ShowsDemonstrations,
@@ -65,20 +65,6 @@ class SDTIndFormatter(t5dst.PerSlotFormatter):
     def __init__(self, schema: Schema, options: SDTIndOptions):
         super().__init__(schema, options)
         self._shown = options.by_service
-        self._left_out = options.left_out
-
-    def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
-        """Yields the examples of a dialogue, one per slot of each user frame with a
-        state.
-
-        A dialogue that is a demonstration gives no examples.
-
-        Raises:
-            UserError: a frame names a service or slot that the schema lacks, or a
-                service has no demonstration.
-        """
-        if dialogue.dialogue_id not in self._left_out:
-            yield from super().dialogue(dialogue, epoch)
 
     def prompts(self, service: Service) -> t5dst.Prompts:
         """See `PerSlotFormatter`."""

@@ -11,26 +11,24 @@ identifies the slot.
 import abc
 import functools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from jaxaug.core.text import clean
+from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Schema, Service, Slot
+from jaxaug.formats.formatter import Answered, SchemaFormatter
 from jaxaug.formats.records import (
     BAR,
-    Dialogue,
-    Example,
     FrameRandom,
     Parsed,
     check_choices,
-    check_slots,
     clean_value,
     join_values,
     letter,
     read_option,
     split_values,
-    user_frames,
 )
 
 Prompts = Callable[[Slot, Sequence[str]], tuple[str, str]]
@@ -81,23 +79,8 @@ class T5DSTOptions(OneSlot):
         return T5DSTFormatter(schema, self)
 
 
-class PerSlotOptions(Protocol):
-    """Options that `PerSlotFormatter` needs."""
-
-    @property
-    def order(self) -> str: ...
-
-    @property
-    def lowercase(self) -> bool: ...
-
-    @property
-    def seed(self) -> int: ...
-
-
-class PerSlotFormatter(abc.ABC):
-    """Formats the dialogues of one schema, with an example per slot of a frame.
-
-    Subclasses define the question. Every service is prepared once.
+class PerSlotFormatter(SchemaFormatter):
+    """Formatter with an example per slot of a frame; subclasses define the question.
 
     Attributes:
         bar: separator of several values of a slot.
@@ -105,54 +88,14 @@ class PerSlotFormatter(abc.ABC):
 
     bar: ClassVar[str] = BAR
 
-    def __init__(self, schema: Schema, options: PerSlotOptions):
-        self._schema = schema
-        self._options = options
-        self._questions: dict[str, dict[str, _Question]] = {}
-
     @abc.abstractmethod
     def prompts(self, service: Service) -> Prompts:
         """Returns (slot, ordered options) -> texts before and after the dialogue."""
 
-    def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
-        """Yields the examples of a dialogue, one per slot of each user frame with a
-        state.
-
-        Raises:
-            UserError: a frame names a service or slot that the schema lacks.
-        """
-        options = self._options
-        shuffled = options.order == "shuffled"
-        rng = FrameRandom()
-        for context, turn, index, frame in user_frames(dialogue, options.lowercase):
-            questions = self._questions.get(frame.service)
-            if questions is None:
-                questions = self._asked(self._schema.service(frame.service))
-                self._questions[frame.service] = questions
-            state = frame.state
-            assert state is not None
-            check_slots(
-                state.slot_values, questions, frame.service, dialogue.dialogue_id, turn
-            )
-            asked = list(questions.values())
-            if shuffled:
-                rng.start(options.seed, dialogue.dialogue_id, turn, index, epoch)
-                rng.shuffle(asked)
-                asked = [question.shuffled(rng) for question in asked]
-            for question in asked:
-                yield Example(
-                    f"{question.before}{context}{question.behind}",
-                    question.answer(state.slot_values.get(question.slot.name, ())),
-                    dialogue.dialogue_id,
-                    turn,
-                    index,
-                    frame.service,
-                    question.key,
-                )
-
-    def _asked(self, service: Service) -> dict[str, "_Question"]:
+    def prepared(self, service: Service) -> "_Questions":
+        """See `SchemaFormatter`."""
         prompts, lowercase = self.prompts(service), self._options.lowercase
-        return {
+        known = {
             slot.name: _Question(
                 slot,
                 slot.possible_values if slot.is_categorical else (),
@@ -162,6 +105,7 @@ class PerSlotFormatter(abc.ABC):
             )
             for slot in service.slots
         }
+        return _Questions(known, self._options.order == "schema")
 
 
 class T5DSTFormatter(PerSlotFormatter):
@@ -218,6 +162,25 @@ class _Question:
             for value in values
         )
         return join_values(answers, self._bar)
+
+
+@dataclass(frozen=True, slots=True)
+class _Questions:
+    """The questions about a service, by slot; see `records.Prompt`."""
+
+    known: Mapping[str, _Question]
+    is_fixed: bool
+
+    def examples(
+        self, state: State, context: str, rng: FrameRandom
+    ) -> Iterable[Answered]:
+        asked = list(self.known.values())
+        if not self.is_fixed:
+            rng.shuffle(asked)
+            asked = [question.shuffled(rng) for question in asked]
+        for one in asked:
+            values = state.slot_values.get(one.slot.name, ())
+            yield f"{one.before}{context}{one.behind}", one.answer(values), one.key
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,5 +1,5 @@
 """`jaxaug launch`: the same T5X program on many machines, by the scripts of launch/.
 
-Placement only: JAX itself makes one run of the processes. A launch is a text (a script, a
-manifest) and the program that takes it, and `--dry-run` prints both.
+It only places processes, which JAX joins to one run. A launch is a text (a script or a
+manifest) and the program that reads it; `--dry-run` prints both.
 """

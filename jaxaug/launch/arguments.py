@@ -46,7 +46,7 @@ class _Parser(arguments.Parser):
 
 
 def add(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb to those of the command line."""
+    """Adds the verb `launch`."""
     parser = verbs.add_parser(
         "launch", help="run a T5X program on TPU pods, GPU clusters or this machine"
     )
@@ -96,27 +96,35 @@ def _name(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="environment variable for the program, such as JAXAUG_DATA_DIR=gs://B/sgd; may be "
-        "repeated",
+        help="environment variable for the program, such as "
+        "JAXAUG_DATA_DIR=gs://B/sgd; may be repeated",
     )
 
 
+def _number(
+    parser: argparse.ArgumentParser,
+    name: str,
+    default: int | None = None,
+    text: str | None = None,
+    most: int = arguments.MANY,
+) -> None:
+    parser.add_argument(name, type=arguments.whole(most), default=default, help=text)
+
+
 def _port(parser: argparse.ArgumentParser) -> None:
+    _number(parser, "--port", 8476, "where the processes meet", 65_535)
+
+
+def _spot(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--port",
-        type=arguments.whole(65_535),
-        default=8476,
-        help="where the processes meet",
+        "--spot", action="store_true", help="cheaper, but may be preempted at any time"
     )
 
 
 def _local(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--processes", type=arguments.whole(10_000), default=2)
-    parser.add_argument(
-        "--devices",
-        type=arguments.whole(10_000),
-        help="CPU devices per process (default: as found)",
-    )
+    _number(parser, "--processes", 2, most=10_000)
+    devices = "CPU devices per process (default: as found)"
+    _number(parser, "--devices", None, devices, 10_000)
     parser.add_argument(
         "--logs",
         default="launch_logs",
@@ -127,13 +135,9 @@ def _local(parser: argparse.ArgumentParser) -> None:
 
 def _slurm(parser: argparse.ArgumentParser) -> None:
     _name(parser)
-    parser.add_argument("--nodes", type=arguments.whole(arguments.MANY), default=1)
-    parser.add_argument(
-        "--gpus", type=arguments.whole(arguments.MANY), default=8, help="GPUs per node"
-    )
-    parser.add_argument(
-        "--cpus", type=arguments.whole(arguments.MANY), help="CPUs per node"
-    )
+    _number(parser, "--nodes", 1)
+    _number(parser, "--gpus", 8, "GPUs per node")
+    _number(parser, "--cpus", None, "CPUs per node")
     parser.add_argument("--time", default="24:00:00", help="D-HH:MM:SS or HH:MM:SS")
     parser.add_argument("--partition")
     parser.add_argument("--account")
@@ -152,9 +156,7 @@ def _tpu_pod(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", required=True, help="Google Cloud project")
     parser.add_argument("--zone", required=True, help="such as us-east5-b")
     parser.add_argument("--type", required=True, help="such as v5litepod-16")
-    parser.add_argument(
-        "--spot", action="store_true", help="cheaper, but may be preempted at any time"
-    )
+    _spot(parser)
 
 
 def _k8s(parser: argparse.ArgumentParser) -> None:
@@ -164,21 +166,9 @@ def _k8s(parser: argparse.ArgumentParser) -> None:
     machines.add_argument(
         "--accelerator", help="GPU type of the nodes, such as nvidia-h100-80gb"
     )
-    parser.add_argument(
-        "--slices",
-        type=arguments.whole(arguments.MANY),
-        help="with --type (default: 1)",
-    )
-    parser.add_argument(
-        "--nodes",
-        type=arguments.whole(arguments.MANY),
-        help="with --accelerator (default: 1)",
-    )
-    parser.add_argument(
-        "--gpus",
-        type=arguments.whole(arguments.MANY),
-        help="GPUs per node, with --accelerator (default: 8)",
-    )
+    _number(parser, "--slices", None, "with --type (default: 1)")
+    _number(parser, "--nodes", None, "with --accelerator (default: 1)")
+    _number(parser, "--gpus", None, "GPUs per node, with --accelerator (default: 8)")
     parser.add_argument(
         "--image", required=True, help="image built from launch/docker and pushed"
     )
@@ -186,13 +176,6 @@ def _k8s(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--service_account", default="default", help="account with access to the bucket"
     )
-    parser.add_argument(
-        "--restarts",
-        type=arguments.whole(arguments.MANY),
-        default=10,
-        help="maximum restarts after failures",
-    )
-    parser.add_argument(
-        "--spot", action="store_true", help="cheaper, but may be preempted at any time"
-    )
+    _number(parser, "--restarts", 10, "maximum restarts after failures")
+    _spot(parser)
     _port(parser)

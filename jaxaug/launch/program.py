@@ -1,4 +1,4 @@
-"""The program that is launched, checked where that is possible before it costs money."""
+"""The launched program, checked as far as possible before it costs money."""
 
 import argparse
 import re
@@ -25,14 +25,14 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def words(arguments: argparse.Namespace, here: bool = False) -> list[str]:
-    """The program and its flags, as launch/entry.sh takes them.
+    """Returns the program and its flags, as launch/entry.sh takes them.
 
     Args:
-      arguments: of the command line: `program`, `gin_file`, `flags`.
-      here: it runs in the current folder, not in that of the checkout.
+        arguments: of the command line: `program`, `gin_file`, `flags`.
+        here: whether it runs in the current folder instead of the checkout.
 
     Raises:
-      UserError: there is no gin file, or not that one, or a value is none of gin.
+        UserError: no gin file is given, one is missing, or gin cannot read a value.
     """
     if not arguments.gin_file:
         raise UserError(
@@ -53,7 +53,7 @@ def words(arguments: argparse.Namespace, here: bool = False) -> list[str]:
 
 
 def _search_paths(flags: list[str]) -> list[str]:
-    """What --gin_search_paths says; the last one counts, as for the program."""
+    """Returns the value of the last --gin_search_paths, which the program uses."""
     given = [word.partition("=") for word in flags]
     texts = [value for name, _, value in given if name == "--gin_search_paths"]
     return texts[-1].split(",") if texts else ["."]
@@ -63,11 +63,11 @@ def _check_file(file: str, places: list[str], here: bool) -> None:
     root = templates.root()
     if not here and Path(file).is_absolute():
         raise UserError(
-            f"--gin_file {file}: the other machines have only the checkout; give a path "
-            f"inside it, relative to {root}, or a gs:// address."
+            f"--gin_file {file}: the other machines have only the checkout; give a "
+            f"path inside it, relative to {root}, or a gs:// address."
         )
-    # The program looks below its start folder, then beside t5x and in the packages that
-    # offer gin files, of which the checkout is one.
+    # The program looks below its start folder, then next to t5x and in the packages
+    # that offer gin files, of which the checkout is one.
     start = Path() if here else root
     folders = [*(start / place for place in places), root / "runtime", root]
     if here:
@@ -86,7 +86,7 @@ def _check_file(file: str, places: list[str], here: bool) -> None:
 
 
 class _AsWritten(config_parser.ParserDelegate):
-    """References and macros stay texts: what they mean is known to the program alone."""
+    """Keeps references and macros as texts: only the program knows their meaning."""
 
     def configurable_reference(
         self, scoped_configurable_name: str, evaluate: bool
@@ -98,10 +98,10 @@ class _AsWritten(config_parser.ParserDelegate):
 
 
 def _check_value(word: str) -> Any:
-    """What `--gin.NAME=VALUE` binds; a queued job would find out hours later.
+    """Returns the value of `--gin.NAME=VALUE`; a queued job would fail hours later.
 
     Raises:
-      UserError: gin cannot read it.
+        UserError: gin cannot read it.
     """
     name, _, value = word.partition("=")
     if not name.startswith("--gin."):
@@ -117,10 +117,10 @@ def _check_value(word: str) -> Any:
 
 
 def require_remote_output(arguments: argparse.Namespace) -> None:
-    """Checks that a run writes where it outlives its machines.
+    """Checks that a run writes to a storage that outlives its machines.
 
     Raises:
-      UserError: the output folder is not given, or is no gs:// address.
+        UserError: the output folder is not given, or is no gs:// address.
     """
     name = _OUTPUTS[arguments.program]
     fix = f"""give --gin.{name}=\\"gs://BUCKET/FOLDER\\", with the quotes."""
@@ -137,10 +137,10 @@ def require_remote_output(arguments: argparse.Namespace) -> None:
 
 
 def environment(pairs: list[str]) -> Iterator[tuple[str, str]]:
-    """Names and values of `NAME=VALUE`.
+    """Yields the names and values of `NAME=VALUE`.
 
     Raises:
-      UserError: one of them has another form.
+        UserError: one of them has another form.
     """
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -152,10 +152,10 @@ def environment(pairs: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def at_least(name: str, value: int, least: int = 1, most: int | None = None) -> int:
-    """A number of the command line.
+    """Returns a number of the command line after checking its range.
 
     Raises:
-      UserError: it is too small or too large.
+        UserError: it is too small or too large.
     """
     if value < least or (most is not None and value > most):
         upper = "" if most is None else f" and at most {most}"

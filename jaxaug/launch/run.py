@@ -20,8 +20,8 @@ from jaxaug.launch.templates import Launch
 _TOOLS = {
     "bash": "install bash 4.3 or newer",
     "sbatch": "run this on a login node of the Slurm cluster",
-    "gcloud": "install the Google Cloud CLI (https://cloud.google.com/sdk/docs/install) "
-    "and run `gcloud auth login`",
+    "gcloud": "install the Google Cloud CLI "
+    "(https://cloud.google.com/sdk/docs/install) and run `gcloud auth login`",
     "kubectl": "install kubectl (https://kubernetes.io/docs/tasks/tools) and run "
     "`gcloud container clusters get-credentials CLUSTER`",
 }
@@ -43,8 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if shutil.which(tool) is None:
         raise UserError(
-            f"{tool} is not on PATH: {_TOOLS[tool]}, or add --dry-run to see what would "
-            "run."
+            f"{tool} is not on PATH: {_TOOLS[tool]}, or add --dry-run to see what "
+            "would run."
         )
     sys.stdout.flush()
     if launch.by_argument:
@@ -151,7 +151,7 @@ def _tpu_pod(arguments: argparse.Namespace) -> tuple[Launch, str]:
 
 @dataclasses.dataclass
 class _Nodes:
-    """What a JobSet asks of GKE: `slices` times `hosts` pods with `chips` each.
+    """Resources of a JobSet on GKE: `slices` times `hosts` pods with `chips` each.
 
     `key` names a chip, `selector` the node pool; `environment` says how the processes
     find each other.
@@ -250,8 +250,8 @@ def _k8s(arguments: argparse.Namespace) -> tuple[Launch, str]:
 def _name(arguments: argparse.Namespace) -> str:
     if not _NAME.fullmatch(arguments.name):
         raise UserError(
-            f"--name {arguments.name}: give at most 40 small letters, digits and hyphens, "
-            "beginning with a letter and not ending with a hyphen."
+            f"--name {arguments.name}: give at most 40 small letters, digits and "
+            "hyphens, beginning with a letter and not ending with a hyphen."
         )
     return arguments.name
 
@@ -261,7 +261,7 @@ def _port(arguments: argparse.Namespace) -> int:
 
 
 def _all_devices(count: int) -> str:
-    """For JAX, which takes one GPU only where it finds itself in a Slurm job."""
+    """Returns the ids of all GPUs: inside a Slurm job, JAX would use only one."""
     return ",".join(map(str, range(count)))
 
 

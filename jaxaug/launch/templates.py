@@ -16,10 +16,10 @@ class Launch:
     """A text and the program that takes it.
 
     Attributes:
-      command: the program; a script that it takes as its last argument is not in it.
-      text: a script or a manifest.
-      by_argument: `text` is the last argument, not the standard input. (What a script
-        calls would otherwise read the rest of it.)
+        command: the program; a script that it takes as its last argument is not in it.
+        text: a script or a manifest.
+        by_argument: `text` is the last argument, not the standard input. (What a script
+          calls would otherwise read the rest of it.)
     """
 
     command: tuple[str, ...]
@@ -38,7 +38,7 @@ def root() -> Path:
     """The checkout that this package belongs to.
 
     Raises:
-      UserError: it is not run from one.
+        UserError: it is not run from one.
     """
     folder = Path(__file__).resolve().parents[2]
     if not (folder / "launch" / "entry.sh").is_file():

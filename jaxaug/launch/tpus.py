@@ -44,7 +44,7 @@ def parse(name: str) -> Slice:
     """The TPU that a name such as `v5litepod-16` stands for.
 
     Raises:
-      UserError: an unknown family, or a size that it does not come in.
+        UserError: an unknown family, or a size that it does not come in.
     """
     kind, _, number = name.partition("-")
     if kind not in _FAMILIES:

@@ -1,1 +1,1 @@
-"""What a person looks at: where a run fails, which tasks there are."""
+"""Reports for people: the failures of a run, and the list of tasks."""

@@ -7,9 +7,11 @@ from jaxaug.core import arguments
 
 def add_errors(verbs: argparse._SubParsersAction) -> None:
     """Adds the verb `errors`."""
-    text = "where a run fails: which slots, under which wording of the schema, with examples"
-    parser = verbs.add_parser("errors", help=text, description=text)
-    parser.set_defaults(target="jaxaug.look.errors:run")
+    text = (
+        "where a run fails: which slots, under which wording of the schema, with "
+        "examples"
+    )
+    parser = arguments.verb(verbs, "errors", "jaxaug.look.errors:run", text)
     parser.add_argument(
         "run", metavar="RUN", help="folder of a run that has been evaluated"
     )
@@ -17,8 +19,8 @@ def add_errors(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--task",
         metavar="NAME",
-        help="a task such as d3st_sgdx_v1, or a format such as t5dst (default: everything "
-        "evaluated, if it is in one format)",
+        help="a task such as d3st_sgdx_v1, or a format such as t5dst (default: "
+        "everything evaluated, if it is in one format)",
     )
     parser.add_argument(
         "--limit",
@@ -30,8 +32,8 @@ def add_errors(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--data_dir",
-        help="the data of the evaluation (default: $JAXAUG_DATA_DIR, else the folder that the "
-        "run recorded, else the embedded MiniSGD)",
+        help="the data of the evaluation (default: $JAXAUG_DATA_DIR, else the folder "
+        "that the run recorded, else the embedded MiniSGD)",
     )
     parser.add_argument(
         "--split",
@@ -46,8 +48,7 @@ def add_errors(verbs: argparse._SubParsersAction) -> None:
 def add_tasks(verbs: argparse._SubParsersAction) -> None:
     """Adds the verb `tasks`."""
     text = "list tasks and mixtures of the data folder with splits, sizes and parts"
-    parser = verbs.add_parser("tasks", help=text, description=text)
-    parser.set_defaults(target="jaxaug.look.tasks:run")
+    parser = arguments.verb(verbs, "tasks", "jaxaug.look.tasks:run", text)
     parser.add_argument(
         "name",
         metavar="NAME-GLOB",

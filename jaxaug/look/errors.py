@@ -11,7 +11,7 @@ def run(arguments: argparse.Namespace) -> int:
     """The verb; see `jaxaug errors --help`.
 
     Raises:
-      UserError: see `evaluations.find` and `failures.count`; or the limit is below 1.
+        UserError: see `evaluations.find` and `failures.count`; or the limit is below 1.
     """
     if arguments.limit < 1:
         raise UserError(f"--limit {arguments.limit}: use 1 or more. The default is 5.")

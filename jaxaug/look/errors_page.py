@@ -2,7 +2,7 @@
 
 import html
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from jaxaug.core import page
 from jaxaug.core.files import PathLike, write_text
@@ -19,43 +19,9 @@ from jaxaug.look.results import (
 )
 
 _STYLE = """
-th button { all: unset; cursor: pointer; font-weight: bold }
-th button:focus-visible { outline: 2px solid }
-th[aria-sort=ascending] button::after { content: " \\25B2" }
-th[aria-sort=descending] button::after { content: " \\25BC" }
-details { margin: 0.5em 0 }
 .turn { margin: 0.2em 1em }
 .last { font-weight: bold }
 .kind { color: #a00 }
-"""
-
-# A first click puts the largest number, or the first word, on top.
-_SORT = """
-<script>
-for (const button of document.querySelectorAll("th button")) {
-  button.addEventListener("click", () => {
-    const head = button.parentElement, table = head.closest("table");
-    const value = (row) => {
-      const cell = row.cells[head.cellIndex];
-      return "value" in cell.dataset ? Number(cell.dataset.value) : cell.textContent;
-    };
-    const rows = [...table.tBodies[0].rows];
-    const numeric = rows.some((row) => typeof value(row) === "number");
-    const before = head.getAttribute("aria-sort");
-    const first = numeric ? "descending" : "ascending";
-    const other = numeric ? "ascending" : "descending";
-    const order = before === first ? other : first;
-    for (const one of head.parentElement.cells) one.removeAttribute("aria-sort");
-    head.setAttribute("aria-sort", order);
-    const sign = order === "ascending" ? 1 : -1;
-    rows.sort((a, b) => {
-      const x = value(a), y = value(b);
-      return sign * (typeof x === "number" ? x - y : x.localeCompare(y));
-    });
-    table.tBodies[0].append(...rows);
-  });
-}
-</script>
 """
 
 
@@ -63,17 +29,19 @@ def write(path: PathLike, evaluation: Evaluation, failures: Failures) -> None:
     """Writes the page.
 
     Args:
-      path: the HTML file.
-      evaluation: that was counted.
-      failures: of `failures.count`; all examples that it has are shown.
+        path: the HTML file.
+        evaluation: that was counted.
+        failures: of `failures.count`; all examples that it has are shown.
     """
     name = f"Errors of {printable(evaluation.run.name)}"
     heading, rows = errors_text.wording_rows(failures)
     parts = [
-        page.head(name, _STYLE),
+        page.head(name, page.SORTABLE + _STYLE),
         f"<h1>{html.escape(name)}</h1>",
         *page.paragraphs([errors_text.title(evaluation, failures)]),
-        *_table(heading, ([_text(row[0]), *map(_shown, row[1:])] for row in rows)),
+        *page.sortable(
+            heading, ([page.cell(row[0]), *map(page.number, row[1:])] for row in rows)
+        ),
         "<h2>Slots</h2>",
         *_slots(failures),
         "<h2>Slots under each description</h2>",
@@ -96,7 +64,7 @@ def write(path: PathLike, evaluation: Evaluation, failures: Failures) -> None:
         *page.items(f"{word}: {meaning}" for word, meaning in DEFINITIONS.items()),
         "<h2>Examples</h2>",
         *_examples(failures),
-        _SORT.strip(),
+        page.SORT,
         page.END,
     ]
     write_text(path, "\n".join(parts) + "\n")
@@ -117,12 +85,12 @@ def _slots(failures: Failures) -> Iterator[str]:
         link = f'<td><a href="#{_anchor(slot)}">{html.escape(cells[0])}</a></td>'
         numbers = [*cells[2:], f"{failures.total(slot).cost:.2f}"]
         numbers += [str(failures.slots[slot][n].failed) for n in names]
-        rows.append([link, _text(cells[1]), *map(_shown, numbers)])
-    return _table(heads, rows)
+        rows.append([link, page.cell(cells[1]), *map(page.number, numbers)])
+    return page.sortable(heads, rows)
 
 
 def _sensitivity(failures: Failures) -> Iterator[str]:
-    """All slots that somebody fills: the accuracy above the description of a wording."""
+    """Yields the accuracy of each filled slot, above the description of a wording."""
     names = list(failures.wordings)
     first = failures.most_sensitive()
     rest = sorted(failures.slots.keys() - {*first})
@@ -130,17 +98,20 @@ def _sensitivity(failures: Failures) -> Iterator[str]:
     for slot in [*first, *rest]:
         if not failures.total(slot).frames:
             continue
-        row = [_text(str(slot)), _shown(errors_text.percent(failures.spread(slot)))]
+        row = [
+            page.cell(str(slot)),
+            page.number(errors_text.percent(failures.spread(slot))),
+        ]
         for name in names:
             counts = failures.slots[slot].get(name)
             if counts is None:
-                row.append(_text(""))
+                row.append(page.cell(""))
                 continue
             note = f"{failures.descriptions[slot][name]} (of {counts.frames})"
             value = errors_text.percent(counts.accuracy)
-            row.append(_shown(value, note))
+            row.append(page.number(value, note))
         rows.append(row)
-    return _table(["slot", "spread", *names], rows)
+    return page.sortable(["slot", "spread", *names], rows)
 
 
 def _counted(
@@ -153,13 +124,13 @@ def _counted(
         yield "<p>None.</p>"
         return
     wordings = list(failures.wordings)
-    yield from _table(
+    yield from page.sortable(
         [*names, "times", *wordings],
         (
             [
-                *(_text(str(part)) for part in key),
-                _shown(str(counts.total())),
-                *(_shown(str(counts[name])) for name in wordings),
+                *(page.cell(str(part)) for part in key),
+                page.number(str(counts.total())),
+                *(page.number(str(counts[name])) for name in wordings),
             ]
             for key, counts in rows
         ),
@@ -197,26 +168,3 @@ def _example(example: Example) -> Iterator[str]:
 
 def _anchor(slot: SlotId) -> str:
     return html.escape(f"slot-{slot}")
-
-
-def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """A table that a click on a heading sorts; cells are `<td>` already."""
-    cells = "".join(
-        f'<th><button type="button">{html.escape(text)}</button></th>' for text in heads
-    )
-    yield f"<table><thead><tr>{cells}</tr></thead><tbody>"
-    for row in rows:
-        yield f"<tr>{''.join(row)}</tr>"
-    yield "</tbody></table>"
-
-
-def _text(text: str) -> str:
-    return f"<td>{html.escape(text)}</td>"
-
-
-def _shown(value: str, note: str = "") -> str:
-    """The cell of a number; one that is not defined sorts below all others."""
-    key = "-1" if value == "NA" else value
-    if not note:
-        return f'<td class="number" data-value="{key}">{value}</td>'
-    return f'<td data-value="{key}">{value}<small>{html.escape(note)}</small></td>'

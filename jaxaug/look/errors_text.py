@@ -1,8 +1,8 @@
-"""What `jaxaug errors` prints: the worst of each table."""
+"""The text of `jaxaug errors`: the worst rows of each table."""
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from jaxaug.core import columns
 from jaxaug.core.text import printable
@@ -14,17 +14,18 @@ SLOT_COLUMNS = ("in train", "filled", *KINDS, "accuracy")
 
 
 def percent(value: float) -> str:
-    """A fraction per cent; "NA" where it is not defined."""
+    """Returns a fraction in percent, or "NA" if it is not defined."""
     return "NA" if math.isnan(value) else f"{100 * value:.1f}"
 
 
 def title(evaluation: Evaluation, failures: Failures) -> str:
-    """What is looked at, in a line."""
+    """Returns a line on run, task, step, split, and wordings."""
     sizes = sorted({(w.frames, w.dialogues) for w in failures.wordings.values()})
     shown = " or ".join(f"{f} frames of {d} dialogues" for f, d in sizes)
     return (
-        f"{printable(evaluation.run.name)}: {evaluation.family}, step {evaluation.step}, split "
-        f"{evaluation.split}: {shown} under {', '.join(failures.wordings)}"
+        f"{printable(evaluation.run.name)}: {evaluation.family}, step "
+        f"{evaluation.step}, split {evaluation.split}: {shown} under "
+        f"{', '.join(failures.wordings)}"
     )
 
 
@@ -53,12 +54,12 @@ def slot_row(failures: Failures, slot: SlotId) -> list[str]:
 
 
 def split_counts(counts: Counter[str], failures: Failures) -> str:
-    """Where a count comes from: "v1 3, v4 1"."""
+    """Returns a count by wording, such as "v1 3, v4 1"."""
     return ", ".join(f"{n} {counts[n]}" for n in failures.wordings if counts[n])
 
 
 def predicted(example: Example) -> str:
-    """What was predicted, and whose value that is."""
+    """Returns the predicted value, and the slot that it belongs to."""
     if example.predicted is None:
         return "nothing"
     owner = f" (the value of {example.owner})" if example.owner else ""
@@ -66,7 +67,7 @@ def predicted(example: Example) -> str:
 
 
 def expected(example: Example) -> str:
-    """The annotated values, alternatives of each other."""
+    """Returns the annotated values, which are alternatives."""
     return " or ".join(map(repr, example.expected)) or "nothing"
 
 
@@ -74,9 +75,9 @@ def text(evaluation: Evaluation, failures: Failures, limit: int) -> str:
     """All tables, `limit` rows each.
 
     Args:
-      evaluation: that was counted.
-      failures: of `failures.count`.
-      limit: rows of each table.
+        evaluation: that was counted.
+        failures: of `failures.count`.
+        limit: rows of each table.
     """
     heading, rows = wording_rows(failures)
     parts = [[title(evaluation, failures)], [aligned([heading, *rows])]]
@@ -87,10 +88,17 @@ def text(evaluation: Evaluation, failures: Failures, limit: int) -> str:
         parts.append([f"slots by cost{_of(worst, limit)}, over all wordings"])
         rows = [slot_row(failures, slot) for slot in worst[:limit]]
         parts[-1].append(aligned([["", *SLOT_COLUMNS], *rows]))
-    parts += _owners(failures, limit)
+    names, what = (
+        ["the value of", "was given to"],
+        "values of another slot of the frame",
+    )
+    parts += _counted(what, names, failures.owners, failures, limit)
     parts += _sensitivity(failures, limit)
     if failures.has_intents:
-        parts += _intents(failures, limit)
+        names = ["active intent", "expected", "predicted"]
+        parts += _counted("active intents", names, failures.intents, failures, limit)
+        names = ["requested slot", "how"]
+        parts += _counted("requested slots", names, failures.requested, failures, limit)
     else:
         parts.append([f"{evaluation.family} answers no intents and no requested slots"])
     shown = list(_examples(failures, worst[:limit]))
@@ -103,16 +111,23 @@ def _of(rows: Sequence[object], limit: int) -> str:
     return f" ({limit} of {len(rows)})" if len(rows) > limit else ""
 
 
-def _owners(failures: Failures, limit: int) -> list[list[str]]:
-    rows = by_count(failures.owners)
+def _counted(
+    title: str,
+    names: Sequence[str],
+    table: Mapping[tuple, Counter[str]],
+    failures: Failures,
+    limit: int,
+) -> list[list[str]]:
+    """Returns a table of counters with its title, or nothing if it is empty."""
+    rows = by_count(table)
     if not rows:
         return []
-    table = [["the value of", "was given to", "times", "under"]]
-    table += [
-        [str(owner), str(taker), str(counts.total()), split_counts(counts, failures)]
-        for (owner, taker), counts in rows[:limit]
+    cells = [[*names, "times", "under"]]
+    cells += [
+        [*map(str, key), str(counts.total()), split_counts(counts, failures)]
+        for key, counts in rows[:limit]
     ]
-    return [[f"values of another slot of the frame{_of(rows, limit)}", _left(table)]]
+    return [[f"{title}{_of(rows, limit)}", _left(cells)]]
 
 
 def _sensitivity(failures: Failures, limit: int) -> list[list[str]]:
@@ -135,27 +150,6 @@ def _sensitivity(failures: Failures, limit: int) -> list[list[str]]:
         ]
         found.append(_left(table))
     return [found]
-
-
-def _intents(failures: Failures, limit: int) -> list[list[str]]:
-    found = []
-    rows = by_count(failures.intents)
-    if rows:
-        table = [["active intent", "expected", "predicted", "times", "under"]]
-        table += [
-            [*names, str(counts.total()), split_counts(counts, failures)]
-            for names, counts in rows[:limit]
-        ]
-        found.append([f"active intents{_of(rows, limit)}", _left(table)])
-    rows = by_count(failures.requested)
-    if rows:
-        table = [["requested slot", "how", "times", "under"]]
-        table += [
-            [str(slot), kind, str(counts.total()), split_counts(counts, failures)]
-            for (slot, kind), counts in rows[:limit]
-        ]
-        found.append([f"requested slots{_of(rows, limit)}", _left(table)])
-    return found
 
 
 def _examples(failures: Failures, slots: Sequence[SlotId]) -> Iterator[str]:

@@ -1,7 +1,6 @@
-"""What the evaluations of a run have left that tells where it fails.
+"""Predictions of a run's evaluations, which show where it fails.
 
-They are the predictions that `tasks.report_logger.RobustnessLogger` writes below
-`RUN/inference_eval`:
+`tasks.report_logger.RobustnessLogger` writes them below `RUN/inference_eval`:
 
     predictions/<family>-<step>/<wording>/*.json   of the tasks of `<family>_eval`
     predictions/<task>-<step>/*.json               of other tasks
@@ -38,18 +37,18 @@ class Wording:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What one format of a run answered at one step.
+    """The answers of a run in one format at one step.
 
     Attributes:
-      run: folder of the run.
-      family: first word of the tasks' names: "d3st", "d3st2a", "sdt" or "t5dst".
-      step: of training.
-      split: of the data folder, such as "test".
-      options: how the questions were written.
-      wordings: `original`, `v1`, ... of the family's evaluation, then the ends of other
-        tasks' names, such as `aug_v1`.
-      reported: wording -> frames and joint goal accuracy, as the run's report has them;
-        empty without a report.
+        run: folder of the run.
+        family: first word of the tasks' names: "d3st", "d3st2a", "sdt" or "t5dst".
+        step: of training.
+        split: of the data folder, such as "test".
+        options: how the questions were written.
+        wordings: `original`, `v1`, ... of the family's evaluation, then the ends of
+          other tasks' names, such as `aug_v1`.
+        reported: wording -> frames and joint goal accuracy in the run's report; empty
+          without a report.
     """
 
     run: epath.Path
@@ -70,16 +69,16 @@ def find(
     """The newest evaluation of a run.
 
     Args:
-      run: folder of the run.
-      task: a task, such as "d3st_sgdx_v1", a mixture `*_eval`, or a format, such as
-        "t5dst"; None: all that there is of the only format.
-      data_dir: with the dialogues; None: `$JAXAUG_DATA_DIR`, else what the run noted,
-        else MiniSGD.
-      split: None: what the run's report says, else "test".
+        run: folder of the run.
+        task: a task, such as "d3st_sgdx_v1", a mixture `*_eval`, or a format, such as
+          "t5dst"; None: all that there is of the only format.
+        data_dir: with the dialogues; None: `$JAXAUG_DATA_DIR`, else what the run noted,
+          else MiniSGD.
+        split: None: what the run's report says, else "test".
 
     Raises:
-      UserError: there is no such folder, no evaluation in it or none of that task, or
-        the data folder lacks what was evaluated.
+        UserError: there is no such folder, no evaluation in it or none of that task, or
+          the data folder lacks what was evaluated.
     """
     folder = reach(run, "Name the folder of a run.")
     if not folder.is_dir():
@@ -95,12 +94,14 @@ def find(
     found = _of_family(places.get(family), family, split, table)
     found |= _of_tasks(places, family, split, table, only)
     if only:
-        label = table.wordings(family, split).get(only) or _ending(only, family)
+        label = table.wordings(family, split).get(only) or only.removeprefix(
+            f"{family}_"
+        )
         found = {name: wording for name, wording in found.items() if name == label}
     if not found:
         raise UserError(
-            f"run {folder} has no predictions of {task or family} on split {split!r} of "
-            f"{data} at step {step}; its evaluation has written "
+            f"run {folder} has no predictions of {task or family} on split {split!r} "
+            f"of {data} at step {step}; its evaluation has written "
             f"{', '.join(map(str, places.values()))}. Check --task, --split and "
             "--data_dir."
         )
@@ -118,7 +119,7 @@ def _noted_data(run: epath.Path) -> str | None:
 
 
 def _written(run: epath.Path) -> dict[tuple[str, int], epath.Path]:
-    """(family or task, step) -> folder of predictions, formats of dialogue states only."""
+    """Returns (family or task, step) -> folder of predicted dialogue states."""
     found: dict[tuple[str, int], epath.Path] = {}
     for place in evaluation_folders(run):
         if not (place / _FOLDER).is_dir():
@@ -185,8 +186,8 @@ def _chosen(
         family, only = task.partition("_")[0], task
     if family not in families:
         raise UserError(
-            f"--task {task}: run {run} was evaluated on {' and '.join(families)}, not on "
-            f"{family}. Leave --task out, or evaluate the run on {family}."
+            f"--task {task}: run {run} was evaluated on {' and '.join(families)}, not "
+            f"on {family}. Leave --task out, or evaluate the run on {family}."
         )
     return family, only
 
@@ -228,10 +229,10 @@ def _of_family(
     lost = sorted({p.name for p in folder.iterdir() if p.is_dir()} - found.keys())
     if lost:
         raise UserError(
-            f"{folder} has predictions under {', '.join(lost)}, and the data folder has no "
-            f"such wording of split {split!r}: {table.evaluation} Name the data that the "
-            f"run was evaluated on with --data_dir, ${folders.VARIANTS_DIR_VARIABLE} and "
-            "--split."
+            f"{folder} has predictions under {', '.join(lost)}, and the data folder "
+            f"has no such wording of split {split!r}: {table.evaluation} Name the data "
+            f"that the run was evaluated on with --data_dir, "
+            f"${folders.VARIANTS_DIR_VARIABLE} and --split."
         )
     return found
 
@@ -251,14 +252,10 @@ def _of_tasks(
         splits = table.recipes.get(name, {})
         if any(recipe.corpus.split == split for recipe in splits.values()):
             corpus = _corpus(table, name, split)
-            found[_ending(name, family)] = Wording(path, corpus)
+            found[name.removeprefix(f"{family}_")] = Wording(path, corpus)
         elif name == only:
             raise UserError(f"task {name} has no split {split!r}. Check --split.")
     return found
-
-
-def _ending(task: str, family: str) -> str:
-    return task.removeprefix(f"{family}_")
 
 
 def _corpus(table: recipes.Table, task: str, split: str) -> Corpus:

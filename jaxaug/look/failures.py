@@ -1,8 +1,8 @@
-"""Where predictions fail: slot by slot, under each wording of the schema.
+"""Failures of predictions: slot by slot, under each wording of the schema.
 
-Slots, services and intents go by their original names; a variant's are matched by
-position. A value is right as far as `metrics.dst` scores it, so the joint goal accuracy
-of a table is that of the run's own evaluation.
+Slots, services and intents have their original names; names of a variant are matched
+by position. `metrics.dst` scores the values, so the joint goal accuracy of a table
+equals the one of the run's evaluation.
 """
 
 from collections import Counter
@@ -38,12 +38,12 @@ def count(evaluation: Evaluation, exact: bool = False, examples: int = 5) -> Fai
     """Compares the predictions of an evaluation with the annotation.
 
     Args:
-      evaluation: of `evaluations.find`.
-      exact: values must be equal, as with `jaxaug evaluate --exact`.
-      examples: of each slot and kind of failure that are kept.
+        evaluation: of `evaluations.find`.
+        exact: values must be equal, as with `jaxaug evaluate --exact`.
+        examples: of each slot and kind of failure that are kept.
 
     Raises:
-      UserError: data or predictions cannot be read, or do not fit each other.
+        UserError: data or predictions cannot be read, or do not fit each other.
     """
     found = Failures(evaluation.options.answers_intents)
     kept: dict[tuple[SlotId, str], list[list[Example]]] = {}
@@ -67,9 +67,9 @@ def _check_reported(evaluation: Evaluation, label: str, counts: WordingCounts) -
         data = evaluation.wordings[label].corpus.data_dir
         raise UserError(
             f"run {evaluation.run}: joint goal accuracy under {label} is "
-            f"{100 * counts.jga:.2f} on {data}, and was {100 * jga:.2f} when the run was "
-            "evaluated: these are other data. Name those of the run with --data_dir, or "
-            "evaluate it again."
+            f"{100 * counts.jga:.2f} on {data}, and was {100 * jga:.2f} when the run "
+            "was evaluated: these are other data. Name those of the run with "
+            "--data_dir, or evaluate it again."
         )
 
 

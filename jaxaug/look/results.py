@@ -1,4 +1,4 @@
-"""What is found about failures: slots, wordings, examples and their tables."""
+"""Failures of a run: slots, wordings, examples, and their tables."""
 
 import math
 from collections import Counter, defaultdict
@@ -14,8 +14,8 @@ DEFINITIONS = {
     "extra": "predicted, not annotated",
     "wrong value": "both, with a score below 1 (see match); the score may be near 1",
     "filled": "frames whose annotation fills the slot",
-    "accuracy": "mean score of the slot over the frames in which annotation or prediction "
-    "fills it; missed and extra ones score 0",
+    "accuracy": "mean score of the slot over the frames in which annotation or "
+    "prediction fills it; missed and extra ones score 0",
     "cost": "sum of what is lacking to a score of 1",
     "value of another slot": "a predicted value that is extra or wrong, and right for "
     "another slot of the frame; true, false and dontcare are left out, as well as "
@@ -38,7 +38,7 @@ class SlotId(NamedTuple):
 
 @dataclass(slots=True)
 class SlotCounts:
-    """How one slot did; see `DEFINITIONS`."""
+    """Counts of one slot; see `DEFINITIONS`."""
 
     filled: int = 0
     missed: int = 0
@@ -57,19 +57,19 @@ class SlotCounts:
         return self.filled + self.extra
 
     def of_kind(self, kind: str) -> int:
-        """How often the slot failed in one of `KINDS`."""
+        """Returns the number of failures of one of `KINDS`."""
         return dict(zip(KINDS, (self.missed, self.extra, self.wrong), strict=True))[
             kind
         ]
 
     @property
     def cost(self) -> float:
-        """Of `DEFINITIONS`."""
+        """Cost; see `DEFINITIONS`."""
         return self.frames - self.score
 
     @property
     def accuracy(self) -> float:
-        """Of `DEFINITIONS`, from 0 to 1; NaN where nobody fills the slot."""
+        """Accuracy from 0 to 1, or NaN for an unfilled slot; see `DEFINITIONS`."""
         return self.score / self.frames if self.frames else math.nan
 
     def add(self, other: "SlotCounts") -> None:
@@ -86,11 +86,11 @@ class Example:
     """One failure; names of slots and services as the wording has them.
 
     Attributes:
-      turns: the last turns up to the one in question, (speaker, utterance) each.
-      before: number of turns that are left out before them.
-      expected: annotated values; none where the slot is empty.
-      predicted: None where nothing was predicted.
-      owner: the slot that the predicted value is right for, "" if there is none.
+        turns: the last turns up to the one in question, (speaker, utterance) each.
+        before: number of turns that are left out before them.
+        expected: annotated values; none where the slot is empty.
+        predicted: None where nothing was predicted.
+        owner: the slot that the predicted value is right for, "" if there is none.
     """
 
     slot: SlotId
@@ -109,7 +109,7 @@ class Example:
 
 @dataclass(slots=True)
 class WordingCounts:
-    """One wording: frames and dialogues, accuracies from 0 to 1 (NaN: not asked), counts."""
+    """One wording: frames and dialogues, accuracies from 0 to 1 or NaN, and counts."""
 
     frames: int
     dialogues: int
@@ -125,18 +125,18 @@ def _tables() -> defaultdict[tuple, Counter[str]]:
 
 @dataclass(slots=True)
 class Failures:
-    """What `failures.count` finds. Counters are by wording.
+    """The result of `failures.count`. Counters are by wording.
 
     Attributes:
-      has_intents: whether the format answers active intents and requested slots.
-      wordings: wording -> its figures, in the order of the evaluation.
-      slots: slot -> wording -> counts, of all slots of the split's services.
-      seen: original names of services that training had too.
-      descriptions: slot -> wording -> description.
-      owners: (slot that the value is right for, slot that got it) -> counts.
-      intents: (service, expected, predicted), where they differ -> counts.
-      requested: (slot, "missed" or "extra") -> counts.
-      examples: (slot, kind) -> examples, of each wording in turn.
+        has_intents: whether the format answers active intents and requested slots.
+        wordings: wording -> its figures, in the order of the evaluation.
+        slots: slot -> wording -> counts, of all slots of the split's services.
+        seen: original names of services that training had too.
+        descriptions: slot -> wording -> description.
+        owners: (slot that the value is right for, slot that got it) -> counts.
+        intents: (service, expected, predicted), where they differ -> counts.
+        requested: (slot, "missed" or "extra") -> counts.
+        examples: (slot, kind) -> examples, of each wording in turn.
     """
 
     has_intents: bool
@@ -163,7 +163,7 @@ class Failures:
         return sorted(failing, key=lambda slot: (-totals[slot].cost, slot))
 
     def spread(self, slot: SlotId) -> float:
-        """Of `DEFINITIONS`, as a fraction; 0 where fewer than two wordings fill it."""
+        """Returns the spread as a fraction, 0 if only one wording fills the slot."""
         values = [c.accuracy for c in self.slots[slot].values() if c.frames]
         return max(values) - min(values) if values else 0.0
 

@@ -21,7 +21,7 @@ from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS
 
 @dataclass(frozen=True)
 class _Wording:
-    """What one task of a step contributes to the report."""
+    """The part of one task of a step in the report."""
 
     frames: sensitivity.GroupScores
     report: Mapping[str, Mapping[str, float]]
@@ -37,8 +37,9 @@ class RobustnessWriter:
       evaluate sgdx` and the official evaluator read (other tasks: `predictions/
       <task>-<step>/dialogues.json`);
     - `robustness/<family>-<step>.{json,csv,png,frames.npz}` as soon as the tasks of the
-      mixture `<family>_eval`, such as `d3st_sgd` and `d3st_sgdx_v1..v5`, have been added
-      at one step; it prints the table, too. The report says when data have no variants.
+      mixture `<family>_eval`, such as `d3st_sgd` and `d3st_sgdx_v1..v5`, have been
+      added at one step; it also prints the table. The report says when data have no
+      variants.
 
     Frames are scored against the annotation in the data folder, not against the
     targets' text. If only some frames were evaluated, those are scored and the
@@ -52,12 +53,12 @@ class RobustnessWriter:
         self._steps: dict[tuple[str, str], int] = {}
 
     def add(self, task_name: str, step: int, answers: Sequence[FrameAnswer]) -> None:
-        """Scores the answers to one wording; reports once all wordings of a step are in.
+        """Scores answers to one wording; reports when all wordings of a step are in.
 
         Args:
-          task_name: a task of `recipes.table()`; other tasks are ignored.
-          step: of training; -1 if there is none.
-          answers: all of one split.
+            task_name: a task of `recipes.table()`; other tasks are ignored.
+            step: of training; -1 if there is none.
+            answers: all of one split.
         """
         table = recipes.table()
         known = table.recipes.get(task_name)

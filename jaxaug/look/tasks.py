@@ -1,7 +1,7 @@
 """`jaxaug tasks`: what can be trained and evaluated on, as names for gin files.
 
-D3ST, SDT and T5DST are listed from the table that SeqIO's registration reads too, without
-TensorFlow. Other tasks exist only once they are registered: `--all`.
+D3ST, SDT and T5DST are listed from the table that SeqIO's registration also reads,
+without TensorFlow. Other tasks exist only after their registration: `--all`.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     """The verb; see `jaxaug tasks --help`.
 
     Raises:
-      UserError: the data folder is wrong, or nothing has such a name.
+        UserError: the data folder is wrong, or nothing has such a name.
     """
     folder = folders.resolve_data_dir(arguments.data_dir)
     table = recipes.table(folder)
@@ -92,7 +92,7 @@ def _task_row(name: str, splits: Mapping[str, Recipe], sizes: "_Sizes") -> list[
 
 
 def _content(name: str, splits: Mapping[str, Recipe]) -> str:
-    """What a task is of, in a few words."""
+    """Returns the content of a task in a few words."""
     recipe = next(iter(splits.values()))
     corpus, options = recipe.corpus, recipe.options
     words = options.family.upper()
@@ -152,17 +152,16 @@ class _Sizes:
 
     def _count(self, corpus: Corpus) -> dict[str, Counter[str]] | None:
         """Dialogue -> service -> frames to track; None where they were not read."""
-        original = replace(corpus, variant=None, variants_dir=None)
-        key = original
+        key = replace(corpus, variant=None, variants_dir=None)
         if key in self._unread:
             return None
         if key not in self._frames:
-            files = original.files()
+            files = key.files()
             size = sum(epath.Path(file).stat().length for file in files)
             if size > _CHEAP and not self._read_all:
                 self._unread[key] = size
                 return None
-            read = parallel.reader(original)
+            read = parallel.reader(key)
             self._frames[key] = {
                 dialogue.dialogue_id: Counter(
                     frame.service for *_, frame in user_frames(dialogue, False)
@@ -175,7 +174,7 @@ class _Sizes:
         return self._frames[key]
 
     def notes(self) -> list[str]:
-        """What was not counted, and how it would be."""
+        """Returns a note on uncounted splits and the option that counts them."""
         if not self._unread:
             return []
         sizes = {corpus.split: size for corpus, size in self._unread.items()}

@@ -58,6 +58,12 @@ def add_report(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--png", help="PNG file to write")
     parser.add_argument(
+        "--power",
+        action="store_true",
+        help="which differences the data can show, and the seeds and dialogues that "
+        "smaller ones need",
+    )
+    parser.add_argument(
         "--resamples",
         type=arguments.whole(arguments.MANY),
         default=10_000,

@@ -76,6 +76,21 @@ class Interval:
     p: Figures
 
 
+class Variances(NamedTuple):
+    """Sources of the variance of a difference between two configurations.
+
+    Attributes:
+        seeds: variance between seeds of each figure: one part if the seeds are paired,
+            else one part for each configuration; empty if either has one seed.
+        dialogues: variance between dialogues of each figure.
+        number: number of dialogues that define each figure.
+    """
+
+    seeds: tuple[Figures, ...]
+    dialogues: Figures
+    number: Int[np.ndarray, " figures"]
+
+
 def dialogue_sums(
     table: FrameTable,
 ) -> tuple[Float[np.ndarray, "means dialogues"], Float[np.ndarray, "means dialogues"]]:
@@ -284,6 +299,19 @@ class Bootstrap:
             self._seed_parts(first, second),
             self._defining[one + other].min(axis=0),
             lowest=-np.asarray(self._highest),
+        )
+
+    def variances(self, first: Group, second: Group) -> Variances:
+        """Returns the sources of the variance of `difference`."""
+        one, other = list(first.runs), list(second.runs)
+        parts = self._seed_parts(first, second)
+        known = len(one) > 1 and len(other) > 1
+        between = self._draws[:, one].mean(axis=1) - self._draws[:, other].mean(axis=1)
+        number = self._defining[one + other].min(axis=0)
+        return Variances(
+            tuple(part * (degrees + 1) for part, degrees in parts) if known else (),
+            _deviation(between) ** 2 * number,
+            number,
         )
 
     def _interval(

@@ -1,15 +1,15 @@
 """Matches predicted dialogues with their references and checks the DSTC8 format."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.data import dialogue as records
-from jaxaug.data.dialogue import Dialogue, State
+from jaxaug.data.dialogue import Dialogue, State, Turn
 from jaxaug.metrics.benchmark import scored_frames
 from jaxaug.metrics.slot_scores import Reference
 
@@ -29,6 +29,22 @@ def spans_of(
         for tag in tags
         if tag.slot in free
     )
+
+
+class Match(NamedTuple):
+    """A predicted frame with its reference.
+
+    Attributes:
+        reference: the annotated frame.
+        state: the predicted state.
+        annotated: annotated spans of non-categorical slots.
+        predicted: predicted spans of non-categorical slots; None without any tags.
+    """
+
+    reference: Reference
+    state: State
+    annotated: tuple[Span, ...]
+    predicted: tuple[Span, ...] | None
 
 
 class DialogueReader:
@@ -58,27 +74,24 @@ class DialogueReader:
                 "name services as the evaluated schema does: check --variant."
             )
         if not isinstance(turns, list):
-            raise UserError(
-                f"{self._where}: field 'turns': expected a list, got {shown(turns)}. "
-                f"{FIX}"
-            )
+            raise _wrong(self._where, "turns", "a list", turns)
         self._turns = turns
 
-    def frames(
-        self,
-    ) -> Iterator[
-        tuple[Reference, State, Sequence[records.Span], Mapping[str, Any], str]
-    ]:
-        """Yields (reference, state, annotated spans, predicted frame, utterance)."""
-        dialogue_id = self._dialogue.dialogue_id
-        for index, turn in enumerate(self._dialogue.turns):
+    def frames(self, free: Mapping[str, frozenset[str]]) -> Iterator[Match]:
+        """Yields the matches of the dialogue.
+
+        Args:
+            free: service -> its non-categorical slots.
+        """
+        dialogue_id, turns = self._dialogue.dialogue_id, self._dialogue.turns
+        for index, turn in enumerate(turns):
             wanted = scored_frames(turn)
             if index >= len(self._turns):
                 if wanted:
                     raise UserError(
                         f"{self._where}: turn {index} is missing: the reference has "
-                        f"{len(self._dialogue.turns)} turns, the prediction "
-                        f"{len(self._turns)}. Predict every user turn."
+                        f"{len(turns)} turns, the prediction {len(self._turns)}. "
+                        "Predict every user turn."
                     )
                 continue
             given = self._frames_by_service(index, turn.speaker, turn.utterance)
@@ -93,20 +106,20 @@ class DialogueReader:
                         "state for every frame of a user turn."
                     )
                 raw = given.pop(frame.service)
-                reference = Reference(dialogue_id, index, frame.service, annotated)
-                yield (
-                    reference,
-                    self._state(raw, reference),
-                    frame.slots,
-                    raw,
-                    turn.utterance,
+                where = f"{self._where}, turn {index}, service {shown(frame.service)}"
+                slots, tags = free[frame.service], raw.get("slots")
+                yield Match(
+                    Reference(dialogue_id, index, frame.service, annotated),
+                    _state(raw.get("state"), where),
+                    spans_of(frame.slots, turn.utterance, slots),
+                    None
+                    if tags is None
+                    else spans_of(_spans(tags, where, turn), turn.utterance, slots),
                 )
             if given:
                 self._ignored["frames that the references lack"] += len(given)
-        if len(self._turns) > len(self._dialogue.turns):
-            self._ignored["turns that the references lack"] += len(self._turns) - len(
-                self._dialogue.turns
-            )
+        if surplus := max(0, len(self._turns) - len(turns)):
+            self._ignored["turns that the references lack"] += surplus
 
     def _frames_by_service(
         self, index: int, speaker: str, utterance: str
@@ -143,68 +156,48 @@ class DialogueReader:
             )
         return by_service
 
-    def _state(self, frame: Mapping[str, Any], reference: Reference) -> State:
-        state = frame.get("state")
-        where = (
-            f"{self._where}, turn {reference.turn}, service {shown(reference.service)}"
-        )
-        if not isinstance(state, dict):
-            raise UserError(
-                f"{where}: field 'state': expected an object, got {shown(state)}. {FIX}"
-            )
-        intent = state.get("active_intent")
-        if not isinstance(intent, str):
-            raise _wrong(where, "active_intent", "a string ('NONE' if none)", intent)
-        requested = state.get("requested_slots")
-        if requested is None or not _is_strings(requested):
-            raise _wrong(where, "requested_slots", "a list of strings", requested)
-        values = state.get("slot_values")
-        if not isinstance(values, dict):
-            raise _wrong(where, "slot_values", "an object", values)
-        for slot, options in values.items():
-            if not options or not _is_strings(options):
-                raise _wrong(
-                    f"{where}, slot {shown(slot)}",
-                    "slot_values",
-                    "a non-empty list of strings (leave out slots without a value)",
-                    options,
-                )
-        return State(intent, tuple(requested), {s: tuple(v) for s, v in values.items()})
 
-    def spans(
-        self, tags: Any, reference: Reference, utterance: str
-    ) -> list[records.Span]:
-        """Returns predicted spans; raises `UserError` for one outside the utterance."""
-        where = (
-            f"{self._where}, turn {reference.turn}, service {shown(reference.service)}"
-        )
-        good = isinstance(tags, list) and all(
-            isinstance(tag, dict)
-            and isinstance(tag.get("slot"), str)
-            and type(tag.get("start")) is int
-            and type(tag.get("exclusive_end")) is int
-            for tag in tags
-        )
-        if not good:
+def _state(state: Any, where: str) -> State:
+    if not isinstance(state, dict):
+        raise _wrong(where, "state", "an object", state)
+    intent = state.get("active_intent")
+    if not isinstance(intent, str):
+        raise _wrong(where, "active_intent", "a string ('NONE' if none)", intent)
+    requested = state.get("requested_slots")
+    if requested is None or not _is_strings(requested):
+        raise _wrong(where, "requested_slots", "a list of strings", requested)
+    values = state.get("slot_values")
+    if not isinstance(values, dict):
+        raise _wrong(where, "slot_values", "an object", values)
+    for slot, options in values.items():
+        if not options or not _is_strings(options):
+            expected = "a non-empty list of strings (leave out slots without a value)"
             raise _wrong(
-                where,
-                "slots",
-                "a list of objects with slot, start and exclusive_end",
-                tags,
+                f"{where}, slot {shown(slot)}", "slot_values", expected, options
             )
-        for tag in tags:
-            if not 0 <= tag["start"] < tag["exclusive_end"] <= len(utterance):
-                raise _wrong(
-                    where,
-                    "slots",
-                    f"0 <= start < exclusive_end <= {len(utterance)}, the length of "
-                    f"the utterance",
-                    tag,
-                )
-        return [
-            records.Span(tag["slot"], tag["start"], tag["exclusive_end"])
-            for tag in tags
-        ]
+    return State(intent, tuple(requested), {s: tuple(v) for s, v in values.items()})
+
+
+def _spans(tags: Any, where: str, turn: Turn) -> list[records.Span]:
+    """Returns predicted spans; raises `UserError` for one outside the utterance."""
+    is_list = isinstance(tags, list) and all(
+        isinstance(tag, dict)
+        and isinstance(tag.get("slot"), str)
+        and type(tag.get("start")) is int
+        and type(tag.get("exclusive_end")) is int
+        for tag in tags
+    )
+    if not is_list:
+        expected = "a list of objects with slot, start and exclusive_end"
+        raise _wrong(where, "slots", expected, tags)
+    length = len(turn.utterance)
+    for tag in tags:
+        if not 0 <= tag["start"] < tag["exclusive_end"] <= length:
+            expected = (
+                f"0 <= start < exclusive_end <= {length}, the length of the utterance"
+            )
+            raise _wrong(where, "slots", expected, tag)
+    return [records.Span(t["slot"], t["start"], t["exclusive_end"]) for t in tags]
 
 
 def _is_strings(value: Any) -> bool:

@@ -12,19 +12,29 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from etils import epath
 
+from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, reach, read_json, shown, write_text
+from jaxaug.core.files import (
+    PathLike,
+    reach,
+    read_bytes,
+    read_json,
+    shown,
+    write_text,
+)
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data.sgd import Dialogue, State
 from jaxaug.metrics.benchmark import Benchmark, FrameKey, scored_frames
 from jaxaug.metrics.collector import collector_paused
-from jaxaug.metrics.matching import FIX, DialogueReader, Span, spans_of
+from jaxaug.metrics.matching import FIX, DialogueReader, Match, Span
 from jaxaug.metrics.slot_scores import Reference, StateLike
 
 # The official evaluator leaves this file in the folder that it has scored.
 _OFFICIAL_OUTPUT = "dialogues_and_metrics.json"
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 @dataclass(slots=True)
@@ -127,9 +137,13 @@ def read_predictions(folder: PathLike, benchmark: Benchmark) -> Predictions:
             the reference in services, speakers, or utterances. The message gives file,
             dialogue, turn, and field.
     """
-    found: dict[str, tuple[dict[str, Any], epath.Path]] = {}
+    found: dict[str, tuple[epath.Path, list[Match]]] = {}
     result = Predictions()
     place = reach(folder, "Name the folder of the JSON files with --predictions.")
+    free = {
+        service.name: frozenset(s.name for s in service.slots if not s.is_categorical)
+        for service in benchmark.schema.services
+    }
     for path in _prediction_files(place, result.ignored):
         for item in _dialogue_items(path):
             dialogue_id = _dialogue_id(item, path)
@@ -143,39 +157,25 @@ def read_predictions(folder: PathLike, benchmark: Benchmark) -> Predictions:
             if dialogue_id in found:
                 raise UserError(
                     f"{path}: dialogue {shown(dialogue_id)} is predicted twice, first "
-                    f"in {found[dialogue_id][1]}. Keep one of the two."
+                    f"in {found[dialogue_id][0]}. Keep one of the two."
                 )
-            found[dialogue_id] = item, path
+            dialogue = benchmark.dialogues[dialogue_id]
+            reader = DialogueReader(item, dialogue, path, result.ignored)
+            found[dialogue_id] = path, list(reader.frames(free))
     if not found:
         raise UserError(
             f"prediction folder {folder}: its files hold no dialogue. Write "
             "predictions in DSTC8 format (a list of dialogues per file)."
         )
-    annotated: list[tuple[Span, ...]] = []
-    predicted: list[tuple[Span, ...] | None] = []
-    free_slots = {
-        service.name: frozenset(s.name for s in service.slots if not s.is_categorical)
-        for service in benchmark.schema.services
-    }
-    for dialogue_id, dialogue in benchmark.dialogues.items():
-        if dialogue_id not in found:
-            result.unpredicted.append(dialogue_id)
-            continue
-        item, path = found.pop(dialogue_id)
-        reader = DialogueReader(item, dialogue, path, result.ignored)
-        for reference, state, spans, predicted_raw, utterance in reader.frames():
-            result.references.append(reference)
-            result.states.append(state)
-            free = free_slots[reference.service]
-            annotated.append(spans_of(spans, utterance, free))
-            tagged = predicted_raw.get("slots")
-            if tagged is None:
-                predicted.append(None)
-            else:
-                spans = reader.spans(tagged, reference, utterance)
-                predicted.append(spans_of(spans, utterance, free))
+    result.unpredicted = [name for name in benchmark.dialogues if name not in found]
+    matches = [
+        one for name in benchmark.dialogues if name in found for one in found[name][1]
+    ]
+    result.references = [one.reference for one in matches]
+    result.states = [one.state for one in matches]
+    predicted = [one.predicted for one in matches]
     if any(spans is not None for spans in predicted):
-        result.spans = annotated, predicted
+        result.spans = [one.annotated for one in matches], predicted
     return result
 
 
@@ -201,7 +201,13 @@ def _prediction_files(folder: epath.Path, ignored: Counter[str]) -> list[epath.P
 
 
 def _dialogue_items(path: epath.Path) -> Iterator[Any]:
-    data = read_json(path, FIX)
+    """Yields the dialogues of a file; of a list, one at a time is in memory."""
+    try:
+        for raw in _LIST.decode(read_bytes(path, FIX)):
+            yield json_reader.decoded(bytes(raw))
+        return
+    except (msgspec.DecodeError, json_reader.JsonError, RecursionError):
+        data = read_json(path, FIX)  # Names the place of the mistake, if it is one.
     # The official program accepts {dialogue id: dialogue} too.
     if isinstance(data, dict):
         data = list(data.values())

@@ -12,6 +12,7 @@ from jaxaug.core.figures import check_picture, new_figure
 from jaxaug.core.files import check_writable, write_text
 from jaxaug.core.paths import absolute
 from jaxaug.core.text import printable
+from jaxaug.metrics.power import text_power
 from jaxaug.metrics.report import (
     Run,
     aggregate_seeds,
@@ -53,6 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
     if rows:
         print(text_table(rows))
         print(text_tables(statistics))
+        if arguments.power:
+            print(text_power(statistics))
     for name in alone:
         print(f"{printable(name)}: no robustness report; its training is on the page")
     write_tables(rows, arguments.csv, arguments.png)

@@ -16,6 +16,7 @@ from jaxaug.metrics.bootstrap import (
     Bootstrap,
     Group,
     Interval,
+    Variances,
     holm,
 )
 from jaxaug.metrics.report import COLUMNS, Run, aligned, mean_name, split_seed
@@ -36,12 +37,16 @@ class Difference:
         first, second: names of the configurations.
         interval: interval of each figure, without correction.
         p_holm: p-value of the headline figure, corrected for the number of pairs.
+        variances: sources of the variance of each figure.
+        seeds: number of seeds; the smaller one of the two configurations.
     """
 
     first: str
     second: str
     interval: Interval
     p_holm: float
+    variances: Variances
+    seeds: int
 
     @property
     def holds(self) -> bool:
@@ -102,7 +107,14 @@ def statistics_of(
         groups,
         [boot.interval(group) for group in groups],
         [
-            Difference(first.name, second.name, interval, float(p))
+            Difference(
+                first.name,
+                second.name,
+                interval,
+                float(p),
+                boot.variances(first, second),
+                min(len(first.runs), len(second.runs)),
+            )
             for (first, second), interval, p in zip(
                 pairs, intervals, corrected, strict=True
             )

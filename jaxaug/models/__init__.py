@@ -1,8 +1,8 @@
-"""Model families as flax.linen modules, one a file, and what makes them usable.
+"""Model families as flax.linen modules, with their weights, tokenizers, and tools.
 
-`weights` reads and writes published weights, `named` knows models by name,
-`tokenizers` reads theirs, `text.registry.load` puts the three together; `scorers`
-judge pairs of texts; `dialogue` has the networks of a single paper.
+`weights` reads and writes published weights. `named` finds models by name, and
+`tokenizers` reads their tokenizers. `text.registry.load` combines the three. `scorers`
+rates pairs of texts, and `lora` adapts models. `endpoint` asks models behind a server.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""The arguments of `jaxaug models` and `jaxaug convert`; importing this is cheap."""
+"""Arguments of `jaxaug models` and `jaxaug convert`; importing this module is cheap."""
 
 import argparse
 
@@ -41,7 +41,7 @@ def add_convert(verbs: argparse._SubParsersAction) -> None:
         "--from",
         dest="source",
         required=True,
-        help="published folder, T5X run or checkpoint, .gguf file, name of `jaxaug "
+        help="published folder, T5X run or checkpoint, .gguf file, name from `jaxaug "
         "models list`, or hf:OWNER/NAME on the Hugging Face hub",
     )
     arguments.trained_run(parser)
@@ -61,7 +61,8 @@ def add_convert(verbs: argparse._SubParsersAction) -> None:
     group.add_argument(
         "--merge-lora",
         metavar="ADAPTER",
-        help="merge a LoRA adapter into the weights: a folder in peft format, or such a run",
+        help="merge a LoRA adapter into the weights: a folder in peft format, or a run "
+        "trained with configs/runs/lora.gin",
     )
     group.add_argument(
         "--unmerge-lora",
@@ -82,7 +83,7 @@ def add_convert(verbs: argparse._SubParsersAction) -> None:
         help="write a T5 as stacks of scanned layers, for t5x.examples.scalable_t5",
     )
     parser.add_argument("--data", help="model card: the training data")
-    parser.add_argument("--licence", help="model card: the licence")
+    parser.add_argument("--licence", help="model card: the license")
     parser.add_argument("--metrics", help="model card: JSON file of names and values")
     parser.add_argument(
         "--seed",

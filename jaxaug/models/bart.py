@@ -1,9 +1,10 @@
-"""BART, Pegasus and Marian: encoder-decoders that differ in a few flags.
+"""BART, Pegasus, and Marian: encoder-decoders that differ in a few flags.
 
-BART (Lewis et al. 2020) has learned positions, a norm on the embedding and norms after
-each residual; Pegasus (Zhang et al. 2020) sinusoidal positions and norms before each
-half of a block; Marian (Junczys-Dowmunt et al. 2018) sinusoidal positions and norms
-after. All tie the output matrix to the embedding and add a bias to the logits.
+BART (Lewis et al. 2020) has learned positions, a norm on the embedding, and norms after
+each residual. Pegasus (Zhang et al. 2020) has sinusoidal positions and norms before
+each half of a block. Marian (Junczys-Dowmunt et al. 2018) has sinusoidal positions and
+norms after each half. All tie the output matrix to the embedding and add a bias to the
+logits.
 """
 
 from typing import ClassVar
@@ -25,15 +26,15 @@ __all__ = ["IGNORED", "NETWORK", "Bart", "Config", "key_map", "to_hf"]
 Inputs = Int[Array, "batch input_length"]
 Logits = Float[Array, "batch length vocab"]
 
-# The logical axis of a classifier's few outputs: one that no rule shards.
+# The logical axis of the few outputs of a classifier; no rule shards it.
 _LABELS = "kv"
 
 
 class Bart(nn.Module):
-    """The encoder-decoder, with the methods of `t5x.examples.t5.network.Transformer`.
+    """Encoder-decoder with the methods of `t5x.examples.t5.network.Transformer`.
 
-    Where the configuration names labels it has a classifier (`classify`) and no logits
-    bias, as BART-large-MNLI.
+    If the configuration names labels, the model has a classifier (`classify`) and no
+    logits bias, like BART-large-MNLI.
     """
 
     config: Config
@@ -43,7 +44,7 @@ class Bart(nn.Module):
     def setup(self) -> None:
         config = self.config
         self.token_embedder = self._embedder(config.vocab_size)
-        # Marian may have a vocabulary for each side; the first is the encoder's.
+        # Marian may have a vocabulary per side; the first one belongs to the encoder.
         target_embedder = self.token_embedder
         if config.decoder_vocab_size is not None:
             target_embedder = self._embedder(config.decoder_vocab_size)
@@ -83,7 +84,7 @@ class Bart(nn.Module):
         enable_dropout: bool = True,
         encoder_positions: Tokens | None = None,
     ) -> Activations:
-        """Encodes inputs in which 0 is padding; segments do not see each other.
+        """Returns encoded inputs. Id 0 is padding; segments do not see each other.
 
         Raises:
             UserError: the sequences are longer than the model has positions.
@@ -109,26 +110,27 @@ class Bart(nn.Module):
         decode: bool = False,
         max_decode_length: int | None = None,
     ) -> Logits:
-        """Float32 logits of the target tokens given the encoded inputs.
+        """Returns float32 logits of the target tokens given the encoded inputs.
 
         Args:
             encoded: output of `encode`.
-            encoder_input_tokens: show which positions of `encoded` are padding.
-            decoder_input_tokens: the targets shifted right, 0 first, which stands for
-                `decoder_start_token_id`; one column in a decoding step.
-            decoder_target_tokens: show which positions are padding, unless `decode`.
+            encoder_input_tokens: show which positions of `encoded` are padding (0).
+            decoder_input_tokens: the targets shifted right. The first id is 0, which
+                stands for `decoder_start_token_id`. A decoding step takes one column.
+            decoder_target_tokens: show which positions are padding; unused with
+                `decode`.
             encoder_segment_ids: for packed inputs.
             decoder_segment_ids: for packed targets.
             decoder_positions: for packed targets.
             enable_dropout: needs the random stream "dropout".
-            decode: whether to create the collection `cache` or, if it is given, to take
-                one step (see `layers.Attention`).
-            max_decode_length: not needed, since the cache knows its length; part of the
+            decode: whether to take one step with the collection `cache`, or to create
+                that collection if it is missing (see `layers.Attention`).
+            max_decode_length: unused, since the cache knows its length; part of the
                 interface.
 
         Raises:
-            UserError: segment ids come together with `decode`, or of one side only, or
-                the sequences are longer than the model has positions.
+            UserError: segment ids are combined with `decode` or given for one side
+                only, or the sequences are longer than the model has positions.
         """
         del max_decode_length
         if (encoder_segment_ids is None) != (decoder_segment_ids is None):
@@ -141,7 +143,7 @@ class Bart(nn.Module):
                 "decode=True works on one example a row: leave out the segment ids and "
                 "decode from data that is not packed"
             )
-        # Before the step moves it.
+        # The step below advances the column, so it is read first.
         column = self._column() if decode else None
         hidden = self._decode(
             encoded,
@@ -157,7 +159,8 @@ class Bart(nn.Module):
         config = self.config
         logits = self.target_embedder.attend(hidden)
         if config.logits_bias:
-            # A constant of the published model, which its trainers do not touch either.
+            # The bias is a constant of the published model, and its trainers keep it
+            # fixed too.
             logits = logits + lax.stop_gradient(self.final_logits_bias)
         if decode and config.never_pad:
             logits = logits.at[..., config.pad_token_id].set(layers.MASKED)
@@ -166,7 +169,7 @@ class Bart(nn.Module):
         return layers.shift_logits(logits, config.id_offset)
 
     def _column(self) -> tuple[Int[Array, "*rows"], int] | None:
-        """The column that a decoding step writes, and the last one; None without cache."""
+        """Returns the column that a step writes and the last one, or None."""
         stack = self.variables.get("cache", {}).get("decoder")
         if not stack:
             return None
@@ -174,7 +177,7 @@ class Bart(nn.Module):
         return stack["positions"]["cache_index"], length - 1
 
     def _force(self, logits: Logits, column: Int[Array, "*rows"], last: int) -> Logits:
-        """Leaves the forced tokens alone in the first and in the last column."""
+        """Masks all but the forced tokens in the first and in the last column."""
         config = self.config
         rows = jnp.arange(logits.shape[-1])
         for token, forced in (
@@ -236,12 +239,12 @@ class Bart(nn.Module):
         enable_dropout: bool = True,
         decode: bool = False,
     ) -> Logits:
-        """`decode` of `encode`; the arguments are explained there."""
+        """Encodes and decodes; see `encode` and `decode` for the arguments."""
         encoded = self.encode(
             encoder_input_tokens, encoder_segment_ids, enable_dropout, encoder_positions
         )
         if self.is_initializing() and self.config.labels:
-            # Parameters come into being when they are used.
+            # Parameters are created on first use.
             self.output(self.dense(encoded[:, 0]))
         return self.decode(
             encoded,
@@ -258,10 +261,10 @@ class Bart(nn.Module):
     def classify(
         self, tokens: Tokens, *, enable_dropout: bool = False
     ) -> Float[Array, "batch labels"]:
-        """Float32 logits of `config.labels`.
+        """Returns float32 logits of `config.labels`.
 
-        The decoder reads the inputs too, shifted right; its state at the last token of
-        a row, which must be the end of sequence, goes through two dense layers.
+        The decoder reads the inputs too, shifted right. Its state at the last token of
+        a row passes through two dense layers. That token must be the end of sequence.
 
         Raises:
             UserError: the configuration names no labels.

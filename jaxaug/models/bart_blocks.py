@@ -1,4 +1,4 @@
-"""The blocks, the encoder and the decoder of BART, Pegasus and Marian."""
+"""Blocks, encoder, and decoder of BART, Pegasus, and Marian."""
 
 import jax.numpy as jnp
 from flax import linen as nn
@@ -33,7 +33,7 @@ def _attention(config: Config, heads: int, name: str) -> layers.Attention:
 
 
 class _Block(nn.Module):
-    """What the blocks of both sides share: a residual with its norm, and the MLP."""
+    """Base of encoder and decoder blocks: the residual with its norm, and the MLP."""
 
     config: Config
     deterministic: bool
@@ -76,7 +76,7 @@ class EncoderBlock(_Block):
 
 
 class DecoderBlock(_Block):
-    """Causal self-attention, cross-attention and MLP."""
+    """Causal self-attention, cross-attention, and MLP."""
 
     decode: bool
 
@@ -104,7 +104,7 @@ class DecoderBlock(_Block):
 
 
 class _Side(nn.Module):
-    """What encoder and decoder share: embedded tokens with positions, the last norm."""
+    """Base of encoder and decoder: token embedding with positions, and last norm."""
 
     config: Config
     token_embedder: nn.Module
@@ -124,7 +124,7 @@ class _Side(nn.Module):
     def _embed_positions(self, positions: Int[Array, "#rows length"]) -> Activations:
         config = self.config
         if config.learned_positions:
-            # The table has two rows more than there are positions.
+            # The published table has two additional rows before the first position.
             return layers.LearnedPositions(
                 config.num_positions + 2,
                 config.emb_dim,
@@ -135,8 +135,8 @@ class _Side(nn.Module):
         length = positions.shape[-1]
         if length > config.num_positions:
             raise UserError(
-                f"the model has {config.num_positions} positions, but the sequences are "
-                f"{length} long: shorten them (task_feature_lengths)"
+                f"the model has {config.num_positions} positions, but the sequences "
+                f"are {length} long: shorten them (task_feature_lengths)"
             )
         table = layers.sinusoidal_positions(config.num_positions, config.emb_dim)
         return jnp.asarray(table, config.dtype)[positions]
@@ -166,7 +166,7 @@ class Encoder(_Side):
 
 
 class Decoder(_Side):
-    """Embedding and blocks; with `decode` a position counter and caches."""
+    """Embedding and blocks; `decode` adds a position counter and caches."""
 
     @nn.compact
     def __call__(

@@ -1,4 +1,4 @@
-"""Configuration and key map of BART, Pegasus and Marian; the network stands in `bart`."""
+"""Configuration and key map of BART, Pegasus, and Marian (network: `bart`)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -6,32 +6,29 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxaug.core.errors import UserError
 from jaxaug.models.weights import hf_config, hf_generation, hf_table
 from jaxaug.models.weights.keymap import (
     Weight,
-    bias_heads,
+    attention,
     dense,
-    heads_in,
-    heads_out,
     identity,
     layer_norm,
 )
 
-# Sinusoidal tables, which some files store, and versions of fairseq. (Learned tables are
-# in the key map.)
+# Some files store sinusoidal tables and versions of fairseq. Learned tables are in the
+# key map.
 IGNORED = (
     r"(model\.)?(encoder|decoder)\.embed_positions\.weight",
     r"(model\.)?(encoder|decoder)\.version",
 )
 
-# Flags by `model_type`, and the flags of old config.json files that say the same.
+# Flags by `model_type`. Old config.json files express them with `_OLD_FLAGS`.
 _FAMILIES: Mapping[str, Mapping[str, bool]] = {
     "bart": {"learned_positions": True, "pre_norm": False, "embedding_norm": True},
     "pegasus": {"learned_positions": False, "pre_norm": True, "embedding_norm": False},
     "marian": {"learned_positions": False, "pre_norm": False, "embedding_norm": False},
 }
-# What transformers takes where a file says nothing.
+# Defaults of transformers for a config.json without the key.
 _FORCED_EOS = {"bart": 2, "pegasus": 1, "marian": 0}
 _OLD_FLAGS = {
     "normalize_before": "pre_norm",
@@ -74,7 +71,7 @@ class Config:
     """Sizes and options.
 
     Attributes:
-        family: "bart", "pegasus" or "marian", the `model_type` of config.json.
+        family: "bart", "pegasus", or "marian": the `model_type` of config.json.
         vocab_size: rows of the embedding.
         emb_dim: width of the model.
         num_encoder_layers: blocks of the encoder.
@@ -82,28 +79,29 @@ class Config:
         num_encoder_heads: heads of the encoder, each emb_dim / num_encoder_heads wide.
         num_decoder_heads: heads of the decoder.
         encoder_mlp_dim: width of the hidden layers of the encoder's MLPs.
-        decoder_mlp_dim: of the decoder's.
-        num_positions: longest sequence.
-        learned_positions: whether positions have a table; else they are sinusoidal.
-        pre_norm: whether norms stand before attention and MLP, with one more at the end
-            of each side; else they follow the residual.
-        embedding_norm: whether the embedded tokens are normalised.
-        scale_embedding: whether they are multiplied by sqrt(emb_dim).
+        decoder_mlp_dim: width of the hidden layers of the decoder's MLPs.
+        num_positions: longest sequence in tokens.
+        learned_positions: whether positions have a table; otherwise they are
+            sinusoidal.
+        pre_norm: whether norms precede attention and MLP, with one more at the end of
+            each side; otherwise they follow the residual.
+        embedding_norm: whether the embedded tokens are normalized.
+        scale_embedding: whether the embedded tokens are multiplied by sqrt(emb_dim).
         logits_bias: whether the logits have a bias.
-        decoder_vocab_size: rows of the decoder's own embedding; None if both sides share
-            one.
-        labels: names of the classifier's outputs, if there is one.
-        activation: by its Hugging Face name (`layers.ACTIVATIONS`).
-        dropout_rate: after the embedding and after each part of a block.
-        attention_dropout_rate: of the attention weights.
-        activation_dropout_rate: on the hidden layers of the MLPs.
-        dtype: of activations; parameters, statistics and logits are float32.
-        id_offset: 0 if token ids are those of the published vocabulary, 1 if they are
-            larger by 1, which leaves 0 to T5X (see `layers.Embed`).
+        decoder_vocab_size: rows of a separate decoder embedding; None if both sides
+            share one.
+        labels: names of the classifier's outputs; empty without a classifier.
+        activation: Hugging Face name of the activation (`layers.ACTIVATIONS`).
+        dropout_rate: rate after the embedding and after each part of a block.
+        attention_dropout_rate: rate on the attention weights.
+        activation_dropout_rate: rate on the hidden layers of the MLPs.
+        dtype: dtype of activations; parameters, statistics, and logits are float32.
+        id_offset: 0 if token ids equal the published ones. 1 if they are larger by 1,
+            which reserves 0 for T5X (see `layers.Embed`).
         decoder_start_token_id: row of the embedding for the 0 before the first target;
-            with `id_offset` 0 it is 0.
-        pad_token_id: row of the padding, which no id needs where `id_offset` is 1.
-        never_pad: whether decoding cannot choose that row.
+            0 if `id_offset` is 0.
+        pad_token_id: row of the padding; no token id maps to it if `id_offset` is 1.
+        never_pad: whether decoding cannot choose `pad_token_id`.
         forced_bos_token_id: row that decoding chooses first, if any.
         forced_eos_token_id: row that decoding chooses in the last column, if any.
     """
@@ -139,16 +137,17 @@ class Config:
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
-        """The configuration of a published model, from the contents of config.json.
+        """Returns the configuration of a published model from its config.json.
 
-        `id_offset` is 0 where the published padding and the start of the decoder are 0
-        already (Pegasus), else 1.
+        `id_offset` is 0 if the published padding and decoder start are already 0, as in
+        Pegasus; otherwise it is 1.
 
         Raises:
-            UserError: another architecture, missing sizes or an unsupported option.
+            UserError: another architecture, missing sizes, or an unsupported option.
         """
-        family = config.get("model_type", "")
-        head = _head(config, family)
+        family = hf_config.checked_type(config, _FAMILIES)
+        known = _ARCHITECTURES[family]
+        head = hf_config.head(config, known, next(iter(known)))
         flags = _FAMILIES[family]
         hf_config.refuse(config, {old: flags[new] for old, new in _OLD_FLAGS.items()})
         hf_config.refuse(config, {"tie_word_embeddings": True})
@@ -172,18 +171,8 @@ class Config:
             )
 
 
-def _head(config: Mapping[str, Any], family: str) -> str:
-    if family not in _FAMILIES:
-        raise UserError(
-            f"config.json: model_type is {config.get('model_type')!r}, but must be one "
-            f"of {', '.join(_FAMILIES)}. Take the family of the weights."
-        )
-    known = _ARCHITECTURES[family]
-    return hf_config.head(config, known, next(iter(known)))
-
-
 def to_hf(config: Config) -> dict[str, Any]:
-    """The config.json of a model; inverts `from_hf`."""
+    """Returns the config.json of a model; inverts `from_hf`."""
     head = "classifier" if config.labels else "lm" if config.logits_bias else "none"
     named = {head: name for name, head in _ARCHITECTURES[config.family].items()}
     result = {
@@ -201,7 +190,7 @@ def to_hf(config: Config) -> dict[str, Any]:
 
 
 def key_map(config: Config) -> dict[str, Weight]:
-    """Names in the Hugging Face model by the paths of the parameters of `Bart`.
+    """Returns the Hugging Face name of each parameter path of `Bart`.
 
     A model without a head has names without the prefix `model.`; both forms are read.
     """
@@ -266,16 +255,11 @@ def _block_map(
     dim = config.emb_dim // heads
     path, name = f"{side}/layers_{index}", f"{side}.layers.{index}"
     weights: dict[str, Weight] = {}
+    letters = {"query": "q", "key": "k", "value": "v"}
     for ours, theirs in attentions.items():
         at, tensor = f"{path}/{ours}", f"{name}.{theirs}"
-        for part, letter in (("query", "q"), ("key", "k"), ("value", "v")):
-            projection = f"{tensor}.{letter}_proj"
-            weights[f"{at}/{part}/kernel"] = heads_in(
-                f"{projection}.weight", heads, dim
-            )
-            weights[f"{at}/{part}/bias"] = bias_heads(f"{projection}.bias", heads, dim)
-        weights[f"{at}/out/kernel"] = heads_out(f"{tensor}.out_proj.weight", heads, dim)
-        weights[f"{at}/out/bias"] = identity(f"{tensor}.out_proj.bias")
+        parts = {part: f"{tensor}.{letter}_proj" for part, letter in letters.items()}
+        weights |= attention(at, parts, f"{tensor}.out_proj", heads, dim)
         weights |= layer_norm(f"{at}_norm", f"{tensor}_layer_norm")
     return weights | {
         **dense(f"{path}/mlp/wi", f"{name}.fc1"),

@@ -1,10 +1,11 @@
-"""BERT and RoBERTa encoders with pooling, classification and masked-word heads.
+"""BERT and RoBERTa encoders with pooling, classification, and masked-word heads.
 
-Devlin et al. (2019) and Liu et al. (2019): post-norm blocks, learned positions, segment
-embeddings. BLEURT (Sellam et al. 2020) is the same with one output, and BLEURT-20 with
-embeddings that are narrower than the blocks, as in RemBERT (Chung et al. 2021).
+The networks have post-norm blocks, learned positions, and segment embeddings (Devlin et
+al. 2019, Liu et al. 2019). BLEURT (Sellam et al. 2020) is the same network with one
+output. BLEURT-20 has embeddings that are narrower than the blocks, as in RemBERT (Chung
+et al. 2021).
 
-Token ids are those of the published vocabulary: nothing here decodes.
+Token ids equal the published ones: nothing here decodes.
 """
 
 import dataclasses
@@ -32,21 +33,21 @@ __all__ = [
 Tokens = Int[Array, "batch length"]
 Hidden = Float[Array, "batch length emb"]
 
-# The logical axis of a classifier's few outputs: one that no rule shards.
+# The logical axis of the few outputs of a classifier; no rule shards it.
 _LABELS = "kv"
 
 
 def mean_pool(
     hidden: Hidden, mask: Bool[Array, "batch length"]
 ) -> Float[Array, "batch emb"]:
-    """Mean over the tokens of each row, float32; the pooling of sentence encoders."""
+    """Returns the float32 mean over the tokens of each row, as in sentence encoders."""
     weights = jnp.asarray(mask, jnp.float32)[..., None]
     total = jnp.sum(hidden.astype(jnp.float32) * weights, axis=1)
     return total / jnp.maximum(jnp.sum(weights, axis=1), 1.0)
 
 
 def cls_pool(hidden: Hidden) -> Float[Array, "batch emb"]:
-    """The first position of each row ([CLS] or <s>), float32."""
+    """Returns the first position of each row ([CLS] or <s>) in float32."""
     return hidden[:, 0].astype(jnp.float32)
 
 
@@ -108,7 +109,7 @@ class Encoder(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """Sum of token, position and segment embeddings, normalised."""
+    """Sum of token, position, and segment embeddings, normalized."""
 
     config: Config
 
@@ -129,7 +130,7 @@ class Embeddings(nn.Module):
     def __call__(self, tokens: Tokens, segments: Tokens, deterministic: bool) -> Hidden:
         positions = jnp.arange(tokens.shape[1])[None]
         if self.offset:
-            # Tokens are counted; all padding has the position before the first one.
+            # Positions count tokens; all padding has the position before the first one.
             is_token = jnp.asarray(tokens != self.config.pad_token_id, jnp.int32)
             positions = jnp.cumsum(is_token, axis=1) * is_token - 1
         x = self.token_embedder(tokens) + self.segment_embedder(segments)
@@ -138,7 +139,7 @@ class Embeddings(nn.Module):
 
 
 class MaskedWords(nn.Module):
-    """The masked-word head: a dense layer, a norm, the output matrix and its bias."""
+    """Masked-word head: a dense layer, a norm, the output matrix, and its bias."""
 
     config: Config
     token_embedder: nn.Module
@@ -149,7 +150,7 @@ class MaskedWords(nn.Module):
         x = layers.Linear(
             config.emb_dim, ("mlp", "embed"), use_bias=True, name="dense"
         )(hidden)
-        # RoBERTa's head has this one whatever the blocks have; so do all BERTs.
+        # Every head has this norm in float32, whatever the dtype of the blocks.
         x = _norm(dataclasses.replace(config, dtype=jnp.float32), "norm")(
             layers.activation(config.activation)(x)
         )
@@ -167,7 +168,7 @@ class MaskedWords(nn.Module):
 
 
 class Bert(nn.Module):
-    """The encoder, and the head that the configuration names as methods of its own."""
+    """The encoder, and one method for each head that a configuration can name."""
 
     config: Config
 
@@ -195,12 +196,13 @@ class Bert(nn.Module):
         *,
         enable_dropout: bool = False,
     ) -> Hidden:
-        """Hidden states of the last layer.
+        """Returns hidden states of the last layer.
 
         Args:
             tokens: ids of the published vocabulary.
-            segments: 0 for the first sentence, 1 for the second of a pair; None is 0.
-            mask: False at padding; None is where tokens are not the padding.
+            segments: 0 for the first sentence, 1 for the second of a pair; None means
+                0.
+            mask: False at padding; None masks `pad_token_id`.
             enable_dropout: needs the random stream "dropout".
 
         Raises:
@@ -218,7 +220,7 @@ class Bert(nn.Module):
         return x
 
     def _use_head(self, hidden: Hidden) -> None:
-        # Parameters come into being when they are used.
+        # Parameters are created on first use.
         if self.config.head == "pooler":
             self.dense(hidden[:, 0])
         elif self.config.head == "classifier":
@@ -232,7 +234,7 @@ class Bert(nn.Module):
         segments: Tokens | None = None,
         mask: Bool[Array, "batch length"] | None = None,
     ) -> Float[Array, "batch emb"]:
-        """BERT's pooler: a dense layer and tanh on the first position.
+        """Returns BERT's pooled output: a dense layer and tanh on the first position.
 
         Raises:
             UserError: the configuration has neither the head "pooler" nor "classifier".
@@ -248,14 +250,15 @@ class Bert(nn.Module):
         *,
         enable_dropout: bool = False,
     ) -> Float[Array, "batch labels"]:
-        """Float32 logits of `config.labels`; BLEURT's score is the only column.
+        """Returns float32 logits of `config.labels`; BLEURT's score is the only column.
 
         Raises:
             UserError: the configuration has another head.
         """
         hf_config.require_head(self.config.head, "classifier")
         x = self(tokens, segments, mask, enable_dropout=enable_dropout)[:, 0]
-        # RoBERTa drops before its dense layer too; where BERT lacks that, so do we.
+        # RoBERTa also applies dropout before its dense layer. BERT does not, so neither
+        # does this network.
         x = self.dropout(jnp.tanh(self.dense(x)), deterministic=not enable_dropout)
         return self.output(x.astype(jnp.float32))
 
@@ -265,7 +268,7 @@ class Bert(nn.Module):
         segments: Tokens | None = None,
         mask: Bool[Array, "batch length"] | None = None,
     ) -> Float[Array, "batch length vocab"]:
-        """Float32 logits of the word at each position, as for masked words.
+        """Returns float32 logits of the masked-word head at each position.
 
         Raises:
             UserError: the configuration has another head.

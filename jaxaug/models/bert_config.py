@@ -1,4 +1,4 @@
-"""Configuration and key map of BERT and RoBERTa; the networks stand in `bert`."""
+"""Configuration and key map of BERT and RoBERTa; see `bert` for the networks."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -6,14 +6,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxaug.core.errors import UserError
 from jaxaug.models.weights import hf_config, hf_table
 from jaxaug.models.weights.keymap import (
     Weight,
-    bias_heads,
+    bert_layer,
     dense,
-    heads_in,
-    heads_out,
     identity,
     layer_norm,
     placed,
@@ -24,7 +21,7 @@ IGNORED = (
     r"(.*\.)?embeddings\.(position_ids|token_type_ids)",
     r"(.*\.)?pooler\.dense\.(weight|bias)",
     r"cls\.seq_relationship\.(weight|bias)",
-    # Of a head that is not tied, which adds the bias of its own matrix.
+    # The bias of an unused tied head: an untied head has a bias for its matrix.
     r"(cls\.predictions|lm_head)\.bias",
 )
 
@@ -55,7 +52,7 @@ _TABLE = (
 
 @dataclasses.dataclass(frozen=True)
 class _Family:
-    """How a family names and does things: `masked_lm` is "" where we lack the head."""
+    """Names and conventions of a family; `masked_lm` is "" without that head."""
 
     classes: str
     prefix: str
@@ -65,8 +62,8 @@ class _Family:
     dense: str = "pooler.dense"
     output: str = "classifier"
     masked_lm: str = ""
-    labels: int = 2  # Of a classifier whose config.json does not say.
-    padding: int = 0  # Where config.json does not say.
+    labels: int = 2  # Default of a classifier's config.json.
+    padding: int = 0  # Default of config.json.
 
 
 _BERT = _Family("Bert", "bert.", masked_lm="cls.predictions.")
@@ -97,24 +94,26 @@ class Config:
     """Sizes and options.
 
     Attributes:
-        family: a key of `FAMILIES`, the `model_type` of config.json.
+        family: a key of `FAMILIES`: the `model_type` of config.json.
         vocab_size: rows of the embedding.
         emb_dim: width of the blocks.
-        num_layers: blocks.
+        num_layers: number of blocks.
         num_heads: attention heads, each emb_dim / num_heads wide.
         mlp_dim: width of the hidden layer of an MLP block.
         num_positions: rows of the table of positions.
         num_segments: rows of the table of segments.
-        embedding_dim: width of the embeddings where it is not emb_dim.
-        head: "none", "pooler", "classifier" or "masked_lm".
+        embedding_dim: width of the embeddings; None if it is emb_dim.
+        head: "none", "pooler", "classifier", or "masked_lm".
         labels: names of the classifier's outputs.
-        tie_embeddings: whether the embedding serves as output matrix of "masked_lm".
-        pad_token_id: the padding.
-        activation: by its Hugging Face name (`layers.ACTIVATIONS`).
-        norm_epsilon: of all norms.
-        dropout_rate: after the embedding, each half of a block, and in the head.
-        attention_dropout_rate: of the attention weights.
-        dtype: of activations; parameters, statistics and outputs of heads are float32.
+        tie_embeddings: whether the embedding is also the output matrix of "masked_lm".
+        pad_token_id: id of the padding.
+        activation: Hugging Face name of the activation (`layers.ACTIVATIONS`).
+        norm_epsilon: epsilon of all norms.
+        dropout_rate: rate after the embedding, after each half of a block, and in the
+            head.
+        attention_dropout_rate: rate on the attention weights.
+        dtype: dtype of activations; parameters, statistics, and outputs of heads are
+            float32.
     """
 
     family: str
@@ -138,20 +137,15 @@ class Config:
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
-        """The configuration of a published model, from the contents of config.json.
+        """Returns the configuration of a published model from its config.json.
 
-        A bare encoder has the head "pooler". Replace that by "none" for weights without
-        a pooler, and with `dataclasses.replace` too.
+        A bare encoder has the head "pooler". For weights without a pooler, set the head
+        to "none" with `dataclasses.replace`.
 
         Raises:
-            UserError: another architecture, missing sizes or an unsupported option.
+            UserError: another architecture, missing sizes, or an unsupported option.
         """
-        family = FAMILIES.get(config.get("model_type", ""))
-        if family is None:
-            raise UserError(
-                f"config.json: model_type is {config.get('model_type')!r}, but must be "
-                f"one of {', '.join(FAMILIES)}. Take the family of the weights."
-            )
+        family = FAMILIES[hf_config.checked_type(config, FAMILIES)]
         hf_config.refuse(
             config,
             {
@@ -183,7 +177,7 @@ def _head(config: Mapping[str, Any], family: _Family) -> str:
 
 
 def to_hf(config: Config) -> dict[str, Any]:
-    """The config.json of a model; inverts `from_hf`."""
+    """Returns the config.json of a model; inverts `from_hf`."""
     family = FAMILIES[config.family]
     ending = {"none": "Model"} | {head: end for end, head in reversed(_HEADS.items())}
     result = {
@@ -196,10 +190,10 @@ def to_hf(config: Config) -> dict[str, Any]:
 
 
 def key_map(config: Config) -> dict[str, Weight]:
-    """Names in the Hugging Face model by the paths of the parameters of `Bert`.
+    """Returns the Hugging Face name of each parameter path of `Bert`.
 
-    An encoder alone has names without the prefix of the family; both forms are read. So
-    are `gamma` and `beta`, which norms were called in the first checkpoints.
+    A bare encoder has names without the prefix of the family; both forms are read. The
+    names `gamma` and `beta`, which the first checkpoints gave to norms, are read too.
     """
     family = FAMILIES[config.family]
     body = _embeddings_map() | _layers_map(config)
@@ -245,24 +239,11 @@ def _embeddings_map() -> dict[str, Weight]:
 
 def _layers_map(config: Config) -> dict[str, Weight]:
     heads, dim = config.num_heads, config.emb_dim // config.num_heads
+    parts = {part: part for part in ("query", "key", "value")}
     weights: dict[str, Weight] = {}
-    for index in range(config.num_layers):
-        path, name = f"encoder/layers_{index}", f"encoder.layer.{index}"
-        for part in ("query", "key", "value"):
-            ours, theirs = f"{path}/attention/{part}", f"{name}.attention.self.{part}"
-            weights[f"{ours}/kernel"] = heads_in(f"{theirs}.weight", heads, dim)
-            weights[f"{ours}/bias"] = bias_heads(f"{theirs}.bias", heads, dim)
-        out = f"{name}.attention.output"
-        weights |= {
-            f"{path}/attention/out/kernel": heads_out(
-                f"{out}.dense.weight", heads, dim
-            ),
-            f"{path}/attention/out/bias": identity(f"{out}.dense.bias"),
-            **layer_norm(f"{path}/attention_norm", f"{out}.LayerNorm"),
-            **dense(f"{path}/mlp/wi", f"{name}.intermediate.dense"),
-            **dense(f"{path}/mlp/wo", f"{name}.output.dense"),
-            **layer_norm(f"{path}/mlp_norm", f"{name}.output.LayerNorm"),
-        }
+    for i in range(config.num_layers):
+        path, name = f"encoder/layers_{i}", f"encoder.layer.{i}"
+        weights |= bert_layer(path, name, parts, heads, dim)
     return weights
 
 

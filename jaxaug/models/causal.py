@@ -1,7 +1,7 @@
-"""What decoder-only families share: the interface of T5X around a stack of layers.
+"""Base of the decoder-only families: a stack of layers with the interface of T5X.
 
-A family gives the stack its blocks, its norm and, if it has them, its position
-embeddings; see `llama` and `gpt2`.
+A family adds its blocks, its norm, and its position embeddings if any; see `llama` and
+`gpt2`.
 """
 
 import dataclasses
@@ -41,27 +41,29 @@ class Config:
     Attributes:
         vocab_size: rows of the embedding.
         emb_dim: width of the model.
-        num_layers: blocks.
-        num_heads: query heads.
+        num_layers: number of blocks.
+        num_heads: number of query heads.
         head_dim: size of a head.
         mlp_dim: width of the hidden layer of an MLP block.
-        norm_epsilon: of all norms.
-        activation: of the MLP, by its Hugging Face name (`layers.ACTIVATIONS`).
-        tie_embeddings: whether the embedding serves as output matrix too.
-        dropout_rate: after each half of a block.
-        embedding_dropout_rate: after the embedding.
-        attention_dropout_rate: of the attention weights.
-        dtype: of activations; parameters, norm statistics and logits are float32.
-        fused_attention: whether attention without dropout stores no weights where that
-            can be: in a kernel of cuDNN (on a GPU, with a dtype of 16 bits), in blocks
-            on a CPU.
-        remat_policy: which results of a block the backward pass computes again instead of
-            keeping them: "none", "minimal" (all but matrix products with parameters) or
-            "full" (all). The names are those of T5X's networks.
-        id_offset: 0 if token ids are those of the published vocabulary, 1 if they are
-            larger by 1, which leaves 0 to T5X (see `layers.Embed`).
-        bos_token_id: token of the published vocabulary that stands where T5X has id 0,
-            before the first token; needs `id_offset` 1.
+        norm_epsilon: epsilon of all norms.
+        activation: Hugging Face name of the activation of the MLP
+            (`layers.ACTIVATIONS`).
+        tie_embeddings: whether the embedding is also the output matrix.
+        dropout_rate: rate after each half of a block.
+        embedding_dropout_rate: rate after the embedding.
+        attention_dropout_rate: rate on the attention weights.
+        dtype: dtype of activations; parameters, norm statistics, and logits are
+            float32.
+        fused_attention: whether attention without dropout avoids storing its weights if
+            possible. It runs in a cuDNN kernel on a GPU with a 16-bit dtype, and in
+            blocks on a CPU.
+        remat_policy: results of a block that the backward pass recomputes: "none",
+            "minimal" (all but matrix products with parameters), or "full" (all). The
+            names come from the networks of T5X.
+        id_offset: 0 if token ids equal the published ones. 1 if they are larger by 1,
+            which reserves 0 for T5X (see `layers.Embed`).
+        bos_token_id: token of the published vocabulary that replaces id 0 of T5X before
+            the first token; needs `id_offset` 1.
 
     Raises:
         UserError: a size below 1, a negative number of layers, or an unknown policy.
@@ -104,12 +106,12 @@ class Config:
 
 
 class Mode(NamedTuple):
-    """How a call goes through the layers.
+    """Options of one call of the layers.
 
     Attributes:
         deterministic: whether to leave out dropout.
         decode: whether to create or use the cache.
-        prefill_lengths: positions of each row to put into the cache.
+        prefill_lengths: number of positions of each row to put into the cache.
     """
 
     deterministic: bool
@@ -118,38 +120,38 @@ class Mode(NamedTuple):
 
 
 class Stack(nn.Module):
-    """Embedding, blocks, norm, logits."""
+    """Embedding, blocks, norm, and logits."""
 
     config: Any
 
     def block(self, index: int) -> nn.Module:
-        """Block called with activations, mask, positions and `Mode`."""
+        """Returns a block, which takes activations, mask, positions, and `Mode`."""
         raise NotImplementedError
 
     def norm(self) -> nn.Module:
-        """The norm after the last block."""
+        """Returns the norm after the last block."""
         raise NotImplementedError
 
     def embed_positions(
         self, positions: Int[Array, "#rows length"]
     ) -> Activations | None:
-        """What is added to the embedded tokens."""
+        """Returns position embeddings to add to the token embeddings, if any."""
         return None
 
     def embed_told(self, told: Any) -> Activations | None:
-        """What is added to the embedded tokens for what else is told of them."""
+        """Returns embeddings of the token information in `told` to add, if any."""
         return None
 
     def read(self, x: Activations, told: Any, mode: Mode) -> Activations:
-        """The activations that the output matrix gets; a family may read them first."""
+        """Returns the input of the output matrix; families may transform it."""
         return x
 
     def scaled(self, x: Activations) -> Activations:
-        """What the family makes of embedded tokens before anything is added."""
+        """Returns the token embeddings after the scaling of the family."""
         return x
 
     def capped(self, logits: Logits) -> Logits:
-        """What the family makes of the products with the output matrix."""
+        """Returns the logits after the cap of the family."""
         return logits
 
     @nn.compact
@@ -206,7 +208,7 @@ class Stack(nn.Module):
         logits = self.capped(product)
         linear = logits is product
         logits = layers.shift_logits(logits, config.id_offset)
-        if linear:  # Else the factors are not those of the logits.
+        if linear:  # Capped logits are no product of two factors.
             self._tell_factors(logits, x, output)
         return logits
 
@@ -219,16 +221,16 @@ class Stack(nn.Module):
         def through(block: nn.Module, x: Activations) -> Activations:
             return block(x, mask, positions, mode)
 
-        # A pass that writes a cache is not followed by another one backwards.
+        # A pass that writes a cache has no backward pass.
         policy = _REMAT_POLICIES[self.config.remat_policy]
         if policy is None or mode.decode or mode.prefill_lengths is not None:
             return through
         return nn.remat(through, policy=policy)
 
     def _tell_factors(self, logits: Logits, x: Activations, output: nn.Module) -> None:
-        """Lets the loss be computed from the factors, under names that the runtime knows.
+        """Stores the factors of the logits, from which the runtime computes the loss.
 
-        Where the collection is not mutable, as under other trainers, nothing happens.
+        Other trainers do not make the collection mutable; then nothing is stored.
         """
         if not self.is_mutable_collection(_PRODUCT) or self.is_initializing():
             return
@@ -251,19 +253,19 @@ class Block(nn.Module):
     index: int
 
     def norm(self, name: str) -> nn.Module:
-        """A norm of the family."""
+        """Returns a norm of the family."""
         raise NotImplementedError
 
     def after(self, name: str, x: Activations) -> Activations:
-        """What the family makes of the output of a half, before it is added."""
+        """Returns the output of one half in the form in which it is added."""
         return x
 
     def attention(self) -> layers.Attention:
-        """The attention of the family, named `self_attention`."""
+        """Returns the attention of the family, named `self_attention`."""
         raise NotImplementedError
 
     def mlp(self) -> layers.Mlp:
-        """The MLP of the family, named `mlp`."""
+        """Returns the MLP of the family, named `mlp`."""
         raise NotImplementedError
 
     @nn.compact
@@ -298,9 +300,9 @@ def _constrain(x: Activations) -> Activations:
 
 
 class CausalLM(nn.Module):
-    """The stack of a family as module of `t5x.models.DecoderOnlyModel`.
+    """The stack of a family as a module of `t5x.models.DecoderOnlyModel`.
 
-    The interface is that of `t5x.examples.decoder_only.network.DecoderWrapper`.
+    It has the interface of `t5x.examples.decoder_only.network.DecoderWrapper`.
     """
 
     config: Any
@@ -325,24 +327,28 @@ class CausalLM(nn.Module):
         prefill_lengths: Int[Array, " rows"] | None = None,
         told: Any = None,
     ) -> Logits:
-        """Float32 logits of the target tokens.
+        """Returns float32 logits of the target tokens.
 
         Args:
-            decoder_input_tokens: the targets shifted right; one column in a decoding step,
-                or the next ones of rows that are all at the same.
-            decoder_target_tokens: show which positions are padding (0), unless `decode`.
+            decoder_input_tokens: the targets shifted right. A decoding step takes one
+                column, or several if all rows are at the same position.
+            decoder_target_tokens: show which positions are padding (0); unused with
+                `decode`.
             decoder_segment_ids: for packed rows.
             decoder_positions: for packed rows.
-            decoder_causal_attention: 1 at positions that see each other both ways.
+            decoder_causal_attention: 1 at positions that see each other in both
+                directions.
             enable_dropout: needs the random stream "dropout".
-            decode: whether to create the collection `cache` or, if it is given, to take
-                one step.
-            max_decode_length: not needed, since the cache knows its length; part of the
+            decode: whether to take one step with the collection `cache`, or to create
+                that collection if it is missing.
+            max_decode_length: unused, since the cache knows its length; part of the
                 interface.
-            prefill: whether to put the first positions into an existing cache at once.
-            prefill_lengths: how many, for each row; needed if `prefill`.
-            told: what a family wants to know of the tokens beside them; see
-                `Stack.embed_told` and `Stack.read`.
+            prefill: whether to put the first positions into an existing cache in one
+                call.
+            prefill_lengths: number of these positions in each row; needed with
+                `prefill`.
+            told: additional token information of a family; see `Stack.embed_told` and
+                `Stack.read`.
 
         Raises:
             ValueError: `prefill` together with `decode` or without `prefill_lengths`.
@@ -350,7 +356,7 @@ class CausalLM(nn.Module):
         del max_decode_length
         if prefill and (decode or prefill_lengths is None):
             raise ValueError(
-                "prefill=True needs prefill_lengths, and comes in a call of its own "
+                "prefill=True needs prefill_lengths and a separate call "
                 "before the steps with decode=True"
             )
         mask = None
@@ -362,7 +368,7 @@ class CausalLM(nn.Module):
                 decoder_segment_ids,
             )
         elif decoder_input_tokens.shape[1] > 1 and not self.variables.get("cache"):
-            # The call that creates the cache; its logits are those of the prompt.
+            # This call creates the cache and returns the logits of the prompt.
             mask = t5_layers.make_causal_mask(decoder_input_tokens)
         mode = Mode(not enable_dropout, decode, prefill_lengths if prefill else None)
         return self.decoder(decoder_input_tokens, mask, decoder_positions, mode, told)

@@ -1,11 +1,11 @@
-"""`jaxaug convert`: a model from one form into another.
+"""`jaxaug convert`: converts a model between formats.
 
-Forms in: the folder of a published model (safetensors or PyTorch files), `hf:` and a
-hub id, a named model, a GGUF file, a T5X checkpoint of either layout. Forms out: a
-folder that `transformers` loads, a T5X checkpoint of either layout. Parameters keep
-dtype and value, bit by bit, unless another dtype is asked for; a GGUF file is dequantised
-to float32. A LoRA adapter may be merged into them on the way, and the adapter of a run
-becomes a folder of `peft`.
+Input: the folder of a published model (safetensors or PyTorch files), a hub id after
+`hf:`, a named model, or a GGUF file. A T5X checkpoint of either layout works too.
+Output: a folder that `transformers` loads, or a T5X checkpoint of either layout.
+Parameters keep their exact values and dtypes unless another dtype is requested. A GGUF
+file is dequantized to float32. A LoRA adapter may be merged into the parameters, and
+the adapter of a run may be written as a folder for `peft`.
 """
 
 import argparse
@@ -34,16 +34,21 @@ from jaxaug.models.weights import export, families, hf_folder, keymap, t5x_layou
 
 FORMATS = ("hf", "t5x", "t5x_legacy", "peft")
 DTYPES = ("float32", "bfloat16", "float16")
+# Options of the verb that `convert` takes under the same names.
+_OPTIONS = (
+    "like", "data", "licence", "seed", "merge_lora", "unmerge_lora", "dtype",
+    "scan_layers",
+)  # fmt: skip
 _STEP = re.compile(r"checkpoint_(\d+)")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _FORMS = (
-    "a folder with config.json, a T5X run or checkpoint, a .gguf file, a name of "
+    "a folder with config.json, a T5X run or checkpoint, a .gguf file, a name from "
     "`jaxaug models list`, or hf: and an id of the Hugging Face hub"
 )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug convert --help`."""
+    """Runs the verb; see `jaxaug convert --help`."""
     metrics = None
     if arguments.metrics:
         metrics = read_json(arguments.metrics, "Name a JSON file with --metrics.")
@@ -51,19 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError(
                 f"{arguments.metrics}: holds no JSON object from names to values."
             )
+    given = {name: getattr(arguments, name) for name in _OPTIONS}
     written = convert(
         arguments.source,
         arguments.destination,
         form=arguments.format,
-        like=arguments.like,
-        data=arguments.data,
-        licence=arguments.licence,
         metrics=metrics,
-        seed=arguments.seed,
-        merge_lora=arguments.merge_lora,
-        unmerge_lora=arguments.unmerge_lora,
-        dtype=arguments.dtype,
-        scan_layers=arguments.scan_layers,
+        **given,
     )
     print(f"wrote {written}")
     return 0
@@ -84,48 +83,48 @@ def convert(
     dtype: str | None = None,
     scan_layers: bool = False,
 ) -> epath.Path:
-    """Converts a model; returns the folder that was written.
+    """Converts a model and returns the folder that was written.
 
     Args:
-      source: one of the forms that the top of this file lists.
-      target: folder to write, which must not exist. `checkpoint_N` is that step of a
-        T5X run folder; another name of a T5X target is a run folder, which may exist.
-      form: one of `FORMATS`; None is `t5x` for a target `checkpoint_N`, else `hf`.
-      like: published folder with configuration and tokenizer of a T5X source; without
-        it, the configuration comes from a `network.gin` beside the checkpoint, and a T5
-        finds both out by itself as far as it can.
-      data: for the model card: what the model was trained on.
-      licence: for the model card; that of a named model is known.
-      metrics: for the model card: name -> value.
-      seed: for the model card.
-      merge_lora: adapter to put into the weights, see `adapters.load`.
-      unmerge_lora: adapter to take out of them, up to rounding.
-      dtype: one of `DTYPES`, to which floating-point parameters are rounded; None keeps
-        theirs.
-      scan_layers: whether a T5 is written as stacks of scanned layers, for
-        `t5x.examples.scalable_t5`; such a source is always taken apart.
+        source: one of the inputs that the docstring of this module lists.
+        target: folder to write, which must not exist. For T5X, `checkpoint_N` is a step
+            of a run folder; any other name is a run folder, which may exist.
+        form: one of `FORMATS`; None means `t5x` for a target `checkpoint_N`, else `hf`.
+        like: published folder with configuration and tokenizer for a T5X source.
+            Without it, the configuration comes from a `network.gin` next to the
+            checkpoint. For a T5, both are inferred as far as possible.
+        data: training data, for the model card.
+        licence: license, for the model card; the default of a named model is known.
+        metrics: name -> value, for the model card.
+        seed: training seed, for the model card.
+        merge_lora: adapter to merge into the weights; see `adapters.load`.
+        unmerge_lora: adapter to remove from the weights, up to rounding.
+        dtype: one of `DTYPES`, to which floating-point parameters are rounded; None
+            keeps their dtypes.
+        scan_layers: whether to write a T5 as stacks of scanned layers, for
+            `t5x.examples.scalable_t5`. A source in that form is always unstacked.
 
     Raises:
-      UserError: an argument or a file is wrong, or the target exists.
+        UserError: an argument or a file is wrong, or the target exists.
     """
     out = absolute(target)
     match = _STEP.fullmatch(out.name)
     form = form or ("t5x" if match else "hf")
     if out.suffix == ".gguf":
         raise UserError(
-            f"--to {target}: GGUF is read, not written. Name a folder for the format {form}."
+            f"--to {target}: GGUF is read, not written. Name a folder for the format "
+            f"{form}."
         )
     if form not in FORMATS:
         raise UserError(f"--format {form}: {one_of(form, FORMATS)}")
     if scan_layers and form not in ("t5x", "t5x_legacy"):
         raise UserError("--scan-layers: use it with --format t5x or t5x_legacy.")
-    # A run folder may exist and hold other steps.
     if like is not None:
         has_config = (absolute(like) / hf_folder.CONFIG).exists()
         if not has_config and not export.tokenizer_of(like):
             raise UserError(
-                f"--like {like}: no such folder, or one without a model. Name a published "
-                "folder with configuration and tokenizer."
+                f"--like {like}: no such folder, or one without a model. Name a "
+                "published folder with configuration and tokenizer."
             )
     if out.exists() and (form in ("hf", "peft") or match):
         raise UserError(f"{target} exists. Name another folder, or remove it.")
@@ -174,11 +173,11 @@ def _merged(
 
 
 def _write_peft(source: PathLike, out: epath.Path) -> epath.Path:
-    """The adapter of a run, as a folder of `peft`."""
+    """Writes the adapter of a run as a folder for `peft`."""
     if not adapters.is_run(source):
         raise UserError(
-            f"--format peft: {source} is no run with configs/runs/lora.gin, nor one of "
-            "its checkpoints. Name one."
+            f"--format peft: {source} is neither a run with configs/runs/lora.gin nor "
+            "one of its checkpoints. Name one."
         )
     base = adapters.base_of_run(source)
     with tempfile.TemporaryDirectory() as scratch:
@@ -193,8 +192,8 @@ def _write_peft(source: PathLike, out: epath.Path) -> epath.Path:
 def _scanned(model: hf_folder.Published, source: PathLike) -> hf_folder.Published:
     if not isinstance(model.config, t5_weights.network.T5Config):
         raise UserError(
-            f"--scan-layers: {source} is a {model.family.name}. Only a T5 has a network "
-            "of scanned layers; leave the option away."
+            f"--scan-layers: {source} is a {model.family.name}. Only a T5 has a "
+            "network of scanned layers; omit the option."
         )
     config = t5_stacks.scanned_config(model.config)
     return dataclasses.replace(
@@ -219,15 +218,15 @@ def _rounded(params: Mapping[str, Any], dtype: str) -> Mapping[str, Any]:
 def load(
     source: PathLike, like: PathLike | None, scratch: PathLike
 ) -> tuple[hf_folder.Published, Mapping[str, PathLike], int]:
-    """The model in any form, the files of its tokenizer by name, and its step.
+    """Loads a model from any input; returns it, its tokenizer files, and its step.
 
     Args:
-      source: see `convert`.
-      like: see `convert`.
-      scratch: folder for a tokenizer that has to be made, that of a GGUF file.
+        source: see `convert`.
+        like: see `convert`.
+        scratch: folder for the tokenizer that is extracted from a GGUF file.
 
     Raises:
-      UserError: it is in none of the forms, or its files are wrong.
+        UserError: the source has no known form, or its files are wrong.
     """
     path = _local(source)
     if path.suffix == ".gguf":
@@ -243,7 +242,7 @@ def load(
 
 
 def _name_of(source: PathLike) -> str:
-    """For the model card: a hub id, or the last part of a path, which says no more."""
+    """Returns the name for the model card: a hub id, or the last part of a path."""
     name = str(source)
     if name.startswith(catalogue.HUB_PREFIX):
         return name.removeprefix(catalogue.HUB_PREFIX)
@@ -287,7 +286,7 @@ def _from_t5x(
 def _of_run(
     path: epath.Path, stored: t5x_layout.Stored
 ) -> tuple[families.Family, Any, Mapping[str, PathLike]]:
-    """Family, configuration and SentencePiece model of a checkpoint.
+    """Returns family, configuration, and SentencePiece model of a checkpoint.
 
     They come from the run of a T5, from the `network.gin` that `convert` wrote, or from
     the shapes of a T5's parameters.
@@ -312,7 +311,7 @@ def _of_run(
     words = model.input_vocabulary
     for name in ("sentencepiece_model_file", "path"):
         if file := getattr(words, name, None):
-            vocabulary.load(file)  # No other file may get into what is published.
+            vocabulary.load(file)  # Rejects other files before they are published.
             return t5, config, {"spiece.model": file}
     return t5, config, {}
 
@@ -324,7 +323,7 @@ def _check_shapes(
     if differs := keymap.shape_difference(params, wanted):
         path, found, expected = differs
         raise UserError(
-            f"{source}: its network wants {path} of shape {expected}, the checkpoint "
-            f"beside it has {found}. Name the published model that it started from with "
-            "--like."
+            f"{source}: its network needs {path} of shape {expected}, but the "
+            f"checkpoint next to it has {found}. Name the published model that it "
+            "started from with --like."
         )

@@ -1,12 +1,12 @@
 """DeBERTa v2 and v3: an encoder with disentangled attention, and a classifier.
 
-He et al. (2021, "DeBERTa: Decoding-enhanced BERT with disentangled attention" and
-"DeBERTaV3"): post-norm blocks, whose attention adds to the match of two contents that of
-the query's content with the distance (c2p) and of the distance with the key's content
-(p2c). Distances share logarithmic buckets; v2-xlarge and larger have a convolution beside
+Source: He et al. 2021, "DeBERTa: Decoding-enhanced BERT with disentangled attention"
+and "DeBERTaV3". The blocks are post-norm. Attention logits add two terms to the product
+of query and key contents: content to position (c2p) and position to content (p2c).
+Distances share logarithmic buckets. Models from v2-xlarge up have a convolution next to
 the first block.
 
-Token ids are those of the published vocabulary: nothing here decodes.
+Token ids equal the published ones: nothing here decodes.
 """
 
 import math
@@ -28,19 +28,20 @@ __all__ = ["IGNORED", "NETWORK", "Config", "Deberta", "distances", "key_map", "t
 Tokens = Int[Array, "batch length"]
 Hidden = Float[Array, "batch length emb"]
 Seen = Bool[Array, "batch length"]
-# Embedded distances: some rows of the table, from the most negative one on.
+# Embedded distances: consecutive rows of the table, starting at the most negative one.
 Table = Float[Array, "rows emb"]
 
-# The logical axis of a classifier's few outputs, and of a kernel's width: no rule shards
-# it.
+# The logical axis of the few outputs of a classifier and of a kernel's width; no rule
+# shards it.
 _WHOLE = "kv"
 
 
 def distances(length: int, config: Config) -> Int[np.ndarray, "length length"]:
-    """Row of the table of distances for each query and key.
+    """Returns the row of the table of distances for each query and key.
 
-    The distance query - key has a row of its own up to half of the buckets; from there to
-    `max_distance` the rows grow with its logarithm. All that is further has the last row.
+    The distance query - key has its own row up to half of the buckets. From there to
+    `max_distance` the rows grow with its logarithm. All larger distances share the last
+    row.
     """
     places = np.arange(length)
     distance = places[:, None] - places[None, :]
@@ -54,7 +55,7 @@ def _bucket(
 ) -> Int[np.ndarray, "..."]:
     middle = buckets // 2
     size = np.abs(distance)
-    # In float32, as PyTorch: it decides what lies on a border.
+    # PyTorch computes in float32, which decides the bucket of values on a border.
     logarithm = np.log(np.maximum(size, middle).astype(np.float32) / np.float32(middle))
     step = logarithm / np.log(np.float32((furthest - 1) / middle))
     far = np.ceil(step * np.float32(middle - 1)) + middle
@@ -79,13 +80,13 @@ class Attention(nn.Module):
         rows: Int[np.ndarray, "length length"],
         deterministic: bool,
     ) -> Hidden:
-        """Attends from every token to all that the mask shows.
+        """Attends from every token to all tokens that the mask shows.
 
         Args:
             x: content.
             mask: 0 hides a key.
-            table: embedded distances; None for attention to content alone.
-            rows: of `table`, for each query and key.
+            table: embedded distances; None means attention to content alone.
+            rows: rows of `table` for each query and key.
             deterministic: whether to leave out dropout.
         """
         config = self.config
@@ -146,7 +147,7 @@ def _to_position(
     position: Float[Array, "rows heads dim"],
     rows: Int[np.ndarray, "length length"],
 ) -> Float[Array, "batch heads length length"]:
-    """Match of each query with its distance to each key, float32."""
+    """Returns the c2p logits, float32: each query times its distance to each key."""
     matches = jnp.einsum(
         "bqhd,rhd->bhqr", query, position, preferred_element_type=jnp.float32
     )
@@ -158,7 +159,7 @@ def _from_position(
     position: Float[Array, "rows heads dim"],
     rows: Int[np.ndarray, "length length"],
 ) -> Float[Array, "batch heads length length"]:
-    """Match of each key with the distance of each query to it, float32."""
+    """Returns the p2c logits, float32: each key times its distance to each query."""
     matches = jnp.einsum(
         "bkhd,rhd->bhrk", key, position, preferred_element_type=jnp.float32
     )
@@ -231,7 +232,7 @@ class Convolution(nn.Module):
 
 
 class Distances(nn.Module):
-    """The table of distances, normalised if the configuration says so."""
+    """The table of distances, normalized if the configuration says so."""
 
     config: Config
 
@@ -261,7 +262,7 @@ class Encoder(nn.Module):
         rows = distances(embedded.shape[1], config)
         table = None
         if config.relative:
-            # Short texts need few rows of the table: only these are projected.
+            # Short texts need few rows of the table, and only these are projected.
             first = int(rows.min(initial=config.span))
             last = int(rows.max(initial=config.span))
             table = Distances(config, name="distances")()[first : last + 1]
@@ -277,7 +278,7 @@ class Encoder(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """Embedded tokens, with what the configuration adds to them, normalised."""
+    """Token embeddings plus optional position and segment embeddings, normalized."""
 
     config: Config
 
@@ -310,7 +311,7 @@ class Embeddings(nn.Module):
 
 
 class Deberta(nn.Module):
-    """The encoder, and the classifier if the configuration names one."""
+    """The encoder, with a classifier if the configuration names one."""
 
     config: Config
 
@@ -336,18 +337,17 @@ class Deberta(nn.Module):
         *,
         enable_dropout: bool = False,
     ) -> Hidden:
-        """Hidden states of the last layer.
+        """Returns hidden states of the last layer.
 
         Args:
             tokens: ids of the published vocabulary.
-            segments: 0 for the first text, 1 for the second of a pair; None is 0. Most
-                published models do not read them.
-            mask: False at padding; None is where tokens are not the padding.
+            segments: 0 for the first text, 1 for the second of a pair; None means 0.
+                Most published models do not read them.
+            mask: False at padding; None masks `pad_token_id`.
             enable_dropout: needs the random stream "dropout".
 
         Raises:
-            UserError: the sequences are longer than the table of positions, if there is
-                one.
+            UserError: the sequences are longer than the table of positions, if any.
         """
         fixed = not enable_dropout
         tokens = tokens.astype(jnp.int32)
@@ -358,7 +358,7 @@ class Deberta(nn.Module):
         mask = jnp.asarray(mask, jnp.bool_)
         x = self.encoder(self.embeddings(tokens, segments, mask, fixed), mask, fixed)
         if self.is_initializing() and self.config.head == "classifier":
-            # Parameters come into being when they are used.
+            # Parameters are created on first use.
             self.output(self.dense(x[:, 0]))
         return x
 
@@ -370,7 +370,7 @@ class Deberta(nn.Module):
         *,
         enable_dropout: bool = False,
     ) -> Float[Array, "batch labels"]:
-        """Float32 logits of `config.labels`, from the first position.
+        """Returns float32 logits of `config.labels`, computed from the first position.
 
         Raises:
             UserError: the configuration has no classifier.

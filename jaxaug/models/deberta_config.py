@@ -1,4 +1,4 @@
-"""Configuration and key map of DeBERTa v2 and v3; the network stands in `deberta`."""
+"""Configuration and key map of DeBERTa v2 and v3; see `deberta` for the network."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -10,10 +10,8 @@ from jaxaug.core.errors import UserError
 from jaxaug.models.weights import hf_config, hf_table
 from jaxaug.models.weights.keymap import (
     Weight,
-    bias_heads,
+    bert_layer,
     dense,
-    heads_in,
-    heads_out,
     identity,
     layer_norm,
     placed,
@@ -27,13 +25,52 @@ CLASSIFIER, _BARE = "DebertaV2ForSequenceClassification", "DebertaV2Model"
 _PREFIX = "deberta."
 _KINDS = ("c2p", "p2c")
 
-# Heads of pre-training, which bare checkpoints bring along, and tables that are not used.
+# Bare checkpoints contain the heads of pre-training and unused tables.
 IGNORED = (
     r"(.*\.)?embeddings\.position_ids",
     r"(.*\.)?embeddings\.position_embeddings\.weight",
     r"(.*\.)?encoder\.LayerNorm\.(weight|bias)",
     r"(cls|lm_predictions|mask_predictions)\..*",
 )
+
+
+def _terms(told: Any) -> tuple[str, ...]:
+    """Reads `pos_att_type`, a list or a text with bars as separators."""
+    named = told or []
+    if isinstance(named, str):
+        named = [name.strip() for name in named.lower().split("|")]
+    for name in named:
+        if name not in _KINDS:
+            raise UserError(
+                f"config.json: pos_att_type names {name!r}, but only "
+                f"{' and '.join(_KINDS)} are supported. Take weights that were trained "
+                "with these."
+            )
+    return tuple(kind for kind in _KINDS if kind in named)
+
+
+def _norm_distances(told: str | None) -> bool:
+    """Reads `norm_rel_ebd`; returns whether the table of distances is normalized."""
+    kinds = {name.strip() for name in (told or "none").lower().split("|")} - {"none"}
+    if kinds - {"layer_norm"}:
+        raise UserError(
+            f"config.json: norm_rel_ebd is {told!r}, but only 'none' and 'layer_norm' "
+            "are supported. Take weights that were trained with these."
+        )
+    return bool(kinds)
+
+
+def _conv_width(told: int | None) -> int:
+    """Reads `conv_kernel_size`; an even width would shorten the sequence."""
+    width = max(told or 0, 0)
+    if width and width % 2 == 0:
+        raise UserError(
+            f"config.json: conv_kernel_size is {width}, but must be 0 or odd. Use the "
+            "config.json that was published with the weights."
+        )
+    return width
+
+
 _FIELD = hf_table.Field
 _TABLE = (
     _FIELD("vocab_size", "vocab_size"),
@@ -46,6 +83,13 @@ _TABLE = (
     _FIELD("position_biased_input", "learned_positions", True),
     _FIELD("relative_attention", "relative", False, bool),
     _FIELD("share_att_key", "shared_keys", False),
+    _FIELD("pos_att_type", "terms", None, _terms, list),
+    _FIELD("position_buckets", "buckets", -1, lambda n: max(n, 0), lambda n: n or -1),
+    _FIELD(
+        "norm_rel_ebd", "norm_distances", None, _norm_distances,
+        lambda on: "layer_norm" if on else "none",
+    ),
+    _FIELD("conv_kernel_size", "conv_width", None, _conv_width),
     _FIELD("conv_groups", "conv_groups", 1),
     _FIELD("conv_act", "conv_activation", "tanh"),
     _FIELD("pooler_hidden_act", "pooler_activation", "gelu"),
@@ -55,7 +99,7 @@ _TABLE = (
     _FIELD("layer_norm_eps", "norm_epsilon", 1e-7),
     _FIELD("hidden_dropout_prob", "dropout_rate", 0.1, float),
     _FIELD("attention_probs_dropout_prob", "attention_dropout_rate", 0.1, float),
-)
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,33 +109,34 @@ class Config:
     Attributes:
         vocab_size: rows of the embedding.
         emb_dim: width of the blocks.
-        num_layers: blocks.
+        num_layers: number of blocks.
         num_heads: attention heads, each emb_dim / num_heads wide.
         mlp_dim: width of the hidden layer of an MLP block.
-        num_positions: tokens that the model was made for.
+        num_positions: longest sequence in pre-training, in tokens.
         num_segments: rows of the table of segments; 0 for none.
-        embedding_dim: width of the embeddings where it is not emb_dim.
-        learned_positions: whether a table of positions is added to the embeddings too.
-        relative: whether attention knows the distance of tokens.
-        terms: of attention beside content to content: "c2p", "p2c".
+        embedding_dim: width of the embeddings; None if it is emb_dim.
+        learned_positions: whether a table of positions is added to the embeddings.
+        relative: whether attention uses the distance of tokens.
+        terms: attention terms in addition to content to content: "c2p", "p2c".
         shared_keys: whether the terms use the projections of the content.
-        buckets: of distances to one side; 0 where every distance has its own.
-        max_distance: distance from which on all are the same.
-        norm_distances: whether the table of distances is normalised.
-        conv_width: tokens that the convolution beside the first block sees; 0 for none.
-        conv_groups: of its channels.
-        conv_activation: by its Hugging Face name (`layers.ACTIVATIONS`).
+        buckets: buckets of distances in each direction; 0 gives every distance its own.
+        max_distance: distance from which all distances share a bucket.
+        norm_distances: whether the table of distances is normalized.
+        conv_width: kernel width, in tokens, of the convolution next to the first block;
+            0 for none.
+        conv_groups: channel groups of the convolution.
+        conv_activation: Hugging Face name of its activation (`layers.ACTIVATIONS`).
         head: "none" or "classifier".
         labels: names of the classifier's outputs.
-        pooler_activation: of the dense layer before the classifier.
-        pad_token_id: the padding.
-        activation: of the MLP blocks.
-        norm_epsilon: of all norms.
-        dropout_rate: after embeddings, distances and each half of a block.
-        attention_dropout_rate: of the attention weights.
-        pooler_dropout_rate: before the dense layer of the head.
-        head_dropout_rate: after it.
-        dtype: of activations; parameters, statistics and logits are float32.
+        pooler_activation: activation of the dense layer before the classifier.
+        pad_token_id: id of the padding.
+        activation: activation of the MLP blocks.
+        norm_epsilon: epsilon of all norms.
+        dropout_rate: rate after embeddings, distances, and each half of a block.
+        attention_dropout_rate: rate on the attention weights.
+        pooler_dropout_rate: rate before the dense layer of the head.
+        head_dropout_rate: rate after the dense layer of the head.
+        dtype: dtype of activations; parameters, statistics, and logits are float32.
     """
 
     vocab_size: int
@@ -136,16 +181,12 @@ class Config:
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
-        """The configuration of a published model, from the contents of config.json.
+        """Returns the configuration of a published model from its config.json.
 
         Raises:
-            UserError: another architecture, missing sizes or an unsupported option.
+            UserError: another architecture, missing sizes, or an unsupported option.
         """
-        if config.get("model_type") != TYPE:
-            raise UserError(
-                f"config.json: model_type is {config.get('model_type')!r}, but must be "
-                f"{TYPE!r}. Take the family of the weights."
-            )
+        hf_config.checked_type(config, [TYPE])
         known = {_BARE: "none", CLASSIFIER: "classifier"}
         head = hf_config.head(config, known, _BARE)
         told = hf_table.read(_TABLE, config)
@@ -154,38 +195,35 @@ class Config:
         fixed = {"pooler_hidden_size": size, "attention_head_size": size // heads}
         hf_config.refuse(config, fixed)
         narrow = config.get("embedding_size") or size
-        buckets, furthest = _distances(config, told["num_positions"])
+        told["norm_distances"] &= told["relative"]
         head_dropout = config.get("cls_dropout")
         if head_dropout is None:
             head_dropout = told["dropout_rate"]
         return cls(
             **told,
             embedding_dim=None if narrow == size else narrow,
-            terms=_terms(config),
-            buckets=buckets,
-            max_distance=furthest,
-            norm_distances=_norm_distances(config) and told["relative"],
-            conv_width=_conv_width(config),
+            max_distance=_furthest(config, told),
             head=head,
             labels=hf_config.labels(config, 2) if head == "classifier" else (),
             head_dropout_rate=float(head_dropout),
         )
 
 
-def _distances(config: Mapping[str, Any], positions: int) -> tuple[int, int]:
-    """Buckets of distances, or 0, and the greatest distance."""
+def _furthest(config: Mapping[str, Any], told: Mapping[str, Any]) -> int:
+    """Returns the greatest distance; checks the number of buckets."""
     furthest = config.get("max_relative_positions", -1)
     if furthest < 1:
-        furthest = positions
-    buckets = max(config.get("position_buckets", -1), 0)
-    # Half of the buckets are one distance each, the others reach up to the greatest.
+        furthest = told["num_positions"]
+    buckets = told["buckets"]
+    # Half of the buckets hold one distance each; the others reach up to the greatest
+    # distance.
     if buckets and not 1 <= buckets // 2 < furthest - 1:
         raise UserError(
             f"config.json: position_buckets is {buckets}, but must be from 2 to less "
-            f"than twice the greatest distance ({furthest}) minus 2, or -1 for none. Use "
-            "the config.json that was published with the weights."
+            f"than twice the greatest distance ({furthest}) minus 2, or -1 for none. "
+            "Use the config.json that was published with the weights."
         )
-    return buckets, furthest
+    return furthest
 
 
 def _check_heads(size: int, heads: int) -> None:
@@ -197,55 +235,15 @@ def _check_heads(size: int, heads: int) -> None:
         )
 
 
-def _terms(config: Mapping[str, Any]) -> tuple[str, ...]:
-    named = config.get("pos_att_type") or []
-    if isinstance(named, str):
-        named = [name.strip() for name in named.lower().split("|")]
-    for name in named:
-        if name not in _KINDS:
-            raise UserError(
-                f"config.json: pos_att_type names {name!r}, but only "
-                f"{' and '.join(_KINDS)} are supported. Take weights that were trained "
-                "with these."
-            )
-    return tuple(kind for kind in _KINDS if kind in named)
-
-
-def _norm_distances(config: Mapping[str, Any]) -> bool:
-    named = config.get("norm_rel_ebd") or "none"
-    kinds = {name.strip() for name in named.lower().split("|")} - {"none"}
-    if kinds - {"layer_norm"}:
-        raise UserError(
-            f"config.json: norm_rel_ebd is {named!r}, but only 'none' and 'layer_norm' "
-            "are supported. Take weights that were trained with these."
-        )
-    return bool(kinds)
-
-
-def _conv_width(config: Mapping[str, Any]) -> int:
-    width = max(config.get("conv_kernel_size") or 0, 0)
-    # An even one would shorten the sequence.
-    if width and width % 2 == 0:
-        raise UserError(
-            f"config.json: conv_kernel_size is {width}, but must be 0 or odd. Use the "
-            "config.json that was published with the weights."
-        )
-    return width
-
-
 def to_hf(config: Config) -> dict[str, Any]:
-    """The config.json of a model; inverts `Config.from_hf`."""
+    """Returns the config.json of a model; inverts `Config.from_hf`."""
     result: dict[str, Any] = {
         "architectures": [CLASSIFIER if config.head == "classifier" else _BARE],
         "model_type": TYPE,
         **hf_table.written(_TABLE, vars(config)),
         "pooler_hidden_size": config.emb_dim,
         "attention_head_size": config.head_dim,
-        "pos_att_type": list(config.terms),
-        "position_buckets": config.buckets or -1,
         "max_relative_positions": config.max_distance,
-        "norm_rel_ebd": "layer_norm" if config.norm_distances else "none",
-        "conv_kernel_size": config.conv_width,
         "cls_dropout": config.head_dropout_rate,
     }
     if config.embedding_dim is not None:
@@ -254,7 +252,7 @@ def to_hf(config: Config) -> dict[str, Any]:
 
 
 def key_map(config: Config) -> dict[str, Weight]:
-    """Names in the Hugging Face model by the paths of the parameters of `Deberta`."""
+    """Returns the Hugging Face name of each parameter path of `Deberta`."""
     body = _embeddings_map(config)
     if config.relative:
         table = "encoder/distances/embedding"
@@ -296,19 +294,4 @@ def _layer_map(config: Config, path: str, name: str) -> dict[str, Weight]:
         own = {"c2p": ("position_key", "pos_key_proj")}
         own["p2c"] = ("position_query", "pos_query_proj")
         parts |= dict(own[term] for term in config.terms)
-    weights: dict[str, Weight] = {}
-    for ours, theirs in parts.items():
-        tensor = f"{name}.attention.self.{theirs}"
-        weights |= {
-            f"{path}/attention/{ours}/kernel": heads_in(f"{tensor}.weight", heads, dim),
-            f"{path}/attention/{ours}/bias": bias_heads(f"{tensor}.bias", heads, dim),
-        }
-    out = f"{name}.attention.output"
-    weights |= {
-        f"{path}/attention/out/kernel": heads_out(f"{out}.dense.weight", heads, dim),
-        f"{path}/attention/out/bias": identity(f"{out}.dense.bias"),
-    }
-    weights |= layer_norm(f"{path}/attention_norm", f"{out}.LayerNorm")
-    weights |= dense(f"{path}/mlp/wi", f"{name}.intermediate.dense")
-    weights |= dense(f"{path}/mlp/wo", f"{name}.output.dense")
-    return weights | layer_norm(f"{path}/mlp_norm", f"{name}.output.LayerNorm")
+    return bert_layer(path, name, parts, heads, dim)

@@ -1,11 +1,11 @@
-"""Fine-tuning of adapters by the T5X programs: `configs/models/lora.gin`.
+"""Fine-tunes adapters with the T5X programs: `configs/models/lora.gin`.
 
 `lora` gives any model of `t5x.models` an adapter, and `AdapterStateInitializer` makes
-train states for it. The adapter alone is `params` to trainer, optimizer and
-checkpoints. The base lies beside it among the collections that flax calls mutable
-(`flax_mutables`): it goes through every step unchanged, is partitioned as in full
-training, has no gradient, and is read from its own place at every start. A checkpoint
-holds its digest, which is compared when the checkpoint is restored.
+its train states. Trainer, optimizer, and checkpoints see only the adapter as `params`.
+The base is stored in the mutable collections of flax (`flax_mutables`). Every step
+passes it through unchanged and computes no gradient for it. It is partitioned as in
+full training, and read from its source at every start. A checkpoint holds its digest,
+which is compared when the checkpoint is restored.
 """
 
 import copy
@@ -39,30 +39,30 @@ Batch = Mapping[str, Any]
 
 
 class Base:
-    """The frozen parameters of a model, read from where they lie when they are needed.
+    """The frozen parameters of a model, read from their source when needed.
 
     Attributes:
-      source: what `jaxaug convert --from` takes.
-      shapes: of the parameters.
-      axes: their logical axes.
+        source: any source that `jaxaug convert --from` accepts.
+        shapes: shapes of the parameters.
+        axes: logical axes of the parameters.
     """
 
     def __init__(self, source: PathLike, shapes: Any, axes: Any):
         self.source, self.shapes, self.axes = source, shapes, axes
 
     def read(self) -> dict[str, Any]:
-        """The parameters as float32 NumPy arrays.
+        """Returns the parameters as float32 NumPy arrays.
 
         Raises:
-          UserError: there is no such model, or it has other parameters.
+            UserError: there is no such model, or it has other parameters.
         """
         with tempfile.TemporaryDirectory() as scratch:
             model, _, _ = convert.load(self.source, None, scratch)
         if differs := keymap.shape_difference(model.params, self.shapes):
             path, found, wanted = differs
             raise UserError(
-                f"{self.source}: the base has {path} of shape {found}, the model of the "
-                f"gin files wants {wanted}. Name the base that belongs to the model."
+                f"{self.source}: the base has {path} of shape {found}, but the model "
+                f"of the gin files needs {wanted}. Name the base of this model."
             )
         return jax.tree.map(
             lambda leaf: np.asarray(leaf, np.float32), dict(model.params)
@@ -70,7 +70,7 @@ class Base:
 
 
 class _Adapted:
-    """What `lora` puts in front of the class of a model."""
+    """Mixin that `lora` puts before the class of a model."""
 
     adapter: Layout
     base: Base
@@ -81,7 +81,7 @@ class _Adapted:
         input_shapes: Mapping[str, tuple[int, ...]],
         input_types: Mapping[str, Any] | None = None,
     ) -> flax.core.FrozenDict:
-        """Variables of the adapter; they depend on no input."""
+        """Returns the variables of the adapter, which do not depend on the inputs."""
         del input_shapes, input_types
         return flax.core.freeze(
             {"params": self.adapter.initial(rng), "params_axes": self.adapter.axes()}
@@ -90,21 +90,21 @@ class _Adapted:
     def loss_fn(
         self, params: Any, batch: Batch, dropout_rng: Any, flax_mutables: Any
     ) -> Any:
-        """See `t5x.models.BaseTransformerModel`; the base comes through unchanged."""
+        """See `t5x.models.BaseTransformerModel`; returns the base unchanged."""
         loss, metrics = super().loss_fn(  # type: ignore[misc]
             joined(flax_mutables[BASE], params), batch, dropout_rng
         )
         return loss, (metrics, flax_mutables)
 
     def eval_fn(self, params: Any, batch: Batch, flax_mutables: Any) -> Any:
-        """Loss and metrics without dropout."""
+        """Returns loss and metrics without dropout."""
         loss, (metrics, _) = self.loss_fn(params, batch, None, flax_mutables)
         return loss, metrics
 
     def predict_batch(
         self, params: Any, batch: Batch, rng: Any = None, *, flax_mutables: Any
     ) -> Any:
-        """The predictions of `predict_batch_with_aux`."""
+        """Returns the predictions of `predict_batch_with_aux`."""
         return self.predict_batch_with_aux(
             params, batch, rng, flax_mutables=flax_mutables
         )[0]
@@ -118,7 +118,7 @@ class _Adapted:
         flax_mutables: Any,
         **kwargs: Any,
     ) -> Any:
-        """See the model's own method."""
+        """See the method of the adapted model."""
         both = joined(flax_mutables[BASE], params)
         return super().predict_batch_with_aux(  # type: ignore[misc]
             both, batch, rng, **kwargs
@@ -133,17 +133,19 @@ class _Adapted:
 
 
 def lora(model: Any, base: PathLike, adapter: Settings) -> Any:
-    """A model that trains an adapter; needs `AdapterStateInitializer`.
+    """Returns a copy of a model that trains an adapter.
+
+    Training needs `AdapterStateInitializer`.
 
     Args:
-      model: of `t5x.models` or derived from it, with a network of a family that
-        generates.
-      base: where its weights lie: what `jaxaug convert --from` takes.
-      adapter: its settings.
+        model: model of `t5x.models` or derived from it, with a network of a generative
+            family.
+        base: source of its weights: anything that `jaxaug convert --from` accepts.
+        adapter: settings of the adapter.
 
     Raises:
-      UserError: a setting without sense, unknown targets, or a network that has no
-        published names.
+        UserError: an invalid setting, unknown targets, or a network without published
+            names.
     """
     module = model.module
     family = family_of(module)
@@ -164,25 +166,25 @@ def lora(model: Any, base: PathLike, adapter: Settings) -> Any:
 
 
 class _WithBase:
-    """What train states of adapters have in common.
+    """Base of the train states of adapters.
 
-    `owner` is the initializer, which knows the base; states that hold axes in place of
-    arrays have it too.
+    `owner` is the initializer, which knows the base. States that hold axes instead of
+    arrays have an owner too.
     """
 
     owner: "AdapterStateInitializer"
 
     def state_dict(self) -> dict[str, Any]:
-        """Without the base, of which the digest alone is kept."""
+        """Returns the state without the base; only its digest is stored."""
         tree = super().state_dict()  # type: ignore[misc]
         mutables = tree.pop("flax_mutables", {})
         return {**tree, "flax_mutables": {DIGEST: mutables.get(DIGEST)}}
 
     def restore_state(self, state_dict: Mapping[str, Any]) -> Any:
-        """The state of a checkpoint, with the base from its own place.
+        """Returns the state of a checkpoint, with the base read from its source.
 
         Raises:
-          UserError: the checkpoint was trained on another base.
+            UserError: the checkpoint was trained on another base.
         """
         found = state_dict["flax_mutables"][DIGEST]
         mutables = self.flax_mutables  # type: ignore[attr-defined]
@@ -193,20 +195,20 @@ class _WithBase:
         return restored.replace_flax_mutables(mutables)
 
     def as_logical_axes(self) -> Any:
-        """The base is partitioned by itself, see `AdapterStateInitializer`."""
+        """Returns axes without the base; `AdapterStateInitializer` partitions it."""
         axes = super().as_logical_axes()  # type: ignore[misc]
         mutables = flax.core.freeze({BASE: None, DIGEST: None})
         return axes.replace(owner=self.owner, flax_mutables=mutables)
 
 
 class AdapterTrainState(_WithBase, train_state.FlaxOptimTrainState):
-    """An adapter with its optimizer, and the base among `flax_mutables`."""
+    """An adapter with its optimizer, and the base in `flax_mutables`."""
 
     owner: Any = flax.struct.field(pytree_node=False, default=None)
 
 
 class AdapterInferenceState(_WithBase, train_state.InferenceState):
-    """The reading side of `AdapterTrainState`."""
+    """The inference counterpart of `AdapterTrainState`."""
 
     owner: Any = flax.struct.field(pytree_node=False, default=None)
 
@@ -256,13 +258,14 @@ class AdapterStateInitializer(utils.TrainStateInitializer):
         return kind(**fields, flax_mutables=flax.core.freeze(mutables), owner=self)
 
     def place_base(self, digest: Any = None) -> flax.core.FrozenDict:
-        """The base on the devices, and its digest.
+        """Returns the base on the devices, and its digest.
 
         Args:
-          digest: of the base that a checkpoint was trained on, as bytes.
+            digest: expected digest of the base as bytes, from a checkpoint; None skips
+                the comparison.
 
         Raises:
-          UserError: the base cannot be read, or is another one.
+            UserError: the base cannot be read, or its digest differs.
         """
         params = self._base.read()
         found = lora_base.digest(params)
@@ -274,13 +277,13 @@ class AdapterStateInitializer(utils.TrainStateInitializer):
 
     def _place(self, axes: PartitionSpec, value: np.ndarray) -> jax.Array:
         sharding = NamedSharding(self._placer.mesh, axes)
-        # Every process has the whole of it, and each device takes its part.
+        # Every process holds the full array, and each device takes its part.
         return jax.make_array_from_callback(
             value.shape, sharding, lambda index: value[index]
         )
 
     def from_scratch(self, init_rng: PRNGKeyArray) -> Any:
-        """A fresh adapter on the base."""
+        """Returns a fresh adapter on the base."""
         kind = type(self.global_train_state_shape)
         small = self._placer.partition(
             self._initialize_train_state,
@@ -290,5 +293,5 @@ class AdapterStateInitializer(utils.TrainStateInitializer):
         return self._grown(kind, small, self.place_base())
 
     def fallback_state_dict(self, init_rng: PRNGKeyArray) -> Mapping[str, Any]:
-        """As in T5X, with the digest of the base; an adapter is small, so all at once."""
+        """Returns the state of a fresh adapter; it is small enough to build at once."""
         return self.from_scratch(init_rng).state_dict()

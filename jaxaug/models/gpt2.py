@@ -1,6 +1,7 @@
-"""The GPT-2 family (Radford et al. 2019), to which DialoGPT belongs.
+"""The GPT-2 family (Radford et al. 2019), which includes DialoGPT.
 
-Pre-norm blocks with layer norm, learned positions, biases everywhere, tied output matrix.
+It has pre-norm blocks with layer norm, learned positions, biases in all layers, and a
+tied output matrix.
 """
 
 import dataclasses
@@ -22,7 +23,7 @@ from jaxaug.models.weights.keymap import (
     transposed,
 )
 
-# Causal masks, which older checkpoints stored.
+# Older checkpoints store causal masks.
 IGNORED = (r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",)
 
 _PREFIX = "transformer."
@@ -48,12 +49,13 @@ _TABLE = (
 
 @dataclasses.dataclass(frozen=True)
 class Config(causal.Config):
-    """The options of `causal.Config` and:
+    """Options of `causal.Config`, and the following.
 
     Attributes:
-        num_positions: longest sequence.
+        num_positions: longest sequence in tokens.
         scale_attention: whether attention logits are divided by sqrt(head_dim).
-        scale_by_layer: whether those of the i-th block are divided by i too.
+        scale_by_layer: whether attention logits of the i-th block are also divided by
+            i.
     """
 
     norm_epsilon: float = 1e-5
@@ -68,13 +70,12 @@ class Config(causal.Config):
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
-        """The configuration of a published model, from the contents of config.json.
+        """Returns the configuration of a published model from its config.json.
 
-        `reorder_and_upcast_attn` needs nothing: attention logits are always float32.
+        `reorder_and_upcast_attn` has no effect: attention logits are always float32.
 
         Raises:
-            UserError: another architecture, missing sizes, or an option that is not
-                supported.
+            UserError: another architecture, missing sizes, or an unsupported option.
         """
         hf_config.require(config, "gpt2", "GPT2LMHeadModel")
         hf_generation.refuse_forced(config, "GPT-2")
@@ -86,7 +87,7 @@ class Config(causal.Config):
 
 
 def to_hf(config: Config) -> dict[str, Any]:
-    """The config.json of a model; inverts `from_hf`."""
+    """Returns the config.json of a model; inverts `from_hf`."""
     kind = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2"}
     return kind | hf_table.written(_TABLE, vars(config))
 
@@ -166,7 +167,7 @@ NETWORK = DecoderWrapper
 
 
 def key_map(config: Config) -> dict[str, Weight]:
-    """The tensors of `GPT2LMHeadModel` by the paths of our parameters.
+    """Returns the tensor name in `GPT2LMHeadModel` of each parameter path.
 
     The first published files lack the prefix `transformer.`; both forms are read.
     """

@@ -1,12 +1,12 @@
-"""What training of a named model starts from, for gin files of T5X.
+"""Initial checkpoints and vocabularies of named models, for gin files of T5X.
 
     from jaxaug.models import initial
 
     INITIAL_CHECKPOINT_PATH = @initial.checkpoint()
     initial.checkpoint.name = 'mini'
 
-The checkpoint is made from the published weights when it is first asked for; nobody has to
-run `jaxaug convert` before.
+The checkpoint is made from the published weights on first use, without a previous
+`jaxaug convert`.
 """
 
 import numpy as np
@@ -20,25 +20,27 @@ from jaxaug.models.named import catalogue, identities
 from jaxaug.models.weights import hf_folder, keymap
 
 VOCABULARY = "spiece.model"
-# As T5X writes it; values without a partition lie in the msgpack file itself.
+# The version that T5X writes; unpartitioned values are stored in the msgpack file
+# itself.
 _VERSION = 3
 
 
 def checkpoint(name: str) -> str:
-    """A T5X checkpoint of a named model, float32, without a state of an optimizer.
+    """Returns the path of a T5X checkpoint of a named model.
 
-    It is written by this process alone, so that all hosts may ask at once.
+    The checkpoint is float32 and has no optimizer state. Each process writes it
+    independently, so all hosts may call this at once.
 
     Args:
-      name: of `jaxaug models list`, of which a folder in the form of `transformers` is
-        published.
+        name: name from `jaxaug models list`; the model must have a folder in the format
+            of `transformers`.
 
     Returns:
-      Path of a `checkpoint_0` in the cache folder; its name holds the digest of weights
-      and configuration.
+        Path of a `checkpoint_0` in the cache folder; its name holds the digest of
+        weights and configuration.
 
     Raises:
-      UserError: no such model, or it cannot be fetched.
+        UserError: the model is unknown or cannot be fetched.
     """
     folder = catalogue.fetch(name)
     digest = identities.of_folder(folder)
@@ -63,13 +65,14 @@ def _of(folder: epath.Path) -> bytes:
 
 
 def vocabulary(name: str) -> str:
-    """The SentencePiece model of a named model.
+    """Returns the path of the SentencePiece model of a named model.
 
     Args:
-      name: of `jaxaug models list`.
+        name: name from `jaxaug models list`.
 
     Raises:
-      UserError: no such model, it cannot be fetched, or it has none.
+        UserError: the model is unknown, cannot be fetched, or has no SentencePiece
+            model.
     """
     path = catalogue.fetch(name) / VOCABULARY
     if not path.exists():

@@ -1,8 +1,8 @@
-"""The Llama family (Touvron et al. 2023): SmolLM2, Mistral, Qwen, Gemma and others.
+"""The Llama family (Touvron et al. 2023): SmolLM2, Mistral, Qwen, Gemma, and others.
 
-Pre-norm blocks with RMS norm, rotary positions, grouped queries and a gated MLP; tied
-or untied output matrix. What sets the models apart are options of `Config`;
-`llama_config` knows which `model_type` has which.
+The models have pre-norm blocks with RMS norm, rotary positions, grouped queries, and a
+gated MLP. The output matrix is tied or untied. The models differ in the options of
+`Config`; `llama_config` maps each `model_type` to its options.
 """
 
 import dataclasses
@@ -25,49 +25,51 @@ from jaxaug.models.weights.keymap import (
     transposed,
 )
 
-# Options of training and of our ids, of which config.json says nothing.
+# Options of training and of token ids, which config.json does not contain.
 _UNPUBLISHED = frozenset(
     (
         "dropout_rate", "embedding_dropout_rate", "dtype", "fused_attention",
         "remat_policy", "id_offset",
     )
 )  # fmt: skip
-# Rotation rates, which older checkpoints stored.
+# Older checkpoints store rotation rates.
 IGNORED = (r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",)
 
 
 @dataclasses.dataclass(frozen=True)
 class Config(causal.Config):
-    """The options of `causal.Config` and:
+    """Options of `causal.Config`, and the following.
 
     Attributes:
-        model_type: of config.json, one of `llama_config.KINDS`; only written there.
-        num_kv_heads: key and value heads; None means as many as query heads.
+        model_type: `model_type` of config.json, one of `llama_config.KINDS`; the
+            network does not depend on it.
+        num_kv_heads: key and value heads; None means `num_heads`.
         rope_theta: base of the rotary positions.
         local_rope_theta: base in the layers with a window, whose positions are not
-            scaled; None for the same as in the others.
+            scaled; None means `rope_theta` and the same scaling.
         rope_scaling: "default" for none, or the kind of a `layers.RotaryScaling`.
-        rope_factor: see `layers.RotaryScaling`.
-        rope_low_frequency: see there.
-        rope_high_frequency: see there.
-        rope_original_positions: see there.
-        max_positions: longest training sequence; only written to config.json.
-        attention_bias: whether the four projections of attention have a bias.
-        qkv_bias: whether those of queries, keys and values have one.
-        mlp_bias: whether those of the MLP have one.
-        qk_norm: whether the heads of queries and keys are normalised.
-        sliding_window: keys that a query sees, itself included; None for all.
-        full_attention_layers: the layers, from 0, without the window.
-        query_pre_attn_scalar: the logits of attention are divided by its square root;
-            None means head_dim.
-        attention_cap: bound of these logits (`layers.softcap`); None for none.
-        logits_cap: bound of the logits of tokens.
+        rope_factor: see `layers.RotaryScaling.factor`.
+        rope_low_frequency: see `layers.RotaryScaling.low_frequency`.
+        rope_high_frequency: see `layers.RotaryScaling.high_frequency`.
+        rope_original_positions: see `layers.RotaryScaling.original_positions`.
+        max_positions: longest training sequence in tokens; only written to config.json.
+        attention_bias: whether the four projections of attention have biases.
+        qkv_bias: whether the projections of queries, keys, and values have biases.
+        mlp_bias: whether the projections of the MLP have biases.
+        qk_norm: whether the heads of queries and keys are normalized.
+        sliding_window: number of keys that a query sees, including its own; None for
+            all.
+        full_attention_layers: indices of the layers without the window, from 0.
+        query_pre_attn_scalar: attention logits are divided by its square root; None
+            means head_dim.
+        attention_cap: cap of the attention logits (`layers.softcap`); None for none.
+        logits_cap: cap of the token logits; None for none.
         unit_offset_norm: whether norms multiply by 1 + scale.
-        post_norms: whether the output of attention and of MLP is normalised, too.
+        post_norms: whether the outputs of attention and of MLP are also normalized.
         scale_embedding: whether embedded tokens are multiplied by sqrt(emb_dim).
 
     Raises:
-        UserError: a window, cap, base or kind of scaling without sense.
+        UserError: an invalid window, cap, base, or kind of scaling.
     """
 
     norm_epsilon: float = 1e-5
@@ -114,13 +116,13 @@ class Config(causal.Config):
             )
         if self.rope_high_frequency <= self.rope_low_frequency:
             raise UserError(
-                f"llama.Config.rope_high_frequency = {self.rope_high_frequency!r}: give "
-                f"more than rope_low_frequency, {self.rope_low_frequency!r}."
+                f"llama.Config.rope_high_frequency = {self.rope_high_frequency!r}: "
+                f"give more than rope_low_frequency, {self.rope_low_frequency!r}."
             )
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
-        """The configuration of a published model, from the contents of config.json.
+        """Returns the configuration of a published model from its config.json.
 
         Raises:
             UserError: see `llama_config.options`.
@@ -128,17 +130,17 @@ class Config(causal.Config):
         return cls(**llama_config.options(config))
 
     def slides(self, index: int) -> bool:
-        """Whether a layer has the sliding window."""
+        """Returns whether a layer has the sliding window."""
         return (
             self.sliding_window is not None and index not in self.full_attention_layers
         )
 
 
 def to_hf(config: Config) -> dict[str, Any]:
-    """The config.json of a model, for transformers 4 and 5; inverts `from_hf`.
+    """Returns the config.json of a model, for transformers 4 and 5; inverts `from_hf`.
 
     Raises:
-        UserError: a file of its `model_type` has no words for its options.
+        UserError: a config.json of this `model_type` cannot express the options.
     """
     values = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
     told = llama_config.written(values)
@@ -152,14 +154,14 @@ def to_hf(config: Config) -> dict[str, Any]:
     if differs:
         raise UserError(
             f"llama.Config with model_type = {config.model_type!r} and {differs}: a "
-            "config.json of that type cannot say so. Give the model_type that has these "
-            "options, or leave them out."
+            "config.json of that type cannot express this. Give the model_type that "
+            "has these options, or leave them out."
         )
     return told
 
 
 class Block(causal.Block):
-    """A block with RMS norm, rotary positions and a gated MLP."""
+    """A block with RMS norm, rotary positions, and a gated MLP."""
 
     config: Config
 
@@ -237,7 +239,7 @@ class Stack(causal.Stack):
     def scaled(self, x: causal.Activations) -> causal.Activations:
         if not self.config.scale_embedding:
             return x
-        # Rounded to the dtype, as in the published training.
+        # The published training rounds the factor to the dtype.
         return x * jnp.asarray(math.sqrt(self.config.emb_dim), x.dtype)
 
     def capped(self, logits: causal.Logits) -> causal.Logits:
@@ -257,7 +259,7 @@ NETWORK = DecoderWrapper
 
 
 def key_map(config: Config) -> dict[str, Weight]:
-    """The tensors of `LlamaForCausalLM` by the paths of our parameters."""
+    """Returns the tensor name in `LlamaForCausalLM` of each parameter path."""
     tied = ("lm_head.weight",) if config.tie_embeddings else ()
     weights = {
         "decoder/token_embedder/embedding": identity(
@@ -307,7 +309,7 @@ def _layer_map(config: Config, prefix: str) -> dict[str, Weight]:
 
 
 def _norms(config: Config) -> dict[str, str]:
-    """Our norms of a block -> their names; which is which depends on their number."""
+    """Returns our norm -> published norm of a block; names depend on the options."""
     norms = {"pre_self_attention_layer_norm": "input_layernorm"}
     if config.post_norms:
         norms["post_self_attention_layer_norm"] = "post_attention_layernorm"

@@ -1,7 +1,7 @@
-"""config.json of the models that are Llamas with other options; the network is in `llama`.
+"""Reads and writes config.json of models of the Llama family; see `llama`.
 
-Facts are those of the published files and of the defaults of `transformers`, which
-leaves out of a file what equals them.
+The values come from the published files and from the defaults of `transformers`, which
+omits fields that equal their defaults.
 """
 
 import math
@@ -26,7 +26,7 @@ _TABLE = (
     _FIELD("tie_word_embeddings", "tie_embeddings", read=bool),
     _FIELD("bos_token_id", "bos_token_id", 0, hf_table.or_zero),
 )
-# Fields that not every kind reads.
+# Fields that only some kinds read.
 _OPTIONAL = (
     _FIELD("attention_bias", "attention_bias", False, bool),
     _FIELD("mlp_bias", "mlp_bias", False, bool),
@@ -39,14 +39,14 @@ _FIX = "Use the config.json that was published with the weights."
 
 
 class Kind(NamedTuple):
-    """What a `model_type` means.
+    """Meaning of a `model_type`.
 
     Attributes:
-        name: for messages.
+        name: name of the kind in messages.
         architecture: class of `transformers` with the language-model head.
-        options: of the network that no field of the file tells.
-        defaults: of fields that a file may leave out.
-        reads: fields besides those that all kinds read.
+        options: options of the network that no field of the file states.
+        defaults: defaults of fields that a file may omit.
+        reads: fields in addition to the common ones.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Kind(NamedTuple):
     reads: tuple[str, ...]
 
 
-# Of every kind, unless its own say otherwise.
+# Defaults of every kind; `Kind.defaults` takes precedence.
 _DEFAULTS: Mapping[str, Any] = {
     "rms_norm_eps": 1e-6,
     "hidden_act": "silu",
@@ -67,10 +67,10 @@ _DEFAULTS: Mapping[str, Any] = {
     "max_position_embeddings": 2048,
 }
 _READ = (
-    *(field.theirs for field in _TABLE), "num_key_value_heads", "head_dim", "hidden_act",
-    "rope_theta", "rope_scaling", "rope_parameters",
+    *(field.theirs for field in _TABLE), "num_key_value_heads", "head_dim",
+    "hidden_act", "rope_theta", "rope_scaling", "rope_parameters",
 )  # fmt: skip
-# Fields with the one value that is built.
+# Fields for which only one value is supported.
 _FIXED: Mapping[str, Any] = {
     "is_causal": True,
     "is_encoder_decoder": False,
@@ -159,32 +159,27 @@ KINDS: Mapping[str, Kind] = {
 
 
 def options(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `llama.Config` for a published model.
+    """Returns the arguments of `llama.Config` for a published model.
 
     Args:
         config: contents of config.json.
 
     Raises:
-        UserError: another architecture, missing sizes, an option that is not supported,
-            or a field whose meaning is not known here.
+        UserError: another architecture, missing sizes, an unsupported option, or an
+            unknown field.
     """
-    kind = KINDS.get(config.get("model_type", ""))
-    if kind is None:
-        raise UserError(
-            f"config.json: model_type is {shown(config.get('model_type'))}, but must be "
-            f"one of {', '.join(KINDS)}. Take the family that the weights belong to."
-        )
+    kind = KINDS[hf_config.checked_type(config, KINDS)]
     hf_config.require(config, config["model_type"], kind.architecture)
     hf_generation.refuse_forced(config, kind.name)
     hf_config.refuse(config, _FIXED)
     hf_config.refuse_unknown(config, {*_READ, *_FIXED, *kind.reads})
     told = {**_DEFAULTS, **kind.defaults, **config}
-    # Where null says nothing, unlike that of a window or a cap.
+    # Null means the default in these fields, unlike in those for windows and caps.
     for name in ("rms_norm_eps", "rope_theta", "head_dim", "rope_local_base_freq"):
         if told.get(name) is None and name in {**_DEFAULTS, **kind.defaults}:
             told[name] = {**_DEFAULTS, **kind.defaults}[name]
     if config["model_type"] == "gemma3_text":
-        # `transformers` reads it there, and does not apply it.
+        # `transformers` reads this field but does not apply it.
         hf_config.refuse(told, {"attn_logit_softcapping": None})
     read = hf_table.read(_table(kind), told)
     heads = read["num_heads"]
@@ -206,7 +201,7 @@ def _table(kind: Kind) -> list[hf_table.Field]:
 
 
 def _windows(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The sliding window, and the layers without it."""
+    """Returns the sliding window, and the layers without it."""
     count, window = told["num_hidden_layers"], told.get("sliding_window")
     kinds = told.get("layer_types") or _layer_types(told)
     if len(kinds) != count or set(kinds) - {_FULL, _SLIDING}:
@@ -235,7 +230,7 @@ def _layer_types(told: Mapping[str, Any]) -> list[str]:
     elif kind == "gemma2":
         slides = [index % 2 == 0 for index in indices]
     elif kind == "gemma3_text":
-        # The name with the underscore is that of transformers 5.
+        # transformers 5 uses the name with the underscore.
         every = told.get("_sliding_window_pattern") or told["sliding_window_pattern"]
         slides = [(index + 1) % every != 0 for index in indices]
     else:
@@ -246,7 +241,7 @@ def _layer_types(told: Mapping[str, Any]) -> list[str]:
 
 
 def _rope(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Bases and scaling, of transformers 5 (`rope_parameters`) or older."""
+    """Returns bases and scaling, from `rope_parameters` or the fields before it."""
     rope = told.get("rope_parameters") or told.get("rope_scaling") or {}
     local: Mapping[str, Any] = {}
     if told["model_type"] == "gemma3_text":
@@ -286,14 +281,14 @@ def _scaling(rope: Mapping[str, Any]) -> dict[str, Any]:
     if kind not in _SCALINGS:
         raise UserError(
             f"config.json: the rotary positions have type {shown(kind)}, but only "
-            f"{', '.join(_SCALINGS)} are supported. Take weights that were trained with "
-            "one of them."
+            f"{', '.join(_SCALINGS)} are supported. Take weights that were trained "
+            "with one of them."
         )
     known = {"rope_type", "type", "rope_theta", *_SCALINGS["llama3"]}
     if others := sorted(rope.keys() - known):
         raise UserError(
-            f"config.json: the rotary positions have {', '.join(others)}, which nothing "
-            f"is known of here. {_FIX}"
+            f"config.json: the rotary positions have unknown fields: "
+            f"{', '.join(others)}. {_FIX}"
         )
     chosen: dict[str, Any] = {"rope_scaling": kind}
     for theirs, ours in _SCALINGS[kind].items():
@@ -301,21 +296,21 @@ def _scaling(rope: Mapping[str, Any]) -> dict[str, Any]:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is None or not is_number or not 0 < value < math.inf:
             raise UserError(
-                f"config.json: rotary positions of type {kind!r} need {theirs}, a number "
-                f"above 0, but it is {shown(value)}. {_FIX}"
+                f"config.json: rotary positions of type {kind!r} need {theirs}, a "
+                f"number above 0, but it is {shown(value)}. {_FIX}"
             )
         chosen[ours] = value
     return chosen
 
 
 def written(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The config.json of a model, for transformers 4 and 5; inverts `options`.
+    """Returns the config.json of a model, for transformers 4 and 5; inverts `options`.
 
     Args:
         model: the fields of a `llama.Config`.
 
     Raises:
-        UserError: its `model_type` is not known.
+        UserError: the `model_type` is unknown.
     """
     name = model["model_type"]
     if name not in KINDS:
@@ -330,7 +325,7 @@ def written(model: Mapping[str, Any]) -> dict[str, Any]:
         "num_key_value_heads": model["num_kv_heads"] or model["num_heads"],
         "rope_theta": model["rope_theta"],
     }
-    # A Qwen 2 of transformers has no such field, but heeds it.
+    # transformers declares no such field for Qwen 2, but applies it.
     if name != "qwen2" or model["head_dim"] * model["num_heads"] != model["emb_dim"]:
         told["head_dim"] = model["head_dim"]
     gemma = "hidden_activation" in kind.reads
@@ -349,7 +344,7 @@ def _written_windows(model: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     if "layer_types" in kind.reads:
         told["layer_types"] = [_SLIDING if slide else _FULL for slide in slides]
     if "use_sliding_window" in kind.reads:
-        # Versions of transformers before `layer_types` know this form alone.
+        # Versions of transformers before `layer_types` read only these fields.
         told["use_sliding_window"] = window is not None
         told["max_window_layers"] = slides.index(True) if any(slides) else len(slides)
     if "sliding_window_pattern" in kind.reads and full:

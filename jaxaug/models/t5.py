@@ -1,4 +1,4 @@
-"""T5 as jaxaug trains it: the T5X model, with an initialisation for small worlds."""
+"""T5 models for training from scratch and for paraphrasing."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,18 +15,18 @@ from jaxaug.models.layers import MASKED, int8
 
 
 class ScratchEncoderDecoderModel(models.EncoderDecoderModel):
-    """An encoder-decoder whose relative position biases start spread out.
+    """An encoder-decoder with widely spread initial relative position biases.
 
-    T5 draws its relative position table with variance 1 / fan_avg, which is small
-    beside the content logits of a pretrained model but leaves a model that starts
-    from nothing without any notion of order: trained for a few thousand steps it
-    never learns to look at the token before an index. Redrawn with standard
-    deviation `relpos_stddev`, the same model binds each index to its description.
-    `reading_heads` gives three heads of the encoder a start that is made for schemas.
-    Restored checkpoints are not touched: only fresh parameters pass through here.
+    T5 draws its relative position table with variance 1 / fan_avg. That is small
+    relative to the content logits of a pretrained model, but a new model starts without
+    any notion of order. In a few thousand steps, such a model never learns to look at
+    the token before an index. With a table drawn with standard deviation
+    `relpos_stddev`, the same model binds each index to its description. `reading_heads`
+    initializes three heads of the encoder for schemas. Only fresh parameters change,
+    not restored checkpoints.
     """
 
-    ignores_padding = True  # As the base class, if the module does.
+    ignores_padding = True  # Like the base class, if the module ignores it.
 
     def __init__(
         self, *args, relpos_stddev: float = 1.0, reading_heads: bool = False, **kwargs
@@ -41,7 +41,7 @@ class ScratchEncoderDecoderModel(models.EncoderDecoderModel):
         input_shapes: Mapping[str, tuple[int, ...]],
         input_types: Mapping[str, jax.typing.DTypeLike] | None = None,
     ) -> flax.core.FrozenDict:
-        """As the base class, with every `rel_embedding` [heads, buckets] redrawn."""
+        """Like the base class, with every `rel_embedding` [heads, buckets] redrawn."""
         variables = super().get_initial_variables(rng, input_shapes, input_types)
         flat = flax.traverse_util.flatten_dict(flax.core.unfreeze(variables))
         for index, path in enumerate(sorted(flat, key="/".join)):
@@ -56,14 +56,15 @@ class ScratchEncoderDecoderModel(models.EncoderDecoderModel):
 
 
 class SourceEncoderDecoderModel(models.EncoderDecoderModel):
-    """An encoder-decoder that tells its decode function what it paraphrases.
+    """An encoder-decoder that passes the source text to its decode function.
 
     A decode function of T5X sees neither the encoder's inputs nor the parameters. DiPS,
-    DPP and SSR compare candidates with the source; sampling keys its draws by it. All
-    decode functions of `jaxaug.decode` take the two arguments; those of T5X do not.
+    DPP, and SSR compare candidates with the source; sampling derives its random keys
+    from it. All decode functions of `jaxaug.decode` take the two arguments; the decode
+    functions of T5X do not.
     """
 
-    ignores_padding = True  # As the base class, if the module does.
+    ignores_padding = True  # Like the base class, if the module ignores it.
 
     def __init__(
         self,
@@ -74,16 +75,16 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
         end_together: Callable[[Array], Array] | None = None,
         **kwargs,
     ):
-        """As the base class.
+        """Adds options to the base class.
 
         Args:
-            max_length: width of what `begin` starts.
-            source_prompt: what inputs of the task begin with, such as "paraphrase:": it
-                is no part of what candidates are compared with.
+            max_length: width in tokens of the sequences that `begin` starts.
+            source_prompt: beginning of the task's inputs, such as "paraphrase:", which
+                is not compared with candidates.
             writes_unknown: whether decoding may choose the unknown word of the output
                 vocabulary, which has no text.
-            end_together: maps the logits of a step to some in which all tokens that end
-                an output are one; None if only the EOS of the vocabulary does.
+            end_together: maps the logits of a step to logits in which all ending tokens
+                are merged; None if only the EOS of the vocabulary ends an output.
         """
         super().__init__(*args, **kwargs)
         self._max_length = max_length
@@ -92,7 +93,7 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
         self._end_together = end_together
 
     def _compute_logits_from_slice(self, *args, **kwargs):
-        """As the base class; the unknown word is impossible if it is not to be written."""
+        """Like the base class; masks the unknown word unless `writes_unknown`."""
         logits, cache = super()._compute_logits_from_slice(*args, **kwargs)
         unknown = getattr(self.output_vocabulary, "unk_id", None)
         if not self._writes_unknown and unknown is not None:
@@ -104,7 +105,7 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
     def _sources(
         self, inputs: Int[Array, "batch length"]
     ) -> Int[Array, "batch length"]:
-        """The inputs without the prompt, where they begin with it."""
+        """Returns the inputs, without the prompt if they begin with it."""
         if not self._source_prompt:
             return inputs
         prompt = jnp.array(self.input_vocabulary.encode(self._source_prompt))
@@ -123,12 +124,13 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
         num_decodes: int | None = None,
         prompt_with_targets: bool = False,
     ) -> tuple[Int[Array, "batch *num_decodes length"], Mapping[str, Array]]:
-        """As the base class, with `source` and `embeddings` in `decoder_params`.
+        """Like the base class, with `source` and `embeddings` in `decoder_params`.
 
         They are `encoder_input_tokens` [batch, source_length] and the table of token
         embeddings [vocab, d], unless `decoder_params` has them.
         """
-        # Of some published vocabularies, ids are more than the rows of the table.
+        # For some published vocabularies, ids exceed the rows of the table by an
+        # offset.
         offset = getattr(getattr(self.module, "config", None), "id_offset", 0)
         table = int8.table(params["token_embedder"])
         told = {
@@ -147,7 +149,7 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
         )
 
     def begin(self, params: Any, sources: Int[Array, "rows length"]) -> Begun:
-        """See `Begun`; there is no prompt, but each row has a position of its own."""
+        """See `Begun`; there is no prompt, but each row has its own position."""
         module: Any = self.module
         encoded = module.apply(
             {"params": params}, sources, enable_dropout=False, method=module.encode
@@ -166,7 +168,7 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
     def step(
         self, params: Any, memory: tuple[Array, Array], state: Any
     ) -> tuple[Float[Array, "rows vocab"], Any]:
-        """Logits of the next token and the cache, of a `DecodingState`."""
+        """Returns the logits of the next token and the cache of a `DecodingState`."""
         encoded, sources = memory
         return self._compute_logits_from_slice(
             state, params, encoded, sources, max_decode_length=state.sequences.shape[1]

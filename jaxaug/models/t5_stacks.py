@@ -1,9 +1,9 @@
-"""A T5 as stacks of scanned layers, and back: `t5x.examples.t5` and `scalable_t5`.
+"""Converts a T5 between `t5x.examples.t5` and the scanned layers of `scalable_t5`.
 
 A scanned stack holds each parameter of its layers in one array with an axis for the
-layers, its attention kernels keep heads and head_dim apart, and each layer has a position
-bias of its own, where T5 has one for the stack. So every T5 can be stacked, without a
-change in what it computes; the way back needs layers whose biases are equal.
+layers. Its attention kernels have separate axes for heads and head_dim. Each layer has
+a position bias, where T5 has one for the stack. Every T5 can therefore be stacked
+without changing its outputs. The inverse needs layers with equal biases.
 """
 
 import dataclasses
@@ -23,19 +23,19 @@ _LAYER = "layers_"
 
 
 def scanned_config(config: network.T5Config, axis: int = 1) -> scalable.T5Config:
-    """The configuration of the scanned network; `axis` of parameters counts layers."""
+    """Returns the configuration of the scanned network; layers are on `axis`."""
     values = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
     return scalable.T5Config(**values | {"scan_layers": True, "param_scan_axis": axis})
 
 
 def plain_config(config: network.T5Config) -> network.T5Config:
-    """The configuration without what only the scanned network has."""
+    """Returns the configuration without the options of the scanned network."""
     fields = dataclasses.fields(network.T5Config)
     return network.T5Config(**{f.name: getattr(config, f.name) for f in fields})
 
 
 def stacked(params: Mapping[str, Any], config: scalable.T5Config) -> dict[str, Any]:
-    """Parameters of `t5x.examples.t5` as those of the scanned network."""
+    """Returns parameters of `t5x.examples.t5` converted to the scanned network."""
     flat = traverse_util.flatten_dict(params)
     lengths = config.num_encoder_layers, config.num_decoder_layers
     heads, depth = config.num_heads, config.head_dim
@@ -65,15 +65,15 @@ def stacked(params: Mapping[str, Any], config: scalable.T5Config) -> dict[str, A
 
 
 def is_stacked(params: Mapping[str, Any]) -> bool:
-    """Whether the layers of the stacks are scanned."""
+    """Returns whether the layers of the stacks are scanned."""
     return all(stack in params.get(stack, {}) for stack in _STACKS)
 
 
 def unstacked(params: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Inverse of `stacked`; `source` names the checkpoint in messages.
+    """Inverts `stacked`; `source` names the checkpoint in messages.
 
     Raises:
-      UserError: layers of a stack differ in their position biases.
+        UserError: layers of a stack differ in their position biases.
     """
     width = params["token_embedder"]["embedding"].shape[1]
     result = {}
@@ -88,8 +88,9 @@ def unstacked(params: Mapping[str, Any], source: str) -> dict[str, Any]:
         if tuple(rest) == _BIAS:
             if not (layers == layers[:1]).all():
                 raise UserError(
-                    f"{source}: the {stack}'s scanned layers have position biases of "
-                    "their own, a T5 has one for all. Such a network cannot be converted."
+                    f"{source}: the {stack}'s scanned layers have different position "
+                    "biases, but a T5 has one for all. Such a network cannot be "
+                    "converted."
                 )
             result[stack, *_BIAS] = layers[0]
             continue

@@ -1,12 +1,12 @@
-"""T5, T5 v1.1, mT5 and Flan-T5: published weights for `t5x.examples.t5.network`.
+"""Loads published T5, T5 v1.1, mT5, and Flan-T5 weights for `t5x.examples.t5.network`.
 
-There is one T5 in the tree, the network of the runtime. This file adds what published
-models need: the configuration from a config.json and back, from bare parameters, and
-the key map. Its attention kernels join heads and head size, as T5 itself does.
+The network is the T5 of the runtime. This module adds the configuration (from and to
+config.json, and from bare parameters) and the key map. Attention kernels join heads and
+head size, as in the published T5.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import flax.struct
@@ -18,7 +18,7 @@ from jaxaug.models.weights.keymap import Weight, identity, transposed
 
 NETWORK = network.Transformer
 IGNORED = (
-    # The first T5 checkpoints carry a table that no layer reads.
+    # The first T5 checkpoints contain a table that no layer reads.
     r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
 )
 
@@ -27,13 +27,13 @@ _ARCHITECTURES = {
     "T5WithLMHeadModel",
     "MT5ForConditionalGeneration",
 }
-# What the network has fixed.
+# Values that are fixed in the network.
 _FIXED = {
     "relative_attention_num_buckets": 32,
     "relative_attention_max_distance": 128,
     "layer_norm_epsilon": 1e-6,
 }
-# Tokens that the T5 of the runtime knows by the id 0 alone.
+# Tokens that must have id 0 in the T5 of the runtime.
 _ZERO = ("pad_token_id", "decoder_start_token_id")
 _MAJOR_BELOW_5 = re.compile(r"[0-4]\.")
 _ACTIVATIONS = {
@@ -44,6 +44,27 @@ _ACTIVATIONS = {
     "gated-gelu": ("gelu", "linear"),
     "gated-silu": ("silu", "linear"),
 }
+
+
+def _activations(name: str) -> tuple[str, ...]:
+    if name not in _ACTIVATIONS:
+        raise UserError(
+            f"config.json: feed_forward_proj is {name!r}; known are "
+            f"{', '.join(_ACTIVATIONS)}. Take a model with one of them."
+        )
+    return _ACTIVATIONS[name]
+
+
+def _named(activations: Sequence[str]) -> str:
+    named = {value: key for key, value in _ACTIVATIONS.items()}
+    if tuple(activations) not in named:
+        raise UserError(
+            f"mlp_activations {tuple(activations)} has no name in config.json; known "
+            f"are {', '.join(map(str, named))}. Such a model stays a T5X checkpoint."
+        )
+    return named[tuple(activations)]
+
+
 _FIELD = hf_table.Field
 _TABLE = (
     _FIELD("vocab_size", "vocab_size", 32128),
@@ -54,6 +75,7 @@ _TABLE = (
     _FIELD("num_layers", "num_encoder_layers", 6),
     _FIELD("num_decoder_layers", "num_decoder_layers", None),
     _FIELD("dropout_rate", "dropout_rate", 0.1, float),
+    _FIELD("feed_forward_proj", "mlp_activations", "relu", _activations, _named),
 )
 
 
@@ -63,10 +85,10 @@ class Config(network.T5Config):
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
-        """The configuration of a published T5, mT5 or Flan-T5.
+        """Returns the configuration of a published T5, mT5, or Flan-T5.
 
         Raises:
-          UserError: another architecture, or an option that the network lacks.
+            UserError: another architecture, or an unsupported option.
         """
         _check(config)
         told = hf_table.read(_TABLE, config)
@@ -75,18 +97,17 @@ class Config(network.T5Config):
         )
         return cls(
             **told,
-            mlp_activations=_ACTIVATIONS[config.get("feed_forward_proj", "relu")],
             logits_via_embedding=_tied(config),
         )
 
 
 def _tied(config: Mapping[str, Any]) -> bool:
-    """Whether logits come from the embedding, scaled by emb_dim ** -0.5.
+    """Returns whether logits come from the embedding, scaled by emb_dim ** -0.5.
 
-    Transformers 5 writes `scale_decoder_outputs` and no longer says in
-    `tie_word_embeddings` what it meant until then: both the tie and the scale. For mT5
-    it writes a tie always and never scales; where the head differs from the embedding,
-    it is stored all the same.
+    Until transformers 5, `tie_word_embeddings` means both the tie and the scale.
+    Transformers 5 writes the scale as `scale_decoder_outputs`. For mT5 it always writes
+    a tie and never scales. If the head differs from the embedding, it is stored
+    nevertheless.
     """
     is_mt5 = config.get("model_type") == "mt5"
     version = str(config.get("transformers_version", ""))
@@ -112,32 +133,18 @@ def _check(config: Mapping[str, Any]) -> None:
     for key in _ZERO:
         if config.get(key) not in (None, 0):
             raise UserError(
-                f"config.json: {key} is {config[key]!r}; the T5 of the runtime pads with "
-                "0 and starts with it. Take a model that was trained so."
+                f"config.json: {key} is {config[key]!r}; the T5 of the runtime pads "
+                "with 0 and starts with it. Take a model that was trained so."
             )
     hf_generation.refuse_forced(config, "T5")
-    name = config.get("feed_forward_proj", "relu")
-    if name not in _ACTIVATIONS:
-        raise UserError(
-            f"config.json: feed_forward_proj is {name!r}; known are "
-            f"{', '.join(_ACTIVATIONS)}. Take a model with one of them."
-        )
 
 
 def to_hf(config: network.T5Config) -> dict[str, Any]:
-    """The config.json of a T5, for transformers 4 and 5."""
-    activations = tuple(config.mlp_activations)
-    named = {value: key for key, value in _ACTIVATIONS.items()}
-    if activations not in named:
-        raise UserError(
-            f"mlp_activations {activations} has no name in config.json; known are "
-            f"{', '.join(map(str, named))}. Such a model stays a T5X checkpoint."
-        )
+    """Returns the config.json of a T5, for transformers 4 and 5."""
     return {
         "architectures": ["T5ForConditionalGeneration"],
         "model_type": "t5",
         **hf_table.written(_TABLE, vars(config)),
-        "feed_forward_proj": named[activations],
         "tie_word_embeddings": config.logits_via_embedding,
         "scale_decoder_outputs": config.logits_via_embedding,
         "is_encoder_decoder": True,
@@ -149,13 +156,13 @@ def to_hf(config: network.T5Config) -> dict[str, Any]:
 
 
 def config_of(params: Mapping[str, Any], source: str) -> Config:
-    """The configuration that parameters of the network imply.
+    """Returns the configuration that parameters of the network imply.
 
-    The public T5X checkpoints come without one. A gated MLP is taken for T5 v1.1
-    (GELU) and another for T5 v1.0 (ReLU).
+    The public T5X checkpoints have no configuration. A gated MLP means T5 v1.1 (GELU);
+    any other MLP means T5 v1.0 (ReLU).
 
     Raises:
-      UserError: the parameters are not those of `network.Transformer`.
+        UserError: the parameters do not belong to `network.Transformer`.
     """
     try:
         vocab_size, emb_dim = params["token_embedder"]["embedding"].shape
@@ -176,7 +183,7 @@ def config_of(params: Mapping[str, Any], source: str) -> Config:
         )
     except (KeyError, TypeError) as error:
         raise UserError(
-            f"{source}: is no checkpoint of t5x.examples.t5.network: {error} is "
+            f"{source} is not a checkpoint of t5x.examples.t5.network: {error} is "
             "missing. For another family name the published model with --like."
         ) from None
 
@@ -186,13 +193,13 @@ def _layers(stack: Mapping[str, Any]) -> int:
 
 
 def key_map(config: network.T5Config) -> dict[str, Weight]:
-    """Flax path -> tensor of `T5ForConditionalGeneration`."""
+    """Returns the tensor of `T5ForConditionalGeneration` for each flax path."""
     keys = {
         "token_embedder/embedding": identity(
             "shared.weight",
             "encoder.embed_tokens.weight",
             "decoder.embed_tokens.weight",
-            # Tied, so equal wherever it is stored.
+            # The tied tensor is the same under every name.
             *(("lm_head.weight",) if config.logits_via_embedding else ()),
         )
     }
@@ -218,7 +225,7 @@ def key_map(config: network.T5Config) -> dict[str, Weight]:
             f"{stack}.final_layer_norm.weight"
         )
     if not config.logits_via_embedding:
-        # Transformers 5 leaves the head out where it is the embedding without scale.
+        # Transformers 5 omits the head if it equals the embedding and is not scaled.
         head = transposed("lm_head.weight")._replace(otherwise="shared.weight")
         keys["decoder/logits_dense/kernel"] = head
     return keys

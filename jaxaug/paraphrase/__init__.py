@@ -1,9 +1,9 @@
 """Paraphrases of lines of text.
 
-`Decoder` batches by length and decodes with a model and a `Sampler`; `Paraphraser` goes
-through a grid of settings; `candidates` merges what came out. `jaxaug paraphrase` with a
-sampler or prompt is `run`; without, it is `jaxaug.augment.plain.people`, which
-`jaxaug.paraphrase(texts)` calls too.
+`Decoder` batches by length and decodes with a model and a `Sampler`. `Paraphraser`
+applies a grid of settings, and `candidates` merges the outputs. `jaxaug paraphrase`
+with a sampler or prompt is `run`. Without them it is `jaxaug.augment.plain.people`,
+which `jaxaug.paraphrase(texts)` also calls.
 """
 
 import importlib
@@ -25,11 +25,11 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
 
 
 class _Callable(ModuleType):
-    """A package that is a function too: importing it hides a function of its name."""
+    """A callable package: importing it hides a function with the same name."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[list[str]]:
         """See `jaxaug.augment.plain.people.paraphrase`."""
-        # The filter is on a floor above, and is loaded as verbs are: by name.
+        # The filter is in a higher layer and is loaded by name, like verbs.
         people = importlib.import_module("jaxaug.augment.plain.people")
         return people.paraphrase(*args, **kwargs)
 

@@ -1,14 +1,28 @@
-"""Candidates: what is left of the outputs for a text.
+"""Candidates: the distinct outputs for a text.
 
-Algorithm 2 of Coca et al. (2023): every text goes through a grid of settings (see
-`jaxaug.paraphrase.generation`); outputs that say the same in the same words become one
-candidate, which knows how often it came up and from which settings.
+Algorithm 2 of Coca et al. (2023) applies a grid of settings to every text (see
+`jaxaug.paraphrase.generation`). Outputs with the same words become one candidate with a
+count and the labels of its settings.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _MARKS = ".!?;,:"
+_AUXILIARY = (
+    "is|are|was|were|do|does|did|has|have|had"
+    "|can|could|will|would|should|may|might|must"
+)
+_SUBJECT = (
+    "the|a|an|this|that|these|those|my|your|his|her|its|our|their|you|they|we|i|it"
+)
+# "Does the guest pay", "how long is the visit", but not "how long the visit is".
+_QUESTION = re.compile(
+    rf"(?:(?:{_AUXILIARY})|(?:on |in |at |for |to )?"
+    r"(?:who|what|which|when|where|why|how|whose)"
+    rf"(?: (?!(?:{_SUBJECT})\b)[\w'’-]+)*? (?:{_AUXILIARY}))\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +30,9 @@ class Candidate:
     """A distinct output for one text.
 
     Attributes:
-      text: as it came up most often.
-      count: how often it came up.
-      settings: labels of the settings that gave it.
+        text: its most common spelling.
+        count: number of outputs with these words.
+        settings: labels of the settings that gave it.
     """
 
     text: str
@@ -29,15 +43,16 @@ class Candidate:
 def merged(
     source: str, outputs: Iterable[tuple[str, Sequence[str]]], tidy: bool = True
 ) -> list[Candidate]:
-    """The distinct outputs of one text, the most common first; of equals the earlier.
+    """Returns the distinct outputs of one text, the most common first.
 
-    Outputs are the same if they differ in case alone.
+    Equally common outputs keep their order. Outputs that differ only in case are the
+    same.
 
     Args:
-      source: the text.
-      outputs: label of a setting and what it gave.
-      tidy: whether outputs are brought into the form of the text, see `tidied`. The
-        paper does not; without it only blanks are made single.
+        source: the text.
+        outputs: (label of a setting, its outputs) pairs.
+        tidy: whether outputs take the form of the text, see `tidied`. The paper does
+            not do this; without it, only runs of blanks are collapsed.
     """
     spellings: dict[str, dict[str, int]] = {}
     labels: dict[str, dict[str, None]] = {}
@@ -56,18 +71,25 @@ def merged(
     return sorted(candidates, key=lambda candidate: -candidate.count)
 
 
-def tidied(source: str, text: str) -> str:
-    """An output in the form of its input: case of the first letter, mark at the end.
+def is_question(text: str) -> bool:
+    """Returns whether a text is a whole question, without regard to its mark."""
+    return _QUESTION.match(text.lower()) is not None
 
-    Generators start with a capital and end with a full stop as they please; trackers
-    that meet this in some descriptions only would learn from it.
+
+def tidied(source: str, text: str) -> str:
+    """Returns an output with the first letter's case and the end mark of its input.
+
+    Generators capitalize and punctuate inconsistently. A tracker would learn from such
+    marks if only some descriptions had them.
     """
     source, text = source.strip(), " ".join(text.split())
     if source[-1:] not in _MARKS:
         text = text.rstrip(".;,: ")
     elif text and text[-1] not in _MARKS:
-        text += source[-1]
-    # Not in a word such as "ID" or "iPhone".
+        # "Says whether the guest pays" is not a question; "does the guest pay?" is one.
+        states = source[-1] == "?" and is_question(source) and not is_question(text)
+        text += "" if states else source[-1]
+    # Words such as "ID" or "iPhone" keep their case.
     first = text.partition(" ")[0]
     if source[:1].isupper() and first.islower():
         return text[0].upper() + text[1:]

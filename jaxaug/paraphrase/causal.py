@@ -1,6 +1,6 @@
 """The programs of a language model: tokens of prompts -> outputs, log probabilities.
 
-They have the signatures of those in `jaxaug.paraphrase.decoder`.
+They have the same signatures as the programs in `jaxaug.paraphrase.decoder`.
 """
 
 from collections.abc import Callable
@@ -17,27 +17,27 @@ from jaxaug.models.text import language
 from jaxaug.models.text.language import LanguageModel, LineModel
 from jaxaug.paraphrase import programs
 
-# Outputs that are scored side by side; memory grows with their square.
+# Outputs that are scored together; memory grows with the square of this number.
 _CHUNK = 8
 
 
 def sources_of(
     model: LanguageModel, prompts: Int[Array, "rows length"]
 ) -> Int[Array, "rows length"]:
-    """The inputs in the prompts, without what surrounds them."""
+    """Returns the inputs in the prompts, without the surrounding prompt."""
     counts = jnp.sum(prompts != 0, axis=1, keepdims=True) - model.shared
     moved = jnp.roll(prompts, -len(model.before), axis=1)
     return jnp.where(jnp.arange(prompts.shape[1]) < counts, moved, 0)
 
 
 def ready(model: LanguageModel, params: Any) -> Any:
-    """Parameters on the device, with what all prompts of the model begin with."""
+    """Returns parameters on the device, with the prefix that all prompts share."""
     return language.with_prefix(params, prefix(model, params))
 
 
 @programs.of_model()
 def prefix(model: LanguageModel, params: Any) -> Any:
-    """See `LineModel.prefix`."""
+    """Returns the prefix of all prompts; see `LineModel.prefix`."""
     return LineModel(model, None).prefix(params)
 
 
@@ -53,10 +53,10 @@ def decode(
     key: Array,
     embeddings: Float[Array, "vocab d"] | None = None,
 ) -> Int[Array, "rows num max_length"]:
-    """Outputs of a batch, the best by the score of the decode function last.
+    """Returns the outputs of a batch by the decode function's score, best last.
 
-    The prompts go into the cache at once. What the decode functions compare candidates
-    with is the input, not the prompt.
+    The prompts enter the cache in one step. Decode functions compare candidates with
+    the input, not with the prompt.
     """
     lengths = jnp.sum(prompts != 0, axis=1, keepdims=True)
     inputs = jnp.pad(prompts, ((0, 0), (1, max_length)))
@@ -91,7 +91,7 @@ def log_probabilities(
     prompt: Int[Array, "1 length"],
     outputs: Int[Array, "num max_length"],
 ) -> Float[Array, " num"]:
-    """Log probability of each output of one input; nothing counts after its EOS."""
+    """Returns the log probability of each output of one input, up to its EOS."""
     num = len(outputs)
     size = min(num, _CHUNK)
     chunks = jnp.pad(outputs, ((0, -num % size), (0, 0))).reshape(
@@ -110,10 +110,10 @@ def _side_by_side(
     prompt: Int[Array, "1 length"],
     outputs: Int[Array, "num max_length"],
 ) -> Float[Array, "num max_length"]:
-    """Log probability of each token of outputs that share one copy of the prompt.
+    """Returns the log probability of each token of outputs that share one prompt.
 
-    One row holds BOS, the prompt and all outputs but for their last tokens, each of
-    which sees the prompt and its own output: a tree instead of `num` sequences.
+    One row holds BOS, the prompt, and all outputs without their last tokens. Each
+    output attends to the prompt and to itself: a tree instead of `num` sequences.
     """
     num, max_length = outputs.shape
     length = prompt.shape[1] + 1
@@ -121,7 +121,7 @@ def _side_by_side(
     tokens = jnp.concatenate(
         [jnp.zeros((1, 1), jnp.int32), prompt, outputs[:, :-1].reshape(1, -1)], axis=1
     )
-    # Columns that the cache has already.
+    # Columns that are already in the cache.
     known = language.prefix_of(params)
     first = 0 if known is None else 1 + len(model.before)
     branch_steps = jnp.tile(jnp.arange(max_length - 1), num)

@@ -16,7 +16,7 @@ from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.registry import TextModel
 from jaxaug.paraphrase import causal, programs, samplers, stream
 
-# Below it, padding of outputs costs less than another program.
+# Below this length, padding costs less than another compiled program.
 _SHORTEST = 8
 
 
@@ -30,12 +30,13 @@ class Output(NamedTuple):
 class Decoder:
     """Decodes batches with one model and one decode function.
 
-    The log probability of an output is that of the model: the sum over its tokens, EOS
-    included, of log p(token | tokens before, input), whatever the sampler. (The scores
-    of the decode functions are not comparable with one another: some are of warped
-    distributions, some are divided by a penalty for length.) It is computed afterwards
-    for each input by itself, in a shape that depends on its own outputs only, so that its
-    last digit does not depend on the size of the batch.
+    The log probability of an output is from the model, for any sampler. It is the sum
+    of log p(token | tokens before, input) over the tokens of the output, including EOS.
+    The scores of the decode functions are not comparable: some come from warped
+    distributions, others are divided by a length penalty.
+
+    The log probability is computed afterwards for each input alone. The shape depends
+    only on the outputs of this input, so no digit depends on the batch size.
     """
 
     def __init__(
@@ -50,13 +51,13 @@ class Decoder:
     ):
         """
         Args:
-          model: of the registry.
-          decode_fn: meets the T5X contract, and takes `input_ids` and `source`.
-          num: outputs of each input.
-          max_length: tokens of an output at most, EOS included.
-          seed: of everything that is random.
-          embeddings: of the tokens, for decode functions that compare words; those of
-            the model if None.
+            model: a model of the registry.
+            decode_fn: meets the T5X contract, and takes `input_ids` and `source`.
+            num: outputs of each input.
+            max_length: maximum tokens per output, including EOS.
+            seed: seed of all random draws.
+            embeddings: token embeddings for decode functions that compare words; None
+                is the table of the model.
         """
         self._embeddings = None if embeddings is None else jax.device_put(embeddings)
         self._model = model.bare
@@ -79,15 +80,15 @@ class Decoder:
     def __call__(
         self, sequences: Sequence[Sequence[int]], batch: Batch
     ) -> list[list[Output]]:
-        """The outputs of a batch, the best by the sampler's own score first.
+        """Returns the outputs of a batch; the best by the sampler's own score is first.
 
         Args:
-          sequences: the tokens of the inputs `batch.indices`, EOS included.
-          batch: shape, and the places of the inputs, which are the identity of their
-            draws.
+            sequences: the tokens of the inputs `batch.indices`, including EOS.
+            batch: shape and indices of the inputs; an index identifies the random
+                draws.
 
         Raises:
-          UserError: the model's logits or log probabilities are no finite numbers.
+            UserError: the model's logits or log probabilities are not finite.
         """
         sources = pad(sequences, batch.rows, batch.length)
         ids = np.resize(np.asarray(batch.indices, np.int32), batch.rows)
@@ -114,24 +115,24 @@ class Decoder:
 
     @property
     def can_stream(self) -> bool:
-        """Whether `stream` knows the decode function: one that samples."""
+        """True if `stream` supports the decode function: it must sample."""
         return samplers.chain(self._decode_fn, 0) is not None
 
     def stream(
         self, inputs: Sequence[tuple[int, Sequence[int]]], length: int, rows: int
     ) -> Iterator[dict[int, list[Output]]]:
-        """The outputs of inputs that go through one batch, in which none waits for others.
+        """Yields the outputs of inputs in one batch, in which no row waits for others.
 
         Args:
-          inputs: place and tokens of each; the place is the identity of its draws.
-          length: columns, at least as many as the longest input has tokens.
-          rows: inputs that are decoded side by side.
+            inputs: (index, tokens) pairs; the index identifies the random draws.
+            length: columns, at least the tokens of the longest input.
+            rows: inputs that are decoded together.
 
         Yields:
-          Place -> outputs as of `__call__`, of the inputs that are complete.
+            Index -> outputs of the complete inputs, as from `__call__`.
 
         Raises:
-          UserError: see `__call__`.
+            UserError: see `__call__`.
         """
         tokens = dict(inputs)
         for found in stream.decodes(
@@ -155,7 +156,7 @@ class Decoder:
         decodes: Mapping[int, Int[np.ndarray, "num max_length"]],
         sources: Mapping[int, Int[np.ndarray, " length"]],
     ) -> dict[int, list[Output]]:
-        """Texts and log probabilities; decodes are best last, outputs are best first."""
+        """Returns texts and log probabilities, best first; decodes are best last."""
         scores = [
             self._log_probabilities(
                 self._model,
@@ -187,9 +188,9 @@ class Decoder:
 def _short(
     outputs: Int[np.ndarray, "num max_length"], eos_id: int
 ) -> Int[np.ndarray, "num length"]:
-    """A half, a quarter ... of the columns, where all outputs end in there.
+    """Returns a half, a quarter, ... of the columns, if all outputs end within them.
 
-    What stands behind the last EOS does not count, but costs as much.
+    Columns after the last EOS do not count, but cost as much computation.
     """
     is_eos = outputs == eos_id
     ends = np.where(is_eos.any(axis=1), is_eos.argmax(axis=1) + 1, outputs.shape[1])
@@ -202,7 +203,7 @@ def _short(
 def sources_of(
     model: TextModel, inputs: Int[Array, "rows length"]
 ) -> Int[Array, "rows length"]:
-    """The texts in the inputs, without the prompt around them and without EOS."""
+    """Returns the texts in the inputs, without the surrounding prompt and EOS."""
     before, after = model.around
     counts = jnp.sum(inputs != 0, axis=1, keepdims=True) - before - after
     moved = jnp.roll(inputs, -before, axis=1)
@@ -224,7 +225,7 @@ def decode(
     key: Array,
     embeddings: Float[Array, "vocab d"] | None = None,
 ) -> Int[Array, "rows num max_length"]:
-    """Outputs of a batch, the best by the score of the decode function last."""
+    """Returns the outputs of a batch by the decode function's score, best last."""
     t5x_model = SourceEncoderDecoderModel(
         model.module,
         model.input_vocabulary,
@@ -259,7 +260,7 @@ def log_probabilities(
     source: Int[Array, "1 length"],
     outputs: Int[Array, "num max_length"],
 ) -> Float[Array, " num"]:
-    """Log probability of each output of one input; nothing counts after its EOS."""
+    """Returns the log probability of each output of one input, up to its EOS."""
     module, variables = model.module, {"params": params}
     encoded: Any = module.apply(
         variables, source, enable_dropout=False, method=module.encode

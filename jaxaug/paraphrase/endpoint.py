@@ -1,8 +1,8 @@
 """Paraphrases by a model behind an endpoint, with a cache of its replies.
 
-Each reply is kept as soon as it is there, so a run that was stopped or has failed goes on
-with what it lacks. A text is asked for again, in words that name what is there, until it has
-enough paraphrases or its requests are used up.
+Each reply is cached as soon as it arrives, so a restarted run only asks for the rest. A
+text is requested again, with a prompt that names the known paraphrases. This ends when
+the text has enough paraphrases or its requests are used up.
 """
 
 import contextlib
@@ -28,51 +28,58 @@ from jaxaug.paraphrase import templates
 from jaxaug.paraphrase.endpoint_grid import Setting
 
 LONGEST = 8_000
-"""Characters of a text, at most."""
-_AGAIN = 2  # Requests of a text beyond those that it needs at least.
-_FEW = 5  # Texts without a paraphrase, after which a run ends that has none at all.
+"""Maximum characters of a text."""
+_AGAIN = 2  # Requests of a text beyond its minimum.
+_FEW = 5  # Texts without a paraphrase after which a run without any paraphrase ends.
 _ROOM = 256  # Tokens of a reply around its paraphrases.
 
 
 class Writer:
-    """Paraphrases texts by one setting.
+    """Paraphrases texts with one setting.
 
-    What a text gets depends on the text, its context, the setting, the seed and the
-    replies of the server, not on other texts.
+    The paraphrases of a text depend on the text, its context, the setting, the seed,
+    and the replies of the server, but not on other texts.
+
+    Attributes:
+        setting: the request to make.
+        has_asked: whether the writer was called.
     """
 
     def __init__(self, setting: Setting, seed: int):
         """
         Args:
-          setting: what to ask for.
-          seed: of the server's sampling.
+            setting: the request to make.
+            seed: seed of the server's sampling.
         """
         self.setting, self._seed = setting, seed
         self._template = templates.find(setting.prompt)
         self._folder = cache_folder.cache_dir() / "endpoint"
         self._lock = threading.Lock()
         self._written = self._empty = 0
+        self.has_asked = False
 
     def __call__(
         self, items: Sequence[Json], done: Callable[[], Any] = lambda: None
     ) -> list[list[str]]:
-        """At most `num` paraphrases of each text, without copies of it.
+        """Returns up to `num` paraphrases of each text, without copies of it.
 
         Args:
-          items: texts, or (text, context); see `jaxaug.augment.context`.
-          done: is called after each text.
+            items: texts, or (text, context); see `jaxaug.augment.context`. In a
+                context, `known` are existing paraphrases.
+            done: is called after each text.
 
         Raises:
-          UserError: a text is too long, see also `Client.complete`; or the replies for
-            the first texts hold no paraphrase. Replies so far are kept.
+            UserError: a text is too long, or the replies for the first texts hold no
+                paraphrase; see also `Client.complete`. Earlier replies are kept.
         """
         pairs = [_pair(item) for item in items]
         self._check(pairs)
+        self.has_asked = True
         asked = self._client()
         asked.stop.clear()
         found: dict[int, list[str]] = {}
         rest = list(enumerate(pairs))
-        # One text first: if the server refuses it, nothing else was asked.
+        # Send one text first: if the server refuses it, no other request is wasted.
         while rest and not asked.answered:
             place, pair = rest.pop(0)
             found[place] = self._paraphrases(*pair)
@@ -81,7 +88,7 @@ class Writer:
             futures = {pool.submit(self._or_stop, *p): i for i, p in rest}
             try:
                 for future in as_completed(futures):
-                    # The error that has stopped the others is among them.
+                    # The error that stopped the others is among the results.
                     with contextlib.suppress(Stopped):
                         found[futures[future]] = future.result()
                         done()
@@ -93,7 +100,7 @@ class Writer:
         return [found[place] for place in range(len(pairs))]
 
     def expected(self, items: Sequence[Json]) -> Usage:
-        """What these texts will need, if each request gives as many as it asks for."""
+        """Returns the expected usage of these texts, if every request succeeds."""
         prompts, kept = [], 0
         for text, context in map(_pair, items):
             found: dict[str, str] = {}
@@ -114,7 +121,7 @@ class Writer:
         return usage.estimate(prompts, kept)
 
     def spent(self) -> str:
-        """One line with what was asked of the server so far."""
+        """Returns one line about the requests to the server so far."""
         place = self.setting.server
         told = self._client().usage
         others = told.others(place.model)
@@ -122,7 +129,7 @@ class Writer:
         return f"{place.name}: {told.text(place.prices)}{answered}"
 
     def plan(self, items: Sequence[Json]) -> list[str]:
-        """Lines of a dry run; nothing is asked of the server."""
+        """Returns the lines of a dry run; the server receives no request."""
         place, expected = self.setting.server, self.expected(items)
         key = "is set" if os.environ.get(place.key_variable) else "is not set"
         lines = [
@@ -141,12 +148,13 @@ class Writer:
         for text, _ in pairs:
             if len(text) > LONGEST:
                 raise UserError(
-                    f"a text has {len(text):,} characters, {LONGEST:,} are the most for "
+                    f"a text has {len(text):,} characters; {LONGEST:,} is the maximum "
+                    "for "
                     f"a request: {text[:60]!r} ... Divide it into sentences."
                 )
 
     def _most(self) -> int:
-        """Requests of a text, at most."""
+        """Returns the maximum number of requests of a text."""
         setting = self.setting
         return -(-setting.num // setting.options.per_request) + _AGAIN
 
@@ -159,7 +167,8 @@ class Writer:
             reply = self._kept(request)
             if reply is None:
                 reply = self._client().complete(request)
-                # What holds no paraphrase is asked for again by the next run.
+                # A reply without a paraphrase is not cached, so the next run asks
+                # again.
                 if replies.paraphrases(reply):
                     shards.keep(self._path(request), [reply])
             else:
@@ -169,7 +178,7 @@ class Writer:
         return list(found.values())[: self.setting.num]
 
     def _or_stop(self, text: str, context: Json) -> list[str]:
-        """As `_paraphrases`; an error stops the requests of other texts at once."""
+        """Calls `_paraphrases`; an error stops the requests of other texts at once."""
         try:
             return self._paraphrases(text, context)
         except BaseException:
@@ -193,6 +202,7 @@ class Writer:
     ) -> Request:
         options = self.setting.options
         count = min(self.setting.num - len(known), options.per_request)
+        known = [*context.get("known", ()), *known]
         as_json, as_list = (
             templates.filled(self._template, text, count, context, known, form)
             for form in (True, False)
@@ -215,9 +225,10 @@ class Writer:
 
 
 def nothing(setting: Setting) -> UserError:
-    """The error of replies that hold no paraphrase."""
+    """Returns the error for replies that hold no paraphrase."""
     return UserError(
-        f"{setting.server.name} at {setting.server.url}: its replies hold no paraphrase "
+        f"{setting.server.name} at {setting.server.url}: its replies hold no "
+        "paraphrase "
         "that differs from the text. They must be a JSON object or a numbered list. "
         "Take a model that follows instructions, another --prompt, or more room "
         "(--option max_tokens=4000)."

@@ -26,15 +26,15 @@ class Options:
     """Options of the requests.
 
     Attributes:
-      temperature: of the server's sampling; None is the server's default.
-      top_p: likewise.
-      max_tokens: tokens of a reply, at most; None fits the paraphrases. Models that
-        think before they answer need more.
-      per_request: paraphrases that one request asks for, at most.
-      json: whether to ask for JSON, if the server can.
-      concurrent: see `Server`, as the other two.
-      retries: repetitions of a failed request.
-      timeout: in seconds.
+        temperature: temperature of the server's sampling; None is the server's default.
+        top_p: nucleus mass of the server's sampling; None is the server's default.
+        max_tokens: maximum tokens of a reply; None fits the paraphrases. Models that
+            think before they answer need more.
+        per_request: maximum paraphrases per request.
+        json: whether to ask for JSON if the server supports it.
+        concurrent: requests at the same time; see `Server`.
+        retries: repetitions of a failed request; see `Server`.
+        timeout: in seconds; see `Server`.
     """
 
     temperature: float | None = None
@@ -61,7 +61,7 @@ class Options:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Fields of a request; those that are not set are the server's."""
+        """Fields of a request; the server decides unset ones."""
         names = ("temperature", "top_p", "max_tokens")
         return {n: v for n in names if (v := getattr(self, n)) is not None}
 
@@ -71,10 +71,10 @@ class Setting:
     """`num` outputs of each text by a model behind an endpoint.
 
     Attributes:
-      server: where the model answers.
-      num: outputs of each text, at most.
-      prompt: a name of `templates.NAMES`, or a file.
-      options: of the requests.
+        server: the server of the model.
+        num: maximum outputs of each text.
+        prompt: a name of `templates.NAMES`, or a file.
+        options: options of the requests.
     """
 
     server: Server
@@ -84,10 +84,10 @@ class Setting:
 
     @classmethod
     def of(cls, block: Mapping[str, Any], where: str = "grid") -> "Setting":
-        """The checked setting of a mapping; see `Block` for its fields.
+        """Returns the checked setting of a mapping; see `Block` for its fields.
 
         Raises:
-          UserError: a field is unknown, missing or wrong.
+            UserError: a field is unknown, missing, or wrong.
         """
         known = typing.get_type_hints(Block)
         for name in block:
@@ -128,7 +128,7 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """Model, address, what is not at its default, number."""
+        """Model, address, options that differ from the default, and number."""
         fields = dataclasses.asdict(self.options).items()
         parts = [self.server.name, self.server.url]
         parts += [f"prompt={epath.Path(self.prompt).name}"]
@@ -136,7 +136,7 @@ class Setting:
         return " ".join([*parts, f"num={self.num}"])
 
     def key(self) -> Json:
-        """JSON; everything that the outputs depend on beside text and seed."""
+        """Returns JSON of everything that determines outputs, except text and seed."""
         return {
             "model": self.server.name,
             "endpoint": self.server.url,
@@ -165,13 +165,13 @@ class Block(typing.TypedDict, total=False):
 def divided(
     grid: Sequence[Mapping[str, Any]],
 ) -> tuple[list[Mapping[str, Any]], list[Setting]]:
-    """The blocks of a grid for models of this machine, and the settings of the others.
+    """Returns the blocks of a grid for local models, and the settings of the others.
 
-    A list in a block means each of its values in turn, as in
+    A list in a block stands for each of its values in turn, as in
     `jaxaug.paraphrase.generation.grid`.
 
     Raises:
-      UserError: see `Setting.of`; or a setting comes twice.
+        UserError: see `Setting.of`; or a setting comes twice.
     """
     local: list[Mapping[str, Any]] = []
     settings: list[Setting] = []
@@ -199,6 +199,6 @@ def divided(
 
 
 def product(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The mappings with one value of each field: a list stands for its values."""
+    """Returns all mappings with one value per field; lists hold several values."""
     lists = [v if isinstance(v, list) else [v] for v in fields.values()]
     return [dict(zip(fields, v, strict=True)) for v in itertools.product(*lists)]

@@ -22,49 +22,81 @@ from jaxaug.paraphrase.endpoint import Writer
 from jaxaug.paraphrase.endpoint_grid import Options, Setting
 from jaxaug.paraphrase.summary import summary
 
-# Arguments for models of this machine -> what stands for "not given".
+# Arguments for models of this machine -> value that means "not given".
 _LOCAL = {
     "adapter": None, "sampler": None, "batch_size": 32, "max_length": 64,
     "precision": "float32", "refill": "auto", "shard": None, "merge": None,
 }  # fmt: skip
-_OWN = ("endpoint", "key_variable", "max_requests", "prices", "dry_run")
-_SHOWN = 10  # Lines of a message.
+OWN = ("endpoint", "key_variable", "max_requests", "prices", "dry_run")
+"""Arguments only for models behind an endpoint."""
+_SHOWN = 10  # Maximum line numbers in a message.
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug paraphrase` with a sampler or prompt, for models of either kind."""
+    """Runs `jaxaug paraphrase` with a sampler or prompt, locally or by an endpoint."""
     for name in ("model", "out"):
         if getattr(arguments, name) is None:
             raise UserError(
-                f"--{name} is missing: a call with --sampler or --prompt needs it. Leave "
+                f"--{name} is missing: a call with --sampler or --prompt needs it. "
+                "Leave "
                 "both out for filtered paraphrases by smollm2."
             )
     if arguments.filter is not None:
         raise UserError(
-            "--filter: outputs of a sampler or prompt are not filtered. Leave --sampler "
+            "--filter: outputs of a sampler or prompt are not filtered. Leave "
+            "--sampler "
             "and --prompt out, or --filter."
         )
     arguments.num = 1 if arguments.num is None else arguments.num
-    if server.is_endpoint(arguments.model):
+    if check(arguments, _LOCAL):
         print(_asked(arguments))
         return 0
-    for name in _OWN:
-        if getattr(arguments, name):
-            raise UserError(
-                f"--{name}: model {arguments.model!r} runs on this machine and has "
-                f"none. Leave it out, or name a model {server.PREFIX}NAME."
-            )
-    # Models bring JAX with them.
+    # Local models import JAX.
     from jaxaug.paraphrase import run as local
 
     return local.run(arguments)
 
 
-def check_plain(arguments: argparse.Namespace) -> None:
-    """Refuses what only a call with a sampler or prompt has.
+def check(
+    arguments: argparse.Namespace,
+    local: Mapping[str, Any],
+    own: Sequence[str] = OWN,
+) -> bool:
+    """Returns whether the model is behind an endpoint.
+
+    Args:
+        arguments: arguments of a verb, with `model`.
+        local: arguments for models of this machine -> value that means "not given".
+        own: arguments for models behind an endpoint.
 
     Raises:
-      UserError: such an argument is given.
+        UserError: an argument is given that is for models of the other kind.
+    """
+    model = arguments.model
+    if server.is_endpoint(model):
+        for name, default in local.items():
+            if getattr(arguments, name) != default:
+                raise UserError(
+                    f"--{name}: is for models on this machine, not for {model}. Leave "
+                    "it "
+                    "out; --option sets the parameters of the requests."
+                )
+        return True
+    for name in own:
+        if getattr(arguments, name):
+            raise UserError(
+                f"--{name}: model {model!r} runs on this machine and has none. Leave "
+                "it "
+                f"out, or name a model {server.PREFIX}NAME."
+            )
+    return False
+
+
+def check_plain(arguments: argparse.Namespace) -> None:
+    """Refuses arguments that only a call with a sampler or prompt has.
+
+    Raises:
+        UserError: such an argument is given.
     """
     names: dict[str, Any] = dict(_LOCAL)
     if not server.is_endpoint(arguments.model or ""):
@@ -72,13 +104,14 @@ def check_plain(arguments: argparse.Namespace) -> None:
     for name, default in names.items():
         if getattr(arguments, name) != default:
             raise UserError(
-                f"--{name}: needs --sampler or, with an endpoint, --prompt; a plain call "
+                f"--{name}: needs --sampler or, with an endpoint, --prompt; a plain "
+                "call "
                 "chooses both itself. Leave it out, or name a --sampler."
             )
 
 
 def server_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The fields of a setting that say how a server is asked."""
+    """Returns the fields of a setting that describe the server and its options."""
     found: dict[str, Any] = {
         "endpoint": arguments.endpoint,
         "key_variable": arguments.key_variable,
@@ -91,12 +124,6 @@ def server_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _asked(arguments: argparse.Namespace) -> str:
-    for name, default in _LOCAL.items():
-        if getattr(arguments, name) != default:
-            raise UserError(
-                f"--{name}: is for models on this machine, not for {arguments.model}. "
-                "Leave it out; --option sets the parameters of the requests."
-            )
     setting = Setting.of(
         {
             "model": arguments.model,
@@ -109,8 +136,7 @@ def _asked(arguments: argparse.Namespace) -> str:
     typed.check_seed(arguments.seed, "--seed")
     writer = Writer(setting, arguments.seed)
     if arguments.dry_run:
-        texts = tables.read_texts(arguments.input, arguments.column)
-        return "\n".join([counted(texts), *writer.plan(_distinct(texts))])
+        return planned(writer, tables.read_texts(arguments.input, arguments.column))
     return paraphrase(
         arguments.input, arguments.out, writer,
         column=arguments.column, seed=arguments.seed,
@@ -125,22 +151,23 @@ def paraphrase(
     column: str | None = None,
     seed: int = 0,
 ) -> str:
-    """Writes paraphrases of each text of a file, at most as many as the setting asks for.
+    """Writes up to `setting.num` paraphrases of each text of a file.
 
     Args:
-      input_path: texts, local or gs://; see `jaxaug.data.tables.read`.
-      out: JSON lines to write. A record holds `line` (from 1), `input`, `index`, `output`
-        and the setting. The output of a blank text is the text itself, once.
-      writer: of the outputs.
-      column: of the texts; None is `text`, or the only column.
-      seed: of the writer, for the records.
+        input_path: texts, local or gs://; see `jaxaug.data.tables.read`.
+        out: JSON lines to write. A record holds `line` (from 1), `input`, `index`,
+            `output`, and the setting. The output of a blank text is the text itself,
+            once.
+        writer: writer of the outputs.
+        column: column of the texts; None is `text`, or the only column.
+        seed: seed of the writer, for the records.
 
     Returns:
-      A summary of diversity, similarity, requests and cost, to be printed.
+        A summary of diversity, similarity, requests, and cost, to be printed.
 
     Raises:
-      UserError: an argument, the input file or the server is wrong, or `out` is another
-        file. Replies so far are kept.
+        UserError: an argument, the input file, or the server is wrong, or `out` is
+            another file. Earlier replies are kept.
     """
     setting = writer.setting
     texts = tables.read_texts(input_path, column)
@@ -176,7 +203,7 @@ def paraphrase(
 def _lacking(
     texts: Sequence[str], found: Mapping[str, Sequence[str]], num: int
 ) -> list[str]:
-    """A line about the texts with too few outputs, if there are any."""
+    """Returns a line about the texts with too few outputs, if there are any."""
     few = [
         str(number)
         for number, text in enumerate(texts, 1)
@@ -205,8 +232,13 @@ def _distinct(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(text for text in texts if text.strip()))
 
 
+def planned(writer: Writer, texts: Sequence[str]) -> str:
+    """Returns the text of a dry run: the expected cost of these texts."""
+    return "\n".join([counted(texts), *writer.plan(_distinct(texts))])
+
+
 def counted(texts: Sequence[str]) -> str:
-    """The first line of a dry run."""
+    """Returns the first line of a dry run."""
     return (
         f"a dry run: nothing was asked or written; {len(texts):,} inputs, "
         f"{len(_distinct(texts)):,} distinct"
@@ -214,7 +246,7 @@ def counted(texts: Sequence[str]) -> str:
 
 
 def _check_there(target: epath.Path, notes: Mapping[str, Any]) -> None:
-    """A file that is there must be of the same setting."""
+    """Checks that an existing output file has the same setting."""
     if not target.exists():
         return
     fix = f"Remove {target}, or name another --out."
@@ -235,7 +267,7 @@ def _check_there(target: epath.Path, notes: Mapping[str, Any]) -> None:
 
 
 def _options(texts: Sequence[str]) -> dict[str, Any]:
-    """The options `name=value` of a command line."""
+    """Returns the options `name=value` of a command line."""
     hints = typing.get_type_hints(Options)
     found = {}
     for text in texts:
@@ -255,7 +287,8 @@ def _prices(text: str | None) -> tuple[float, float] | None:
         read, written = map(float, text.split(","))
     except ValueError:
         raise UserError(
-            f"--prices {text}: give two numbers, dollars per million tokens of input and "
+            f"--prices {text}: give two numbers, dollars per million tokens of input "
+            "and "
             "of output, such as 0.15,0.60."
         ) from None
     return read, written

@@ -1,4 +1,4 @@
-"""A grid of generation settings, and the outputs of models under them."""
+"""A grid of generation settings, and the outputs of models for them."""
 
 import dataclasses
 import functools
@@ -24,7 +24,7 @@ from jaxaug.models.text.language import LanguageModel
 from jaxaug.paraphrase import causal, decoder, samplers, version
 from jaxaug.paraphrase.endpoint_grid import product
 
-# Inputs are this long at least, so that one compiled program serves nearly all.
+# The minimum length of inputs, so that one compiled program serves nearly all.
 _SHORTEST = 32
 _KEYS = ("model", "sampler", "num", "options", "prompt", "max_length", "precision")
 _PRECISION = "float32"
@@ -35,13 +35,13 @@ class Setting:
     """One cell of the grid: `num` outputs of each text.
 
     Attributes:
-      model: see `jaxaug.models.text.registry.load`.
-      sampler: a name of `jaxaug.paraphrase.samplers.SAMPLERS`.
-      num: outputs of each text.
-      options: of the sampler, all of them.
-      prompt: of a language model; None is its default.
-      max_length: tokens of an output at most, EOS included.
-      precision: of the weights; see `jaxaug.models.text.precision`.
+        model: see `jaxaug.models.text.registry.load`.
+        sampler: a name of `jaxaug.paraphrase.samplers.SAMPLERS`.
+        num: outputs of each text.
+        options: all options of the sampler.
+        prompt: prompt of a language model; None is its default.
+        max_length: maximum tokens per output, including EOS.
+        precision: precision of the weights; see `jaxaug.models.text.precision`.
     """
 
     model: str
@@ -54,7 +54,7 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """Short and distinct: model, sampler, what is not at its default, number."""
+        """Short and distinct: model, sampler, changed options, and number."""
         defaults = samplers.find(self.sampler).complete({})
         parts = [self.model, self.sampler]
         parts += [
@@ -62,25 +62,27 @@ class Setting:
             for name, value in sorted(self.options.items())
             if value != defaults[name]
         ]
-        # Of a file its name: labels are the same on all machines.
+        # Only the name of a file, so labels are the same on all machines.
         parts += [f"prompt={os.path.basename(self.prompt)}"] if self.prompt else []
         parts += [self.precision] if self.precision != _PRECISION else []
         return " ".join([*parts, f"num={self.num}"])
 
     def key(self) -> dict[str, Any]:
-        """What the outputs depend on, as JSON: no names, but what they stand for.
+        """Returns everything that determines the outputs, as JSON.
 
-        Those of model and prompt, and the code that decodes.
+        It holds content instead of names: of the model, the prompt, and the decoding
+        code.
         """
         of_sampler = samplers.find(self.sampler).code
         code = [version.of_outputs() + of_sampler, file_digest(__file__)]
         return {**self._fields(), "code": code}
 
     def draws(self, seed: int) -> jax.Array:
-        """The key of all random draws: settings of one seed draw other numbers.
+        """Returns the key of all random draws; settings with one seed draw other
+        numbers.
 
-        Like the outputs, it depends on no name or path; nor on our code, of which each
-        version would else draw other numbers, nor on the precision.
+        The key depends on no name, path, or precision. It also does not depend on our
+        code, so that versions draw the same numbers.
         """
         fields = self._fields()
         del fields["precision"]
@@ -94,20 +96,20 @@ class Setting:
 
 
 def grid(blocks: Iterable[Mapping[str, Any]]) -> list[Setting]:
-    """The settings of a grid; a list in a block means each of its values in turn.
+    """Returns the settings of a grid; a list in a block stands for each of its values.
 
     Args:
-      blocks: fields of `Setting`; those of `options` may be lists too.
+        blocks: fields of `Setting`; fields of `options` may be lists too.
 
     Raises:
-      UserError: no block, an unknown or missing field, sampler or option, a number
-        below 1, or the same setting twice.
+        UserError: there is no block, a field, sampler, or option is unknown or missing,
+            a number is below 1, or a setting comes twice.
     """
     settings: list[Setting] = []
     for block in blocks:
         if not isinstance(block, Mapping):
             raise UserError(
-                f"grid: {shown(block)} is no block: write a mapping with {_KEYS}."
+                f"grid: {shown(block)} is not a block: write a mapping with {_KEYS}."
             )
         for name in block:
             if name not in _KEYS:
@@ -146,7 +148,8 @@ def _checked(fields: dict[str, Any], options: dict[str, Any]) -> Setting:
             )
     if setting.max_length > samplers.LONGEST:
         raise UserError(
-            f"grid: max_length is {setting.max_length}: give {samplers.LONGEST} at most."
+            f"grid: max_length is {setting.max_length}: give {samplers.LONGEST} at "
+            "most."
         )
     sampler.build(setting.num, setting.options)  # Refuses options out of range.
     if setting.precision not in precision.PRECISIONS:
@@ -160,22 +163,23 @@ def _checked(fields: dict[str, Any], options: dict[str, Any]) -> Setting:
 
 
 class Paraphraser:
-    """Outputs of the settings of a grid; models are loaded once, when first used.
+    """Outputs of the settings of a grid; models are loaded once, at first use.
 
-    An output depends on the text, the setting and the seed: not on what other texts
-    there are, nor on their order.
+    An output depends on the text, the setting, and the seed, but not on the other texts
+    or their order.
     """
 
     def __init__(self, seed: int, batch_size: int = 64):
         """
         Args:
-          seed: of everything that is random.
-          batch_size: outputs that are decoded together, at least those of one text.
+            seed: seed of all random draws.
+            batch_size: outputs that are decoded together, at least the outputs of one
+                text.
         """
         self._seed, self._batch_size = seed, batch_size
 
     def __call__(self, setting: Setting, texts: Sequence[str]) -> list[list[str]]:
-        """`setting.num` outputs of each text, as the model wrote them."""
+        """Returns `setting.num` outputs of each text, as the model wrote them."""
         model = _prompted(setting)
         sequences = [model.encode(text) for text in texts]
         shared = model.shared if isinstance(model, LanguageModel) else 0
@@ -215,7 +219,7 @@ class Paraphraser:
             setting.draws(self._seed),
         )
         check_decodes(decodes)
-        # Best last, by the contract of decode functions.
+        # Decode functions return the best output last.
         return [
             [model.decode([t for t in tokens if t]) for tokens in row]
             for row in np.asarray(decodes)[:, ::-1].tolist()
@@ -227,9 +231,9 @@ def _number(text: str) -> int:
 
 
 def identity(name: str) -> str:
-    """What stands for a model in keys; see `registry.published_identity`.
+    """Returns the identity of a model in keys; see `registry.published_identity`.
 
-    Models of ours and T5X runs are loaded for it, published ones are not.
+    Our models and T5X runs are loaded for it, published models are not.
     """
     return registry.published_identity(name) or _current(name).identity
 
@@ -240,7 +244,7 @@ def _model(name: str) -> registry.TextModel | LanguageModel:
 
 
 def _current(name: str) -> registry.TextModel | LanguageModel:
-    """The model, read again where another one lies in its folder by now."""
+    """Returns the model; reads it again if its folder holds another one now."""
     model, published = _model(name), registry.published_identity(name)
     if published and model.identity != published:
         for cache in (_model, _precise, _on_device, _prefix):
@@ -266,7 +270,8 @@ def _prompted(setting: Setting) -> registry.TextModel | LanguageModel:
         return model
     if not isinstance(model, LanguageModel):
         raise UserError(
-            f"grid: prompt {prompt!r}: model {setting.model!r} takes none, it reads the "
+            f"grid: prompt {prompt!r}: model {setting.model!r} takes no prompt; it "
+            "reads the "
             "text itself. Leave prompt out."
         )
     return _with_prompt(model, prompts.find(prompt))
@@ -280,7 +285,7 @@ def _with_prompt(
 
 
 def _ready(setting: Setting) -> Any:
-    """Parameters on the device, once for all prompts, with what a prompt begins with."""
+    """Returns the parameters on the device, with the prefix of the prompt."""
     model, current = _prompted(setting), _of_precision(setting)
     params = _on_device(current)
     if isinstance(model, LanguageModel):

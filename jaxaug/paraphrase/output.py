@@ -1,12 +1,12 @@
-"""The output file of a run: JSON lines that survive a stop at any moment.
+"""The output file of a run: JSON lines that survive an interruption at any moment.
 
-While a run is under way, `<out>.partial` grows by the lines of one batch at a time, in
-the order in which they are computed. At the end they are written in the order of the
-inputs under a temporary name, which is renamed to `<out>`. A run that starts again
-keeps every input of which all lines are there, be it in `<out>` or in the partial file.
+During a run, `<out>.partial` grows by the lines of one batch at a time, in the order of
+computation. At the end the lines are sorted by input, written under a temporary name,
+and renamed to `<out>`. A restarted run keeps every input whose lines are all present,
+in `<out>` or in the partial file.
 
-Nothing can be appended to a file of an object store: the partial file of an output on
-gs:// lies in the cache folder of the machine, so that only this machine goes on with it.
+Object stores cannot append to a file. The partial file of an output on gs:// is
+therefore in the cache folder of the machine, and only this machine can resume the run.
 """
 
 import fcntl
@@ -30,15 +30,16 @@ from jaxaug.core.files import (
 )
 from jaxaug.core.publishing import naming, replacing
 
-# Of every record, as `_lines` writes them.
+# The first bytes of every record, as `_lines` writes them.
 _BEGINNING = b'{"line": '
 
 
 class OutputFile:
     """Collects the records of a run; a context manager.
 
-    Records hold `line` (1 for the first input; of a table its first row), `input`, `index` (0..num-1, best
-    first), `output`, `log_probability`, the notes and the settings of the run.
+    Records hold `line` (1 for the first input; for a table, 1 is its first row),
+    `input`, `index` (0..num-1, best first), `output`, `log_probability`, the notes, and
+    the settings of the run.
     """
 
     def __init__(
@@ -51,14 +52,15 @@ class OutputFile:
     ):
         """
         Args:
-          path: local or gs://; its folder is created.
-          inputs: one text for each line.
-          settings: name -> JSON value, for every record; must be the same at a restart.
-          num: records of each input.
-          notes: like the settings, but need not be the same at a restart.
+            path: local or gs://; its folder is created.
+            inputs: one text for each line.
+            settings: name -> JSON value, for every record; must be the same at a
+                restart.
+            num: records of each input.
+            notes: like `settings`, but may differ at a restart.
 
         Raises:
-          UserError: the file cannot be written.
+            UserError: the file cannot be written.
         """
         self.path = epath.Path(path).expanduser()
         self.kept = self.path.with_name(f"{self.path.name}.partial")
@@ -68,16 +70,16 @@ class OutputFile:
         self._notes = dict(notes or {})
         self._num = num
         self._file: BinaryIO | None = None
-        # Input -> place of its lines in the partial file: (offset, length in bytes).
+        # Input -> position of its lines in the partial file: (offset, length in bytes).
         self._places: dict[int, tuple[int, int]] = {}
         check_writable(path)
 
     def __enter__(self) -> Self:
-        """Opens the partial file and keeps what an earlier run completed.
+        """Opens the partial file and keeps the records that an earlier run completed.
 
         Raises:
-          UserError: a file of other settings or inputs, a damaged line, or another run
-            is writing to the same file.
+            UserError: the file is from other settings or inputs, a line is damaged, or
+                another run writes to the same file.
         """
         elsewhere = [self.path] if self.kept == self.partial else [self.path, self.kept]
         finished = {path: self._scan(path) for path in elsewhere}
@@ -86,7 +88,7 @@ class OutputFile:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._places = self._scan(self.partial)
-            # A stop leaves at most one input cut off, at the end.
+            # An interruption truncates at most one input, the last one.
             ends = [offset + size for offset, size in self._places.values()]
             self._file.truncate(max(ends, default=0))
             for path, places in finished.items():
@@ -109,11 +111,11 @@ class OutputFile:
                 self._file.close()
 
     def __contains__(self, index: object) -> bool:
-        """Whether all records of the input at that place are there."""
+        """Returns whether all records of the input at index `index` are present."""
         return index in self._places
 
     def __len__(self) -> int:
-        """How many inputs are complete."""
+        """Returns the number of complete inputs."""
         return len(self._places)
 
     def add(self, outputs: Mapping[int, Sequence[tuple[str, float]]]) -> None:
@@ -124,16 +126,16 @@ class OutputFile:
         self._flush()
 
     def take(self, paths: Iterable[PathLike]) -> None:
-        """Takes over the records of other files of the same run.
+        """Adds the records of other files of the same run.
 
         Raises:
-          UserError: a file is of other settings or inputs, or damaged.
+            UserError: a file is from other settings or inputs, or is damaged.
         """
         for path in map(epath.Path, paths):
             self._copy_from(path, self._scan(path))
 
     def finish(self) -> None:
-        """Writes the file in the order of the inputs and removes the partial one."""
+        """Writes the file in the order of the inputs and removes the partial file."""
         assert self._file is not None and len(self) == len(self._inputs)
         with replacing(self.path) as temporary, temporary.open("wb") as file:
             for index in range(len(self._inputs)):
@@ -146,7 +148,7 @@ class OutputFile:
         self.partial.unlink()
 
     def keep(self) -> epath.Path:
-        """Leaves the partial file, as it is, where other machines find it."""
+        """Returns the partial file, moved to where other machines find it."""
         if self.kept != self.partial:
             with replacing(self.kept) as temporary:
                 temporary.write_bytes(self.partial.read_bytes())
@@ -154,7 +156,7 @@ class OutputFile:
         return self.kept
 
     def outputs(self) -> Iterator[list[str]]:
-        """The texts of each input, in the order of the inputs, after `finish`."""
+        """Yields the texts of each input in order; requires `finish`."""
         with self.path.open("rb") as file:
             for _ in self._inputs:
                 yield [
@@ -193,7 +195,7 @@ class OutputFile:
     def _copy_from(
         self, path: epath.Path, places: Mapping[int, tuple[int, int]]
     ) -> None:
-        """Takes over inputs that the partial file lacks."""
+        """Adds the inputs that the partial file lacks."""
         with path.open("rb") as file:
             for index in sorted(places.keys() - self._places.keys()):
                 offset, size = places[index]
@@ -202,16 +204,16 @@ class OutputFile:
         self._flush()
 
     def _scan(self, path: epath.Path) -> dict[int, tuple[int, int]]:
-        """Input -> (offset, bytes) of its records, where a file holds all of them.
+        """Returns input -> (offset, bytes) for inputs whose records are all in a file.
 
-        A last line without its end is left out; a damaged line elsewhere is an error.
+        A last line without a line end is skipped; a damaged line elsewhere is an error.
         """
         places: dict[int, tuple[int, int]] = {}
         if not path.exists():
             return places
         check_ordinary(path, "Name another --out.")
         start = size = offset = 0
-        expected = (-1, 0)  # input and index of the next record of a whole input
+        expected = (-1, 0)  # input and index of the next record of an input
         with path.open("rb") as file:
             for number, line in enumerate(byte_lines(file), 1):
                 if not line.endswith(b"\n"):
@@ -229,15 +231,16 @@ class OutputFile:
         return places
 
     def _check_cut(self, line: bytes, path: epath.Path, number: int) -> None:
-        """What is cut off must be the beginning of a record."""
+        """Checks that a truncated line is the beginning of a record."""
         if not line.startswith(_BEGINNING[: len(line)]):
             raise UserError(
-                f"{path}: line {number}: is no record of `jaxaug paraphrase`. Remove "
+                f"{path}: line {number}: is not a record of `jaxaug paraphrase`. "
+                "Remove "
                 f"{path}, or name another --out."
             )
 
     def _checked(self, line: bytes, path: epath.Path, number: int) -> tuple[int, int]:
-        """Input and index of a record of this run."""
+        """Returns input and index of a record; checks that it belongs to this run."""
         where, fix = f"{path}: line {number}", f"Remove {path}, or name another --out."
         try:
             record = json_reader.decoded(line)
@@ -248,7 +251,7 @@ class OutputFile:
                 raise TypeError(record["output"])
         except (ValueError, TypeError, KeyError):
             raise UserError(
-                f"{where}: is no record of `jaxaug paraphrase`. {fix}"
+                f"{where}: is not a record of `jaxaug paraphrase`. {fix}"
             ) from None
         for name, value in self._settings.items():
             if record.get(name) != value:
@@ -267,7 +270,7 @@ class OutputFile:
 
 
 def _appended(path: epath.Path) -> epath.Path:
-    """A local file for what is appended: the path itself where that is one."""
+    """Returns a local file to append to: `path` itself if it is local."""
     if not is_remote(path):
         return path
     folder = cache_folder.local_cache_dir() / "outputs"

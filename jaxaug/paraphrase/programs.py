@@ -1,7 +1,7 @@
-"""Compiled programs that live as long as the model that they are of.
+"""Compiled programs with the lifetime of their model.
 
-The cache of `jax.jit` holds on to its static arguments for ever, so that a model given
-as one would stay in memory with all its parameters and its compiled programs.
+The cache of `jax.jit` keeps its static arguments forever. A model passed as a static
+argument would stay in memory with all its parameters and compiled programs.
 """
 
 import functools
@@ -19,15 +19,15 @@ def of_model(
     static_argnums: Sequence[int] = (),
     donate_argnums: Sequence[int] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compiles a function of a model, once for each model.
+    """Returns a decorator that compiles a function of a model, once for each model.
 
-    The function gets `model.bare`, which has no parameters, in place of the model. If the
-    first argument after the model is a `Partial`, its numbers are traced: one program
-    serves all samplers that differ in these only.
+    The function receives `model.bare`, which has no parameters, instead of the model.
+    If the first argument after the model is a `Partial`, its numbers are traced. One
+    program then serves all samplers that differ only in these numbers.
 
     Args:
-      static_argnums: as of `jax.jit`, the model not counted.
-      donate_argnums: likewise.
+        static_argnums: as in `jax.jit`, without counting the model.
+        donate_argnums: as in `jax.jit`, without counting the model.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,7 +37,8 @@ def of_model(
         def call(model: Any, *arguments: Any) -> Any:
             program = programs.get(model)
             if program is None:
-                # Nothing in it leads to the model, which could never go otherwise.
+                # The program holds no reference to the model, which could otherwise
+                # never be freed.
                 bare = int8.products()(functools.partial(_joined, function, model.bare))
                 program = jax.jit(
                     bare,
@@ -57,7 +58,7 @@ def of_model(
 
 
 def _joined(function: Callable[..., Any], bare: Any, *arguments: Any) -> Any:
-    """Calls a function with its first argument as it was before `of_model` took it apart."""
+    """Calls a function with its first argument restored as before `of_model`."""
     *others, numbers = arguments
     if others and isinstance(others[0], jax.tree_util.PyTreeDef):
         others[0] = jax.tree.unflatten(others[0], numbers)

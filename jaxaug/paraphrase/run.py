@@ -33,10 +33,11 @@ REFILL = ("auto", "on", "off")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb with a model on this machine; see `endpoint_run.run`."""
+    """Runs the verb with a model on this machine; see also `endpoint_run.run`."""
     if arguments.sampler is None:
         raise UserError(
-            "--sampler is missing: a model on this machine needs one, such as --sampler "
+            "--sampler is missing: a model on this machine needs one, such as "
+            "--sampler "
             "top_k_top_p."
         )
     compiled.keep_programs()
@@ -79,36 +80,37 @@ def paraphrase(
     refill: str = "auto",
     precision: str = "float32",
 ) -> str:
-    """Writes `num` outputs for each text of a file; resumes where a run has stopped.
+    """Writes `num` outputs for each text of a file; resumes an interrupted run.
 
-    The bytes of the file depend neither on the batch size nor on stops. The outputs of
-    a blank text are the text itself.
+    The bytes of the file depend neither on the batch size nor on interruptions. The
+    outputs of a blank text are the text itself.
 
     Args:
-      input_path: texts, local or gs://; see `jaxaug.data.tables.read`.
-      out: JSON lines to write; see `jaxaug.paraphrase.output`.
-      column: of the texts; None is `text`, or the only column.
-      model: see `jaxaug.models.text.registry.load`.
-      sampler: a name of `samplers.SAMPLERS`.
-      options: of the sampler; the others have their default.
-      num: outputs of each input.
-      seed: of everything that is random.
-      batch_size: inputs that are decoded together.
-      max_length: tokens of an output at most, EOS included.
-      prompt: of a language model: a name of `prompts.PROMPTS` or a file with `{text}`
-        in it; by default that of its adapter, else "schema".
-      part: does the batches of one of N machines, into `<out>.parts`.
-      merge: folders with all N parts, which make the file; empty is `<out>.parts`.
-      refill: whether a row that has ended is given to the next input at once: "on",
-        "off", or "auto", where a sampler draws and there are more inputs than rows.
-      precision: of the weights, see `jaxaug.models.text.precision`.
+        input_path: texts, local or gs://; see `jaxaug.data.tables.read`.
+        out: JSON lines to write; see `jaxaug.paraphrase.output`.
+        column: column of the texts; None is `text`, or the only column.
+        model: see `jaxaug.models.text.registry.load`.
+        sampler: a name of `samplers.SAMPLERS`.
+        options: options of the sampler; missing ones have their default.
+        num: outputs of each input.
+        seed: seed of all random draws.
+        batch_size: inputs that are decoded together.
+        max_length: maximum tokens per output, including EOS.
+        prompt: prompt of a language model: a name of `prompts.PROMPTS` or a file with
+            `{text}` in it; by default the prompt of its adapter, else "schema".
+        part: computes the batches of one of N machines, into `<out>.parts`.
+        merge: folders with all N parts, which make the file; empty is `<out>.parts`.
+        refill: whether a finished row is reused for the next input at once: "on",
+            "off", or "auto" (on if the sampler draws and there are more inputs than
+            rows).
+        precision: precision of the weights, see `jaxaug.models.text.precision`.
 
     Returns:
-      A summary of diversity and similarity, to be printed.
+        A summary of diversity and similarity, to be printed.
 
     Raises:
-      UserError: an argument, the input file or what the output file holds is wrong, or
-        sacrebleu is not installed.
+        UserError: an argument, the input file, or the content of the output file is
+            wrong, or sacrebleu is not installed.
     """
     _check_numbers(num, batch_size, max_length, seed)
     inputs = tables.read_texts(input_path, column)
@@ -116,7 +118,7 @@ def paraphrase(
     all_options = chosen.complete(options or {})
     decode_fn = chosen.build(num, all_options)
     _check_refill(refill, sampler, decode_fn)
-    # What would fail after minutes of work fails now.
+    # Check now what would otherwise fail after minutes of work.
     if prompt is not None:
         prompts.find(prompt)
     if part is not None and merge is not None:
@@ -130,10 +132,11 @@ def paraphrase(
     loaded = registry.load(model)
     if prompt is not None and not isinstance(loaded, LanguageModel):
         raise UserError(
-            f"--prompt {prompt}: model {model!r} takes none, it reads the line itself. "
+            f"--prompt {prompt}: model {model!r} takes no prompt; it reads the line "
+            "itself. "
             "Leave --prompt out."
         )
-    # What counts is which model it is, not what it is called.
+    # The settings identify the model by its weights; its name is only a note.
     notes = {"model": loaded.label}
     settings = {
         "weights": loaded.identity,
@@ -159,7 +162,7 @@ def paraphrase(
             loaded = loaded.prompted(prompt)
             settings["prompt"] = _prompt_label(prompt)
     batches = _batches(loaded, inputs, batch_size)
-    # Other batches are other parts, and may be rounded otherwise.
+    # Other batches are other parts, and may be rounded differently.
     shape = [list(batch.indices) for batch in batches]
     work = {"inputs": digest_of(inputs), "batches": digest_of(shape), **settings}
     blank = [i for i, text in enumerate(inputs) if not text.strip()]
@@ -216,7 +219,10 @@ def _check_refill(refill: str, sampler: str, decode_fn: Callable[..., Any]) -> N
 
 
 def _prompt_label(name: str) -> str:
-    """Name of a prompt, with a hash of what a file holds: it may change under a run."""
+    """Returns the name of a prompt, with a hash of the content of a prompt file.
+
+    The hash detects a file that changes during a run.
+    """
     if name in prompts.PROMPTS:
         return name
     found = prompts.find(name)
@@ -238,7 +244,7 @@ def _check_whole(
 def _batches(
     model: registry.TextModel | LanguageModel, inputs: list[str], batch_size: int
 ) -> list[Batch]:
-    """The batches of all inputs, the same at every restart and on all machines.
+    """Returns the batches of all inputs, the same at every restart and on all machines.
 
     Blank inputs are in no batch.
     """
@@ -248,8 +254,9 @@ def _batches(
     for place, size in zip(places, sizes, strict=True):
         if size > samplers.LONGEST:
             raise UserError(
-                f"line {place + 1} of the input has {size} tokens, {samplers.LONGEST} "
-                "are the most. Divide it into sentences, one a line."
+                f"line {place + 1} of the input has {size} tokens; at most "
+                f"{samplers.LONGEST} "
+                "are allowed. Divide it into sentences, one per line."
             )
     return [
         batch._replace(indices=tuple(places[i] for i in batch.indices))
@@ -267,7 +274,7 @@ def _complete(
     refill: str,
     **settings: Any,
 ) -> None:
-    """Computes what the file lacks."""
+    """Computes the outputs that the file lacks."""
     decoder = Decoder(model, decode_fn, **settings)
     tokens = functools.cache(lambda index: model.encode(inputs[index]))
     indices = [index for batch in batches for index in batch.indices]
@@ -284,8 +291,8 @@ def _complete(
                     [(i, tokens(i)) for i in lacking], length, rows
                 )
                 continue
-            # Batches are the same at a restart, so that a batch is computed in the same
-            # company again; those that are complete are left out.
+            # Batches are the same at a restart, so an input is always computed with the
+            # same neighbors. Complete batches are skipped.
             for batch in alike:
                 if any(index not in file for index in batch.indices):
                     found = decoder([tokens(i) for i in batch.indices], batch)

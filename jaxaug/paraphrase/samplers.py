@@ -1,4 +1,4 @@
-"""The samplers by name: which decode function each of them is, and its options."""
+"""The samplers by name: their decode functions and options."""
 
 import dataclasses
 import functools
@@ -27,20 +27,20 @@ from jaxaug.decode import (
 DecodeFn = Callable[..., Any]
 
 MOST = 1024
-"""Outputs of one input: they are decoded side by side."""
+"""Maximum outputs of one input; they are decoded together."""
 LONGEST = 4096
-"""Tokens of an output."""
-_KINDS = (bool, int, float, str, tuple)  # Of the default of an option.
+"""Maximum tokens of an output."""
+_KINDS = (bool, int, float, str, tuple)  # Allowed types of the default of an option.
 
 
 class Sampler(NamedTuple):
-    """A way to decode.
+    """A decoding method.
 
     Attributes:
-      name: key of `SAMPLERS`.
-      make: a dataclass of options with `decode_fn()`, or a function from options by
-        keyword to a decode function. Its signature has the types and defaults.
-      single: whether it can give one output only.
+        name: key of `SAMPLERS`.
+        make: a dataclass of options with `decode_fn()`, or a function from keyword
+            options to a decode function. Its signature has the types and defaults.
+        single: whether it can give only one output.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Sampler(NamedTuple):
 
     @property
     def options(self) -> Mapping[str, inspect.Parameter]:
-        """Name -> parameter, of every option; gin files alone set n-gram weights."""
+        """Name -> parameter, of every option; only gin files set n-gram weights."""
         return {
             name: one
             for name, one in inspect.signature(self.make).parameters.items()
@@ -58,21 +58,21 @@ class Sampler(NamedTuple):
 
     @property
     def code(self) -> str:
-        """What stands in keys for the code of another package's; empty for ours."""
+        """Identity of another package's code, for keys; empty for our samplers."""
         return extensions.code_of(self.make)
 
     @property
     def hints(self) -> Mapping[str, Any]:
-        """Name -> annotation of every option; that of its default if it has none."""
+        """Name -> annotation of every option, or the type of its default."""
         found = typing.get_type_hints(self.make, include_extras=True)
         return {n: found.get(n, _hint(p.default)) for n, p in self.options.items()}
 
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """All options, those not given at their default.
+        """Returns all options; missing ones have their default.
 
         Raises:
-          UserError: an option that the sampler does not have, a value of the wrong type
-            or out of its bounds, or one that is not finite.
+            UserError: the sampler does not have an option, or a value has the wrong
+                type, is out of bounds, or is not finite.
         """
         found = {name: p.default for name, p in self.options.items()}
         for name, value in given.items():
@@ -84,7 +84,7 @@ class Sampler(NamedTuple):
         return found
 
     def option(self, name: str) -> inspect.Parameter:
-        """One option; raises `UserError` where the sampler does not have it."""
+        """Returns one option; raises `UserError` if the sampler does not have it."""
         if name not in self.options:
             raise UserError(
                 f"sampler {self.name!r} has no option {name!r}; "
@@ -93,23 +93,25 @@ class Sampler(NamedTuple):
         return self.options[name]
 
     def build(self, num: int, options: Mapping[str, Any]) -> DecodeFn:
-        """The decode function with all options set; the same object for the same options.
+        """Returns the decode function with all options set.
 
-        Programs that are compiled for it can then be used again. The numbers of a
-        sampler that draws are leaves of a pytree, see `programs.of_model`.
+        Equal options give the same object, so compiled programs are reused. The numbers
+        of a sampler that draws are leaves of a pytree, see `programs.of_model`.
 
         Raises:
-          UserError: more outputs than it can give, or than are decoded at once, or an
-            option out of its range.
+            UserError: `num` is more than the sampler can give or than can be decoded at
+                once, or an option is out of range.
         """
         if num > MOST:
             raise UserError(
-                f"--num is {num}: the outputs of an input are decoded together, {MOST} at "
+                f"--num is {num}: the outputs of an input are decoded together, {MOST} "
+                "at "
                 "most. Give fewer, and run again with other seeds for more."
             )
         if self.single and num > 1:
             raise UserError(
-                f"sampler {self.name!r} gives one output of each input, --num is {num}. "
+                f"sampler {self.name!r} gives one output of each input, --num is "
+                f"{num}. "
                 "Leave --num out, or take another sampler."
             )
         return _made(self.make, tuple(sorted(options.items())))
@@ -128,18 +130,18 @@ def _hint(default: Any) -> Any:
 
 
 def find(name: str) -> Sampler:
-    """The sampler of that name; raises `UserError` with the nearest names if none."""
+    """Returns the sampler with this name; raises `UserError` with the nearest names."""
     if name not in SAMPLERS:
-        raise UserError(f"{name!r} is no sampler; {suggestion(name, SAMPLERS)}")
+        raise UserError(f"{name!r} is not a sampler; {suggestion(name, SAMPLERS)}")
     return SAMPLERS[name]
 
 
 def parse(sampler: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Options from `name=value` texts.
+    """Returns options from `name=value` texts.
 
     Raises:
-      UserError: an unknown sampler or option, a text without `=`, an option that comes
-        twice, or a value of the wrong type.
+        UserError: the sampler or an option is unknown, a text has no `=`, an option
+            comes twice, or a value has the wrong type.
     """
     chosen = find(sampler)
     options: dict[str, Any] = {}
@@ -157,23 +159,23 @@ def parse(sampler: str, texts: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-# One dataclass for each sampler, in which the options are.
+# One dataclass per sampler holds its options.
 
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyOptions:
-    """What forbids tokens; then the most probable one is taken."""
+    """Greedy decoding; the options forbid tokens."""
 
     min_length: int = 0
     repetition_penalty: float = 1.0
     no_repeat_ngrams: int = 0
 
     def chain(self) -> tuple[warpers.Warper, ...]:
-        """What chooses among the tokens that are not forbidden."""
+        """Returns the warpers that choose among the tokens that are not forbidden."""
         return (warpers.top_k(1),)
 
     def decode_fn(self) -> DecodeFn:
-        """Sampling with what forbids tokens put before what chooses among the rest."""
+        """Returns sampling with the forbidding warpers first, then `chain`."""
         blocking = []
         if self.repetition_penalty != 1.0:
             blocking.append(warpers.repetition_penalty(self.repetition_penalty))
@@ -182,36 +184,36 @@ class GreedyOptions:
         chain = (*blocking, *self.chain())
         if not self.min_length:
             return Partial(sample.sample, warpers=chain)
-        # Refuses a negative one before a model is loaded.
+        # Refuse a negative length before a model is loaded.
         warpers.min_length(self.min_length)
         return Partial(_not_before, self.min_length, chain)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingOptions(GreedyOptions):
-    """Sampling at a temperature; 0 takes the most probable token of what is left."""
+    """Sampling at a temperature; 0 takes the most probable of the remaining tokens."""
 
     temperature: float = 1.0
 
     def kept(self) -> tuple[warpers.Warper, ...]:
-        """What removes improbable tokens, or probable ones."""
+        """Returns the warpers that remove improbable or probable tokens."""
         return ()
 
     def chain(self) -> tuple[warpers.Warper, ...]:
-        """The warpers behind the temperature, or before one of 0."""
+        """Returns `kept` after the temperature, or before a temperature of 0."""
         warper, others = warpers.temperature(self.temperature), self.kept()
         return (warper, *others) if self.temperature else (*others, warper)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopKTopPOptions(SamplingOptions):
-    """Sampling among the k most probable tokens, and among those of the mass p."""
+    """Sampling among the k most probable tokens that are also within the mass p."""
 
     k: int = 120
     p: float = 0.95
 
     def kept(self) -> tuple[warpers.Warper, ...]:
-        """Top-k, then top-p."""
+        """Returns top-k, then top-p."""
         return warpers.top_k(self.k), warpers.top_p(self.p)
 
 
@@ -223,11 +225,11 @@ class BottomKOptions(SamplingOptions):
     n_steps: int = 1
     then_k: int = 120
     then_p: float = 0.95
-    # What is improbable at the start is, often, the end: an empty output.
+    # The improbable first token is often EOS, which would give an empty output.
     min_length: int = 1
 
     def kept(self) -> tuple[warpers.Warper, ...]:
-        """Bottom-k."""
+        """Returns bottom-k."""
         then = warpers.top_k(self.then_k), warpers.top_p(self.then_p)
         return (warpers.bottom_k(self.k, self.n_steps, then),)
 
@@ -240,13 +242,16 @@ class BeamOptions:
     alpha: float = 0.6
 
     def decode_fn(self) -> DecodeFn:
-        """The search."""
+        """Returns the search."""
         return functools.partial(beam.search, **dataclasses.asdict(self))
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiverseBeamOptions:
-    """Diverse beam search; 0 groups: one for each output, 0-grams: Hamming diversity."""
+    """Diverse beam search.
+
+    With 0 groups, each output is its own group. An `ngram` of 0 is Hamming diversity.
+    """
 
     groups: int = 0
     strength: float = 0.5
@@ -254,7 +259,7 @@ class DiverseBeamOptions:
     alpha: float = 0.6
 
     def decode_fn(self) -> DecodeFn:
-        """The search."""
+        """Returns the search."""
         return functools.partial(
             diverse.decode,
             groups=self.groups or None,
@@ -268,15 +273,15 @@ class DiverseBeamOptions:
 class DiPSSampler(dips.DiPSOptions):
     """Beam search with a choice by DiPS.
 
-    `embeddings` names a file or model, of which `jaxaug.paraphrase.word_vectors` makes
-    the table of a model.
+    `embeddings` names a file or model, from which `jaxaug.paraphrase.word_vectors`
+    makes the embedding table of a model.
     """
 
     embeddings: str = ""
     alpha: float = 0.6
 
     def decode_fn(self) -> DecodeFn:
-        """The search."""
+        """Returns the search."""
         return _set_search(dips.decode, self)
 
 
@@ -287,7 +292,7 @@ class DPPSampler(dpp.DPPOptions):
     alpha: float = 0.6
 
     def decode_fn(self) -> DecodeFn:
-        """The search."""
+        """Returns the search."""
         return _set_search(dpp.decode, self)
 
 
@@ -298,7 +303,7 @@ class SSRSampler(set_search.SetOptions):
     alpha: float = 0.6
 
     def decode_fn(self) -> DecodeFn:
-        """The search."""
+        """Returns the search."""
         return _set_search(ssr.decode, self)
 
 
@@ -314,15 +319,15 @@ def _set_search(decode: DecodeFn, options: Any) -> DecodeFn:
 def _not_before(
     min_length: int, chain: Sequence[warpers.Warper], *args: Any, **kwargs: Any
 ) -> Any:
-    """Samples with EOS held back: which token that is, is known once there is a model."""
-    # The fourth argument of every decode function.
+    """Samples with EOS held back; only the model determines which token is EOS."""
+    # `eos_id` is the fourth argument of every decode function.
     eos_id = kwargs["eos_id"] if "eos_id" in kwargs else args[3]
     longer = (warpers.held_back(min_length, eos_id), *chain)
     return sample.sample(*args, **kwargs | {"warpers": longer})
 
 
 def chain(decode_fn: DecodeFn, eos_id: int) -> tuple[warpers.Warper, ...] | None:
-    """The warpers of a decode function that samples; None of any other."""
+    """Returns the warpers of a sampling decode function, or None for any other."""
     function = getattr(decode_fn, "func", None)
     if function is sample.sample:
         return tuple(decode_fn.keywords["warpers"])  # type: ignore[attr-defined]
@@ -333,7 +338,7 @@ def chain(decode_fn: DecodeFn, eos_id: int) -> tuple[warpers.Warper, ...] | None
 
 
 def _registered(name: str, found: Any) -> Sampler:
-    """The sampler of another package: a function like those above."""
+    """Returns the sampler of another package, from a function like those above."""
     make = extensions.function(name, found)
     for option in inspect.signature(make).parameters.values():
         if option.kind is not option.KEYWORD_ONLY or type(option.default) not in _KINDS:

@@ -1,4 +1,4 @@
-"""Inputs one after another through the rows of one batch; see `jaxaug.decode.refill`."""
+"""Streams inputs through the rows of one batch; see `jaxaug.decode.refill`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -15,8 +15,8 @@ from jaxaug.models.text.language import LanguageModel, LineModel
 from jaxaug.models.text.registry import TextModel
 from jaxaug.paraphrase import programs, samplers
 
-# Share of the rows that is given away at a time: prompts of several inputs go through
-# the model together, and few rows wait for them.
+# One in `_SHARE` rows is refilled at a time. The prompts of several inputs then go
+# through the model together, and few rows wait for them.
 _SHARE = 8
 
 Decodes = Int[np.ndarray, "num max_length"]
@@ -33,21 +33,21 @@ def decodes(
     length: int,
     rows: int,
 ) -> Iterator[dict[int, Decodes]]:
-    """The outputs of all inputs, as `decode` of the model's program would give them.
+    """Yields the outputs of all inputs, equal to the outputs of the model's `decode`.
 
     Args:
-      model: without its parameters.
-      decode_fn: one that samples (`samplers.chain`).
-      num: outputs of each input.
-      max_length: tokens of an output.
-      params: on the device.
-      key: of the run.
-      inputs: number, which is the identity of the draws, and tokens.
-      length: columns of the inputs.
-      rows: outputs that are decoded side by side, at least `num`.
+        model: model without its parameters.
+        decode_fn: a decode function that samples (`samplers.chain`).
+        num: outputs of each input.
+        max_length: maximum tokens of an output.
+        params: parameters on the device.
+        key: random key of the run.
+        inputs: (number, tokens) pairs; the number identifies the random draws.
+        length: columns of the inputs.
+        rows: outputs that are decoded together, at least `num`.
 
     Yields:
-      Number -> outputs, the best by the score of the sampler last, of some inputs.
+        Number -> outputs of some inputs; the best by the sampler's score is last.
     """
     settings = (decode_fn, num, max_length)
     together = max(1, rows // _SHARE // num)
@@ -72,7 +72,7 @@ def decodes(
 
 
 class _Seats:
-    """Which row decodes which output of which input."""
+    """Assignment of the outputs of inputs to rows."""
 
     def __init__(self, rows: int, num: int):
         self._num = num
@@ -88,7 +88,7 @@ class _Seats:
         return len(self._owner) - self.free
 
     def give(self, numbers: Sequence[int]) -> np.ndarray:
-        """A free row for each output of the inputs."""
+        """Returns a free row for each output of the inputs."""
         empty = [row for row, owner in enumerate(self._owner) if owner is None]
         wanted = [(number, i) for number in numbers for i in range(self._num)]
         places = empty[: len(wanted)]
@@ -99,7 +99,7 @@ class _Seats:
     def leave(
         self, ended: np.ndarray, outputs: np.ndarray, scores: np.ndarray
     ) -> dict[int, Decodes]:
-        """Frees the rows that have ended; the outputs of inputs that are complete."""
+        """Frees the finished rows; returns the outputs of the complete inputs."""
         complete = {}
         for row in np.flatnonzero(ended):
             owner = self._owner[row]
@@ -132,7 +132,7 @@ def _stepper(model: TextModel | LanguageModel, max_length: int) -> Any:
 
 
 def _offset(model: TextModel | LanguageModel) -> int:
-    """Axes of the cache before the rows."""
+    """Returns the number of axes of the cache before the rows."""
     return int(getattr(model.module, "scan_layers", False))
 
 
@@ -170,7 +170,7 @@ def _none(
     key: Array,
     length: int,
 ) -> refill.Rows:
-    """Rows that nobody has."""
+    """Returns rows without an owner."""
     del decode_fn
 
     def fresh(params: Any, key: Array) -> refill.Rows:
@@ -210,7 +210,7 @@ def _advance(
     rows: refill.Rows,
     ended: Int[Array, ""],
 ) -> tuple[refill.Rows, Any]:
-    """Decodes on; also which rows have ended, their outputs and scores."""
+    """Decodes until enough rows end; also returns ended rows, outputs, and scores."""
     del num
     stepper = _stepper(model, max_length)
     eos_id = stepper.output_vocabulary.eos_id

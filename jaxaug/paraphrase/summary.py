@@ -1,4 +1,4 @@
-"""What is printed after a run: how diverse the outputs are, how close to the inputs."""
+"""The summary of a run: diversity of the outputs, similarity to the inputs."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,11 +12,11 @@ _BAR = 30
 
 
 def summary(inputs: Sequence[str], outputs: Iterable[Sequence[str]]) -> str:
-    """A text of self-BLEU, distinct-1..6 and similarity to the input.
+    """Returns a text of self-BLEU, distinct-1..6, and similarity to the input.
 
     Args:
-      inputs: the lines.
-      outputs: for each line its outputs.
+        inputs: the lines.
+        outputs: the outputs of each line.
     """
     groups = [list(texts) for texts in outputs]
     pairs = [
@@ -28,8 +28,8 @@ def summary(inputs: Sequence[str], outputs: Iterable[Sequence[str]]) -> str:
     equal = sum(is_copy(text, source) for source, text in pairs)
     bleu = _mean(map(diversity.self_bleu, groups), ".1f")
     lines = [
-        f"{len(inputs)} inputs, {len(every)} outputs, {equal} of them equal to the input",
-        f"self-BLEU {bleu} among the outputs of an input, mean; 0 to 100, low is diverse",
+        f"{len(inputs)} inputs, {len(every)} outputs, {equal} equal to the input",
+        f"self-BLEU {bleu} among an input's outputs, mean; 0 to 100, low is diverse",
         "distinct-n    " + "".join(f"{order:>8}" for order in _ORDERS),
         "  of one input"
         + "".join(
@@ -62,6 +62,6 @@ def _bars(values: Sequence[float]) -> list[str]:
 
 
 def _mean(values: Iterable[float | None], form: str) -> str:
-    """Mean of what is defined, or a dash."""
+    """Returns the mean of the defined values, or a dash."""
     defined = [value for value in values if value is not None]
     return format(np.mean(defined), form) if defined else "-"

@@ -1,6 +1,6 @@
-"""Prompts for models behind an endpoint: text files with places in braces.
+"""Prompts for models behind an endpoint: text files with placeholders in braces.
 
-A line whose places are all empty is left out, so that one file serves texts with and
+A line whose placeholders are all empty is left out, so one file serves texts with and
 without context.
 """
 
@@ -15,22 +15,23 @@ from jaxaug.core.suggestion import nearest, suggestion
 from jaxaug.models.endpoint import replies
 
 NAMES = ("plain", "schema")
-"""The prompts that come with jaxaug; others are files of users."""
+"""The prompts that come with jaxaug; others are user files."""
 PLACES = (
     "text", "num", "kind", "service", "siblings", "values", "keep", "known", "format",
 )  # fmt: skip
 _FOLDER = Path(__file__).parent / "prompts"
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 _BREAKS = re.compile(r"\n{3,}")
-# Texts of a list in a prompt, at most.
+# Maximum texts of a list in a prompt.
 _MOST = 20
 
 
 def find(name: str) -> str:
-    """The template of that name, or in that file.
+    """Returns the template with this name, or from this file.
 
     Raises:
-      UserError: neither a name nor a file, no place for the text, or an unknown place.
+        UserError: `name` is neither a name nor a file, the template has no place for
+            the text, or a placeholder is unknown.
     """
     path = _FOLDER / f"{name}.txt" if name in NAMES else name
     template = read_text(
@@ -55,15 +56,15 @@ def filled(
     template: str, text: str, count: int, context: Mapping[str, Any],
     known: Sequence[str], as_json: bool,
 ) -> str:  # fmt: skip
-    """The prompt for a text.
+    """Returns the prompt for a text.
 
     Args:
-      template: from `find`.
-      text: to be paraphrased.
-      count: paraphrases to ask for.
-      context: of a text of a schema; see `jaxaug.augment.context`.
-      known: paraphrases that are there already.
-      as_json: the form of the reply; see `replies.instruction`.
+        template: from `find`.
+        text: text to paraphrase.
+        count: paraphrases to ask for.
+        context: context of a text of a schema; see `jaxaug.augment.context`.
+        known: existing paraphrases.
+        as_json: the form of the reply; see `replies.instruction`.
     """
     values = {
         "text": text,
@@ -82,7 +83,8 @@ def filled(
     for line in template.splitlines():
         places = _PLACE.findall(line)
         if not places or any(values[place] for place in places):
-            # All at once: a text may hold braces of its own.
+            # One substitution fills all placeholders, as a text may contain braces
+            # itself.
             lines.append(_PLACE.sub(lambda match: values[match[1]], line))
     return _BREAKS.sub("\n\n", "\n".join(lines)).strip()
 

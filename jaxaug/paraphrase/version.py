@@ -1,4 +1,4 @@
-"""Which code writes the outputs: a part of the keys of what is kept."""
+"""Version of the code that writes the outputs: a part of the cache keys."""
 
 from jaxaug import decode
 from jaxaug.core import buckets
@@ -8,6 +8,6 @@ from jaxaug.paraphrase import causal, decoder, samplers, stream
 
 
 def of_outputs() -> str:
-    """Digest of the code that decides what a model and a sampler write."""
+    """Returns a digest of the code that decides what a model and a sampler write."""
     own = (decode, samplers, decoder, causal, stream, buckets)
     return code_digest(*own, *identities.network_code())

@@ -1,7 +1,7 @@
-"""Word embeddings for a model's tokens: of a file of vectors, or of another model.
+"""Word embeddings for a model's tokens, from a file of vectors or another model.
 
-DiPS compares words by them (`--option embeddings=FILE|MODEL`); without, by the table of
-the model that paraphrases.
+DiPS compares words by them (`--option embeddings=FILE|MODEL`). Its default is the table
+of the paraphrasing model.
 """
 
 from typing import Any
@@ -21,34 +21,36 @@ Table = Float[np.ndarray, "vocab d"]
 
 
 def table(name: str, model: registry.TextModel | LanguageModel) -> tuple[Table, str]:
-    """A row for every token id of `model`, 0 where there is no vector; and its digest.
+    """Returns an embedding table for the token ids of `model`, and its digest.
 
-    A token has the vector of its text: in a file that of the word, as it is or in lower
-    case; in another model the mean of that model's tokens.
+    A token without a vector has zeros. A token has the vector of its text. In a file,
+    this is the vector of the word as it is or in lower case. In another model, it is
+    the mean over the tokens of that model.
 
     Args:
-      name: a text file (local or gs://) with a word and its numbers in each line, as
-        GloVe and word2vec write them, a first line of two counts or none; or a model,
-        see `jaxaug.models.text.registry.load`.
-      model: whose tokens are compared.
+        name: a text file (local or gs://) with a word and its numbers in each line, in
+            the format of GloVe and word2vec (a first line of two counts is optional);
+            or a model, see `jaxaug.models.text.registry.load`.
+        model: the model whose tokens are compared.
 
     Raises:
-      UserError: the file is no such file or knows no token of the model, or there is
-        neither a file nor a model of that name.
+        UserError: the file is not in this format or contains no token of the model, or
+            `name` is neither a file nor a model.
     """
     texts = token_texts(model)
     path = epath.Path(name)
     found = _of_file(path, texts) if path.is_file() else _of_model(name, texts)
     if not found.any():
         raise UserError(
-            f"embeddings={name}: has none of the model's words. Name vectors of the same "
+            f"embeddings={name}: has none of the model's words. Name vectors of the "
+            "same "
             "language."
         )
     return found, digest_of([found.tobytes().hex()])
 
 
 def token_texts(model: registry.TextModel | LanguageModel) -> list[str]:
-    """The text of every token id, without white space around it."""
+    """Returns the text of every token id, without surrounding white space."""
     words = (
         model.vocabulary
         if isinstance(model, LanguageModel)
@@ -64,7 +66,7 @@ def _of_file(path: epath.Path, texts: list[str]) -> Table:
             places.setdefault(form, []).append(index)
     found: Table | None = None
     exact: set[int] = set()
-    # As bytes: some published files hold words that are no UTF-8.
+    # Read as bytes: some published files hold words that are not UTF-8.
     with path.open("rb") as lines:
         for number, line in enumerate(byte_lines(lines), 1):
             text = line.decode("utf-8", "replace").rstrip()
@@ -79,12 +81,13 @@ def _of_file(path: epath.Path, texts: list[str]) -> Table:
                 found = np.zeros((len(texts), len(vector)), np.float32)
             if not len(vector) or len(vector) != found.shape[1]:
                 raise UserError(
-                    f"{path}: line {number} holds {len(vector)} numbers after its word, "
+                    f"{path}: line {number} holds {len(vector)} numbers after its "
+                    "word, "
                     f"{found.shape[1] or 'at least one'} expected. Give a word and its "
                     "vector in each line, with blanks between."
                 )
             for index in places.get(word, ()):
-                # The word as it is spelt wins over one in lower case.
+                # The word with the same case wins over the word in lower case.
                 if texts[index] == word or index not in exact:
                     found[index] = vector
                 if texts[index] == word:
@@ -99,7 +102,7 @@ def _of_model(name: str, texts: list[str]) -> Table:
         other = registry.load(name)
     except UserError as error:
         raise UserError(
-            f"embeddings={name}: is no file, and no model either: {error}"
+            f"embeddings={name}: is neither a file nor a model: {error}"
         ) from None
     params: Any = other.params
     if isinstance(other, LanguageModel):
@@ -107,7 +110,7 @@ def _of_model(name: str, texts: list[str]) -> Table:
     else:
         words = other.input_vocabulary
     rows = np.asarray(int8.table(params["token_embedder"]), np.float32)
-    # Of some published vocabularies, ids are more than the rows of the table.
+    # Some published vocabularies have ids beyond the rows of the table.
     offset = getattr(getattr(other.module, "config", None), "id_offset", 0)
     found = np.zeros((len(texts), rows.shape[1]), np.float32)
     for index, text in enumerate(texts):

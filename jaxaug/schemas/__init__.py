@@ -1,7 +1,7 @@
-"""Schemas of other systems: OpenAPI, tool lists of language models, JSON Schema.
+"""Converts OpenAPI, tool lists of language models, and JSON Schema to schemas and back.
 
-`read_document(path)` gives a `Schema` of SGD with what it cannot hold; `document_of(schema,
-format)` gives the document back.
+`read_document(path)` returns an SGD `Schema` and the parts of the document that it
+cannot represent. `document_of(schema, format)` returns a document.
 """
 
 import lazy_loader

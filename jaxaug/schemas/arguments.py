@@ -1,4 +1,4 @@
-"""The arguments of `jaxaug schema`; importing this is cheap."""
+"""The arguments of `jaxaug schema`; cheap to import."""
 
 import argparse
 
@@ -19,7 +19,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "import",
         "jaxaug.schemas.convert:run_import",
         "convert an OpenAPI document, a tool list, or a JSON Schema to a schema.json; "
-        "print what it cannot hold",
+        "print the losses",
     )
     read.add_argument("file", metavar="FILE", help="JSON or YAML (.yaml, .yml)")
     read.add_argument(
@@ -32,14 +32,14 @@ def add(verbs: argparse._SubParsersAction) -> None:
     read.add_argument(
         "--losses",
         metavar="LOSSES",
-        help="JSON file to write with everything that schema.json cannot hold",
+        help="JSON file to write with everything that schema.json cannot represent",
     )
     write = arguments.verb(
         group,
         "export",
         "jaxaug.schemas.convert:run_export",
         "convert a schema.json to a tool list, an OpenAPI document, or a JSON Schema; "
-        "print what is dropped",
+        "print the losses",
     )
     write.add_argument("schema", metavar="SCHEMA", help="schema.json to read")
     write.add_argument(
@@ -48,6 +48,6 @@ def add(verbs: argparse._SubParsersAction) -> None:
     write.add_argument(
         "--losses",
         metavar="LOSSES",
-        help="file of `import --losses`: what it lists is put back",
+        help="file of `import --losses`, whose losses are restored",
     )
     write.add_argument("--out", required=True, help="JSON or YAML file to write")

@@ -34,12 +34,12 @@ _SCHEMA_KEYS = {"properties", "$defs", "definitions"}
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A document as a schema.
+    """A document that was converted to a schema.
 
     Attributes:
-      format: one of `FORMATS`.
-      schema: its services.
-      lost: what the schema cannot hold.
+        format: format of the document, one of `FORMATS`.
+        schema: services of the document.
+        lost: parts of the document that the schema cannot represent.
     """
 
     format: str
@@ -48,15 +48,16 @@ class Imported:
 
 
 def read_document(path: PathLike, format: str | None = None) -> Imported:
-    """Reads a document that describes tools.
+    """Converts a document that describes tools to a schema.
 
     Args:
-      path: of a JSON or YAML file, local or gs://.
-      format: one of `FORMATS`; None recognizes it from the content.
+        path: JSON or YAML file, local or gs://.
+        format: one of `FORMATS`; None detects the format from the content.
 
     Raises:
-      UserError: the file cannot be read, its format is not recognized, or the document
-        breaks the rules of its format. The message gives the line where it is known.
+        UserError: the file cannot be read, its format is not recognized, or the
+            document breaks the rules of its format. The message gives the line if it is
+            known.
     """
     text = read_text(path, _FIX)
     document = _parsed(text, path)
@@ -84,7 +85,7 @@ def _read(document: Any, kind: str, name: str) -> dict[str, Any]:
 
 
 def _recognized(document: Any) -> str:
-    """The format of a document."""
+    """Returns the format of a document."""
     if isinstance(document, dict) and {"openapi", "swagger"} & {*document}:
         return "openapi"
     if kind := tool_lists.kind_of(document):
@@ -107,7 +108,7 @@ def _parsed(text: str, path: PathLike) -> Any:
 
 
 def _line(error: DocumentError, text: str) -> str:
-    """Where an error is: `:LINE` if the text is JSON or has the words of the error."""
+    """Returns the place of an error: `:LINE` if the line is known, else the keys."""
     if error.needle and (offset := text.find(error.needle)) >= 0:
         return f":{text.count(chr(10), 0, offset) + 1}"
     if error.keys and text.lstrip()[:1] in ("{", "["):
@@ -120,7 +121,10 @@ def _by_name(schema: Schema) -> dict[str, Any]:
 
 
 def _named(data: Any) -> dict[str, Any]:
-    """The objects of a `schema.json` by name, for comparison; sets of slots sorted."""
+    """Returns the objects of a `schema.json` by name, with sorted sets of slots.
+
+    Two results can be compared place by place.
+    """
     return {
         service["service_name"]: service
         | {"slots": {slot["name"]: slot for slot in service["slots"]}}
@@ -144,16 +148,17 @@ def document_of(
     """Returns a document that describes the services of a schema.
 
     Args:
-      schema: of SGD.
-      format: one of `FORMATS`.
-      lost: by an import of the document from which the schema comes; it is put back.
+        schema: schema to convert.
+        format: format of the document, one of `FORMATS`.
+        lost: losses of the import that made the schema; they are restored. The default
+            restores nothing.
 
     Returns:
-      The document, what it does not hold of the schema, and the items of `lost` that
-      have no place in it.
+        The document, the parts of the schema that it cannot represent, and the items of
+        `lost` that could not be restored.
 
     Raises:
-      UserError: the format is unknown, or no intent can be a tool.
+        UserError: the format is unknown, or no intent can be a tool.
     """
     if format not in FORMATS:
         raise UserError(f"unknown format {shown(format)}: {one_of(format, FORMATS)}")
@@ -173,8 +178,8 @@ def document_of(
         document = _write(whole, format) if lost else plain
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(
-            f"the losses cannot be put back ({type(error).__name__}: {error}). Import the "
-            "document again with --losses."
+            f"the losses cannot be restored ({type(error).__name__}: {error}). Import "
+            "the document again with --losses."
         ) from error
     return document, list(dropped), left
 
@@ -188,7 +193,7 @@ def _write(catalogue: dict[str, Any], kind: str) -> Any:
 
 
 def _tell(what: str, lost: Sequence[Loss], hint: str = "") -> None:
-    """Prints how many losses there are of each keyword, and the first ones."""
+    """Prints the number of losses of each keyword, and the first losses."""
     if not lost:
         return
     counts = Counter(one.path[-1] for one in lost).most_common(_SHOWN)
@@ -201,7 +206,7 @@ def _tell(what: str, lost: Sequence[Loss], hint: str = "") -> None:
 
 
 def _check_distinct(*paths: str | None) -> None:
-    """Refuses to overwrite an input or another output."""
+    """Raises `UserError` if an output would overwrite the input or another output."""
     given = [os.path.realpath(os.path.expanduser(path)) for path in paths if path]
     for path in given:
         if given.count(path) > 1:
@@ -212,7 +217,7 @@ def _check_distinct(*paths: str | None) -> None:
 
 
 def run_import(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug schema import`."""
+    """Runs `jaxaug schema import`."""
     _check_distinct(arguments.file, arguments.out, arguments.losses)
     check_writable(arguments.out)
     if arguments.losses:
@@ -240,7 +245,7 @@ def run_import(arguments: argparse.Namespace) -> int:
 
 
 def run_export(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug schema export`."""
+    """Runs `jaxaug schema export`."""
     _check_distinct(arguments.schema, arguments.out, arguments.losses)
     check_writable(arguments.out)
     schema = read_schema(arguments.schema)
@@ -256,12 +261,15 @@ def run_export(arguments: argparse.Namespace) -> int:
             lost = _of_arguments(lost, schema)
     document, dropped, left = document_of(schema, arguments.format, lost)
     if arguments.losses:
-        told = f"; put back: losses {len(lost) - len(left):,} of {len(lost):,}, names {renamed:,}"
+        told = (
+            f"; restored: losses {len(lost) - len(left):,} of {len(lost):,}, names "
+            f"{renamed:,}"
+        )
     is_yaml = yaml_files.is_yaml(arguments.out)
     text = yaml_files.dumped(document) if is_yaml else _dumped(document)
     write_text(arguments.out, text)
     print(f"wrote {arguments.out}{told}")
-    _tell("losses that were not put back, as the schema has changed there", left)
+    _tell("losses that were not restored, because the schema changed there", left)
     _tell(
         f"places of {arguments.schema} that {arguments.format} does not hold", dropped
     )
@@ -273,7 +281,7 @@ def _all_names(schema: Schema) -> list[str]:
 
 
 def _of_arguments(lost: Sequence[Loss], schema: Schema) -> list[Loss]:
-    """The losses that every format can take back: those of schemas of arguments."""
+    """Returns the losses in schemas of arguments, which every format can restore."""
     names: dict[str, str] = {}
     pair = [
         list(services.catalogue_of(schema, by)["tools"]) for by in ("openapi", "mcp")

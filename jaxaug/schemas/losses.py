@@ -1,8 +1,8 @@
-"""What a conversion does not keep, found by converting back and comparing.
+"""Losses of a conversion, found by converting back and comparing.
 
-A loss is a place with the value that was there, and the value that stands there after the
-round trip. `restored` puts the former back wherever the latter is unchanged, so texts that
-were reworded in between stay reworded.
+A loss is a place with the value that was there, and the value that stands there after
+the round trip. `restored` puts the former back if the latter is unchanged, so texts
+that were reworded in between stay reworded.
 """
 
 import copy
@@ -15,7 +15,7 @@ from jaxaug.core.files import shown
 
 
 class _Absent:
-    """The value of a place that does not exist."""
+    """The type of the value of a place that does not exist."""
 
 
 ABSENT = _Absent()
@@ -23,12 +23,12 @@ ABSENT = _Absent()
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """One place that a round trip changes.
+    """A place that a round trip changes.
 
     Attributes:
-      path: keys from the outermost value inwards.
-      value: what was there; `ABSENT` if the round trip adds something.
-      becomes: what the round trip gives; `ABSENT` if it drops the value.
+        path: keys from the outermost value inward.
+        value: original value; `ABSENT` if the round trip adds a value.
+        becomes: value after the round trip; `ABSENT` if the value is dropped.
     """
 
     path: tuple[str, ...]
@@ -44,16 +44,16 @@ class Loss:
         return f"changed {place}: {shown(self.value)} to {shown(self.becomes)}"
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the object of a file of losses."""
+        """Returns the JSON object of a loss in a file of losses."""
         told: dict[str, Any] = {"path": list(self.path)}
         told |= {} if self.value is ABSENT else {"value": self.value}
         return told | ({} if self.becomes is ABSENT else {"becomes": self.becomes})
 
 
 def differences(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[Loss]:
-    """Yields the places in which two JSON values differ; objects have no order."""
+    """Yields the places where two JSON values differ; the order of keys is ignored."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
-        # 1 and True are equal in Python only.
+        # 1 and True are equal in Python but not in JSON.
         if type(before) is not type(after) or before != after:
             yield Loss(path, before, after)
         return
@@ -63,14 +63,15 @@ def differences(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator
 
 
 def restored(value: dict[str, Any], losses: Sequence[Loss]) -> tuple[dict, list[Loss]]:
-    """Undoes losses.
+    """Restores the original values of losses.
 
     Args:
-      value: a JSON value of nested objects, such as the one after the round trip.
-      losses: places in it.
+        value: JSON value of nested objects, such as the result of the round trip.
+        losses: losses to restore.
 
     Returns:
-      A copy of the value, and the losses whose place it lacks or has changed since.
+        A copy of the value with restored losses, and the losses that were not restored
+        because their place is missing or has changed.
     """
     value = copy.deepcopy(value)
     left = []
@@ -98,14 +99,14 @@ def read(data: Any, path: str) -> list[Loss]:
     """Returns the losses of a parsed file that `jaxaug schema import --losses` wrote.
 
     Raises:
-      UserError: it is no such file.
+        UserError: the file has another format.
     """
     items = data.get("losses") if isinstance(data, Mapping) else None
     names = data.get("names") if isinstance(data, Mapping) else None
     if not (isinstance(items, list) and all(map(_is_loss, items)) and _is_names(names)):
         raise UserError(
-            f"{path}: is no file of losses, expected what `jaxaug schema import --losses` "
-            "writes. Import the document again with --losses."
+            f"{path}: is no file of losses, expected one that `jaxaug schema import "
+            "--losses` writes. Import the document again with --losses."
         )
     return [
         Loss(
@@ -118,7 +119,7 @@ def read(data: Any, path: str) -> list[Loss]:
 
 
 def _is_names(names: Any) -> bool:
-    """Whether a value is a list of services, each with three lists of names."""
+    """Returns whether a value is a list of services with three lists of names each."""
     return isinstance(names, list) and all(
         isinstance(service, list)
         and len(service) == 3

@@ -1,8 +1,9 @@
 """OpenAPI 3 documents: each operation is an intent, each tag a service.
 
-`read` gives a catalogue (see `services`), `write` the document of one. In the catalogue,
-`extra` of a tool holds its path, its method, and shells: parts of the operation without
-their schemas. A property has the keyword `x-in` if its place is not the usual one.
+`read` gives a catalogue (see `services`), `write` the document of one. In the
+catalogue, `extra` of a tool holds its path, its method, and shells: parts of the
+operation without their schemas. A property has the keyword `x-in` if its place is not
+the usual one.
 """
 
 import copy
@@ -22,7 +23,7 @@ from jaxaug.schemas.slots import is_object, required_names
 _READING = ("get", "head", "options", "trace")
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _JSON = "application/json"
-_WHOLE = "whole"  # The place of an argument that stands for a body which is no object.
+_WHOLE = "whole"  # The place of an argument for a whole body that is not an object.
 _HEAD = {"openapi": "3.1.0", "info": {"title": "API", "version": "1.0.0"}}
 _ANSWER = {"description": "success"}
 _OBJECT = ("type", "properties", "required")
@@ -32,14 +33,14 @@ def read(document: Any) -> dict[str, Any]:
     """Returns the catalogue of a document.
 
     Raises:
-      DocumentError: it is not OpenAPI 3, or a part has the wrong type.
+        DocumentError: the document is not OpenAPI 3, or a part has the wrong type.
     """
     checked(document, dict, "an OpenAPI document", ())
     version = document.get("openapi", document.get("swagger"))
     if not str(version).startswith("3"):
         raise DocumentError(
-            f"the version of the OpenAPI document is {version!r}, expected 3. Convert it "
-            "to OpenAPI 3"
+            f"the version of the OpenAPI document is {version!r}, expected 3. Convert "
+            "it to OpenAPI 3"
         )
     resolver = Resolver(document)
     tools: dict[str, Any] = {}
@@ -69,7 +70,7 @@ def read(document: Any) -> dict[str, Any]:
 
 
 def _parameters(item: dict[str, Any], keys: Keys, resolver: Resolver) -> dict[Any, Any]:
-    """(name, place) -> parameter, of a path or an operation."""
+    """Returns the parameters of a path or an operation by (name, place)."""
     found = {}
     keys = (*keys, "parameters")
     for index, one in enumerate(
@@ -87,7 +88,7 @@ def _usual_place(method: str) -> str:
 
 
 class _Reading:
-    """The tool of one operation, in the making."""
+    """Builds the tool of one operation."""
 
     def __init__(self, path: str, method: str, resolver: Resolver):
         self._resolver = resolver
@@ -100,7 +101,7 @@ class _Reading:
     def tool(
         self, operation: dict[str, Any], given: dict[Any, Any], keys: Keys
     ) -> dict[str, Any]:
-        """The entry of an operation; `given` has its parameters."""
+        """Returns the catalogue entry of an operation with the parameters `given`."""
         extra = self._extra
         name = operation.get("operationId")
         if not isinstance(name, str):
@@ -163,7 +164,7 @@ class _Reading:
             given = required_names(schema)
             for name, value in schema["properties"].items():
                 self._add(name, value, "body", needed and name in given)
-            # An optional body may have required fields: its arguments are optional.
+            # The arguments of an optional body are optional, even its required fields.
             self._around = without(schema, *_OBJECT)
             self._around |= {"x-required": given} if given and not needed else {}
             needed = needed and bool(given)
@@ -173,7 +174,7 @@ class _Reading:
             self._extra["body"] = shell
 
     def _result(self, responses: Any) -> dict[str, Any] | None:
-        """The object that a successful call answers with, if it does."""
+        """Returns the schema of a successful answer if it is an object, else None."""
         if responses == {"200": _ANSWER} or not isinstance(responses, dict):
             return None
         shells = {key: self._resolver.target(value) for key, value in responses.items()}
@@ -195,7 +196,7 @@ class _Reading:
 
 
 def _media(shell: dict[str, Any], keys: Keys) -> dict[str, Any]:
-    """The part of a body that has the schema: that of JSON if there is one."""
+    """Returns the media type object with the schema, preferably for JSON."""
     content = checked(shell.setdefault("content", {}), dict, "content", keys)
     key = next((key for key in (_JSON, *content) if key in content), _JSON)
     return checked(content.setdefault(key, {}), dict, key, keys)

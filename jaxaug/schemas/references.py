@@ -1,4 +1,4 @@
-"""JSON Schemas with their references written out, ready to be flattened."""
+"""Resolves the references of JSON Schemas, so that they can be flattened."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,9 +8,9 @@ from jaxaug.core.json_places import Keys
 from jaxaug.core.suggestion import suggestion
 
 MAX_PLACES = 20_000
-"""The most schemas inside one another that the arguments of a tool may have."""
+"""Maximum number of nested schemas in the arguments of a tool."""
 MAX_DEPTH = 50
-"""The most references and objects inside one another."""
+"""Maximum nesting depth of references and objects."""
 
 # Keywords whose values are schemas, lists of schemas, and objects of schemas.
 _INSIDE = ("items", "not", "additionalProperties", "contains")
@@ -21,8 +21,8 @@ class DocumentError(Exception):
     """A document that cannot be imported.
 
     Attributes:
-      keys: of the place in the document.
-      needle: a text that stands there, if the keys are not known.
+        keys: path of the error in the document.
+        needle: text at the error, if the path is unknown.
     """
 
     def __init__(self, message: str, keys: Keys = (), needle: str = ""):
@@ -42,7 +42,7 @@ def checked(
 
 
 def distinct(name: str, taken: Mapping[str, Any]) -> str:
-    """Returns a name, with `_2`, `_3`, ... at its end if it is taken."""
+    """Returns a name, with the suffix `_2`, `_3`, ... if it is taken."""
     found, number = name, 1
     while found in taken:
         number += 1
@@ -51,23 +51,23 @@ def distinct(name: str, taken: Mapping[str, Any]) -> str:
 
 
 def fit(name: str, taken: Mapping[str, Any], dots: bool = True) -> str:
-    """Returns a name that a schema of SGD takes: one line, not blank, not taken.
+    """Returns a valid name for an SGD schema: a single line, not blank, not taken.
 
     Args:
-      name: as the document has it.
-      taken: names that are in use.
-      dots: whether it may have dots, which stand for nesting in names of slots.
+        name: name in the document.
+        taken: names in use.
+        dots: whether dots are allowed, which express nesting in names of slots.
     """
     kept = "".join(c if c.isprintable() and (dots or c != ".") else "_" for c in name)
     return distinct(kept if kept.strip() else "unnamed", taken)
 
 
 class Resolver:
-    """Writes out references within a document.
+    """Replaces the references within a document by their targets.
 
-    A reference to a schema that contains it stays as it is. `allOf` of objects becomes one
-    object. A property whose name a slot cannot have gets another one, and the keyword
-    `x-name` with its own.
+    A reference to a schema that contains it stays unchanged. `allOf` of objects becomes
+    one object. A property whose name is not valid for a slot is renamed; the keyword
+    `x-name` keeps the original name.
     """
 
     def __init__(self, document: Any):
@@ -78,17 +78,17 @@ class Resolver:
         """Returns a schema without references, except to itself.
 
         Raises:
-          DocumentError: a reference has no target or leads to another file, or the result
-            has more than `MAX_PLACES` schemas.
+            DocumentError: a reference has no target or leads to another file, or the
+                result has more than `MAX_PLACES` schemas.
         """
         self._left = MAX_PLACES
         return self._written(schema, ())
 
     def target(self, value: Any) -> Any:
-        """Returns what an object refers to; one without a reference as it is.
+        """Returns the target of a reference; other values are returned unchanged.
 
         Raises:
-          DocumentError: as for `schema`; or the references form a circle.
+            DocumentError: for the reasons of `schema`, or the references form a cycle.
         """
         seen: list[str] = []
         while isinstance(value, dict) and isinstance(value.get("$ref"), str):
@@ -105,8 +105,8 @@ class Resolver:
     def _find(self, ref: str) -> Any:
         if not ref.startswith("#"):
             raise DocumentError(
-                f"$ref {shown(ref)} leads out of the file. Bundle the document into one "
-                "file first",
+                f"$ref {shown(ref)} leads out of the file. Bundle the document into "
+                "one file first",
                 needle=ref,
             )
         found = self._document
@@ -129,8 +129,9 @@ class Resolver:
         self._left -= 1
         if self._left < 0 or len(within) > MAX_DEPTH:
             raise DocumentError(
-                f"a schema has more than {MAX_PLACES:,} parts or {MAX_DEPTH} levels once "
-                "its references are written out. Simplify it, or leave the tool out",
+                f"a schema has more than {MAX_PLACES:,} parts or {MAX_DEPTH} levels "
+                "once its references are written out. Simplify it, or leave the tool "
+                "out",
                 needle=next(filter(None, within), ""),
             )
         if not isinstance(schema, dict):
@@ -171,7 +172,7 @@ class Resolver:
 
 
 def _merged(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema with the objects of its `allOf` as its own."""
+    """Returns a schema merged with the objects of its `allOf`."""
     parts = schema.get("allOf")
     if not isinstance(parts, list) or any("$ref" in part for part in parts):
         return schema
@@ -194,7 +195,7 @@ def _merged(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_own_names(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a schema in which properties have the names of `x-name` again."""
+    """Returns a schema whose properties have their original names, from `x-name`."""
     made = {key: value for key, value in schema.items() if key != "x-name"}
     for key in _INSIDE:
         if isinstance(made.get(key), dict):

@@ -1,11 +1,12 @@
-"""Tools of every format as services, intents and slots, and back.
+"""Converts tools of every format to services, intents, and slots, and back.
 
-Between a format and SGD stands a plain JSON value, the catalogue:
+The intermediate representation is a JSON value, the catalogue:
 
     {"services": {NAME: DESCRIPTION}, "extra": {...}, "tools": {NAME: {"name",
      "service", "description", "parameters", "result", "is_transactional", "extra"}}}
 
-`extra` holds what the format has and SGD does not; `service` and `result` may be absent.
+`extra` holds what the format has and SGD does not; `service` and `result` may be
+absent.
 """
 
 import re
@@ -20,8 +21,8 @@ from jaxaug.schemas import slots
 from jaxaug.schemas.references import DocumentError, distinct
 
 MARK = "__"
-"""Between the names of a service and its intent in the name of a tool."""
-# Names of tools that OpenAI and Anthropic permit.
+"""Separator between service and intent in the name of a tool."""
+# Formats that restrict the characters and the length of names of tools.
 _LIMITED = ("openai", "anthropic")
 _FIT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]")
@@ -30,11 +31,12 @@ _UNFIT = re.compile(r"[^A-Za-z0-9_-]")
 def schema_of(catalogue: dict[str, Any]) -> Schema:
     """Returns the services of a catalogue.
 
-    Tools of one service (`service`, else the name before `__`) are its intents if their
-    arguments of one name are the same. Other tools are a service each, with one intent.
+    The service of a tool is its `service`, or else the part of its name before `__`.
+    Its tools become intents of one service if arguments with the same name are equal.
+    Every other tool becomes a service with one intent.
 
     Raises:
-      DocumentError: there is no tool.
+        DocumentError: the catalogue has no tool.
     """
     tools = catalogue["tools"]
     if not tools:
@@ -66,7 +68,7 @@ def schema_of(catalogue: dict[str, Any]) -> Schema:
 
 
 def _short(name: str, service: str | None) -> str:
-    """The name of a tool without that of its service."""
+    """Returns the name of a tool without the name of its service."""
     if service is not None:
         return name.removeprefix(service + MARK) or name
     before, _, after = name.rpartition(MARK)
@@ -83,7 +85,7 @@ def _alone(member: tuple[str, str, dict]) -> Service:
 def _service(
     name: str, description: str, tools: Sequence[tuple[str, dict]]
 ) -> Service | None:
-    """A service with a tool for each intent; None if their arguments contradict."""
+    """Returns a service with an intent per tool, or None if arguments contradict."""
     given: dict[str, Slot] = {}
     results: dict[str, Slot] = {}
     intents = []
@@ -118,9 +120,10 @@ def catalogue_of(schema: Schema, format: str) -> dict[str, Any]:
     """Returns the catalogue of a schema; inverts `schema_of`.
 
     Args:
-      schema: of SGD.
-      format: one of `FORMATS`. OpenAPI has tags for services, in other formats the names
-        of tools begin with that of the service. OpenAI and Anthropic permit fewer names.
+        schema: schema to convert.
+        format: one of `FORMATS`. OpenAPI has tags for services. In other formats, the
+            name of the service is a prefix of the name of the tool. OpenAI and
+            Anthropic restrict names.
     """
     by_service = format == "openapi"
     times = Counter(i.name for service in schema.services for i in service.intents)
@@ -146,7 +149,7 @@ def catalogue_of(schema: Schema, format: str) -> dict[str, Any]:
 
 
 def names_of(schema: Schema) -> list[list[list[str]]]:
-    """Returns the names of each service: its own, of its intents, and of its slots."""
+    """Returns for each service its name, its intent names, and its slot names."""
     return [
         [[one.name], [i.name for i in one.intents], [s.name for s in one.slots]]
         for one in schema.services
@@ -156,8 +159,8 @@ def names_of(schema: Schema) -> list[list[list[str]]]:
 def with_names(schema: Schema, names: Sequence[Sequence[Sequence[str]]]) -> Schema:
     """Returns a schema with other names, matched by position.
 
-    A variant of a schema has names of its own, as in SGD-X, and a tool must keep its name.
-    The schema stays as it is if it has another number of services, intents, or slots.
+    Variants of a schema change names, as in SGD-X, but tools must keep their names. The
+    schema is returned unchanged if its number of services, intents, or slots differs.
     """
     here = names_of(schema)
     if [list(map(len, one)) for one in here] != [list(map(len, one)) for one in names]:

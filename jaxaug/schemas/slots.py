@@ -1,10 +1,10 @@
-"""The arguments of a tool as slots of SGD, and back.
+"""Converts the arguments of a tool to SGD slots, and back.
 
     {"properties": {"address": {"type": "object", "properties": {"city": {...}}}}}
     <->  the slot address.city
 
-A slot is categorical if its values are listed (`enum`, `const`) or if it is true or false;
-`examples` become the possible values of a free slot.
+A slot is categorical if its values are listed (`enum`, `const`) or if it is true or
+false; `examples` become the possible values of a free slot.
 """
 
 import json
@@ -15,9 +15,9 @@ from jaxaug.data.schema import Slot
 from jaxaug.formats.json_tools import object_schema, string_property
 
 NO_DEFAULT = "dontcare"
-"""The default of an optional slot in SGD that the service chooses itself."""
+"""Default of an optional slot in SGD whose value the service chooses."""
 FLAG = ("True", "False")
-"""The values of a slot that is true or false, as SGD writes them."""
+"""Values of a boolean slot in SGD."""
 
 
 def leaves(
@@ -26,12 +26,14 @@ def leaves(
     """Yields the innermost properties of an object.
 
     Args:
-      schema: of the object, without references.
-      above: dotted name of the object with a dot; empty for the outermost.
-      needed: whether the object is required.
+        schema: schema of the object, without references.
+        above: prefix for names: the dotted name of the object with a final dot, or
+            empty for the outermost object.
+        needed: whether the object is required.
 
     Yields:
-      Dotted name, schema, and whether it and everything around it is required.
+        Dotted name, schema, and whether the property and all objects around it are
+        required.
     """
     required = required_names(schema)
     for name, inner in schema["properties"].items():
@@ -43,7 +45,7 @@ def leaves(
 
 
 def is_object(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema is that of an object with properties of its own."""
+    """Returns whether a schema describes an object with properties."""
     inside = schema.get("properties")
     return isinstance(inside, dict) and bool(inside) and "$ref" not in schema
 
@@ -51,7 +53,7 @@ def is_object(schema: Mapping[str, Any]) -> bool:
 def arguments(
     parameters: Mapping[str, Any],
 ) -> tuple[list[Slot], list[str], dict[str, str]]:
-    """Returns the slots of a tool, the required names, and optional ones with defaults."""
+    """Returns the slots of a tool, the required names, and the optional defaults."""
     slots = []
     required, optional = [], {}
     for name, schema, needed in leaves(parameters) if is_object(parameters) else ():
@@ -91,7 +93,7 @@ def slot(name: str, schema: Mapping[str, Any]) -> Slot:
 
 
 def words(name: str) -> str:
-    """Returns the words of a name, in lower case: a description for lack of one."""
+    """Returns the words of a name in lower case, to replace a missing description."""
     spaced = [
         f" {c}" if c.isupper() and before.islower() else c
         for before, c in zip(f" {name}", name, strict=False)
@@ -101,7 +103,7 @@ def words(name: str) -> str:
 
 
 def _core(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema of one kind or null without the null; one of constants as their list."""
+    """Returns a simpler schema: without null, and with constants as one `enum`."""
     for key in ("anyOf", "oneOf"):
         choices = schema.get(key)
         if isinstance(choices, list):
@@ -119,7 +121,7 @@ def _texts(values: Sequence[Any]) -> list[str]:
 
 
 def _text(value: Any) -> str | None:
-    """A value as SGD writes it; None for null, lists, and objects."""
+    """Returns a value in SGD's spelling, or None for null, lists, and objects."""
     if isinstance(value, bool):
         return str(value)
     if isinstance(value, int | float):
@@ -132,7 +134,8 @@ def object_of(
 ) -> dict[str, Any]:
     """Returns the schema of an object with these slots; inverts `arguments`.
 
-    A dotted name becomes objects inside one another, unless it cannot: then it stays.
+    Dotted names become nested objects. A dotted name stays if one of its parts is empty
+    or if a prefix is the name of another slot.
     """
     made = object_schema({})
     names = {slot.name for slot in slots}

@@ -1,6 +1,7 @@
 """Tool lists of language models (MCP, OpenAI, Anthropic) and single JSON Schemas.
 
-`read_*` give a catalogue (see `services`), `write_*` the document of one.
+`read_*` functions return a catalogue (see `services`); `write_*` functions return the
+document of a catalogue.
 """
 
 from dataclasses import dataclass
@@ -17,17 +18,17 @@ from jaxaug.schemas.references import (
 )
 from jaxaug.schemas.slots import is_object
 
-# Where documents have their tools; () is a bare list.
+# Paths of the list of tools in a document; () is a bare list.
 _PLACES: tuple[Keys, ...] = ((), ("tools",), ("result", "tools"))
 
 
 @dataclass(frozen=True, slots=True)
 class ToolList:
-    """How a kind of tool list is written.
+    """The form of a kind of tool list.
 
     Attributes:
-      arguments: the field of the schema of the arguments.
-      at: where a document has its tools by default.
+        arguments: name of the field with the schema of the arguments.
+        at: default path of the tools in a document.
     """
 
     arguments: str
@@ -42,7 +43,7 @@ LISTS = {
 
 
 def find_tools(document: Any) -> tuple[Keys, list[Any]] | None:
-    """Returns where a document has a list of tools, and the list; None if nowhere."""
+    """Returns the path and the value of the list of tools, or None without a list."""
     for keys in _PLACES:
         found = document
         for key in keys:
@@ -53,7 +54,7 @@ def find_tools(document: Any) -> tuple[Keys, list[Any]] | None:
 
 
 def kind_of(document: Any) -> str | None:
-    """Returns which kind of tool list a document is; None if it is none."""
+    """Returns the kind of the tool list in a document, or None if it is unknown."""
     for tool in (find_tools(document) or ((), []))[1]:
         if isinstance(tool, dict):
             for kind, how in LISTS.items():
@@ -66,7 +67,7 @@ def read_list(document: Any, kind: str) -> dict[str, Any]:
     """Returns the catalogue of a tool list.
 
     Raises:
-      DocumentError: a tool lacks its name, or a field has the wrong type.
+        DocumentError: a tool lacks its name, or a field has the wrong type.
     """
     found = find_tools(document)
     if found is None:
@@ -87,7 +88,7 @@ def read_list(document: Any, kind: str) -> dict[str, Any]:
         checked(item, dict, f"tool #{index}", keys)
         how = LISTS[kind].arguments
         if kind != "mcp" and item.get("type", "function") not in ("function", "custom"):
-            others[str(index)] = item  # One that the model's host runs.
+            others[str(index)] = item  # A tool that the host of the model runs.
         elif kind == "openai" and "function" in item:
             inner = checked(
                 item["function"], dict, f"tool #{index}", (*keys, "function")
@@ -122,7 +123,7 @@ def _tool(
         "name": name,
         "description": description,
         "parameters": Resolver(schema).schema(schema),
-        "is_transactional": True,  # Unless the format tells.
+        "is_transactional": True,  # Default for formats without this field.
         "extra": {key: value for key, value in item.items() if key not in known},
     }
     tools[fit(name, tools)] = tool
@@ -130,7 +131,7 @@ def _tool(
 
 
 def _read_mcp(tool: dict[str, Any], item: dict[str, Any]) -> None:
-    """Adds what only MCP tells: whether a tool changes anything, and its results."""
+    """Adds fields that only MCP has: whether a tool is read-only, and its result."""
     notes = item.get("annotations")
     if isinstance(notes, dict) and notes.get("readOnlyHint") is True:
         tool["is_transactional"] = False
@@ -188,11 +189,11 @@ def read_schema(document: Any, name: str) -> dict[str, Any]:
     """Returns the catalogue of a JSON Schema: an object, or `$defs` of several.
 
     Args:
-      document: the schema.
-      name: of the tool if the schema has no title.
+        document: the schema.
+        name: name of the tool if the schema has no title.
 
     Raises:
-      DocumentError: it is no object with properties.
+        DocumentError: the schema has no object with properties.
     """
     checked(document, dict, "a JSON Schema", ())
     resolver = Resolver(document)
@@ -220,7 +221,7 @@ def read_schema(document: Any, name: str) -> dict[str, Any]:
             "name": str(key),
             "description": description if isinstance(description, str) else "",
             "parameters": {k: v for k, v in schema.items() if k not in known},
-            "is_transactional": True,  # Unless the format tells.
+            "is_transactional": True,  # Default for formats without this field.
             "extra": {},
         }
     others = {key: value for key, value in found.items() if key not in objects}

@@ -1,4 +1,4 @@
-"""YAML, for documents that people write; PyYAML is needed only here."""
+"""Reads and writes YAML documents; only this module needs PyYAML."""
 
 import json
 from pathlib import PurePath
@@ -10,11 +10,11 @@ from jaxaug.core.files import PathLike
 from jaxaug.core.installed import missing_extra
 
 MAX_VALUES = 2_000_000
-"""The most values of a document, those that aliases repeat included."""
+"""Maximum number of values in a document, including values repeated by aliases."""
 
 
 def is_yaml(path: PathLike) -> bool:
-    """Whether a file has a name for YAML."""
+    """Returns whether a file has the suffix .yaml or .yml."""
     return PurePath(path).suffix.lower() in (".yaml", ".yml")
 
 
@@ -22,22 +22,22 @@ def _module() -> Any:
     try:
         import yaml
     except ImportError:
-        problem = "YAML needs PyYAML, which is missing; JSON does without"
+        problem = "YAML needs PyYAML, which is missing; JSON does not need it"
         raise missing_extra(problem, "hf") from None
     return yaml
 
 
 def as_json(text: str, path: PathLike, fix: str) -> str:
-    """Returns a YAML text as JSON; dates become texts.
+    """Converts a YAML text to JSON; dates become strings.
 
     Args:
-      text: of the file.
-      path: for messages.
-      fix: ends every message.
+        text: YAML text.
+        path: file of the text, for messages.
+        fix: advice at the end of every message.
 
     Raises:
-      UserError: PyYAML is missing, the text is not YAML, a mapping has a key twice, or
-        aliases make more than `MAX_VALUES` values of it.
+        UserError: PyYAML is missing, the text is not YAML, a mapping has a key twice,
+            or aliases expand to more than `MAX_VALUES` values.
     """
     yaml = _module()
 
@@ -57,7 +57,8 @@ def as_json(text: str, path: PathLike, fix: str) -> str:
 
     try:
         depth = 0
-        for event in yaml.parse(text, Loader):  # Its composer may overflow the stack.
+        # The composer of PyYAML may overflow the stack on deep nesting.
+        for event in yaml.parse(text, Loader):
             name = type(event).__name__
             depth += name.endswith("StartEvent") - name.endswith("EndEvent")
             if depth > json_reader.MAX_DEPTH:
@@ -82,8 +83,8 @@ def _check_size(value: Any, path: PathLike, fix: str) -> None:
         number += 1
         if number + len(left) > MAX_VALUES:
             raise UserError(
-                f"{path}: has more than {MAX_VALUES:,} values, or an alias that contains "
-                f"itself. Write the aliases out, or divide the document. {fix}"
+                f"{path}: has more than {MAX_VALUES:,} values, or an alias that "
+                f"contains itself. Write the aliases out, or divide the document. {fix}"
             )
         if isinstance(one, dict):
             if not all(isinstance(key, str | int | float | None) for key in one):
@@ -97,6 +98,6 @@ def dumped(value: Any) -> str:
     """Returns a JSON value as YAML.
 
     Raises:
-      UserError: PyYAML is missing.
+        UserError: PyYAML is missing.
     """
     return _module().safe_dump(value, sort_keys=False, allow_unicode=True)

@@ -1,7 +1,7 @@
 """The web application: what each address answers, and what it refuses.
 
-A request reads no file and writes none; what it may name are wordings that were read when
-the server started.
+A request reads and writes no file. It can only name wordings that were read when the
+server started.
 """
 
 import asyncio
@@ -26,7 +26,8 @@ from jaxaug.data.schema import Service
 from jaxaug.data.sgd import Dialogue
 from jaxaug.serve.limits import Limits
 from jaxaug.serve.wordings import Wordings, only
-from jaxaug.track.tracker import Tracker, as_json_line
+from jaxaug.track.answers import as_json_line
+from jaxaug.track.tracker import Tracker
 
 _PAGE = (
     ("/", "index.html", "text/html"),
@@ -39,7 +40,8 @@ _ON_TIME = 0.99  # of the time limit; the rest is for sending the refusal
 _PIECE = 65_536  # bytes of an answer that are handed over at once
 _HEADERS = {
     "content-security-policy": (
-        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "default-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
     ),
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -59,11 +61,11 @@ def build(
     """The application of a tracker.
 
     Args:
-      tracker: answers; its own schema is not used.
-      wordings: what requests may choose from.
-      limits: None is `Limits()`.
-      hosts: names by which requests may call the server, without ports; None is any.
-        Another site that gives its name this machine's address is thus refused.
+        tracker: answers; its own schema is not used.
+        wordings: what requests may choose from.
+        limits: None is `Limits()`.
+        hosts: names by which requests may call the server, without ports; None is any.
+          Another site that gives its name this machine's address is thus refused.
     """
     desk = _Desk(tracker, wordings, limits or Limits())
     page = resources.files("jaxaug.serve") / "page"
@@ -126,7 +128,8 @@ class _Desk:
                 raise HTTPException(
                     503,
                     f"The request was not answered within {limits.seconds:g} seconds. "
-                    "One is computed at a time: try again, with fewer services or turns.",
+                    "One is computed at a time: try again, with fewer services or "
+                    "turns.",
                 ) from None
         return Response(f"{line}\n", media_type="application/json")
 
@@ -159,8 +162,8 @@ class _Desk:
         schema = self._wordings.choose(asked.get("schema"), asked.get("services"))
         if "dialogue" not in asked:
             raise UserError(
-                "dialogue: is missing. Give lines that begin with USER: or SYSTEM:, or an "
-                "object in the layout of SGD."
+                "dialogue: is missing. Give lines that begin with USER: or SYSTEM:, or "
+                "an object in the layout of SGD."
             )
         tracker = self._tracker.about(schema, wanted.check)
         dialogue = tracker.read(asked["dialogue"])
@@ -192,8 +195,9 @@ class _Desk:
         ):
             if found > most:
                 raise UserError(
-                    f"dialogue: its turns and services make {found} {what}; at most {most} "
-                    "are taken. Name fewer services, or leave out turns or text."
+                    f"dialogue: its turns and services make {found} {what}; at most "
+                    f"{most} are taken. Name fewer services, or leave out turns or "
+                    "text."
                 )
 
     def _predict(self, tracker: Tracker, dialogue: Dialogue, wanted: "_Wanted") -> str:
@@ -222,14 +226,14 @@ class _Desk:
 
 
 class _Wanted:
-    """Whether somebody still waits for an answer; threads ask while they work."""
+    """Tells threads while they work whether a client still waits for the answer."""
 
     def __init__(self, end: float):
         self._end = end
         self.is_over = False
 
     def check(self) -> None:
-        """Raises `TimeoutError` if nobody waits."""
+        """Raises `TimeoutError` if no client waits."""
         if self.is_over or time.monotonic() > self._end:
             raise TimeoutError
 
@@ -238,7 +242,7 @@ async def _while_connected(request: Request, work: Coroutine[Any, Any, str]) -> 
     """Awaits work on a received request; cancels it when the client disconnects.
 
     Raises:
-      ClientDisconnect: nobody is left to answer to.
+        ClientDisconnect: the client has left.
     """
 
     async def disconnected() -> None:
@@ -258,7 +262,7 @@ async def _while_connected(request: Request, work: Coroutine[Any, Any, str]) -> 
 
 
 def _characters(service: Service) -> int:
-    """Of all texts of a service, about as many as its part of an input has."""
+    """Returns the total length of the texts of a service."""
     texts = [service.description, *(intent.description for intent in service.intents)]
     for slot in service.slots:
         texts += [slot.description, *slot.possible_values]
@@ -345,7 +349,7 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 
 async def _left(_: Request, error: Exception) -> Response:
-    return Response(status_code=499)  # Nobody reads it.
+    return Response(status_code=499)  # The client has left.
 
 
 async def _defect(_: Request, error: Exception) -> Response:

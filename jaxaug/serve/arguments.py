@@ -3,24 +3,17 @@
 import argparse
 
 from jaxaug.core import arguments
-from jaxaug.track.arguments import add_robust
+from jaxaug.track.arguments import add_robust, add_run, add_schema
 
 
 def add(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb to those of the command line."""
+    """Adds the verb `serve`."""
     text = (
         "local web page and JSON API: compare states under two wordings of the schema"
     )
-    parser = verbs.add_parser("serve", help=text, description=text)
-    parser.set_defaults(target="jaxaug.serve.run:run")
-    parser.add_argument(
-        "run", metavar="RUN", help="folder of a training run, or a checkpoint in it"
-    )
-    arguments.trained_run(parser)
-    parser.add_argument(
-        "--schema",
-        help="schema.json with the services (default: those of the data folder)",
-    )
+    parser = arguments.verb(verbs, "serve", "jaxaug.serve.run:run", text)
+    add_run(parser)
+    add_schema(parser)
     parser.add_argument(
         "--data_dir",
         help="folder whose variants of the schema can be chosen (default, without "

@@ -1,7 +1,8 @@
 """The settings of uvicorn, with deadlines and an upper bound for connections.
 
-uvicorn limits the idle time between requests only: a client that sends a header slowly, or
-does not read its answer, keeps a connection forever, and `limit_concurrency` counts it.
+uvicorn limits only the idle time between requests. A client that sends a header slowly,
+or does not read its answer, keeps a connection forever, and `limit_concurrency` counts
+it.
 """
 
 import asyncio

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a request and a connection may ask for.
+    """Maximum sizes and times of a request and a connection.
 
     Attributes:
-      body: bytes of a request.
-      turns: of a dialogue.
-      description: characters of one description that a request brings.
-      inputs: that the tracker reads for a request: one for each service in each turn of
-        the user; with formats that ask for slots one by one, one for each slot.
-      characters: of all inputs of a request together.
-      seconds: from a request to its answer, waiting for others included.
-      body_seconds: for the body of a request to arrive.
-      waiting: requests for predictions that are read, wait or are computed.
-      header_seconds: for the header of a request to arrive.
-      reading_seconds: for a client to read what was sent.
-      connections: that are open. A further one closes the idlest.
+        body: bytes of a request.
+        turns: of a dialogue.
+        description: characters of one description that a request brings.
+        inputs: that the tracker reads for a request: one for each service in each turn
+          of the user; with formats that ask for slots one by one, one for each slot.
+        characters: of all inputs of a request together.
+        seconds: from a request to its answer, waiting for others included.
+        body_seconds: for the body of a request to arrive.
+        waiting: requests for predictions that are read, wait or are computed.
+        header_seconds: for the header of a request to arrive.
+        reading_seconds: for a client to read what was sent.
+        connections: that are open. A further one closes the idlest.
     """
 
     body: int = 262_144

@@ -42,8 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
         hosts = sorted({address, _LOCAL, "127.0.0.1", "[::1]"})
     else:
         print(
-            f"warning: --host {arguments.host} lets other machines ask, without a password "
-            "and without encryption.",
+            f"warning: --host {arguments.host} lets other machines ask, without a "
+            "password and without encryption.",
             file=sys.stderr,
         )
     listener = _listen(arguments.host, arguments.port)
@@ -70,7 +70,7 @@ def _compiled(tracker: Tracker, known: wordings.Wordings) -> Tracker:
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Returns whether only this machine reaches an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -78,7 +78,7 @@ def is_local(host: str) -> bool:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket at that address; port 0 is any that is free."""
+    """Returns a socket at that address; port 0 is any free one."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         family, _, _, _, place = found[0]

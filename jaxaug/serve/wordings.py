@@ -1,4 +1,4 @@
-"""The wordings of a schema that a request may choose, and those that it brings itself."""
+"""Wordings of a schema that a request can choose or bring."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from jaxaug.data.schema import (
     read_schema,
     service_object,
 )
-from jaxaug.track.tracker import schema_of_data
+from jaxaug.data.sgd import read_every_schema
 
 ORIGINAL = "original"
 _SGDX = "sgdx"
@@ -36,12 +36,12 @@ _Text = TypeVar("_Text", Slot, Intent)
 
 
 class Wordings:
-    """What requests may choose from.
+    """The wordings that requests can choose from.
 
     Attributes:
-      original: the schema that the server knows.
-      others: name -> services; `v1` is of SGD-X, `mine/v1` of the folder variants/mine.
-      description: characters that a description of a request may have.
+        original: the schema that the server knows.
+        others: name -> services; `v1` is of SGD-X, `mine/v1` of variants/mine.
+        description: characters that a description of a request may have.
     """
 
     def __init__(self, original: Schema, others: Mapping[str, Found], description: int):
@@ -61,17 +61,17 @@ class Wordings:
         ]
 
     def choose(self, wording: Any, services: Any) -> Schema:
-        """The schema that a request asks for.
+        """Returns the schema that a request asks for.
 
         Args:
-          wording: None for the original; a name; an object of `wording`, a name, and
-            `edits`, which maps a service to other texts: `description`, and `slots` and
-            `intents` by name; or a list of services in the layout of schema.json.
-          services: names in the original or in that wording; None or empty for all.
+            wording: None for the original; a name; an object of `wording`, a name, and
+              `edits`, which maps a service to other texts: `description`, and
+              `slots` and `intents` by name; or a list of services, as in SGD.
+            services: names in the original or that wording; None or empty for all.
 
         Raises:
-          UserError: there is no such wording, service, slot or intent, something is of
-            another type, or a description is too long.
+            UserError: a wording, service, slot, or intent is unknown, a value has
+              another type, or a description is too long.
         """
         if isinstance(wording, list):
             found = self._brought(wording)
@@ -158,22 +158,23 @@ class Wordings:
 def read(
     schema: PathLike | None, data_dir: PathLike | None, description: int
 ) -> Wordings:
-    """The wordings of a schema file, or of a data folder with its variants.
+    """Reads the wordings of a schema file, or of a data folder with its variants.
 
     Args:
-      schema: a file in the layout of schema.json; None is all of the data folder.
-      data_dir: folder in the layout of SGD; None is none with a schema, else that of
-        `folders.resolve_data_dir`. With both, a service of the file has the wordings of
-        the folder's service of that name, if the two have the same slots and intents.
-      description: see `Wordings`.
+        schema: a file in the layout of schema.json; None is all of the data folder.
+        data_dir: folder in the layout of SGD; None reads no folder if there is a
+          schema, else the folder of `folders.resolve_data_dir`. With both, a service of
+          the file has the wordings of the folder's service with its name, slots, and
+          intents.
+        description: see `Wordings`.
 
     Raises:
-      UserError: a file is missing or wrong, or a variant does not match its original.
+        UserError: a file is missing or wrong, or a variant does not match its original.
     """
-    original = read_schema(schema) if schema else schema_of_data(data_dir)
     if schema and not data_dir:
-        return Wordings(original, {}, description)
+        return Wordings(read_schema(schema), {}, description)
     folder = folders.resolve_data_dir(data_dir)
+    original = read_schema(schema) if schema else read_every_schema(folder)
     names = {service.name: _names(service) for service in original.services}
     others: dict[str, Found] = {}
     for family, variants in folders.variant_folders(folder).items():
@@ -194,10 +195,10 @@ def read(
 
 
 def only(value: Any, keys: Sequence[str] | None, where: str) -> Mapping[str, Any]:
-    """An object of a request, if it is one and has no other keys.
+    """Returns an object of a request after checking that it has no other keys.
 
     Raises:
-      UserError: it is another thing or has another key.
+        UserError: the value is no object, or has another key.
     """
     if not isinstance(value, Mapping):
         raise UserError(f"{where}: expected a JSON object, got {shown(value)}.")
@@ -223,6 +224,6 @@ def _are_names(value: Any) -> bool:
 
 
 def _names(service: Service) -> list[str]:
-    """What services must have in common for variants of one to be those of the other."""
+    """Returns names that two services must share to have the same variants."""
     slots = [slot.name for slot in service.slots]
     return slots + [intent.name for intent in service.intents]

@@ -1,5 +1,6 @@
 """What a tracker answers: states turn by turn, and where their values were said."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,14 +25,14 @@ class FrameState:
     """The state of one service after a turn of the user.
 
     Attributes:
-      turn: index in the dialogue's turns.
-      service: its name.
-      state: slots and values, intent, requested slots.
-      said: slot -> where its value was said last, for values that were.
-      agreement: slot -> how the wordings of the schema answered, for slots that any
-        filled; None if only one was asked.
-      uncertain: slots with an agreement below the asked one; None if none was asked.
-      unsaid: slots with a value that nobody said; None if that was not checked.
+        turn: index in the dialogue's turns.
+        service: its name.
+        state: slots and values, intent, requested slots.
+        said: slot -> where its value was said last, for values that were.
+        agreement: slot -> how the wordings of the schema answered, for slots that any
+          filled; None if only one was asked.
+        uncertain: slots with an agreement below the asked one; None if none was asked.
+        unsaid: slots with a value that nobody said; None if that was not checked.
     """
 
     turn: int
@@ -87,17 +88,22 @@ class Prediction:
         }
 
 
+def as_json_line(prediction: Prediction) -> str:
+    """One line of `jaxaug predict --out F.jsonl`."""
+    return json.dumps(prediction.as_json(), ensure_ascii=False)
+
+
 def frame_state(
     dialogue: Dialogue, turn: int, service: str, state: Parsed, **checks: Any
 ) -> FrameState:
     """A state with the places of its values, looked for in the latest turn first.
 
     Args:
-      dialogue: with the turns.
-      turn: of the state.
-      service: that the state is of.
-      state: that was predicted.
-      **checks: further attributes of `FrameState`.
+        dialogue: with the turns.
+        turn: of the state.
+        service: that the state is of.
+        state: that was predicted.
+        **checks: further attributes of `FrameState`.
     """
     said = {}
     for slot, values in state.slot_values.items():

@@ -1,4 +1,4 @@
-"""The arguments of `jaxaug predict` and `robustness`; importing this is cheap."""
+"""The arguments of verbs that ask a trained tracker; importing this is cheap."""
 
 import argparse
 import sys
@@ -76,7 +76,7 @@ def robust(parsed: argparse.Namespace) -> Any:
     """The `Robust` of parsed arguments; says which data folder `--familiar` takes.
 
     Raises:
-      UserError: see `Robust`; or there is no such data folder.
+        UserError: see `Robust`; or there is no such data folder.
     """
     from jaxaug.data import folders
     from jaxaug.track.options import AUTO, Robust
@@ -90,6 +90,22 @@ def robust(parsed: argparse.Namespace) -> Any:
     return found
 
 
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Adds the run of a tracker, as the first argument."""
+    parser.add_argument(
+        "run", metavar="RUN", help="folder of a training run, or a checkpoint in it"
+    )
+    arguments.trained_run(parser)
+
+
+def add_schema(parser: argparse.ArgumentParser) -> None:
+    """Adds `--schema`."""
+    parser.add_argument(
+        "--schema",
+        help="schema.json with the services (default: those of the data folder)",
+    )
+
+
 def add_robustness(verbs: argparse._SubParsersAction) -> None:
     """Adds the verb `robustness`."""
     parser = arguments.verb(
@@ -99,17 +115,9 @@ def add_robustness(verbs: argparse._SubParsersAction) -> None:
         "score a trained tracker under the original wording and the variants of SGD-X, "
         "with further wordings and checks",
     )
-    parser.add_argument(
-        "run", metavar="RUN", help="folder of a training run, or a checkpoint in it"
-    )
-    arguments.trained_run(parser)
+    add_run(parser)
     arguments.data_dir(parser)
-    parser.add_argument(
-        "--split",
-        choices=("train", "dev", "test"),
-        default="test",
-        help="(default: test)",
-    )
+    _split(parser)
     parser.add_argument(
         "--out", required=True, help="folder for the report and the predictions"
     )
@@ -129,10 +137,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--run", required=True, help="folder of a training run, or a checkpoint in it"
     )
     arguments.trained_run(parser)
-    parser.add_argument(
-        "--schema",
-        help="schema.json with the services (default: those of the data folder)",
-    )
+    add_schema(parser)
     parser.add_argument(
         "--services",
         nargs="+",
@@ -157,3 +162,104 @@ def add(verbs: argparse._SubParsersAction) -> None:
         help="inputs decoded together (default: 8 on a CPU, else 32)",
     )
     add_robust(parser)
+
+
+def add_advise(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb `advise`."""
+    parser = arguments.verb(
+        verbs,
+        "advise",
+        "jaxaug.track.advise:run",
+        "tell which descriptions of a schema a trained tracker misreads, and find better "
+        "ones; no training",
+    )
+    parser.add_argument(
+        "--run", required=True, help="folder of a training run, or a checkpoint in it"
+    )
+    arguments.trained_run(parser)
+    parser.add_argument(
+        "--schema", required=True, help="schema.json with the descriptions"
+    )
+    parser.add_argument(
+        "--in",
+        dest="input",
+        help="dialogues without annotation, as for `jaxaug predict` (default: none, advice "
+        "by familiarity of words alone)",
+    )
+    parser.add_argument(
+        "--data_dir",
+        help="data folder of the training, for its words (default: $JAXAUG_DATA_DIR, else "
+        "MiniSGD)",
+    )
+    parser.add_argument("--json", metavar="FILE", help="all advice as JSON")
+    parser.add_argument("--html", metavar="FILE", help="page to write, self-contained")
+    parser.add_argument(
+        "--out", metavar="FILE", help="schema.json with the advised descriptions"
+    )
+    _numbers(
+        parser,
+        ("wordings", 16, 64, "wordings of the schema that are asked"),
+        ("candidates", 7, 300, "rewordings of each description that are compared"),
+        ("limit", 20, arguments.MANY, "rows of the printed table"),
+    )
+
+
+def add_attack(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb `attack`."""
+    parser = arguments.verb(
+        verbs,
+        "attack",
+        "jaxaug.track.attack:run",
+        "search faithful rewordings of slot descriptions under which a trained tracker "
+        "fails",
+    )
+    parser.add_argument(
+        "run", metavar="RUN", help="folder of a training run, or a checkpoint in it"
+    )
+    arguments.trained_run(parser)
+    arguments.data_dir(parser)
+    _split(parser)
+    parser.add_argument(
+        "--services",
+        nargs="+",
+        metavar="NAME",
+        help="attack only these (default: all that two of the dialogues have)",
+    )
+    _numbers(
+        parser,
+        ("dialogues", 100, arguments.MANY, "of the split; half of them for the search"),
+        ("candidates", 8, 300, "rewordings of each description that are tried"),
+        ("beam", 1, 64, "wordings kept after each description; 1 is greedy"),
+        ("random", 8, 64, "random rewordings to compare with"),
+        ("examples", 5, arguments.MANY, "printed frames"),
+    )
+    parser.add_argument("--json", metavar="FILE", help="all results as JSON")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="variants folder for the searched wordings, such as DATA/variants/worst",
+    )
+
+
+def _split(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--split",
+        choices=("train", "dev", "test"),
+        default="test",
+        help="(default: test)",
+    )
+
+
+def _numbers(
+    parser: argparse.ArgumentParser, *options: tuple[str, int, int, str]
+) -> None:
+    """Adds options that are whole numbers (name, default, most, help), and `--seed`."""
+    seed = "seed", 0, arguments.MAX_SEED, "of everything that is drawn"
+    for name, default, most, text in (*options, seed):
+        parser.add_argument(
+            f"--{name}",
+            type=arguments.whole(most),
+            default=default,
+            metavar="N",
+            help=f"{text} (default: {default})",
+        )

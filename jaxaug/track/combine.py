@@ -20,9 +20,9 @@ class Other(NamedTuple):
     """The answer of a wording that disagrees about a slot.
 
     Attributes:
-      wording: its number; 0 is the given one.
-      description: of the slot under that wording.
-      values: empty for none.
+        wording: its number; 0 is the given one.
+        description: of the slot under that wording.
+        values: empty for none.
     """
 
     wording: int
@@ -34,9 +34,9 @@ class Agreement(NamedTuple):
     """How the wordings of a schema answered about one slot.
 
     Attributes:
-      share: part of the wordings that gave the combined value, 0 to 1; no value counts
-        as a value.
-      others: the answers that disagree.
+        share: part of the wordings that gave the combined value, 0 to 1; no value counts
+          as a value.
+        others: the answers that disagree.
     """
 
     share: float
@@ -60,7 +60,7 @@ def vote(answers: Sequence[Parsed]) -> Parsed:
     wording gave is taken. The malformed pieces of all answers are added.
 
     Args:
-      answers: of each wording, that of the given one first; at least one.
+        answers: of each wording, that of the given one first; at least one.
     """
     slots = dict.fromkeys(slot for one in answers for slot in one.slot_values)
     values = {
@@ -93,11 +93,12 @@ def candidates(answers: Sequence[Parsed]) -> list[Parsed]:
     """
     found: dict[Any, Parsed] = {}
     for one in (vote(answers), *answers):
-        found.setdefault(_key(one), one)
+        found.setdefault(key(one), one)
     return list(found.values())
 
 
-def _key(state: Parsed) -> Any:
+def key(state: Parsed) -> Any:
+    """What two states have in common if they are the same answer."""
     filled = {(s, folded(v)) for s, v in state.slot_values.items() if v}
     return frozenset(filled), state.active_intent, frozenset(state.requested_slots)
 
@@ -108,9 +109,9 @@ def agreement(
     """How the answers agree with a combined state, for each slot that any of them fills.
 
     Args:
-      state: that the answers were combined to.
-      answers: of each wording that was asked.
-      services: the service under each wording, with the same names.
+        state: that the answers were combined to.
+        answers: of each wording that was asked.
+        services: the service under each wording, with the same names.
     """
     slots = dict.fromkeys(slot for one in (state, *answers) for slot in one.slot_values)
     found = {}
@@ -128,9 +129,27 @@ def agreement(
     return found
 
 
+def owners(slot: str, answer: Parsed, consensus: Parsed) -> list[str]:
+    """Returns the slots whose value an answer gives to another slot.
+
+    Args:
+      slot: that is looked at.
+      answer: may give it a wrong value.
+      consensus: tells the values of all slots.
+    """
+    given = folded(answer.slot_values.get(slot, ()))
+    if not given or given == folded(consensus.slot_values.get(slot, ())):
+        return []
+    return [
+        other
+        for other, values in consensus.slot_values.items()
+        if other != slot and folded(values) == given
+    ]
+
+
 def agree(answers: Sequence[Parsed]) -> bool:
     """Whether all answers are the same state."""
-    return len({_key(one) for one in answers}) == 1
+    return len({key(one) for one in answers}) == 1
 
 
 def without(state: Parsed, slots: Sequence[str]) -> Parsed:
@@ -146,9 +165,9 @@ def unsaid(state: Parsed, service: Service, texts: Sequence[str]) -> list[str]:
     words do not count; `dontcare` counts as said.
 
     Args:
-      state: of the service.
-      service: tells which slots are free.
-      texts: utterances of both speakers, up to the turn of the state.
+        state: of the service.
+        service: tells which slots are free.
+        texts: utterances of both speakers, up to the turn of the state.
     """
     said = _words(" . ".join(texts))
     return [

@@ -15,7 +15,7 @@ from jaxtyping import Array, Int
 
 from jaxaug.core.digests import code_digest, digest_of
 from jaxaug.core.errors import UserError
-from jaxaug.data.dialogue import Dialogue, Frame, Turn
+from jaxaug.data.dialogue import Frame
 from jaxaug.data.schema import Schema
 from jaxaug.decode import automaton, constrained
 from jaxaug.formats import answer_grammar
@@ -38,10 +38,10 @@ class Constraint:
     """The languages of a schema's answers.
 
     Attributes:
-      automaton: of all languages, padded.
-      languages: signature -> number.
-      numbers: (service, key of an example) -> number of its language.
-      digest: of the languages, and of the code that makes them.
+        automaton: of all languages, padded.
+        languages: signature -> number.
+        numbers: (service, key of an example) -> number of its language.
+        digest: of the languages, and of the code that makes them.
     """
 
     automaton: automaton.Automaton
@@ -60,16 +60,16 @@ def of_schema(
     """The languages of the answers about a schema.
 
     Args:
-      schema: of the services.
-      options: the format.
-      words: vocabulary of the outputs.
-      room: tokens that an output may have, EOS included.
-      base: the result for other services; its automaton is used again if it has all
-        languages, so that nothing is compiled.
+        schema: of the services.
+        options: the format.
+        words: vocabulary of the outputs.
+        room: tokens that an output may have, EOS included.
+        base: the result for other services; its automaton is used again if it has all
+          languages, so that nothing is compiled.
 
     Raises:
-      UserError: the format has none, the vocabulary cannot write an answer, or no answer
-        fits.
+        UserError: the format has none, the vocabulary cannot write an answer, or no answer
+          fits.
     """
     formatter = options.formatter(schema)
     known: dict[Hashable, int] = {}
@@ -77,8 +77,7 @@ def of_schema(
         known |= base.languages
     numbers: dict[tuple[str, str], int] = {}
     for service in schema.services:
-        frames = (Frame(service.name, turns.UNKNOWN),)
-        empty = Dialogue("", (service.name,), (Turn("USER", "", frames),))
+        empty = turns.alone(Frame(service.name, turns.UNKNOWN))
         for example in formatter.dialogue(empty):
             found = answer_grammar.signature(options, service, example.key)
             number = known.setdefault(found, len(known))
@@ -125,13 +124,13 @@ def decode(
     """Outputs of a batch, each in its language.
 
     Args:
-      model: a tracker.
-      decode_fn: does the search.
-      max_length: tokens of an output.
-      params: of the model.
-      inputs: tokens, EOS included.
-      languages: number of each row's language.
-      allowed: all languages.
+        model: a tracker.
+        decode_fn: does the search.
+        max_length: tokens of an output.
+        params: of the model.
+        inputs: tokens, EOS included.
+        languages: number of each row's language.
+        allowed: all languages.
     """
     search = functools.partial(
         constrained.search, automaton=allowed, languages=languages, decode_fn=decode_fn

@@ -19,21 +19,21 @@ class Robust:
     """Options of a tracker; the defaults are one wording and plain answers.
 
     Attributes:
-      wordings: number of further wordings of the schema.
-      source: `grammar`, or a folder with `v1/<split>/schema.json`, `v2/...`.
-      combine: `vote` takes the most frequent value of each slot; `likelihood` the answer
-        with the greatest sum of log-likelihoods under all wordings.
-      early: whether a frame is settled once the given wording and the first two others
-        agree.
-      min_confidence: slots with a lower agreement, from 0 to 1, are uncertain.
-      uncertain: `mark` lists uncertain slots, `drop` also empties them.
-      unsaid: what happens to free values that occur in no turn: `keep`, `mark` lists
-        them, `drop` also empties them.
-      familiar: data folder that the tracker was trained on, `auto` for the one of
-        `folders.resolve_data_dir`: the schema is given in words of its training
-        schemas where the rewording grammar can. Empty: as it is.
-      constrained: whether answers are restricted to the language of their format, so
-        that categorical slots have one of their options.
+        wordings: number of further wordings of the schema.
+        source: `grammar`, or a folder with `v1/<split>/schema.json`, `v2/...`.
+        combine: `vote` takes the most frequent value of each slot; `likelihood` the answer
+          with the greatest sum of log-likelihoods under all wordings.
+        early: whether a frame is settled once the given wording and the first two others
+          agree.
+        min_confidence: slots with a lower agreement, from 0 to 1, are uncertain.
+        uncertain: `mark` lists uncertain slots, `drop` also empties them.
+        unsaid: what happens to free values that occur in no turn: `keep`, `mark` lists
+          them, `drop` also empties them.
+        familiar: data folder that the tracker was trained on, `auto` for the one of
+          `folders.resolve_data_dir`: the schema is given in words of its training
+          schemas where the rewording grammar can. Empty: as it is.
+        constrained: whether answers are restricted to the language of their format, so
+          that categorical slots have one of their options.
     """
 
     wordings: int = 0

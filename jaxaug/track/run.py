@@ -17,9 +17,9 @@ from jaxaug.data.schema import Schema
 from jaxaug.metrics.predictions import write_predictions
 from jaxaug.models.named import identities
 from jaxaug.track import turns
-from jaxaug.track.answers import Prediction
+from jaxaug.track.answers import Prediction, as_json_line
 from jaxaug.track.arguments import robust
-from jaxaug.track.tracker import Tracker, Writer, as_json_line
+from jaxaug.track.tracker import Tracker, Writer
 
 _SHARD = 256  # inputs that a stop loses at most
 _LINES = (".jsonl", ".json")
@@ -40,11 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.services:
         asked = [tracker.schema.service(name) for name in arguments.services]
         tracker = tracker.about(Schema(tuple(asked)))
-    if arguments.input == "-":
-        text, where = read_stdin(_FIX), "standard input"
-    else:
-        text, where = read_text(arguments.input, _FIX), arguments.input
-    found = predict(tracker, text, where)
+    found = predict(tracker, *read_input(arguments.input))
     for line in told(found):
         print(line, file=sys.stderr)
     if arguments.out is None:
@@ -54,16 +50,27 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def read_input(name: str) -> tuple[str, str]:
+    """Returns the text of a file, or of standard input (`-`), and its name.
+
+    Raises:
+      UserError: the file cannot be read, or is no UTF-8.
+    """
+    if name == "-":
+        return read_stdin(_FIX), "standard input"
+    return read_text(name, _FIX), name
+
+
 def predict(tracker: Tracker, text: str, where: str) -> list[Prediction]:
     """The states of the dialogues in a text; what was computed before is read again.
 
     Args:
-      tracker: with the schema of the dialogues.
-      text: see `turns.read_dialogues`.
-      where: what the text is, for messages.
+        tracker: with the schema of the dialogues.
+        text: see `turns.read_dialogues`.
+        where: what the text is, for messages.
 
     Raises:
-      UserError: see `turns.read_dialogues`.
+        UserError: see `turns.read_dialogues`.
     """
     dialogues = turns.read_dialogues(text, where, tracker.schema)
     return tracker.predict_all(dialogues, resumed(tracker))
@@ -104,8 +111,8 @@ def write(predictions: Sequence[Prediction], out: PathLike) -> epath.Path:
     """Writes JSON lines, or a folder that `jaxaug evaluate sgd --predictions` reads.
 
     Args:
-      predictions: in the order of the file.
-      out: a file that ends in .jsonl or .json, else the folder.
+        predictions: in the order of the file.
+        out: a file that ends in .jsonl or .json, else the folder.
     """
     path = _target(out)
     if epath.Path(out).suffix in _LINES:

@@ -7,10 +7,11 @@ Everything that predicts (`jaxaug predict`, `serve`, `evaluate run`, `Tracker`) 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from jaxaug.data.dialogue import Dialogue, Frame, State, Turn
+from jaxaug.data.dialogue import Dialogue, Frame, State
 from jaxaug.data.schema import Schema
 from jaxaug.formats.records import Example, FormatOptions, Formatter, Parsed, merged
-from jaxaug.track import combine
+from jaxaug.metrics.slot_scores import StateLike
+from jaxaug.track import combine, turns
 from jaxaug.track.answers import FrameState, Prediction, frame_state
 from jaxaug.track.options import DROP, EARLY, KEEP, LIKELIHOOD, Robust
 
@@ -22,9 +23,9 @@ class Question(NamedTuple):
     """An input under one wording.
 
     Attributes:
-      place: of its frame.
-      example: without its text.
-      item: tokens, as the tracker takes them.
+        place: of its frame.
+        example: without its text.
+        item: tokens, as the tracker takes them.
     """
 
     place: Place
@@ -36,13 +37,13 @@ class Asking(NamedTuple):
     """What a tracker gives to `answered`.
 
     Attributes:
-      options: of the combination.
-      format: writes and reads texts.
-      schemas: the given one, then its wordings.
-      questions: of a schema, in an order that is the same for all wordings.
-      write: items -> outputs.
-      read: output of a question -> its answer.
-      score: (item, text of an output) -> log-likelihoods.
+        options: of the combination.
+        format: writes and reads texts.
+        schemas: the given one, then its wordings.
+        questions: of a schema, in an order that is the same for all wordings.
+        write: items -> outputs.
+        read: output of a question -> its answer.
+        score: (item, text of an output) -> log-likelihoods.
     """
 
     options: Robust
@@ -58,8 +59,8 @@ def answered(dialogues: Sequence[Dialogue], asking: Asking) -> list[Prediction]:
     """The states of dialogues, combined over all wordings.
 
     Args:
-      dialogues: with a frame wherever a state is to be predicted.
-      asking: the tracker's side.
+        dialogues: with a frame wherever a state is to be predicted.
+        asking: the tracker's side.
     """
     asked = [asking.questions(schema) for schema in asking.schemas]
     answers = _answers(asked, asking)
@@ -129,7 +130,7 @@ def _chosen(
             for state in states:
                 for formatter, questions in zip(formatters, asked, strict=True):
                     question = questions[number]
-                    text = _target(formatter, question.example, state)
+                    text = target(formatter, question.example, state)
                     pairs.append((question.item, text))
     scores = iter(asking.score(pairs))
 
@@ -143,13 +144,11 @@ def _chosen(
     ]
 
 
-def _target(formatter: Formatter, example: Example, state: Parsed) -> str:
+def target(formatter: Formatter, example: Example, state: StateLike) -> str:
     """The text that says a state under one wording."""
     values = {slot: tuple(found) for slot, found in state.slot_values.items()}
     told = State(state.active_intent, tuple(state.requested_slots), values)
-    frame = Frame(example.service, told)
-    alone = Dialogue("", (example.service,), (Turn("USER", "", (frame,)),))
-    written = formatter.dialogue(alone)
+    written = formatter.dialogue(turns.alone(Frame(example.service, told)))
     return next(one.targets for one in written if one.key == example.key)
 
 

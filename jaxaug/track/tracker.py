@@ -3,7 +3,6 @@
 import copy
 import dataclasses
 import functools
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,17 +15,18 @@ from jaxaug.augment import rewording
 from jaxaug.core.buckets import SHORTEST, pad, plan, power_of_two
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.data import folders
-from jaxaug.data.schema import Schema, Service, read_schema
-from jaxaug.data.sgd import Dialogue, Frame, Turn
+from jaxaug.data import folders, sgd
+from jaxaug.data.schema import Schema, read_schema
+from jaxaug.data.sgd import Dialogue, Frame
 from jaxaug.feed import recipes
 from jaxaug.formats.records import Parsed
+from jaxaug.metrics.slot_scores import StateLike
 from jaxaug.models.text import continuing, likelihood, registry
 from jaxaug.paraphrase import decoder, programs, samplers
 from jaxaug.track import constraints, several, trained, turns
 from jaxaug.track.answers import Prediction
 from jaxaug.track.options import AUTO, GRAMMAR, LIKELIHOOD, Robust
-from jaxaug.track.several import Asking, Question
+from jaxaug.track.several import Asking, Place, Question
 
 Input = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Writer = Callable[[Sequence[list[int]]], Sequence[list[int]]]
@@ -43,10 +43,10 @@ class Tracker:
     The answers are those of the greedy evaluation of the run: same format, same lengths.
 
     Attributes:
-      schema: the services that it knows; may be replaced at any time.
-      identity: stands for weights, vocabulary and format; names no path.
-      per_slot: whether each slot of a service is an input, not each service.
-      robust: further wordings and checks of the answers; may be replaced at any time.
+        schema: the services that it knows; may be replaced at any time.
+        identity: stands for weights, vocabulary and format; names no path.
+        per_slot: whether each slot of a service is an input, not each service.
+        robust: further wordings and checks of the answers; may be replaced at any time.
     """
 
     per_slot: bool = False
@@ -63,12 +63,12 @@ class Tracker:
     ):
         """
         Args:
-          model: was trained as a tracker.
-          family: key of `recipes.FORMATS`.
-          lengths: tokens of `inputs` and `targets`, EOS included.
-          schema: of the services.
-          batch_size: rows that are decoded together; None is `rows_of_device`.
-          robust: None is `Robust()`.
+            model: was trained as a tracker.
+            family: key of `recipes.FORMATS`.
+            lengths: tokens of `inputs` and `targets`, EOS included.
+            schema: of the services.
+            batch_size: rows that are decoded together; None is `rows_of_device`.
+            robust: None is `Robust()`.
         """
         self.schema = schema
         self.robust = robust or Robust()
@@ -102,21 +102,25 @@ class Tracker:
         """The tracker of a training run, with its newest checkpoint.
 
         Args:
-          run: folder of the run, wherever it lies now, or one of its checkpoints.
-          schema: a file in the layout of `schema.json`, or what it holds; None is all
-            services of the data folder (see `folders.resolve_data_dir`).
-          batch_size: rows that are decoded together; None is `rows_of_device`.
-          robust: further wordings and checks of the answers; None is `Robust()`.
+            run: folder of the run, wherever it lies now, or one of its checkpoints.
+            schema: a file in the layout of `schema.json`, or what it holds; None is all
+              services of the data folder (see `folders.resolve_data_dir`).
+            batch_size: rows that are decoded together; None is `rows_of_device`.
+            robust: further wordings and checks of the answers; None is `Robust()`.
 
         Raises:
-          UserError: there is no such run, it trained no tracker, or the schema is
-            missing or wrong.
+            UserError: there is no such run, it trained no tracker, or the schema is
+              missing or wrong.
         """
         if batch_size is not None and batch_size < 1:
             raise UserError(f"batch_size is {batch_size}: give at least 1.")
         folder, family, lengths = trained.of_run(run)
         if not isinstance(schema, Schema):
-            schema = read_schema(schema) if schema else schema_of_data()
+            schema = (
+                read_schema(schema)
+                if schema
+                else sgd.read_every_schema(folders.resolve_data_dir())
+            )
         model = continuing.load(folder)
         found = cls(model, family, lengths, schema, batch_size, robust)
         found._run = str(folder)
@@ -128,9 +132,9 @@ class Tracker:
         """This tracker with other services or other wordings; it itself stays as it is.
 
         Args:
-          schema: of the services.
-          between: called before each input is written and each batch is decoded; raises
-            an error to stop.
+            schema: of the services.
+            between: called before each input is written and each batch is decoded; raises
+              an error to stop.
         """
         other = copy.copy(self)
         other.schema = schema
@@ -141,7 +145,7 @@ class Tracker:
         """Returns this tracker with other weights; the two share compiled programs.
 
         Args:
-          params: of the same network.
+            params: of the same network.
         """
         other = copy.copy(self)
         other._params = jax.device_put(params)
@@ -157,7 +161,7 @@ class Tracker:
         memory alone from here on: a server writes no files.
 
         Args:
-          schemas: of the services; each wording has prompts of its own lengths.
+            schemas: of the services; each wording has prompts of its own lengths.
         """
         other = copy.copy(self)
         other._sizes = [self._rows]
@@ -178,9 +182,8 @@ class Tracker:
         """Of the batches that dialogues about these services can need."""
         shortest = longest = self._lengths["inputs"]
         for schema in schemas:
-            names = [service.name for service in schema.services]
-            frames = tuple(Frame(n, turns.UNKNOWN) for n in names)
-            empty = Dialogue("", tuple(names), (Turn("USER", "", frames),))
+            frames = (Frame(one.name, turns.UNKNOWN) for one in schema.services)
+            empty = turns.alone(*frames)
             for example in self._options.formatter(schema).dialogue(empty):
                 shortest = min(shortest, len(self._encode(example.inputs)))
         width, found = power_of_two(shortest, SHORTEST), []
@@ -197,11 +200,11 @@ class Tracker:
         """One dialogue, to be handed to `predict_all`.
 
         Args:
-          dialogue: lines `USER: ...` and `SYSTEM: ...`, an object in the layout of SGD,
-            or its turns.
+            dialogue: lines `USER: ...` and `SYSTEM: ...`, an object in the layout of SGD,
+              or its turns.
 
         Raises:
-          UserError: it is none of these, or names a service that the schema lacks.
+            UserError: it is none of these, or names a service that the schema lacks.
         """
         if isinstance(dialogue, str):
             found = turns.read_dialogues(dialogue, "dialogue", self.schema)
@@ -219,8 +222,8 @@ class Tracker:
         """The states of many dialogues, in their order.
 
         Args:
-          dialogues: see `turns.read_dialogues`.
-          write: what makes output tokens of input tokens; None is `write_tokens`.
+            dialogues: see `turns.read_dialogues`.
+            write: what makes output tokens of input tokens; None is `write_tokens`.
         """
         asking = Asking(
             self.robust,
@@ -285,8 +288,8 @@ class Tracker:
         """Output tokens of each input; one program is compiled for each width.
 
         Args:
-          inputs: tokens, EOS included; of a constrained tracker behind the number of
-            their language.
+            inputs: tokens, EOS included; of a constrained tracker behind the number of
+              their language.
         """
         outputs: list[list[int]] = [[] for _ in inputs]
         allowed, first = self._allowed(self.schema), int(self.robust.constrained)
@@ -326,6 +329,25 @@ class Tracker:
             scores = _score(self._model, self._params, tokens, outputs)
             for index, one in zip(indices, np.asarray(scores).tolist(), strict=False):
                 found[index] = one
+        return found
+
+    def log_likelihoods(
+        self, dialogues: Sequence[Dialogue], states: Mapping[Place, StateLike]
+    ) -> dict[Place, float]:
+        """Returns the log-likelihood of a state as the answer about each frame.
+
+        Args:
+          dialogues: with a frame wherever there is a state.
+          states: of each frame.
+        """
+        questions = self._questions(dialogues, self.schema)
+        write = self._options.formatter(self.schema)
+        texts = [several.target(write, q.example, states[q.place]) for q in questions]
+        items = [one.item for one in questions]
+        scores = self._log_likelihoods([*zip(items, texts, strict=True)])
+        found: dict[Place, float] = {}
+        for one, score in zip(questions, scores, strict=True):
+            found[one.place] = found.get(one.place, 0.0) + score
         return found
 
     def _decode(self, tokens: np.ndarray) -> Any:
@@ -374,24 +396,3 @@ def _continued(
 def rows_of_device() -> int:
     """Rows of a batch: on a CPU, more of them leave its caches and take longer."""
     return 8 if jax.default_backend() == "cpu" else 32
-
-
-def schema_of_data(data_dir: PathLike | None = None) -> Schema:
-    """All services of a data folder, each as in the first split that has it.
-
-    Raises:
-      UserError: see `folders.resolve_data_dir` and `read_schema`.
-    """
-    folder = folders.resolve_data_dir(data_dir)
-    services: dict[str, Service] = {}
-    for split in folders.SPLITS:
-        path = folder / split / "schema.json"
-        if path.exists():
-            for service in read_schema(path).services:
-                services.setdefault(service.name, service)
-    return Schema(tuple(services.values()))
-
-
-def as_json_line(prediction: Prediction) -> str:
-    """One line of `jaxaug predict --out F.jsonl`."""
-    return json.dumps(prediction.as_json(), ensure_ascii=False)

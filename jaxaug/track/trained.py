@@ -27,10 +27,10 @@ def of_run(run: PathLike) -> tuple[epath.Path, str, Mapping[str, int]]:
     """The folder, the format, and the tokens of inputs and targets of a run.
 
     Args:
-      run: folder of the run, or one of its checkpoints.
+        run: folder of the run, or one of its checkpoints.
 
     Raises:
-      UserError: there is no such run, or it trained no tracker.
+        UserError: there is no such run, or it trained no tracker.
     """
     folder = absolute(run)
     root = folder if (folder / _CONFIG).exists() else folder.parent
@@ -44,11 +44,11 @@ def frequent_words(run: str, data_dir: str | None) -> frozenset[str]:
     """Returns the words that the training schemas of a run have at least twice.
 
     Args:
-      run: folder of the run, or one of its checkpoints.
-      data_dir: that it was trained on; None as for `folders.resolve_data_dir`.
+        run: folder of the run, or one of its checkpoints.
+        data_dir: that it was trained on; None as for `folders.resolve_data_dir`.
 
     Raises:
-      UserError: the data folder lacks the sets of the run.
+        UserError: the data folder lacks the sets of the run.
     """
     folder = absolute(run)
     root = folder if (folder / _CONFIG).exists() else folder.parent

@@ -43,14 +43,14 @@ def read_dialogues(text: str, where: str, schema: Schema) -> list[Dialogue]:
     none, the services of the dialogue; where that names none, all of the schema.
 
     Args:
-      text: JSON, JSON lines or plain text.
-      where: what the text is, for messages.
-      schema: has the services; a service of it that is called like one of the dialogue
-        with the digit of a variant behind takes its place.
+        text: JSON, JSON lines or plain text.
+        where: what the text is, for messages.
+        schema: has the services; a service of it that is called like one of the dialogue
+          with the digit of a variant behind takes its place.
 
     Raises:
-      UserError: it is none of the three, a field is missing, unknown, or of another
-        type, an id or a name in an object occurs twice, or a service is not in the schema.
+        UserError: it is none of the three, a field is missing, unknown, or of another
+          type, an id or a name in an object occurs twice, or a service is not in the schema.
     """
     known: dict[str, Dialogue] = {}
     for number, (item, place) in enumerate(_objects(text, where)):
@@ -90,6 +90,12 @@ def of_object(item: Any, where: str, schema: Schema, name: str) -> Dialogue:
             for index, turn in enumerate(turns)
         ),
     )
+
+
+def alone(*frames: Frame) -> Dialogue:
+    """Returns a dialogue with one turn of the user, who says nothing, with these frames."""
+    services = tuple(frame.service for frame in frames)
+    return Dialogue("", services, (Turn("USER", "", frames),))
 
 
 def of_text(text: str, where: str) -> Iterator[tuple[dict[str, Any], str]]:

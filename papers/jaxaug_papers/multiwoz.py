@@ -1,11 +1,14 @@
-"""MultiWOZ 2.2 as a data folder: from its public layout to the one that we read.
+"""Converts MultiWOZ 2.2 from its published layout to a data folder of jaxaug.
 
-MultiWOZ 2.2 (Zang et al., 2020) has the layout of SGD but for some points: one
-`schema.json` for all splits, without the fields of slots and intents that would be
-empty; frames of services that a dialogue is not about; slots whose value was copied
-from another slot where a span would stand; a few names that its schema lacks. What
-reads data folders is strict about all of these, so they are settled once, here, and
-every change is counted.
+MultiWOZ 2.2 (Zang et al., 2020) differs from the layout of SGD in these points:
+
+- A single `schema.json` for all splits omits empty fields of slots and intents.
+- Dialogues have frames of services that they are not about.
+- Some slots have a value copied from another slot instead of a span.
+- Some names are not in the schema.
+
+The readers of data folders reject these points, so the conversion corrects them and
+counts every change.
 """
 
 import json
@@ -24,8 +27,8 @@ from jaxaug.data.problem import refuse
 from jaxaug.data.schema import Schema, check_schema
 
 _FIX = (
-    "Name the folder data/MultiWOZ_2.2 of the repository budzianowski/multiwoz, or get it "
-    "with `jaxaug data fetch multiwoz22`."
+    "Name the folder data/MultiWOZ_2.2 of the repository budzianowski/multiwoz, or "
+    "get it with `jaxaug data fetch multiwoz22`."
 )
 _NONE = "NONE"
 _COMMIT = "fe0c8e65cfcd8462bd33c86e35f21addc84ca82b"
@@ -33,13 +36,14 @@ _COMMIT = "fe0c8e65cfcd8462bd33c86e35f21addc84ca82b"
 
 @dataclass(slots=True)
 class Report:
-    """What was written, and what was changed on the way.
+    """The result of a conversion.
 
     Attributes:
-      dialogues: split -> how many.
-      user_turns: split -> how many.
-      changes: in words -> how often.
-      first: likewise -> dialogue, turn and what it was there first.
+        dialogues: split -> number of dialogues.
+        user_turns: split -> number of user turns.
+        changes: description of a change -> number of occurrences.
+        first: description of a change -> dialogue, turn, and value of its first
+            occurrence.
     """
 
     dialogues: Counter[str] = field(default_factory=Counter)
@@ -69,17 +73,17 @@ class Report:
 def convert(source: Path, out: Path, mentioned_only: bool = False) -> Report:
     """Writes MultiWOZ 2.2 in the layout that jaxaug reads.
 
-    Each user turn gets a frame for every service of the schema, empty where the user
-    wants nothing of it: so joint accuracy is over all domains of a turn, and a domain
-    that is made up counts as wrong.
+    Each user turn gets a frame for every service of the schema; frames of unused
+    services are empty. Joint accuracy therefore covers all domains of a turn and counts
+    hallucinated domains as errors.
 
     Args:
-      source: folder with `schema.json` and `{train,dev,test}/dialogues_*.json`.
-      out: data folder to write; files there are replaced.
-      mentioned_only: frames only of the services that a dialogue is about.
+        source: folder with `schema.json` and `{train,dev,test}/dialogues_*.json`.
+        out: data folder to write; existing files are replaced.
+        mentioned_only: whether to write frames only for the services of a dialogue.
 
     Raises:
-      UserError: a file is missing or is not in the layout of MultiWOZ 2.2.
+        UserError: a file is missing or does not have the layout of MultiWOZ 2.2.
     """
     objects, schema = _schema(source / "schema.json")
     report = Report()
@@ -109,7 +113,7 @@ def convert(source: Path, out: Path, mentioned_only: bool = False) -> Report:
 
 
 def _schema(path: Path) -> tuple[list[dict[str, Any]], Schema]:
-    """The services, with the fields that MultiWOZ leaves out where they are empty."""
+    """Returns the services, with the empty fields that MultiWOZ omits."""
     data = read_json(path, _FIX)
     for service in data if isinstance(data, list) else ():
         for slot in service.get("slots", ()):

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from t5x import checks
 from t5x.errors import UserError
-from t5x.optim.factor_rules import (
+from t5x.optim.factor_rules import (  # noqa: F401
     HEURISTIC_RULE,
     FactorDim,
     FactorRule,
@@ -366,9 +366,7 @@ def _second_moment(
     state: _AdafactorParamState,
     grad: Array,
 ) -> tuple[Array, _AdafactorParamState]:
-    """Returns the gradient divided by the root of its second moment, and the new
-    moments.
-    """
+    """Returns the gradient over the root of its second moment, and the moments."""
     grad = grad.astype(jnp.float32)
     # Before `step_offset` the base would not be positive, and its power NaN.
     count = jnp.maximum(jnp.asarray(step - hp.step_offset, jnp.float32) + 1.0, 1.0)
@@ -387,15 +385,3 @@ def _second_moment(
     column_factor = jnp.expand_dims(v_col, rows)
     direction = grad * jax.lax.rsqrt(row_factor) * jax.lax.rsqrt(column_factor)
     return direction, state.replace(v_row=v_row, v_col=v_col)
-
-
-__all__ = [
-    "HEURISTIC_RULE",
-    "Adafactor",
-    "FactorDim",
-    "FactorRule",
-    "HParamMap",
-    "HeuristicRule",
-    "factor_name_to_factordim",
-    "standard_logical_factor_rules",
-]

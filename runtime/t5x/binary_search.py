@@ -30,10 +30,6 @@ def _float_of(key: UInt32[Array, "..."]) -> Float[Array, "..."]:
     return lax.bitcast_convert_type(bits, jnp.float32)
 
 
-def _int_of(key: UInt32[Array, "..."]) -> Int[Array, "..."]:
-    return lax.bitcast_convert_type(key ^ _SIGN, jnp.int32)
-
-
 def _largest_key(
     shape: Sequence[int],
     keeps_enough: Callable[[UInt32[Array, "..."]], Bool[Array, "..."]],
@@ -46,25 +42,6 @@ def _largest_key(
         return jnp.where(keeps_enough(candidate), candidate, key)
 
     return lax.fori_loop(0, 32, set_bit, jnp.zeros(tuple(shape), jnp.uint32))
-
-
-def int32_bsearch(
-    batch_shape: Sequence[int], predicate: Callable[[Int[Array, "..."]], Array]
-) -> Int[Array, "..."]:
-    """Returns the largest integers for which `predicate` is false.
-
-    Args:
-        batch_shape: shape of the parallel searches.
-        predicate: false up to some integer of each search and true beyond it.
-
-    Returns:
-        int32 [batch_shape]; the smallest integer if `predicate` is always true.
-    """
-
-    def is_false(key: UInt32[Array, "..."]) -> Bool[Array, "..."]:
-        return jnp.logical_not(predicate(_int_of(key)))
-
-    return _int_of(_largest_key(batch_shape, is_false))
 
 
 def float32_bsearch(

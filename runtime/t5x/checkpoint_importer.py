@@ -1,4 +1,5 @@
 """Public names for the import of Mesh TensorFlow checkpoints."""
+# ruff: noqa: F401
 
 from t5x.checkpoint.importer import (
     CheckpointTranslator,
@@ -8,12 +9,3 @@ from t5x.checkpoint.importer import (
     restore_from_t5_checkpoint,
     t5_importer,
 )
-
-__all__ = [
-    "CheckpointTranslator",
-    "LazyArray",
-    "TensorFlowSource",
-    "load_tf_ckpt",
-    "restore_from_t5_checkpoint",
-    "t5_importer",
-]

@@ -4,6 +4,7 @@
 layout, and `checkpoint.legacy` the layout of the public T5X checkpoints. Both read
 both.
 """
+# ruff: noqa: F401
 
 from t5x.checkpoint.folders import (
     all_dataset_checkpoint_steps,
@@ -28,26 +29,3 @@ from t5x.checkpoint.state_dict import (
     SaveStateTransformationFn,
 )
 from t5x.distributed import get_local_data
-
-__all__ = [
-    "VERSION",
-    "Checkpointer",
-    "DatasetArgs",
-    "DatasetHandler",
-    "LazyArray",
-    "OrbaxCheckpointManagerInterface",
-    "ParameterInfo",
-    "RestoreStateTransformationFn",
-    "Retention",
-    "SaveBestCheckpointer",
-    "SaveStateTransformationFn",
-    "all_dataset_checkpoint_steps",
-    "all_steps",
-    "find_checkpoint",
-    "get_checkpoint_dir",
-    "get_checkpoint_prefix",
-    "get_local_data",
-    "latest_step",
-    "load_t5x_checkpoint",
-    "populate_metrics_for_steps",
-]

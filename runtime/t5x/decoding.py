@@ -1,4 +1,5 @@
 """Public names of decoding, for gin files and user code."""
+# ruff: noqa: F401
 
 from t5x.search.beam_search import beam_init, beam_search, brevity_penalty
 from t5x.search.decode_state import (
@@ -24,28 +25,3 @@ from t5x.search.temperature_sample import (
     StateCallbackFn,
     temperature_sample,
 )
-
-__all__ = [
-    "MIN_TEMPERATURE",
-    "NEG_INF",
-    "NEG_INF_VALUE",
-    "BeamState",
-    "DecodingState",
-    "LogitCallbackFn",
-    "SamplingLoopState",
-    "StateCallbackFn",
-    "add_beam_dim",
-    "beam_init",
-    "beam_search",
-    "brevity_penalty",
-    "cache_gather_beams",
-    "cache_map",
-    "flat_batch_beam_expand",
-    "flatten_beam_dim",
-    "gather_beams",
-    "gather_topk_beams",
-    "share_history",
-    "temperature_sample",
-    "top_k_two_stage",
-    "unflatten_beam_dim",
-]

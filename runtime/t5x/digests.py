@@ -129,14 +129,7 @@ def read(root: epath.PathLike) -> Digests | None:
         }
         whole = contents["list"] == _checksum_of_list(files)
         algorithm = contents["algorithm"]
-    except (
-        ArithmeticError,
-        AttributeError,
-        KeyError,
-        OSError,
-        TypeError,
-        ValueError,
-    ):
+    except (ArithmeticError, AttributeError, KeyError, OSError, TypeError, ValueError):
         whole = False
     if not whole:
         raise _damaged(root, [f"{FILE} is not what was written"])

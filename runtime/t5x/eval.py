@@ -11,26 +11,20 @@ from etils import epath
 
 from t5x import checkpoints as checkpoints_lib
 from t5x import checks, distributed
-from t5x.checkpoint import state_init
+from t5x.checkpoint import model_info, state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig
 from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import registered
 from t5x.feed.data_config import DatasetConfig
 from t5x.feed.iterators import batches_of
-from t5x.inference.evaluator import (
-    EvaluatorConstructor,
-    InferenceEvaluator,
-    TensorBoardLogger,
-)
+from t5x.inference.evaluator import EvaluatorConstructor, InferenceEvaluator
 from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
 from t5x.paths import replacing, with_absolute_path
 from t5x.start import gin_config, program
 from t5x.training.loop import report
-
-__all__ = ["InferenceEvaluator", "TensorBoardLogger", "evaluate"]
 
 
 def evaluate(
@@ -105,7 +99,7 @@ def evaluate(
         },
         partitioner=partitioner,
     )
-    state_init.log_model_info(
+    model_info.log_model_info(
         os.path.join(output_dir, "model-info.txt"),
         initializer.global_train_state_shape,
         partitioner,

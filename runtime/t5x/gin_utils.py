@@ -1,4 +1,5 @@
 """Public names of gin helpers, for gin files."""
+# ruff: noqa: F401
 
 from t5x.start.gin_config import (
     bool_fn,
@@ -11,15 +12,3 @@ from t5x.start.gin_config import (
     summarize_gin_config,
     user_message,
 )
-
-__all__ = [
-    "bool_fn",
-    "get_gin_config_str",
-    "parse_gin_flags",
-    "rewrite_gin_args",
-    "run",
-    "string_split_fn",
-    "sum_fn",
-    "summarize_gin_config",
-    "user_message",
-]

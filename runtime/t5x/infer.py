@@ -13,7 +13,7 @@ from absl import logging
 from etils import epath
 
 from t5x import checks, distributed
-from t5x.checkpoint import state_init
+from t5x.checkpoint import model_info, state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig
 from t5x.errors import UserError
 from t5x.feed import registered, vocabularies
@@ -28,26 +28,15 @@ from t5x.inference.output import (
     chunk_name,
     merge_chunks_to_file,
     split_outputs,
-    touch,
     write_inferences_to_file,
 )
-from t5x.inference.position import Position, no_position
-from t5x.inference.tasks import create_task_from_tfexample_file
+from t5x.inference.position import Position
+from t5x.inference.tasks import create_task_from_tfexample_file  # noqa: F401
 from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
 from t5x.paths import with_absolute_path
 from t5x.start import gin_config, program
-
-__all__ = [
-    "Inferences",
-    "MergeFn",
-    "WriteFn",
-    "create_task_from_tfexample_file",
-    "infer",
-    "merge_chunks_to_file",
-    "write_inferences_to_file",
-]
 
 
 def infer(
@@ -152,13 +141,16 @@ def infer(
         partitioner=partitioner,
     )
     if shard_id == 0:
-        state_init.log_model_info(
+        model_info.log_model_info(
             os.path.join(output_dir, "model-info.txt"),
             initializer.global_train_state_shape,
             partitioner,
         )
-    train_state = _restore(
-        initializer, partitioner, restore_cfg, checkpoint, fallback_init_rng, use_orbax
+    init_rng = (
+        None if fallback_init_rng is None else jax.random.PRNGKey(fallback_init_rng)
+    )
+    train_state, _ = state_init.create_checkpoint_manager_and_restore(
+        initializer, partitioner, restore_cfg, checkpoint, init_rng, use_orbax=use_orbax
     )
     steps = {
         "predict": model.predict_batch,
@@ -179,30 +171,21 @@ def infer(
         on_done=work.add,
     )
     for number, task in enumerate(tasks):
-        before = sum(known[:number])
         job = _TaskJob(
             task=task,
             origin=origins[task.name],
             infer_fn=functools.partial(infer_fn, train_state=train_state),
-            write=functools.partial(
-                _write_chunk,
-                write_fn,
-                mode,
-                task.output_features[output_vocab_feature_name].vocabulary,
-            ),
-            merge=functools.partial(_merge, merge_fn, int(to_host(train_state.step)))
-            if merge_chunked_results
-            else None,
+            mode=mode,
+            vocabulary=task.output_features[output_vocab_feature_name].vocabulary,
+            write_fn=write_fn,
+            merge_fn=merge_fn if merge_chunked_results else None,
+            step=int(to_host(train_state.step)),
             save_position=checkpoint_ds_iter,
-            skip_to=functools.partial(_skip, work, before),
+            work=work,
+            before=sum(known[:number]),
         )
         job.run(reader)
     announce(f"finished; results are in {output_dir}")
-
-
-def _skip(work: Work, before: int, done: int) -> None:
-    """Reports that earlier tasks, and some examples of this one, are done."""
-    work.skip_to(before + done)
 
 
 def _checkpoint(cfg: RestoreCheckpointConfig) -> tuple[RestoreCheckpointConfig, str]:
@@ -216,28 +199,6 @@ def _checkpoint(cfg: RestoreCheckpointConfig) -> tuple[RestoreCheckpointConfig, 
         raise UserError(f"Inference needs one checkpoint, got {list(paths)}.")
     assert found is not None
     return found, paths[0]
-
-
-def _restore(
-    initializer: Any,
-    partitioner: Any,
-    cfg: RestoreCheckpointConfig,
-    checkpoint: str,
-    fallback_init_rng: int | None,
-    use_orbax: bool,
-) -> Any:
-    init_rng = (
-        None if fallback_init_rng is None else jax.random.PRNGKey(fallback_init_rng)
-    )
-    train_state, _ = state_init.create_checkpoint_manager_and_restore(
-        initializer,
-        partitioner,
-        cfg,
-        checkpoint,
-        init_rng,
-        use_orbax=use_orbax,
-    )
-    return train_state
 
 
 @dataclasses.dataclass
@@ -299,100 +260,84 @@ class _TaskJob:
     task: Any
     origin: Origin
     infer_fn: Callable[..., Any]
-    write: Callable[[str, Inferences, Any], None]
-    merge: Callable[..., None] | None
+    mode: str
+    vocabulary: Any
+    write_fn: WriteFn
+    merge_fn: MergeFn | None
+    step: int
     save_position: bool
-    skip_to: Callable[[int], None]
-
-    @property
-    def name(self) -> str:
-        """Name of the result file."""
-        return self.origin.name
-
-    @property
-    def tmp_dir(self) -> str:
-        """Path of the folder of chunks."""
-        return self.origin.tmp_dir
+    work: Work
+    before: int
 
     def run(self, reader: _Reader) -> None:
+        name, tmp_dir = self.origin.name, self.origin.tmp_dir
         if epath.Path(self.origin.marker).exists():
-            announce(f"{self.name} is complete already: skipped")
+            announce(f"{name} is complete already: skipped")
             return
         first = jax.process_index() == 0
         if first:
-            epath.Path(self.tmp_dir).mkdir(parents=True, exist_ok=True)
+            epath.Path(tmp_dir).mkdir(parents=True, exist_ok=True)
             self.origin.note()
-        distributed.sync_global_devices(f"{self.name}:start")
+        distributed.sync_global_devices(f"{name}:start")
         count = 0
         # A single thread writes chunks in order while the next one is computed.
         with futures.ThreadPoolExecutor(1) as writer:
             pending: list[futures.Future] = []
             for chunk, path, examples, model_ds, keep_position in self._todo(reader):
-                self.skip_to(chunk * reader.rows)
+                self.work.skip_to(self.before + chunk * reader.rows)
                 rng = jax.random.fold_in(jax.random.PRNGKey(0), chunk)
                 result = split_outputs(self.infer_fn(model_ds, rng=rng))
                 count += len(result[0])
-                announce(f"{self.name}: chunk {chunk}, {count:,} examples done")
+                announce(f"{name}: chunk {chunk}, {count:,} examples done")
                 if first:
-                    move = keep_position()
+                    move = keep_position() if keep_position else None
                     pending.append(
                         writer.submit(self._finish_chunk, path, result, examples, move)
                     )
                 for done in [f for f in pending if f.done()]:
                     done.result()
                     pending.remove(done)
-                distributed.sync_global_devices(f"{self.name}:chunk{chunk:05}")
+                distributed.sync_global_devices(f"{name}:chunk{chunk:05}")
             for future in pending:
                 future.result()
         if first:
-            if self.merge is not None:
-                self.merge(self.origin.output_dir, self.name, self.tmp_dir)
-                epath.Path(self.tmp_dir).rmtree()
+            if self.merge_fn is not None:
+                self.merge_fn(self.origin.output_dir, name, tmp_dir, self.step)
+                epath.Path(tmp_dir).rmtree()
             self.origin.complete()
-        distributed.sync_global_devices(f"{self.name}:complete")
+        distributed.sync_global_devices(f"{name}:complete")
 
     def _todo(self, reader: _Reader) -> Iterator[tuple[int, str, Any, Any, Any]]:
         """Yields chunks without results, each with a function to save the position."""
         import tensorflow as tf
 
+        name, tmp_dir = self.origin.name, self.origin.tmp_dir
         iterator = iter(reader.chunks(self.task))
-        position = Position(iterator, self.tmp_dir) if self.save_position else None
+        position = Position(iterator, tmp_dir) if self.save_position else None
         if position is not None:
             position.restore()
         for chunk_tensor, (task_batch, model_batch) in iterator:
             chunk = int(chunk_tensor)
-            path = os.path.join(self.tmp_dir, f"{self.name}-chunk{chunk:05}")
+            path = os.path.join(tmp_dir, f"{name}-chunk{chunk:05}")
             if epath.Path(f"{path}.COMPLETED").exists() and epath.Path(path).exists():
                 logging.info("Chunk %d exists already.", chunk)
                 continue
             examples = tf.data.Dataset.from_tensor_slices(task_batch)
             model_ds = tf.data.Dataset.from_tensor_slices(model_batch).enumerate()
-            save = functools.partial(position.save, chunk) if position else no_position
+            save = functools.partial(position.save, chunk) if position else None
             yield chunk, path, examples, model_ds, save
 
     def _finish_chunk(
-        self, path: str, result: Inferences, examples: Any, move: Callable[[], None]
+        self,
+        path: str,
+        result: Inferences,
+        examples: Any,
+        move: Callable[[], None] | None,
     ) -> None:
-        self.write(path, result, examples)
-        touch(f"{path}.COMPLETED")
-        move()
-
-
-def _write_chunk(
-    write_fn: WriteFn,
-    mode: str,
-    vocabulary: Any,
-    path: str,
-    result: Inferences,
-    examples: Any,
-) -> None:
-    write_fn(path, result, examples, mode, vocabulary)
-
-
-def _merge(
-    merge_fn: MergeFn, step: int, output_dir: str, name: str, tmp_dir: str
-) -> None:
-    merge_fn(output_dir, name, tmp_dir, step)
+        self.write_fn(path, result, examples, self.mode, self.vocabulary)
+        epath.Path(f"{path}.COMPLETED").write_text("")
+        if move is not None:
+            move()
 
 
 if __name__ == "__main__":

@@ -182,31 +182,22 @@ class SpecialLossNormalizingFactor(enum.Enum):
     AVERAGE_PER_SEQUENCE = 3
 
 
-def convert_special_loss_normalizing_factor_to_enum(
-    x: str,
-) -> SpecialLossNormalizingFactor:
-    """Returns the factor with this name (case-insensitive); gin cannot write enums.
-
-    Raises:
-        UserError: there is no such factor.
-    """
-    try:
-        return SpecialLossNormalizingFactor[x.upper()]
-    except KeyError:
-        names = ", ".join(factor.name for factor in SpecialLossNormalizingFactor)
-        raise UserError(
-            f"LOSS_NORMALIZING_FACTOR = {x!r}: use None, a number, or one of {names}"
-        ) from None
-
-
 def special_factor(x: Any) -> SpecialLossNormalizingFactor | None:
     """Returns the batch-dependent factor, or None if `x` is a number or None.
+
+    gin cannot write enums, so a name (case-insensitive) stands for its factor.
 
     Raises:
         UserError: no factor has this name.
     """
     if isinstance(x, str):
-        x = convert_special_loss_normalizing_factor_to_enum(x)
+        names = SpecialLossNormalizingFactor.__members__
+        if x.upper() not in names:
+            raise UserError(
+                f"LOSS_NORMALIZING_FACTOR = {x!r}: use None, a number, or one of "
+                f"{', '.join(names)}"
+            )
+        x = names[x.upper()]
     return x if isinstance(x, SpecialLossNormalizingFactor) else None
 
 

@@ -13,9 +13,7 @@ _MODES = ("train", "eval", "infer")
 
 
 def _function() -> Callable[..., Any]:
-    """Returns the function of the chosen mode, and adds it to this module for gin
-    files.
-    """
+    """Returns the function of the mode; adds it to this module for gin files."""
     mode = flags.FLAGS.run_mode
     if mode is None:
         raise UserError(f"--run_mode must be one of {', '.join(_MODES)}.")

@@ -1,4 +1,5 @@
 """Public names of the models, for gin files and user code."""
+# ruff: noqa: F401
 
 from t5x.metrics import MetricsMap
 from t5x.model.base_model import (
@@ -9,28 +10,10 @@ from t5x.model.base_model import (
 )
 from t5x.model.decoder_only import DecoderOnlyModel, remove_prefix
 from t5x.model.encoder_decoder import DecoderParams, EncoderDecoderModel
-from t5x.model.interfaces import DecodeFnCallable, TokensIdsToLogitsCallable
+from t5x.model.interfaces import DecodeFnCallable
 from t5x.model.model_metrics import (
     compute_base_metrics,
     compute_metrics,
     compute_weighted_accuracy,
     count_packed_examples,
 )
-
-__all__ = [
-    "BaseModel",
-    "BaseTransformerModel",
-    "DecodeFnCallable",
-    "DecoderOnlyModel",
-    "DecoderParams",
-    "EncoderDecoderModel",
-    "MetricsMap",
-    "TokensIdsToLogitsCallable",
-    "compute_base_metrics",
-    "compute_metrics",
-    "compute_weighted_accuracy",
-    "count_packed_examples",
-    "get_input_vocabulary",
-    "get_output_vocabulary",
-    "remove_prefix",
-]

@@ -3,6 +3,7 @@
 Adafactor has its own module, `t5x.adafactor`. `amos` has no PyPI package and is not
 supported.
 """
+# ruff: noqa: F401
 
 from collections.abc import Sequence
 
@@ -16,38 +17,6 @@ from t5x.optim.optax_wrapper import (
     wrap_optax_optimizer,
 )
 from t5x.optim.optimizer_base import Optimizer, OptimizerDef, OptimizerState
-
-__all__ = [
-    "MultiOptimizer",
-    "OptaxStatePartitionRules",
-    "OptaxWrapper",
-    "Optimizer",
-    "OptimizerDef",
-    "OptimizerDefType",
-    "OptimizerState",
-    "OptimizerStateType",
-    "OptimizerType",
-    "adabelief",
-    "adagrad",
-    "adam",
-    "adamw",
-    "chain",
-    "dpsgd",
-    "fromage",
-    "lamb",
-    "lars",
-    "lion",
-    "noisy_sgd",
-    "radam",
-    "rmsprop",
-    "sgd",
-    "wrap_optax_optimizer",
-    "yogi",
-]
-
-OptimizerType = Optimizer
-OptimizerDefType = OptimizerDef
-OptimizerStateType = OptimizerState
 
 
 def chain(transformations: Sequence[optax.GradientTransformation]) -> OptaxWrapper:

@@ -1,4 +1,5 @@
 """Public names of partitioning, for gin files and user code."""
+# ruff: noqa: F401
 
 from jax.sharding import Mesh, PartitionSpec
 
@@ -18,9 +19,7 @@ from t5x.partition.mesh import (
     HardwareMesh,
     LocalChunker,
     LocalChunkInfo,
-    bounds_from_last_device,
     default_mesh,
-    get_coords,
     get_cpu_mesh,
     get_gpu_mesh,
     get_mesh,
@@ -31,30 +30,3 @@ from t5x.partition.partitioned_fn import (
     with_sharding_constraint,
 )
 from t5x.partition.pjit_partitioner import BasePjitPartitioner, PjitPartitioner
-
-__all__ = [
-    "AxisNames",
-    "BasePartitioner",
-    "BasePjitPartitioner",
-    "CompiledPartitionedCallable",
-    "DataLayout",
-    "HardwareMesh",
-    "LocalChunkInfo",
-    "LocalChunker",
-    "LogicalAxisRules",
-    "Mesh",
-    "PartitionSpec",
-    "PartitionedCallable",
-    "PjitPartitioner",
-    "PjittedFnWithContext",
-    "bounds_from_last_device",
-    "default_mesh",
-    "get_coords",
-    "get_cpu_mesh",
-    "get_gpu_mesh",
-    "get_mesh",
-    "global_mesh_defined",
-    "host_local_array_to_global_array",
-    "standard_logical_axis_rules",
-    "with_sharding_constraint",
-]

@@ -20,14 +20,9 @@ def tensorstore_leaf(_: Any, value: Mapping) -> bool:
 def flatten_state_dict(
     state_dict: Mapping[str, Any], keep_empty_nodes: bool = False
 ) -> dict[str, Any]:
-    """Flattens a state dict into leaves (arrays and TensorStore specs) by '/'-joined
-    name.
-    """
+    """Returns the leaves (arrays and TensorStore specs) by '/'-joined name."""
     return traverse_util.flatten_dict(
-        state_dict,
-        is_leaf=tensorstore_leaf,
-        keep_empty_nodes=keep_empty_nodes,
-        sep="/",
+        state_dict, is_leaf=tensorstore_leaf, keep_empty_nodes=keep_empty_nodes, sep="/"
     )
 
 
@@ -46,9 +41,7 @@ def get_name_tree(
 def intersect_state(
     state_dict: Mapping[str, Any], intersect_state_dict: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns the entries of `state_dict` whose names are also in
-    `intersect_state_dict`.
-    """
+    """Returns the entries of `state_dict` that `intersect_state_dict` has too."""
     wanted = flatten_state_dict(intersect_state_dict)
     kept = {}
     for name, value in flatten_state_dict(state_dict).items():

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from t5x import checks, distributed, peers
-from t5x.checkpoint import state_init
+from t5x.checkpoint import model_info, state_init
 from t5x.checkpoint.settings import CheckpointConfig
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import vocabularies
-from t5x.feed.converters import converter_of
+from t5x.feed.converters import class_of
 from t5x.feed.data_config import DatasetConfig
 from t5x.inference.evaluator import EvaluatorConstructor
 from t5x.logs import libraries
@@ -23,12 +23,9 @@ from t5x.logs.sinks import MetricSink
 from t5x.start import config_changes, program
 from t5x.training import loop, resume, run_lock, run_record, setup
 from t5x.training.actions import BaseAction
-from t5x.training.loop import TRAIN_METRIC_KEY, run_actions
 from t5x.training.preemption import PreemptionGuard
 from t5x.training.schedule import make_schedule
 from t5x.training.trainer import BaseTrainerConstructor
-
-__all__ = ["TRAIN_METRIC_KEY", "run_actions", "train"]
 
 
 def train(
@@ -131,7 +128,7 @@ def train(
     libraries.keep_in(model_dir)
     action_map = setup.parse_actions(actions, concurrent_metrics)
     save_cfg = checkpoint_cfg.save
-    feature_converter_cls = converter_of(model)
+    feature_converter_cls = class_of(model)
     verify = functools.partial(
         setup.verify_vocabs, verify_matching_vocabs_fn, get_dataset_fn, model
     )
@@ -206,7 +203,7 @@ def train(
         init_seconds = time.time() - tick
         what = f"restored {source}" if source else "initialised from scratch"
         announce(f"step {step:,}  {what} ({init_seconds:.1f}s)")
-        state_init.log_model_info(
+        model_info.log_model_info(
             os.path.join(model_dir, "model-info.txt"),
             initializer.global_train_state_shape,
             partitioner,

@@ -1,4 +1,5 @@
 """Public names of the trainer, for gin files and user code."""
+# ruff: noqa: F401
 
 from t5x.logs.metrics_writer import MetricsManager
 from t5x.training.actions import (
@@ -21,25 +22,3 @@ from t5x.training.step import (
     train_with_lr,
 )
 from t5x.training.trainer import BaseTrainerConstructor, Trainer
-
-__all__ = [
-    "ActionMapType",
-    "ActionMode",
-    "BaseAction",
-    "BaseTrainer",
-    "BaseTrainerConstructor",
-    "EarlyStoppingAction",
-    "LearningRateCallable",
-    "MetricsManager",
-    "PartitionedEvalCallable",
-    "PartitionedTrainCallable",
-    "PreemptionError",
-    "TerminateOnNanAction",
-    "Trainer",
-    "WeightMetricsComputer",
-    "accumulate_grads_microbatched",
-    "apply_grads",
-    "eval_step",
-    "merge_metrics",
-    "train_with_lr",
-]

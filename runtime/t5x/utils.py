@@ -2,6 +2,7 @@
 
 `TensorBoardLogger` is seqio's logger of that name, which needs no TensorBoard here.
 """
+# ruff: noqa: F401
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from absl import app
 
 from t5x.checkpoint.legacy_manager import LegacyCheckpointer, LegacyCheckpointManager
+from t5x.checkpoint.model_info import log_model_info
 from t5x.checkpoint.schedule import (
     find_first_checkpoint_step,
     find_next_checkpoint_step,
@@ -25,7 +27,6 @@ from t5x.checkpoint.state_init import (
     create_orbax_checkpoint_manager,
     get_fallback_state,
     get_first_valid_restore_config_and_paths,
-    log_model_info,
     restore,
 )
 from t5x.distributed import get_local_data, multihost_assert_equal, sync_global_devices
@@ -58,52 +59,6 @@ from t5x.training.learning_rate import (
 )
 from t5x.training.step import flatten_dict_string_keys
 from t5x.variables import override_params_axes_names, set_hardware_rng_ops
-
-__all__ = [
-    "CheckpointConfig",
-    "DatasetConfig",
-    "EvaluatorConstructor",
-    "GetDatasetCallable",
-    "GetEvalDatasetCallable",
-    "InferFnCallable",
-    "InitFnCallable",
-    "LearningRateCallable",
-    "LegacyCheckpointManager",
-    "LegacyCheckpointer",
-    "PrefetchIterator",
-    "RestoreCheckpointConfig",
-    "SaveCheckpointConfig",
-    "ShardedDatasetIterator",
-    "TensorBoardLogger",
-    "TrainStateInitializer",
-    "create_checkpoint_manager_and_restore",
-    "create_learning_rate_scheduler",
-    "create_orbax_checkpoint_manager",
-    "find_first_checkpoint_step",
-    "find_next_checkpoint_step",
-    "flatten_dict_string_keys",
-    "get_dataset",
-    "get_dataset_inner",
-    "get_fallback_state",
-    "get_first_valid_restore_config_and_paths",
-    "get_infer_fn",
-    "get_local_data",
-    "get_training_eval_datasets",
-    "get_vocabulary",
-    "get_zeros_batch_like_dataset",
-    "get_zeros_batch_like_spec",
-    "import_module",
-    "log_model_info",
-    "multihost_assert_equal",
-    "override_params_axes_names",
-    "prepare_train_iter",
-    "restore",
-    "round_vocab_size_to_multiple",
-    "run_main",
-    "set_hardware_rng_ops",
-    "sync_global_devices",
-    "verify_matching_vocabs",
-]
 
 
 def run_main(

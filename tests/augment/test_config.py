@@ -105,7 +105,7 @@ def test_files_that_are_no_config(tmp_path):
         ({"scheme": "x", "variants": "5"}, "variants='5': expected a whole number"),
         ({"scheme": "x", "options": ("a",)}, "options=.*: expected a mapping"),
         ({"scheme": "x", "metrics": {"bleu": None}}, "metrics=.*: expected a mapping"),
-        ({"scheme": "x", "report": {"bleu": {"path": 7}}}, "path=7: expected a text"),
+        ({"scheme": "x", "report": {"bleu": {"path": 7}}}, "path=7: give a text"),
         ({"scheme": "x", "beside": {"EDA": 7}}, "beside=.*: expected a mapping"),
         ({"scheme": "x", "seed": -1}, "seed is -1: give a whole number from 0"),
         ({"scheme": "x", "names": 1}, "names=1: expected True or False"),
@@ -129,36 +129,29 @@ def test_wrong_fields(fields, message):
         configs.of(fields, "here.py")
 
 
-def test_schemes_and_options_that_are_not_there():
-    def jobs(scheme, **options):
+@pytest.mark.parametrize(
+    ("scheme", "options", "message"),
+    [
+        ("sentences", {}, "'sentences' is not a scheme; did you mean"),
+        ("sentence", {"method": "ede", "num": 1}, "'ede' is not a method on sentences"),
+        ("sentence", {"method": "eda"}, "'sentence' cannot be made with .*num"),
+        ("qcpg", {"width": 1}, "scheme 'qcpg' cannot be made with .*width"),
+        ("sentence", {"method": "eda", "num": 1, "rate": 1}, "cannot be made .*rate"),
+        (
+            "sentence",
+            {"method": "eda", "num": 1, "swap": "a"},
+            "method 'eda': swap='a': expected a finite",
+        ),
+        ("sentence", {"method": "eda", "num": "1"}, "num='1': expected a whole"),
+        ("sentence", {"method": "eda", "num": 0}, "'eda': num=0: give at least 1"),
+        ("qcpg", {"beams": 2.5}, "scheme 'qcpg': beams=2.5: expected a whole"),
+        ("contextual", {"temperature": float("inf")}, "temperature=inf: expected"),
+        ("paraphrase", {"grid": 7}, "'paraphrase': grid=7: expected a tuple"),
+    ],
+)
+def test_schemes_and_options_that_are_not_there(scheme, options, message):
+    with pytest.raises(UserError, match=message):
         registry.made(scheme, 0, options)
-
-    with pytest.raises(UserError, match="'sentences' is no scheme; did you mean"):
-        jobs("sentences")
-    with pytest.raises(UserError, match="'ede' is no method on sentences; did you"):
-        jobs("sentence", method="ede", num=1)
-    with pytest.raises(UserError, match="scheme 'sentence' cannot be made with .*num"):
-        jobs("sentence", method="eda")
-    with pytest.raises(UserError, match="scheme 'qcpg' cannot be made with .*width"):
-        jobs("qcpg", width=1)
-    with pytest.raises(UserError, match="scheme 'sentence' cannot be made with .*rate"):
-        jobs("sentence", method="eda", num=1, rate=1)
-    with pytest.raises(UserError, match="method 'eda': swap='a': expected a finite"):
-        jobs("sentence", method="eda", num=1, swap="a")
-    with pytest.raises(UserError, match="scheme 'sentence': num='1': expected a whole"):
-        jobs("sentence", method="eda", num="1")
-    with pytest.raises(UserError, match="method 'eda': num=0: give at least 1"):
-        jobs("sentence", method="eda", num=0)
-    with pytest.raises(UserError, match="scheme 'qcpg': beams=2.5: expected a whole"):
-        jobs("qcpg", beams=2.5)
-    with pytest.raises(
-        UserError, match="scheme 'contextual': temperature=inf: expected"
-    ):
-        jobs("contextual", temperature=float("inf"))
-    with pytest.raises(
-        UserError, match="scheme 'paraphrase': grid=7: expected a tuple"
-    ):
-        jobs("paraphrase", grid=7)
 
 
 @pytest.mark.parametrize("value", ["None", "7", "[1]", "'scheme'", "{1: 2}"])
@@ -177,7 +170,7 @@ def test_configs_that_are_no_mapping(tmp_path, value):
     ],
 )
 def test_keys_of_schemes_hold_the_weights_of_their_models(tmp_path, scheme, options):
-    """Not the names: a copy has the same key, other weights have another one."""
+    """A copy of a model has the same key, other weights have another one."""
 
     def key(folder):
         named = json.loads(json.dumps(options).replace("{}", str(tmp_path / folder)))

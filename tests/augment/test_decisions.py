@@ -1,4 +1,4 @@
-"""What people decide about variants, and what the next run makes of it."""
+"""Decisions of people about variants, and their effect on the next run."""
 
 import json
 import re
@@ -69,7 +69,7 @@ def test_where_no_candidate_is_left_the_original_stays(sgd_tree, out):
 
 
 def test_what_is_typed_or_accepted_has_its_place(sgd_tree, out, capsys):
-    """Also where the ranking changes, and what was replaced does not come back."""
+    """Decisions hold if the ranking changes; replaced texts do not come back."""
     decide(
         out,
         {"decision": "accepted", "variant": 3, "candidate": "Cost of the ticket now"},
@@ -98,7 +98,7 @@ def test_a_service_of_two_splits_has_the_same_decisions(sgd_tree, out):
     decide(out, {"decision": "typed", "variant": 2, "text": "Fare"})
     go(sgd_tree, out, **both)
     assert ids and all(cost(out, "test", key)[1] == "Fare" for key in ids)
-    # Those of another split do not count, and do not make a run stale.
+    # Decisions about another split do not count, and do not make a run stale.
     go(sgd_tree, out, splits=("dev",))
     (out / decisions.FILE).unlink()
     assert "nothing to do" in go(sgd_tree, out, splits=("dev",))
@@ -130,7 +130,7 @@ NOW = COST | {"decision": "rejected", "candidate": "Cost of the ticket now"}
     ("lines", "message"),
     [
         (["{"], "line 1: truncated JSON: .* Write a JSON object a line"),
-        (["", "[]"], r"line 2: \[\] is no JSON object. Write a JSON"),
+        (["", "[]"], r"line 2: \[\] is not a JSON object. Write a JSON"),
         ([TYPED | {"txt": "a"}], "line 1: no field 'txt'; did you mean 'text'"),
         ([TYPED | {"variant": "v1"}], "variant='v1': expected a whole number"),
         ([TYPED | {"decision": "reject"}], "decision: did you mean 'rejected'"),
@@ -142,16 +142,16 @@ NOW = COST | {"decision": "rejected", "candidate": "Cost of the ticket now"}
         ([TYPED | {"text": ""}], "the text is '': expected words"),
         (
             [NOW | {"candidate": COST["source"]}],
-            "rejects the original text, which stands where no .* Type another text",
+            "rejects the original text, which is used if no .* Type another text",
         ),
         (
             [NOW, TYPED | {"id": "train/0/slot/7"}],
             (
-                "line 2: 'train/0/slot/7' is no text of the schema; did you mean .*"
+                "line 2: 'train/0/slot/7' is not a text of the schema; did you mean .*"
                 "Decisions hold for one schema: take the decisions.jsonl of this one"
             ),
         ),
-        ([TYPED | {"id": "x"}], "line 1: 'x' is no text of the schema"),
+        ([TYPED | {"id": "x"}], "line 1: 'x' is not a text of the schema"),
         (
             [TYPED | {"source": "Price"}],
             (
@@ -181,7 +181,7 @@ def test_files_that_do_not_fit(sgd_tree, tmp_path, lines, message):
 def test_names_that_cannot_be(sgd_tree, out):
     name = {"id": "train/0/slot_name/0", "source": "city", "variant": 1}
     decide(out, name | {"decision": "typed", "text": "?!"})
-    with pytest.raises(UserError, match="line 1: '.!' makes no name.* Type another"):
+    with pytest.raises(UserError, match="line 1: '.!' cannot be a name.* Type another"):
         go(sgd_tree, out, names=True)
     taken = next(d for d in every(sgd_tree, "train") if d.id == "train/0/slot_name/1")
     decide(out, name | {"decision": "typed", "text": taken.text}, {

@@ -108,14 +108,14 @@ def test_renamed_slots_are_renamed_in_intents(schema):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ({"dev/0/slot/9": "x"}, "'dev/0/slot/9' is no text of the schema; did you"),
+        ({"dev/0/slot/9": "x"}, "'dev/0/slot/9' is not a text of the schema; did you"),
         ({"dev/0/slot/0": " "}, "dev/0/slot/0: the new text is ' '; give a text"),
         ({"dev/0/slot/0": "a\nb"}, "with single spaces"),
         (
             {"dev/0/slot_name/0": "price"},
             "service 'Trains_1' would have two slots called 'price'",
         ),
-        ({"dev/0/slot_name/0": "?!"}, "'\\?!' makes no name"),
+        ({"dev/0/slot_name/0": "?!"}, "'\\?!' cannot be a name"),
     ],
 )
 def test_wrong_texts(schema, texts, message):

@@ -1,4 +1,4 @@
-"""A run that is killed at any moment goes on, and has lost one shard at most."""
+"""A killed run resumes and has lost at most one shard."""
 
 import os
 import signal
@@ -53,8 +53,8 @@ def test_killed(python, sgd_tree, tmp_path, kill_at):
 
     done = go("cache", out)
     assert done.returncode == 0, done.stderr
-    # 6 texts of train, and 16 - 6 of dev, of which 6 are those of train: in their own
-    # shards of two, the fifth text was alone in its shard when the kill came.
+    # 6 texts of train, and 16 - 6 of dev, 6 of which are also in train. Each shard has
+    # two texts; the fifth text was alone in its shard at the kill.
     texts = seen.read_text().splitlines()
     assert len(texts) - len(set(texts)) <= 2
     seen.unlink()

@@ -64,8 +64,8 @@ def test_what_would_be_done(sgd_tree, tmp_path):
             "variants: v1..v2 by a tree over min string_similarity, max entailment; "
             "entailment >= 0.5"
         ),
-        "reads EDA: a run of its own, 9 outputs of each text at most, from 1 settings",
-        "reads other: a run of its own, 2 outputs of each text at most, from 1 settings",
+        "reads EDA: a separate run, 9 outputs of each text at most, from 1 settings",
+        "reads other: a separate run, 2 outputs of each text at most, from 1 settings",
         f"reads SGD-X: {sgd_tree}/sgd_x/data",
         "reads gone: no/folder (not there)",
         "models:",
@@ -88,16 +88,16 @@ def test_what_would_be_done(sgd_tree, tmp_path):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"scheme": "paraphrases"}, "is no scheme; did you mean 'paraphrase'"),
+        ({"scheme": "paraphrases"}, "is not a scheme; did you mean 'paraphrase'"),
         (
             {"options": {"grid": [GRID | {"model": "pegasus"}]}},
-            "model 'pegasus' is no name of a model and no folder; did you mean 'pegasus-",
+            "model 'pegasus' is neither a name of a model nor a folder; did you mean 'pegasus-",
         ),
         ({"filters": ("advise",)}, "filters: did you mean 'advice'"),
-        ({"report": {"blue": {}}}, "'blue' is no metric; did you mean 'bleu'"),
+        ({"report": {"blue": {}}}, "'blue' is not a metric; did you mean 'bleu'"),
         ({"report": {"bleu": {"n": 1}}}, "metric 'bleu' cannot be made with .'n': 1"),
         ({"report": {"x": {"path": "no.module:f"}}}, "metric 'no.module:f': No module"),
-        ({"beside": {"EDA": {"scheme": "eda"}}}, "'eda' is no scheme"),
+        ({"beside": {"EDA": {"scheme": "eda"}}}, "'eda' is not a scheme"),
         ({"scheme": "given", "options": {"folder": "no"}, "select": "order",
           "tree": {}}, "no schema variants in no: no/v1/train/schema.json is missing"),
     ],

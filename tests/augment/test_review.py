@@ -70,7 +70,7 @@ def test_decisions_of_a_browser_are_honoured(sgd_tree, out, page, tmp_path):
     # The next run honours them, and the next page says so.
     assert "1 accepted, 1 rejected, 1 typed; run" in review.review(out, saved)
     go(sgd_tree, out)
-    assert review.review(out).endswith("1 accepted, 1 rejected, 1 typed; done")
+    assert review.review(out).endswith("1 accepted, 1 rejected, 1 typed; applied")
     article, rows = opened(page, out)
     shown = [row.locator(".text").text_content() for row in rows]
     assert shown == ["Cost of the ticket or then", far, "Fare of it"]
@@ -104,7 +104,7 @@ def test_what_the_page_is_made_of(sgd_tree, out):
         "Cost of the ticket in the long run of all things",
         "Cost of the ticket by and by",
     ]
-    # Of the run, so that another page of it is written over, and a run goes on.
+    # The page belongs to the run: another page replaces it, and a run resumes.
     review.review(out)
     assert "nothing to do" in go(sgd_tree, out, splits=("train", "test"))
     go(sgd_tree, out, splits=("train", "test"), seed=1)
@@ -143,5 +143,5 @@ def test_the_verb_and_what_it_refuses(sgd_tree, out, tmp_path, capsys):
 def test_given_variants_leave_nothing_to_decide(sgd_tree, tmp_path):
     given = {"scheme": "given", "options": {"folder": "sgdx"}, "metrics": {"bleu": {}}}
     go(sgd_tree, tmp_path / "given", **given, select="order", tree={})
-    with pytest.raises(UserError, match="takes given variants, which leaves nothing"):
+    with pytest.raises(UserError, match="is a run of given variants, with nothing"):
         review.review(tmp_path / "given")

@@ -4,12 +4,17 @@ import json
 
 import pytest
 
+from jaxaug import cli
 from jaxaug.augment import config as configs
 from jaxaug.augment import plan as plans
-from jaxaug.augment import run
+from jaxaug.augment import preview, run
 from jaxaug.augment.output import records
 from jaxaug.augment.schemes import registry
 from jaxaug.augment.schemes.registry import Job
+from jaxaug.core.errors import UserError
+from jaxaug.models.endpoint import client
+from tests.support import chat_server
+from tests.support.chat_server import failed, good
 
 FIELDS = {"scheme": "few", "variants": 3, "rounds": 4, "seed": 3, "shard_size": 100}
 
@@ -60,3 +65,105 @@ def test_one_round_leaves_the_original(sgd_tree, drawn, tmp_path):
     run.augment(configs.of(FIELDS | {"rounds": 1}, "test"), sgd_tree, tmp_path / "out")
     assert len(drawn) == 1
     assert records.read_manifest(tmp_path / "out")["counts"]["original"] > 0
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-0123456789")
+    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
+    client.of.cache_clear()
+    with chat_server.running() as running:
+        yield running
+
+
+def asking(server, **block):
+    """A further round by a server, judged by rules."""
+    block = {"model": "openai:tiny", "endpoint": server.url, "num": 3} | block
+    options = {"grid": (block,)}
+    return {"scheme": "paraphrase", "options": options, "judge": {"similarity": ""}}
+
+
+def test_a_further_round_asks_another_model_about_what_lacks(
+    sgd_tree, drawn, tmp_path, server
+):
+    """The first round has no judge; the second asks only about short texts."""
+    fields = FIELDS | {"rounds": 1, "further": (asking(server),)}
+    config, out = configs.of(fields, "test"), tmp_path / "out"
+    told = preview.text(plans.resolve(config, sgd_tree, out))
+    assert "round 2, for texts with fewer than 3 candidates left: scheme paraph" in told
+    assert f"     3  openai:tiny {server.url} prompt=schema num=3" in told
+    assert "  fewer, if not all texts lack variants in that round" in told
+    server.script = [good]
+    server.answer = failed(500, "out of memory")
+    options = {"retries": 0, "concurrent": 1}
+    down = configs.of(fields | {"further": (asking(server, options=options),)}, "test")
+    with pytest.raises(UserError, match="HTTP 500: out of memory") as caught:
+        run.augment(down, sgd_tree, out)
+    assert not (out / records.MANIFEST).exists()
+    assert "run the same command again" in "".join(caught.value.__notes__)
+    server.answer = good
+    client.of.cache_clear()
+    asked = len(server.bodies)
+    said = run.augment(down, sgd_tree, out)
+    # The first round and the one reply are kept.
+    assert [seed for seed, _ in drawn] == [3]
+    few = [text for text in drawn[0][1] if len(text.split()) < 4]
+    assert len(server.bodies) - asked == len(few) - 1
+    assert f"openai:tiny: {len(few) - 1} requests; 1 replies from the cache" in said
+    rows = list(map(json.loads, (out / records.CANDIDATES).read_text().splitlines()))
+    first = [row for row in rows if row["settings"] == ["few"]]
+    assert first and not any(row["dropped"] for row in first)
+    reasons = [r for row in rows if row not in first for r in row["dropped"]]
+    assert reasons and all(reason.startswith("judge: ") for reason in reasons)
+    asked_about = {row["source"] for row in rows if row["settings"] != ["few"]}
+    assert asked_about == set(few)
+    assert len({plans.resolve(one, sgd_tree, out).work for one in (config, down)}) == 2
+
+
+def test_the_model_of_a_command_line_is_a_further_round(
+    sgd_tree, drawn, tmp_path, server, capsys
+):
+    (tmp_path / "mine.py").write_text(f"def get_config():\n    return {FIELDS}\n")
+
+    def call(*more):
+        paths = [f"--config={tmp_path / 'mine.py'}", f"--out={tmp_path / 'out'}"]
+        status = cli.main(["augment", *paths, f"--data_dir={sgd_tree}", *more])
+        said = capsys.readouterr()
+        return status, said.out + said.err
+
+    model = ["--model=openai:tiny", f"--endpoint={server.url}"]
+    status, text = call(*model, "--option", "temperature=0.5", "--dry_run")
+    assert status == 0, text
+    assert (
+        "rounds: at most 4" in text and "round 5, for texts with fewer than 3" in text
+    )
+    assert "temperature=0.5 num=20" in text and "judge: rules and minilm" in text
+    assert server.bodies == []
+    # What it uses is looked up among the models that have seen the data, too.
+    status, text = call("--model=smollm2", "--dry_run")
+    assert status == 0 and "25  smollm2 top_k_top_p k=40 p=0.9 temperature=0.7" in text
+    listed = text.partition("\nmodels:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed[:2]] == ["smollm2", "minilm"]
+    for flags, message in (
+        ([model[1]], "--endpoint: is for --model. Name a model, or leave it out."),
+        ([model[0]], "--endpoint is missing"),
+        (["--model=smollm2", model[1]], "model 'smollm2' runs on this machine"),
+        ([*model, "--option", "k=4"], "--option k=4: write it as NAME=VALUE"),
+    ):
+        status, text = call(*flags, "--dry_run")
+        assert status == 1 and message in text and text.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("further", "message"),
+    [
+        ({"options": {}}, "draws nothing: name a scheme"),
+        ({"scheme": "given"}, "draws nothing: name a scheme"),
+        ({"scheme": "few", "num": 3}, "further: "),
+        ({"scheme": "few", "judge": {"modle": ""}}, "judge: did you mean 'model'"),
+        ({"scheme": "few", "options": 3}, "options=3: expected a mapping"),
+    ],
+)
+def test_a_wrong_further_round(further, message):
+    with pytest.raises(UserError, match=message):
+        configs.of(FIELDS | {"further": (further,)}, "test")

@@ -80,7 +80,7 @@ def own_metrics(tmp_path_factory):
 
 @pytest.fixture
 def fake(monkeypatch, tmp_path):
-    """The scheme, with a cache of its own."""
+    """Returns the scheme, with a separate cache."""
     made = Fake()
     monkeypatch.setitem(registry.SCHEMES, "fake", made.jobs)
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
@@ -124,7 +124,7 @@ def test_checks_and_tidying_can_be_switched_off(sgd_tree, fake, tmp_path):
 
 
 def test_what_is_nearer_to_another_slot_is_dropped(sgd_tree, fake, edit_json, tmp_path):
-    """Of two slots that differ in one word, a candidate may say the other's."""
+    """A candidate may have the meaning of a slot that differs in one word."""
 
     def reword(schema):
         for slot, word in zip(
@@ -221,7 +221,7 @@ def test_no_slot_is_missing(sgd_tree, fake, tmp_path):
     fake.endings = [""]
     said = go(sgd_tree, tmp_path / "out", splits=("train", "dev"))
     assert (
-        "48 of 48 variant texts are the original, for want of a candidate; 16 "
+        "48 of 48 variant texts are the original, for lack of a candidate; 16 "
         "descriptions have no other text in any variant" in said
     )
     out = tmp_path / "out"
@@ -230,7 +230,8 @@ def test_no_slot_is_missing(sgd_tree, fake, tmp_path):
     why = "1 candidates, 1 dropped by copy"
     assert f"train/0/slot/2 ('Cost of the ticket': {why}), " in last
     assert last.endswith(
-        f", ... Type some on the page of `jaxaug augment review {out}`, then repeat this "
+        f", ... Ask a language model (--model), or type some on the page of "
+        f"`jaxaug augment review {out}`, then repeat this "
         "command."
     )
     for split, variant in itertools.product(("train", "dev"), ("v1", "v2", "v3")):
@@ -303,7 +304,7 @@ def test_a_missing_folder_of_sgdx_is_not_made(sgd_tree, fake):
 
 
 def test_own_files_are_written_again(sgd_tree, fake, tmp_path, monkeypatch):
-    """Those of a run that stopped, of a run before, of another split, and beside it."""
+    """The folder may hold files of interrupted, earlier, and other runs of ours."""
     out = tmp_path / "out"
     eda = {"scheme": "sentence", "options": {"method": "eda", "num": 9}}
     fields = {"report": {"string_similarity": {}}, "beside": {"EDA": eda}}
@@ -390,7 +391,7 @@ def test_a_full_disk(sgd_tree, fake, tmp_path, monkeypatch, module):
 
 
 def test_metrics_are_those_of_the_weights_of_their_models(tmp_path, monkeypatch):
-    """Not of the name of a folder; nothing is loaded for it."""
+    """The key does not depend on the folder's name; no model is loaded for it."""
 
     def found(folder, **options):
         metrics = {"similarity": {"model": str(tmp_path / folder)} | options}
@@ -420,7 +421,7 @@ def test_another_code_of_a_metric_is_another_run(sgd_tree, fake, tmp_path, monke
 
 
 def test_another_metric_model_is_another_run(sgd_tree, fake, tmp_path, monkeypatch):
-    """What a finished run depends on holds the models of its metrics."""
+    """The digest of a finished run includes the models of its metrics."""
     monkeypatch.setattr(
         measures, "identities", lambda metrics: {name: [weights] for name in metrics}
     )
@@ -478,6 +479,7 @@ def test_seldom_candidates(sgd_tree, fake, tmp_path, capsys):
     said = explaining.explain(out, "train/0/slot/2")
     assert said.count("dropped (seldom): Cost of the ticket or then x1") == 1
     assert "] Cost of the ticket now x2" in said
+    assert "\nCost of the ticket now: by fake" in said
 
 
 def test_names(sgd_tree, fake, tmp_path):
@@ -535,14 +537,13 @@ def test_given_variants_of_another_schema(sgd_tree, fake, tmp_path, edit_json):
 def test_the_report_stands_beside_others(sgd_tree, fake, tmp_path):
     out = tmp_path / "out"
     eda = {"scheme": "sentence", "options": {"method": "eda", "num": 9}}
-    said = go(
-        sgd_tree,
-        out,
-        variants=2,
-        name="fake scheme",
-        report={"string_similarity": {}, "bleu": {}, "self_bleu": {}},
-        beside={"EDA": eda, "SGD-X": "sgdx", "gone": str(tmp_path / "no")},
-    )
+    fields = {
+        "variants": 2,
+        "name": "fake scheme",
+        "report": {"string_similarity": {}, "bleu": {}, "self_bleu": {}},
+        "beside": {"EDA": eda, "SGD-X": "sgdx", "gone": str(tmp_path / "no")},
+    }
+    said = go(sgd_tree, out, **fields)
     table = (out / "report.csv").read_text()
     assert [x.split(",")[:2] for x in table.splitlines()[1:]] == [
         ["fake scheme", "v1"], ["fake scheme", "v2"], ["fake scheme", "mean"],
@@ -553,11 +554,7 @@ def test_the_report_stands_beside_others(sgd_tree, fake, tmp_path):
     page = (out / "report.html").read_text()
     assert "variant texts are the original" in page
     assert (out / "report.png").stat().st_size > 1000
-    assert go(
-        sgd_tree, out, variants=2, name="fake scheme",
-        report={"string_similarity": {}, "bleu": {}, "self_bleu": {}},
-        beside={"EDA": eda, "SGD-X": "sgdx", "gone": str(tmp_path / "no")},
-    ) == f"{out} is complete: nothing to do"  # fmt: skip
+    assert go(sgd_tree, out, **fields) == f"{out} is complete: nothing to do"
 
 
 def test_explain(sgd_tree, fake, tmp_path, capsys):
@@ -584,7 +581,7 @@ def test_explain_errors(sgd_tree, fake, tmp_path, capsys):
         assert cli.main(["augment", "explain", *arguments]) == 1
         return capsys.readouterr().err
 
-    assert "'train/0/slot/9' is no id" in said("train/0/slot/9", "--out", str(out))
+    assert "'train/0/slot/9' is not an id" in said("train/0/slot/9", "--out", str(out))
     assert "augment.json" in said("train/0/slot/1", "--out", str(tmp_path))
     path = out / "candidates.jsonl"
     sound = path.read_text()
@@ -632,6 +629,12 @@ def test_the_verb(sgd_tree, fake, tmp_path, capsys):
         assert cli.main(["augment", *arguments, names]) == 1
         expected = f"jaxaug: error: --splits {names}: {problem}\n"
         assert capsys.readouterr().err == expected
+    arguments = [*arguments[:-2], str(tmp_path / "more"), "--variants"]
+    assert cli.main(["augment", *arguments, "7"]) == 0
+    assert folders.variant_names(tmp_path / "more")[-1] == "v7"
+    capsys.readouterr()
+    assert cli.main(["augment", *arguments, "0"]) == 1
+    assert "--variants 0: variants=0: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("own_folders", [False, True])

@@ -1,4 +1,4 @@
-"""A model that has read the variants of some services writes none for figures on them."""
+"""A model writes no variants of services whose variants it was trained on."""
 
 import pytest
 

@@ -52,7 +52,7 @@ def test_a_tree_walks_by_spread() -> None:
 
 
 def test_an_unknown_walk_is_refused() -> None:
-    with pytest.raises(UserError, match="'spred' is no walk.*spread"):
+    with pytest.raises(UserError, match="'spred' is not a walk.*spread"):
         Spec(walk="spred")
 
 
@@ -64,3 +64,25 @@ def test_any_texts_are_taken_once(found, k) -> None:
     choices = [Choice(text, 0.5, 0.5) for text in found]
     order = spread.taken(choices, k)
     assert len(order) == len(set(order)) == min(k, len(found))
+
+
+def test_the_preferred_of_nearly_equal_choices_is_taken() -> None:
+    choices = [Choice("town of the inn", 0.93, 0.5), Choice("hotel city", 0.9, 0.5, 2)]
+    assert spread.taken(choices, 2) == [1, 0]
+    # What differs by more than 0.05 is not nearly equal.
+    choices = [Choice("town of the inn", 0.96, 0.5), Choice("hotel city", 0.9, 0.5, 2)]
+    assert spread.taken(choices, 1) == [0]
+
+
+@pytest.mark.parametrize("walk", tree.WALKS)
+def test_a_tree_prefers_the_fluent_candidate(walk: str) -> None:
+    values = [{"jaccard": 0.9, "fluency": f} for f in (-2.0, 0.5, -1.0)]
+    items = [Item(t, 1, v) for t, v in zip(TEXTS[1:], values, strict=True)]
+    spec = Spec(
+        ("jaccard",), ("max",), ("fluency >= -1.5",), walk=walk, prefer="fluency"
+    )
+    found = tree.rank(items, spec, 3)
+    assert [item.text for item in found.selected] == [TEXTS[2], TEXTS[3]]
+    assert found.dropped == ((items[0], ("fluency >= -1.5",)),)
+    with pytest.raises(UserError, match="has no metric 'fluency'"):
+        tree.rank([Item("a", 1, {"jaccard": 0.9})], spec, 1)

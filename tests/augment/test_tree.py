@@ -218,7 +218,7 @@ def test_properties(items, spec, k, random):
     ranking = tree.rank(items, spec, k)
     selected = [one.text for one in ranking.selected]
     kept = len(items) - len(ranking.dropped)
-    # Each candidate once, and as many as there are.
+    # Each candidate occurs once, up to k of them.
     assert len(set(selected)) == len(selected) == min(k, kept)
     assert not any(tree.broken(one, spec) for one in ranking.selected)
     held = [one.text for leaf in ranking.tree.leaves() for one in leaf.items]
@@ -286,10 +286,10 @@ def test_spec_names_what_it_needs():
         ({"decisions": ("max",)}, "1 decisions for 3 levels"),
         (
             {"decisions": ("maks", "max", "min")},
-            "'maks' is no decision; known: max, min",
+            "'maks' is not a decision; known: max, min",
         ),
         ({"decimals": (1, 2)}, r"decimals \(1, 2\) for 3 levels"),
-        ({"diversity": "bleu"}, "diversity metric 'bleu' is no level"),
+        ({"diversity": "bleu"}, "diversity metric 'bleu' is not a level"),
         ({"constraints": ("jaccard = 1",)}, "constraint 'jaccard = 1': write a metric"),
         ({"constraints": ("jaccard <= nan",)}, "constraint 'jaccard <= nan'"),
         ({"constraints": ("jaccard <= x",)}, "such as 'jaccard <= 0.75'"),

@@ -1,8 +1,9 @@
 """Compiled programs stay in the cache folder."""
 
 import os
-import subprocess
 import sys
+
+from tests.support.programs import ran
 
 PROGRAM = """
 import jax
@@ -16,13 +17,7 @@ print(jax.config.values["jax_compilation_cache_dir"])
 def run(**variables):
     given = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
     given |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", **variables}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        env=given,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = ran([sys.executable, "-c", PROGRAM], env=given, check=True)
     return done.stdout.strip()
 
 

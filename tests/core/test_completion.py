@@ -1,10 +1,9 @@
 """The completion of the command line, asked as a shell asks for it."""
 
-import subprocess
-
 import pytest
 
 from jaxaug import cli
+from tests.support.programs import ran
 
 ASK = """source /dev/stdin <<< "$SCRIPT"
 COMP_WORDS=({words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
@@ -34,13 +33,10 @@ def script(capsys: pytest.CaptureFixture, shell: str) -> str:
 )
 def test_bash(tmp_path, capsys, words, answers):
     (tmp_path / "runs/seed0").mkdir(parents=True)
-    done = subprocess.run(
+    done = ran(
         ["bash", "-c", ASK.format(words=words)],
         cwd=tmp_path,
         env={"SCRIPT": script(capsys, "bash"), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert (done.stdout.split(), done.stderr) == (answers, "")
 

@@ -99,32 +99,12 @@ def test_other_encodings(tmp_path, data, problem):
         assert message(function, path) == f"{path}: {problem} {FIX}"
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("[" * 100_000, "nested too deeply"),
-        ("[" + "1" * 4301 + "]", "an integer has more than 4300 digits"),
-        (
-            '[{"a": 1, "b": 2,\n "a": 3}]',
-            "an object has the name 'a' 2 times (again at line 2, column 2)",
-        ),
-        (
-            '["\\ud83d\\ude00", "x\\ud83d"]',
-            "a string holds \\ud83d, half of a surrogate pair",
-        ),
-    ],
-)
-def test_json_that_is_refused(tmp_path, text, problem):
+def test_json_that_is_refused(tmp_path):
+    """`test_json_reader.py` has all that is refused."""
     path = tmp_path / "x.json"
-    path.write_text(text)
+    path.write_text('[{"a": 1, "b": 2,\n "a": 3}]')
+    problem = "an object has the name 'a' 2 times (again at line 2, column 2)"
     assert message(files.read_json, path) == f"{path}: invalid JSON: {problem}. {FIX}"
-
-
-def test_json_that_is_not_refused(tmp_path):
-    path = tmp_path / "x.json"
-    path.write_text('[{"a": {"a": 1}, "b": "\\ud83d\\ude00"}, ' + "1" * 4300 + "]")
-    value, number = files.read_json(path, FIX)
-    assert value == {"a": {"a": 1}, "b": "\U0001f600"} and number == int("1" * 4300)
 
 
 def test_values_in_messages():

@@ -42,7 +42,7 @@ OURS = {
             "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1),
             "invalid JSON: nested too deeply",
         ),
-        ("1" * 5000, "invalid JSON: an integer has more than 4300 digits"),
+        ("1" * 4301, "invalid JSON: an integer has more than 4300 digits"),
         (
             '{"a": {"b": 1, "b": 2}}',
             "invalid JSON: an object has the name 'b' 2 times (again at line 1, column 16)",
@@ -63,6 +63,8 @@ def test_what_is_accepted():
     assert json_reader.decoded(b'{"a": [1, null, "\\ud83d\\ude00"]}') == {
         "a": [1, None, "\U0001f600"]
     }
+    assert json_reader.decoded("1" * 4300) == int("1" * 4300)
+    assert json_reader.decoded('{"a": {"a": 1}}') == {"a": {"a": 1}}
     deep = json_reader.decoded("[" * MAX_DEPTH + "]" * MAX_DEPTH)
     for _ in range(MAX_DEPTH - 1):
         (deep,) = deep

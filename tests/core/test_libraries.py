@@ -1,7 +1,6 @@
 """What libraries note is in a file; what Python says is on the screen."""
 
 import os
-import subprocess
 import sys
 from importlib import util
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from absl import logging
 
 from jaxaug.core import libraries
+from tests.support.programs import ran
 
 # C++ code writes to the descriptor. SeqIO's warnings come from a file of SeqIO.
 PROGRAM = """
@@ -36,12 +36,9 @@ with libraries.noted():
 
 
 def test_notes_are_kept_off_the_screen(tmp_path):
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-c", PROGRAM, util.find_spec("seqio").origin],
         env={**os.environ, "JAXAUG_CACHE_DIR": str(tmp_path / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert (tmp_path / "cache" / libraries.NAME).read_text().splitlines() == [
         "I0000 oneDNN custom operations are on",

@@ -104,8 +104,3 @@ def test_results_of_another_number_are_a_defect(tmp_path):
 def test_size():
     with pytest.raises(UserError, match="shard_size is 0: give at least 1"):
         Shards("unused", 0)
-
-
-def test_digests():
-    assert digest_of({"a": 1, "b": [2]}) == digest_of({"b": [2], "a": 1})
-    assert digest_of({"a": 1}) != digest_of({"a": 2})

@@ -12,6 +12,7 @@ from jaxaug import cli
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Shards
 from jaxaug.curriculum import difficulty, generate, levels
+from jaxaug.curriculum import options as of_levels
 from jaxaug.curriculum import scorers as measures
 from jaxaug.curriculum.scorers import Pairs, Scorers
 from jaxaug.paraphrase import generation, version
@@ -199,7 +200,7 @@ def test_the_learned_filters_are_the_default_where_they_are(
     def find(name):
         return type("Named", (), {"on_disk": name in (*here, "roberta-mi")})
 
-    monkeypatch.setattr(generate.catalogue, "find", find)
+    monkeypatch.setattr(of_levels.catalogue, "find", find)
     options = generate.resolved(generate.Options("smollm2"))
     assert (options.similarity, options.implication) == (similarity, "roberta-mi")
     assert options.beta == beta
@@ -220,11 +221,7 @@ def test_the_learned_filters_are_the_default_where_they_are(
             r"is an original BLEURT, from -2\.0 to 1\.1.*t, 0\.5",
         ),
         ("bleurt-base-128", 1.2, r"is an original BLEURT, from -2\.0 to 1\.1"),
-        (
-            "minilm",
-            80.0,
-            r"--beta is 80\.0, .* is a cosine, from -1\.0 to 1\.0.*t, 0\.8",
-        ),
+        ("minilm", 80.0, r"--beta is 80\.0, .* a cosine, from -1\.0 to 1\.0.*t, 0\.8"),
     ],
 )
 def test_a_threshold_outside_of_the_range_is_refused(similarity, beta, message):
@@ -307,22 +304,9 @@ def test_a_stop_loses_one_shard(made):
 
 def run(tmp_path, *extra: str) -> int:
     (tmp_path / "in.txt").write_text("a\nb b\na\n")
-    paths = [
-        f"--{name}={tmp_path / file}"
-        for name, file in (("in", "in.txt"), ("out", "out/levels.jsonl"))
-    ]
-    return cli.main(
-        [
-            "levels",
-            *paths,
-            "--quota",
-            "bottom_k=4",
-            "--max_length=6",
-            "--similarity=minilm",
-            "--implication=none",
-            *extra,
-        ]
-    )
+    paths = [f"--in={tmp_path / 'in.txt'}", f"--out={tmp_path / 'out/levels.jsonl'}"]
+    options = ["--quota", "bottom_k=4", "--max_length=6", "--similarity=minilm"]
+    return cli.main(["levels", *paths, *options, "--implication=none", *extra])
 
 
 def test_the_command_writes_a_file_once(tmp_path, tiny_lm, monkeypatch, capsys):

@@ -142,13 +142,6 @@ def test_wrong_arguments_are_refused(arguments, message):
             getattr(schedule, name)(**arguments)
 
 
-def test_prompt_stages_end_with_nine_tenths_whole_prompts():
-    found = schedule.staged((20, 40, 100), schedule.PROMPT_STAGE_WEIGHTS)
-    assert found(10) == (1.0, 0.0, 0.0)
-    assert found(30) == (0.0, 1.0, 0.0)
-    assert found(90) == pytest.approx((0.05, 0.05, 0.9))
-
-
 def test_a_curriculum_after_short_prompts():
     found = schedule.after_short_prompts(schedule.gradual(10, 1), (5, 7))
     assert found.names == ("short2", "short5", "0", "1")
@@ -215,11 +208,6 @@ def test_two_stages_of_unequal_length():
 def test_a_number_for_each_stage(make, steps):
     with pytest.raises(UserError, match=r"steps_per_level is \(6, 4, .* of each level"):
         make(steps)
-
-
-def test_no_stage_is_empty():
-    with pytest.raises(UserError, match="steps_per_level is 0; give at least 1"):
-        schedule.cyclic((1, 1, 1, 1, 0, 1))
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0])

@@ -1,4 +1,4 @@
-"""`jaxaug init`: an example that is in order, from which all else begins."""
+"""`jaxaug init`: a valid example data folder for the other commands."""
 
 import re
 
@@ -36,7 +36,7 @@ def test_every_field_is_explained(tmp_path):
         names |= set(re.findall(r'"(\w+)":', (folder / "train" / file).read_text()))
     schema = sgd.read_schema_of(folder, "train")
     slots = {slot.name for service in schema.services for slot in service.slots}
-    # Of actions it says that they may be left out.
+    # The README describes actions as optional.
     rest = names - slots - {"act", "values", "canonical_values", "method", "parameters"}
     assert {name for name in rest if name not in text} == set()
     assert "service_results" in rest
@@ -57,7 +57,6 @@ def test_an_empty_folder_will_do_and_no_other(tmp_path):
         with pytest.raises(UserError) as error:
             example.write(path)
         assert str(error.value) == (
-            f"{path} holds something already, and nothing is overwritten. Name a new "
-            "folder."
+            f"{path} is not empty, and files are never overwritten. Name a new folder."
         )
     assert [path.name for path in kept.iterdir()] == ["x"]

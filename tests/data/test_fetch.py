@@ -23,7 +23,7 @@ _FILES = {
     "repo-1/README.md": b"not kept",
 }
 _EXECUTABLE = "repo-1/data/sub0"
-# What `git write-tree` gives for these files.
+# The result of `git write-tree` for these files.
 _TREE = "a88855e032d5d6fbb903e53adba3e25eb0357372"
 
 
@@ -257,7 +257,8 @@ def test_verb(data_set, tmp_path, monkeypatch, capsys):
     assert _contents(tmp_path / "data/sgd") == _KEPT
     assert main(["data", "fetch", "squad"]) == 1
     assert (
-        "unknown data set 'squad': choose one of sgd, personachat, fewshot, multiwoz22, "
+        "unknown data set 'squad': choose one of sgd, personachat, fewshot, "
+        "multiwoz22, "
         "snips." in capsys.readouterr().err
     )
 
@@ -297,7 +298,7 @@ def _tar_of(*infos, content=b"x" * 1024):
         fileobj=buffer, mode="w:gz", format=tarfile.GNU_FORMAT
     ) as archive:
         for info in infos:
-            # The content is shorter than the header says.
+            # The content is shorter than its header claims.
             archive.addfile(info)
             archive.fileobj.write(content)
     return buffer.getvalue()
@@ -314,7 +315,10 @@ def _info(name, size, **fields):
 _HOSTILE = {
     "zip that declares 3 GB": (
         _zip_with(file_size=3 * 10**9),
-        "repo-1/data/a.json has 3,000,000,000 bytes, at most 1,000,000,000 are unpacked",
+        (
+            "repo-1/data/a.json has 3,000,000,000 bytes, at most 1,000,000,000 are "
+            "unpacked"
+        ),
     ),
     "encrypted zip": (_zip_with(flag_bits=1), "repo-1/data/a.json is encrypted"),
     "unknown compression": (
@@ -349,7 +353,7 @@ _HOSTILE = {
 
 @pytest.mark.parametrize("name", _HOSTILE)
 def test_hostile_archives_end_in_a_message(data_set, tmp_path, name):
-    """Memory is bounded, and nothing is left behind beside the archive."""
+    """Memory is bounded, and no file remains next to the archive."""
     content, problem = _HOSTILE[name]
     (tmp_path / "x.tar.gz").write_bytes(content)
     tracemalloc.start()

@@ -43,7 +43,7 @@ def _swap(data):
 
 @pytest.fixture
 def lines(sgd_tree):
-    """The folder, written in lines: places then say something."""
+    """Returns a data folder whose JSON has several lines, to test places."""
     for path in sgd_tree.rglob("*.json"):
         # A categorical slot has two wordings there.
         text = path.read_text().replace('"a picnic"', '"dontcare"')
@@ -59,7 +59,8 @@ def _damage(root, name, change):
     return path
 
 
-# File, damage, what stands at the place (its n-th occurrence), rule, words.
+# File, damage, text at the place (its n-th occurrence), rule, words. test_sgd_errors
+# and test_schema test the rules of the readers; some occur here to test their places.
 _CASES = [
     (_DEV, _put(0, 3), "3", 1, "wrong type", "dialogue #0: expected an object, got 3"),
     (
@@ -68,23 +69,7 @@ _CASES = [
         '"utterance"',
         2,
         "wrong type",
-        "turn 1: field 'utterance': expected a string, got 5. Correct the file",
-    ),
-    (
-        _DEV,
-        _frame("service", "Train_1"),
-        '"service": "Train_1"',
-        1,
-        "unknown service",
-        "expected a service of the split's schema (did you mean 'Trains_1'?)",
-    ),
-    (
-        _DEV,
-        _frame("state", "slot_values", "town", ["Oslo"]),
-        '"town"',
-        1,
-        "unknown slot",
-        "expected slots of the service (known: city, class, price), got 'town'",
+        "got 5",
     ),
     (
         _DEV,
@@ -93,14 +78,6 @@ _CASES = [
         1,
         "unknown slot",
         "(did you mean 'price'?), got 'prise'",
-    ),
-    (
-        _DEV,
-        _frame("state", "active_intent", "FindTrains"),
-        '"active_intent"',
-        1,
-        "unknown intent",
-        "(did you mean 'FindTrain'?), got 'FindTrains'",
     ),
     (
         _DEV,
@@ -117,8 +94,9 @@ _CASES = [
         1,
         "span is not the value",
         (
-            "slot 'city': the text from 10 to 15 is ' Bern', expected one of its values: "
-            "['Bern', 'Bern']. 'Bern' begins at 11. Correct start and exclusive_end"
+            "slot 'city': the text from 10 to 15 is ' Bern', expected one of its "
+            "values: ['Bern', 'Bern']. 'Bern' begins at 11. Correct start and "
+            "exclusive_end"
         ),
     ),
     (
@@ -128,8 +106,9 @@ _CASES = [
         1,
         "value not possible",
         (
-            "slot 'class' has the value 'third', expected one of its possible_values or "
-            "'dontcare' (known: first, second). Correct the value, or add it to the schema."
+            "slot 'class' has the value 'third', expected one of its possible_values "
+            "or 'dontcare' (known: first, second). Correct the value, or add it to "
+            "the schema."
         ),
     ),
     (
@@ -138,10 +117,7 @@ _CASES = [
         '" "',
         1,
         "empty value",
-        (
-            "slot 'city' has the value ' ', which no format can write. Write the value, or "
-            "leave it out."
-        ),
+        "slot 'city' has the value ' ', which no format can write. Write the value, or",
     ),
     (
         _DEV,
@@ -149,7 +125,7 @@ _CASES = [
         '""',
         1,
         "empty value",
-        "slot 'city' has the value '', which no format can write.",
+        "the value ''",
     ),
     (
         _TRAIN,
@@ -166,8 +142,8 @@ _CASES = [
         1,
         "name with a line break",
         (
-            "dialogue '3_0\\n1': the id '3_0\\n1' holds a line break or a tab, which ends a "
-            "line or field of tables. Rename it, everywhere in the folder."
+            "dialogue '3_0\\n1': the id '3_0\\n1' holds a line break or a tab, which "
+            "ends a line or field of tables. Rename it, everywhere in the folder."
         ),
     ),
     (
@@ -176,7 +152,10 @@ _CASES = [
         '"name": "Buy\\u2028Ticket"',
         1,
         "name with a line break",
-        "service 'Trains_1': the name of the intent 'Buy\\u2028Ticket' holds a line break",
+        (
+            "service 'Trains_1': the name of the intent 'Buy\\u2028Ticket' holds a line "
+            "break"
+        ),
     ),
     (
         _DEV,
@@ -188,19 +167,11 @@ _CASES = [
     ),
     (
         _DEV,
-        _put(1, "turns", 0, "speaker", "BOT"),
-        '"speaker": "BOT"',
-        1,
-        "speaker",
-        "expected USER or SYSTEM, got 'BOT'",
-    ),
-    (
-        _DEV,
         _put(1, "dialogue_id", "3_00000"),
         '"dialogue_id"',
         2,
         "repeated",
-        "expected an id that no other dialogue has, got '3_00000'",
+        "no other",
     ),
     (
         "train/dialogues_002.json",
@@ -216,7 +187,7 @@ _CASES = [
         '"name": "city"',
         2,
         "repeated",
-        "service 'Trains_1': slot 'city' occurs twice, expected distinct names",
+        "occurs twice",
     ),
     (
         _TRAIN,
@@ -225,8 +196,8 @@ _CASES = [
         1,
         "repeated description",
         (
-            "slot 'price': has the description of 'city', 'Where the train goes.': a tracker "
-            "cannot tell them apart. Say in what they differ."
+            "slot 'price': has the description of 'city', 'Where the train goes.': a "
+            "tracker cannot tell them apart. Say in what they differ."
         ),
     ),
     (
@@ -239,30 +210,11 @@ _CASES = [
     ),
     (
         _TRAIN,
-        _put(0, "slots", 1, "possible_values", []),
-        '"possible_values"',
-        2,
-        "no values",
-        "expected at least one value, as the slot is categorical, got []",
-    ),
-    (
-        _TRAIN,
         lambda data: data[0]["slots"][2].pop("is_categorical"),
-        '{\n   "name": "price"'.replace("\n   ", "\n    "),
+        '{\n    "name": "price"',
         1,
         "missing field",
         "slot 'price': field 'is_categorical' is missing, expected true or false",
-    ),
-    (
-        _TRAIN,
-        _put(0, "intents", 1, "required_slots", ["city", "clas"]),
-        '"clas"',
-        1,
-        "unknown slot",
-        (
-            "intent 'BuyTicket': field 'required_slots': expected slots of the service (did "
-            "you mean 'class'?), got 'clas'"
-        ),
     ),
     (
         _V1,
@@ -270,15 +222,7 @@ _CASES = [
         "[",
         1,
         "variant does not match",
-        "1 services, but the original has 2. A variant holds the same services",
-    ),
-    (
-        _V1,
-        lambda data: data[0]["intents"].pop(),
-        '"intents"',
-        1,
-        "variant does not match",
-        "service 'Trains_11' (variant of 'Trains_1'): 1 intents, but the original has 2",
+        "1 services, but ",
     ),
     (
         _V1,
@@ -287,8 +231,8 @@ _CASES = [
         2,
         "variant does not match",
         (
-            "slot 'class_v1' has the values ['first', '2nd'], the original's 'class' has "
-            "['first', 'second']. Dialogues keep their values"
+            "slot 'class_v1' has the values ['first', '2nd'], the original's 'class' "
+            "has ['first', 'second']. Dialogues keep their values"
         ),
     ),
 ]
@@ -312,7 +256,7 @@ def test_each_rule_with_its_place(lines, capsys, name, change, at, number, rule,
     (found,) = [row for row in out.splitlines() if row.endswith(f"[{rule}]")]
     assert found.startswith(f"{path}:{line}:{column}: error: ")
     assert words in found
-    # A name that is gone is missed elsewhere.
+    # A removed name causes problems at its uses.
     assert (
         out.endswith("\n1 error\n") or "occurs twice" in words or "the name of" in words
     )
@@ -333,9 +277,9 @@ def test_order_of_services(lines, capsys):
     capsys.readouterr()
     assert main(["data", "check", str(lines)]) == 1
     assert (
-        "v1/train/schema.json:3:3: error: service 'Trams_11': stands where the original "
-        "has 'Trains_1', and is called like 'Trams_1'. Variants are matched by position: "
-        "restore the order of the services. [variant does not match]"
+        "v1/train/schema.json:3:3: error: service 'Trams_11': stands where the "
+        "original has 'Trains_1', and is called like 'Trams_1'. Variants are matched "
+        "by position: restore the order of the services. [variant does not match]"
     ) in capsys.readouterr().out
 
 
@@ -351,25 +295,27 @@ def test_files_that_are_missing_or_not_json(lines, capsys):
     out = capsys.readouterr().out
     for words in (
         (
-            f"{lines}/dev/schema.json: error: {lines}/validation is no split. Call it dev. "
-            "[missing file]"
+            f"{lines}/dev/schema.json: error: {lines}/validation is no split. Call it "
+            "dev. [missing file]"
         ),
         (
             f"{lines}/test: error: data folder {lines} is incomplete: "
-            f"{lines}/test/dialogues_001.json and all further dialogue files are missing. "
+            f"{lines}/test/dialogues_001.json and all further dialogue files are "
+            "missing. "
         ),
         (
             f"{lines}/test/dialogues.json: note: is not read: dialogues are in "
-            "dialogues_*.json. Rename the file, such as to dialogues_001.json. [not read]"
+            "dialogues_*.json. Rename the file, such as to dialogues_001.json. [not "
+            "read]"
         ),
         (
-            f"{lines}/train/dialogues_001.json:3:3: error: invalid JSON: an object has the "
-            "name 'a' 2 times (again at line 3, column 3). Correct the file"
+            f"{lines}/train/dialogues_001.json:3:3: error: invalid JSON: an object has "
+            "the name 'a' 2 times (again at line 3, column 3). Correct the file"
         ),
         f"{lines}/train/dialogues_002.json:2:9: error: truncated JSON: ",
         (
-            f"{lines}/sgd_x/data/v5/train/schema.json: error: is missing: v5 has no wording "
-            "for train. Add the file, or remove the variant. [missing variant]"
+            f"{lines}/sgd_x/data/v5/train/schema.json: error: is missing: v5 has no "
+            "wording for train. Add the file, or remove the variant. [missing variant]"
         ),
         f"{lines}/sgd_x/data/v4/train/schema.json: note: is missing: v4 has no wording",
         "dev: missing\n",
@@ -465,7 +411,7 @@ no errors, 3 notes
 def test_values_that_a_format_does_not_read_back_are_notes(
     lines, capsys, value, formats
 ):
-    # In both turns: told once.
+    # The problem occurs in both turns and is reported once.
     _damage(lines, _DEV, _frame("state", "slot_values", "city", [value], turn=2))
     assert main(["data", "check", str(lines)]) == 0
     out = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""One domain left out: what is trained on without it, and what it is tested on."""
+"""Leave one domain out: the selections for training and for the test."""
 
 import json
 
@@ -20,7 +20,7 @@ def data(tmp_path):
 
 
 def _asked(dialogues):
-    """Dialogue -> (turn, service) of what is asked."""
+    """Returns dialogue -> (turn, service) of the questions."""
     return {
         dialogue.dialogue_id: [
             (index, frame.service)
@@ -35,7 +35,8 @@ def _asked(dialogues):
 @pytest.mark.parametrize(
     ("domain", "kept", "expected"),
     [
-        # B.json is about hotels alone; of A.json the taxi is asked in every turn.
+        # B.json is only about hotels. A.json has a question about the taxi in every
+        # turn.
         ("hotel", "others", {"A.json": [(0, "taxi"), (2, "taxi")]}),
         ("hotel", "strict", {}),
         (
@@ -43,7 +44,7 @@ def _asked(dialogues):
             "alone",
             {"A.json": [(0, "hotel"), (2, "hotel")], "B.json": [(0, "hotel")]},
         ),
-        # Nothing about police is asked in dialogues about other domains.
+        # Dialogues about other domains have no questions about police.
         (
             "taxi",
             "others",
@@ -60,7 +61,7 @@ def test_what_is_kept(data, domain, kept, expected):
     whole = {item.dialogue_id: [t.utterance for t in item.turns] for item in dialogues}
     found = leave_out.select(dialogues, leave_out.Selection(domain, kept))
     assert _asked(found) == expected
-    for item in found:  # The text is that of the whole dialogue.
+    for item in found:  # The dialogue keeps its whole text.
         assert [turn.utterance for turn in item.turns] == whole[item.dialogue_id]
 
 
@@ -84,10 +85,10 @@ def test_tasks_of_a_domain(data, tmp_path, monkeypatch, capsys):
     taxi = {("A.json", 0, "taxi"), ("A.json", 2, "taxi")}
     assert set(found["d3st_without_hotel"]) == taxi
     assert {service for *_, service in found["d3st_only_hotel"]} == {"hotel"}
-    # Frames keep their numbers, by which answers find their references.
+    # Frames keep their numbers, which match answers with references.
     for key, example in found["d3st_without_hotel"].items():
         assert example.frame == found["d3st_sgd"][key].frame == 1
-    # Four orders, or one: `jaxaug tasks` counts what the caches hold.
+    # Four orders, or one: `jaxaug tasks` counts the examples in the caches.
     command = ["tasks", "t5dst_*_hotel", "--data_dir", str(data)]
     assert main(command) == 0
     rows = {r.split()[0]: r for r in capsys.readouterr().out.splitlines() if "t5d" in r}

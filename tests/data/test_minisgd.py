@@ -59,8 +59,8 @@ def test_materialise_replaces_changed_files(tmp_path, caplog):
     assert minisgd.materialise(tmp_path) == folder and path.read_text() == before
     (line,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert line == (
-        f"cache {folder} is damaged and made again: sgd_x/data/v2/dev/schema.json holds "
-        "other bytes than were written"
+        f"cache {folder} is damaged and made again: sgd_x/data/v2/dev/schema.json "
+        "holds other bytes than were written"
     )
 
 

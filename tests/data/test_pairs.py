@@ -1,4 +1,4 @@
-"""Pairs of texts: what is read, which splits are made, what is refused."""
+"""Pairs of texts: reading, splits, and invalid files."""
 
 import zlib
 
@@ -25,7 +25,8 @@ def test_pairs_with_a_text_in_common_stay_together():
     assert sorted(held + kept) == sorted(many) and 0 < len(held) < 60
     texts = [{t for pair in part for t in pair} for part in (held, kept)]
     assert not texts[0] & texts[1]
-    # The order of the pairs stays, and what is added does not move what was there.
+    # The pairs keep their order, and additional pairs do not change the split of
+    # others.
     assert held == [pair for pair in many if pair in held]
     assert pairs.held_out([*many, ("new", "newer")], True)[: len(held)] == held
 
@@ -78,7 +79,7 @@ def test_a_table_with_test_pairs(tmp_path, monkeypatch):
     assert source.splits == pairs.SPLITS
     assert source.of_split("test") == [("y", "z")]
     test.write_text("in 4\tx\n")
-    with pytest.raises(UserError, match="Every test pair has a text in common"):
+    with pytest.raises(UserError, match="Every test pair shares a text"):
         source.of_split("test")
     path.rename(tmp_path / "quora.tsv")
     monkeypatch.setenv("JAXAUG_PARAPHRASES", str(tmp_path / "quora.tsv"))

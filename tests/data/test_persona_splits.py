@@ -1,4 +1,4 @@
-"""Splits between which no persona is shared: groups, shares, seeds."""
+"""Splits without shared personas: groups, shares, and seeds."""
 
 import itertools
 
@@ -46,7 +46,7 @@ def test_splits_share_no_trait_and_have_their_shares():
 def test_seed_and_digest():
     given = personas(20)
     first = persona_splits.by_persona(given, 0)
-    # The order in which dialogues come would be part of the result.
+    # The result must not depend on the order of dialogues.
     assert first == persona_splits.by_persona(dict(given), 0)
     assert first.digest == persona_splits.by_persona(given, 0).digest
     others = {persona_splits.by_persona(given, seed).digest for seed in range(5)}

@@ -1,4 +1,4 @@
-"""The ConvAI2 text format: what is read, what is refused, which splits there are."""
+"""The ConvAI2 text format: reading, invalid files, and splits."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ TEXT = """\
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Twelve dialogues in both wordings, and a train file with two."""
+    """Returns a folder with 12 dialogues in both wordings, and 2 train dialogues."""
     monkeypatch.delenv("JAXAUG_PERSONACHAT_SPLITS", raising=False)
     monkeypatch.setenv("JAXAUG_PERSONACHAT_DIR", str(tmp_path))
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
@@ -106,7 +106,8 @@ def test_splits_of_the_validation_dialogues(folder, monkeypatch, caplog):
 
 def test_splits_by_persona_are_those_of_every_wording(folder, monkeypatch, caplog):
     for wording in ("original", "revised"):
-        # Dialogues n and n + 6 have the same persona; as revised all have.
+        # Dialogues n and n + 6 have the same persona; the revised personas are all
+        # equal.
         lines = [
             f"1 your persona: {wording} {n % 6 if wording == 'original' else 0}.\n"
             f"2 hi {n}\tbye {n}"

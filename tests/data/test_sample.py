@@ -1,4 +1,4 @@
-"""`jaxaug data sample`: which dialogues, the same again, and what comes along."""
+"""`jaxaug data sample`: the selection, its reproduction, and the copied files."""
 
 import json
 
@@ -18,7 +18,7 @@ def data(tmp_path_factory):
 
 
 def frames(folder, split):
-    """Service of each frame with a state, dialogue by dialogue."""
+    """Returns the services of the frames with a state of each dialogue."""
     return {
         d.dialogue_id: [f.service for t in d.turns for f in t.frames if f.state]
         for d in sgd.read_dialogues(folder, split)
@@ -33,12 +33,12 @@ def test_few_frames_of_every_service(data, tmp_path):
     assert after == {name: before[name] for name in chosen}
     assert len(after) < len(before)
     count = sum(map(len, after.values()))
-    # Whole dialogues: one less and it would be too few.
+    # With one dialogue less, there would be too few frames.
     assert 60 <= count < 60 + max(map(len, after.values()))
     services = {service for each in after.values() for service in each}
     assert services == {service for each in before.values() for service in each}
     assert found["train"] == (len(chosen), count, len(services))
-    # The others are whole, and all wordings are there.
+    # Other splits are copied whole, with all wordings.
     assert frames(out, "test") == frames(data, "test")
     assert [path.name for path in folders.variant_folders(out).values()] == [
         path.name for path in folders.variant_folders(data).values()

@@ -1,4 +1,4 @@
-"""What an adapter has seen of a data folder."""
+"""The record of services that an adapter was trained on."""
 
 import dataclasses
 import json

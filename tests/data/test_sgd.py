@@ -1,11 +1,7 @@
 import copy
-import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
 from jaxaug.data.dialogue import Call
 from jaxaug.data.rename import rename_dialogue, renaming
@@ -77,7 +73,7 @@ def test_variant_is_renamed_by_position(sgd_tree, version):
         f"price{tail}": "20",
     }
     parks, trains = day_out.turns[0].frames
-    # A slot that is called "intent" is a slot, except in acts about intents.
+    # A slot with the name "intent" is a slot, except in acts about intents.
     assert [action.slot for action in parks.actions] == [f"intent{tail}", "intent"]
     assert parks.actions[0].values == ("picnic",)
     assert parks.state.slot_values == {f"intent{tail}": ("picnic", "a picnic")}
@@ -125,58 +121,6 @@ def test_renaming_there_and_back(sgd_tree):
         assert dialogue != before
         rename_dialogue(dialogue, back)
         assert dialogue == before
-
-
-_ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 30) | st.sampled_from(["", "city"]),
-    lambda inner: (
-        st.lists(inner, max_size=2)
-        | st.dictionaries(st.sampled_from(["city", "slot", "x"]), inner, max_size=2)
-    ),
-    max_leaves=4,
-)
-
-
-def _places(data, place=()):
-    yield place
-    if isinstance(data, dict | list):
-        for key in data if isinstance(data, dict) else range(len(data)):
-            yield from _places(data[key], (*place, key))
-
-
-@settings(
-    max_examples=150,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(choice=st.data())
-def test_any_change_is_read_or_refused(sgd_tree, choice):
-    """Whatever stands anywhere in a file: records come out, or a `UserError`."""
-    schema = read_schema(sgd_tree / "dev/schema.json")
-    names = sgd.renaming_of(sgd_tree, "dev", "v1")
-    source = sgd_tree / "dev/dialogues_001.json"
-    data = json.loads(source.read_text())
-    place = choice.draw(st.sampled_from(list(_places(data))))
-    value = choice.draw(_ANYTHING)
-    if place:
-        target = data
-        for key in place[:-1]:
-            target = target[key]
-        target[place[-1]] = value
-    else:
-        data = value
-    path = sgd_tree / "changed.json"
-    path.write_text(json.dumps(data))
-    try:
-        records = list(sgd.read_dialogue_file(path, schema, names))
-    except UserError as error:
-        assert str(error).startswith(f"{path}: ")
-    else:
-        assert all(
-            service in ("Trains_11", "Parks_11")
-            for record in records
-            for service in record.services
-        )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a reader of SGD refuses, and how it says so."""
+"""Invalid SGD files, and their error messages."""
 
 import json
 
@@ -29,6 +29,10 @@ def _edit(*path_and_value):
     return change
 
 
+def _state(*path_and_value):
+    return _edit("state", *path_and_value)
+
+
 def _on(target):
     return lambda key, value: lambda data: target(data).__setitem__(key, value)
 
@@ -48,82 +52,35 @@ _IN_FRAME = "dialogue '1_00000', turn 0, frame 0: "
                 "(did you mean 'Trains_1'?), got 'Train_1'. Correct the file"
             ),
         ),
-        (_edit("service", 3), f"{_IN_FRAME}field 'service': expected a string, got 3"),
+        (_edit("service", 3), "field 'service': expected a string, got 3"),
+        (_edit("service", KeyError), "'service': expected a string, got nothing"),
+        (_state("slot_values", []), "expected an object from slots to lists of values"),
+        (_state("slot_values", "city", "Oslo"), "'state.slot_values.city': expected a"),
+        (_state("slot_values", "city", []), "non-empty list of strings, got []"),
+        (_state("slot_values", "city", [1]), "list of strings, got [1]"),
         (
-            _edit("service", KeyError),
-            f"{_IN_FRAME}field 'service': expected a string, got nothing",
+            _state("slot_values", "town", ["Oslo"]),
+            "slots of the service (known: city, class, price), got 'town'",
         ),
-        (
-            _edit("state", "slot_values", []),
-            (
-                f"{_IN_FRAME}field 'state.slot_values': expected an object from slots to "
-                "lists of values, got []"
-            ),
-        ),
-        (
-            _edit("state", "slot_values", "city", "Oslo"),
-            (
-                f"{_IN_FRAME}field 'state.slot_values.city': expected a non-empty list of "
-                "strings, got 'Oslo'"
-            ),
-        ),
-        (
-            _edit("state", "slot_values", "city", []),
-            "non-empty list of strings, got []",
-        ),
-        (_edit("state", "slot_values", "city", [1]), "list of strings, got [1]"),
-        (
-            _edit("state", "slot_values", "town", ["Oslo"]),
-            (
-                "field 'state.slot_values': expected slots of the service (known: city, "
-                "class, price), got 'town'"
-            ),
-        ),
-        (
-            _edit("state", "active_intent", "FindTrains"),
-            (
-                "field 'state.active_intent': expected intents of the service (did you "
-                "mean 'FindTrain'?), got 'FindTrains'"
-            ),
-        ),
-        (
-            _edit("state", "active_intent", None),
-            "field 'state.active_intent': expected the name of one intent, got None",
-        ),
-        (
-            _edit("state", "requested_slots", ["prise"]),
-            (
-                "field 'state.requested_slots': expected slots of the service (did you "
-                "mean 'price'?), got 'prise'"
-            ),
-        ),
-        (
-            _edit("state", "requested_slots", {}),
-            "field 'state.requested_slots': expected a list of slots, got {}",
-        ),
-        (
-            _edit("state", None),
-            f"{_IN_FRAME}field 'state': expected an object, got None",
-        ),
+        (_state("active_intent", "FindTrains"), "mean 'FindTrain'?), got 'FindTrains'"),
+        (_state("active_intent", None), "expected the name of one intent, got None"),
+        (_state("requested_slots", ["prise"]), "(did you mean 'price'?), got 'prise'"),
+        (_state("requested_slots", {}), "expected a list of slots, got {}"),
+        (_edit("state", None), "field 'state': expected an object, got None"),
         (
             _edit("slots", 0, "exclusive_end", 99),
             (
-                "field 'slots': expected 0 <= start < exclusive_end <= 22, the length of "
-                "the utterance, got {'slot': 'city', 'start': 11, 'exclusive_end': 99}"
+                "expected 0 <= start < exclusive_end <= 22, the length of the "
+                "utterance, "
+                "got {'slot': 'city', 'start': 11, 'exclusive_end': 99}"
             ),
         ),
         (_edit("slots", 0, "slot", "x"), "field 'slots.slot': expected slots of the"),
         (_edit("slots", "x"), "field 'slots': expected a list, got 'x'"),
         (_edit("actions", 0, "x"), "field 'actions': expected a list of objects"),
-        (
-            _edit("actions", 0, "act", 1),
-            "field 'actions.act': expected a string, got 1",
-        ),
+        (_edit("actions", 0, "act", 1), "'actions.act': expected a string, got 1"),
         (_edit("actions", 0, "slot", "x"), "field 'actions.slot': expected slots"),
-        (
-            _edit("actions", 0, "values", None),
-            "field 'actions.values': expected a list of strings, got None",
-        ),
+        (_edit("actions", 0, "values", None), "'actions.values': expected a list of"),
         (
             _edit("service_call", {"method": "x", "parameters": {}}),
             "field 'service_call.method': expected intents of the service",
@@ -131,46 +88,34 @@ _IN_FRAME = "dialogue '1_00000', turn 0, frame 0: "
         (
             _edit("service_call", {"method": "FindTrain"}),
             (
-                "field 'service_call.parameters': expected an object from slots to values, "
-                "got nothing"
+                "'service_call.parameters': expected an object from slots to values, got "
+                "no"
             ),
         ),
         (
             _edit("service_results", [{"city": 1}]),
-            "field 'service_results': expected strings as values, got {'city': 1}",
+            "expected strings as values, got {'c",
         ),
         (
             _dialogue("services", ["Hotels_9"]),
-            (
-                "dialogue '1_00000': field 'services': expected services of the split's "
-                "schema (known: Trains_1), got 'Hotels_9'"
-            ),
+            "services of the split's schema (known: Trains_1), got 'Hotels_9'",
         ),
         (_dialogue("services", []), "'services': expected a non-empty list of strings"),
-        (
-            _dialogue("services", ["Trains_1", "Trains_1"]),
-            "field 'services': expected distinct services",
-        ),
+        (_dialogue("services", ["Trains_1"] * 2), "expected distinct services"),
         (_dialogue("turns", []), "field 'turns': expected a non-empty list, got []"),
         (
             _dialogue("dialogue_id", 5),
-            "dialogue #0: field 'dialogue_id': expected a non-empty string, got 5",
+            "dialogue #0: field 'dialogue_id': expected a no",
         ),
         (
             _turn("speaker", "BOT"),
-            (
-                "dialogue '1_00000', turn 1: field 'speaker': expected USER or SYSTEM, got "
-                "'BOT'"
-            ),
+            "dialogue '1_00000', turn 1: field 'speaker': expect",
         ),
         (_turn("utterance", None), "field 'utterance': expected a string, got None"),
         (_turn("frames", {}), "turn 1: field 'frames': expected a list, got {}"),
         (
             lambda data: data.append(data[0]),
-            (
-                "dialogue '1_00000': field 'dialogue_id': expected an id that no other "
-                "dialogue has, got '1_00000'"
-            ),
+            "expected an id that no other dialogue has",
         ),
         (
             lambda data: data[0]["turns"][0]["frames"].append(_first(data)),
@@ -232,7 +177,10 @@ _COUNTS = "holds the same services, slots and intents as the original"
         (lambda d: d.pop(), f"1 services, but the original has 2. A variant {_COUNTS}"),
         (
             lambda d: d[0]["slots"].append(dict(d[0]["slots"][0], name="more")),
-            "service 'Trains_11' (variant of 'Trains_1'): 4 slots, but the original has 3",
+            (
+                "service 'Trains_11' (variant of 'Trains_1'): 4 slots, but the original "
+                "has 3"
+            ),
         ),
         (
             lambda d: d[0]["intents"].pop(),
@@ -243,7 +191,8 @@ _COUNTS = "holds the same services, slots and intents as the original"
                 d[0]["slots"].reverse() or d[0]["slots"].insert(1, d[0]["slots"].pop())
             ),
             (
-                "slot 'city_v1' stands where the original has 'class', but is_categorical "
+                "slot 'city_v1' stands where the original has 'class', but "
+                "is_categorical "
                 "is False instead of True"
             ),
         ),

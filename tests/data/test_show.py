@@ -1,4 +1,4 @@
-"""`jaxaug data show`: exact text, colours, and what it refuses."""
+"""`jaxaug data show`: exact text, colors, and errors."""
 
 import io
 

@@ -10,7 +10,7 @@ from jaxaug.data import tables
 
 @pytest.fixture
 def read(tmp_path):
-    """Reads a file with that content."""
+    """Returns the table of a file with this content."""
 
     def of(content, name="a.csv", column=None):
         path = tmp_path / name
@@ -70,8 +70,8 @@ def test_tables_that_are_refused(read, content, message):
 
 def test_lines_that_are_too_long_or_blank(read):
     message = (
-        "a.txt: line 2: a text of 6,000,000 characters, 100,000 are the most. Divide it "
-        "into sentences, one a line."
+        "a.txt: line 2: a text of 6,000,000 characters, 100,000 are the most. Divide "
+        "it into sentences, one a line."
     )
     with pytest.raises(UserError, match=re.escape(message)):
         read("a\n" + "b " * 3_000_000, "a.txt")

@@ -1,4 +1,5 @@
 import json
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -7,49 +8,20 @@ from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
 from jaxaug.data.variants import write_variant
 
-_GOLDEN_FRAME = """\
-          {
-            "actions": [
-              {
-                "act": "INFORM",
-                "canonical_values": [
-                  "Oslo"
-                ],
-                "slot": "city_v4",
-                "values": [
-                  "Oslo"
-                ]
-              },
-              {
-                "act": "INFORM_INTENT",
-                "canonical_values": [
-                  "FindTrain_v4"
-                ],
-                "slot": "intent",
-                "values": [
-                  "FindTrain_v4"
-                ]
-              }
-            ],
-            "service": "Trains_14",
-            "slots": [
-              {
-                "exclusive_end": 15,
-                "slot": "city_v4",
-                "start": 11
-              }
-            ],
-            "state": {
-              "active_intent": "FindTrain_v4",
-              "requested_slots": [],
-              "slot_values": {
-                "city_v4": [
-                  "Oslo"
-                ]
-              }
-            }
-          }
-"""
+_ACTIONS = [("INFORM", "city_v4", "Oslo"), ("INFORM_INTENT", "intent", "FindTrain_v4")]
+_FRAME = {
+    "actions": [
+        {"act": act, "canonical_values": [value], "slot": slot, "values": [value]}
+        for act, slot, value in _ACTIONS
+    ],
+    "service": "Trains_14",
+    "slots": [{"exclusive_end": 15, "slot": "city_v4", "start": 11}],
+    "state": {
+        "active_intent": "FindTrain_v4",
+        "requested_slots": [],
+        "slot_values": {"city_v4": ["Oslo"]},
+    },
+}
 
 
 def test_text_of_a_frame(sgd_tree, tmp_path):
@@ -62,7 +34,7 @@ def test_text_of_a_frame(sgd_tree, tmp_path):
     ]
     text = files[0].read_text()
     assert text.startswith('[\n  {\n    "dialogue_id": "1_00000",\n    "services": [\n')
-    assert _GOLDEN_FRAME in text
+    assert textwrap.indent(json.dumps(_FRAME, indent=2), " " * 10) in text
     assert text.endswith("\n  }\n]")
     source = sgd_tree / "sgd_x/data/v4/train/schema.json"
     assert files[-1].read_bytes() == source.read_bytes()
@@ -70,7 +42,7 @@ def test_text_of_a_frame(sgd_tree, tmp_path):
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_result_is_a_data_folder(sgd_tree, tmp_path, split):
-    """Read back under the variant's own schema, it gives the same records."""
+    """The written folder, read with the variant's schema, gives the same records."""
     write_variant(sgd_tree, split, "v2", tmp_path)
     written = list(sgd.read_dialogues(tmp_path / "v2", split))
     renamed = list(sgd.read_dialogues(sgd_tree, split, "v2"))
@@ -105,7 +77,7 @@ def test_foreign_dialogue_files_are_refused(sgd_tree, tmp_path):
     stale.write_text("mine")
     with pytest.raises(UserError) as error:
         write_variant(sgd_tree, "dev", "v1", tmp_path)
-    assert f"{stale}: left by something else" in str(error.value)
+    assert f"{stale}: is of unknown origin" in str(error.value)
     assert stale.read_text() == "mine"
     assert list(stale.parent.iterdir()) == [stale]
 
@@ -115,9 +87,7 @@ def test_files_of_somebody_else_are_not_overwritten(sgd_tree, tmp_path):
         path = tmp_path / name / "v1/dev" / name
         path.parent.mkdir(parents=True)
         path.write_text("mine")
-        message = (
-            f"{path}: is there and holds something else than what is to be written"
-        )
+        message = f"{path}: exists with other content, and files are never overwritten"
         with pytest.raises(UserError, match=message):
             write_variant(sgd_tree, "dev", "v1", tmp_path / name)
         assert path.read_text() == "mine"
@@ -131,7 +101,7 @@ def test_originals_are_not_overwritten(sgd_tree):
 
 
 def test_nothing_half_written(sgd_tree, tmp_path, edit_json):
-    """A wrong second file leaves no schema, so no reader takes the folder."""
+    """If the second file is invalid, readers reject the folder, which has no schema."""
     edit_json(sgd_tree / "train/dialogues_002.json", lambda data: data.append(1))
     with pytest.raises(UserError, match=r"dialogues_002\.json: dialogue #1"):
         write_variant(sgd_tree, "train", "v1", tmp_path / "out")

@@ -1,5 +1,7 @@
 """Toy models with exact answers, for the decoder tests."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -36,6 +38,35 @@ def table_cache(inputs, initial_index=None, hidden=0):
             state = next_state(state, int(token))
         states.append(state)
     return {"hidden": jnp.asarray(states, jnp.int32)}
+
+
+@functools.partial(jax.jit, static_argnames=("decode", "options"))
+def _decoded(decode, table, inputs, cache, options, arrays):
+    return decode(inputs, cache, table_model(table), EOS, **dict(options), **arrays)
+
+
+def run(
+    decode,
+    table,
+    inputs,
+    initial_index=None,
+    source=None,
+    hidden=0,
+    arrays=(),
+    **options,
+):
+    """Tokens and scores of a decode function on the table model, compiled once."""
+    inputs = np.asarray(inputs, np.int32)
+    cache = table_cache(inputs, initial_index, hidden)
+    told = {"initial_index": initial_index, "source": source, **dict(arrays)}
+    options = tuple(sorted(options.items()))
+    return [*map(np.asarray, _decoded(decode, table, inputs, cache, options, told))]
+
+
+def first_ones(candidates):
+    """Chooses the most probable ones."""
+    best = jnp.arange(candidates.k, dtype=jnp.int32)
+    return jnp.broadcast_to(best, (len(candidates.parents), candidates.k))
 
 
 def scripted_model(script):

@@ -71,7 +71,7 @@ def select(module, step, embeddings=None, **options):
         module, set_search.SetOptions
     )
     made = typed.made(kind, options, module.__name__.rpartition(".")[2])
-    more = {"options": made} if kind is not set_search.SetOptions else {}
+    more = {"options": made}
     if module is dips:
         more["embeddings"] = embeddings
     choice = functools.partial(module.choose, **more)

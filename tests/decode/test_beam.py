@@ -4,6 +4,7 @@ import functools
 import itertools
 import math
 
+import decode_kit
 import jax
 import jax.numpy as jnp
 import naive
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from decode_kit import (
     EOS,
+    first_ones,
     padded,
     penalty,
     prefix_log_probs,
@@ -19,32 +21,13 @@ from decode_kit import (
     scripted_model,
     table_cache,
     table_model,
-    towards,
 )
 from t5x import decoding
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import beam, beam_state, contract
+from jaxaug.decode import beam, beam_state, contract, diverse
 
-
-@functools.partial(jax.jit, static_argnames=("options",))
-def search(table, inputs, cache, options=(), **arrays):
-    return beam.search(
-        inputs, cache, table_model(table), EOS, **dict(options), **arrays
-    )
-
-
-def run(table, inputs, initial_index=None, source=None, **options):
-    inputs = np.asarray(inputs, np.int32)
-    tokens, scores = search(
-        table,
-        inputs,
-        table_cache(inputs, initial_index),
-        tuple(sorted(options.items())),
-        initial_index=initial_index,
-        source=source,
-    )
-    return np.asarray(tokens), np.asarray(scores)
+run = functools.partial(decode_kit.run, beam.search)
 
 
 def sequence_log_prob(table, sequence):
@@ -89,20 +72,6 @@ def test_a_temperature_divides_the_logits():
             run(table, inputs, temperature=value)
 
 
-@pytest.mark.parametrize("batch", [1, 7])
-def test_scripted_logits_end_where_the_script_says(batch):
-    """Row r repeats token 2 r times, then EOS; the second beam ends one step off."""
-    texts = [[2] * row + [EOS] * (8 - row) for row in range(batch)]
-    model, cache = scripted_model(towards(texts))
-    tokens, scores = beam.search(
-        jnp.zeros((batch, 8), jnp.int32), cache, model, EOS, num_decodes=2
-    )
-    for row in range(batch):
-        assert tokens[row, -1].tolist() == padded([2] * row + [EOS], 8)
-    np.testing.assert_allclose(scores[:, -1], 0.0, atol=1e-4)
-    assert (scores[:, 0] < -1.0).all()
-
-
 @pytest.mark.parametrize(
     ("batch", "k", "length", "alpha", "prefilled"),
     [
@@ -136,41 +105,6 @@ def test_equals_t5x(batch, k, length, alpha, prefilled):
         np.testing.assert_allclose(ours[1], theirs[1], atol=1e-4)
         ended += (ours[0][:, -1] == EOS).any()
     assert ended > 0
-
-
-@pytest.mark.parametrize("prefilled", [False, True])
-def test_prompts_of_uneven_length(prefilled):
-    inputs = np.array(
-        [[0] * 6, [0, 4, 0, 0, 0, 0], [0, EOS, 3, EOS, 0, 0], [0, 3, 3, 4, 4, 4]]
-    )
-    start = jnp.array([0, 1, 3, 5]) if prefilled else None
-    # With a prefilled prompt, beam search counts steps from where it begins.
-    script = [[2, 2, 2, 2, EOS, 2]] * 4
-    if prefilled:
-        script = [
-            row[n:] + [0] * n for row, n in zip(script, (0, 1, 3, 5), strict=True)
-        ]
-    model, cache = scripted_model(towards(script))
-    tokens, _ = beam.search(
-        jnp.asarray(inputs), cache, model, EOS, num_decodes=2, initial_index=start
-    )
-    assert tokens[:, -1].tolist() == [
-        [2, 2, 2, 2, EOS, 0],
-        [4, 2, 2, 2, EOS, 0],
-        [EOS, 3, EOS, 2, EOS, 0],  # an EOS of the prompt ends nothing
-        [3, 3, 4, 4, 4, EOS],  # whatever ended comes before all that did not
-    ]
-
-
-def test_max_decode_steps_counts_from_the_prompt():
-    model, cache = scripted_model(towards([[2, 3, 4, 2, 3, 4]] * 2))
-    inputs = jnp.array([[0, 0, 0, 0, 0, 0], [0, 4, 4, 0, 0, 0]])
-    tokens, _ = beam.search(
-        inputs, cache, model, EOS, num_decodes=2, max_decode_steps=2,
-        select=lambda c: jnp.tile(jnp.arange(2), (2, 1)),
-    )  # fmt: skip
-    # Plain beam search would have put the unlikely texts that end first.
-    assert tokens[:, -1].tolist() == [[2, 3, 0, 0, 0, 0], [4, 4, 4, 2, 0, 0]]
 
 
 # A selection that no model would suggest, but that depends on all that it is shown.
@@ -349,19 +283,28 @@ def drawing_select(c):
     return jnp.argsort(noise, axis=1)[:, : c.k]
 
 
-@pytest.mark.parametrize("select", [None, odd_select, drawing_select])
-def test_results_do_not_depend_on_the_batch(select):
+@pytest.mark.parametrize(
+    ("decode", "options"),
+    [
+        (beam.search, {"select": None}),
+        (beam.search, {"select": odd_select}),
+        (beam.search, {"select": drawing_select}),
+        (diverse.decode, {"num_decodes": 4, "groups": 2, "strength": 1.0, "ngram": 2}),
+    ],
+)
+def test_results_do_not_depend_on_the_batch(decode, options):
     table = random_table(1)
     inputs, _ = random_prompts(np.random.RandomState(3), 7, 8)
     source = np.arange(14).reshape(7, 2) + 2
-    options = {"num_decodes": 3, "select": select, "seed": 4}
-    tokens, scores = run(table, inputs, None, source, **options)
+    options = {"num_decodes": 3, "seed": 4} | options
+    run = functools.partial(decode_kit.run, decode, table)
+    tokens, scores = run(inputs, None, source, **options)
     for rows in ([3], [6, 0, 4]):
-        some = run(table, inputs[rows], None, source[rows], **options)
+        some = run(inputs[rows], None, source[rows], **options)
         np.testing.assert_array_equal(some[0], tokens[rows])
         np.testing.assert_allclose(some[1], scores[rows], atol=1e-5)
-    if select is drawing_select:
-        other = run(table, inputs, None, source, **{**options, "seed": 5})
+    if options.get("select") is drawing_select:
+        other = run(inputs, None, source, **options | {"seed": 5})
         assert (other[0] != tokens).any()
 
 
@@ -391,50 +334,6 @@ def test_results_do_not_depend_on_the_batch(select):
 def test_bad_arguments_are_explained(options, message):
     with pytest.raises(UserError, match=message):
         run(random_table(0), np.zeros((1, 3)), **options)
-
-
-def first_ones(c):
-    return jnp.broadcast_to(jnp.arange(c.k), (len(c.lengths), c.k))
-
-
-NAMED = r"^decoding step 2 \(counted from 0\) of row "
-
-
-def broken_script(bad):
-    script = np.array(towards([[2, 3, 4, EOS], [3, EOS, 3, EOS], [3, 3, 3, EOS]]))
-    script[1:, 2, 4] = bad
-    return script
-
-
-def search_script(script, inputs, select):
-    model, cache = scripted_model(script)
-    return beam.search(inputs, cache, model, EOS, 2, select=select, alpha=0.0)
-
-
-search_script_jitted = jax.jit(search_script, static_argnames=("select",))
-
-
-@pytest.mark.parametrize("select", [None, first_ones])
-def test_logits_that_are_no_numbers_are_an_error_that_names_the_step(select):
-    with pytest.raises(UserError, match=NAMED):
-        search_script(broken_script(np.nan), np.zeros((3, 4), np.int32), select)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("select", [None, first_ones])
-def test_a_compiled_program_hands_the_error_on(bad, select):
-    script, inputs = broken_script(bad), np.zeros((3, 4), np.int32)
-    tokens, scores = search_script_jitted(script, inputs, select)
-    with pytest.raises(UserError, match=NAMED):
-        contract.check_decodes(tokens)
-    assert tokens[0, 1].tolist() == [2, 3, 4, EOS]
-    assert tokens[2, 1].tolist() == [3, 3, contract.BROKEN, 0]
-    np.testing.assert_array_equal(np.isnan(scores[0]), [False, False])
-    np.testing.assert_array_equal(np.isnan(scores[2]), [True, True])
-    # What is forced needs no logits.
-    inputs[1:] = [0, 3, 3, 4]
-    forced, _ = search_script_jitted(script, inputs, select)
-    assert forced[2, 1].tolist() == [3, 3, 4, EOS]
 
 
 @pytest.mark.parametrize("kind", ["random", "tied"])
@@ -477,17 +376,13 @@ def test_large_vocabularies_decode_as_one_stage_does():
     table = np.round(random_table(4, vocab=1500) * 2) / 2
     table[:, EOS] = table.max(axis=1) - 1
     inputs = np.zeros((3, 6))
-    for select, m in ((None, 4), (_first, 6)):
+    for select, m in ((None, 4), (first_ones, 6)):
         found = run(table, inputs, num_decodes=2, select=select)
         propose = functools.partial(_one_stage, m=m)
         plain = run(table, inputs, num_decodes=2, select=select, propose=propose)
         np.testing.assert_array_equal(found[0], plain[0])
         np.testing.assert_allclose(found[1], plain[1], rtol=1e-6)
         assert (found[0] == EOS).any()
-
-
-def _first(shown):
-    return jnp.broadcast_to(jnp.arange(shown.k), (len(shown.parents), shown.k))
 
 
 def _one_stage(shown, m):

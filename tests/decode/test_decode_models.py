@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from decode_kit import EOS, random_table, table_cache, table_model
+from decode_kit import EOS, first_ones, random_table, table_cache, table_model
 from decode_program import WORDS, make_examples, make_model, make_params
 from t5x import decoding, models
 from t5x.examples.decoder_only import network
@@ -75,14 +75,10 @@ def test_decoder_only_with_prefilled_cache_equals_t5x(
     np.testing.assert_allclose(aux["scores"], expected_aux["scores"], atol=1e-4)
 
 
-def _first(shown):
-    return jnp.broadcast_to(jnp.arange(shown.k), (len(shown.lengths), shown.k))
-
-
 def wide(inputs, cache, tokens_to_logits, eos_id, num_decodes=3, **options):
     """Six beams, whatever the number of outputs; those that ended in order."""
     return beam.search(
-        inputs, cache, tokens_to_logits, eos_id, num_decodes, last=_first, width=6,
+        inputs, cache, tokens_to_logits, eos_id, num_decodes, last=first_ones, width=6,
         **options,
     )  # fmt: skip
 
@@ -118,40 +114,6 @@ def test_the_prompt_of_a_task_is_no_part_of_the_source():
     inputs = jnp.array([[10, 5, 7, 8, 1], [10, 7, 5, 8, 1]])
     # The second does not begin with the prompt.
     assert model._sources(inputs).tolist() == [[7, 8, 1, 0, 0], [10, 7, 5, 8, 1]]
-
-
-def test_the_model_tells_source_and_embeddings():
-    told = {}
-
-    def decode_fn(inputs, num_decodes, source, embeddings, **rest):
-        names = ("alpha", "eos_id", "decode_rng")
-        told.update(source=source, embeddings=embeddings)
-        told.update({name: rest[name] for name in names})
-        return jnp.zeros((*inputs.shape[:1], 1, 6), jnp.int32), jnp.zeros((3, 1))
-
-    params = make_params()
-    batch = {
-        name: np.stack([example[name] for _, example in make_examples()[:3]])
-        for name in ("encoder_input_tokens", "decoder_input_tokens")
-    }
-    given = {"alpha": 0.5}
-    key = jax.random.PRNGKey(8)
-
-    @jax.jit
-    def run(params, batch, key):
-        make_model(decode_fn).predict_batch_with_aux(
-            params, batch, rng=key, decoder_params=given
-        )
-        return told
-
-    told = run(params, batch, key)
-    assert given == {"alpha": 0.5}
-    assert told["alpha"] == 0.5 and told["eos_id"] == 1
-    np.testing.assert_array_equal(told["decode_rng"], key)
-    np.testing.assert_array_equal(told["source"], batch["encoder_input_tokens"])
-    np.testing.assert_array_equal(
-        told["embeddings"], params["token_embedder"]["embedding"]
-    )
 
 
 GIN = {

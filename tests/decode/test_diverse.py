@@ -1,8 +1,6 @@
 """Diverse beam search against a step-by-step search on Python tuples."""
 
-import functools
-
-import jax
+import decode_kit
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -15,27 +13,14 @@ from decode_kit import (
     random_prompts,
     random_table,
     scripted_model,
-    table_cache,
-    table_model,
 )
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode import beam, diverse
 
 
-@functools.partial(jax.jit, static_argnames=("decode", "options"))
-def search(table, inputs, cache, decode, options, start=None):
-    return decode(
-        inputs, cache, table_model(table), EOS, initial_index=start, **dict(options)
-    )
-
-
-def run(table, inputs, start=None, decode=diverse.decode, hidden=0, **options):
-    inputs = np.asarray(inputs, np.int32)
-    cache = table_cache(inputs, start, hidden)
-    options = tuple(sorted(options.items()))
-    tokens, scores = search(table, inputs, cache, decode, options, start)
-    return np.asarray(tokens), np.asarray(scores)
+def run(table, inputs, start=None, decode=diverse.decode, **options):
+    return decode_kit.run(decode, table, inputs, start, **options)
 
 
 def repeats(tokens, ngram, others):
@@ -180,31 +165,6 @@ def test_outputs_differ_even_if_the_model_is_sure(height):
     tokens, _ = diverse.decode(inputs, cache, model, EOS, 4, strength=0.1)
     assert [len({tuple(text) for text in row}) for row in tokens.tolist()] == [4, 4]
     assert tokens[0, -1].tolist() == [2, 3, 4, EOS, 0, 0, 0]
-
-
-@pytest.mark.parametrize("batch", [1, 7])
-def test_groups_take_the_next_best_token(batch):
-    """Constant logits: a strong Hamming penalty gives each group its own token."""
-    script = np.broadcast_to(np.float32([-9, -99, 2, 1, 0]), (batch, 4, VOCAB))
-    model, cache = scripted_model(script)
-    tokens, scores = diverse.decode(
-        jnp.zeros((batch, 4), jnp.int32), cache, model, EOS, 3, strength=50.0, alpha=0.0
-    )
-    expected = [[4, 4, 4, 4], [3, 3, 3, 3], [2, 2, 2, 2]]
-    assert tokens.tolist() == [expected] * batch
-    log_probs = np.log(np.exp([0, 1, 2]) / np.exp([-9, -99, 2, 1, 0]).sum())
-    np.testing.assert_allclose(scores, [4 * log_probs] * batch, rtol=1e-5)
-
-
-def test_results_do_not_depend_on_the_batch():
-    table = random_table(6)
-    inputs, _ = random_prompts(np.random.RandomState(3), 7, 8)
-    options = {"num_decodes": 4, "groups": 2, "strength": 1.0, "ngram": 2}
-    tokens, scores = run(table, inputs, **options)
-    for rows in ([3], [6, 0, 4]):
-        some = run(table, inputs[rows], **options)
-        np.testing.assert_array_equal(some[0], tokens[rows])
-        np.testing.assert_allclose(some[1], scores[rows], atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The determinantal process: its kernel, the greedy choice, and the exhaustive optimum."""
 
-import itertools
 import math
 
 import jax
@@ -10,9 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from step_kit import arguments, beam_step, pad, select, words
+from step_kit import arguments, pad
 
-from jaxaug.core.errors import UserError
 from jaxaug.decode import dpp, ground_set, ngrams
 
 RIDGE = 1e-3
@@ -128,35 +126,6 @@ def test_ties_and_sets_without_rank():
     valid = jnp.array([False, True, False, True, True])
     found = greedy_select(ones, jnp.zeros(5), k=4, valid=valid)
     assert found.tolist() == [1, 3, 4, 0]
-
-
-def test_k_must_fit():
-    with pytest.raises(UserError, match="k = 4, but the set has 3 candidates"):
-        dpp.greedy_select(jnp.eye(3), jnp.zeros(3), 4)
-
-
-def test_select_maximises_the_determinant_of_a_step():
-    quality = 0.5
-    step = beam_step([[1, 2], [4] * 9])
-    found = jax.jit(lambda c: select(dpp, c, quality=quality))(step).tolist()
-    rows = words()
-    mean = np.array([(-1.0 - i) / len(row) for i, row in enumerate(rows)])
-    value = log_det(plain_similarity(rows), quality * mean)
-    assert found[0] == naive.greedy(value, len(rows), 3)
-    assert found[0] != [0, 1, 2]
-    # The second source is too long for a choice at four tokens.
-    assert found[1] == [0, 1, 2]
-    subsets = list(itertools.permutations(found[0]))
-    assert len({round(value(subset), 6) for subset in subsets}) == 1
-
-
-def test_fillers_come_last():
-    found = select(dpp, beam_step([[1]], fillers=5))
-    assert sorted(found[0, :2].tolist()) == [0, 1]
-    with pytest.raises(
-        UserError, match="probability=2: expected a finite number from 0 to 1"
-    ):
-        select(dpp, beam_step([[1]]), probability=2)
 
 
 @pytest.mark.parametrize(

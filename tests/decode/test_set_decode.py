@@ -7,9 +7,11 @@ import jax.numpy as jnp
 import naive
 import numpy as np
 import pytest
+import step_kit
 from decode_kit import (
     EOS,
     VOCAB,
+    first_ones,
     padded,
     penalty,
     prefix_log_probs,
@@ -37,9 +39,9 @@ def dips_value(candidates, source, scores):
     return naive.Dips(candidates, [*source, EOS], table, **F).value
 
 
-def dpp_value(candidates, source, scores):
+def dpp_value(candidates, source, scores, quality=2.0):
     lengths = np.array([len(x) for x in candidates])
-    return log_det(plain_similarity(candidates), 2.0 * scores / lengths)
+    return log_det(plain_similarity(candidates), quality * scores / lengths)
 
 
 def ssr_value(candidates, source, scores):
@@ -144,6 +146,43 @@ def test_decode_equals_the_search_by_lists(name, mode, prompted, batch):
     assert differed
 
 
+EYE = np.eye(3, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("choose", "message"),
+    [
+        (lambda: ssr.greedy_select(EYE, 0), "k = 0, but the set has 3 candidates"),
+        (lambda: dpp.greedy_select(EYE, jnp.zeros(3), 4), "k = 4, but the set has 3"),
+        (
+            lambda: dips.greedy_select(*step_kit.arguments([[1]] * 6, [1]), 7,
+                                       embeddings=None),
+            "k = 7, but the set has 6 candidates",
+        ),
+    ],
+)  # fmt: skip
+def test_k_must_fit(choose, message):
+    with pytest.raises(UserError, match=message):
+        choose()
+
+
+@pytest.mark.parametrize(
+    ("module", "value_of", "options"),
+    [(dpp, dpp_value, {"quality": 0.5}), (ssr, ssr_value, {})],
+)
+def test_select_is_greedy_on_the_candidates_of_a_step(module, value_of, options):
+    step = step_kit.beam_step([[1, 2], [4] * 9])
+    found = jax.jit(lambda step: step_kit.select(module, step, **options))(step)
+    found, rows = found.tolist(), step_kit.words()
+    value = value_of(rows, None, -1.0 - np.arange(len(rows)), **options)
+    assert found[0] == naive.greedy(value, len(rows), 3)
+    assert found[0] != [0, 1, 2]
+    # The second source is too long for a choice at four tokens.
+    assert found[1] == [0, 1, 2]
+    fillers = step_kit.select(module, step_kit.beam_step([[1]], fillers=5))
+    assert sorted(fillers[0, :2].tolist()) == [0, 1]
+
+
 def arguments():
     return {
         "inputs": jnp.zeros((4, LENGTH), jnp.int32),
@@ -161,12 +200,7 @@ def compiled(decode, **options):
 
 def test_probability_is_that_of_a_choice_per_step():
     """SSR, which shares this with the others and compiles fastest."""
-
-    def first(candidates):
-        best = jnp.arange(candidates.k, dtype=jnp.int32)
-        return jnp.broadcast_to(best, (4, candidates.k))
-
-    plain, plain_scores = compiled(beam.search, select=first)
+    plain, plain_scores = compiled(beam.search, select=first_ones)
     never, scores = compiled(ssr.decode, probability=0.0)
     assert never.tolist() == plain.tolist()
     assert scores.tolist() == plain_scores.tolist()

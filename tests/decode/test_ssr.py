@@ -6,12 +6,9 @@ import jax
 import jax.numpy as jnp
 import naive
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from step_kit import beam_step, select, words
 
-from jaxaug.core.errors import UserError
 from jaxaug.decode import ssr
 
 greedy_select = jax.jit(ssr.greedy_select, static_argnames="k")
@@ -72,26 +69,3 @@ def test_what_is_not_valid_needs_no_representative():
     valid = jnp.array([True, False, False])
     assert greedy_select(distances, k=3, valid=valid).tolist() == [0, 1, 2]
     assert greedy_select(distances, k=1).tolist() == [1]
-
-
-def test_k_must_fit():
-    with pytest.raises(UserError, match="k = 0, but the set has 3 candidates"):
-        ssr.greedy_select(jnp.eye(3), 0)
-
-
-def test_select_represents_the_candidates_of_a_step():
-    found = jax.jit(lambda c: select(ssr, c))(beam_step([[1, 2], [4] * 9])).tolist()
-    rows = words()
-    value = saving([[naive.dissimilarity(a, b) for b in rows] for a in rows])
-    assert found[0] == naive.greedy(value, len(rows), 3)
-    assert found[0] != [0, 1, 2]
-    assert found[1] == [0, 1, 2]
-
-
-def test_fillers_come_last():
-    found = select(ssr, beam_step([[1]], fillers=5))
-    assert sorted(found[0, :2].tolist()) == [0, 1]
-    with pytest.raises(
-        UserError, match="probability=2: expected a finite number from 0 to 1"
-    ):
-        select(ssr, beam_step([[1]]), probability=2)

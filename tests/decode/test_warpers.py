@@ -285,7 +285,10 @@ FREQUENCIES = {
 }
 
 
-@pytest.mark.parametrize("name", FREQUENCIES)
+LONG = [pytest.param(n, marks=pytest.mark.long) for n in FREQUENCIES if n != "bottom_k"]
+
+
+@pytest.mark.parametrize("name", ["bottom_k", *LONG])
 def test_frequencies(name):
     """Chi-square over 20 000 decodes, for each step and for pairs of steps."""
     chain, expected = FREQUENCIES[name]
@@ -321,6 +324,7 @@ def check_counts(counts, probs):
     assert stats.chisquare(counts[possible], wanted).pvalue > 1e-3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("blocking", [True, False])
 def test_frequencies_given_the_first_token(blocking):
     """The second token, given each first one, under warpers that look back."""
@@ -350,7 +354,9 @@ def test_frequencies_given_the_first_token(blocking):
         check_counts(np.bincount(second, minlength=8), weights / weights.sum())
 
 
-@pytest.mark.parametrize("vocab", [1, 2, 5, 9, 1000])
+@pytest.mark.parametrize(
+    "vocab", [1, 2, 5, 9, pytest.param(1000, marks=pytest.mark.long)]
+)
 def test_draw_frequencies(vocab):
     rng = np.random.RandomState(vocab)
     probs = rng.dirichlet(np.full(vocab, 0.7))

@@ -142,6 +142,40 @@ def test_the_order_does_not_depend_on_the_hosts(layout, pack):
                 np.testing.assert_array_equal(joined, rows)
 
 
+def reworded(word, different=()):
+    """The target of example i is i; inputs have the word, and as many as the word."""
+    rows = [
+        ([word] * (word // 10 + i % 3), [i + 100 * (i in different)]) for i in range(20)
+    ]
+    return Examples(f"v{word}", cache_of(f"v{word}", rows))
+
+
+@pytest.mark.parametrize("pack", [True, False])
+def test_wordings_stand_in_consecutive_rows(pack, tmp_path):
+    def batches(**options):
+        tasks = [reworded(30), reworded(40), reworded(50, different=(3, 4))]
+        return TokenBatches(tasks, LENGTHS, 8, pack=pack, wordings=2, **options)
+
+    made = batches()
+    first = [next(made) for _ in range(40)]
+    words = set()
+    for batch in first:
+        for name in ("decoder_target_tokens", "decoder_loss_weights"):
+            np.testing.assert_array_equal(batch[name][::2], batch[name][1::2])
+        inputs = batch["encoder_input_tokens"]
+        for pair in zip(inputs[::2, 0], inputs[1::2, 0], strict=True):
+            words.add(pair)
+    assert words >= set(itertools.permutations((30, 40, 50), 2))
+    # An example with another target is repeated in its own wording.
+    assert {(30, 30), (40, 40), (50, 50)} & words
+    made.save(tmp_path / "position")
+    rest = [next(made) for _ in range(3)]
+    half = batches(shard=(1, 2))
+    half.restore(tmp_path / "position")
+    for batch in rest:
+        assert same({name: rows[4:] for name, rows in batch.items()}, next(half))
+
+
 def test_rates():
     tasks = [toy("a", 10), toy("b", 10, start=100)]
     batches = TokenBatches(tasks, LENGTHS, 50, stages=[Stage(1, (3, 1))])
@@ -250,6 +284,10 @@ def test_damaged_positions_are_refused(tmp_path):
 def test_wrong_settings():
     with pytest.raises(UserError, match="batch_size = 8 does not divide by 3 hosts"):
         mixture((0, 3))
+    with pytest.raises(UserError, match="divide by 1 hosts times 3 wordings"):
+        mixture(wordings=3)
+    with pytest.raises(UserError, match="tasks of .41, 30, 90. examples: training on"):
+        mixture(wordings=2)
     with pytest.raises(UserError, match="'prefixlm' is no layout .*'prefix_lm'"):
         mixture(layout="prefixlm")
     empty = TokenCache("e", {}, {"targets": np.array([0])})

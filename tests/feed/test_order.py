@@ -156,3 +156,22 @@ def test_draws_have_seeds_of_their_own(monkeypatch):
     # Trailing zeros make no difference to NumPy.
     stripped = {tuple(np.trim_zeros(np.array(seed), "b").tolist()) for seed in used}
     assert len(stripped) == len(used) > 15
+
+
+def test_other_wordings():
+    tasks = [Task(name, np.ones((9, 2), int)) for name in "abcd"]
+    tasks.append(Task("short", np.ones((4, 2), int)))
+    stages = [Stage(5, (1, 1, 1, 0, 1)), Stage(6, (0, 0, 0, 1, 1))]
+    made = Order(tasks, stages, BATCH, seed=3)
+    row = [(0, 7), (4, 2)]
+    drawn = collections.Counter()
+    for number in range(5 * BATCH):
+        found = made.other_wordings(number, row, 2)
+        assert [[index for _, index in other] for other in found] == [[7, 2]] * 2
+        # Both others of the stage in any order; the short task has no other wording.
+        assert [other[1] for other in found] == [(4, 2)] * 2
+        drawn[tuple(which for (which, _), _ in found)] += 1
+        assert found == made.other_wordings(number, row, 2)
+    assert drawn.keys() == {(1, 2), (2, 1)}
+    assert min(drawn.values()) > 10
+    assert made.other_wordings(5 * BATCH, [(3, 1)], 2) == [[(3, 1)]] * 2

@@ -32,6 +32,17 @@ def test_mixtures_hold_the_originals_and_variants(table):
         table.tasks_of("d3st_x")
 
 
+def test_more_than_five_variants_have_a_mixture_of_all(tmp_path):
+    root = tmp_path / "data"
+    minisgd.write(root, train_dialogues=1, dev_dialogues=1, test_dialogues=1)
+    for number in range(1, 9):
+        shutil.copytree(root / "variants/aug/v1", root / f"variants/many/v{number}")
+    mixtures = recipes.table(root).mixtures
+    names = [name for name in mixtures if name.startswith("d3st_many_")]
+    assert names == ["d3st_many_2x", "d3st_many_4x", "d3st_many_6x", "d3st_many_9x"]
+    assert mixtures["d3st_many_9x"][-1] == "d3st_many_v8"
+
+
 def test_evaluation_is_on_what_is_there_and_says_so(tmp_path):
     root = tmp_path / "data"
     minisgd.write(root, train_dialogues=1, dev_dialogues=1, test_dialogues=1)

@@ -47,36 +47,20 @@ def test_tokens_are_those_of_the_vocabulary(records, words, monkeypatch):
     np.testing.assert_array_equal(again.ids["inputs"], found.ids["inputs"])
 
 
-def flip(path):
-    data = bytearray(path.read_bytes())
-    data[-3] ^= 1
-    path.write_bytes(bytes(data))
-
-
-@pytest.mark.parametrize(
-    ("name", "spoil", "problem"),
-    [
-        ("inputs.npy", flip, "holds other bytes than were written"),
-        ("targets_offsets.npy", flip, "holds other bytes than were written"),
-        ("inputs.npy", lambda path: path.write_bytes(b"\x93NUMPY"), "has 6 bytes, "),
-        ("targets.npy", lambda path: path.unlink(), "is missing or cannot be read"),
-    ],
-)
-def test_a_damaged_cache_is_made_again(
-    records, words, tmp_path, caplog, name, spoil, problem
-):
+def test_a_damaged_cache_is_made_again(records, words, tmp_path, caplog):
+    """All kinds of damage are in `test_cache`."""
     before = tokens.build(records, words.path, tmp_path)
     folder = tmp_path / "tokens" / before.name
-    spoil(folder / name)
+    data = bytearray((folder / "inputs.npy").read_bytes())
+    data[-3] ^= 1
+    (folder / "inputs.npy").write_bytes(bytes(data))
     caplog.clear()
     after = tokens.build(records, words.path, tmp_path)
     (line,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    assert line.startswith(
-        f"cache {folder} is damaged and made again: {name} {problem}"
-    )
+    problem = "inputs.npy holds other bytes than were written"
+    assert line.startswith(f"cache {folder} is damaged and made again: {problem}")
     for index, example in enumerate(records.read()):
         assert after.get("inputs", index).tolist() == words.encode(example.inputs)
-        assert words.decode(after.get("targets", index)) == example.targets
 
 
 def test_tokens_of_another_encoder(records, words, tmp_path):
@@ -126,10 +110,7 @@ def test_get_dataset_of_a_mixture(data, words, caplog):
     ("changes", "message"),
     [
         ({"batch_size": 7}, "batch_size = 7 does not divide by 2 hosts"),
-        (
-            {"mixture_or_task_name": "d3st_x"},
-            "'d3st_x' is no task and no mixture; known",
-        ),
+        ({"mixture_or_task_name": "d3st_x"}, "'d3st_x' is no task and no mixture; kno"),
         (
             {"split": "trian"},
             "has no split 'trian'. Splits are train, validation, test",

@@ -112,22 +112,6 @@ def test_empty_state_keeps_the_markers_and_dontcare_is_a_value():
     assert parse(example.targets, example.key).slot_values == {"kind": ("dontcare",)}
 
 
-def test_shuffled_order_depends_on_dialogue_frame_epoch_and_seed_only():
-    options = D3STOptions(order="shuffled")
-
-    def inputs(subject=None, options=options, epoch=0):
-        subject = subject or dialogue(STATE)
-        return format_frame(subject, 2, 0, SERVICE, options, epoch).inputs
-
-    longer = dialogue(STATE, Turn("SYSTEM", "Done", ()))
-    assert inputs() == inputs(longer)
-    assert len({inputs(epoch=epoch) for epoch in range(8)}) > 3
-    seeds = [D3STOptions(order="shuffled", seed=seed) for seed in range(8)]
-    assert len({inputs(options=item) for item in seeds}) > 3
-    # Labels do not change the order: nothing of the answer leaks into the prompt.
-    assert inputs() == inputs(dialogue(State("NONE", (), {})))
-
-
 def test_short_prompts_hold_a_random_choice_of_slots():
     sizes, chosen = set(), set()
     for epoch in range(40):
@@ -223,12 +207,6 @@ def test_no_item_begins_behind_the_bar_between_values():
     example = format_frame(dialogue(state), 2, 0, SERVICE, options)
     assert example.targets == "[states] 0:11:30 | 1:30 pm [intents] [req_slots]"
     assert parse(example.targets, example.key).slot_values == state.slot_values
-
-
-@given(st.text(max_size=80))
-def test_parse_is_total(text):
-    parsed = parse(text, KEY)
-    assert set(parsed.slot_values) <= {"city", "kind", "seats", "price"}
 
 
 PIECES = [
@@ -362,7 +340,6 @@ def test_parse_inverts_format(data):
     [
         ({"level": "all"}, "level='all': use one of dst, dst_intent"),
         ({"categorical": "b"}, "categorical='b': use one of 1a, a, none"),
-        ({"order": "random"}, "order='random': use one of schema, shuffled"),
         ({"delimiter": " "}, "delimiter=' ': use one or more characters"),
         ({"delimiter": "a"}, "delimiter='a': use one or more characters"),
         ({"max_items": (2, 1)}, r"max_items=\(2, 1\): use \(lo, hi\) with 1 <= lo"),
@@ -371,14 +348,6 @@ def test_parse_inverts_format(data):
 def test_wrong_options(options, message):
     with pytest.raises(UserError, match=message):
         D3STOptions(**options)
-
-
-def test_state_of_another_schema():
-    state = State("NONE", (), {"town": ("Oslo",)})
-    with pytest.raises(
-        UserError, match="turn 2: slot 'town' is no slot of service 'Ev"
-    ):
-        format_frame(dialogue(state), 2, 0, SERVICE, D3STOptions())
 
 
 def test_each_frame_gets_its_own_service(sgd_tree):
@@ -396,31 +365,3 @@ def test_each_frame_gets_its_own_service(sgd_tree):
     assert trains.service == "Trains_12"
     assert (trains.turn, trains.frame) == (0, 1)
     assert trains.targets == "[states] [intents] [req_slots]"
-
-
-@pytest.mark.parametrize("options", [{}, {"order": "shuffled", "categorical": "a"}])
-def test_real_dialogues_round_trip(real_data, options):
-    folder = real_data / "sgd"
-    schema = sgd.read_schema_of(folder, "dev")
-    formatter = D3STFormatter(schema, D3STOptions(**options))
-    frames = ambiguous = 0
-    for item in sgd.read_dialogues(folder, "dev"):
-        for example in formatter.dialogue(item):
-            state = item.turns[example.turn].frames[example.frame].state
-            frames += 1
-            if any(" | " in v for items in state.slot_values.values() for v in items):
-                ambiguous += 1
-                continue
-            parsed = parse(example.targets, example.key)
-            assert parsed.malformed == 0
-            assert parsed.active_intent == state.active_intent
-            assert parsed.requested_slots == state.requested_slots
-            assert {
-                name: tuple(value.lower() for value in values)
-                for name, values in parsed.slot_values.items()
-            } == {
-                name: tuple(" ".join(value.split()).lower() for value in values)
-                for name, values in state.slot_values.items()
-            }
-    assert frames == 20_542
-    assert ambiguous < 10

@@ -1,8 +1,6 @@
 """Function calls: golden text, inversion on MiniSGD and SGD, answers that are no JSON."""
 
-import dataclasses
 import json
-import os
 
 import pytest
 from hypothesis import given
@@ -10,12 +8,10 @@ from hypothesis import strategies as st
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
-from jaxaug.data import sgd
 from jaxaug.data.schema import Intent, Schema, Service, Slot
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
 from jaxaug.formats.json_tools import JSONFormatter, JSONOptions, parse, signature
 from jaxaug.formats.records import Parsed
-from jaxaug_papers import minisgd
 
 SERVICE = Service(
     "Events_1",
@@ -111,20 +107,6 @@ def test_signature():
     assert signature(example({}, INTENTS).key).names == ("Find", "Buy", "NONE")
 
 
-def test_shuffled_order_changes_with_the_epoch_only():
-    options = dataclasses.replace(INTENTS, order="shuffled")
-    values = {"kind": ("Team Sports",), "seats": ("2",)}
-    assert example(values, options) == example(values, options)
-    prompts = set()
-    for epoch in range(12):
-        found = example(values, options, epoch=epoch)
-        prompts.add(found.inputs)
-        parsed = parse(found.targets, found.key)
-        assert (parsed.slot_values, parsed.active_intent) == (values, "Buy")
-        assert json.loads(found.targets)["arguments"].keys() <= {"kind", "seats"}
-    assert len(prompts) > 6
-
-
 KEY, KEY_INTENTS = example({}).key, example({}, INTENTS).key
 OSLO = {"city": ("oslo",)}
 
@@ -171,14 +153,6 @@ def test_answers_with_intents():
     assert parse('{"name": "Buy", "arguments": {}}', KEY_INTENTS).malformed == 1
 
 
-@given(st.text() | st.text(alphabet='{}[]":, abNname1\\'), st.booleans())
-def test_any_text_is_read(text, with_intents):
-    parsed = parse(text, KEY_INTENTS if with_intents else KEY)
-    assert parsed.malformed >= 0 and parsed.slot_values.keys() <= {
-        slot.name for slot in SERVICE.slots
-    }
-
-
 @given(
     st.dictionaries(
         st.sampled_from(["city", "price"]),
@@ -195,47 +169,6 @@ def test_any_value_returns(values):
     found = example(values, INTENTS)
     parsed = parse(found.targets, found.key)
     assert (parsed.slot_values, parsed.malformed) == (values, 0)
-
-
-def states_that_differ(folder, split, options, limit):
-    formatter = JSONFormatter(sgd.read_schema_of(folder, split), options)
-    differing, count = [], 0
-    for dialogue in sgd.read_dialogues(folder, split):
-        for found in formatter.dialogue(dialogue):
-            state = dialogue.turns[found.turn].frames[found.frame].state
-            parsed = parse(found.targets, found.key)
-            told, meant = (
-                {
-                    slot: tuple(clean(value, True) for value in values)
-                    for slot, values in one.slot_values.items()
-                }
-                for one in (parsed, state)
-            )
-            same = told == meant and parsed.active_intent == state.active_intent
-            same &= set(parsed.requested_slots) == set(state.requested_slots)
-            if not same or parsed.malformed:
-                differing.append((found.dialogue_id, found.turn))
-            count += 1
-            if count == limit:
-                return differing, count
-    return differing, count
-
-
-def test_states_of_minisgd_return(tmp_path):
-    folder = tmp_path / "data"
-    minisgd.write(folder, train_dialogues=40, dev_dialogues=4, test_dialogues=4)
-    options = JSONOptions(level="dst_intent", order="shuffled")
-    differing, count = states_that_differ(folder, "train", options, 10**6)
-    assert count > 50 and differing == []
-
-
-@pytest.mark.skipif(
-    "JAXAUG_REAL_DATA" not in os.environ, reason="needs SGD in $JAXAUG_REAL_DATA"
-)
-def test_states_of_sgd_return():
-    folder = os.environ["JAXAUG_REAL_DATA"] + "/sgd"
-    options = JSONOptions(level="dst_intent")
-    assert states_that_differ(folder, "test", options, 3000) == ([], 3000)
 
 
 @pytest.mark.parametrize("wrong", [{"level": "state"}, {"order": "random"}])

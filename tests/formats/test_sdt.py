@@ -5,8 +5,6 @@ import json
 import os
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from jaxaug.cli import main
 from jaxaug.core.errors import UserError
@@ -105,20 +103,6 @@ def test_golden_text_with_numbers():
     assert parse("[state] 0=oslo 3=b", found.key).malformed == 1
 
 
-def test_shuffled_order_changes_with_the_epoch_only():
-    options = dataclasses.replace(OPTIONS, order="shuffled", level="dst_intent")
-    values = {"kind": ("Team Sports",), "seats": ("2",)}
-    assert example(values, options) == example(values, options)
-    prompts = set()
-    for epoch in range(12):
-        found = example(values, options, epoch=epoch)
-        prompts.add(found.inputs)
-        parsed = parse(found.targets, found.key)
-        assert parsed == dataclasses.replace(parsed, slot_values=values, malformed=0)
-        assert parsed.active_intent == "Buy"
-    assert len(prompts) > 6
-
-
 KEY = example({}).key
 
 
@@ -147,22 +131,6 @@ def test_parse(text, values, malformed):
     parsed = parse(text, KEY)
     assert parsed.slot_values == values
     assert parsed.malformed == malformed
-
-
-@given(st.text(max_size=40))
-def test_parse_is_total(text):
-    assert set(parse(text, KEY).slot_values) <= {"city", "kind", "seats"}
-
-
-WORDS = st.text(st.characters(categories=["Ll", "Nd"]), min_size=1)
-
-
-@given(st.lists(WORDS, min_size=1, max_size=3).filter(lambda v: v != ["none"]))
-def test_parse_inverts_format(values):
-    options = dataclasses.replace(OPTIONS, lowercase=False)
-    found = example({"city": tuple(values), "seats": ("2",)}, options)
-    parsed = parse(found.targets, found.key)
-    assert parsed.slot_values == {"city": tuple(values), "seats": ("2",)}
 
 
 def test_what_cannot_be_shown_is_an_error():
@@ -225,26 +193,6 @@ def test_the_rule_where_every_turn_has_frames_of_all_services(tmp_path):
     }
 
 
-def test_a_demonstration_is_no_example(sgd_tree):
-    for split, ids in (("train", {"2_00000"}), ("dev", {"3_00000"})):
-        corpus = parallel.Corpus(str(sgd_tree), split)
-        built = cache.build(cache.Recipe(corpus, SDTOptions()), 1, sgd_tree / "cache")
-        assert {item.dialogue_id for item in built.read()} == ids
-    corpus = parallel.Corpus(str(sgd_tree), "test")
-    built = cache.build(cache.Recipe(corpus, SDTOptions()), 1, sgd_tree / "cache")
-    assert {item.dialogue_id for item in built.read()} == {"4_00000", "4_00001"}
-
-
-def test_variants_have_their_names_in_the_example(sgd_tree):
-    corpus = parallel.Corpus(str(sgd_tree), "test", "v2")
-    recipe = cache.Recipe(corpus, SDTOptions())
-    found = list(cache.build(recipe, 1, sgd_tree / "cache").read())
-    trips = [item for item in found if item.service == "Trains_12"]
-    assert trips and all("[slots] city_v2=oslo" in item.inputs for item in trips)
-    parsed = parse(trips[-1].targets, trips[-1].key)
-    assert parsed.malformed == 0 and "city_v2" in parsed.slot_values
-
-
 def test_a_file_goes_first_and_is_part_of_the_key(sgd_tree, monkeypatch, capsys):
     recipe = cache.Recipe(parallel.Corpus(str(sgd_tree), "train"), SDTOptions())
     before = cache.cache_name(recipe)
@@ -300,16 +248,3 @@ def test_a_wrong_file(item, message, tmp_path):
         demonstrations.read(path)
     assert os.fspath(path) in str(error.value)
     assert "`jaxaug data demonstrations` writes" in str(error.value)
-
-
-def test_format_writes_what_the_cache_holds(sgd_tree, tmp_path):
-    out = tmp_path / "x.tsv"
-    data = ["--data_dir", str(sgd_tree), "--split", "dev"]
-    command = ["format", "sdt", *data, "--answered", "active", "--out", str(out)]
-    assert main([*command, "--workers", "1"]) == 0
-    recipe = cache.Recipe(
-        parallel.Corpus(str(sgd_tree), "dev"), SDTOptions(answered="active")
-    )
-    found = cache.build(recipe, 1, sgd_tree / "cache").read()
-    rows = [line.split("\t")[:3] for line in out.read_text().splitlines()[1:]]
-    assert rows == [[item.inputs, item.targets, item.dialogue_id] for item in found]

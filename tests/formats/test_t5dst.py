@@ -1,11 +1,7 @@
 """T5DST text: golden examples, inversion, malformed answers."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from jaxaug.core.errors import UserError
-from jaxaug.data import sgd
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
 from jaxaug.formats.t5dst import T5DSTFormatter, T5DSTOptions, parse, slot_of
@@ -53,24 +49,6 @@ def test_case_is_kept_where_asked():
     assert found[0].targets == "Oslo"
 
 
-def test_shuffled_order_changes_with_the_epoch_only():
-    options = T5DSTOptions(order="shuffled")
-    values = {"kind": ("Team Sports",), "seats": ("2",)}
-    assert examples(values, options) == examples(values, options)
-    orders, letters = set(), set()
-    for epoch in range(12):
-        found = examples(values, options, epoch)
-        orders.add(tuple(slot_of(item.key) for item in found))
-        letters.update(item.targets for item in found if slot_of(item.key) == "kind")
-        for item in found:
-            answer = parse(item.targets, item.key).slot_values
-            assert answer.get(slot_of(item.key), ()) == values.get(
-                slot_of(item.key), ()
-            )
-    assert len(orders) > 2
-    assert letters == {"a", "b", "c"}
-
-
 KEYS = {slot_of(item.key): item.key for item in examples({})}
 
 
@@ -101,44 +79,6 @@ def test_parse(slot, text, values, malformed):
     assert parsed.slot_values == ({slot: values} if values else {})
     assert parsed.malformed == malformed
     assert (parsed.active_intent, parsed.requested_slots) == ("NONE", ())
-
-
-@given(st.text(max_size=40), st.sampled_from(sorted(KEYS)))
-def test_parse_is_total(text, slot):
-    assert set(parse(text, KEYS[slot]).slot_values) <= {slot}
-
-
-WORDS = st.text(st.characters(categories=["Ll", "Nd"]), min_size=3)
-
-
-@given(st.lists(WORDS, min_size=1, max_size=3).filter(lambda v: v != ["none"]))
-def test_parse_inverts_format(values):
-    (first, *_) = examples({"city": tuple(values)}, T5DSTOptions(lowercase=False))
-    assert parse(first.targets, first.key).slot_values == {"city": tuple(values)}
-
-
-def test_wrong_order():
-    with pytest.raises(UserError, match="order='random': use one of schema, shuffled"):
-        T5DSTOptions(order="random")
-
-
-def test_real_dialogues_round_trip(real_data):
-    folder = real_data / "sgd"
-    formatter = T5DSTFormatter(sgd.read_schema_of(folder, "dev"), T5DSTOptions())
-    slots = 0
-    for item in sgd.read_dialogues(folder, "dev"):
-        for example in formatter.dialogue(item):
-            slots += 1
-            state = item.turns[example.turn].frames[example.frame].state
-            values = state.slot_values.get(slot_of(example.key), ())
-            parsed = parse(example.targets, example.key)
-            assert parsed.malformed == 0
-            found = parsed.slot_values.get(slot_of(example.key), ())
-            if not any(" || " in value for value in values):
-                assert [value.lower() for value in found] == [
-                    " ".join(value.split()).lower() for value in values
-                ]
-    assert slots > 100_000
 
 
 def test_the_703rd_option_and_those_behind_it_invert():

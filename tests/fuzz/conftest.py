@@ -7,7 +7,13 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from fuzz_kit import Fuzzer
+from fuzz_kit import FILES, SHORT, Fuzzer
+
+
+@pytest.fixture(params=[SHORT, pytest.param(FILES, marks=pytest.mark.long)])
+def files(request):
+    """The number of damaged files for each reader."""
+    return request.param
 
 
 @pytest.fixture(scope="module")

@@ -415,7 +415,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_damaged_files(fuzzer, sgd_tree, name):
-    report = fuzzer.run(name, sgd_tree)
+def test_damaged_files(fuzzer, sgd_tree, name, files):
+    report = fuzzer.run(name, sgd_tree, files)
     assert not report.defects, report.text()
     assert report.counts["refused"] + report.counts["same"] > 0

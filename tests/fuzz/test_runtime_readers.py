@@ -87,8 +87,8 @@ def is_configuration(found, expected, path):
 
 def runtime_kit():
     """The helpers of the tests of checkpoints."""
-    path = Path(__file__).parents[1] / "runtime" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("runtime_conftest", path)
+    path = Path(__file__).parents[1] / "runtime" / "checkpoint_kit.py"
+    spec = importlib.util.spec_from_file_location("checkpoint_kit", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -147,7 +147,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_damaged_files(fuzzer, tmp_path, name):
-    report = fuzzer.run(name, tmp_path)
+def test_damaged_files(fuzzer, tmp_path, name, files):
+    report = fuzzer.run(name, tmp_path, files)
     assert not report.defects, report.text()
     assert report.counts["refused"] + report.counts["same"] > 0

@@ -307,7 +307,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_damaged_files(fuzzer, tiny_lm, name):
-    report = fuzzer.run(name, Path(tiny_lm))
+def test_damaged_files(fuzzer, tiny_lm, name, files):
+    report = fuzzer.run(name, tiny_lm, files)
     assert not report.defects, report.text()
     assert report.counts["refused"] > 0

@@ -2,12 +2,13 @@
 
 import re
 import shutil
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.support.programs import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = {
@@ -42,9 +43,7 @@ def test_the_layer_of_the_libraries_installs_all_packages(tmp_path):
     out.mkdir()
     for folder in (tmp_path / "source/runtime", tmp_path / "source"):
         command = [sys.executable, "-c", BUILD.format(str(out))]
-        done = subprocess.run(
-            command, cwd=folder, check=True, capture_output=True, text=True
-        )
+        done = ran(command, cwd=folder, check=True)
         # Such a file is an error for later versions of setuptools.
         assert "did not match any files" not in done.stderr, done.stderr
     for wheel in out.glob("*.whl"):

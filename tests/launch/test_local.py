@@ -2,13 +2,14 @@
 
 import os
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from t5x import checkpoints
+
+from tests.support.programs import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 TOY = ROOT / "tests/runtime/programs"
@@ -33,15 +34,7 @@ def test_two_processes_train_as_one(python, tmp_path):
         [*launch, "--processes=2", f"--port={port}", "--gin.MODEL_DIR='two'"],
         [*alone, "--gin.MODEL_DIR='one'"],
     ):
-        done = subprocess.run(
-            command,
-            cwd=tmp_path,
-            env=env,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
+        done = ran(command, cwd=tmp_path, env=env, timeout=300)
         assert done.returncode == 0, done.stderr
         assert "finished" in done.stderr
     assert checkpoints.all_steps(tmp_path / "two") == [2]

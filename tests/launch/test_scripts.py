@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from jaxaug.launch import templates
+from tests.support.programs import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = [
@@ -52,13 +53,7 @@ def environment(tools, **more):
 
 
 def entry(tools, *words, **variables):
-    return subprocess.run(
-        [ROOT / "launch/entry.sh", *words],
-        env=environment(tools, **variables),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return ran([ROOT / "launch/entry.sh", *words], env=environment(tools, **variables))
 
 
 def test_one_process_gets_no_flags(tools):
@@ -244,15 +239,7 @@ def tpu_pod(tools, states, statuses=()):
     for tool in ("sleep", "git", "tar"):
         tools(tool, "cat </dev/null")
     shown = (Path(__file__).parent / "golden/tpu_pod_up.txt").read_text()
-    done = subprocess.run(
-        ["bash"],
-        input=shown,
-        env=environment(tools),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = ran(["bash"], input=shown, env=environment(tools), timeout=60)
     calls = (home / "calls").read_text().splitlines()
     names = [call.removeprefix("tpus ").split(" --worker")[0] for call in calls]
     return done.returncode, done.stderr.splitlines(), names

@@ -59,19 +59,13 @@ def evaluate(command, data_dir, predictions, output, *options):
     )
 
 
-@pytest.mark.parametrize("wording", ["original", "v2"])
-@pytest.mark.parametrize("options", [(), ("--exact", "--joint_across_turn")])
+@pytest.mark.parametrize(
+    ("wording", "options"),
+    [("original", ()), ("v2", ("--exact", "--joint_across_turn"))],
+)
 def test_sgd(
-    data_dir,
-    references,
-    guesses,
-    predictions,
-    oracle,
-    tmp_path,
-    wording,
-    options,
-    capsys,
-):
+    data_dir, references, guesses, predictions, oracle, tmp_path, wording, options, capsys
+):  # fmt: skip
     output = tmp_path / "sub" / "m.json"
     extra = () if wording == "original" else ("--variant", wording)
     folder = predictions / wording
@@ -103,76 +97,48 @@ def test_sgd(
     assert [path.name for path in output.parent.iterdir()] == ["m.json"]
 
 
-def test_sgdx(data_dir, references, guesses, predictions, oracle, tmp_path, capsys):
+@pytest.mark.parametrize("options", [(), ("--joint_across_turn",)])
+def test_sgdx(
+    data_dir, references, guesses, predictions, oracle, tmp_path, capsys, options
+):
+    """With the option, turns take the place of frames in every figure."""
     output = tmp_path / "m.json"
-    assert evaluate("sgdx", data_dir, predictions, output) == 0
+    assert evaluate("sgdx", data_dir, predictions, output, *options) == 0
     report = json.loads(output.read_text())
-    jga = {}
+    rows = {suffix: {} for suffix in ("", "_seen", "_unseen")}
     for wording in references:
         services = services_of(oracle, data_dir, wording)
         for dialogue_id, turn, name, metrics in oracle.per_frame(
             references[wording], guesses[wording], services
         ):
             original = name if wording == "original" else name[:-1]
-            frame = dialogue_id, turn, original
-            jga.setdefault(wording, {})[frame] = metrics["joint_goal_accuracy"]
-    assert report["frames"] == len(jga["original"]) > 250
-    assert report["jga_orig"] == pytest.approx(
-        statistics.fmean(jga["original"].values())
-    )
-    for suffix, keep in (
-        ("", lambda frame: True),
-        ("_seen", lambda frame: frame[2] in SEEN),
-        ("_unseen", lambda frame: frame[2] not in SEEN),
-    ):
-        chosen = [frame for frame in jga["v1"] if keep(frame)]
-        rows = [[jga[variant][frame] for variant in VARIANTS] for frame in chosen]
-        mean = statistics.fmean(statistics.fmean(row) for row in rows)
-        assert report[f"jga_v1_5{suffix}"] == pytest.approx(mean, abs=1e-9)
-        ratios = [
-            statistics.stdev(row) / statistics.fmean(row) for row in rows if any(row)
-        ]
-        assert report[f"ss_jga{suffix}"] == pytest.approx(statistics.fmean(ratios))
-        everything = sum(ratios) / len(rows)
-        assert report[f"ss_jga_all_frames{suffix}"] == pytest.approx(everything)
-        assert len(ratios) < len(rows)
-    for wording in references:
-        values = jga[wording].values()
-        got = report["per_variant"][wording]["#ALL_SERVICES"]["joint_goal_accuracy"]
-        assert got == pytest.approx(statistics.fmean(values), abs=1e-9)
-    assert "ddof 1" in report["about"]["definitions"]["ss_jga"]
-    table = capsys.readouterr().out
-    assert f"{100 * report['ss_jga']:.1f}" in table and "SS all" in table
-
-
-def test_sgdx_joint_across_turn(
-    data_dir, references, guesses, predictions, oracle, tmp_path, capsys
-):
-    """Turns take the place of frames in every figure."""
-    output = tmp_path / "m.json"
-    assert evaluate("sgdx", data_dir, predictions, output, "--joint_across_turn") == 0
-    report = json.loads(output.read_text())
-    rows = {suffix: {} for suffix in ("", "_seen", "_unseen")}
-    for wording in VARIANTS:
-        services = services_of(oracle, data_dir, wording)
-        for dialogue_id, turn, name, metrics in oracle.per_frame(
-            references[wording], guesses[wording], services
-        ):
-            for suffix in ("", "_seen" if name[:-1] in SEEN else "_unseen"):
-                row = rows[suffix].setdefault((dialogue_id, turn), {})
+            unit = dialogue_id, turn, "" if options else original
+            for suffix in ("", "_seen" if original in SEEN else "_unseen"):
+                row = rows[suffix].setdefault(unit, {})
                 row[wording] = row.get(wording, 1.0) * metrics["joint_goal_accuracy"]
-    for suffix, turns in rows.items():
-        table = [list(row.values()) for row in turns.values()]
+    for suffix, units in rows.items():
+        table = [[row[variant] for variant in VARIANTS] for row in units.values()]
         mean = statistics.fmean(statistics.fmean(row) for row in table)
         assert report[f"jga_v1_5{suffix}"] == pytest.approx(mean, abs=1e-9)
         ratios = [
             statistics.stdev(row) / statistics.fmean(row) for row in table if any(row)
         ]
         assert report[f"ss_jga{suffix}"] == pytest.approx(statistics.fmean(ratios))
-    whole = report["per_variant"]["original"]["#ALL_SERVICES"]["joint_goal_accuracy"]
-    assert report["jga_orig"] == pytest.approx(whole, abs=1e-9)
-    assert report["frames"] == len(rows[""])
-    assert f"{len(rows[''])} turns scored" in capsys.readouterr().out
+        everything = sum(ratios) / len(table)
+        assert report[f"ss_jga_all_frames{suffix}"] == pytest.approx(everything)
+        assert len(ratios) < len(table)
+    for wording in references:
+        mean = statistics.fmean(row[wording] for row in rows[""].values())
+        got = report["per_variant"][wording]["#ALL_SERVICES"]["joint_goal_accuracy"]
+        assert got == pytest.approx(mean, abs=1e-9)
+        if wording == "original":
+            assert report["jga_orig"] == pytest.approx(mean, abs=1e-9)
+    assert report["frames"] == len(rows[""]) > 200
+    assert "ddof 1" in report["about"]["definitions"]["ss_jga"]
+    printed = capsys.readouterr().out
+    assert f"{100 * report['ss_jga']:.1f}" in printed and "SS all" in printed
+    unit = "turns" if options else "frames"
+    assert f"{len(rows[''])} {unit} scored" in printed
 
 
 def test_perfect_predictions_have_no_sensitivity(data_dir, references, tmp_path):

@@ -105,30 +105,18 @@ def test_a_failed_write_leaves_the_old_file(benchmark, folder):
     assert (folder / "p.json").read_text() == "old"
 
 
-def test_a_missing_folder(benchmark, tmp_path):
-    with pytest.raises(UserError, match=r"folder .*nope does not exist\. Name the"):
-        read_predictions(tmp_path / "nope", benchmark)
+def test_folders_without_predictions(benchmark, folder, good):
+    def refused(place, message):
+        with pytest.raises(UserError, match=message):
+            read_predictions(place, benchmark)
 
-
-def test_a_file_instead_of_a_folder(benchmark, folder, good):
+    refused(folder / "nope", r"folder .*nope does not exist\. Name the")
+    refused(folder, r"pred holds no predictions \(\*\.json\)\. Wri")
     put(folder, good)
-    with pytest.raises(UserError, match=r"dialogues_001\.json is a file, expected a"):
-        read_predictions(folder / "dialogues_001.json", benchmark)
-
-
-def test_an_empty_folder(benchmark, folder):
-    with pytest.raises(
-        UserError, match=r"pred holds no predictions \(\*\.json\)\. Wri"
-    ):
-        read_predictions(folder, benchmark)
-
-
-def test_files_without_a_dialogue(benchmark, folder):
+    file = folder / "dialogues_001.json"
+    refused(file, r"dialogues_001\.json is a file, expected a")
     put(folder, [])
-    with pytest.raises(
-        UserError, match="its files hold no dialogue. Write predictions"
-    ):
-        read_predictions(folder, benchmark)
+    refused(folder, "its files hold no dialogue. Write predictions")
 
 
 @pytest.mark.parametrize(
@@ -175,30 +163,6 @@ def test_a_dialogue_twice(benchmark, folder, good):
         read_predictions(folder, benchmark)
 
 
-def remove_frame(dialogue):
-    dialogue["turns"][0]["frames"].pop(0)
-
-
-def remove_turns(dialogue):
-    del dialogue["turns"][0:]
-
-
-def rename_services(dialogue):
-    dialogue["services"] = [name + "1" for name in dialogue["services"]]
-
-
-def swap_speaker(dialogue):
-    dialogue["turns"][0]["speaker"] = "SYSTEM"
-
-
-def change_utterance(dialogue):
-    dialogue["turns"][0]["utterance"] = "something else"
-
-
-def frame_twice(dialogue):
-    dialogue["turns"][0]["frames"] *= 2
-
-
 def put_in(*path, value):
     def change(dialogue):
         place = dialogue
@@ -210,6 +174,10 @@ def put_in(*path, value):
 
 
 STATE = ("turns", 0, "frames", 0, "state")
+
+
+def of_state(key, value):
+    return put_in(*STATE, key, value=value)
 
 
 def put_span(start, end):
@@ -227,36 +195,35 @@ SPAN = (
     ("change", "message"),
     [
         (
-            remove_frame,
+            lambda dialogue: dialogue["turns"][0]["frames"].pop(0),
             r"turn 0: the frame of service '\w+' is missing.*Predict a state",
         ),
         (
-            remove_turns,
+            put_in("turns", value=[]),
             r"turn 0 is missing: the reference has \d+ turns, .*Predict every",
         ),
-        (rename_services, r"field 'services': expected \['\w+'.*check --variant"),
-        (swap_speaker, r"turn 0: field 'speaker': expected 'USER', got 'SYSTEM'"),
+        (put_in("services", value=["x"]), r"'services': expected \['\w+'.*--variant"),
         (
-            change_utterance,
-            r"turn 0: field 'utterance': expected 'turn 0.*got 'somethi",
+            put_in("turns", 0, "speaker", value="SYSTEM"),
+            r"expected 'USER', got 'SYSTEM'",
         ),
-        (frame_twice, r"turn 0: two frames of one service.*Keep one frame each"),
+        (put_in("turns", 0, "utterance", value="so"), r"expected 'turn 0.*got 'so'"),
+        (
+            lambda dialogue: dialogue["turns"][0]["frames"].extend(
+                dialogue["turns"][0]["frames"]
+            ),
+            r"turn 0: two frames of one service.*Keep one frame each",
+        ),
         (put_in("turns", value={}), r"field 'turns': expected a list, got \{\}"),
         (put_in("turns", 0, value=7), r"turn 0: expected an object, got 7"),
         (put_in("turns", 0, "frames", value=None), r"field 'frames': .*got None"),
         (put_in(*STATE, value=[]), r"field 'state': expected an object, got \[\]"),
-        (
-            put_in(*STATE, "active_intent", value=1),
-            r"'active_intent': expected a string",
-        ),
-        (put_in(*STATE, "requested_slots", value="x"), r"'requested_slots': .*got 'x'"),
-        (put_in(*STATE, "slot_values", value=[]), r"'slot_values': expected an object"),
-        (put_in(*STATE, "slot_values", value={"q": "x"}), r"slot 'q': .*got 'x'"),
-        (
-            put_in(*STATE, "slot_values", value={"q": []}),
-            r"slot 'q': .*leave out slots",
-        ),
-        (put_in(*STATE, "slot_values", value={"q": [1]}), r"slot 'q': .*got \[1\]"),
+        (of_state("active_intent", 1), r"'active_intent': expected a string"),
+        (of_state("requested_slots", "x"), r"'requested_slots': .*got 'x'"),
+        (of_state("slot_values", []), r"'slot_values': expected an object"),
+        (of_state("slot_values", {"q": "x"}), r"slot 'q': .*got 'x'"),
+        (of_state("slot_values", {"q": []}), r"slot 'q': .*leave out slots"),
+        (of_state("slot_values", {"q": [1]}), r"slot 'q': .*got \[1\]"),
         (put_in("turns", 0, "frames", 0, "slots", value=[{}]), r"'slots': .*start and"),
         (put_span(True, 2), r"'slots': .*start and exclusive_end, got \["),
         (put_span(-1, 2), SPAN + r"'start': -1, 'exclusive_end': 2\}"),

@@ -14,7 +14,7 @@ import transformers
 from t5x import checkpoints, decoding, models, optimizers, partitioning, trainer
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import finetune, llama
+from jaxaug.models import consistency, finetune, llama
 from jaxaug.models.lora import merge
 from jaxaug.models.lora.settings import Settings
 from jaxaug.models.weights import hf_folder
@@ -46,11 +46,13 @@ class Words:
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
     """Folder of a random Llama."""
-    folder = tmp_path_factory.mktemp("base")
-    torch.manual_seed(0)
-    transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)).save_pretrained(
-        folder
-    )
+    return save(tmp_path_factory.mktemp("base"), seed=0)
+
+
+def save(folder, seed):
+    torch.manual_seed(seed)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES))
+    model.save_pretrained(folder)
     return folder
 
 
@@ -160,15 +162,12 @@ def test_another_base_is_refused(base, tmp_path):
     checkpoints.Checkpointer(
         states.global_train_state_shape, partitioner(), tmp_path
     ).save(state)
-    torch.manual_seed(1)
-    transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)).save_pretrained(
-        copy
-    )
+    save(copy, seed=1)
     again = initializer(adapted(copy), optimizer=False)
     reader = checkpoints.Checkpointer(
         again.global_train_state_shape, partitioner(), tmp_path
     )
-    with pytest.raises(UserError, match="the checkpoint: was trained on another base"):
+    with pytest.raises(UserError, match="the checkpoint was trained on another base"):
         reader.restore()
 
 
@@ -268,7 +267,7 @@ def test_a_base_of_other_sizes_is_refused(base):
         llama.DecoderWrapper(config), Words(), optimizers.adamw(0.1)
     )
     states = initializer(finetune.lora(model, base, ADAPTER))
-    with pytest.raises(UserError, match="Name the base that belongs to the model"):
+    with pytest.raises(UserError, match="Name the base of this model"):
         states.from_scratch(jax.random.PRNGKey(0))
 
 
@@ -305,3 +304,22 @@ def test_an_encoder_decoder_decodes_with_its_adapter(tmp_path):
     predict = jax.jit(plain.predict_batch)
     np.testing.assert_array_equal(decodes, predict(merged, batch))
     assert np.any(decodes != predict(found.params, batch))
+
+
+def test_adapters_of_consistent_models(base):
+    """Both orders of `lora` and `consistent` give the same loss of a training step."""
+    rows = {name: np.repeat(value, 2, axis=0) for name, value in BATCH.items()}
+    rows["decoder_input_tokens"][1::2, 0] = 5  # The other wording.
+    found = []
+    for model in (
+        finetune.lora(consistency.consistent(plain(base)[0]), base, ADAPTER),
+        consistency.consistent(adapted(base)),
+    ):
+        state = initializer(model).from_scratch(jax.random.PRNGKey(0))
+        loss, (metrics, mutables) = model.loss_fn(
+            state.params, rows, jax.random.PRNGKey(1), state.flax_mutables
+        )
+        assert mutables is state.flax_mutables
+        found.append((loss, metrics["consistency_loss"].compute()))
+    np.testing.assert_allclose(*found, rtol=1e-6)
+    assert found[0][1] > 0

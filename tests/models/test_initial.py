@@ -71,7 +71,7 @@ def test_a_model_without_sentencepiece_has_no_vocabulary(named):
 
 
 def test_an_unknown_name(named):
-    with pytest.raises(UserError, match="'tyni' is no named model"):
+    with pytest.raises(UserError, match="'tyni' is not a named model"):
         initial.checkpoint("tyni")
 
 

@@ -44,70 +44,6 @@ SMOLLM2: dict[str, Any] = {
 }
 
 
-def test_smollm2():
-    assert llama.Config.from_hf(SMOLLM2) == llama.Config(
-        vocab_size=49152,
-        emb_dim=576,
-        num_layers=30,
-        num_heads=9,
-        head_dim=64,
-        mlp_dim=1536,
-        norm_epsilon=1e-5,
-        activation="silu",
-        tie_embeddings=True,
-        bos_token_id=1,
-        num_kv_heads=3,
-        rope_theta=100000.0,
-        max_positions=8192,
-    )
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (
-            {"model_type": "gemma"},
-            "model_type is 'gemma', but must be one of llama, mis",
-        ),
-        ({"model_type": "mistral"}, "must name MistralForCausalLM"),
-        (
-            {"architectures": ["LlamaForSequenceClassification"]},
-            "must name LlamaForCausalLM",
-        ),
-        ({"hidden_size": None, "vocab_size": None}, "lacks vocab_size, hidden_size"),
-        ({"rope_interleaved": True}, "rope_interleaved is True, but only False"),
-        (
-            {"forced_eos_token_id": 2},
-            "forced_eos_token_id is 2, but a Llama here decodes",
-        ),
-        (
-            {"rope_scaling": {"type": "dynamic", "factor": 2.0}},
-            "type 'dynamic', but only default, linear, llama3",
-        ),
-        (
-            {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}},
-            "type 'yarn', but only default, linear, llama3",
-        ),
-        (
-            {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}},
-            "'llama3' need low_freq_factor, a number above 0, but it is None",
-        ),
-        (
-            {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}},
-            "have partial_rotary_factor, which nothing is known of",
-        ),
-        (
-            {"sliding_window": 512, "clip_qkv": 8},
-            "llama here knows nothing of clip_qkv = 8, sliding_window = 512, which may",
-        ),
-        ({"hidden_act": "mish"}, "activation 'mish' is not known"),
-    ],
-)
-def test_refused(change: dict[str, Any], message: str):
-    with pytest.raises(UserError, match=message):
-        llama.Config.from_hf(SMOLLM2 | change)
-
-
 # What is told of them in the config.json of each; the rest changes no network.
 _GEMMA = {
     "bos_token_id": 2,
@@ -274,26 +210,6 @@ def test_numbers_of_parameters(name: str):
     assert round(count / 1e6, 1) == SIZES[name]
 
 
-GEMMA3 = SMOLLM2 | {
-    "model_type": "gemma3_text",
-    "architectures": ["Gemma3ForCausalLM"],
-}
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"attn_logit_softcapping": 50.0}, "softcapping is 50.0, but only None"),
-        ({"use_bidirectional_attention": True}, "nothing of use_bidirectional_att"),
-        ({"layer_types": ["full_attention"]}, "for each of the 30 layers"),
-        ({"sliding_window": None}, "layers slide, but sliding_window is null"),
-    ],
-)
-def test_a_gemma_3_refuses(change: dict[str, Any], message: str):
-    with pytest.raises(UserError, match=message):
-        llama.Config.from_hf(GEMMA3 | change)
-
-
 def test_a_kind_is_written_with_its_own_options_alone():
     config = llama.Config.from_hf(SMOLLM2)
     odd = dataclasses.replace(config, qk_norm=True, sliding_window=8)
@@ -301,8 +217,8 @@ def test_a_kind_is_written_with_its_own_options_alone():
         llama.to_hf(odd)
     assert str(caught.value) == (
         "llama.Config with model_type = 'llama' and qk_norm = True, sliding_window = 8: "
-        "a config.json of that type cannot say so. Give the model_type that has these "
-        "options, or leave them out."
+        "a config.json of that type cannot express this. Give the model_type that has "
+        "these options, or leave them out."
     )
 
 

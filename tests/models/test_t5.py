@@ -69,8 +69,8 @@ def test_the_decode_function_sees_source_and_embeddings_by_id(offset):
     )  # fmt: skip
     seen = {}
 
-    def decode_fn(inputs, cache, tokens_to_logits, *, source, embeddings, **kwargs):
-        seen.update(source=source, embeddings=embeddings)
+    def decode_fn(inputs, cache, tokens_to_logits, *, alpha, decode_rng, **kwargs):
+        seen.update(kwargs, alpha=alpha, key=decode_rng)
         return jnp.zeros((2, 1, 4), jnp.int32), jnp.zeros((2, 1))
 
     model = t5.SourceEncoderDecoderModel(
@@ -78,7 +78,10 @@ def test_the_decode_function_sees_source_and_embeddings_by_id(offset):
     )
     params = initial(model, 0)["params"]
     batch = {name: jnp.ones(shape, jnp.int32) for name, shape in SHAPES.items()}
-    model.predict_batch_with_aux(params, batch)
+    given, key = {"alpha": 0.5}, jax.random.PRNGKey(8)
+    model.predict_batch_with_aux(params, batch, rng=key, decoder_params=given)
+    assert given == {"alpha": 0.5} and seen["alpha"] == 0.5 and seen["eos_id"] == 1
+    np.testing.assert_array_equal(seen["key"], key)
     table = params["token_embedder"]["embedding"]
     np.testing.assert_array_equal(seen["source"], batch["encoder_input_tokens"])
     assert seen["embeddings"].shape == (12 + offset, 8)

@@ -97,7 +97,7 @@ def test_what_cannot_be_converted(params, tmp_path):
     bias = stacked["encoder"]["encoder"]["relpos_bias"]
     bias["rel_embedding"] = bias["rel_embedding"] + np.arange(2)[:, None]
     with pytest.raises(
-        UserError, match="here: the encoder's scanned layers have posit"
+        UserError, match="here: the encoder's scanned layers have different posit"
     ):
         t5_stacks.unstacked(stacked, "here")
     with pytest.raises(UserError, match="--scan-layers: use it with --format t5x"):

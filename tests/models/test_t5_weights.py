@@ -3,7 +3,6 @@
 import functools
 import json
 
-import flax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,6 +32,14 @@ INPUTS = np.array([[5, 6, 7, 8, 1], [9, 4, 1, 0, 0]])
 TARGETS = np.array([[11, 12, 13, 1], [14, 1, 0, 0]])
 
 
+def add_head(folder):
+    """Stores an output matrix that is not the embedding."""
+    path = folder / "model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    tensors["lm_head.weight"] = torch.randn(TINY["vocab_size"], TINY["d_model"])
+    safetensors.torch.save_file(tensors, path, {"format": "pt"})
+
+
 def published(folder, feed_forward_proj, untied=False, cls="T5", **options):
     """A random T5 as transformers writes it; returns its torch model."""
     config_cls = getattr(transformers, f"{cls}Config")
@@ -49,10 +56,7 @@ def published(folder, feed_forward_proj, untied=False, cls="T5", **options):
     model.save_pretrained(folder)
     if untied:
         # As T5 v1.1 is published; transformers 5 itself builds tied models only.
-        path = folder / "model.safetensors"
-        tensors = safetensors.torch.load_file(path)
-        tensors["lm_head.weight"] = torch.randn(TINY["vocab_size"], TINY["d_model"])
-        safetensors.torch.save_file(tensors, path, {"format": "pt"})
+        add_head(folder)
         path = folder / "config.json"
         values = json.loads(path.read_text())
         values.pop("scale_decoder_outputs", None)
@@ -137,12 +141,6 @@ def test_bfloat16(pair):
     assert 0 < np.abs(low - full).max() < 0.1 * np.abs(full).max()
 
 
-def test_every_parameter_has_a_key(pair):
-    _, _, model = pair
-    flat = flax.traverse_util.flatten_dict(model.params, sep="/")
-    assert set(flat) == set(t5_weights.key_map(model.config))
-
-
 def test_config_and_back(pair):
     _, _, model = pair
     again = t5_weights.Config.from_hf(t5_weights.to_hf(model.config))
@@ -158,10 +156,7 @@ def test_mt5_of_transformers_5(tmp_path, own_head):
     """It writes `tie_word_embeddings: true` and computes without the scale."""
     published(tmp_path, "gated-gelu", cls="MT5")
     if own_head:
-        path = tmp_path / "model.safetensors"
-        tensors = safetensors.torch.load_file(path)
-        tensors["lm_head.weight"] = torch.randn(TINY["vocab_size"], TINY["d_model"])
-        safetensors.torch.save_file(tensors, path, {"format": "pt"})
+        add_head(tmp_path)
     stored = json.loads((tmp_path / "config.json").read_text())
     assert stored["tie_word_embeddings"] and stored["transformers_version"][0] == "5"
     model_cls = transformers.MT5ForConditionalGeneration
@@ -216,25 +211,6 @@ def test_the_published_configs():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"architectures": ["T5EncoderModel"]}, "architectures is .*T5EncoderModel"),
-        ({"relative_attention_num_buckets": 16}, "num_buckets is 16; .* has 32"),
-        ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is 1e-05"),
-        ({"feed_forward_proj": "gated-mish"}, "feed_forward_proj is 'gated-mish'"),
-        (
-            {"decoder_start_token_id": 5},
-            "decoder_start_token_id is 5; the T5 of the runtime pads with 0 and starts",
-        ),
-        ({"pad_token_id": 3}, "pad_token_id is 3; the T5 of the runtime pads with 0"),
-    ],
-)
-def test_refused_configs(change, message):
-    with pytest.raises(UserError, match=f"config.json: .*{message}"):
-        t5_weights.Config.from_hf({"model_type": "t5", **change})
-
-
-@pytest.mark.parametrize(
     ("told", "message"),
     [
         ({"decoder_start_token_id": 5}, "decoder_start_token_id is 5; the T5 of"),
@@ -251,7 +227,7 @@ def test_what_generation_would_need(tmp_path, told, message):
     with pytest.raises(UserError, match=f"{tmp_path}: config.json.*{message}"):
         hf_folder.read_config(tmp_path)
     (tmp_path / "generation_config.json").write_text("[]")
-    with pytest.raises(UserError, match="generation_config.json: holds no JSON object"):
+    with pytest.raises(UserError, match="generation_config.json holds no JSON object"):
         hf_folder.read_config(tmp_path)
 
 
@@ -284,17 +260,8 @@ def test_weights_of_another_size(tmp_path, edit_json):
         hf_folder.load(tmp_path)
 
 
-def test_torch_files_give_the_same(tmp_path):
-    oracle = published(tmp_path, "relu")
-    expected = hf_folder.load(tmp_path).params
-    (tmp_path / "model.safetensors").unlink()
-    torch.save(oracle.state_dict(), tmp_path / "pytorch_model.bin")
-    found = hf_folder.load(tmp_path).params
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
-
-
 def test_parameters_of_another_network(tmp_path):
-    with pytest.raises(UserError, match="x: is no checkpoint of t5x.*'relpos_bias'"):
+    with pytest.raises(UserError, match="x is not a checkpoint of t5x.*'relpos_bias'"):
         embedding = {"embedding": np.zeros((4, 2))}
         params = {"token_embedder": embedding, "encoder": {}, "decoder": {}}
         t5_weights.config_of(params, "x")

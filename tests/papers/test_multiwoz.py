@@ -20,7 +20,7 @@ def public(tmp_path):
 
 
 def _states(dialogue):
-    """Turn -> service -> values, of the turns of the user."""
+    """Returns turn -> service -> values of user turns."""
     return {
         index: {frame.service: dict(frame.state.slot_values) for frame in turn.frames}
         for index, turn in enumerate(dialogue.turns)
@@ -41,14 +41,14 @@ def test_every_turn_has_a_frame_of_every_service(public, tmp_path):
         0: {"hotel": {"hotel-area": ("north",)}, "taxi": {}, "police": {}}
     }
     assert both.services == ("hotel", "taxi") and hotel.services == ("hotel",)
-    # Spans stay where they are spans; the one that was copied is none.
+    # Real spans stay; the copied value is removed from the spans.
     assert [frame.slots for frame in both.turns[0].frames] == [
         (dialogue.Span("hotel-name", 4, 9),),
         (),
         (),
     ]
     assert [frame.service for frame in both.turns[1].frames] == ["hotel"]
-    # A dialogue about nothing is kept: its turns are scored too.
+    # A dialogue about no service is kept, because its turns are scored too.
     (*_, nothing) = sgd.read_dialogues(tmp_path / "out", "test")
     assert _states(nothing) == {0: {"hotel": {}, "taxi": {}, "police": {}}}
     assert str(report).splitlines() == [
@@ -129,7 +129,7 @@ def test_what_is_no_multiwoz(public, tmp_path):
 
 
 def test_fetch_verifies_and_converts(public, tmp_path, capsys):
-    """The archive of a server, brought here: the real one cannot be reached."""
+    """A local archive replaces the server's archive, which tests cannot reach."""
     real = fetch.DATA_SETS["multiwoz22"]
     blobs = {}
     with tarfile.open(tmp_path / real.archive, "w:gz") as archive:

@@ -1,6 +1,6 @@
 import pytest
 
-from jaxaug.paraphrase.candidates import Candidate, merged, tidied
+from jaxaug.paraphrase.candidates import Candidate, is_question, merged, tidied
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,28 @@ def test_outputs_may_be_left_as_they_are():
         Candidate("the name", 1, ("b",)),
     ]
     assert merged("Name", outputs) == [Candidate("The name", 3, ("a", "b"))]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("does the guest pay", True),
+        ("how long is the visit", True),
+        ("for how many people is the table", True),
+        ("how long the visit is", False),
+        ("says whether the guest is a member", False),
+        ("what kind of car you would like", False),
+    ],
+)
+def test_a_question_has_its_auxiliary_before_its_subject(text, expected) -> None:
+    assert is_question(text) is expected
+
+
+def test_a_statement_takes_no_mark_of_a_question() -> None:
+    question = "Does the guest pay?"
+    assert (
+        tidied(question, "Says whether the guest pays") == "Says whether the guest pays"
+    )
+    assert tidied(question, "Will the guest pay") == "Will the guest pay?"
+    # The source may be no question by its words either.
+    assert tidied("The guest pays?", "The visitor pays") == "The visitor pays?"

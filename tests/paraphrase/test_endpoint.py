@@ -188,10 +188,10 @@ def test_a_prompt_of_ones_own(call, server, tmp_path):
         (["--prices=-1,0"], "prices are (-1.0, 0.0): give dollars from 0 up."),
         (["--num", "0"], "num is 0: give at least 1."),
         (["--model", "openai:"], "names no model. Write openai:NAME"),
-        (["--endpoint", "localhost:8000"], "is no address of a server. Write it with"),
+        (["--endpoint", "localhost:8000"], "is not the address of a server. Write it"),
         (["--endpoint", ""], "--endpoint is missing: a model openai:NAME needs"),
-        (["--endpoint", "http://u:p4ss@h/v1"], "holds a user, a password or a query"),
-        (["--endpoint", "http://h/v1?key=p4ss"], "holds a user, a password or a query"),
+        (["--endpoint", "http://u:p4ss@h/v1"], "holds a user, a password, or a query"),
+        (["--endpoint", "http://h/v1?key=p4ss"], "holds a user, a password, or a query"),
         (["--model", "random-tiny", "--sampler", "beam"], "--endpoint: model 'random-"),
         (["--prompt", "plane"], "Use plain or schema, or name a text file with {text}"),
     ],
@@ -205,7 +205,7 @@ def test_wrong_arguments(call, server, options, message):
 def test_a_text_that_is_too_long(call, server):
     status, text, _ = call(texts=[*LINES, "word " * 2000])
     assert status == 1 and server.bodies == []
-    assert "a text has 9,999 characters, 8,000 are the most" in text
+    assert "a text has 9,999 characters; 8,000 is the maximum" in text
 
 
 def test_a_file_of_something_else_stays(call, server, tmp_path):

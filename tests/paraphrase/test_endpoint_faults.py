@@ -61,7 +61,7 @@ def test_retry_after_is_honored(call, server, as_date):
         (failed(429, Retry_After="9999"), "HTTP 429 (tried 1 time)."),
         (slow(1.0), "no reply within 0.3 s (tried 3 times). Give a longer timeout"),
         (lambda body: (200, {}, b'{"choices": [{"mess'),
-         ('the reply is no whole chat completion: {"choices": [{"mess (tried 3 times). '
+         ('the reply is not a complete chat completion: {"choices": [{"mess (tried 3 times). '
          "Check that --endpoint")),
         (failed(404, "model not found"),
          "HTTP 404: model not found. The server needs to know the model 'tiny'"),
@@ -188,11 +188,13 @@ def test_keys_of_other_variables(call, server, monkeypatch):
     other = ["--key_variable", "MY_KEY"]
     status, text, _ = call(*other)
     assert status == 1 and server.bodies == []
-    assert f"$MY_KEY is not set, and holds the key of {server.url}." in text
+    assert f"$MY_KEY is not set; it holds the key of {server.url}." in text
     monkeypatch.setenv("MY_KEY", "two words")
     status, text, _ = call(*other)
     assert status == 1 and server.bodies == []
-    assert "$MY_KEY holds no key: it has a blank" in text and "two words" not in text
+    assert (
+        "$MY_KEY holds no key: it contains a blank" in text and "two words" not in text
+    )
     monkeypatch.setenv("MY_KEY", "other-key")
     assert call(*other)[0] == 0
     assert {h["Authorization"] for h in server.headers} == {"Bearer other-key"}

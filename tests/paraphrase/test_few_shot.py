@@ -278,7 +278,7 @@ def test_prompts_have_three_examples_and_end_before_the_answer(name):
 def test_wrong_prompts(paraphrase, tmp_path, monkeypatch, model):
     bad = tmp_path / "bad.txt"
     bad.write_text("nothing")
-    with pytest.raises(UserError, match=r"holds \{text\} 0 times, expected once"):
+    with pytest.raises(UserError, match=r"contains \{text\} 0 times, but must"):
         paraphrase(tmp_path / "out", prompt=str(bad))
     with pytest.raises(
         UserError, match="Use one of plain, schema, ask, sentence, persona, or name"
@@ -287,7 +287,7 @@ def test_wrong_prompts(paraphrase, tmp_path, monkeypatch, model):
     with monkeypatch.context() as patch:
         seq2seq = SimpleNamespace(label="t5")
         patch.setattr(registry, "load", lambda name: seq2seq)
-        with pytest.raises(UserError, match="takes none"):
+        with pytest.raises(UserError, match="takes no prompt"):
             paraphrase(tmp_path / "out", prompt="schema")
 
 
@@ -320,7 +320,7 @@ def test_no_eos(tiny_lm, tmp_path):
 
 
 def test_the_prefix_is_computed_once(model):
-    """With it as without it: tokens, and log probabilities but for rounding."""
+    """A cached prefix keeps tokens, and log probabilities up to rounding."""
     params = causal.ready(model, model.params)
     sequences = [model.encode(text) for text in LINES]
     rows = pad(sequences, len(sequences), max(map(len, sequences)) + 2)

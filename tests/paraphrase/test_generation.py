@@ -36,7 +36,7 @@ def test_lists_are_alternatives():
         ([], "grid: holds no setting"),
         ([{"model": "m", "num": 1}], "lacks 'sampler'"),
         ([block(temperature=1.0)], "'temperature' is no setting; use model"),
-        ([block(sampler="samplin")], "'samplin' is no sampler; did you mean"),
+        ([block(sampler="samplin")], "'samplin' is not a sampler; did you mean"),
         ([block(options={"tempo": 1})], "has no option 'tempo'"),
         (
             [block(options={"temperature": -1.0})],
@@ -47,7 +47,7 @@ def test_lists_are_alternatives():
         ([block(sampler="greedy")], "gives one output"),
         ([block(), block()], "'m sampling num=3' comes twice"),
         ([block(prompt="no_such")], "no_such"),
-        ([7], "grid: 7 is no block: write a mapping with"),
+        ([7], "grid: 7 is not a block: write a mapping with"),
         ([block(options=[1])], r"grid: options=\[1\]: expected a mapping"),
         ([block(num="3")], "grid: num='3': expected a whole number"),
         ([block(model=None)], "grid: model=None: expected a text"),
@@ -188,5 +188,5 @@ def test_weights_that_are_no_numbers_name_the_step(tiny_lm, tmp_path, monkeypatc
 def test_no_prompt_for_an_encoder_decoder(monkeypatch):
     monkeypatch.setattr(generation, "_model", lambda name: object())
     setting = Setting("m", "sampling", 1, {"temperature": 1.0}, "schema")
-    with pytest.raises(UserError, match="model 'm' takes none, it reads the text"):
+    with pytest.raises(UserError, match="model 'm' takes no prompt; it reads the text"):
         Paraphraser(0)(setting, ["city"])

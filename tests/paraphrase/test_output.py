@@ -157,7 +157,9 @@ def test_another_run_is_refused(tmp_path, whole, changes, message, name):
 def test_foreign_lines_are_refused(tmp_path, line):
     (tmp_path / "out.jsonl").write_bytes(line + b"\n")
     with (
-        pytest.raises(UserError, match="line 1: is no record of `jaxaug paraphrase`"),
+        pytest.raises(
+            UserError, match="line 1: is not a record of `jaxaug paraphrase`"
+        ),
         output_file(tmp_path),
     ):
         pass
@@ -170,7 +172,9 @@ def test_a_foreign_file_without_a_last_line_break(tmp_path, name, content):
     """It is no record that was cut off, and is not overwritten."""
     (tmp_path / name).write_bytes(content)
     with (
-        pytest.raises(UserError, match="line 1: is no record of `jaxaug paraphrase`"),
+        pytest.raises(
+            UserError, match="line 1: is not a record of `jaxaug paraphrase`"
+        ),
         output_file(tmp_path),
     ):
         pass
@@ -220,7 +224,9 @@ def test_a_pipe_or_endless_line_in_place_of_an_output(tmp_path):
     with (tmp_path / "out.jsonl").open("wb") as file:
         file.truncate(50 * 10**9)
     with (
-        pytest.raises(UserError, match="line 1: is no record of `jaxaug paraphrase`"),
+        pytest.raises(
+            UserError, match="line 1: is not a record of `jaxaug paraphrase`"
+        ),
         output_file(tmp_path),
     ):
         pass

@@ -70,7 +70,7 @@ def test_records(lines, tmp_path):
 
 
 def test_greedy_equals_t5x_and_scores_are_those_of_the_model(small_world):
-    """Text and log probability against the runtime's own greedy decoding and scoring."""
+    """Text and log probability equal the runtime's greedy decoding and scoring."""
     loaded = registry.load("random-tiny")
     params = jax.device_put(loaded.params)
     sequences = [loaded.encode(text) for text in LINES]
@@ -210,7 +210,7 @@ def test_same_bytes_after_a_stop(lines, tmp_path, monkeypatch):
 def test_inputs_that_are_too_long_or_the_output(lines, tmp_path):
     lines.write_text("a bus\n" + 5000 * "find a hotel " + "\n")
     with pytest.raises(
-        UserError, match=r"line 2 of the input has \d+ tokens, 4096 are"
+        UserError, match=r"line 2 of the input has \d+ tokens; at most 4096 are"
     ):
         paraphrase(lines, tmp_path / "out.jsonl")
     with pytest.raises(UserError, match=r"lines.txt: is the input file"):
@@ -230,7 +230,7 @@ def test_seeds(lines, tmp_path):
 def test_outputs_of_another_model_or_of_other_code_are_refused(
     lines, tmp_path, monkeypatch
 ):
-    """What counts is which model it is, not what it is called."""
+    """The weights of the model count, not its name."""
     out = tmp_path / "out.jsonl"
     paraphrase(lines, out)
     before, loaded = out.read_bytes(), registry.load("random-tiny")
@@ -281,7 +281,7 @@ def test_summary(lines, tmp_path, capsys):
         for i in range(0, 10, 2)
     ]
     expected = np.mean([diversity.self_bleu(group) for group in groups])
-    assert "5 inputs, 10 outputs, 0 of them equal to the input" in shown
+    assert "5 inputs, 10 outputs, 0 equal to the input" in shown
     assert f"self-BLEU {expected:.1f} " in shown
     for n in (1, 6):
         value = np.mean([diversity.distinct(group, n) for group in groups])
@@ -311,10 +311,10 @@ def test_summary(lines, tmp_path, capsys):
             {"content": b"a\nb\xff\n"},
             "lines.txt: line 2: byte 0xff at offset 3 is not UTF-8",
         ),
-        ({"sampler": "greedi"}, "'greedi' is no sampler; did you mean 'greedy'"),
+        ({"sampler": "greedi"}, "'greedi' is not a sampler; did you mean 'greedy'"),
         (
             {"model": "random_tiny"},
-            "no name of the model registry and no folder; did you mean 'random-tiny'",
+            "neither in the model registry nor a folder; did you mean 'random-tiny'",
         ),
         ({"options": {"kk": 1}}, "has no option 'kk'; did you mean"),
         ({"num": 0}, "--num is 0: give at least 1"),
@@ -355,7 +355,7 @@ def test_tables_and_blank_texts_give_what_lines_give(tmp_path, small_world):
         (tmp_path / name).write_text(content)
         out = tmp_path / f"{name}.out.jsonl"
         said = paraphrase(tmp_path / name, out, num=2)
-        assert said.startswith("2 inputs, 4 outputs, 0 of them equal")
+        assert said.startswith("2 inputs, 4 outputs, 0 equal")
         found.append(records(out))
     assert [(r["line"], r["input"]) for r in found[0][::2]] == [
         (1, "find a hotel"), (2, ""), (3, "Date"),
@@ -381,7 +381,7 @@ def test_minisgd_tells_how_to_train_it(tmp_path, monkeypatch):
         f"paraphrase_minisgd. Train it with `cd '{checkout}' && python -m t5x.train "
         "--gin_file=configs/paraphrase_minisgd.gin`, or name the folder of another run."
     )
-    # A wheel has no such folder, and trains wherever it is called.
+    # A wheel has no such folder, and trains in any working folder.
     monkeypatch.setattr(registry, "_CHECKOUT", tmp_path)
     with pytest.raises(UserError) as error:
         registry.load("minisgd")

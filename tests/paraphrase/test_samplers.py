@@ -102,7 +102,7 @@ def test_a_temperature_of_zero_comes_last(monkeypatch, name, expected):
 
 
 def first_tokens(name, **options):
-    """Of 200 outputs; the most probable tokens are 3, EOS, 2."""
+    """Tests 200 outputs; the most probable tokens are 3, EOS, 2."""
     logits = jnp.log(jnp.array([0.01, 0.3, 0.1, 0.4, 0.19]))
     sampler = samplers.find(name)
     tokens, _ = sampler.build(200, sampler.complete(options))(
@@ -129,7 +129,7 @@ def test_bottom_k_gives_no_empty_output_unless_asked_to():
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("least", [0, 3])
 def test_the_contract_of_t5x_holds_by_place_and_by_name(name, least):
-    """inputs, cache, tokens_to_logits, eos_id, num_decodes; then EOS is the likeliest."""
+    """inputs, cache, tokens_to_logits, eos_id, num_decodes; EOS is the most likely."""
     logits = jnp.log(jnp.array([0.01, 0.1, 0.2, 0.29, 0.4]))
     options = {"mu": (1.0, 0.0, 1.0, 1.0)} if name == "dips" else {}
     sampler = samplers.find(name)
@@ -246,8 +246,8 @@ def test_defaults_are_those_of_the_papers():
 @pytest.mark.parametrize(
     ("sampler", "texts", "message"),
     [
-        ("buttom_k", [], r"'buttom_k' is no sampler; did you mean 'bottom_k'"),
-        ("xyz", [], "'xyz' is no sampler; known: beam, bottom_k, dips"),
+        ("buttom_k", [], r"'buttom_k' is not a sampler; did you mean 'bottom_k'"),
+        ("xyz", [], "'xyz' is not a sampler; known: beam, bottom_k, dips"),
         (
             "bottom_k",
             ["n_step=1"],

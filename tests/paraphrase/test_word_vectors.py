@@ -1,4 +1,4 @@
-"""Word embeddings of a file or a model for a model's tokens; sources without prompts."""
+"""Word embeddings of a file or model for a model's tokens; inputs without prompts."""
 
 import dataclasses
 import json
@@ -62,7 +62,9 @@ def test_wrong_files(model, tmp_path, text, message):
 
 
 def test_neither_a_file_nor_a_model(model):
-    with pytest.raises(UserError, match="embeddings=nothing: is no file, and no model"):
+    with pytest.raises(
+        UserError, match="embeddings=nothing: is neither a file nor a model"
+    ):
         word_vectors.table("nothing", model)
 
 

@@ -58,10 +58,7 @@ def language_model(**kwargs):
 def random_params(make_model):
     """Random values in the tree of the model's parameters; nothing is compiled."""
     model = make_model()
-    shapes = {
-        "encoder_input_tokens": (2, 6),
-        "decoder_input_tokens": (2, 5),
-    }
+    shapes = {"encoder_input_tokens": (2, 6), "decoder_input_tokens": (2, 5)}
     variables = jax.eval_shape(
         functools.partial(model.get_initial_variables, input_shapes=shapes),
         jax.random.key(0),

@@ -18,13 +18,6 @@ TINY = network.T5Config(
     mlp_activations=("gelu", "linear"),
     dropout_rate=0.1,
 )
-T5_1_1 = {
-    "small": (512, 6, 8, 1024, 76_961_152),
-    "base": (768, 12, 12, 2048, 247_577_856),
-    "large": (1024, 16, 24, 2816, 783_150_080),
-    "xl": (2048, 32, 24, 5120, 2_849_757_184),
-    "xxl": (4096, 64, 24, 10240, 11_135_332_352),
-}
 
 
 def make_batch(seed=0, batch=3, input_length=11, target_length=8):

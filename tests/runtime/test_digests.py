@@ -7,6 +7,13 @@ import re
 import zlib
 
 import pytest
+from checkpoint_kit import (
+    Iterator,
+    assert_same_state,
+    make_manager,
+    make_state,
+    save_steps,
+)
 from t5x import checkpoints, digests
 from t5x.errors import UserError
 
@@ -25,10 +32,10 @@ def flip(path):
 
 
 @pytest.fixture
-def saved(kit, tmp_path, partitioner, layout):
+def saved(tmp_path, layout):
     """Checkpoint of step 1 with a data position; its folder."""
-    manager = kit.make_manager(layout, tmp_path, partitioner, kit.Iterator())
-    kit.save_steps(manager, 1)
+    manager = make_manager(layout, tmp_path, Iterator())
+    save_steps(manager, 1)
     return tmp_path / "checkpoint_1"
 
 
@@ -42,8 +49,8 @@ def test_every_file_is_listed(saved):
         assert (size, checksum) == (len(data), f"{zlib.crc32(data):08x}")
 
 
-def test_a_flipped_byte_in_any_file_is_an_error(kit, saved, partitioner):
-    manager = kit.make_manager("orbax", saved.parent, partitioner, kit.Iterator())
+def test_a_flipped_byte_in_any_file_is_an_error(saved):
+    manager = make_manager("orbax", saved.parent, Iterator())
     for name in files_of(saved):
         whole = (saved / name).read_bytes()
         flip(saved / name)
@@ -56,7 +63,7 @@ def test_a_flipped_byte_in_any_file_is_an_error(kit, saved, partitioner):
         with pytest.raises(UserError, match=f"^{re.escape(expected)}$"):
             manager.restore()
         (saved / name).write_bytes(whole)
-    kit.assert_same_state(manager.restore(), kit.make_state(1, seed=1))
+    assert_same_state(manager.restore(), make_state(1, seed=1))
 
 
 def test_a_flipped_byte_is_seen_without_a_model(saved):
@@ -129,21 +136,21 @@ def test_an_unknown_algorithm(saved):
         digests.read(saved)
 
 
-def test_checkpoints_without_a_list_are_restored(kit, saved, partitioner, caplog):
+def test_checkpoints_without_a_list_are_restored(saved, caplog):
     (saved / "digests.json").unlink()
     caplog.set_level(logging.INFO)
-    manager = kit.make_manager("orbax", saved.parent, partitioner)
-    kit.assert_same_state(manager.restore(), kit.make_state(1, seed=1))
+    manager = make_manager("orbax", saved.parent)
+    assert_same_state(manager.restore(), make_state(1, seed=1))
     assert f"{saved} has no digests.json: restoring it unverified." in caplog.messages
 
 
-def test_data_positions_matter_only_to_who_restores_them(kit, saved, partitioner):
+def test_data_positions_matter_only_to_who_restores_them(saved):
     (position,) = saved.rglob("train_ds-*")
     name = position.relative_to(saved).as_posix()
     flip(position)
-    weights_only = kit.make_manager("orbax", saved.parent, partitioner)
-    kit.assert_same_state(weights_only.restore(), kit.make_state(1, seed=1))
-    resuming = kit.make_manager("orbax", saved.parent, partitioner, kit.Iterator())
+    weights_only = make_manager("orbax", saved.parent)
+    assert_same_state(weights_only.restore(), make_state(1, seed=1))
+    resuming = make_manager("orbax", saved.parent, Iterator())
     with pytest.raises(UserError, match=f"is damaged: {name} has checksum"):
         resuming.restore()
     position.unlink()
@@ -151,35 +158,31 @@ def test_data_positions_matter_only_to_who_restores_them(kit, saved, partitioner
         resuming.restore()
 
 
-def test_positions_deleted_on_purpose_are_not_missed(
-    kit, tmp_path, partitioner, layout
-):
-    manager = kit.make_manager(
-        layout, tmp_path, partitioner, kit.Iterator(), keep_dataset_checkpoints=1
-    )
-    kit.save_steps(manager, 1, 2)
+def test_positions_deleted_on_purpose_are_not_missed(tmp_path, layout):
+    manager = make_manager(layout, tmp_path, Iterator(), keep_dataset_checkpoints=1)
+    save_steps(manager, 1, 2)
     listed = digests.read(tmp_path / "checkpoint_1")
     assert sorted(listed) == files_of(tmp_path / "checkpoint_1")
     assert not any(map(digests.is_data_position, listed))
     state = manager.restore(step=1)
-    kit.assert_same_state(state, kit.make_state(1, seed=1))
+    assert_same_state(state, make_state(1, seed=1))
 
 
-def test_other_files_may_be_added(kit, saved, partitioner):
+def test_other_files_may_be_added(saved):
     (saved / "PINNED").touch()
-    manager = kit.make_manager("orbax", saved.parent, partitioner)
-    kit.assert_same_state(manager.restore(), kit.make_state(1, seed=1))
+    manager = make_manager("orbax", saved.parent)
+    assert_same_state(manager.restore(), make_state(1, seed=1))
 
 
 def test_a_list_that_cannot_be_written_means_no_checkpoint(
-    kit, tmp_path, partitioner, layout, monkeypatch
+    tmp_path, layout, monkeypatch
 ):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(digests, "write", full)
-    manager = kit.make_manager(layout, tmp_path, partitioner)
+    manager = make_manager(layout, tmp_path)
     with pytest.raises(UserError, match=r"Cannot save.*No space left on device"):
-        kit.save_steps(manager, 1)
+        save_steps(manager, 1)
     assert checkpoints.all_steps(tmp_path) == []
     assert pathlib.Path(tmp_path).exists()

@@ -60,9 +60,7 @@ def test_renames_by_groups_and_copies_the_rest():
 def test_first_rule_wins_and_none_drops():
     checkpoint = tree(a=1, b=2)
     found = apply(
-        checkpoint,
-        tree(a=0, b=0),
-        [("target/a", None), ("target/[ab]", "target/a")],
+        checkpoint, tree(a=0, b=0), [("target/a", None), ("target/[ab]", "target/a")]
     )
     assert found == {"target/b": 1, "state/step": 1}
 

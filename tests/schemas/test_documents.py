@@ -229,7 +229,7 @@ def test_reworded_texts_and_other_names_of_a_variant(tmp_path, capsys):
     assert (
         main(["schema", "export", str(schema), "--to", "openai", *words, str(out)]) == 0
     )
-    assert capsys.readouterr().out == f"wrote {out}; put back: losses 7 of 7, names 3\n"
+    assert capsys.readouterr().out == f"wrote {out}; restored: losses 7 of 7, names 3\n"
     document = json.loads(path.read_text())
     days = document[0]["function"]["parameters"]["properties"]["days"]
     days["description"] = "how many days"

@@ -13,6 +13,7 @@ import pytest
 from jaxaug.cli import main
 from jaxaug.core.errors import UserError
 from jaxaug.data.schema import check_schema, service_object
+from jaxaug.schemas import yaml_files
 from jaxaug.schemas.convert import document_of, read_document
 
 DOCUMENTS = Path(__file__).with_name("documents")
@@ -41,7 +42,7 @@ _TOOL = '[\n {"name": "a",\n  "input_schema": {"type": "object",\n   "properties
         ),
         (
             '{"swagger": "2.0"}',
-            r"document is '2\.0', expected 3\. Convert it to OpenAPI 3",
+            r"document is '2\.0', expected 3\. Convert it to OpenAPI",
         ),
         (
             '{"a": 1}',
@@ -80,7 +81,7 @@ _LAUGHS = "\n".join(
             "line 3, column 1: invalid YAML: the key 'a' comes twice",
         ),
         ("a: &a {b: *a}", "an alias that contains itself"),
-        (_LAUGHS, "has more than 2,000,000 values"),
+        (_LAUGHS, "has more than 500,000 values"),
         ("? [1, 2]\n: 3", "d.yaml: "),
         ("[" * 100_000, "d.yaml: invalid YAML: nested too deeply"),
         (
@@ -90,11 +91,16 @@ _LAUGHS = "\n".join(
         ),
         (
             "openapi: 3.1.0\npaths: {/a: {get: {parameters: [1]}}}",
-            "d.yaml: paths//a/get/parameters/0: parameter #0: expected an object, got 1",
+            (
+                "d.yaml: paths//a/get/parameters/0: parameter #0: expected an object, "
+                "got 1"
+            ),
         ),
     ],
 )
-def test_wrong_yaml(text, message, tmp_path):
+def test_wrong_yaml(text, message, tmp_path, monkeypatch):
+    assert yaml_files.MAX_VALUES == 2_000_000
+    monkeypatch.setattr(yaml_files, "MAX_VALUES", 500_000)
     path = tmp_path / "d.yaml"
     path.write_text(text)
     with pytest.raises(UserError, match=message):
@@ -103,7 +109,9 @@ def test_wrong_yaml(text, message, tmp_path):
 
 def test_yaml_without_its_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(UserError, match="YAML needs PyYAML.*JSON does without.*'hf'"):
+    with pytest.raises(
+        UserError, match="YAML needs PyYAML.*JSON does not need it.*'hf'"
+    ):
         read_document(DOCUMENTS / "pets.yaml")
 
 
@@ -199,11 +207,11 @@ def test_damaged_documents(name, tmp_path):
 
 def test_a_file_of_losses_that_is_none(tmp_path, capsys, sgd_tree):
     for text, message in (
-        ("{}", "is no file of losses, expected what `jaxaug schema import"),
+        ("{}", "is no file of losses, expected one that `jaxaug schema"),
         (
             """{"format": "mcp", "names": [], "losses": [{"path": ["tools",
             "Trains_1__FindTrain", "parameters"], "value": 3, "becomes": %s}]}""",
-            "the losses cannot be put back",
+            "the losses cannot be restored",
         ),
     ):
         schema = sgd_tree / "train/schema.json"

@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from jaxaug import cli
 from jaxaug.serve import app, wordings
 from jaxaug.serve.limits import Limits
-from jaxaug.track.answers import Prediction
-from jaxaug.track.tracker import Tracker, as_json_line
+from jaxaug.track.answers import Prediction, as_json_line
+from jaxaug.track.tracker import Tracker
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -136,17 +136,11 @@ def test_mistakes_are_told(sgd_tree, request_, text):
     [
         (b"{", "the request is no JSON in UTF-8: "),
         (b"\xff\xfe\xfa", "the request is no JSON in UTF-8: "),
-        (b"[" * 100_000, "nested too deeply"),
         (b'{"dialogue": "USER: \\ud800"}', "half of a surrogate pair"),
         (b"", "the request is no JSON in UTF-8: "),
-        (b'{"dialogue": ' + b"9" * 5000 + b"}", "more than 4300 digits"),
         (
             b'{"dialogue": "USER: a", "dialogue": "USER: b"}',
             "an object has the name 'dialogue' 2 times (again at line 1, column 25)",
-        ),
-        (
-            b'{"schema": {"edits": {"A": {}, "A": {}}}, "dialogue": "USER: a"}',
-            "an object has the name 'A' 2 times",
         ),
         (
             b'{"dialogue": "USER: a", "servces": ["Trains_1"]}',

@@ -8,10 +8,10 @@ from jaxaug.data.schema import read_schema
 from jaxaug.formats.records import Parsed
 from jaxaug.serve import app, wordings
 from jaxaug.serve.limits import Limits
-from jaxaug.track.answers import Prediction, frame_state
+from jaxaug.track.answers import Prediction, as_json_line, frame_state
 from jaxaug.track.combine import Agreement, Other
 from jaxaug.track.options import Robust
-from jaxaug.track.tracker import Tracker, as_json_line
+from jaxaug.track.tracker import Tracker
 from tests.support.served import served
 
 TALK = "USER: A train to Oslo please"

@@ -1,6 +1,8 @@
 """Two services and a few dialogues in the layout of SGD, for the fixture `sgd_tree`."""
 
 import copy
+import json
+from pathlib import Path
 from typing import Any
 
 
@@ -13,6 +15,20 @@ def _slot(name: str, description: str, *values: str) -> dict[str, Any]:
     }
 
 
+def _intent(
+    name: str, description: str, required: list[str], result: list[str],
+    optional: dict[str, str] | None = None, transactional: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "name": name,
+        "description": description,
+        "is_transactional": transactional,
+        "required_slots": required,
+        "optional_slots": optional or {},
+        "result_slots": result,
+    }
+
+
 TRAINS: dict[str, Any] = {
     "service_name": "Trains_1",
     "description": "Tickets for trains",
@@ -22,22 +38,20 @@ TRAINS: dict[str, Any] = {
         _slot("price", "Cost of the ticket"),
     ],
     "intents": [
-        {
-            "name": "FindTrain",
-            "description": "Look up a train",
-            "is_transactional": False,
-            "required_slots": ["city"],
-            "optional_slots": {"class": "second"},
-            "result_slots": ["city", "class", "price"],
-        },
-        {
-            "name": "BuyTicket",
-            "description": "Pay for a seat",
-            "is_transactional": True,
-            "required_slots": ["city", "class"],
-            "optional_slots": {},
-            "result_slots": ["price"],
-        },
+        _intent(
+            "FindTrain",
+            "Look up a train",
+            ["city"],
+            ["city", "class", "price"],
+            optional={"class": "second"},
+        ),
+        _intent(
+            "BuyTicket",
+            "Pay for a seat",
+            ["city", "class"],
+            ["price"],
+            transactional=True,
+        ),
     ],
 }
 
@@ -48,16 +62,7 @@ PARKS: dict[str, Any] = {
         _slot("park", "Name of the park"),
         _slot("intent", "What to do in the park", "picnic", "run"),
     ],
-    "intents": [
-        {
-            "name": "FindPark",
-            "description": "Look for a park",
-            "is_transactional": False,
-            "required_slots": ["intent"],
-            "optional_slots": {},
-            "result_slots": ["park", "intent"],
-        }
-    ],
+    "intents": [_intent("FindPark", "Look for a park", ["intent"], ["park", "intent"])],
 }
 
 
@@ -144,11 +149,9 @@ def trip(dialogue_id: str, city: str) -> dict[str, Any]:
                 _frame(
                     "Trains_1",
                     _action("REQUEST", "price"),
-                    state={
-                        "active_intent": "BuyTicket",
-                        "requested_slots": ["price"],
-                        "slot_values": {"city": [city], "class": ["first"]},
-                    },
+                    state=_state(
+                        "BuyTicket", ["price"], **{"city": [city], "class": ["first"]}
+                    ),
                 ),
             ),
         ],
@@ -183,3 +186,25 @@ def day_out(dialogue_id: str) -> dict[str, Any]:
             ),
         ],
     }
+
+
+def write(root: Path) -> Path:
+    """Writes the folder of the fixture `sgd_tree`, with variants v1 to v5."""
+    schemas = {"train": [TRAINS], "dev": [TRAINS, PARKS], "test": [PARKS, TRAINS]}
+    dialogues = {
+        "train": [[trip("1_00000", "Oslo")], [trip("2_00000", "Rome")]],
+        "dev": [[trip("3_00000", "Bern"), day_out("3_00001")]],
+        "test": [[day_out("4_00000"), trip("4_00001", "Kyiv")]],
+    }
+    content: dict[str, Any] = {}
+    for split, services in schemas.items():
+        content[f"{split}/schema.json"] = services
+        for number, one in enumerate(dialogues[split], 1):
+            content[f"{split}/dialogues_{number:03}.json"] = one
+        for version in range(1, 6):
+            worded = [variant(service, version) for service in services]
+            content[f"sgd_x/data/v{version}/{split}/schema.json"] = worded
+    for name, data in content.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(json.dumps(data))
+    return root

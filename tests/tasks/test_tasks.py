@@ -66,10 +66,10 @@ def test_splits(tasks):
 
 
 def test_training_shuffles_and_evaluation_keeps_the_order(tasks):
-    recipes = seqio.TaskRegistry.get("d3st_sgd").source._recipes
+    recipes = seqio.TaskRegistry.get("d3st_sgd").source.recipes
     orders = {split: recipe.options.order for split, recipe in recipes.items()}
     assert orders == {"train": "shuffled", "validation": "schema", "test": "schema"}
-    short = seqio.TaskRegistry.get("d3st_aug_v3_short5").source._recipes["train"]
+    short = seqio.TaskRegistry.get("d3st_aug_v3_short5").source.recipes["train"]
     assert short.options.max_items == (1, 5)
     assert short.corpus.variant == "v3"
 

@@ -11,6 +11,7 @@ import seqio
 import tensorflow as tf
 from t5x import utils
 
+from jaxaug.core.errors import UserError
 from jaxaug.feed import layouts
 
 LENGTHS = {"inputs": 80, "targets": 20}  # They cut inputs and targets.
@@ -301,3 +302,25 @@ def test_examples_in_rows_of_seqio_are_counted(monkeypatch):
         for count in batch["decoder_segment_ids"].max(axis=1)
     ]
     assert np.mean(rows) == pytest.approx(rates[0], rel=0.03)
+
+
+def test_wordings_of_a_frame_share_a_batch(tasks):
+    from tasks import token_feed
+
+    cfg = config("d3st_aug_6x", task_feature_lengths={"inputs": 200, "targets": 40})
+    options = {"otherwise": utils.get_dataset, "wordings": 2}
+    converter = seqio.EncDecFeatureConverter
+    batches = token_feed.get_dataset(cfg, 0, 1, converter, **options)
+    different = 0
+    for _ in range(5):
+        batch = next(batches)
+        targets, inputs = batch["decoder_target_tokens"], batch["encoder_input_tokens"]
+        np.testing.assert_array_equal(targets[::2], targets[1::2])
+        different += np.sum(np.any(inputs[::2] != inputs[1::2], axis=1))
+    assert different == 20
+    with pytest.raises(UserError, match="wordings = 2 needs the token feed: offline"):
+        cached = config("d3st_aug_6x", use_cached=True)
+        token_feed.get_dataset(cached, 0, 1, converter, **options)
+    with pytest.raises(UserError, match="task 'paraphrase_aug' has no wordings"):
+        lines = config("paraphrase_aug")
+        token_feed.get_dataset(lines, 0, 1, converter, **options)

@@ -139,7 +139,7 @@ def test_tasks_are_registered_when_seqio_is_used(world):
 
 def test_shards_are_interleaved_as_in_tf_data():
     tf = pytest.importorskip("tensorflow")
-    from tasks.dialogues import interleaved
+    from tasks.evaluation import interleaved
 
     for seed in range(20):
         draw = random.Random(seed)

@@ -27,6 +27,11 @@ from jaxaug.track.tracker import Tracker
 TALK = "USER: A train to Oslo please\nSYSTEM: I found 2.\nUSER: First class.\n"
 
 
+@pytest.fixture
+def schema(sgd_tree):
+    return read_schema(sgd_tree / "test/schema.json")
+
+
 def test_tokens_are_those_of_t5x(trained):
     """In batches of a few widths, each with one number of rows, the order kept."""
     folder, _ = trained
@@ -272,15 +277,9 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
             "talk: is no JSON: line 2",
         ),
         (
-            '{"turns": [{"speaker": "USER", "utterance": "a", "utterance": "b"}]}',
-            "talk: is no JSON: .*an object has the name 'utterance' 2 times",
-        ),
-        (
             '{"turns": [{"speaker": "USER", "utterance": "a"}]}\n{"turns": [], "turns": 1}',
             "talk: is no JSON: line 2: .*an object has the name 'turns' 2 times",
         ),
-        ('{"turns": ' + "[" * 100_000, "talk: is no JSON: .*nested too deeply"),
-        ('{"turns": ' + "9" * 5000 + "}", "talk: is no JSON: .*more than 4300 digits"),
         (
             '{"turn": [], "services": []}',
             "dialogue #0: unknown key 'turn'; did you mean 'turns'. Correct or remove",
@@ -296,18 +295,6 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
         (
             '{"turns": [{"speaker": "USER", "utterance": "a", "frames": [{"servce": 1}]}]}',
             "turn 0: frames: unknown key 'servce'; did you mean 'service'",
-        ),
-        (
-            "[" * 100_000,
-            r"talk: is no JSON: invalid JSON: nested too deeply\. Give dialogues",
-        ),
-        (
-            '{"turns": [{"speaker": "USER", "utterance": "a"}]}\n{"a": ' + "1" * 5000,
-            "talk: is no JSON: line 2: invalid JSON: an integer has more than 4300 digits",
-        ),
-        (
-            '[{"turns": [{"speaker": "USER", "utterance": "a", "utterance": "b"}]}]',
-            "talk: is no JSON: invalid JSON: an object has the name 'utterance' 2 times",
         ),
         ('{"turns": []}', "talk: dialogue #0: expected a dialogue with turns, got"),
         ('[{"turns": [{"speaker": "BOT"}]}]', r"turn 0: expected speaker \(USER or"),
@@ -330,15 +317,13 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
         ),
     ],
 )
-def test_what_is_no_dialogue(sgd_tree, text, message):
-    schema = read_schema(sgd_tree / "test/schema.json")
+def test_what_is_no_dialogue(schema, text, message):
     with pytest.raises(UserError, match=message):
         turns.read_dialogues(text, "talk", schema)
 
 
-def test_fields_of_other_files_are_known(sgd_tree):
+def test_fields_of_other_files_are_known(schema):
     """Those of annotated dialogues of SGD and MultiWOZ, and of `jaxaug predict`."""
-    schema = read_schema(sgd_tree / "test/schema.json")
     frame = dict.fromkeys(
         ("slots", "state", "actions", "service_call", "service_results", "spans")
     )
@@ -349,15 +334,13 @@ def test_fields_of_other_files_are_known(sgd_tree):
     assert [f.service for f in found.turns[0].frames] == ["Trains_1"]
 
 
-def test_a_service_that_is_listed_again_counts_once(sgd_tree):
-    schema = read_schema(sgd_tree / "test/schema.json")
+def test_a_service_that_is_listed_again_counts_once(schema):
     turn = {"speaker": "USER", "utterance": "a", "frames": ["Trains_1"] * 3}
     found = turns.of_object([turn], "talk", schema, "1")
     assert [f.service for f in found.turns[0].frames] == ["Trains_1"]
 
 
-def test_runs_of_blanks_take_no_time(sgd_tree):
-    schema = read_schema(sgd_tree / "test/schema.json")
+def test_runs_of_blanks_take_no_time(schema):
     start = time.monotonic()
     said = f"a{' ' * 200_000}b"
     (found,) = turns.read_dialogues(f"USER:  {said} ", "talk", schema)
@@ -365,8 +348,7 @@ def test_runs_of_blanks_take_no_time(sgd_tree):
     assert time.monotonic() - start < 5
 
 
-def test_lines_end_at_line_feeds_alone(sgd_tree):
-    schema = read_schema(sgd_tree / "test/schema.json")
+def test_lines_end_at_line_feeds_alone(schema):
     said = "a table\u2028in Oslo\u0085"
     line = json.dumps(
         {"turns": [{"speaker": "USER", "utterance": said}]}, ensure_ascii=False

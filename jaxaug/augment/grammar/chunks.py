@@ -1,7 +1,8 @@
-"""Splits a short text into noun groups, verbs and closed-class words, without a tagger."""
+"""Splits a short text into noun groups, verbs, and function words, without a tagger."""
 
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from jaxaug.augment.descriptions import LITERAL
@@ -33,25 +34,30 @@ _MODALS = frozenset(
         "not",
     ]
 )
-# Adjectives that may stand behind their noun.
+# Adjectives that may follow their noun.
 _BEHIND = frozenset(
     {"available", "nearest", "closest", "left", "free", "open", "closed"}
 )
 _JOINING = frozenset({"and", "or", ","})
+_ASKING = frozenset({"should", "can", "will", "may", "must"})
+_ENDS = frozenset({"", "the", "each", "every"})
+_ARTICLES = frozenset({"a", "an", "the", "my", "your", "all"})
 _BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A noun group, a verb or a closed-class word.
+    """A noun group, a verb, or a closed-class word.
 
     Attributes:
-        kind: `NOUN`, `VERB` or `WORD`.
-        cls: class of the head noun or of the verb; the lower-case word itself for `WORD`.
-        words: of a noun group without its determiner; of a verb with its particle.
+        kind: `NOUN`, `VERB`, or `WORD`.
+        cls: class of the head noun or of the verb; the lower-case word itself for
+            `WORD`.
+        words: words of a noun group without its determiner, or of a verb with its
+            particle.
         det: determiner of a noun group, else empty.
-        base: of a verb, with its particle.
-        form: of a verb; a constant of `language.inflection`.
+        base: base form of a verb, with its particle.
+        form: form of a verb; a constant of `language.inflection`.
     """
 
     kind: str
@@ -63,7 +69,7 @@ class Chunk:
 
     @property
     def text(self) -> str:
-        """The chunk as it was written."""
+        """The chunk as written."""
         return " ".join([self.det, *self.words] if self.det else self.words)
 
 
@@ -75,11 +81,13 @@ def tokens(text: str) -> list[str]:
 class _Reader:
     """Reads tokens from left to right."""
 
-    def __init__(self, words: Sequence[str], is_verb_phrase: bool):
-        self.words, self.is_verb_phrase = words, is_verb_phrase
+    def __init__(
+        self, words: Sequence[str], is_verb_phrase: bool, nouns: AbstractSet[str]
+    ):
+        self.words, self.is_verb_phrase, self.nouns = words, is_verb_phrase, nouns
         self.lower = [word.lower() for word in words]
         self.found: list[Chunk] = []
-        # Whether a clause has begun whose verb has not come yet.
+        # True after the beginning of a clause until its verb.
         self.waits = False
         self.place = 0
 
@@ -102,16 +110,20 @@ class _Reader:
                 and not self._helps()
             ):
                 return False
-            # "Do students pay": the verb comes behind the group.
-            self.waits = word in ("do", "does", "did")
+            # "Do students pay": the verb comes after the group.
+            self.waits = word in ("do", "does", "did") or self._asks_modal(word)
         elif word not in vocabulary.PREPOSITIONS | vocabulary.OTHERS:
             return False
         self.found.append(Chunk(WORD, word, (self.words[self.place],)))
         self.place += 1
         return True
 
+    def _asks_modal(self, word: str) -> bool:
+        """Returns whether a text begins with a modal: "should guests pay"."""
+        return not self.found and word in _ASKING
+
     def _helps(self) -> bool:
-        """Whether a form of have or do helps another verb."""
+        """Returns whether a form of have or do is an auxiliary of another verb."""
         after = self.lower[self.place + 1 : self.place + 3]
         if self.lower[self.place].startswith("d"):
             before = self.found[-1].cls if self.found else ""
@@ -133,15 +145,20 @@ class _Reader:
         return self._unknown_verb(word)
 
     def _unknown_verb(self, word: str) -> bool:
-        """Takes a verb that verbs.txt lacks, where only a verb can stand."""
+        """Takes a verb that verbs.txt lacks, if only a verb fits the place."""
         before = self.found[-1].cls if self.found else ""
         wanted = ""
         if before in ("that", "which", "who"):
             wanted = THIRD
         elif before in _BE and self._is_closed(self._next()):
             wanted = PARTICIPLE
-        elif before == "to" and self._next() in vocabulary.DETERMINERS:
+        elif (before == "to" and self._next() in vocabulary.DETERMINERS) or (
+            before in _MODALS and self._is_closed(self._next())
+        ):
             wanted = BASE
+        elif not self.found and self.is_verb_phrase and self._next() in _ARTICLES:
+            # "Assess the damage", "computes the fee".
+            wanted = THIRD if re.search(r"[^s]s$", word) else BASE
         for form in vocabulary.any_verb(word, wanted) if wanted else ():
             self.found.append(
                 Chunk(VERB, "OTHER", (self.words[self.place],), base=form, form=wanted)
@@ -159,7 +176,7 @@ class _Reader:
             words.append(self.words[self.place + 1])
         elif base not in vocabulary.verbs():
             return False
-        # After a form of be, or behind its noun, it is a participle.
+        # After a form of be, or after its noun, it is a participle.
         form = PARTICIPLE if form in (PAST, PARTICIPLE) else form
         cls = vocabulary.verbs()[verb]
         self.found.append(Chunk(VERB, cls, tuple(words), base=verb, form=form))
@@ -168,7 +185,7 @@ class _Reader:
         return True
 
     def _is_verb(self, form: str, word: str) -> bool:
-        """Whether a word that may be a form of a verb is one in its place."""
+        """Returns whether a possible verb form is a verb in its place."""
         before = self.found[-1] if self.found else None
         if form == BASE:
             return self._is_base(before, word)
@@ -210,18 +227,25 @@ class _Reader:
             return False
         if before.words[-1].lower() == "user":
             return self.waits or word == "want"
-        return self.waits and vocabulary.is_plural(before.words[-1]) and not is_noun
+        # "Do guests pay", "does the guest pay".
+        agrees = self.found[0].cls in {"does", "did", *_ASKING}
+        agrees |= vocabulary.is_plural(before.words[-1])
+        return self.waits and agrees and not is_noun
 
     def _is_third(self, before: Chunk | None, word: str) -> bool:
         is_noun = vocabulary.singular(word) in vocabulary.nouns()
+        if word in self.nouns or self._next() in _MODALS - {"not"} | _BE:
+            return False  # "The finished prints will be collected".
         if before is None:
-            return not is_noun
+            return not is_noun or self._next() in _ARTICLES
         if before.cls in _SUBJECTS:
             return True
         return before.kind == NOUN and (self.waits or not is_noun)
 
     def _is_gerund(self, before: Chunk | None, word: str) -> bool:
         after = self._next()
+        if after == "of" and before is not None and before.kind == NOUN:
+            return False  # "Current reading of the meter".
         if self._continues(GERUND) and not self._is_closed(after):
             return True
         modifies = after and after not in vocabulary.DETERMINERS
@@ -241,10 +265,12 @@ class _Reader:
             return True
         if before.kind != NOUN or before.words[-1].lower() in vocabulary.MODIFIERS:
             return False
-        return self.waits or self._next() in vocabulary.PREPOSITIONS | {"", "the"}
+        if self.lower[self.place] in vocabulary.nouns() and not self.waits:
+            return False  # "Total cost".
+        return self.waits or self._next() in vocabulary.PREPOSITIONS | _ENDS
 
     def _continues(self, form: str) -> bool:
-        """Whether `and` and the like stand behind a verb in a form."""
+        """Returns whether `and` or the like follows a verb in a form."""
         if len(self.found) < 2 or self.found[-1].cls not in _JOINING:
             return False
         return self.found[-2].kind == VERB and self.found[-2].form == form
@@ -265,11 +291,11 @@ class _Reader:
             else:
                 words.append(self.words[self.place])
             self.place += 1
-        if self.place == start:  # Nothing fits: the word stands for itself.
+        if self.place == start:  # Nothing fits: the word is its own group.
             words.append(self.words[self.place])
             self.place += 1
         if self._asks() and len(words) > 1 and self.place == len(self.words):
-            # "is the parcel insured": the last word is what is asked for.
+            # "is the parcel insured": the last word is the question.
             self.place -= 1
             words.pop()
         if not words:  # A determiner alone.
@@ -278,7 +304,7 @@ class _Reader:
         self.found.append(Chunk(NOUN, cls, tuple(words), det=det))
 
     def _asks(self) -> bool:
-        """Whether the text is a question that began with a form of be."""
+        """Returns whether the text is a question that began with a form of be."""
         return [chunk.cls for chunk in self.found] in (["is"], ["are"])
 
     def _ends_group(self, word: str, begun: bool) -> bool:
@@ -286,7 +312,7 @@ class _Reader:
             return True
         if not begun:
             return False
-        # The group as it is now is what stands before the word.
+        # The current group precedes the word.
         group = Chunk(NOUN, "THING", (self.words[self.place - 1],))
         self.found.append(group)
         found = any(
@@ -307,11 +333,14 @@ class _Reader:
         return self.lower[self.place + 1] if self.place + 1 < len(self.words) else ""
 
 
-def chunks(text: str, is_verb_phrase: bool = False) -> list[Chunk]:
+def chunks(
+    text: str, is_verb_phrase: bool = False, nouns: AbstractSet[str] = frozenset()
+) -> list[Chunk]:
     """Returns the chunks of a text.
 
     Args:
-        text: of one sentence.
+        text: text of one sentence.
         is_verb_phrase: whether it may begin with a verb, as descriptions of intents do.
+        nouns: lower-case words that are no verb in the third person here.
     """
-    return _Reader(tokens(text), is_verb_phrase).read()
+    return _Reader(tokens(text), is_verb_phrase, nouns).read()

@@ -1,4 +1,4 @@
-"""The place of a description in its schema, as far as rewording depends on it."""
+"""The context of a description in its schema that rewording depends on."""
 
 import dataclasses
 import re
@@ -12,10 +12,10 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """The place of a description in its schema.
+    """The context of a description in its schema.
 
     Attributes:
-        kind: "slot", "intent" or "service".
+        kind: "slot", "intent", or "service".
         siblings: words of the other slots or intents of the service, in lower case.
         service: words that name and describe the service, in lower case.
         is_flag: whether the slot is true or false.

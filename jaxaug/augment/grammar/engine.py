@@ -1,34 +1,36 @@
-"""Rewords short texts: applies the rules of the grammar until there are enough results."""
+"""Rewords short texts: applies the rules of the grammar until enough results exist."""
 
 import dataclasses
 import functools
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 from jaxaug.augment import descriptions
-from jaxaug.augment.grammar import fluency, rules, senses, vocabulary
+from jaxaug.augment.grammar import fluency, rules, senses, source, vocabulary
 from jaxaug.augment.grammar.chunks import Chunk, chunks
 from jaxaug.augment.grammar.context import Context
+from jaxaug.augment.grammar.source import Source
+from jaxaug.paraphrase.candidates import is_question
 
 _DEPTH = 3
-# Words of a sentence; the time to match the rules grows with the square.
+# Maximum words of a sentence; the time to match the rules grows with the square.
 _LONGEST = 40
 # Results of one rule that are reworded further, so that no rule fills the list alone.
 _EACH = 6
-# Results of a step that are reworded further, at most.
+# Maximum results of a step that are reworded further.
 _WIDTH = 60
 # Choices of synonyms for all words of a text.
 _CHOICES = 12
-# Results among which a derivation is looked for.
+# Results that are searched for a derivation.
 _MANY = 1000
 _EACH_ONE, _A = re.compile(r"\b(?:each|every|per)\b"), re.compile(r"\ban?\b")
+_FADED = frozenset(["a", "an", "the", "that"])
 _UNITS = frozenset({"date", "day"}), frozenset({"time", "hour"})
 
 Steps = tuple[tuple[str, str], ...]
-"""(name of a rule, text behind it), from the source to the result."""
+"""(name of a rule, text after it), from the source to the result."""
 _Result = tuple[str, Steps]
 
 
@@ -38,58 +40,72 @@ class Reworded:
 
     Attributes:
         text: the result.
-        steps: how it came about.
+        steps: the derivation of the result.
     """
 
     text: str
     steps: Steps
 
 
-def reword(text: str, context: Context | None = None, num: int = 100) -> list[Reworded]:
+def reword(
+    text: str,
+    context: Context | None = None,
+    num: int = 100,
+    confirmed: bool = False,
+) -> list[Reworded]:
     """Rewords a description, deterministically.
 
     Args:
         text: single spaces; of one sentence or several, of which one is reworded at a
             time.
-        context: of the description; None is a slot of which nothing is known.
-        num: results, at most.
+        context: context of the description; None is a slot without further information.
+        num: maximum number of results.
+        confirmed: whether to use only synonyms that labels confirm.
 
     Returns:
-        Distinct results, none of which equals the text but for articles and letter case.
-        Results of few steps come first, and rules take turns. Every other one has synonyms
-        for all words that have any. Sentences of more than 40
-        words have none.
+        Distinct results that differ from the text in more than articles and letter
+        case. Results of few steps come first, and rules take turns. Every other result
+        has synonyms for all words that have any. Sentences of more than 40 words have
+        no results.
     """
     context = context or Context()
     sentences = re.split(r"(?<=[.!?]) (?=[A-Z])", text)
     if len(sentences) == 1:
-        return _sentence(text, context, num)
+        return _sentence(text, context, num, confirmed)
     groups = [
         [
             Reworded(
                 " ".join([*sentences[:place], one.text, *sentences[place + 1 :]]),
                 one.steps,
             )
-            for one in _sentence(sentence, context, num)
+            for one in _sentence(sentence, context, num, confirmed)
         ]
         for place, sentence in enumerate(sentences)
     ]
     return list(_turns(groups))[:num]
 
 
-def under_all(text: str, contexts: Sequence[Mapping[str, Any]], num: int) -> list[str]:
-    """Rewords a text that stands in several places.
+def under_all(
+    text: str,
+    contexts: Sequence[Mapping[str, Any]],
+    num: int,
+    confirmed: bool = False,
+) -> list[str]:
+    """Rewords a text that occurs in several places.
 
     Args:
         text: see `reword`.
-        contexts: of the places, as JSON; none is a slot of which nothing is known.
-        num: results, at most.
+        contexts: contexts of the places, as JSON; empty is a slot without further
+            information.
+        num: maximum number of results.
+        confirmed: see `reword`.
 
     Returns:
         The results under each context in turn.
     """
-    found = [reword(text, Context.of_json(one), num) for one in contexts]
-    results = [one.text for one in _turns(found or [reword(text, None, num)])]
+    places = [Context.of_json(one) for one in contexts] or [Context()]
+    found = [reword(text, place, num, confirmed) for place in places]
+    results = [one.text for one in _turns(found)]
     return list(dict.fromkeys(results))[:num]
 
 
@@ -98,7 +114,7 @@ def derivation(text: str, kind: str, result: str) -> Steps:
 
     Args:
         text: the description.
-        kind: "slot", "intent" or "service".
+        kind: "slot", "intent", or "service".
         result: one of its rewordings.
     """
     for is_flag in (False, True):
@@ -108,7 +124,7 @@ def derivation(text: str, kind: str, result: str) -> Steps:
     return ()
 
 
-def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
+def _sentence(text: str, context: Context, num: int, confirmed: bool) -> list[Reworded]:
     body = text.rstrip(".!? ")
     if body.count(" ") >= _LONGEST:
         return []
@@ -118,9 +134,11 @@ def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
     if capital:
         body = body[:1].lower() + body[1:]
     literals = descriptions.protected(body)
-    known = senses.bases(_parsed(body, _is_verb_phrase(context)))
-    stepwise = list(itertools.islice(_stepwise(body, context, known), num))
-    at_once = itertools.islice(_at_once([(body, ()), *stepwise], context, known), num)
+    about = _source(body, _is_verb_phrase(context))
+    if confirmed:
+        about = dataclasses.replace(about, only=source.confirmed())
+    stepwise = list(itertools.islice(_stepwise(body, context, about), num))
+    at_once = itertools.islice(_at_once([(body, ()), *stepwise], context, about), num)
     seen = {_folded(body)}
     found: list[Reworded] = []
     for written, steps in _turns([stepwise, list(at_once)]):
@@ -136,19 +154,21 @@ def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
             continue
         shown = written[:1].upper() + written[1:] if capital else written
         mark = "" if written.endswith("?") else end
+        if end == "?" and is_question(body) and not is_question(written):
+            if written.startswith(("if ", "when ")):
+                continue  # "If the guest pays": a fragment, where the source is whole.
+            mark = ""
         found.append(Reworded(shown + mark, steps))
     return found[:num]
 
 
-def _stepwise(
-    body: str, context: Context, known: AbstractSet[tuple[str, str]]
-) -> Iterator[_Result]:
-    """Results of one step, then of two, and so on; each text once."""
+def _stepwise(body: str, context: Context, about: Source) -> Iterator[_Result]:
+    """Yields results of one step, then of two, and so on; each text once."""
     seen = {_folded(body)}
     layer: list[_Result] = [(body, ())]
     for _ in range(_DEPTH):
         following: list[_Result] = []
-        for result in _turns([list(_once(one, context, known)) for one in layer]):
+        for result in _turns([list(_once(one, context, about)) for one in layer]):
             key = _folded(result[0])
             if key and key not in seen:
                 seen.add(key)
@@ -160,15 +180,15 @@ def _stepwise(
 
 
 def _at_once(
-    results: Sequence[_Result], context: Context, known: AbstractSet[tuple[str, str]]
+    results: Sequence[_Result], context: Context, about: Source
 ) -> Iterator[_Result]:
-    """The results without synonyms, with synonyms for all their words."""
+    """Yields the results without synonyms, now with synonyms for all their words."""
     names = {rule.name for rule in rules.table()}
     plain = [
-        (steps, parsed, senses.choices(parsed, context, known))
+        (steps, parsed, senses.choices(parsed, context, about.allows))
         for text, steps in results
         if names.issuperset(name for name, _ in steps)
-        for parsed in [_parsed(text, _is_verb_phrase(context))]
+        for parsed in [_parsed(text, _is_verb_phrase(context), about.nouns)]
     ]
     for number in range(_CHOICES):
         for place, (steps, parsed, found) in enumerate(plain):
@@ -178,25 +198,24 @@ def _at_once(
                 yield written, (*steps, (", ".join(added), written))
 
 
-def _once(
-    one: _Result, context: Context, known: AbstractSet[tuple[str, str]]
-) -> Iterator[_Result]:
-    """The results of one more step; only words of the source get synonyms."""
+def _once(one: _Result, context: Context, about: Source) -> Iterator[_Result]:
+    """Yields the results of one more step; only words of the source get synonyms."""
     text, steps = one
-    parsed = _parsed(text, _is_verb_phrase(context))
+    parsed = _parsed(text, _is_verb_phrase(context), about.nouns)
     used = {name for name, _ in steps}
     if not used & rules.final() and not any(map(_ends, used)):
         for name, written in rules.apply(parsed, context):
             if name not in used:
                 yield written, (*steps, (name, written))
     if any(" -> " in name for name in used):
-        return  # Several words at once are for `_at_once`.
-    for name, written in senses.apply(parsed, context, known):
-        yield written, (*steps, (name, written))
+        return  # `_at_once` replaces several words.
+    for name, written in senses.apply(parsed, context, about.allows):
+        if about.has(name):  # Phrases are not asked about above.
+            yield written, (*steps, (name, written))
 
 
 def _hides_unit(written: str, body: str, context: Context) -> bool:
-    """Whether "when" stands for a date where a sibling is a time, or the reverse."""
+    """Returns whether "when" hides the unit, and a sibling has the other unit."""
     words, source = ({*text.lower().rstrip("?").split()} for text in (written, body))
     for unit, other in (_UNITS, _UNITS[::-1]):
         if source & unit and context.siblings & other:
@@ -205,13 +224,16 @@ def _hides_unit(written: str, body: str, context: Context) -> bool:
 
 
 def _ends(name: str) -> bool:
-    """Whether a synonym has a preposition, as rules would tear "way of cooking" apart."""
+    """Returns whether a synonym has a preposition.
+
+    Rules would tear "way of cooking" apart.
+    """
     _, arrow, new = name.partition(" -> ")
     return bool(arrow) and not vocabulary.PREPOSITIONS.isdisjoint(new.split())
 
 
 def _turns(groups: Sequence[Sequence[Any]]) -> Iterator[Any]:
-    """The first of each group, then the second of each, ..."""
+    """Yields the first of each group, then the second of each, ..."""
     for place in range(max(map(len, groups), default=0)):
         for group in groups:
             if place < len(group):
@@ -219,7 +241,7 @@ def _turns(groups: Sequence[Sequence[Any]]) -> Iterator[Any]:
 
 
 def _mixed(results: Sequence[_Result]) -> list[_Result]:
-    """At most `_EACH` results of each last rule, in their order."""
+    """Returns up to `_EACH` results of each last rule, in their order."""
     counts: dict[str, int] = {}
     kept = []
     for written, steps in results:
@@ -235,11 +257,18 @@ def _is_verb_phrase(context: Context) -> bool:
 
 
 @functools.lru_cache(20_000)
-def _parsed(text: str, is_verb_phrase: bool) -> tuple[Chunk, ...]:
-    return tuple(chunks(text, is_verb_phrase))
+def _source(text: str, is_verb_phrase: bool) -> Source:
+    return source.read(text, is_verb_phrase)
+
+
+@functools.lru_cache(20_000)
+def _parsed(
+    text: str, is_verb_phrase: bool, nouns: frozenset[str]
+) -> tuple[Chunk, ...]:
+    return tuple(chunks(text, is_verb_phrase, nouns))
 
 
 def _folded(text: str) -> str:
-    """Returns the words without articles; texts that share them count as one."""
+    """Returns the words without articles and "that"; texts with equal words are one."""
     words = re.findall(r"[^\W_]+", text.lower())
-    return " ".join(word for word in words if word not in ("a", "an", "the"))
+    return " ".join(word for word in words if word not in _FADED)

@@ -14,13 +14,13 @@ _DISAGREES = re.compile(
     rf"\b(?:{'|'.join(sorted(vocabulary.UNCOUNTABLE))})(?: there)? are\b"
 )
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-# Letters of a word that may stand twice: "in", "your".
+# Words shorter than this may occur twice: "in".
 _SHORT = 4
 
 
 @functools.cache
 def _table() -> tuple[dict[str, int], tuple[re.Pattern[str], ...]]:
-    """(word -> number of its family, shapes).
+    """Returns (word -> number of its family, shapes).
 
     Raises:
         UserError: a line of the file is malformed.
@@ -55,11 +55,25 @@ def faults(text: str) -> frozenset[str]:
             found.add(key)
         seen.add(key)
     found |= {
-        shape.pattern for shape in (*shapes, _DISAGREES) if shape.search(text.lower())
+        shape.pattern
+        for shape in (*shapes, _DISAGREES, _unparallel())
+        if shape.search(text.lower())
     }
     return frozenset(found)
 
 
+@functools.cache
+def _unparallel() -> re.Pattern[str]:
+    """ "Assist in booking a room and pay for it": a gerund, then a base form."""
+    bases = {verb.partition(" ")[0] for verb in vocabulary.verbs()}
+    only = "|".join(sorted(bases - set(vocabulary.nouns())))
+    return re.compile(
+        r"(?:^|\b(?:in|for|of|by|with|at) )(?:\w+ly )?\w+ing\b[^,;]* "
+        rf"(?:and|or) (?:{only})\b"
+        r"(?= (?:the|a|an|your|my|their|them|it|one|up|for|out)\b)"
+    )
+
+
 def is_clumsy(text: str, source: str) -> bool:
-    """Whether a rewording has a fault that its source does not have."""
+    """Returns whether a rewording has a fault that its source does not have."""
     return not faults(text) <= faults(source)

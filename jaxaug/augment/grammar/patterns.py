@@ -1,22 +1,27 @@
 """Patterns over chunks, and templates that write what a pattern found.
 
-A pattern is a sequence of literal words, with `|` between alternatives (`at_which`
-is two words) and `?` behind optional ones, and of variables:
+A pattern is a sequence of literal words, with `|` between alternatives (`at_which` is
+two words) and `?` after optional ones, and of variables:
 
-    {d:DATE|TIME}    a noun group whose head is of one of the classes of nouns.txt
-    {x:NP}           any noun group;  {x:NPX}  one with what prepositions add to it;
+    {d:DATE|TIME}    a noun group whose head has one of these classes of nouns.txt
+    {x:NP}           any noun group;  {x:NPX}  one with its prepositional phrases;
                      {x:NPC}  several with `and` or `or`
     {x:NP=start date/starting date}     the group, without determiner, is one of these
     {x:NP<start/starting}   the words before its head are one of these; {x:NP<} has none
     {x:NP>fee/charge}       its head, in the singular, is one of these
-    {x:DATE+}, {x:DATE!}    it has words before its head, or none; {x:NP*}  it is a plural
+    {x:DATE+}, {x:DATE!}    it has words before its head, or none
+    {x:NP*}, {x:NP^}        it is a plural; it is a singular with a determiner
     {v:BUY.base}     a verb of a class of verbs.txt in a form; {v:V.base} of any class
-    {x:NPO}          a noun group with what `of` adds to it
-    {t:TAIL}         nothing, or all that follows from a preposition on; {t:QTAIL}  but not
+    {x:NPO}          a noun group with its `of` phrases
+    {t:TAIL}         nothing, or the rest from a preposition on; {t:QTAIL}  but not
                      from `of` on; {t:CTAIL}, {t:PTAIL}  the same, or from a clause on
-    {t:ITAIL}, {t:OTAIL}  nothing, or all that follows from `to` or `of` on; {t:LTAIL}  from in, at, on, for
+    {t:ITAIL}, {t:OTAIL}  nothing, or the rest from `to` or `of` on;
+    {t:LTAIL}        the rest from in, at, on, or for on;
+    {t:NTAIL}        nothing, or the rest from a preposition on, without a clause;
     {w:WH}           a question word
-    {r:REST}         one chunk or more; {r:PLAIN}  without a second verb behind `and` or `or`
+    {t:ANY}          nothing or anything
+    {r:REST}         one chunk or more; {r:PLAIN}  without a second verb after `and`
+                     or `or`
 
 A template repeats variables, perhaps changed: see `_NOUN` and `_VERB`.
 """
@@ -34,34 +39,18 @@ Match = Mapping[str, Sequence[Chunk]]
 
 _FORMS = (BASE, THIRD, PARTICIPLE, GERUND)
 _NOUN_PREPOSITIONS = "of for in at on to from with per by about"
-_TAIL_STARTS = _NOUN_PREPOSITIONS + " between near as based"
+_TAIL_STARTS = (
+    _NOUN_PREPOSITIONS + " between near as based before after during within without"
+)
+_CLAUSES = "how what whether when where which who whom whose why that if"
 _CLAUSE_STARTS = " where when that which who whom to"
 _VARIABLE = re.compile(r"\{(\w+):([^}]+)\}")
 _WRITTEN = re.compile(r"\{(\w+)(?:\.([^}]+))?\}")
-_OWN = frozenset(
-    [
-        "my",
-        "your",
-        "his",
-        "her",
-        "its",
-        "our",
-        "their",
-        "this",
-        "that",
-        "each",
-        "every",
-        "any",
-        "all",
-        "some",
-        "no",
-        "both",
-    ]
-)
+_OWN = vocabulary.DETERMINERS - {"a", "an", "the", "these", "those", "another"}
 
 
 class _Codes(dict[tuple[str, ...], str]):
-    """Key of a chunk -> one character; keys get theirs when they are first seen."""
+    """Key of a chunk -> one character; a key gets its character at its first use."""
 
     def __missing__(self, key: tuple[str, ...]) -> str:
         self[key] = chr(0xE000 + len(self))
@@ -87,9 +76,9 @@ class Pattern:
     """A compiled pattern.
 
     Attributes:
-        expression: over the characters of `encode`.
-        tests: name of a variable -> whether the chunks it found are allowed.
-        starts: a text that matches begins with one of these characters; empty for any.
+        expression: regular expression over the characters of `encode`.
+        tests: name of a variable -> whether its chunks are allowed.
+        starts: a matching text begins with one of these characters; empty for any.
     """
 
     expression: re.Pattern[str]
@@ -132,15 +121,15 @@ def compiled(pattern: str) -> Pattern:
             )
             parts.append(f"(?:{words})" + "?" * optional)
     expression = "".join(parts)
-    # All that the first part names, so that most patterns need not be tried.
+    # All characters of the first part, so that most patterns need not be tried.
     starts = frozenset() if "." in parts[0] else frozenset(parts[0])
     return Pattern(re.compile(expression), tuple(tests), starts)
 
 
 def _variable(kind: str) -> tuple[str, Callable[[Sequence[Chunk]], bool] | None]:
-    found = re.fullmatch(r"([^=<>+!*]+)(?:([=<>+!*])([^!]*)(!?))?", kind)
+    found = re.fullmatch(r"([^=<>+!*^]+)(?:([=<>+!*^])([^!]*)(!?))?", kind)
     if not found:
-        raise ValueError(f"{kind!r} is no variable of a pattern")
+        raise ValueError(f"{kind!r} is not a variable of a pattern")
     names, sign, values, alone = found.groups()
     test = None
     if sign:
@@ -159,6 +148,8 @@ def _tested(signs: str, wanted: frozenset[str], chunks: Sequence[Chunk]) -> bool
         return " ".join(words) in wanted
     if sign == "*":
         return is_plural(chunks[:1]) or words[-1] == "people"
+    if sign == "^":
+        return bool(chunks[0].det) and not is_plural(chunks[:1])
     if sign in "+!":
         size = vocabulary.noun_size(chunks[0].words)
         return (len(words) > size) == (sign == "+")
@@ -170,7 +161,7 @@ def _tested(signs: str, wanted: frozenset[str], chunks: Sequence[Chunk]) -> bool
 def _class(name: str) -> str:
     nouns = {*vocabulary.nouns().values(), "THING"}
     if name in nouns:
-        # Events that are held are events.
+        # The class EVENT includes HELD.
         parts = ("EVENT", "HELD") if name == "EVENT" else (name,)
         return f"[{''.join(_codes[NOUN, one] for one in parts)}]"
     noun = f"[{''.join(_codes[NOUN, one] for one in sorted(nouns))}]"
@@ -184,6 +175,7 @@ def _class(name: str) -> str:
         "NP": noun,
         "NPX": f"{noun}(?:[{_letters(_NOUN_PREPOSITIONS + ' and or')}]{noun})*",
         "TAIL": _tail(_TAIL_STARTS),
+        "NTAIL": rf"(?:[{_letters(_TAIL_STARTS)}][^{_letters(_CLAUSES)}]+)?",
         "NPO": f"{noun}(?:{_codes[WORD, 'of']}{noun})*",
         "PTAIL": _tail(_TAIL_STARTS.removeprefix("of ") + _CLAUSE_STARTS),
         "OTAIL": _tail("of"),
@@ -192,6 +184,7 @@ def _class(name: str) -> str:
         "NPC": f"{noun}(?:[{_letters('and or')}]{noun})*",
         "QTAIL": _tail(_TAIL_STARTS.removeprefix("of ")),
         "CTAIL": _tail(_TAIL_STARTS + _CLAUSE_STARTS),
+        "ANY": ".*",
         "MODAL": f"[{_letters('must can may should will could')}]",
         "REST": ".+",
         "PLAIN": f"(?:(?![{_letters('and or')}]{verb}|{_codes[WORD, 'not']}).)+",
@@ -205,12 +198,12 @@ def _class(name: str) -> str:
     cls, _, form = name.partition(".")
     classes = sorted({*vocabulary.verbs().values()}) if cls == "V" else [cls]
     if form not in _FORMS or not set(classes) <= {*vocabulary.verbs().values()}:
-        raise ValueError(f"{name!r} is no class of the grammar")
+        raise ValueError(f"{name!r} is not a class of the grammar")
     return f"[{''.join(_codes[VERB, one, form] for one in classes)}]"
 
 
 def _tail(starts: str) -> str:
-    """Nothing, or all that follows from one of some words on, and more than that word."""
+    """Returns an expression for nothing, or for one of `starts` and the rest."""
     return f"(?:[{_letters(starts)}].+)?"
 
 
@@ -224,7 +217,7 @@ def text_of(chunks: Sequence[Chunk]) -> str:
 
 
 def _the(chunks: Sequence[Chunk]) -> str:
-    """The group with `the`, unless it has a possessive or counts its members."""
+    """Returns the group with `the`, unless it has a possessive or a quantifier."""
     first = chunks[0]
     if first.kind != NOUN:
         return text_of(chunks)
@@ -235,7 +228,7 @@ def _the(chunks: Sequence[Chunk]) -> str:
 
 
 def _is_activity(chunk: Chunk) -> bool:
-    """Whether a group is a gerund alone, such as "fasting"."""
+    """Returns whether a group is a gerund alone, such as "fasting"."""
     word = chunk.text.lower()
     return word.endswith("ing") and " " not in word and word not in vocabulary.nouns()
 
@@ -245,14 +238,14 @@ def _bare(chunks: Sequence[Chunk]) -> str:
 
 
 def _noun(chunks: Sequence[Chunk]) -> str:
-    """The group behind a noun: "hotel [phone number]", not "hotel [full address]"."""
+    """Returns the group after a noun: "hotel [phone number]", without adjectives."""
     if _describes(_split(chunks)[0]):
         raise Unwritable("noun")
     return _bare(chunks)
 
 
 def _is_general(chunks: Sequence[Chunk]) -> bool:
-    """Whether a group is a plural without a determiner: "pets"."""
+    """Returns whether a group is a plural without a determiner: "pets"."""
     return not chunks[0].det and is_plural(chunks)
 
 
@@ -277,20 +270,20 @@ def _possessive(chunks: Sequence[Chunk]) -> str:
 
 
 def _split(chunks: Sequence[Chunk]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words before the noun of a group, and the noun."""
+    """Returns the words before the noun of a group, and the noun."""
     words = chunks[0].words
     size = len(words) - vocabulary.noun_size(words)
     return words[:size], words[size:]
 
 
 def _describes(words: Sequence[str]) -> bool:
-    """Whether words before a noun name no thing of their own: adjectives, possessives."""
+    """Returns whether words before a noun name no thing: adjectives, possessives."""
     plain = vocabulary.ADJECTIVES | vocabulary.MODIFIERS
     return any(w.lower() in plain or w.endswith("'s") for w in words)
 
 
 def is_plural(chunks: Sequence[Chunk]) -> bool:
-    """Whether the head of a noun group is a plural."""
+    """Returns whether the head of a noun group is a plural."""
     return vocabulary.is_plural(chunks[0].words[-1])
 
 
@@ -321,14 +314,18 @@ _VERB: dict[str, str] = {
 NOMINALS = {
     "reserve": "reservation", "book": "booking", "search": "search", "find": "search",
     "search for": "search", "look for": "search", "transfer": "transfer",
-    "buy": "purchase", "purchase": "purchase", "pay": "payment", "cancel": "cancellation",
+    "buy": "purchase", "purchase": "purchase", "pay": "payment",
+    "cancel": "cancellation",
     "rent": "rental", "schedule": "scheduling", "deliver": "delivery", "visit": "visit",
     "order": "order", "create": "creation", "delete": "deletion", "request": "request",
-    "donate": "donation", "repair": "repair", "manage": "management", "send": "dispatch",
-    "renew": "renewal", "compare": "comparison", "play": "playback", "register": "registration",
+    "donate": "donation", "repair": "repair", "manage": "management",
+    "send": "dispatch",
+    "renew": "renewal", "compare": "comparison", "play": "playback",
+    "register": "registration",
 }  # fmt: skip
 EVENT_VERBS = {
-    "departure": "depart", "arrival": "arrive", "pickup": "pick up", "pick-up": "pick up",
+    "departure": "depart", "arrival": "arrive", "pickup": "pick up",
+    "pick-up": "pick up",
     "drop-off": "drop off", "dropoff": "drop off", "return": "return", "rental": "rent",
     "delivery": "deliver", "reservation": "reserve", "booking": "book",
     "collection": "collect", "payment": "pay", "visit": "visit", "stay": "stay",
@@ -343,7 +340,7 @@ class Unwritable(Exception):
 
 
 def _either(template: str) -> list[str]:
-    """Variables without spaces between: a pattern has one of them."""
+    """Returns variables without spaces between them; a pattern has one of them."""
     groups = re.findall(r"(?:\{\w+\}){2,}", template)
     return [one for group in groups for one in re.findall(r"\{\w+\}", group)]
 

@@ -1,4 +1,4 @@
-"""The rules of `rules.txt`: pattern, templates, an example and a counter-example each."""
+"""The rules of `rules.txt`, with patterns, templates, examples, and counterexamples."""
 
 import dataclasses
 import functools
@@ -15,7 +15,7 @@ from jaxaug.core.errors import UserError
 
 _FILE = epath.Path(__file__).parent / "rules.txt"
 _FIELDS = ("match", "write", "good", "bad")
-KINDS = ("slot", "flag", "input", "intent", "service")
+KINDS = ("slot", "flag", "value", "input", "intent", "service")
 _FINAL = "final"
 _VOWEL_SOUND = re.compile(r"\b(a|an) (?=(\w))", re.IGNORECASE)
 _OTHERS = ("people", "somebody", "everyone", "user", "customer")
@@ -29,13 +29,14 @@ class Rule:
     """A meaning-preserving operation.
 
     Attributes:
-        name: unique.
-        kinds: descriptions to which it applies: "slot", "intent" or "service"; "flag" is
-            a slot that is true or false, "input" a slot whose value users give.
+        name: unique name.
+        kinds: descriptions to which it applies: "slot", "intent", or "service"; "flag"
+            is a slot that is true or false, "value" any other, "input" one whose value
+            users give.
         matches: patterns; see `patterns`.
         writes: templates.
-        good: (source, result) that the rule gives.
-        bad: texts from which the rule makes nothing.
+        good: (source, result) examples of the rule.
+        bad: texts for which the rule gives nothing.
         is_final: whether no other rule changes its results; synonyms still do.
     """
 
@@ -48,15 +49,16 @@ class Rule:
     is_final: bool
 
     def fits(self, kind: str, is_flag: bool, is_input: bool) -> bool:
-        """Whether the rule applies to a description; see `engine.Context`."""
+        """Returns whether the rule applies to a description; see `engine.Context`."""
         names = {kind}
         if kind == "slot":
-            names |= {"flag"} if is_flag else {"input"} if is_input else set()
+            names |= {"flag"} if is_flag else {"value"}
+            names |= {"input"} if is_input and not is_flag else set()
         return not names.isdisjoint(self.kinds)
 
     @functools.cached_property
     def patterns(self) -> tuple[Pattern, ...]:
-        """Compiled."""
+        """The compiled patterns."""
         return tuple(map(patterns.compiled, self.matches))
 
     def apply(self, chunks: Sequence[Chunk], codes: str) -> Iterator[str]:
@@ -95,7 +97,7 @@ def table() -> tuple[Rule, ...]:
     """Returns the rules in the order of the file.
 
     Raises:
-        UserError: a line of the file is none of a rule.
+        UserError: a line of the file does not belong to a rule.
     """
     found: list[Rule] = []
     for block in re.split(r"\n\s*\n", _FILE.read_text(encoding="utf-8")):
@@ -114,7 +116,8 @@ def _rule(lines: Sequence[str]) -> Rule:
     kinds = tuple(head[2].removesuffix(_FINAL).split()) if head else ()
     if not head or not set(kinds) <= set(KINDS):
         raise UserError(
-            f"{_FILE}: {lines[0]!r} begins no rule. Write `[name] kinds`, perhaps with `final` behind, with kinds of "
+            f"{_FILE}: {lines[0]!r} does not begin a rule. Write `[name] kinds`, "
+            "perhaps with `final` at the end, with kinds of "
             f"{', '.join(KINDS)}."
         )
     fields: dict[str, list[str]] = {name: [] for name in _FIELDS}
@@ -122,7 +125,7 @@ def _rule(lines: Sequence[str]) -> Rule:
         name, _, value = line.partition(": ")
         if name not in fields or not value:
             raise UserError(
-                f"{_FILE}: [{head[1]}]: {line!r} is no line of a rule. Write "
+                f"{_FILE}: [{head[1]}]: {line!r} is not a line of a rule. Write "
                 f"`name: value`, with a name of {', '.join(_FIELDS)}."
             )
         fields[name].append(value.strip())
@@ -142,8 +145,8 @@ def apply(chunks: Sequence[Chunk], context: Context) -> Iterator[tuple[str, str]
     """Yields (name of a rule, result) of each rule that matches a text.
 
     Args:
-        chunks: of the text.
-        context: of the description.
+        chunks: chunks of the text.
+        context: context of the description.
     """
     codes = patterns.encode(chunks)
     text = patterns.text_of(chunks)
@@ -159,7 +162,7 @@ def apply(chunks: Sequence[Chunk], context: Context) -> Iterator[tuple[str, str]
 
 
 def _clashes(text: str) -> bool:
-    """Whether a text speaks of the user in the second person and in the third."""
+    """Returns whether a text refers to the user in the second and the third person."""
     words = set(text.split())
     return not words.isdisjoint(("you", "your")) and not words.isdisjoint(_OTHERS)
 
@@ -171,7 +174,7 @@ def _fitting(kind: str, is_flag: bool, is_input: bool) -> tuple[Rule, ...]:
 
 @functools.lru_cache(8192)
 def _starting(code: str, kind: str, is_flag: bool, is_input: bool) -> tuple[Rule, ...]:
-    """The fitting rules with a pattern that may begin with a code of a chunk."""
+    """Returns the fitting rules with a pattern that may begin with `code`."""
     return tuple(
         rule
         for rule in _fitting(kind, is_flag, is_input)

@@ -1,9 +1,9 @@
-"""Replaces words and phrases by synonyms of `senses.txt`, by sense."""
+"""Replaces words and phrases by synonyms of `senses.txt` and `wordnet.txt`."""
 
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from etils import epath
@@ -15,28 +15,34 @@ from jaxaug.augment.grammar.rules import tidy
 from jaxaug.augment.language.inflection import PARTICIPLE, THIRD
 from jaxaug.core.errors import UserError
 
-_FILE = epath.Path(__file__).parent / "senses.txt"
+_FOLDER = epath.Path(__file__).parent
+# The first file with a pair of words wins.
+_WORDNET = "wordnet.txt"
+_FILES = (_FOLDER / "senses.txt", _FOLDER / _WORDNET)
 _CONDITIONS = ("if", "txt", "not", "but", "obj")
 
 
 @dataclasses.dataclass(frozen=True)
 class Sense:
-    """A pair of words of one sense.
+    """A pair of words with one sense.
 
     Attributes:
-        pos: "n", "v", "a" or "p", see the file.
-        old: to be replaced, in its base form.
+        pos: "n", "v", "a", or "p", see the file.
+        old: the word to replace, in its base form.
         new: the replacement, in its base form.
-        needed: one of these stands in the text or describes the service, if any.
-        text: one of these stands in the text, if any.
-        refused: none of these stands or describes.
-        absent: none of these stands in the text.
-        objects: classes of the noun behind the verb; empty for any.
+        of_heads: whether a noun stays before another noun: the harbor of "harbor
+            master".
+        needed: one of these words must be in the text or describe the service, if any.
+        text: one of these words must be in the text, if any.
+        refused: none of these words may be in the text or describe the service.
+        absent: none of these words may be in the text.
+        objects: classes of the noun after the verb; empty for any.
     """
 
     pos: str
     old: str
     new: str
+    of_heads: bool
     needed: frozenset[str]
     text: frozenset[str]
     refused: frozenset[str]
@@ -49,64 +55,63 @@ class Sense:
         return f"{self.old} -> {self.new}"
 
 
+Allows = Callable[[str, Sense], bool]
+
+
 @functools.cache
 def table() -> dict[str, tuple[Sense, ...]]:
-    """Returns old word -> its senses in the order of the file.
+    """Returns old word -> its senses in the order of the files.
 
     Raises:
-        UserError: a line of the file is malformed.
+        UserError: a line of a file is malformed.
     """
     found: dict[str, list[Sense]] = {}
-    for number, line in enumerate(_FILE.read_text(encoding="utf-8").splitlines(), 1):
-        if not line or line.startswith("#"):
-            continue
-        pos, *rest = line.split()
-        conditions = dict(part.split("=", 1) for part in rest if "=" in part)
-        words = [part.replace("_", " ") for part in rest if "=" not in part]
-        unknown = set(conditions) - {*_CONDITIONS}
-        if pos not in ("n", "v", "a", "p") or unknown or len(set(words) - {"->"}) < 2:
-            raise UserError(
-                f"{_FILE}, line {number}: {line!r} is no sense. Write n, v, a or p, two "
-                "words or more, and conditions `if=`, `txt=`, `not=`, `but=`, `obj=`."
-            )
-        sets = [
-            frozenset(conditions[name].split("/"))
-            if name in conditions
-            else frozenset()
-            for name in _CONDITIONS
-        ]
-        both = "->" not in words
-        words = [word for word in words if word != "->"]
-        for old in words if both else words[:1]:
-            for new in words:
-                if new != old:
-                    found.setdefault(old, []).append(Sense(pos, old, new, *sets))
+    for path in _FILES:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for number, line in enumerate(lines, 1):
+            if line and not line.startswith("#"):
+                place = f"{path}, line {number}"
+                for sense in _senses(line, place, path.name == _WORDNET):
+                    found.setdefault(sense.old, []).append(sense)
     return {old: tuple(senses) for old, senses in found.items()}
 
 
-def bases(chunks: Sequence[Chunk]) -> frozenset[tuple[str, str]]:
-    """Returns (kind of chunk, base form) of the nouns and verbs of a text."""
-    found = {(VERB, chunk.base) for chunk in chunks if chunk.kind == VERB}
-    for chunk in chunks:
-        if chunk.kind == NOUN:
-            found |= {(NOUN, base) for _, _, base in _spans(chunk.words)}
-            found |= {(NOUN, word.lower()) for word in chunk.words}
-    return frozenset(found)
+def _senses(line: str, place: str, of_heads: bool) -> Iterator[Sense]:
+    """Yields the pairs of a line."""
+    pos, *rest = line.split()
+    conditions = dict(part.split("=", 1) for part in rest if "=" in part)
+    words = [part.replace("_", " ") for part in rest if "=" not in part]
+    unknown = set(conditions) - {*_CONDITIONS}
+    if pos not in ("n", "v", "a", "p") or unknown or len(set(words) - {"->"}) < 2:
+        raise UserError(
+            f"{place}: {line!r} is not a sense. Write n, v, a or p, two words or more, "
+            "and conditions `if=`, `txt=`, `not=`, `but=`, `obj=`."
+        )
+    sets = [
+        frozenset(conditions[name].split("/")) if name in conditions else frozenset()
+        for name in _CONDITIONS
+    ]
+    both = "->" not in words
+    words = [word for word in words if word != "->"]
+    for old in words if both else words[:1]:
+        yield from (
+            Sense(pos, old, new, of_heads, *sets) for new in words if new != old
+        )
 
 
 def apply(
-    chunks: Sequence[Chunk], context: Context, known: AbstractSet[tuple[str, str]]
+    chunks: Sequence[Chunk], context: Context, allows: Allows
 ) -> Iterator[tuple[str, str]]:
     """Yields (step, text) with one word or phrase replaced by a synonym.
 
     Args:
-        chunks: of the text.
-        context: of the description.
-        known: words that may be replaced, as `bases` gives them: those of the source, so
-            that no synonym is replaced by one of its own synonyms.
+        chunks: chunks of the text.
+        context: context of the description.
+        allows: whether a kind of chunk may have a synonym. Only words of the source do,
+            so that no synonym is replaced by a further synonym.
     """
     yield from _phrases(patterns.text_of(chunks), context)
-    for place, found in enumerate(choices(chunks, context, known)):
+    for place, found in enumerate(choices(chunks, context, allows)):
         for sense, changed in found:
             written = [*chunks[:place], changed, *chunks[place + 1 :]]
             yield sense.name, tidy(patterns.text_of(written))
@@ -115,13 +120,13 @@ def apply(
 def replace_all(
     chunks: Sequence[Chunk], found: Sequence[Sequence[tuple[Sense, Chunk]]], number: int
 ) -> tuple[tuple[str, ...], str]:
-    """Returns (steps, text) with a word of every group replaced that has a synonym.
+    """Returns (steps, text) with one word replaced in every group that has a synonym.
 
     Args:
-        chunks: of the text.
-        found: of each chunk, as `choices` gives it.
-        number: which synonyms: the next number takes the next one of each word, and the
-            words move at different speeds.
+        chunks: chunks of the text.
+        found: options of each chunk, as from `choices`.
+        number: selects the synonyms: the next number takes the next one of each word,
+            and the words move at different speeds.
     """
     names: list[str] = []
     written = list(chunks)
@@ -135,7 +140,7 @@ def replace_all(
 
 @functools.cache
 def _phrase_table() -> tuple[tuple[re.Pattern[str], tuple[Sense, ...]], ...]:
-    """(expression, senses) of each phrase."""
+    """Returns (expression, senses) of each phrase."""
     return tuple(
         (re.compile(rf"\b{re.escape(old)}\b(?![-'’])"), senses)
         for old, all_senses in table().items()
@@ -155,7 +160,7 @@ def _phrases(text: str, context: Context) -> Iterator[tuple[str, str]]:
 
 
 def _holds(sense: Sense, words: AbstractSet[str], near: AbstractSet[str]) -> bool:
-    """Whether the conditions on the text and its service hold."""
+    """Returns whether the conditions on the text and its service hold."""
     if sense.needed and not sense.needed & near:
         return False
     if sense.text and not sense.text & words:
@@ -165,12 +170,12 @@ def _holds(sense: Sense, words: AbstractSet[str], near: AbstractSet[str]) -> boo
 
 @functools.lru_cache(1024)
 def _service(context: Context) -> frozenset[str]:
-    """The words of the service, and their singulars."""
+    """Returns the words of the service, and their singulars."""
     return context.service | {vocabulary.singular(word) for word in context.service}
 
 
 def choices(
-    chunks: Sequence[Chunk], context: Context, known: AbstractSet[tuple[str, str]]
+    chunks: Sequence[Chunk], context: Context, allows: Allows
 ) -> list[list[tuple[Sense, Chunk]]]:
     """Returns (sense, changed form) of each chunk; see `apply` for the arguments."""
     words = {
@@ -184,14 +189,14 @@ def choices(
     before: Chunk | None = None
     asks = bool(chunks) and chunks[0].cls in _BE
     for chunk, behind in zip(chunks, [*chunks[1:], None], strict=False):
-        # "Is the bin full": the last word says something of the group before it.
+        # "Is the bin full": the last word describes the group before it.
         follows = before is not None and before.cls in _BE
         follows |= asks and behind is None and len(chunks) > 2
         # Two senses may give the same text.
         one = {
             changed.text: (sense, changed)
             for sense, changed in _changed(chunk, follows)
-            if (chunk.kind, sense.old) in known
+            if allows(chunk.kind, sense)
             and _takes(sense, behind)
             and _holds(sense, words, near)
             and not _is_taken(sense, words, context.siblings)
@@ -203,7 +208,7 @@ def choices(
 
 @functools.lru_cache(8192)
 def _heads(new: str) -> tuple[frozenset[str], frozenset[str]]:
-    """(all words that carry meaning, the head) of a synonym."""
+    """Returns (all content words, the head) of a synonym."""
     words = [w for w in new.split() if w not in _PLAIN]
     return frozenset(words), frozenset([_head(new)]) - _PLAIN
 
@@ -219,14 +224,14 @@ _PLAIN = (
 def _is_taken(
     sense: Sense, words: AbstractSet[str], siblings: AbstractSet[str]
 ) -> bool:
-    """Whether a synonym repeats the text, or is what a sibling is called."""
+    """Returns whether a synonym repeats the text, or is the name of a sibling."""
     meaning, head = _heads(sense.new)
     own = {*sense.old.split()}
     return bool(meaning & words - own) or bool(head & siblings - own)
 
 
 def _takes(sense: Sense, behind: Chunk | None) -> bool:
-    """Whether what follows fits: a noun of the classes, no second preposition."""
+    """Returns whether the next chunk fits: class of the noun, number, prepositions."""
     is_noun = behind is not None and behind.kind == NOUN
     if sense.objects:
         return behind is not None and is_noun and behind.cls in sense.objects
@@ -248,7 +253,7 @@ def _turns_plural(sense: Sense) -> bool:
 
 @functools.lru_cache(8192)
 def _head(phrase: str) -> str:
-    """The noun of a phrase: "place" of "place to stay"."""
+    """Returns the noun of a phrase: "place" of "place to stay"."""
     return re.split(r" (?:of|to|in|at|for|on|with|by) ", phrase)[0].split()[-1]
 
 
@@ -261,21 +266,21 @@ _BE = frozenset(["is", "are"])
 
 @functools.lru_cache(20_000)
 def _changed(chunk: Chunk, is_predicate: bool) -> tuple[tuple[Sense, Chunk], ...]:
-    """The forms of a chunk with one word replaced."""
+    """Returns the forms of a chunk with one word replaced."""
     return tuple(_changes(chunk, is_predicate))
 
 
 def _changes(chunk: Chunk, is_predicate: bool) -> Iterator[tuple[Sense, Chunk]]:
     if chunk.kind == VERB:
         for sense in table().get(chunk.base, ()):
-            # "To be made a booking for" and "to be gotten" are no passives.
+            # "To be made a booking for" and "to be gotten" are not passives.
             active = sense.new.count(" ") > 1 or sense.new.split()[0] in _ACTIVE
             if sense.pos == "v" and not (active and chunk.form == PARTICIPLE):
                 written = vocabulary.inflected(sense.new, chunk.form)
                 yield sense, dataclasses.replace(chunk, words=tuple(written.split()))
     if chunk.kind != NOUN:
         return
-    for start, end, base in _spans(chunk.words):
+    for start, end, base in spans(chunk.words):
         last = end == len(chunk.words)
         lower = " ".join(chunk.words[start:end]).lower()
         mine = chunk.words[end - 1].lower().endswith("'s")
@@ -306,7 +311,18 @@ def _renamed(
         return
     if inside and ({*new.split()} & vocabulary.PREPOSITIONS or new.count(" ") > 1):
         return
-    # Nobody says "lodging room" or "hotels city".
+    if inside and sense.of_heads and not last.endswith("'s"):
+        return
+    if start and new.endswith(f" {sense.old}"):
+        return  # "Delivery street address".
+    if start:
+        before = chunk.words[start - 1].lower()
+        plain = before in vocabulary.ADJECTIVES | vocabulary.MODIFIERS
+        if before in vocabulary.PURPOSES or (
+            sense.old in vocabulary.VAGUE and not plain
+        ):
+            return  # "Waiting list", "subject area".
+    # "Lodging room" and "hotels city" are not English.
     mass = _head(new) in vocabulary.UNCOUNTABLE and end - start == 1
     if inside and not last.endswith("'s") and (is_changed or mass):
         return
@@ -325,10 +341,10 @@ def _with(chunk: Chunk, span: tuple[int, int], new: str) -> Chunk:
 
 
 @functools.lru_cache(8192)
-def _spans(words: tuple[str, ...]) -> tuple[tuple[int, int, str], ...]:
-    """(start, end, base form) of the nouns of a group that may be replaced.
+def spans(words: tuple[str, ...]) -> tuple[tuple[int, int, str], ...]:
+    """Returns (start, end, base form) of the replaceable nouns of a group.
 
-    A word of a fixed group is none: "number" in "phone number".
+    A word of a fixed group is not replaceable: "number" in "phone number".
     """
     lower = [word.lower().removesuffix("'s") for word in words]
     found = []
@@ -345,7 +361,7 @@ def _spans(words: tuple[str, ...]) -> tuple[tuple[int, int, str], ...]:
 
 
 def _is_inside(lower: Sequence[str], start: int, end: int) -> bool:
-    """Whether a span is a part of a longer noun of nouns.txt."""
+    """Returns whether a span is a part of a longer noun of nouns.txt."""
     for first in range(start + 1):
         for behind in range(end, len(lower) + 1):
             if behind - first <= end - start:
@@ -357,7 +373,7 @@ def _is_inside(lower: Sequence[str], start: int, end: int) -> bool:
 
 
 def _plural_phrase(words: str) -> str:
-    """The plural of a noun that words may follow: "place to stay"."""
+    """Returns the plural of a noun that words may follow: "place to stay"."""
     found = re.fullmatch(r"(.+?)( (?:of|to|in|at|for|on|with|by) .+)", words)
     if found:
         return vocabulary.plural(found[1]) + found[2]

@@ -10,43 +10,76 @@ from jaxaug.augment.language.inflection import BASE, PLURAL, Form
 _FOLDER = epath.Path(__file__).parent
 
 
-def _set(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """Returns the words of a text, which spaces part."""
     return frozenset(text.split())
 
 
-DETERMINERS = _set(
-    "a an the this that these those each every any all some another my your his her its "
+DETERMINERS = word_set(
+    "a an the this that these those each every any all some another my your his her "
+    "its "
     "our their both no"
 )
-PREPOSITIONS = _set(
+PREPOSITIONS = word_set(
     "of for in at on to from with without by per about within during near into onto "
     "between through under over as across before after until since via around inside "
     "outside near based than"
 )
-QUESTIONS = _set("when where which who whom whose what how whether if that why")
-AUXILIARIES = _set(
+QUESTIONS = word_set("when where which who whom whose what how whether if that why")
+AUXILIARIES = word_set(
     "is are was were be been being can could will would should may might must do does "
     "did has have had"
 )
-OTHERS = _set(
-    "and or not it you they we i there optionally also only either , ; : / ( ) . ? ! & -"
+OTHERS = word_set(
+    "and or not it you they we i there optionally also only already currently either , "
+    "; : / ( ) . ? ! & -"
 )
-# Gerunds that modify the noun behind them: "starting city".
-MODIFIERS = _set(
+# Gerunds that modify the next noun: "starting city".
+MODIFIERS = word_set(
     "starting ending waiting opening closing seating meeting booking parking living "
     "leaving departing arriving boarding swimming cooking training waking wedding "
-    "charging shipping mailing billing listening playing walking working viewing outgoing "
+    "charging shipping mailing billing listening playing walking working viewing "
+    "outgoing "
     "incoming requested selected given chosen desired preferred specified scheduled "
-    "planned expected particular"
+    "planned expected particular drinking fishing sailing diving riding driving "
+    "running "
+    "washing sewing sleeping dining learning teaching selling buying remaining missing"
 )
-ADJECTIVES = _set(
-    "monthly weekly daily nightly yearly hourly total overall full average mean exact free "
-    "short long brief maximum minimum highest lowest first last final main new next common "
-    "estimated approximate expected current available relative whole single"
+# A gerund of purpose forms one word with its noun: "waiting list".
+PURPOSES = word_set(
+    "waiting parking living swimming boarding meeting seating cooking training "
+    "shipping "
+    "mailing billing drinking driving riding washing dining sleeping closing opening"
 )
-"""Words before a noun that do not name a thing of their own."""
+# Nouns whose sense depends on the noun before them: "subject area".
+VAGUE = word_set(
+    "area point place position spot list form line field group class order part level"
+)
+ADJECTIVES = word_set(
+    "monthly weekly daily nightly yearly hourly total overall full average mean exact "
+    "free "
+    "short long brief maximum minimum highest lowest first last final main new next "
+    "common "
+    "estimated approximate expected current available relative whole single initial "
+    "annual "
+    "quarterly minimal maximal earliest latest previous following upcoming additional "
+    "preliminary complete original primary secondary official local national regional "
+    "international public private personal legal medical technical financial physical "
+    "digital electronic automatic manual regular special general basic advanced "
+    "optional "
+    "required necessary mandatory valid invalid unique specific important urgent "
+    "active "
+    "inactive recent old young large small big little high low long wide deep heavy "
+    "light "
+    "fast slow early late good best better worst safe dangerous open closed full empty "
+    "correct wrong possible likely certain different same similar other second third "
+    "outstanding overdue refundable everyday brief greatest largest smallest biggest "
+    "least "
+    "top principal chief present"
+)
+"""Words before a noun that do not name a separate thing."""
 # Nouns with neither an article `a` nor a plural.
-UNCOUNTABLE = _set(
+UNCOUNTABLE = word_set(
     "species series music food money weather alcohol wifi insurance luggage baggage "
     "information accommodation lodging housing coverage travel cooking precipitation "
     "transport cash moisture warmth cuisine dining shipping entry admission quarters "
@@ -100,17 +133,18 @@ def verb_forms(word: str) -> tuple[Form, ...]:
 
 @functools.cache
 def _first_words() -> frozenset[str]:
-    """The verbs without their particles."""
+    """Returns the verbs without their particles."""
     return frozenset(verb.partition(" ")[0] for verb in verbs())
 
 
 def any_verb(word: str, form: str) -> list[str]:
-    """Returns bases of which a lower-case word may be a form, the likeliest first."""
+    """Returns possible bases of a lower-case word, the most likely first."""
     if form == BASE or word == "does":
         return ["do" if word == "does" else word]
     if form == inflection.THIRD and word.endswith("ss"):
         return []
     found = [one.base for one in inflection.readings(word) if one.form == form]
+    found = [base for base in found if not base.endswith("ie")] or found  # "Certified".
     # The bases of "raised" are "rais" and "raise".
     return sorted(
         found, key=lambda base: not base.endswith("e") and base + "e" in found
@@ -119,7 +153,7 @@ def any_verb(word: str, form: str) -> list[str]:
 
 @functools.lru_cache(8192)
 def singular(word: str) -> str:
-    """Returns the singular of a noun; the word itself if it is no plural."""
+    """Returns the singular of a noun; the word itself if it is not a plural."""
     lower = word.lower()
     if lower in nouns() or lower in UNCOUNTABLE or lower.endswith("ss"):
         return word
@@ -127,7 +161,7 @@ def singular(word: str) -> str:
         if form.form != PLURAL or form.pos != "n":
             continue
         base = form.base
-        # The bases of "prices" are "price" and "pric", and "status" is no plural.
+        # The bases of "prices" are "price" and "pric", and "status" is not a plural.
         sibilant = lower[:-2].endswith(("s", "x", "z", "ch", "sh"))
         is_cut = lower.endswith("es") and base == lower[:-2] and not sibilant
         is_cut |= lower.endswith("ies") and base == lower[:-1]  # "copies"
@@ -137,7 +171,7 @@ def singular(word: str) -> str:
 
 
 def is_plural(word: str) -> bool:
-    """Whether a noun is a plural."""
+    """Returns whether a noun is a plural."""
     return singular(word) != word
 
 
@@ -157,12 +191,12 @@ def noun_class(words: tuple[str, ...]) -> str:
 
 @functools.lru_cache(8192)
 def noun_size(words: tuple[str, ...]) -> int:
-    """Returns how many words the noun at the end of a group has: "phone number" has 2."""
+    """Returns the word count of a group's last noun: "phone number" has 2."""
     return _noun(words).count(" ") + 1
 
 
 def _noun(words: tuple[str, ...]) -> str:
-    """The longest known noun at the end of a group, singular; its last word if none."""
+    """Returns the longest known noun at a group's end, singular, else its last word."""
     lower = [word.lower() for word in words]
     lower[-1] = singular(lower[-1])
     ends = (" ".join(lower[-size:]) for size in (3, 2) if len(lower) >= size)

@@ -1,1 +1,1 @@
-"""Which candidates are good: filters and measures."""
+"""Judgment of candidates: filters and measures."""

@@ -1,8 +1,8 @@
-"""What a judge sees of a pair of texts: numbers, each the worse the greater.
+"""Features of a pair of texts for a judge; a greater value is worse.
 
-Those of the words need nothing but the rules of `phrases`; a model of sentences (MiniLM)
-tells better how near two words are, and how near the texts; a language model
-(`round_trip`) adds its own. Frames around a text do not count (see `frames`).
+The word features need only the rules of `phrases`. A model of sentences (MiniLM)
+improves the nearness of words and texts. A language model (`round_trip`) adds its own
+features. Frames around a text do not count (see `frames`).
 """
 
 import dataclasses
@@ -24,7 +24,8 @@ WORDS = (
 SENTENCES = ("unlike",)
 TRIPS = ("there", "back", "fluency")
 
-# How near words are at most that are no synonyms, and those with a synonym in common.
+# Maximum nearness of words that are not synonyms, and nearness of words with a synonym
+# in common.
 _MOST = 0.6
 
 Measure = Callable[[Sequence[str], Sequence[str]], Float[np.ndarray, " n"]]
@@ -35,9 +36,9 @@ class Pair:
     """A text and a candidate.
 
     Attributes:
-      kind: "slot", or anything else for orders, such as "intent" and "service".
-      original: the text.
-      candidate: what is to say the same.
+        kind: "slot", or anything else for orders, such as "intent" and "service".
+        original: the text.
+        candidate: a text that should have the same meaning.
     """
 
     kind: str
@@ -61,11 +62,12 @@ class Pair:
 
 
 def is_trivial(pair: Pair) -> bool:
-    """Whether the words that say something stay the same, in their order.
+    """Returns whether the content words stay the same, in the same order.
 
-    "name of a movie", "pickup date", "pick up the date": other function words, plurals
-    or spaces. That is no new wording, and where it says something else it is wrong.
-    "Whether it is furnished" for "is it furnished" is one, and so is a frame.
+    Examples are "name of a movie", "pickup date", and "pick up the date", with other
+    function words, plurals, or spaces. Such a text is not a new wording, or it is
+    wrong. "Whether it is furnished" for "is it furnished" is a new wording, and so is a
+    frame.
     """
     if frames.is_framed(pair.kind, pair.candidate):
         return False
@@ -87,24 +89,23 @@ def _letters_of(phrase: Phrase) -> str:
 def words(
     pairs: Sequence[Pair], measure: Measure | None = None
 ) -> Float[np.ndarray, "pairs features"]:
-    """The columns of `WORDS`.
+    """Returns the columns of `WORDS`.
 
     - heads: whether the candidate names or does another part of the text ("car of the
-      type"), or nothing; for an order, of its object too: 0 to 2;
-    - replaced: of the words that have another in their place, how far the worst is
-      from it: 0 to 1;
-    - missing, extra: of the words without a counterpart in the other text, how far the
-      worst is from all of it: 0 to 1;
-    - slips: words said twice, and an end that is left open;
-    - moved: how many phrases hang on another word ("bike sort to repair" for "kind of
-      bike to repair");
-    - bare: how many nouns have lost their article behind a preposition;
-    - people: whether somebody does or owns something besides "you" or "my".
+      type"), or nothing; for an order, its object counts too: 0 to 2;
+    - replaced: the greatest distance between a word and its replacement: 0 to 1;
+    - missing, extra: the greatest distance of a word without a counterpart from the
+      other text: 0 to 1;
+    - slips: repeated words, and an incomplete end;
+    - moved: number of phrases attached to another word ("bike sort to repair" for
+      "kind of bike to repair");
+    - bare: number of nouns without their article after a preposition;
+    - people: whether somebody other than "you" or "my" does or owns something.
 
     Args:
-      pairs: texts.
-      measure: similarity of two words, 1 for the same, for those that are no synonyms;
-        None: that of their letters.
+        pairs: texts.
+        measure: similarity of two words that are not synonyms, 1 for equal words; None
+            compares their letters.
     """
     near = _Nearness([pair.phrases for pair in pairs], measure or _letters)
     rows = [[*_of_words(*pair.phrases, near), *_of_order(pair)] for pair in pairs]
@@ -114,14 +115,14 @@ def words(
 def sentences(
     pairs: Sequence[Pair], measure: Measure
 ) -> Float[np.ndarray, "pairs features"]:
-    """The column of `SENTENCES`: 1 - similarity of the texts without their frames."""
+    """Returns the column of `SENTENCES`: 1 - similarity of the texts without frames."""
     texts = [[small_models.plain(text) for text in pair.inside] for pair in pairs]
     near = measure([one for one, _ in texts], [other for _, other in texts])
     return 1.0 - np.asarray(near, np.float64).reshape(-1, 1)
 
 
 def _of_order(pair: Pair) -> list[float]:
-    """The columns moved, bare, and people."""
+    """Returns the columns moved, bare, and people."""
     first, second = pair.phrases
     return [
         float(mistakes.moved(first, second)),
@@ -132,12 +133,12 @@ def _of_order(pair: Pair) -> list[float]:
 
 def _letters(first: Sequence[str], second: Sequence[str]) -> Float[np.ndarray, " n"]:
     alike = rapidfuzz.distance.Levenshtein.normalized_similarity
-    # Letters say little: half of what they seem to.
+    # Equal letters are weak evidence, so they count half.
     return np.array([alike(a, b) / 2 for a, b in zip(first, second, strict=True)])
 
 
 class _Nearness:
-    """Nearness of two words, 0 to 1; measured together, as models like it."""
+    """Nearness of two words, 0 to 1; measured together, which suits models."""
 
     def __init__(self, items: Sequence[tuple[Phrase, Phrase]], measure: Measure):
         wanted = {
@@ -149,7 +150,7 @@ class _Nearness:
         }
         ordered = sorted(wanted)
         values = measure([a for a, _ in ordered], [b for _, b in ordered])
-        # Dogs are near to pets: what is no synonym is never quite the same.
+        # Dogs are near to pets: only synonyms are completely the same.
         clipped = np.clip(np.asarray(values, np.float64), 0.0, _MOST)
         self._known = dict(zip(ordered, clipped.tolist(), strict=True))
 
@@ -163,7 +164,7 @@ class _Nearness:
 
 
 def _is_part(first: str, second: str) -> bool:
-    """Whether a word is a special one of another: `bedrooms` of `rooms`."""
+    """Returns whether a word is a special case of another: `bedrooms` of `rooms`."""
     return any(
         len(base) > 3 and first != base and first.endswith(base)
         for base in phrases.bases(second)
@@ -193,7 +194,7 @@ def _heads(first: Phrase, second: Phrase) -> float:
 
 
 def _is_other_part(own: Sequence[str], other: Sequence[str], first: Phrase) -> bool:
-    """Whether a head is another word of the text than its own, or is not there."""
+    """Returns whether a head is another word of the text or is missing."""
     if not own or not other:
         return bool(own)
     if any(phrases.named(word, other[0]) for word in own):
@@ -204,14 +205,14 @@ def _is_other_part(own: Sequence[str], other: Sequence[str], first: Phrase) -> b
 def _replaced(
     first: Phrase, second: Phrase, near: _Nearness
 ) -> tuple[float, float, float]:
-    """The columns replaced, missing and extra."""
+    """Returns the columns replaced, missing, and extra."""
     own, other = first.content, second.content
     if phrases.asked(first, second):
-        # "Where" stands for the place, and "costs" for the price.
+        # "Where" represents the place, and "costs" the price.
         own = [word for word in own if word not in first.heads]
         other = [word for word in other if word not in second.heads]
         other = [word for word in other if not phrases.says_what(word, second)]
-    # The nearest words first; of equals those that come first.
+    # The nearest words come first; equal ones keep their order.
     ranked = sorted(
         ((-near(a, b), i, j) for i, a in enumerate(own) for j, b in enumerate(other))
     )
@@ -230,13 +231,14 @@ def _replaced(
 def trips(
     pairs: Sequence[Pair], trip: RoundTrip
 ) -> Float[np.ndarray, "pairs features"]:
-    """The columns of `TRIPS`, in nats.
+    """Returns the columns of `TRIPS`, in nats.
 
-    - there, back: surprise at the whole candidate, given the text, and the other way;
-    - fluency: how much more surprise a token at the candidate than at the text, given
-      neither.
+    - there, back: surprise at the whole candidate, given the text, and the reverse;
+    - fluency: additional surprise per token of the candidate compared with the text,
+      without an input.
     """
-    originals, candidates = _sides(pairs)
+    originals = [pair.original for pair in pairs]
+    candidates = [pair.candidate for pair in pairs]
     there, back = trip(originals, candidates), trip(candidates, originals)
     rows = [
         [
@@ -247,7 +249,3 @@ def trips(
         for one, other in zip(there, back, strict=True)
     ]
     return np.array(rows, np.float64).reshape(-1, len(TRIPS))
-
-
-def _sides(pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
-    return [pair.original for pair in pairs], [pair.candidate for pair in pairs]

@@ -1,10 +1,11 @@
-"""Why a candidate is dropped: the heuristic filters of schema paraphrases.
+"""The heuristic filters of schema paraphrases, with a reason for each dropped
+candidate.
 
-The twelve heuristics of Coca et al. (2023), table 4, each a predicate of its own. Their
-names are the paper's; the rules are ours, made so that each drops the example that the
-table gives for it, since no program of theirs is published. All are relative: what the
-source has itself, its paraphrases may have too, so that filters made for slots ("City of
-departure") leave the paraphrases of intents ("Find a hotel") alone.
+They are the twelve heuristics of Coca et al. (2023), table 4, each a separate
+predicate. Their names are the paper's. The rules are ours, as no program of theirs is
+published; each rule drops the table's example for it. All rules are relative: a
+paraphrase may have what its source has. Filters for slots ("City of departure") thus
+leave the paraphrases of intents ("Find a hotel") alone.
 """
 
 import itertools
@@ -27,7 +28,7 @@ SENSITIVE = "sensitive_word"
 COPY, LOST, ADDED_NUMBER = "copy", "lost_value", "added_number"
 NEGATION = "changed_negation"
 CHECKS = (COPY, LOST, ADDED_NUMBER, NEGATION)
-"""What the paper does not have; each may be left out, see `reasons`."""
+"""Checks that the paper does not have; each is optional, see `reasons`."""
 
 _ADVICE = re.compile(
     r"\b(should|must|ought|shall|have to|has to|need to|needs to|had better|"
@@ -37,12 +38,12 @@ _ADVICE = re.compile(
     r"try to|please|do not|don't|never)\b",
     re.IGNORECASE,
 )
-# "Whether or not" denies nothing.
+# "Whether or not" is not a negation.
 _NEGATION = re.compile(
     r"(?<!or )\bnot\b|\b(no|never|without|none|neither|nor|cannot)\b|n['\u2019]t\b",
     re.IGNORECASE,
 )
-# Verbs that say what something is, not what somebody does.
+# Verbs that describe a state instead of an action.
 _STATES = frozenset({
     "be", "have", "indicate", "specify", "denote", "represent", "show", "describe",
     "refer", "mean", "depend", "contain", "include", "state", "tell", "give", "say",
@@ -50,7 +51,7 @@ _STATES = frozenset({
 })  # fmt: skip
 _ORDERS = frozenset({("search", "for"), ("look", "for"), ("ask", "for")})
 _PRESENT = frozenset({"VB", "VBG", "VBP", "VBZ"})
-# Passive in form, but they say what is, not what is done: "the city it is located in".
+# Passive forms that describe a state: "the city it is located in".
 _STATIVE = frozenset({"locate", "situate", "base", "call", "name", "title", "rate"})
 _NAMES = frozenset({
     "PERSON", "NORP", "FAC", "ORG", "GPE", "LOC", "PRODUCT", "EVENT", "WORK_OF_ART",
@@ -59,7 +60,7 @@ _NAMES = frozenset({
 _QUESTION_TAGS = frozenset({"WDT", "WP", "WP$", "WRB"})
 _SENTENCE_END = frozenset({".", "!", "?"})
 _ARTICLES = frozenset({"a", "an", "the"})
-# Of words of similar bigrams, 0 to 100.
+# Threshold for the words of similar bigrams, 0 to 100.
 _SIMILAR = 80.0
 _NUMBERS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
@@ -76,35 +77,38 @@ def reasons(
     sensitive: Sequence[str] = (),
     protected: Sequence[str] = (),
 ) -> list[tuple[str, ...]]:
-    """Why each candidate is dropped: codes, none if it is kept.
+    """Returns why each candidate is dropped: codes, empty if it is kept.
 
-    Beside the filters: `sensitive_word` for a word of the list that the source does
-    not have, and the checks `copy` for the source itself; `lost_value` where a number
-    or placeholder of the source, or a protected text, is missing; `added_number` where
-    there is a number that the source lacks; `changed_negation` where one of the two
-    denies something and the other does not. Letter case does not count, and numbers up
-    to twelve may be words.
+    In addition to the filters, `sensitive_word` marks a listed word that the source
+    does not have. The checks are:
+
+    - `copy`: the candidate is the source itself;
+    - `lost_value`: a number, placeholder, or protected text of the source is missing;
+    - `added_number`: a number is not in the source;
+    - `changed_negation`: only one of the two texts has a negation.
+
+    Letter case does not count, and numbers up to twelve may be words.
 
     Args:
-      source: the text that was paraphrased.
-      candidates: its paraphrases.
-      names: filters to use, keys of `FILTERS`; None is all twelve.
-      checks: of `CHECKS`, those to do.
-      sensitive: words or phrases that no candidate may hold.
-      protected: texts that each candidate must hold, such as values of the slot.
+        source: the text that was paraphrased.
+        candidates: its paraphrases.
+        names: filters to use, keys of `FILTERS`; None is all twelve.
+        checks: checks to do, of `CHECKS`.
+        sensitive: words or phrases that no candidate may hold.
+        protected: texts that each candidate must hold, such as values of the slot.
 
     Returns:
-      For each candidate the codes that apply: `copy`, those of `names` in their order,
-      then the others in the order above.
+        For each candidate the codes that apply: `copy`, the codes of `names` in their
+        order, then the others in the order above.
 
     Raises:
-      UserError: an unknown name, or spaCy or its model is not installed where filters
-        are asked for.
+        UserError: a name is unknown, or filters are requested and spaCy or its model is
+            not installed.
     """
     names = tuple(FILTERS) if names is None else names
     for name in names:
         if name not in FILTERS:
-            raise UserError(f"{name!r} is no filter; {suggestion(name, FILTERS)}")
+            raise UserError(f"{name!r} is not a filter; {suggestion(name, FILTERS)}")
     found = []
     for text in candidates:
         codes = _beside_the_filters(source, text, sensitive, protected)
@@ -141,17 +145,14 @@ def _beside_the_filters(
 
 
 def _holds(text: str, part: str) -> bool:
-    """Whether a text has a part as whole words; numbers may touch letters."""
+    """Returns whether a text has a part as whole words; numbers may touch letters."""
     left = r"(?<!\w)" if part[:1].isalpha() else r"(?<!\d)"
     right = r"(?!\w)" if part[-1:].isalpha() else r"(?!\d)"
     return re.search(left + re.escape(part) + right, text, re.IGNORECASE) is not None
 
 
 def _digits(text: str) -> str:
-    """The text with the words for small numbers as digits.
-
-    `one` stays, which is a pronoun more often than a number, and so does `two-way`.
-    """
+    """Returns the text with number words as digits; `one` and `two-way` stay."""
 
     def digits(match: re.Match[str]) -> str:
         word = match[0].lower()
@@ -162,41 +163,41 @@ def _digits(text: str) -> str:
 
 
 def _numbers(text: str) -> list[str]:
-    # Not in a word such as `b2b`, but in `2nd`.
+    # Digits count in `2nd`, but not in a word such as `b2b`.
     return re.findall(r"(?<![^\W\d_])\d+(?:[.,:/-]\d+)*", text)
 
 
 def advice(source: Document, candidate: Document) -> bool:
-    """Tells somebody what to do: "You should know the name of the hotel"."""
+    """Gives advice: "You should know the name of the hotel"."""
     return bool(_ADVICE.search(candidate.text) and not _ADVICE.search(source.text))
 
 
 def action(source: Document, candidate: Document) -> bool:
-    """Says that somebody does something: "Find the name of the hotel"."""
+    """Describes an action of somebody: "Find the name of the hotel"."""
     return _is_action(candidate) and not _is_action(source)
 
 
 def _is_action(document: Document) -> bool:
-    """Whether it begins with an order, or its main verb has a subject and does."""
+    """Returns whether a text begins with an order, or its main verb is an action."""
     words = document.words
     if len(words) < 2 or words[0].tag in _QUESTION_TAGS:
         return False
     first, second = words[:2]
     if first.text.lower() in ("whether", "if"):
         return False
-    # The tagger takes many an order for a name: "Book a table".
+    # The tagger reads many orders as names: "Book a table".
     orders = second.pos == "DET" or (first.lemma.lower(), second.lemma) in _ORDERS
     if orders and "v" in lexicon.built_in().lookup(first.text.lower()):
         return True
     if first.dep == "ROOT" and first.pos == "VERB" and first.lemma not in _STATES:
-        # "Leaving time" and "Desired date" are no actions; "Leaving the house" is.
+        # "Leaving time" and "Desired date" are not actions; "Leaving the house" is.
         return first.tag == "VB" or (first.tag == "VBG" and second.tag != "NN")
     subject = False
     for before, word in itertools.pairwise(words):
         subject = subject or before.dep == "nsubj"
         if word.dep == "ROOT":
             acts = word.tag in _PRESENT and word.lemma not in _STATES
-            # "Number of seats to reserve" is none.
+            # "Number of seats to reserve" is not an action.
             return subject and acts and word.pos == "VERB" and before.tag != "TO"
     return False
 
@@ -209,7 +210,7 @@ def named_entity(source: Document, candidate: Document) -> bool:
         and token.pos == "PROPN"
         and token.text[:1].isupper()
         and token.text.lower() not in own
-        # At the beginning any word has a capital.
+        # Any word has a capital at the beginning.
         and not (place == 0 and _is_common(token.text.lower()))
         for place, token in enumerate(candidate.words)
     )
@@ -221,11 +222,10 @@ def _is_common(word: str) -> bool:
 
 
 def rare_word(source: Document, candidate: Document) -> bool:
-    """Has a word that is hardly used: "Appellation of the hostelry".
+    """Has a rare word: "Appellation of the hostelry".
 
-    For want of a table of frequencies a word is known if it is in the
-    vocabulary of the spaCy model (all words of its training texts), in the built-in
-    lexicon, or in the source.
+    A word is known if the training texts of the spaCy model, the built-in lexicon, or
+    the source have it.
     """
     own = {form for token in source.words for form in _spellings(token)}
     return any(
@@ -243,7 +243,7 @@ def _spellings(token: Token) -> set[str]:
 
 
 def several_sentences(source: Document, candidate: Document) -> bool:
-    """More sentences than the source: "It is a hotel. The name is asked for"."""
+    """Has more sentences than the source: "It is a hotel. The name is asked for"."""
     return _sentences(candidate) > max(1, _sentences(source))
 
 
@@ -256,9 +256,9 @@ def _sentences(document: Document) -> int:
 
 
 def repeated_ngram(source: Document, candidate: Document) -> bool:
-    """The same words twice: "Name of the hotel or name of the inn".
+    """Has the same words twice: "Name of the hotel or name of the inn".
 
-    Three words, or two of which one says something: "The dentist is the dentist".
+    Three words count, or two with a content word: "The dentist is the dentist".
     """
     return bool(_repeated(candidate) - _repeated(source))
 
@@ -273,18 +273,17 @@ def _repeated(document: Document) -> set[tuple[str, ...]]:
 
 
 def similar_bigrams(source: Document, candidate: Document) -> bool:
-    """Two pairs of words that are alike: "Hotel name or the names of hotels".
+    """Has two similar pairs of words: "Hotel name or the names of hotels".
 
-    Pairs of lemmas that are no stop words, next to one another but for stop words;
-    alike are those of at least 80 in 100 by edit distance, in either order. Or a pair
-    of one stop word and another word that comes twice but for articles: "type of event
-    ... title of the event".
+    Pairs are lemmas without stop words, next to each other except for stop words. They
+    match to 80 of 100 by edit distance, in either order. A repeated pair of a stop word
+    and another word counts too: "type of event ... title of the event".
     """
     return _has_similar(candidate) and not _has_similar(source)
 
 
 def _has_similar(document: Document) -> bool:
-    # Stop words of ours: to spaCy, `name` is one.
+    # These are our stop words; for spaCy, `name` is a stop word.
     words = [word for word in document.words if word.text.lower() not in STOP_WORDS]
     lemmas = [word.lemma.lower() for word in words]
     bigrams = list(itertools.pairwise(lemmas))
@@ -293,7 +292,7 @@ def _has_similar(document: Document) -> bool:
     return len(half) > len(set(half)) or any(
         _alike(first, second) or _alike(first, second[::-1])
         for place, first in enumerate(bigrams)
-        for second in bigrams[place + 2 :]  # Without those that share a word.
+        for second in bigrams[place + 2 :]  # Skip pairs that share a word.
     )
 
 
@@ -303,28 +302,28 @@ def _alike(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
 
 
 def repeated_word(source: Document, candidate: Document) -> bool:
-    """The same word twice in a row: "Name of the the hotel"."""
+    """Has the same word twice in a row: "Name of the the hotel"."""
     return bool(set(_doubled(candidate)) - set(_doubled(source)))
 
 
 def _doubled(document: Document) -> Iterator[str]:
-    # Marks count: "a bar, bar stools" is no slip.
+    # Marks count: "a bar, bar stools" is not a slip.
     words = [token.text.lower() for token in document.tokens]
     pairs = itertools.pairwise(words)
     return (a for a, b in pairs if a == b and a.isalnum())
 
 
 def past_tense(source: Document, candidate: Document) -> bool:
-    """A finite verb in the past: "The hotel where the user stayed"."""
+    """Has a finite verb in the past: "The hotel where the user stayed"."""
     return _is_past(candidate) and not _is_past(source)
 
 
 def _is_past(document: Document) -> bool:
-    """Whether a verb with a subject is in the past; not `set`, which may be present."""
+    """Returns whether a verb with a subject is past; `set` may be present."""
     subject = False
     for token in document.tokens:
         subject = subject or token.dep.startswith("nsubj")
-        # The tagger takes many a participle for the past: "the specified city".
+        # The tagger reads many participles as the past: "the specified city".
         finite = token.pos == "AUX" or (subject and token.dep not in ("acl", "amod"))
         if finite and token.tag == "VBD" and token.text.lower() != token.lemma:
             return True
@@ -332,7 +331,7 @@ def _is_past(document: Document) -> bool:
 
 
 def passive(source: Document, candidate: Document) -> bool:
-    """A verb in the passive voice: "The hotel is chosen by the user"."""
+    """Has a verb in the passive voice: "The hotel is chosen by the user"."""
     return _is_passive(candidate) and not _is_passive(source)
 
 
@@ -353,7 +352,7 @@ def question(source: Document, candidate: Document) -> bool:
 
 
 def _is_question(document: Document) -> bool:
-    """A question mark, or an auxiliary before its subject at the beginning.
+    """Returns whether a text has a question mark or begins with an inverted auxiliary.
 
     "What the name is" and "who comes" may describe a slot; "what is the name" asks.
     """
@@ -373,7 +372,7 @@ def _is_question(document: Document) -> bool:
 
 
 def alphanumeric(source: Document, candidate: Document) -> bool:
-    """A word with a digit that the source lacks: "Name of the h0tel", "400 baths"."""
+    """Has a new word with a digit: "Name of the h0tel", "400 baths"."""
     return bool(_with_digits(candidate) - _with_digits(source))
 
 

@@ -1,8 +1,8 @@
-"""Weights of a judge from labelled pairs, and what to expect of them on others.
+"""Fits the weights of a judge to labeled pairs, and estimates its quality on others.
 
-A logistic regression with weights that are not negative (each feature is the worse the
-greater), held small by their squares; both classes count the same. Pairs of one group,
-such as a domain, are never on both sides of a split.
+The model is a logistic regression with nonnegative weights (a greater feature is worse)
+and L2 regularization. Both classes have the same weight. Pairs of one group, such as a
+domain, are never on both sides of a split.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,11 +19,11 @@ INNER_FOLDS = 5
 
 
 class Aim(NamedTuple):
-    """What a threshold aims at.
+    """The aim of a threshold.
 
     Attributes:
-      drop: share of the bad pairs to drop.
-      keep: share of the good pairs to keep.
+        drop: share of the bad pairs to drop.
+        keep: share of the good pairs to keep.
     """
 
     drop: float
@@ -37,12 +37,12 @@ Flags = Bool[np.ndarray, " pairs"]
 
 
 class Linear(NamedTuple):
-    """A pair is dropped where `bias + weights @ (features - usual)` is above 0.
+    """A linear judge: drops a pair if `bias + weights @ (features - usual)` is above 0.
 
     Attributes:
-      bias: of a pair with the usual features, the threshold in it.
-      weights: none negative.
-      usual: mean features of the good pairs.
+        bias: score of a pair with the usual features, including the threshold.
+        weights: nonnegative weights.
+        usual: mean features of the good pairs.
     """
 
     bias: float
@@ -50,18 +50,18 @@ class Linear(NamedTuple):
     usual: Float[np.ndarray, " features"]
 
     def scores(self, features: Features) -> Float[np.ndarray, " pairs"]:
-        """Above 0 for pairs to drop."""
+        """Returns scores, above 0 for pairs to drop."""
         return self.bias + (features - self.usual) @ self.weights
 
 
 class Labelled(NamedTuple):
-    """Pairs with what is known about them.
+    """Pairs with their labels.
 
     Attributes:
-      features: the worse the greater.
-      bad: whether the candidate says something else or is broken.
-      groups: the domain of each pair, or its original.
-      dropped: whether a rule drops it, whatever the features.
+        features: features; greater is worse.
+        bad: whether the candidate has another meaning or is broken.
+        groups: the domain of each pair, or its original.
+        dropped: whether a rule drops it, regardless of the features.
     """
 
     features: Features
@@ -70,7 +70,7 @@ class Labelled(NamedTuple):
     dropped: Flags
 
     def only(self, chosen: Flags) -> "Labelled":
-        """Some of the pairs."""
+        """Returns the chosen pairs."""
         groups = [g for g, is_in in zip(self.groups, chosen, strict=True) if is_in]
         return Labelled(
             self.features[chosen], self.bad[chosen], groups, self.dropped[chosen]
@@ -78,10 +78,10 @@ class Labelled(NamedTuple):
 
 
 def folds(groups: Sequence[str], count: int, seed: int) -> Iterator[Flags]:
-    """Which pairs are held out, fold by fold; a group is in one fold alone.
+    """Yields the held-out pairs of each fold; a group is in only one fold.
 
     Raises:
-      UserError: there are fewer groups than folds.
+        UserError: there are fewer groups than folds.
     """
     names = sorted(set(groups))
     if len(names) < count:
@@ -96,20 +96,20 @@ def folds(groups: Sequence[str], count: int, seed: int) -> Iterator[Flags]:
 
 
 def fit(features: Features, bad: Flags, strength: float) -> Linear:
-    """The regression; its bias is that of even chances, without a threshold.
+    """Returns the regression; its bias is for even chances, without a threshold.
 
     Args:
-      features: of the pairs.
-      bad: both values occur.
-      strength: weight of the squared weights, for features of variance 1.
+        features: features of the pairs.
+        bad: labels; both values occur.
+        strength: weight of the squared weights, for features of variance 1.
 
     Raises:
-      UserError: all pairs are good, or all are bad.
+        UserError: all pairs are good, or all are bad.
     """
     if bad.all() or not bad.any():
         raise UserError("all pairs have one label: label good pairs and bad ones.")
     mean, scale = features.mean(0), features.std(0)
-    scale[scale < 1e-9] = np.inf  # What never differs has no weight.
+    scale[scale < 1e-9] = np.inf  # A constant feature has no weight.
     inputs = (features - mean) / scale
     share = np.where(bad, 0.5 / bad.sum(), 0.5 / (~bad).sum())
     sign = np.where(bad, 1.0, -1.0)
@@ -131,13 +131,13 @@ def fit(features: Features, bad: Flags, strength: float) -> Linear:
 
 
 def train(labelled: Labelled, aim: Aim, seed: int = 0) -> Linear:
-    """Returns a judge; strength and threshold are those that do best on held-out groups.
+    """Returns a judge; its strength and threshold do best on held-out groups.
 
-    The strength is the one of the greatest area under the ROC curve; the threshold
-    leaves most room to the aim, the rules counted.
+    The strength has the greatest area under the ROC curve. The threshold leaves the
+    most room to the aim, including the rules.
 
     Raises:
-      UserError: too few groups, or only good or bad pairs.
+        UserError: there are too few groups, or only good or bad pairs.
     """
     learned = labelled.only(~labelled.dropped)
     tried = [_held_out(learned, strength, seed) for strength in STRENGTHS]
@@ -154,9 +154,9 @@ def train(labelled: Labelled, aim: Aim, seed: int = 0) -> Linear:
 
 
 def threshold(scores: Float[np.ndarray, " pairs"], bad: Flags, aim: Aim) -> float:
-    """The score from which on to drop: the smaller of both margins is greatest.
+    """Returns the least score to drop; it maximizes the smaller of both margins.
 
-    Halfway to the next score below.
+    The threshold is halfway to the next lower score.
     """
     values = np.unique(scores)
     found = [
@@ -166,7 +166,7 @@ def threshold(scores: Float[np.ndarray, " pairs"], bad: Flags, aim: Aim) -> floa
         )
         for value in values
     ]
-    # Of thresholds with the same smaller margin, the one with the greater other one.
+    # Ties in the smaller margin are broken by the greater one.
     margins = [min(both) + 1e-6 * max(both) for both in found]
     best = int(np.argmax(margins))
     if best == 0 or not np.isfinite(values[best]):
@@ -175,7 +175,7 @@ def threshold(scores: Float[np.ndarray, " pairs"], bad: Flags, aim: Aim) -> floa
 
 
 def kept_out_of_fold(labelled: Labelled, aim: Aim, seed: int = 0) -> Flags:
-    """What judges keep that have not seen any pair of the group: one group at a time."""
+    """Returns the pairs that judges keep in leave-one-group-out cross-validation."""
     kept = np.zeros(len(labelled.bad), np.bool_)
     for held_out in folds(labelled.groups, len(set(labelled.groups)), seed):
         judge = train(labelled.only(~held_out), aim, seed)
@@ -184,12 +184,12 @@ def kept_out_of_fold(labelled: Labelled, aim: Aim, seed: int = 0) -> Flags:
 
 
 class Shares(NamedTuple):
-    """How good a judge is: shares, and their 95% intervals.
+    """The quality of a judge: shares, and their 95% intervals.
 
     Attributes:
-      precision: of what is kept, the share of good pairs.
-      recall: of the good pairs, the share that is kept.
-      dropped: of the bad pairs, the share that is dropped.
+        precision: share of good pairs among the kept pairs.
+        recall: share of kept pairs among the good pairs.
+        dropped: share of dropped pairs among the bad pairs.
     """
 
     precision: tuple[float, float, float]
@@ -204,14 +204,15 @@ def shares(
     draws: int = 10_000,
     seed: int = 0,
 ) -> Shares:
-    """Precision, recall and dropped share; intervals by a bootstrap over groups.
+    """Returns precision, recall, and dropped share, with bootstrap intervals over
+    groups.
 
     Args:
-      kept: of each pair how often it was kept, 0 to 1.
-      bad: see `Labelled`.
-      groups: see `Labelled`.
-      draws: of the bootstrap.
-      seed: of the draws.
+        kept: for each pair, how often it was kept, 0 to 1.
+        bad: see `Labelled`.
+        groups: see `Labelled`.
+        draws: number of bootstrap draws.
+        seed: seed of the draws.
     """
     names = sorted(set(groups))
     own = np.array([names.index(group) for group in groups])
@@ -238,7 +239,7 @@ def _interval(values: np.ndarray) -> tuple[float, float, float]:
 
 
 def rounded(judge: Linear) -> Linear:
-    """With so many digits that noise of the last ones is no matter."""
+    """Returns the judge with rounded numbers, so that numerical noise has no effect."""
     return Linear(
         round(judge.bias, _DIGITS),
         np.round(judge.weights, _DIGITS),
@@ -258,7 +259,7 @@ def _held_out(
 
 
 def _area(scores: Float[np.ndarray, " pairs"], bad: Flags) -> float:
-    """Share of (bad, good) that are in the right order; half for equal scores."""
+    """Returns the share of (bad, good) in the right order; equal scores count half."""
     order = stats.rankdata(scores)
     count = int(bad.sum())
     above = order[bad].sum() - count * (count + 1) / 2

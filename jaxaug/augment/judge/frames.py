@@ -1,7 +1,7 @@
-"""Frames around a text that say who wants it, and nothing about what it is.
+"""Frames around a text that name the person, but add nothing to the content.
 
 "Help the user book a flight", "service that lets people book flights", and "request to
-book a flight" all say "book a flight". A judge compares what is inside the frame.
+book a flight" all mean "book a flight". A judge compares the texts inside the frames.
 """
 
 import re
@@ -21,7 +21,7 @@ def _table(*rules: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple((re.compile(rule, re.IGNORECASE), by) for rule, by in rules)
 
 
-# The first one that matches is taken off.
+# The first match is removed.
 _ORDERS = _table(
     (rf"^(?:(?:when|if) )?{_WHO} {_WANTS} to ", ""),
     (
@@ -32,7 +32,7 @@ _ORDERS = _table(
     (rf"^{_THING}(?:to|for) ", ""),
     (r"^to (?=\w+ )", ""),
 )
-# All that match are taken off.
+# All matches are removed.
 _SLOTS = _table(
     (
         rf" (?:that )?{_WHO} (?:{_WANTS}|{_ASKS}|(?:is|are) looking for)$",
@@ -54,11 +54,11 @@ def inside(kind: str, text: str) -> str:
     """Returns the text without its frame.
 
     Args:
-      kind: "slot", or anything else for orders.
-      text: of a description.
+        kind: "slot", or anything else for orders.
+        text: text of a description.
 
     Returns:
-      What is inside; the text itself where nothing would be left.
+        The text inside the frame; the text itself if nothing would be left.
     """
     found = text.strip().rstrip("?.")
     if kind == "slot":
@@ -74,5 +74,5 @@ def inside(kind: str, text: str) -> str:
 
 
 def is_framed(kind: str, text: str) -> bool:
-    """Whether a text has a frame."""
+    """Returns whether a text has a frame."""
     return inside(kind, text) != text.strip().rstrip("?.")

@@ -1,8 +1,8 @@
-"""How candidates relate to the texts that they paraphrase; one number a pair.
+"""Metrics of candidates compared with their sources; one number per pair.
 
 A metric is called with sources and candidates, position by position, and gives one
-finite number for each pair. Those of `METRICS` are made by name, those of a user are
-named by import path.
+finite number for each pair. Metrics of `METRICS` are made by name; a user's metric has
+an import path.
 """
 
 import collections
@@ -28,10 +28,11 @@ from jaxaug.metrics import diversity
 from jaxaug.metrics import similarity as texts_similarity
 
 Metric = Callable[[Sequence[str], Sequence[str]], Float[np.ndarray, " n"]]
+_MARKS = (".", "?", "!")
 
 
 def lemmas(texts: Sequence[str]) -> list[frozenset[str]]:
-    """The lemmas of each text, lower-cased, without stop words and punctuation."""
+    """Returns the lower-cased lemmas of each text, without stop words and marks."""
     return [
         frozenset(token.lemma.lower() for token in document.words if not token.is_stop)
         for document in nlp.analyse(texts)
@@ -41,16 +42,16 @@ def lemmas(texts: Sequence[str]) -> list[frozenset[str]]:
 def jaccard(
     sources: Sequence[str], candidates: Sequence[str]
 ) -> Float[np.ndarray, " n"]:
-    """Jaccard distance of the lemmas: 0 (the same ones) to 1 (none in common).
+    """Returns the Jaccard distance of the lemmas: 0 (equal) to 1 (none in common).
 
-    Where neither text has a lemma (both are all stop words), 0.
+    The distance is 0 if neither text has a lemma (both are all stop words).
     """
     pairs = zip(lemmas(sources), lemmas(candidates), strict=True)
     return np.array([jaccard_distance(a, b) for a, b in pairs], np.float64)
 
 
 def jaccard_distance(first: frozenset[str], second: frozenset[str]) -> float:
-    """1 - shared over all; 0 for two empty sets."""
+    """Returns 1 - shared over all; 0 for two empty sets."""
     union = first | second
     return 1.0 - len(first & second) / len(union) if union else 0.0
 
@@ -58,16 +59,17 @@ def jaccard_distance(first: frozenset[str], second: frozenset[str]) -> float:
 def string_similarity(
     sources: Sequence[str], candidates: Sequence[str]
 ) -> Float[np.ndarray, " n"]:
-    """1 - Levenshtein distance / characters of the longer text, lower-cased: 0 to 1."""
+    """Returns 1 - Levenshtein distance / greater length, lower-cased: 0 to 1."""
     measure = rapidfuzz.distance.Levenshtein.normalized_similarity
     pairs = zip(sources, candidates, strict=True)
     return np.array([measure(a.lower(), b.lower()) for a, b in pairs], np.float64)
 
 
 def bleu(sources: Sequence[str], candidates: Sequence[str]) -> Float[np.ndarray, " n"]:
-    """sacrebleu's sentence BLEU of the candidate against the source: 0 to 1.
+    """Returns sacrebleu's sentence BLEU of the candidate against the source: 0 to 1.
 
-    Lower-cased; n-grams up to the length of the candidate ("effective order").
+    Texts are lower-cased; n-grams go up to the length of the candidate ("effective
+    order").
     """
     pairs = zip(sources, candidates, strict=True)
     return np.array([texts_similarity.bleu(b, a) for a, b in pairs], np.float64)
@@ -76,10 +78,10 @@ def bleu(sources: Sequence[str], candidates: Sequence[str]) -> Float[np.ndarray,
 def self_bleu(
     sources: Sequence[str], candidates: Sequence[str]
 ) -> Float[np.ndarray, " n"]:
-    """BLEU of a candidate against all other candidates of its source: 0 to 1.
+    """Returns BLEU of a candidate against all other candidates of its source: 0 to 1.
 
     Candidates whose sources are equal texts form a set (Zhu et al. 2018, "Texygen").
-    The BLEU is that of `bleu` with several references; a set of one gives 0.
+    The BLEU is `bleu` with several references; a set of one gives 0.
     """
     groups = collections.defaultdict(list)
     for place, (source, _) in enumerate(zip(sources, candidates, strict=True)):
@@ -96,10 +98,10 @@ def _plain(metric: Metric) -> Callable[..., Metric]:
 
 
 def _pairs(name: str, model: str) -> Callable[..., Metric]:
-    """A metric that a scorer of `jaxaug.models.scorers.pairs` computes."""
+    """Returns a metric by a scorer of `jaxaug.models.scorers.pairs`."""
 
     def make(model: str = model, **options: Any) -> Metric:
-        # Models bring JAX with them.
+        # Imported here, as models import JAX.
         from jaxaug.models.scorers import encoder, pairs, store
 
         scorer = getattr(pairs, name)(encoder.load(model), store.Store(), **options)
@@ -116,6 +118,44 @@ def _pairs(name: str, model: str) -> Callable[..., Metric]:
     return make
 
 
+def _fluency(model: str = "smollm2") -> Metric:
+    """Returns the metric of a candidate's fluency compared with its source.
+
+    It is the log-likelihood per token of the candidate minus the one of the source,
+    both as sentences with a capital and a final mark. 0 is as fluent as the source.
+    """
+    # Imported here, as models import JAX.
+    from jaxaug.models.named import identities
+    from jaxaug.models.scorers import encoder, perplexity, store
+    from jaxaug.models.text import language
+
+    folder = encoder.folder_of(model)
+    if not language.is_language_model(folder):
+        raise UserError(
+            f"metric 'fluency': {model} is not a decoder-only language model. Name "
+            "one, "
+            "such as smollm2."
+        )
+    measure = perplexity.CausalPerplexity(
+        language.load(folder, model), identities.of_folder(folder), store.Store()
+    )
+
+    def metric(
+        sources: Sequence[str], candidates: Sequence[str]
+    ) -> Float[np.ndarray, " n"]:
+        if not candidates:
+            return np.zeros(0)
+        texts = [_sentence(text) for text in (*sources, *candidates)]
+        of_sources, of_candidates = np.split(-np.log(measure(texts)), 2)
+        return of_candidates - of_sources
+
+    return metric
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text[-1:] in _MARKS else ".")
+
+
 _OWN: Mapping[str, Callable[..., Metric]] = {
     "jaccard": _plain(jaccard),
     "string_similarity": _plain(string_similarity),
@@ -125,23 +165,24 @@ _OWN: Mapping[str, Callable[..., Metric]] = {
     "entailment": _pairs("Entailment", "bart-large-mnli"),
     "mutual_implication": _pairs("MutualImplication", "roberta-mi"),
     "bleurt": _pairs("Bleurt", "bleurt-20"),
+    "fluency": _fluency,
 }
 
 METRICS: Mapping[str, Callable[..., Metric]] = extensions.Table(_OWN, "metrics")
-"""Name -> what makes the metric; those of a model take `model` and its options."""
+"""Name -> factory of the metric; with a model, it takes `model` and its options."""
 
 
 def find(name: str, **options: Any) -> Metric:
-    """A metric by its name or import path.
+    """Returns a metric by its name or import path.
 
     Args:
-      name: a key of `METRICS`, or `package.module:function` of a user.
-      options: for `METRICS`: of the metric, such as `model`. With options, an import
-        path names what makes the metric from them.
+        name: a key of `METRICS`, or `package.module:function` of a user.
+        options: options of a metric of `METRICS`, such as `model`. An import path with
+            options names a factory that takes them.
 
     Raises:
-      UserError: no such name, module or function, an option that it does not have, or
-        its model is not on this machine.
+        UserError: the name, module, or function is unknown, the metric does not have an
+            option, or its model is not on this machine.
     """
     if ":" in name:
         found = _imported(name)
@@ -150,7 +191,7 @@ def find(name: str, **options: Any) -> Metric:
 
 
 def check(name: str, options: Mapping[str, Any]) -> None:
-    """Raises `UserError` where `find` would, but loads no model."""
+    """Raises `UserError` if `find` would, but loads no model."""
     if ":" in name:
         _imported(name)
         return
@@ -161,14 +202,14 @@ def check(name: str, options: Mapping[str, Any]) -> None:
 
 
 def models(name: str, options: Mapping[str, Any]) -> list[str]:
-    """The models that a metric computes with: one or none.
+    """Returns the models of a metric: one or none.
 
     Args:
-      name: see `find`; of a user's metric nothing is known.
-      options: of the metric.
+        name: see `find`; a user's metric has no known model.
+        options: options of the metric.
 
     Raises:
-      UserError: no such metric.
+        UserError: the metric is unknown.
     """
     if ":" in name:
         return []
@@ -179,21 +220,21 @@ def models(name: str, options: Mapping[str, Any]) -> list[str]:
 
 
 def identities(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Of each metric what stands for its model and the code of it; empty without one.
+    """Returns for each metric the identities of its model and code; empty without one.
 
-    A user's metric may use what it likes: only its code is known.
+    A user's metric may use anything; only its code is known.
 
     Args:
-      metrics: name -> options; `path` is the import path of a user's metric.
+        metrics: name -> options; `path` is the import path of a user's metric.
 
     Raises:
-      UserError: no such metric, or a model is not on this machine.
+        UserError: a metric is unknown, or a model is not on this machine.
     """
     found: dict[str, list[str]] = {}
     for name, options in metrics.items():
         found[name] = []
         for model in models(options.get("path", name), options):
-            # Models bring JAX with them.
+            # Imported here, as models import JAX.
             from jaxaug.models.named import identities
             from jaxaug.models.scorers import encoder
 
@@ -203,15 +244,15 @@ def identities(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]
 
 
 def key(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Json]:
-    """Returns JSON that stands for metrics; loads no model.
+    """Returns JSON that identifies metrics; loads no model.
 
     A model counts by its weights, not by its name, and a user's metric by its code.
 
     Args:
-      metrics: name -> options; see `identities`.
+        metrics: name -> options; see `identities`.
 
     Raises:
-      UserError: see `identities`.
+        UserError: see `identities`.
     """
     found: dict[str, Json] = {}
     for name, models_of in identities(metrics).items():
@@ -228,10 +269,10 @@ def made(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Metric]:
     """Returns the metrics with these options; equal ones are loaded once.
 
     Args:
-      metrics: name -> options; see `identities`.
+        metrics: name -> options; see `identities`.
 
     Raises:
-      UserError: see `find`.
+        UserError: see `find`.
     """
     return {
         name: _loaded(
@@ -255,7 +296,8 @@ def _loaded(name: str, options: str, models_of: str) -> Metric:
 def _maker(name: str) -> Callable[..., Metric]:
     if name not in METRICS:
         raise UserError(
-            f"{name!r} is no metric; {suggestion(name, METRICS)} A metric of yours is "
+            f"{name!r} is not a metric; {suggestion(name, METRICS)} A metric of yours "
+            "is "
             "named by `package.module:function`."
         )
     return METRICS[name]
@@ -297,11 +339,11 @@ def _imported(path: str) -> Any:
 def compute(
     metrics: Mapping[str, Metric], sources: Sequence[str], candidates: Sequence[str]
 ) -> dict[str, Float[np.ndarray, " n"]]:
-    """All metrics of all pairs.
+    """Returns all metrics of all pairs.
 
     Raises:
-      UserError: a metric gives another number of values, or one that is no number or
-        not finite; names the metric and the pair.
+        UserError: a metric gives another number of values, or a value that is not a
+            finite number; names the metric and the pair.
     """
     if len(sources) != len(candidates):
         raise UserError(

@@ -1,7 +1,7 @@
-"""What makes a wording wrong whatever its words mean: grammar, and who does what to whom.
+"""Mistakes of a wording regardless of its words: grammar, and the roles of people.
 
-Function words and a list of opposites decide, without a parser, as in `phrases`; what the
-original does too does not count.
+Function words and a list of opposites decide, without a parser, as in `phrases`. A
+mistake of the original does not count.
 """
 
 import itertools
@@ -20,7 +20,7 @@ _POINTS = {"to", "from", "into", "in", "on", "at"}
 _SILENT_H = ("hour", "honest", "honor", "honour", "heir")
 _SOUNDS_AS_CONSONANT = re.compile(r"uni(?![mn])|us[aeu]|ut[ei]|eu|once|one")
 _DETERMINERS = _A | {"the", "each", "every", "this", "that", "any"} | phrases.OWNERS
-# What a phrase hangs on stands before these.
+# A phrase is attached to the word before these.
 _HANG = frozenset(
     {"to", "that", "who", "which", "whom", "with", "for", "where", "in", "when"}
 )
@@ -31,20 +31,23 @@ _ADDRESSED = frozenset({"my", "our", "your", "you", "user", "users"})
 _OTHERS = frozenset(
     {"user", "users", "customer", "customers", "people", "somebody", "someone", "you"}
 )
-# Of each pair a description means one.
+# A description means one word of each pair.
 _OPPOSITES = (
     ("in", "out"), ("from", "to"), ("up", "off"), ("before", "after"), ("start", "end"),
     ("begin", "end"), ("first", "last"), ("public", "private"), ("large", "small"),
     ("big", "small"), ("minimum", "maximum"), ("give", "get"), ("give", "receive"),
-    ("send", "receive"), ("arrive", "depart"), ("arrive", "leave"), ("arrival", "departure"),
-    ("origin", "destination"), ("buy", "sell"), ("open", "closed"), ("indoor", "outdoor"),
-    ("adult", "child"), ("cheap", "expensive"), ("outbound", "return"), ("with", "without"),
+    ("send", "receive"), ("arrive", "depart"), ("arrive", "leave"),
+    ("arrival", "departure"),
+    ("origin", "destination"), ("buy", "sell"), ("open", "closed"),
+    ("indoor", "outdoor"),
+    ("adult", "child"), ("cheap", "expensive"), ("outbound", "return"),
+    ("with", "without"),
     ("pay", "earn"), ("lend", "borrow"), ("add", "remove"), ("more", "less"),
 )  # fmt: skip
 
 
 def count(first: Phrase, second: Phrase) -> int:
-    """How many mistakes the candidate `second` makes that `first` does not."""
+    """Returns the number of mistakes of `second` that `first` does not have."""
     return sum(
         max(0, found(second) - found(first))
         for found in (_articles, _past, _clauses_after_to, _bare_questions)
@@ -52,10 +55,11 @@ def count(first: Phrase, second: Phrase) -> int:
 
 
 def other_roles(first: Phrase, second: Phrase) -> int:
-    """How often somebody or something has another role than in `first`.
+    """Returns how often somebody or something has another role than in `first`.
 
-    "When you drop off a date" for "drop off date", "who pays you" for "person to pay",
-    "check out date" for "check in date", "lease your car" for "rent a car".
+    Examples are "when you drop off a date" for "drop off date", and "who pays you" for
+    "person to pay". Others are "check out date" for "check in date", and "lease your
+    car" for "rent a car".
     """
     return (
         _asks_and_names(first, second)
@@ -66,7 +70,7 @@ def other_roles(first: Phrase, second: Phrase) -> int:
 
 
 def _articles(phrase: Phrase) -> int:
-    """`a event`, `an car`."""
+    """Returns the number of wrong articles: `a event`, `an car`."""
     return sum(
         before in _A and (before == "an") is not _starts_with_vowel(word)
         for before, word in itertools.pairwise(phrase.words)
@@ -80,7 +84,10 @@ def _starts_with_vowel(word: str) -> bool:
 
 
 def _past(phrase: Phrase) -> int:
-    """Verbs in the past, where what is described is still to be: "when you visited"."""
+    """Returns the number of past verbs; descriptions refer to the future.
+
+    An example is "when you visited".
+    """
     words = phrase.words
     return sum(word in _PAST for word in words) + sum(
         before in _SUBJECTS and word.endswith("ed") and len(word) > len("need")
@@ -89,7 +96,7 @@ def _past(phrase: Phrase) -> int:
 
 
 def _clauses_after_to(phrase: Phrase) -> int:
-    """`location to where you go`, `day to which you send it`."""
+    """Returns the number of doubled links: `location to where you go`."""
     return sum(
         before in _POINTS and word in _CLAUSES
         for before, word in itertools.pairwise(phrase.words)
@@ -97,13 +104,13 @@ def _clauses_after_to(phrase: Phrase) -> int:
 
 
 def _bare_questions(phrase: Phrase) -> int:
-    """`what day of the visit`: asks for a part of it."""
+    """Returns 1 for `what day of the visit`, which asks for a part of it."""
     first, _, third = (*phrase.words, "", "", "")[:3]
     return int(first in ("what", "which") and phrase.asks == TIME and third == "of")
 
 
 def _asks_and_names(first: Phrase, second: Phrase) -> int:
-    """`when you drop off a date`: what is asked for is said again as a thing."""
+    """Returns 1 for `when you drop off a date`, which names the asked thing again."""
     if second.asks not in (TIME, PLACE, PERSON) or not first.heads:
         return 0
     if second.words[0] in ("what", "which"):
@@ -113,7 +120,7 @@ def _asks_and_names(first: Phrase, second: Phrase) -> int:
 
 
 def _is_subject(first: Phrase, second: Phrase) -> int:
-    """`who pays you` and `someone to meet you` for "person to meet"."""
+    """Returns 1 for `who pays you` or `someone to meet you` for "person to meet"."""
     if first.asks or "to" not in first.words[:3] or not first.heads:
         return 0
     if not phrases.named(first.heads[0], "person"):
@@ -131,7 +138,7 @@ def _ends_with_object(words: Sequence[str]) -> bool:
 
 
 def _opposite(first: Phrase, second: Phrase) -> int:
-    """A word of the original is lost, and its opposite is there."""
+    """Returns 1 if a word of the original is replaced by its opposite."""
     own, other = _bases(first.words), _bases(second.words)
     return int(
         any(
@@ -147,14 +154,14 @@ def _bases(words: Sequence[str]) -> set[str]:
 
 
 def _owned(first: Phrase, second: Phrase) -> int:
-    """Any one of its kind has become somebody's own."""
+    """Returns 1 if an indefinite thing has become somebody's own."""
     any_one = _A & set(first.words)
     own = phrases.OWNERS & set(second.words) - set(first.words)
     return int(bool(any_one and own))
 
 
 def moved(first: Phrase, second: Phrase) -> int:
-    """How many phrases hang on a word that names something else than in `first`."""
+    """Returns how many phrases are attached to another thing than in `first`."""
     own, other = _hangs_on(first), _hangs_on(second)
     return sum(
         not phrases.named(own[word], other[word]) for word in own if word in other
@@ -162,7 +169,7 @@ def moved(first: Phrase, second: Phrase) -> int:
 
 
 def _hangs_on(phrase: Phrase) -> dict[str, str]:
-    """Link -> the word before it, at its first place."""
+    """Returns link -> the word before its first occurrence."""
     found: dict[str, str] = {}
     for before, word in itertools.pairwise(phrase.words):
         if word in _HANG and before not in phrases.STOP_WORDS:
@@ -171,7 +178,7 @@ def _hangs_on(phrase: Phrase) -> dict[str, str]:
 
 
 def bare(first: Phrase, second: Phrase) -> int:
-    """How many nouns of `first` have lost their article: `unit of result`."""
+    """Returns how many nouns of `first` have lost their article: `unit of result`."""
     known = {
         word
         for before, word in itertools.pairwise(first.words)
@@ -184,6 +191,6 @@ def bare(first: Phrase, second: Phrase) -> int:
 
 
 def mixes_people(original: str, candidate: str) -> bool:
-    """Whether somebody else comes in: `help the user track my laundry`."""
+    """Returns whether another person is added: `help the user track my laundry`."""
     own = set(phrases.words(original))
     return bool(own & _ADDRESSED and (set(phrases.words(candidate)) - own) & _OTHERS)

@@ -21,12 +21,12 @@ _FIX = (
     "Write a UTF-8 file with a header line and three columns with tabs between: "
     f"{', '.join(HEADER)}."
 )
-# Pairs that are judged together: what the progress bar counts.
+# Pairs that are judged together: a step of the progress bar.
 _BLOCK = 256
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug augment judge --help`."""
+    """Runs the verb; see `jaxaug augment judge --help`."""
     if absolute(arguments.input) == absolute(arguments.out):
         raise UserError(f"--out {arguments.out}: is the input. Name another file.")
     pairs = read(arguments.input)
@@ -50,13 +50,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read(path: PathLike) -> list[Pair]:
-    """The pairs of a file.
+    """Returns the pairs of a file.
 
-    Fields are what stands between the tabs; nothing is quoted.
+    Fields are separated by tabs and are not quoted.
 
     Raises:
-      UserError: the file is missing or no UTF-8, the header is not `HEADER`, a line has
-        another number of columns, an unknown kind or an empty text; names the line.
+        UserError: the file is missing or not UTF-8, the header is not `HEADER`, or a
+            line has another number of columns, an unknown kind, or an empty text; names
+            the line.
     """
     text = read_text(path, _FIX)
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
@@ -84,7 +85,7 @@ def _pair(line: str, where: str) -> Pair:
 
 
 def judged(judge: Judge, pairs: Sequence[Pair]) -> list[Verdict]:
-    """The verdicts on many pairs, with a progress bar."""
+    """Returns the verdicts on many pairs, with a progress bar."""
     starts = range(0, len(pairs), _BLOCK)
     return [
         verdict
@@ -94,7 +95,7 @@ def judged(judge: Judge, pairs: Sequence[Pair]) -> list[Verdict]:
 
 
 def written(pairs: Sequence[Pair], found: Sequence[Verdict]) -> str:
-    """The verdicts as JSON lines, in the order of the pairs."""
+    """Returns the verdicts as JSON lines, in the order of the pairs."""
     lines = [
         json.dumps(
             {
@@ -113,7 +114,7 @@ def written(pairs: Sequence[Pair], found: Sequence[Verdict]) -> str:
 
 
 def _has_default() -> bool:
-    # Models bring JAX with them.
+    # Imported here, as models import JAX.
     from jaxaug.models.named import catalogue
 
     return catalogue.find(DEFAULT_SIMILARITY).on_disk

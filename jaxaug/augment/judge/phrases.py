@@ -1,10 +1,10 @@
-"""What a short description is built of: its head, its object, its words that say something.
+"""Parses a short description: its head, its object, and its content words.
 
-Slots are noun phrases ("date of the return flight"), clauses with a question word ("where
-to collect the parcel") or flags ("whether pets are allowed"); services and intents are
-orders ("find and book flights"). A parser of newspaper text takes "pick up date" for an
-order and "book a flight" for a book, so the rules here are of our own: function words
-tell where a phrase ends. Nothing is loaded but the built-in lexicon.
+Slots are noun phrases ("date of the return flight"), clauses with a question word
+("where to collect the parcel"), or flags ("whether pets are allowed"). Services and
+intents are orders ("find and book flights"). A parser of newspaper text reads "pick up
+date" as an order and "book a flight" as a book. The rules here are therefore our own:
+function words mark the end of a phrase. Only the built-in lexicon is loaded.
 """
 
 import functools
@@ -22,28 +22,33 @@ _ARTICLES = frozenset({"a", "an", "the"})
 OWNERS = frozenset({"my", "your", "his", "her", "its", "our", "their"})
 PREPOSITIONS = frozenset(
     (
-        "about", "after", "at", "before", "between", "by", "during", "for", "from", "in",
-        "into", "off", "on", "onto", "out", "over", "through", "to", "under", "up", "via",
+        "about", "after", "at", "before", "between", "by", "during", "for", "from",
+        "in",
+        "into", "off", "on", "onto", "out", "over", "through", "to", "under", "up",
+        "via",
         "with", "within", "without",
     )
 )  # fmt: skip
 _JOINED = frozenset({"and", "or"})
-# Beside the stop words: what says no more than the words around it.
+# Words that add nothing to their neighbors, in addition to the stop words.
 _LIGHT = STOP_WORDS | frozenset(
     (
         "whether", "located", "situated", "call", "called", "named", "due",
-        "getting", "much", "many", "certain", "specific", "specified", "given", "particular", "let",
+        "getting", "much", "many", "certain", "specific", "specified", "given",
+        "particular", "let",
     )
 )  # fmt: skip
-# What adds nothing anywhere: "the type of treatment offered", "city where you want to go".
+# Words that never add anything: "the type of treatment offered", "city where you want
+# to go".
 _NEEDLESS = frozenset(
     (
-        "want", "wants", "wish", "offered", "provided", "available", "chosen", "selected",
+        "want", "wants", "wish", "offered", "provided", "available", "chosen",
+        "selected",
         "desired", "preferred", "held", "planned", "scheduled", "happens", "happening",
         "occurs", "takes", "take", "taking",
     )
 )  # fmt: skip
-# What no description ends with.
+# Words that do not end a description.
 _OPEN = _ARTICLES | OWNERS | {"of", "and", "or"}
 _FLAGS = frozenset(
     (
@@ -51,13 +56,13 @@ _FLAGS = frozenset(
         "if", "whether",
     )
 )  # fmt: skip
-# Before the verb of an order: "let's check", "please check", "start checking".
+# Words before the verb of an order: "let's check", "please check", "start checking".
 _BEFORE_ORDERS = frozenset({"let", "please", "start", "us", "to", "begin"})
 
 FLAG, PLACE, TIME, PERSON = "flag", "where", "when", "who"
 COUNT, PRICE, NAME, KIND = "how many", "how much", "name", "kind"
 _OF_QUESTIONS = {"where": PLACE, "when": TIME, "who": PERSON, "whom": PERSON}
-# What asks for any of them: "where" for the city, but the address is not the city.
+# Nouns that a question asks for: "where" for the city, but the address is not the city.
 _ASKED = {
     PLACE: (
         "place location spot city town municipality address area region state country "
@@ -75,8 +80,8 @@ _GENERAL |= {"somebody": PERSON}
 _CALLED = frozenset({"call", "name", "title"})
 _COSTS = frozenset({"cost", "pay", "charge"})
 _KINDS = frozenset({"type", "kind", "sort"})
-# What services do, in words that the lexicon keeps apart as they are no synonyms in
-# sentences; a set a line.
+# Actions of services, one set per line. The lexicon separates these words, as they are
+# not synonyms in sentences.
 _DEEDS = (
     "find search look seek browse discover locate",
     "book reserve",
@@ -110,7 +115,7 @@ _DEEDS = (
     "hotel accommodation lodging",
     "value worth amount",
 )
-# What the lexicon joins, and services keep apart.
+# Pairs that the lexicon joins and services separate.
 _APART = tuple(
     frozenset(pair.split())
     for pair in ("visit tour", "appointment meeting", "food meal")
@@ -121,12 +126,12 @@ class Phrase(NamedTuple):
     """A description, in parts.
 
     Attributes:
-      words: all of them, in lower case; owners without their 's.
-      heads: the noun that it names, or the verbs of an order ("find and book flights");
-        none in "to pick up date", which names nothing.
-      asks: for a clause, what it asks for, such as `PLACE`; `FLAG` for yes or no.
-        Empty for other phrases, None for a clause that asks for something else.
-      object: of an order: the noun that something is done to. Empty where there is none.
+        words: all words, in lower case; possessives without their 's.
+        heads: the noun that the phrase names, or the verbs of an order ("find and book
+            flights"); empty in "to pick up date", which names nothing.
+        asks: for a clause, its question, such as `PLACE`; `FLAG` for yes or no. Empty
+            for other phrases, None for a clause with another question.
+        object: the object noun of an order, or empty.
     """
 
     words: tuple[str, ...]
@@ -136,7 +141,7 @@ class Phrase(NamedTuple):
 
     @property
     def content(self) -> list[str]:
-        """The words that say something, in their order."""
+        """The content words, in order."""
         start = 0
         if self.object:  # An order: "start planning", "let's check".
             start = self.words.index(self.heads[0])
@@ -144,7 +149,7 @@ class Phrase(NamedTuple):
 
     @property
     def needless(self) -> frozenset[str]:
-        """Words that say something, but nothing that the rest does not say.
+        """Content words that add nothing to the rest.
 
         "Name of the author" names the author; "when the show takes place" is "when the
         show is".
@@ -157,7 +162,7 @@ class Phrase(NamedTuple):
 
     @property
     def repeated(self) -> int:
-        """How many of the words that say something were said before, or a synonym."""
+        """Number of content words that repeat an earlier word or its synonym."""
         found = self.content
         return sum(
             any(named(word, before) for before in found[:place])
@@ -166,26 +171,26 @@ class Phrase(NamedTuple):
 
     @property
     def ends_open(self) -> bool:
-        """Whether something is missing at the end: "hotel city of the"."""
+        """True if the end is incomplete: "hotel city of the"."""
         return self.words[-1:] != () and self.words[-1] in _OPEN
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text in lower case: "the doctor's" gives `the doctor`."""
+    """Returns the words of a text in lower case: "the doctor's" gives `the doctor`."""
     return tuple(_WORD.findall(_OWNER.sub(" ", text.lower())))
 
 
 @functools.lru_cache(4096)
 def bases(word: str) -> frozenset[str]:
-    """The word, and what it may be a form of: `cities` gives `city` too."""
+    """Returns the word and its possible base forms: `cities` also gives `city`."""
     return frozenset(form.base for form in inflection.readings(word)) | {word}
 
 
 @functools.lru_cache(65536)
 def same(first: str, second: str) -> bool:
-    """Whether two words may be forms of one word, or synonyms.
+    """Returns whether two words may be forms of one word, or synonyms.
 
-    Synonyms are those of the built-in lexicon, and what services do.
+    Synonyms come from the built-in lexicon and from the actions of services.
     """
     own, other = bases(first), bases(second)
     if any(own & pair and other & pair and not own & other & pair for pair in _APART):
@@ -194,7 +199,7 @@ def same(first: str, second: str) -> bool:
 
 
 def related(first: str, second: str) -> bool:
-    """Whether two words have a synonym in common."""
+    """Returns whether two words have a synonym in common."""
     return bool(_synonyms(bases(first)) & _synonyms(bases(second)))
 
 
@@ -214,7 +219,7 @@ def _synonyms(words: frozenset[str]) -> frozenset[str]:
 
 
 def of_slot(text: str) -> Phrase:
-    """The parts of the description of a slot, or of any noun phrase."""
+    """Returns the parts of the description of a slot, or of any noun phrase."""
     found = words(text)
     start = 0
     while start < len(found) and found[start] in _ARTICLES | OWNERS:
@@ -230,7 +235,7 @@ def of_slot(text: str) -> Phrase:
 
 
 def of_order(text: str) -> Phrase:
-    """The parts of the description of a service or an intent."""
+    """Returns the parts of the description of a service or an intent."""
     found = words(text)
     start = 0
     while start < len(found) - 1 and (
@@ -253,7 +258,10 @@ def of_order(text: str) -> Phrase:
 
 
 def asked(phrase: Phrase, other: Phrase) -> bool | None:
-    """Whether a clause asks for what the other phrase names; None if neither asks."""
+    """Returns whether a clause asks for the thing that the other phrase names.
+
+    Returns None if neither phrase is a clause.
+    """
     if phrase.asks == "" and other.asks == "":
         return None
     if phrase.asks is None or other.asks is None:
@@ -267,7 +275,7 @@ def asked(phrase: Phrase, other: Phrase) -> bool | None:
 
 
 def says_what(word: str, clause: Phrase) -> bool:
-    """Whether a word is a part of what is asked for: "what it costs", "what type"."""
+    """Returns whether a word is part of the question: "what it costs", "what type"."""
     if not clause.asks or clause.asks == FLAG:
         return False
     parts = _COSTS if clause.asks == PRICE else set(_ASKED[clause.asks].split())
@@ -275,7 +283,10 @@ def says_what(word: str, clause: Phrase) -> bool:
 
 
 def named(first: str, second: str) -> bool:
-    """Whether two heads name the same, one perhaps in general: `city` and `place`."""
+    """Returns whether two heads name the same thing, one perhaps in general.
+
+    For example, `city` and `place` do.
+    """
     if same(first, second):
         return True
     for general, other in ((first, second), (second, first)):
@@ -286,7 +297,7 @@ def named(first: str, second: str) -> bool:
 
 
 def _asked(rest: Sequence[str]) -> str | None:
-    """What a clause asks for; empty if the phrase is none."""
+    """Returns the question of a clause; empty if the phrase is not a clause."""
     first, second = rest[0], "".join(rest[1:2])
     if first in _FLAGS:
         return FLAG
@@ -311,7 +322,7 @@ def _asked(rest: Sequence[str]) -> str | None:
 
 
 def _noun_asked(noun: str) -> str | None:
-    """Of "what city": where."""
+    """Returns the question of a noun: `PLACE` for "what city"."""
     for kind, nouns in _ASKED.items():
         if bases(noun) & set(nouns.split()):
             return kind
@@ -319,10 +330,10 @@ def _noun_asked(noun: str) -> str | None:
 
 
 def _last_noun(rest: Sequence[str], is_object: bool = False) -> str:
-    """The last word before what begins another phrase: `date` of "date of the show".
+    """Returns the last word before the next phrase: `date` of "date of the show".
 
-    A preposition between two words that say something may be a part of a compound:
-    "check in date", "pick up date"; one before an article is not: "doctor in a town".
+    A preposition between two content words may be part of a compound: "check in date",
+    "pick up date". A preposition before an article is not: "doctor in a town".
     """
     last = ""
     for place, word in enumerate(rest):

@@ -1,9 +1,9 @@
-"""The round trip: how well a language model gets from one text to the other and back.
+"""The round trip: likelihoods of a text given another one, in both directions.
 
-What says the same is what the model would write for it, in both directions: "car you
-rent" leads to "rented car", and "the doctor's wife" leads nowhere near "doctor". The
-model reads its own prompt (`jaxaug.models.text.prompts`), one of an adapter that was
-trained to paraphrase the one that it was trained with.
+A language model would write a text with the same meaning for the other, in both
+directions. "car you rent" leads to "rented car", but "the doctor's wife" does not lead
+to "doctor". The model reads its own prompt (`jaxaug.models.text.prompts`). A model with
+an adapter for paraphrasing reads the prompt of its training.
 """
 
 import functools
@@ -23,11 +23,11 @@ BATCH_SIZE = 32
 
 
 class Trip(NamedTuple):
-    """Log likelihoods of the tokens of an output, its end included.
+    """Log likelihoods of the tokens of an output, including its end.
 
     Attributes:
-      given: with the input in the prompt.
-      alone: with nothing there.
+        given: with the input in the prompt.
+        alone: with an empty input.
     """
 
     given: Float[np.ndarray, " tokens"]
@@ -40,23 +40,23 @@ class RoundTrip:
     def __init__(self, model: LanguageModel, batch_size: int = BATCH_SIZE):
         """
         Args:
-          model: with the prompt to use.
-          batch_size: texts that go through the model together at most.
+            model: language model with the prompt to use.
+            batch_size: maximum texts that go through the model together.
         """
         self._model, self._batch_size = model, batch_size
 
     def __call__(self, sources: Sequence[str], outputs: Sequence[str]) -> list[Trip]:
-        """The trip from each source to its output; each distinct one is made once."""
+        """Returns the trip from each source to its output, without repeated work."""
         pairs = list(zip(sources, outputs, strict=True))
         wanted = dict.fromkeys([*pairs, *(("", output) for output in outputs)])
         found = dict(zip(wanted, self._score(list(wanted)), strict=True))
         return [Trip(found[pair], found["", pair[1]]) for pair in pairs]
 
     def _score(self, pairs: Sequence[tuple[str, str]]) -> list[np.ndarray]:
-        """Log likelihood of each token of each output."""
+        """Returns the log likelihood of each token of each output."""
         words, behind = self._model.vocabulary, self._model.behind
         shared = len(self._model.before)
-        # The prompt's part before the text is in the cache already.
+        # The prompt's part before the text is already in the cache.
         inputs = [
             self._model.encode(source)[shared:] if source else behind
             for source, _ in pairs
@@ -70,7 +70,7 @@ class RoundTrip:
             tokens = pad([rows[i] for i in batch.indices], batch.rows, batch.length)
             values = np.asarray(self._program(self._params, self._prefix, tokens))
             for value, index in zip(values, batch.indices, strict=False):
-                # A token stands one column behind its probability.
+                # A token is one column after its probability.
                 end = len(rows[index]) - 1
                 found[index] = value[end - len(outputs[index]) : end]
         return [found[index] for index in range(len(pairs))]

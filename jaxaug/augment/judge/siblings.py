@@ -1,8 +1,8 @@
-"""Paraphrases that say what another slot of the same service says.
+"""Detects paraphrases with the meaning of another slot of the same service.
 
-"Departure time of the flight" is as similar to "Arrival time of the flight" as many a
-good paraphrase, so no threshold drops it. Beside the other slots of its service it is
-told: it is nearer to one of them.
+"Departure time of the flight" is as similar to "Arrival time of the flight" as many
+good paraphrases, so no threshold drops it. A comparison with the other slots of the
+service detects it: it is nearer to one of them.
 """
 
 import collections
@@ -13,9 +13,9 @@ from jaxaug.augment.judge import measures
 
 
 def beside(descriptions: Sequence[Description]) -> Mapping[str, tuple[str, ...]]:
-    """Id -> the texts of its kind in its service that differ from its own.
+    """Returns id -> the other texts of the same kind and service.
 
-    None for services: a tracker's prompt holds one service.
+    Services have none, as a tracker's prompt holds only one service.
     """
     groups: dict[tuple[str, str], dict[str, None]] = collections.defaultdict(dict)
     for one in descriptions:
@@ -33,18 +33,18 @@ def beside(descriptions: Sequence[Description]) -> Mapping[str, tuple[str, ...]]
 def nearest(
     metric: measures.Metric, items: Sequence[tuple[Sequence[str], Sequence[str]]]
 ) -> list[list[float | None]]:
-    """How near candidates come to the other texts.
+    """Returns the nearness of candidates to the other texts.
 
     Args:
-      metric: greater is nearer.
-      items: (other texts, candidates).
+        metric: greater is nearer.
+        items: (other texts, candidates).
 
     Returns:
-      For each item, for each candidate its greatest value against any of the other
-      texts; None where there are none.
+        For each item and each candidate, the greatest value against any of the other
+        texts; None without other texts.
 
     Raises:
-      UserError: the metric gives no finite number for a pair.
+        UserError: the metric is not finite for a pair.
     """
     pairs = [
         (other, text) for others, texts in items for text in texts for other in others
@@ -55,7 +55,7 @@ def nearest(
     values = iter(found["apart_by"])
     return [
         [
-            # Seven digits, as those of the candidate's own text.
+            # Seven digits, as for the candidate's own text.
             max((float(f"{next(values):.7g}") for _ in others), default=None)
             for _ in texts
         ]

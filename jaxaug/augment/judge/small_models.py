@@ -1,4 +1,4 @@
-"""What keeps small language models in check, beside the filters of the paper."""
+"""Checks for small language models, in addition to the filters of the paper."""
 
 import re
 from collections.abc import Sequence
@@ -30,20 +30,20 @@ _ORDER = re.compile(
 def length(
     sources: Sequence[str], candidates: Sequence[str]
 ) -> Float[np.ndarray, " n"]:
-    """Words of the candidate over words of the source.
+    """Returns the words of the candidate divided by the words of the source.
 
-    A small model goes on where a paraphrase would end: "City of the event" becomes "City
-    of the event with the most visitors".
+    A small model often continues past the end of a paraphrase: "City of the event"
+    becomes "City of the event with the most visitors".
     """
     pairs = zip(sources, candidates, strict=True)
     return np.array([len(b.split()) / max(1, len(a.split())) for a, b in pairs])
 
 
 def similarity(model: str = "minilm") -> measures.Metric:
-    """`metrics.METRICS["similarity"]` of what the texts say, without technical words.
+    """Returns the metric `similarity`, computed without technical words.
 
-    "Boolean flag indicating if pets are allowed" and "Whether pets are allowed" say the
-    same; sentence embeddings see the flag and call them unlike.
+    "Boolean flag indicating if pets are allowed" and "Whether pets are allowed" have
+    the same meaning. Sentence embeddings see the flag and find them dissimilar.
     """
     measure = measures.find("similarity", model=model)
 
@@ -56,9 +56,9 @@ def similarity(model: str = "minilm") -> measures.Metric:
 
 
 def how(sources: Sequence[str], candidates: Sequence[str]) -> Float[np.ndarray, " n"]:
-    """1 where the candidate begins with "how" and the source asks for no quantity.
+    """Returns 1 for a candidate with "how" if the source asks for no quantity, else 0.
 
-    What a prompt shows once, a small model writes often: "City where the bus leaves"
+    A small model overuses the examples of its prompt: "City where the bus leaves"
     becomes "How many buses leave the city".
     """
     pairs = zip(sources, candidates, strict=True)
@@ -67,11 +67,11 @@ def how(sources: Sequence[str], candidates: Sequence[str]) -> Float[np.ndarray, 
 
 
 def keeps_command(source: str, candidates: Sequence[str]) -> list[bool]:
-    """Whether each candidate tells to do something, if the source does.
+    """Returns whether each candidate is a command if the source is one.
 
-    "Rent a car", but "car you rent". For services and intents: words such as "place to
-    visit" look like orders too. Needs spaCy, which takes "book a flight" for the book:
-    such words are listed here.
+    "Rent a car" is a command, "car you rent" is not. This is for services and intents,
+    as words such as "place to visit" look like orders too. It needs spaCy, which reads
+    "book a flight" as the noun "book"; such verbs are listed here.
     """
     told, *others = _tells([source, *candidates])
     return [other or not told for other in others]
@@ -87,5 +87,5 @@ def _tells(texts: Sequence[str]) -> list[bool]:
 
 
 def plain(text: str) -> str:
-    """The text with one word, "whether", for what says that a slot is a flag."""
+    """Returns the text with "whether" for all phrases that mark a flag."""
     return _FLAG.sub("whether", text)

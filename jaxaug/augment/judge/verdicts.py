@@ -1,4 +1,4 @@
-"""A judge of pairs: whether a candidate says what its original says, in other words."""
+"""A judge of pairs: whether a candidate rewords its original and keeps its meaning."""
 
 import functools
 import json
@@ -22,23 +22,23 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
     SIMILARITY: (*features.WORDS, *features.SENTENCES),
     MODEL: (*features.WORDS, *features.SENTENCES, *features.TRIPS),
 }
-"""What a judge has at hand -> its features: the rules, MiniLM, a language model too."""
+"""Level of a judge -> its features: rules, MiniLM, and a language model."""
 SAMPLES, GRAMMAR = "model", "grammar"
 SOURCES = (SAMPLES, GRAMMAR)
-"""Where candidates come from: a model writes many wrong ones, the grammar few."""
+"""Sources of candidates: a model writes many wrong ones, the grammar few."""
 
 COEFFICIENTS = epath.Path(__file__).parent / "coefficients.json"
 _DIGITS = 4
 
 
 class Verdict(NamedTuple):
-    """What a judge says about a candidate.
+    """The verdict of a judge on a candidate.
 
     Attributes:
-      keep: whether it is worth having.
-      reasons: why not: codes of `filters.CHECKS` or else `trivial`, then the features
-        that speak most against it, the weightiest first. None if it is kept.
-      metrics: the features by name, and `score`: above 0 for candidates to drop.
+        keep: whether the candidate is kept.
+        reasons: codes of `filters.CHECKS` or else `trivial`, then the features with the
+            most weight against the candidate, in descending order. Empty if it is kept.
+        metrics: the features by name, and `score`: above 0 for candidates to drop.
     """
 
     keep: bool
@@ -47,17 +47,17 @@ class Verdict(NamedTuple):
 
 
 class Sight:
-    """What a judge can see with: rules, and models if it is given any."""
+    """The inputs of a judge: rules, and optional models."""
 
     def __init__(self, similarity: str = "", model: str = ""):
         """
         Args:
-          similarity: a model of sentences, such as minilm; empty for none.
-          model: a language model, such as smollm2; needs `similarity`.
+            similarity: a model of sentences, such as minilm; empty for none.
+            model: a language model, such as smollm2; needs `similarity`.
 
         Raises:
-          UserError: a part is missing that another one needs, or a model is not on
-            this machine or of another kind.
+            UserError: a model needs another one that is missing, or a model is not on
+                this machine or is of another kind.
         """
         _check(similarity, model)
         self._measure, self._trip = None, None
@@ -69,13 +69,13 @@ class Sight:
             self.level = MODEL
 
     def __call__(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """The features of its level, [pairs, features]."""
+        """Returns the features of its level, [pairs, features]."""
         found = [features.words(pairs, self._measure)]
         if self._measure is not None:
             found.append(features.sentences(pairs, self._measure))
         if self._trip is not None:
             found.append(features.trips(pairs, self._trip))
-        # What is left out differs from machine to machine.
+        # Further digits differ between machines.
         return np.round(np.concatenate(found, axis=1), _DIGITS)
 
 
@@ -86,7 +86,7 @@ class Judge:
         self.sight, self._linear = sight, coefficients
 
     def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """The verdict on each pair."""
+        """Returns the verdict on each pair."""
         if not pairs:
             return []
         found = self.sight(pairs)
@@ -103,7 +103,7 @@ class Judge:
         return verdicts
 
     def _weightiest(self, row: np.ndarray) -> list[str]:
-        """Features that count at least half as much as the one that counts most."""
+        """Returns features with at least half the weight of the greatest one."""
         parts = self._linear.weights * (row - self._linear.usual)
         names = LEVELS[self.sight.level]
         ordered = sorted(range(len(parts)), key=lambda i: (-parts[i], i))
@@ -111,22 +111,22 @@ class Judge:
 
 
 def rules(pair: Pair) -> tuple[str, ...]:
-    """Why a candidate is dropped whatever its features."""
+    """Returns why the rules drop a candidate, regardless of its features."""
     (codes,) = filters.reasons(pair.original, [pair.candidate], names=())
     return codes or ((TRIVIAL,) if features.is_trivial(pair) else ())
 
 
 def judge(similarity: str = "", model: str = "", *, source: str = SAMPLES) -> Judge:
-    """Returns the judge that was fitted for a source and for what it can see with.
+    """Returns the judge that was fitted for a source and a set of models.
 
     Args:
-      similarity: see `Sight`.
-      model: see `Sight`.
-      source: of `SOURCES`, where the candidates come from.
+        similarity: see `Sight`.
+        model: see `Sight`.
+        source: source of the candidates, one of `SOURCES`.
 
     Raises:
-      UserError: see `Sight`; or the source is unknown, or no judge was fitted for it
-        with a language model.
+        UserError: see `Sight`; or the source is unknown, or no judge was fitted for it
+            with a language model.
     """
     _check_source(source, model)
     sight = Sight(similarity, model)
@@ -135,11 +135,12 @@ def judge(similarity: str = "", model: str = "", *, source: str = SAMPLES) -> Ju
 
 @functools.cache
 def coefficients(level: str, source: str) -> Linear:
-    """The numbers of `coefficients.json`; `benchmarks/fit_judge.py` makes them."""
+    """Returns the numbers of `coefficients.json`, made by `benchmarks/fit_judge.py`."""
     fitted = json.loads(COEFFICIENTS.read_text())
     if source not in fitted.get(level, {}):
         raise UserError(
-            f"no judge was fitted for level {level!r} and source {source!r}. Fit one with "
+            f"no judge was fitted for level {level!r} and source {source!r}. Fit one "
+            "with "
             "benchmarks/fit_judge.py, or leave out the model."
         )
     known: Mapping[str, Any] = fitted[level][source]
@@ -172,10 +173,10 @@ def written(judges: Mapping[str, Mapping[str, Linear]]) -> str:
 
 
 def identity(similarity: str = "", model: str = "", *, source: str = SAMPLES) -> str:
-    """What stands for a judge in keys: its code, numbers and models, not their names.
+    """Returns the identity of a judge in keys: its code, numbers, and model weights.
 
     Raises:
-      UserError: see `judge`.
+        UserError: see `judge`.
     """
     _check_source(source, model)
     _check(similarity, model)
@@ -186,7 +187,7 @@ def identity(similarity: str = "", model: str = "", *, source: str = SAMPLES) ->
             "similarity"
         ]
     if model:
-        # Models bring JAX with them.
+        # Imported here, as models import JAX.
         from jaxaug.models.text import registry
 
         known = registry.published_identity(model)
@@ -214,7 +215,7 @@ def _check(similarity: str, model: str) -> None:
 
 def _round_trip(model: str) -> Any:
     """Returns the trips of a language model."""
-    # Models bring JAX with them.
+    # Imported here, as models import JAX.
     from jaxaug.augment.judge.round_trip import RoundTrip
     from jaxaug.models.text import registry
     from jaxaug.models.text.language import LanguageModel

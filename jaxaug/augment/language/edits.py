@@ -1,4 +1,4 @@
-"""Changes of a text at known places, so that spans in it can be moved along."""
+"""Edits of a text at known places, so that its spans can be moved along."""
 
 import bisect
 import re
@@ -13,7 +13,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 
 
 class Edit(NamedTuple):
-    """Another text in the place of `text[start:end]`; start == end inserts."""
+    """A replacement of `text[start:end]`; start == end inserts."""
 
     start: int
     end: int
@@ -21,7 +21,7 @@ class Edit(NamedTuple):
 
 
 def applied(text: str, edits: Sequence[Edit]) -> str:
-    """The text after all edits, which are sorted and do not overlap."""
+    """Returns the text after all edits, which are sorted and do not overlap."""
     parts, done = [], 0
     for edit in edits:
         parts += [text[done : edit.start], edit.new]
@@ -30,9 +30,9 @@ def applied(text: str, edits: Sequence[Edit]) -> str:
 
 
 def moved(span: Span, edits: Iterable[Edit]) -> Span:
-    """Where a span that no edit touches lies after all of them.
+    """Returns the place of a span after all edits; no edit may touch the span.
 
-    What is inserted at the start of a span comes before it, and at its end behind it.
+    An insertion at the start of a span precedes it. An insertion at its end follows it.
     """
     shifts = [0, 0]
     for edit in edits:
@@ -43,17 +43,17 @@ def moved(span: Span, edits: Iterable[Edit]) -> Span:
 
 
 def words(text: str) -> list[Span]:
-    """The words of a text: runs of letters, without digits and marks."""
+    """Returns the words of a text: runs of letters, without digits and marks."""
     return [match.span() for match in _WORD.finditer(text)]
 
 
 def occurrences(text: str, values: Iterable[str]) -> list[Span]:
-    """Where values stand in a text as whole words, letter case aside; they may overlap."""
+    """Returns spans of values as whole words, ignoring case; they may overlap."""
     folded = text.casefold()
     return [
         match.span()
         for value in dict.fromkeys(values)
-        # Most values do not stand in the text, and a pattern costs more than this.
+        # Most values are not in the text, and a pattern costs more than this check.
         if value.strip() and value.casefold() in folded
         for match in re.finditer(
             rf"(?<!\w){re.escape(value)}(?!\w)", text, re.IGNORECASE
@@ -62,7 +62,7 @@ def occurrences(text: str, values: Iterable[str]) -> list[Span]:
 
 
 def union(spans: Iterable[Span]) -> list[Span]:
-    """The same characters as spans that are sorted and do not touch inside."""
+    """Returns the same characters as sorted spans that do not overlap."""
     found: list[Span] = []
     for start, end in sorted(spans):
         if found and start < found[-1][1]:
@@ -73,6 +73,9 @@ def union(spans: Iterable[Span]) -> list[Span]:
 
 
 def touches(span: Span, kept: Sequence[Span]) -> bool:
-    """Whether a span shares a character with one of `union`, or lies inside of it."""
+    """Returns whether a span overlaps one of `kept`, or is inside it.
+
+    `kept` comes from `union`.
+    """
     place = bisect.bisect_right(kept, span[0], key=lambda one: one[1])
     return place < len(kept) and kept[place][0] < span[1]

@@ -1,7 +1,7 @@
 """English word forms: the base of a word, and another base in the same form.
 
-By hand: lemminflect 0.2.3 makes "availabler" and "beautifulest" of 189 of the lexicon's
-307 adjectives.
+The forms are our own: lemminflect 0.2.3 makes "availabler" and "beautifulest" of 189 of
+the lexicon's 307 adjectives.
 """
 
 import functools
@@ -23,12 +23,12 @@ _FILE = epath.Path(__file__).parent / "irregular.txt"
 
 
 class Form(NamedTuple):
-    """How a word may be read: `base` in the form `form`.
+    """A reading of a word: `base` in the form `form`.
 
     Attributes:
-      base: as in a lexicon.
-      pos: n, v, a, r or o; empty for a base of any part of speech.
-      form: one of the constants of this module.
+        base: base form, as in a lexicon.
+        pos: n, v, a, r, or o; empty for a base of any part of speech.
+        form: one of the constants of this module.
     """
 
     base: str
@@ -37,7 +37,7 @@ class Form(NamedTuple):
 
 
 def readings(word: str) -> Iterator[Form]:
-    """What a lower-case word may be a form of; many of the bases are no words."""
+    """Yields the possible readings of a lower-case word; many bases are not words."""
     yield Form(word, "", BASE)
     irregular = _readings().get(word, ())
     yield from irregular
@@ -52,15 +52,16 @@ def readings(word: str) -> Iterator[Form]:
         if word.endswith(ending) and len(word) > len(ending) + 1:
             for base in _bases(word, ending):
                 for pos, form in forms:
-                    # `taked` is no form of take.
+                    # `taked` is not a form of take.
                     if inflect(base, pos, form) == word:
                         yield Form(base, pos, form)
 
 
 def inflect(base: str, pos: str, form: str) -> str:
-    """A base, of one word or several, in a form.
+    """Returns a base, of one word or several, in a form.
 
-    Of several words, a verb changes the first one (`looks up`), others the last one.
+    A verb of several words changes its first word (`looks up`). Other phrases change
+    their last word.
     """
     if form == BASE or pos not in _FORMS:
         return base
@@ -92,7 +93,7 @@ def _regular(base: str, form: str) -> str:
 
 
 def _bases(word: str, ending: str) -> Iterator[str]:
-    """The bases to which an ending may have been put."""
+    """Yields the bases that may have taken an ending."""
     stem = word.removesuffix(ending)
     yield stem
     if ending != "s":
@@ -114,13 +115,14 @@ def _ends_in_y(base: str) -> bool:
 
 
 def _syllables(base: str) -> int:
-    """Runs of vowels; a silent e at the end is none."""
+    """Returns the number of runs of vowels; a silent e at the end does not count."""
     letters = base.removesuffix("e") if not base.endswith("le") else base
     pairs = zip(" " + letters, letters, strict=False)
     return sum(b in _VOWELS + "y" and a not in _VOWELS + "y" for a, b in pairs)
 
 
-# Words of two syllables whose last one is stressed, or which double all the same.
+# Words of two syllables that double their last letter: with a stressed last syllable,
+# or irregular.
 _DOUBLING = {
     "refer",
     "prefer",
@@ -134,7 +136,7 @@ _DOUBLING = {
 
 
 def _doubles(base: str) -> bool:
-    """Whether the last letter is doubled before a vowel: stop, stopping."""
+    """Returns whether the last letter is doubled before a vowel: stop, stopping."""
     if len(base) < 3 or base[-1] in _VOWELS + "wxy" or base[-2] not in _VOWELS:
         return False
     is_short = base[-3] not in _VOWELS or base[-3:-1] == "ui"
@@ -143,7 +145,7 @@ def _doubles(base: str) -> bool:
 
 @functools.cache
 def _irregular() -> dict[tuple[str, str], dict[str, str]]:
-    """(base, part of speech) -> form -> how it is written."""
+    """Returns (base, part of speech) -> form -> spelling."""
     return {key: {f: w[0] for f, w in forms.items()} for key, forms in _table().items()}
 
 

@@ -1,4 +1,4 @@
-"""Synonyms of words: those of the built-in lexicon, or of WordNet."""
+"""Synonyms of words, from the built-in lexicon or from WordNet."""
 
 import functools
 import os
@@ -33,9 +33,9 @@ STOP_WORDS = _set(
     they're they've that's there's what's
     """
 )
-"""Words that are never replaced: those that hold a sentence together."""
+"""Words that are never replaced, as they hold a sentence together."""
 
-# What the word before says about the part of speech of one that has several.
+# Words that decide the part of speech of the next word if it has several.
 _BEFORE_NOUN = _set(
     """
     a an the this that these those my your his her its our their of in on at by for
@@ -54,15 +54,15 @@ class Lexicon(Protocol):
     """Synonyms of base forms."""
 
     def lookup(self, base: str) -> Mapping[str, tuple[str, ...]]:
-        """Part of speech (n, v, a, r, o) -> synonyms in their base form.
+        """Returns part of speech (n, v, a, r, o) -> synonyms in their base form.
 
         Args:
-          base: in lower case; several words have spaces between.
+            base: in lower case; several words are separated by spaces.
         """
 
 
 class BuiltIn:
-    """The lexicon in `lexicon.txt`: sets of words that mean about the same."""
+    """The lexicon in `lexicon.txt`: sets of words with about the same meaning."""
 
     @functools.cached_property
     def _sets(self) -> dict[str, dict[str, dict[str, None]]]:
@@ -90,14 +90,14 @@ class BuiltIn:
 
 
 def load(wordnet_dir: PathLike | None = None) -> Lexicon:
-    """The built-in lexicon, or WordNet from its folder; loaded once.
+    """Returns the built-in lexicon, or WordNet from its folder; loaded once.
 
     Args:
-      wordnet_dir: with the files of WordNet (`data.noun` ...), such as
-        /usr/share/wordnet, into which Debian's package wordnet-base puts them.
+        wordnet_dir: folder with the files of WordNet (`data.noun` ...), such as
+            /usr/share/wordnet of Debian's package wordnet-base.
 
     Raises:
-      UserError: the folder does not hold WordNet.
+        UserError: the folder does not hold WordNet.
     """
     if wordnet_dir is None:
         return built_in()
@@ -113,21 +113,21 @@ def _wordnet(folder: str) -> Lexicon:
 
 @functools.cache
 def built_in() -> BuiltIn:
-    """The built-in lexicon; loaded once."""
+    """Returns the built-in lexicon; loaded once."""
     return BuiltIn()
 
 
 def synonyms(word: str, lexicon: Lexicon, before: str | None = None) -> tuple[str, ...]:
-    """Words to put in the place of a word, in its form, in lower case.
+    """Returns synonyms of a word in its form, in lower case.
 
     Args:
-      word: `prices` gives `costs`.
-      lexicon: of base forms.
-      before: the word before it, None for none; tells a noun from a verb where the
-        lexicon has both.
+        word: `prices` gives `costs`.
+        lexicon: lexicon of base forms.
+        before: the word before it, None for none; it separates nouns from verbs if the
+            lexicon has both.
 
     Returns:
-      Without the word itself; in the order of the lexicon.
+        The synonyms without the word itself, in the order of the lexicon.
     """
     word = word.lower()
     found: dict[str, None] = {}
@@ -144,7 +144,7 @@ def synonyms(word: str, lexicon: Lexicon, before: str | None = None) -> tuple[st
             continue
         for base in bases:
             written = inflection.inflect(base, pos, form.form)
-            # `-ed` may be either; so take words whose two forms are one as well.
+            # `-ed` may be either form, so require words whose two forms are equal too.
             other = {PAST: PARTICIPLE, PARTICIPLE: PAST}.get(form.form)
             ambiguous = other and form._replace(form=other) in forms
             if not ambiguous or inflection.inflect(base, pos, other or "") == written:
@@ -158,6 +158,6 @@ def _fitting(known: set[str], before: str | None) -> set[str]:
     if before in _BEFORE_NOUN and known & {"n", "a"}:
         return known & {"n", "a"}
     if (before is None or before in _BEFORE_VERB) and "v" in known:
-        # At the beginning a noun of a label is as likely as an imperative.
+        # At the beginning, a noun of a label is as likely as an imperative.
         return known & ({"v", "n"} if before is None else {"v"})
     return known

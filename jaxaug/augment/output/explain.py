@@ -17,17 +17,17 @@ _WRAP = 60
 
 
 def as_text(ranking: Ranking, title: str, max_leaves: int | None = None) -> str:
-    """The tree with one line for each node and candidate.
+    """Returns the tree with one line for each node and candidate.
 
-    What was selected is marked `[1]`, `[2]`, ... in the order in which it was taken;
-    `x3` is how often a candidate was generated. Dropped candidates come last, with the
+    Selected candidates are marked `[1]`, `[2]`, ... in the order of selection. `x3` is
+    the count of a candidate among the outputs. Dropped candidates come last, with the
     constraints that they break.
 
     Args:
-      ranking: of one description.
-      title: first line: the id and the text of the description.
-      max_leaves: leaves without a selected candidate beyond that number are left out
-        and counted; None shows all.
+        ranking: ranking of one description.
+        title: first line: the id and the text of the description.
+        max_leaves: maximum leaves; the leaves with a selected candidate are always
+            shown, and the omitted leaves are counted. None shows all.
     """
     marks = _marks(ranking)
     shown, hidden = _shown(ranking, max_leaves)
@@ -59,13 +59,13 @@ def draw(path: PathLike, ranking: Ranking, title: str, max_leaves: int = 40) -> 
     """Draws the tree from left to right; selected candidates are bold.
 
     Args:
-      path: ends in `.png` or `.svg`.
-      ranking: of one description.
-      title: above the drawing.
-      max_leaves: see `as_text`.
+        path: ends in `.png` or `.svg`.
+        ranking: ranking of one description.
+        title: title above the drawing.
+        max_leaves: see `as_text`.
 
     Raises:
-      UserError: another ending, or matplotlib is not installed.
+        UserError: the path has another ending, or matplotlib is not installed.
     """
     suffix = epath.Path(path).suffix.lower()
     if suffix not in _SUFFIXES:
@@ -76,7 +76,8 @@ def draw(path: PathLike, ranking: Ranking, title: str, max_leaves: int = 40) -> 
 def _figure(ranking: Ranking, title: str, max_leaves: int) -> Any:
     marks = _marks(ranking)
     shown, hidden = _shown(ranking, max_leaves)
-    rows = max(1, sum(len(_rows(leaf, marks)) for leaf in _leaves(ranking, shown)))
+    leaves = (leaf for leaf in ranking.tree.leaves() if id(leaf) in shown)
+    rows = max(1, sum(len(_rows(leaf, marks)) for leaf in leaves))
     depth = _depth(ranking.tree)
     height = 1.0 + _INCHES_PER_LEAF * rows
     figure = new_figure("the tree", 6.5 + 1.2 * depth, height)
@@ -92,7 +93,7 @@ def _figure(ranking: Ranking, title: str, max_leaves: int) -> Any:
     next_row = 0
 
     def place(node: Node, level: int) -> float | None:
-        """Draws a node and what is below; its height, None where nothing is shown."""
+        """Draws a node and its children; returns its height, or None if hidden."""
         nonlocal next_row
         if not node.children:
             if id(node) not in shown:
@@ -127,7 +128,7 @@ def _figure(ranking: Ranking, title: str, max_leaves: int) -> Any:
 
 
 def _rows(leaf: Node, marks: Mapping[str, int]) -> list[tuple[str, bool]]:
-    """What is written beside a leaf: the most common candidate, selected ones, a count."""
+    """Returns the lines of a leaf: most common and selected candidates, and a count."""
     written = [
         item for i, item in enumerate(leaf.items) if i == 0 or item.text in marks
     ]
@@ -142,14 +143,10 @@ def _rows(leaf: Node, marks: Mapping[str, int]) -> list[tuple[str, bool]]:
     return [*rows, (f"and {left} more", False)] if left else rows
 
 
-def _leaves(ranking: Ranking, shown: frozenset[int]) -> list[Node]:
-    return [leaf for leaf in ranking.tree.leaves() if id(leaf) in shown]
-
-
 def _shown(ranking: Ranking, most: int | None) -> tuple[frozenset[int], int]:
-    """Identities of the leaves to show, and how many are not shown.
+    """Returns identities of the leaves to show, and the number of hidden leaves.
 
-    Those with a selected candidate, then the others by the number of generations.
+    Leaves with a selected candidate come first, then the others by their outputs.
     """
     marks = _marks(ranking)
     leaves = [leaf for leaf in ranking.tree.leaves() if leaf.items]

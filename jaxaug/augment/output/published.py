@@ -1,13 +1,14 @@
 """The figures of table 1 of Coca et al. (2023), as they were computed.
 
-The paper does not define them; these definitions give its figures of SGD-X, which are
-public, when they are put to the schemas of SGD's train split (see papers/jaxaug_papers/tree/README.md):
+The paper does not define them. These definitions reproduce its figures for the public
+SGD-X on SGD's train split (see papers/jaxaug_papers/tree/README.md):
 
-- Jaccard distance of slot descriptions alone: lemmas as spaCy writes them, with case and
-  punctuation, without stop words;
-- BLEU of slot and intent descriptions: sacrebleu's defaults for a corpus of one sentence:
-  case counts, n-grams up to 4 (no effective order), the original as reference;
-- self-BLEU of vk: mean of that BLEU over all ordered pairs of v1..vk.
+- Jaccard distance, only of slot descriptions: lemmas as spaCy writes them, with case
+  and punctuation, without stop words;
+- BLEU of slot and intent descriptions: sacrebleu's defaults for a corpus of one
+  sentence. Case counts, n-grams go up to 4 (no effective order), and the original is
+  the reference;
+- self-BLEU of vk: mean of this BLEU over all ordered pairs of v1..vk.
 """
 
 import itertools
@@ -22,7 +23,7 @@ from jaxaug.augment.language import nlp
 from jaxaug.metrics import diversity
 
 PREFIX = "table1_"
-"""Of the names of these figures; what follows is ours of the same name."""
+"""Prefix of these figures; the rest of the name is our metric."""
 
 
 def figures(
@@ -31,20 +32,20 @@ def figures(
     variants: Sequence[Sequence[str]],
     metrics: Sequence[str],
 ) -> dict[str, list[float]]:
-    """The figures of table 1 of each variant, 0 to 1.
+    """Returns the figures of table 1 for each variant, 0 to 1.
 
     Args:
-      kinds: of the descriptions: "slot", "intent", ...
-      originals: the descriptions.
-      variants: v1, v2, ...: texts for `originals`.
-      metrics: ours; those that table 1 has too are computed.
+        kinds: kinds of the descriptions: "slot", "intent", ...
+        originals: the descriptions.
+        variants: v1, v2, ...: texts for `originals`.
+        metrics: names of our metrics; the ones in table 1 are computed.
 
     Returns:
-      `PREFIX` + name -> a figure for each variant; NaN where nothing defines it: no
-      description of the kind, or self-BLEU of v1.
+        `PREFIX` + name -> a figure for each variant; NaN if undefined. A figure is
+        undefined without descriptions of its kind, and self-BLEU also for v1.
 
     Raises:
-      UserError: spaCy or sacrebleu is not installed.
+        UserError: spaCy or sacrebleu is not installed.
     """
     known: Mapping = {"jaccard": _jaccard, "bleu": _bleu, "self_bleu": _self_bleu}
     wanted = {"jaccard": ("slot",)}

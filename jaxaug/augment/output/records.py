@@ -1,11 +1,13 @@
-"""The files of a run beside the schemas: `candidates.jsonl` and `augment.json`.
+"""The files of a run in addition to the schemas: `candidates.jsonl` and `augment.json`.
 
-A line of `candidates.jsonl` is one candidate of one description: id, kind, service, name
-and source of the description; candidate, count and settings; its metrics; why it was
-dropped, if it was; and its variant (1 for v1), if it is one. `augment.json` is written
-last: the config, the counts, and the hash of every file, by which a second run sees
-that nothing is left to do. Before its first file a run claims there what it is about to
-write, so that a run that goes on, or a later one, knows which files are not its own.
+A line of `candidates.jsonl` is one candidate of one description. It has id, kind,
+service, name, and source of the description; candidate, count, and settings; metrics;
+reasons if it was dropped; and its variant if it is one (1 for v1).
+
+`augment.json` is written last. It has the config, the counts, and the hash of every
+file, so a second run knows that nothing is left to do. Before its first file, a run
+claims there the files that it will write. A resumed or later run then knows which files
+are foreign.
 """
 
 import dataclasses
@@ -30,11 +32,11 @@ from jaxaug.paraphrase.candidates import Candidate
 
 CANDIDATES, MANIFEST = "candidates.jsonl", "augment.json"
 BESIDE = "beside"
-"""Folder of the runs that the report stands beside."""
+"""Folder of the other runs in the report."""
 
-_NAMED = 5  # Texts without a rewording that are named.
+_NAMED = 5  # Maximum texts without a rewording that are named.
 _FIX = "Name the folder that `jaxaug augment --out` wrote."
-# What `_records` writes, by type: for each line, and where there is a candidate.
+# Field -> type, as `_records` writes them: for each line, and for a candidate.
 _FIELDS: dict[str, type] = {
     "id": str, "kind": str, "service": str, "name": str, "source": str,
     "protected": list,
@@ -61,7 +63,7 @@ def write_candidates(out: PathLike, results: Iterable[Result]) -> epath.Path:
 
 def _records(result: Result) -> Iterator[dict[str, Any]]:
     one = result.description
-    # The original text is no candidate.
+    # The original text is not a candidate.
     places = {
         text: number
         for number, text in enumerate(result.selected, 1)
@@ -90,10 +92,10 @@ def _records(result: Result) -> Iterator[dict[str, Any]]:
 
 
 def read_candidates(out: PathLike, key: str) -> tuple[Description, list[Judged]]:
-    """The candidates of one description of a run.
+    """Returns the candidates of one description of a run.
 
     Raises:
-      UserError: no such run or id.
+        UserError: the run or the id does not exist.
     """
     ids: dict[str, None] = {}
     found: list[dict[str, Any]] = []
@@ -103,7 +105,7 @@ def read_candidates(out: PathLike, key: str) -> tuple[Description, list[Judged]]
             found.append(record)
     if not found:
         path = epath.Path(out) / CANDIDATES
-        raise UserError(f"{key!r} is no id of {path}; {suggestion(key, ids)}")
+        raise UserError(f"{key!r} is not an id of {path}; {suggestion(key, ids)}")
     description = description_of(found[0])
     return description, [
         Judged(
@@ -117,19 +119,19 @@ def read_candidates(out: PathLike, key: str) -> tuple[Description, list[Judged]]
 
 
 def read_records(out: PathLike) -> Iterator[dict[str, Any]]:
-    """The lines of `candidates.jsonl` of a run, each with all of its fields.
+    """Yields the lines of `candidates.jsonl` of a run, each with all of its fields.
 
     Raises:
-      UserError: no such run, or a line is damaged.
+        UserError: the run does not exist, or a line is damaged.
     """
     path = epath.Path(out) / CANDIDATES
-    # Not splitlines, which also splits at characters that belong to a text.
+    # `splitlines` would also split at characters inside a text.
     for number, line in enumerate(read_text(path, _FIX).split("\n")[:-1], 1):
         yield _record(line, f"{path}: line {number}")
 
 
 def description_of(record: Mapping[str, Any]) -> Description:
-    """The description that a line of `candidates.jsonl` is about."""
+    """Returns the description of a line of `candidates.jsonl`."""
     return Description(
         record["id"], record["kind"], record["service"], record["name"],
         record["source"], tuple(record["protected"]),
@@ -137,7 +139,7 @@ def description_of(record: Mapping[str, Any]) -> Description:
 
 
 def _record(line: str, where: str) -> dict[str, Any]:
-    """A line of `candidates.jsonl`, with every field that is read from it."""
+    """Returns a line of `candidates.jsonl`, with every required field."""
     try:
         record = json_reader.decoded(line)
         wanted: dict[str, type] = dict(_FIELDS)
@@ -152,17 +154,17 @@ def _record(line: str, where: str) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """What a run did, in numbers.
+    """The numbers of a run.
 
     Attributes:
-      descriptions: of all splits.
-      texts: distinct ones among them.
-      outputs: generated for the descriptions; equal texts share theirs.
-      candidates: distinct ones among those.
-      dropped: reason -> candidates; one may have several reasons.
-      original: texts of variants that are the original for want of a candidate.
-      without: descriptions of which all variants are the original.
-      variants: K.
+        descriptions: descriptions of all splits.
+        texts: distinct texts among them.
+        outputs: outputs for the descriptions; equal texts share theirs.
+        candidates: distinct outputs.
+        dropped: reason -> candidates; one may have several reasons.
+        original: variant texts that are the original for lack of a candidate.
+        without: descriptions whose variants are all the original.
+        variants: K.
     """
 
     descriptions: int
@@ -175,7 +177,7 @@ class Counts:
     variants: int
 
     def __str__(self) -> str:
-        """For the end of a run."""
+        """Returns the lines for the end of a run."""
         reasons = sorted(self.dropped.items(), key=lambda pair: (-pair[1], pair[0]))
         total = self.descriptions * self.variants
         names = ", ".join(f"{n} {name}" for name, n in reasons) or "none"
@@ -183,13 +185,13 @@ class Counts:
             f"{self.descriptions} descriptions ({self.texts} distinct), {self.outputs} "
             f"outputs, {self.candidates} distinct candidates\n"
             f"dropped: {names}\n"
-            f"{self.original} of {total} variant texts are the original, for want of a "
+            f"{self.original} of {total} variant texts are the original, for lack of a "
             f"candidate; {self.without} descriptions have no other text in any variant"
         )
 
 
 def counts(results: Sequence[Result], variants: int) -> Counts:
-    """The numbers of a run."""
+    """Returns the numbers of a run."""
     dropped = Counter(
         reason for r in results for judged in r.judged for reason in judged.dropped
     )
@@ -209,8 +211,8 @@ def without(results: Sequence[Result], fix: str) -> list[str]:
     """Returns lines about texts with fewer rewordings than variants, if there are any.
 
     Args:
-      results: of a run.
-      fix: a sentence that ends the line about texts that have none.
+        results: results of a run.
+        fix: sentence at the end of the line about texts without rewordings.
     """
     bare = [r for r in results if r.kept == len(r.selected)]
     few = [r for r in results if 0 < r.kept < len(r.selected)]
@@ -227,7 +229,7 @@ def without(results: Sequence[Result], fix: str) -> list[str]:
 
 
 def _named(results: Sequence[Result]) -> str:
-    """The first texts, each with the reason that dropped most of its candidates."""
+    """Returns the first texts, each with the most frequent reason for drops."""
     named = []
     for one in results[:_NAMED]:
         reasons = Counter(reason for j in one.judged for reason in j.dropped)
@@ -242,10 +244,10 @@ def _named(results: Sequence[Result]) -> str:
 def check_target(out: PathLike) -> None:
     """Refuses a folder with a file that no run of ours wrote.
 
-    Hidden files do not count, nor do the decisions of people about the run.
+    Hidden files and the decisions of people about the run are allowed.
 
     Raises:
-      UserError: names the first such file.
+        UserError: names the first such file.
     """
     folder = epath.Path(out)
     if not folder.exists():
@@ -264,12 +266,12 @@ def check_target(out: PathLike) -> None:
 
 
 def claim(out: PathLike, config: Config, names: Iterable[str]) -> None:
-    """Notes what a run is about to write, beside what earlier ones wrote.
+    """Records the files that a run will write, in addition to earlier runs' files.
 
     Args:
-      out: folder of the run.
-      config: of the run.
-      names: paths of files in `out`.
+        out: folder of the run.
+        config: config of the run.
+        names: paths of files in `out`.
     """
     path = epath.Path(out) / MANIFEST
     manifest = {"digest": "", "config": config.key(), "files": {}}
@@ -281,7 +283,7 @@ def claim(out: PathLike, config: Config, names: Iterable[str]) -> None:
 
 
 def _listed(folder: epath.Path) -> set[str]:
-    """Paths of what runs wrote or claimed in a folder, those beside them included."""
+    """Returns paths of files written or claimed in a folder, including other runs."""
     if not (folder / MANIFEST).exists():
         return set()
     manifest = read_manifest(folder)
@@ -300,10 +302,10 @@ def write_manifest(
     files: Sequence[epath.Path],
     decided: Mapping[str, Decided],
 ) -> None:
-    """Writes what tells a second run that this one is complete."""
+    """Writes the manifest that marks a run as complete."""
     folder = epath.Path(out)
     own = {str(p.relative_to(folder)): file_digest(p) for p in sorted(files)}
-    # Of earlier runs, such as one on another split.
+    # Files of earlier runs, such as one on another split.
     others = {n for n in _listed(folder) if (folder / n).exists()} - own.keys()
     others = {n for n in others if not n.startswith(f"{BESIDE}/")} - {MANIFEST}
     manifest = {
@@ -318,13 +320,13 @@ def write_manifest(
 
 
 def decided(manifest: Mapping[str, Any]) -> dict[str, Decided]:
-    """Id of a description -> what people had decided about it before the run."""
+    """Returns id of a description -> decisions of people before the run."""
     found = manifest.get("decided", {})
     return {key: decisions.of_json(value) for key, value in found.items()}
 
 
 def is_complete(out: PathLike, digest: str) -> bool:
-    """Whether a run with that digest wrote all its files, and they are unchanged."""
+    """Returns whether a run with this digest wrote all its files, still unchanged."""
     folder = epath.Path(out)
     if not (folder / MANIFEST).exists():
         return False
@@ -336,10 +338,10 @@ def is_complete(out: PathLike, digest: str) -> bool:
 
 
 def read_manifest(out: PathLike) -> dict[str, Any]:
-    """The manifest of a run.
+    """Returns the manifest of a run.
 
     Raises:
-      UserError: there is none, or it is none.
+        UserError: the file is missing or is not a manifest.
     """
     path = epath.Path(out) / MANIFEST
     manifest = read_json(path, _FIX)
@@ -347,5 +349,5 @@ def read_manifest(out: PathLike) -> dict[str, Any]:
     if not isinstance(manifest, dict) or not all(
         isinstance(manifest.get(name), kind) for name, kind in kinds.items()
     ):
-        raise UserError(f"{path}: is no record of `jaxaug augment`. Remove it.")
+        raise UserError(f"{path}: is not a record of `jaxaug augment`. Remove it.")
     return manifest

@@ -1,4 +1,4 @@
-"""`report.html`, `report.csv` and `report.png`: schemes of augmentation side by side."""
+"""`report.html`, `report.csv`, and `report.png`: a comparison of schemes."""
 
 import html
 from collections.abc import Mapping, Sequence
@@ -40,29 +40,29 @@ def write(
     """Compares variants of a schema and writes the three files of a report.
 
     Args:
-      out: folder of the report.
-      schemes: name -> folder with `v1..vK/<split>/schema.json`, such as this run's,
-        that of EDA and SGD-X; in the order of the table.
-      data_dir: of the original schemas.
-      splits: all of them in one table.
-      metrics: columns, by name; see `jaxaug.augment.judge.measures`. Say by the name of a
-        metric what it is: `similarity` is no `entailment`.
-      samples: descriptions that are shown with their variants.
-      seed: of the samples.
-      notes: lines above the table: what was counted, what stands for what.
+        out: folder of the report.
+        schemes: name -> folder with `v1..vK/<split>/schema.json`, such as this run,
+            EDA, and SGD-X; in the order of the table.
+        data_dir: folder of the original schemas.
+        splits: splits that share one table.
+        metrics: columns, by name; see `jaxaug.augment.judge.measures`. The name of a
+            metric must say what it measures: `similarity` is not `entailment`.
+        samples: number of descriptions that are shown with their variants.
+        seed: seed of the samples.
+        notes: lines above the table that explain its content.
 
     Returns:
-      The table, to be printed.
+        The table, to be printed.
 
     Raises:
-      UserError: a schema is missing or wrong, a metric gives no finite value, or
-        matplotlib is not installed.
+        UserError: a schema is missing or wrong, a metric is not finite, or matplotlib
+            is not installed.
     """
     if not schemes or not metrics:
         raise UserError("nothing to report: name at least one scheme and one metric.")
     folder = epath.Path(out)
     picture = folder / FILES[2]
-    # Before the long work.
+    # Fail before the long work if matplotlib is missing.
     figure = new_figure(picture, 1, 1)
     found = [
         comparison.read(name, path, data_dir, splits) for name, path in schemes.items()
@@ -77,13 +77,13 @@ def write(
 
 
 def _chosen(count: int, samples: int, seed: int) -> list[int]:
-    """Places of descriptions, drawn without replacement, in the order of the schema."""
+    """Returns indices drawn without replacement, in the order of the schema."""
     rng = np.random.default_rng(seed)
     return sorted(rng.permutation(count)[:samples].tolist())
 
 
 def _draw(figure: Any, rows: Sequence[Row]) -> None:
-    """One panel for each metric: its value over the variants, a line a scheme."""
+    """Draws one panel per metric: its value over the variants, one line per scheme."""
     names = list(rows[0].figures)
     figure.set_size_inches(3.2 * len(names), 3.6)
     panels = figure.subplots(1, len(names), squeeze=False)[0]
@@ -125,7 +125,7 @@ def _page(
         "<ul>",
         *(f"<li>{_safe(line)}</li>" for line in comparison.legend(names)),
         "</ul>",
-        f'<img src="{FILES[2]}" alt="The figures of the table, a panel for each metric">',
+        f'<img src="{FILES[2]}" alt="The figures of the table, one panel per metric">',
         f"<h2>{len(places)} samples</h2>",
         "<p>Grey: the text of the original, unchanged.</p>",
         *_samples(schemes, places),
@@ -142,7 +142,7 @@ def _row(row: Row) -> str:
 
 
 def _samples(schemes: Sequence[Texts], places: Sequence[int]) -> list[str]:
-    """For each description a table: a line for each variant, a column a scheme."""
+    """Returns a table per description: one row per variant, one column per scheme."""
     most = max(len(texts.variants) for texts in schemes)
     parts = []
     for place in places:

@@ -1,4 +1,4 @@
-"""`review.html`: every variant beside its original, to accept, reject or word anew."""
+"""`review.html`: every variant with its original, to accept, reject, or type anew."""
 
 import html
 import json
@@ -27,11 +27,11 @@ class Shown:
     """A text of the schema with its variants.
 
     Attributes:
-      ids: of the descriptions that have it; one, or one a split.
-      where: what it describes, for people.
-      source: the text.
-      variants: v1, v2, ...: its text, and a note about it.
-      more: further candidates, offered where somebody types.
+        ids: ids of the descriptions with this text; one id, or one per split.
+        where: readable name of the described element.
+        source: the text.
+        variants: (text, note) of v1, v2, ...
+        more: further candidates, offered when somebody types.
     """
 
     ids: tuple[str, ...]
@@ -53,13 +53,13 @@ def write(
     """Writes the page: one file that needs no network and no other file.
 
     Args:
-      path: the HTML file.
-      title: of the page.
-      texts: in its order.
-      decisions: the lines of `decisions.jsonl`.
-      key: under which a browser keeps what is not saved yet.
-      base: changes with what the page was made of.
-      after: what to do with the saved file.
+        path: the HTML file.
+        title: title of the page.
+        texts: texts in the order of the page.
+        decisions: the lines of `decisions.jsonl`.
+        key: key under which a browser stores unsaved decisions.
+        base: digest of the data behind the page.
+        after: instructions for the saved file.
     """
     data = {
         "key": key,
@@ -76,7 +76,7 @@ def write(
             for one in texts
         ],
     }
-    # Nothing in a text may end the script.
+    # No text may end the script.
     packed = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
     parts = [
         page.head(title, (_PARTS / "review.css").read_text(encoding="utf-8")),
@@ -104,7 +104,7 @@ def write(
 
 
 def _keys() -> str:
-    """The keys, as HTML."""
+    """Returns the keys as HTML."""
     return ", ".join(
         " ".join(f"<kbd>{key}</kbd>" for key in keys) + f" {html.escape(what)}"
         for *keys, what in _KEYS

@@ -18,12 +18,11 @@ from jaxaug.data.schema import Schema, read_schema, service_object
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What `write` wrote.
+    """The result of `write`.
 
     Attributes:
-      paths: the schema of each variant.
-      kept: of each variant: ids of the descriptions that got no text of their own and
-        keep the original one.
+        paths: the schema of each variant.
+        kept: for each variant, ids of the descriptions that keep the original text.
     """
 
     paths: tuple[epath.Path, ...]
@@ -41,23 +40,23 @@ def write(
     """Writes `out/v1..vK/<split>/schema.json`, each of them whole.
 
     As in SGD-X, service names get the digit of the variant. All variants are written
-    under temporary names, read back as a variant of `data_dir`, and only then renamed:
-    where one cannot be written, none is changed.
+    under temporary names, read back as a variant of `data_dir`, and then renamed. If
+    one cannot be written, no file is changed.
 
     Args:
-      out: a variants folder, such as `DATA_DIR/variants/<name>`.
-      data_dir: where the original schema lies, which is read for the check.
-      split: "train", "dev" or "test".
-      schema: original of that split.
-      texts: of each variant, v1 first (the most similar to the original): id of a
-        description -> text. Where an id is missing the original text stays.
-      names: whether the ids of names count as missing too.
+        out: a variants folder, such as `DATA_DIR/variants/<name>`.
+        data_dir: folder of the original schema, which the check reads.
+        split: "train", "dev", or "test".
+        schema: original schema of this split.
+        texts: for each variant, id of a description -> text; v1 is the most similar to
+            the original. A description without an id keeps the original text.
+        names: whether missing ids of names count as kept too.
 
     Raises:
-      UserError: no variants, a text is wrong (see `texts.with_texts`), `out` holds
-        further variants of the split, a written file is not what was meant, or it
-        cannot be written, such as on a full disk. Files of earlier runs stay as they
-        were.
+        UserError: there are no variants, a text is wrong (see
+            `descriptions.with_texts`), or `out` holds further variants. It is also
+            raised if a file cannot be written or differs when read back. Files of
+            earlier runs stay unchanged.
     """
     if not texts:
         raise UserError(
@@ -80,7 +79,7 @@ def write(
 
 
 def to_json(schema: Schema) -> str:
-    """The schema as the text of a `schema.json`."""
+    """Returns the schema as the text of a `schema.json`."""
     services = [service_object(service) for service in schema.services]
     return json.dumps(services, indent=2, ensure_ascii=False) + "\n"
 
@@ -107,7 +106,7 @@ def _no_others(folder: epath.Path, split: str, count: int) -> None:
 def _write_all(
     targets: Sequence[epath.Path], variants: Sequence[Schema], original: epath.Path
 ) -> None:
-    """Files under temporary names, each checked, then renamed together."""
+    """Writes files under temporary names, checks each, then renames them together."""
     suffix = uuid.uuid4().hex[:8]
     parts = [target.parent / f".schema.json.{suffix}.tmp" for target in targets]
     made: list[epath.Path] = []
@@ -138,7 +137,7 @@ def _write_all(
 
 
 def _make_folder(folder: epath.Path) -> list[epath.Path]:
-    """Makes a folder; those that were made, the outer ones first."""
+    """Makes a folder; returns the new folders, the outer ones first."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     return missing[::-1]
@@ -147,11 +146,12 @@ def _make_folder(folder: epath.Path) -> list[epath.Path]:
 def _check(
     part: epath.Path, target: epath.Path, meant: Schema, original: epath.Path
 ) -> None:
-    """Raises `UserError` unless the file is the variant that was meant."""
+    """Raises `UserError` if the file differs from the intended variant."""
     found = read_schema(part)
     renaming(read_schema(original), found, str(target))
     if found != meant:
         raise UserError(
-            f"{target}: what was read back is not what was written. Check the disk, "
+            f"{target}: the file read back differs from the written one. Check the "
+            "disk, "
             "and run the command again."
         )

@@ -1,1 +1,1 @@
-"""Augmentation without a schema: of any text, and of what users say in dialogues."""
+"""Augmentation without a schema: any text, and the user turns of dialogues."""

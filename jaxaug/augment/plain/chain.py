@@ -1,4 +1,4 @@
-"""Schemes that work on a single text, one after the other."""
+"""Chains of schemes that work on single texts."""
 
 import inspect
 import typing
@@ -20,8 +20,8 @@ from jaxaug.models.endpoint.server import is_endpoint
 from jaxaug.paraphrase import endpoint_grid
 
 PARAPHRASE, CONTEXTUAL = "paraphrase", "contextual"
-_OWN = ("seed", "num", "batch_size")  # Options of the verb itself.
-_OF_SETTING = ("prompt", "max_length")  # Of a paraphraser, beside those of its sampler.
+_OWN = ("seed", "num", "batch_size")  # Options that the verb itself has.
+_OF_SETTING = ("prompt", "max_length")  # Options of a paraphraser itself.
 _OF_ENDPOINT = ("endpoint", "prompt", "key_variable", "max_requests", "prices")
 
 Outputs = list[list[str]]
@@ -31,8 +31,8 @@ class Step(NamedTuple):
     """One scheme of a chain, with its options.
 
     Attributes:
-      name: of a method on sentences, or of `MODEL_SCHEMES`.
-      options: complete but for defaults.
+        name: a method on sentences, or a name of `MODEL_SCHEMES`.
+        options: all options except those at their default.
     """
 
     name: str
@@ -40,11 +40,11 @@ class Step(NamedTuple):
 
     @property
     def method(self) -> Callable[..., str] | None:
-        """The method on sentences; None of a scheme with a model."""
+        """The method on sentences; None for a scheme with a model."""
         return None if self.name in MODEL_SCHEMES else sentences.METHODS[self.name]
 
     def job(self, seed: int, num: int) -> registry.Job:
-        """The work of a scheme with a model: `num` outputs of each text."""
+        """Returns the job of a scheme with a model: `num` outputs of each text."""
         if self.name != PARAPHRASE:
             return registry.made(self.name, seed, {**self.options, "num": num})[0]
         options = {**self.options, "num": num}
@@ -57,17 +57,18 @@ def steps(
     model: str | None = None,
     sampler: str | None = None,
 ) -> list[Step]:
-    """The steps of a chain.
+    """Returns the steps of a chain.
 
     Args:
-      names: of the schemes, in their order.
-      options: `name=value`, or `scheme.name=value` where several schemes have it.
-      model: of the scheme paraphrase, else of contextual.
-      sampler: of the scheme paraphrase.
+        names: names of the schemes, in order.
+        options: `name=value`, or `scheme.name=value` if several schemes have the
+            option.
+        model: model of the scheme paraphrase, else of contextual.
+        sampler: sampler of the scheme paraphrase.
 
     Raises:
-      UserError: an unknown scheme or option, an option that several schemes have, a
-        value of the wrong type, or a model or sampler that nobody needs or that lacks.
+        UserError: a scheme or an option is unknown, several schemes have an option, a
+            value has the wrong type, or a model or sampler is superfluous or missing.
     """
     known = [*sentences.METHODS, *MODEL_SCHEMES]
     for name in names:
@@ -102,13 +103,13 @@ def steps(
 
 
 def _hints(name: str, sampler: str | None, asked: bool) -> dict[str, Any]:
-    """Name -> annotation of the options of a scheme; `asked`: of an endpoint."""
+    """Returns name -> annotation of a scheme's options; `asked` means an endpoint."""
     if name == PARAPHRASE and asked:
         own = typing.get_type_hints(endpoint_grid.Block)
         own = {name: own[name] for name in _OF_ENDPOINT}
         return typing.get_type_hints(endpoint_grid.Options) | own
     if name == PARAPHRASE:
-        # Models bring JAX with them.
+        # Imported here, as models import JAX.
         from jaxaug.paraphrase import generation, samplers
 
         own = typing.get_type_hints(generation.Setting)
@@ -130,7 +131,7 @@ def _hints(name: str, sampler: str | None, asked: bool) -> dict[str, Any]:
 def _given(
     options: Sequence[str], hints: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Scheme -> its options."""
+    """Returns scheme -> its options."""
     found: dict[str, dict[str, Any]] = {name: {} for name in hints}
     for option in options:
         left, equals, text = option.partition("=")
@@ -142,13 +143,14 @@ def _given(
         owners = [s for s in hints if name in hints[s] and (not dot or s == scheme)]
         if dot and scheme not in hints:
             raise UserError(
-                f"--option {option}: {scheme!r} is no scheme of this chain; "
+                f"--option {option}: {scheme!r} is not a scheme of this chain; "
                 f"{suggestion(scheme, hints)}"
             )
         if not owners:
             known = hints[scheme] if dot else {n for one in hints.values() for n in one}
             raise UserError(
-                f"--option {option}: {scheme if dot else ', '.join(hints)} has no option "
+                f"--option {option}: {scheme if dot else ', '.join(hints)} has no "
+                "option "
                 f"{name!r}; {suggestion(name, known)}"
             )
         if len(owners) > 1:
@@ -163,10 +165,10 @@ def _given(
 
 
 def _step(name: str, options: dict[str, Any], sampler: str | None) -> Step:
-    """A step whose options were checked."""
+    """Returns a step with checked options."""
     where = f"scheme {name!r}"
     if name == PARAPHRASE:
-        # Tuples in a list would mean each of their values in turn.
+        # A list would stand for each of its values in turn; a tuple is one value.
         options = {
             k: tuple(v) if isinstance(v, list) else v for k, v in options.items()
         }
@@ -179,7 +181,7 @@ def _step(name: str, options: dict[str, Any], sampler: str | None) -> Step:
         step = Step(name, options)
     if step.method is not None:
         typed.check(options, step.method, where)
-        # What is out of its range is found now, not after half of a file.
+        # Find values out of range now instead of after half of a file.
         step.method("A text of five words.", np.random.default_rng(0), **options)
     elif name != PARAPHRASE:
         typed.check(options, registry.candidates_of(name), where)
@@ -187,7 +189,7 @@ def _step(name: str, options: dict[str, Any], sampler: str | None) -> Step:
 
 
 def key_of(chain: Sequence[Step], num: int, seed: int) -> Json:
-    """JSON; everything that the outputs of a chain depend on beside its texts."""
+    """Returns JSON of everything that determines a chain's outputs except texts."""
     return [
         [step.name, step.job(seed, num).key]
         if step.method is None
@@ -204,18 +206,18 @@ def key_of(chain: Sequence[Step], num: int, seed: int) -> Json:
 def apply(
     chain: Sequence[Step], texts: Sequence[str], num: int, seed: int, shards: Shards
 ) -> Outputs:
-    """`num` outputs of each text by all steps, one after the other.
+    """Returns `num` outputs of each text by all steps, in order.
 
-    Draws of a method on sentences depend on seed, row and number, those of a model on
-    seed, text and number. The first step makes the `num` outputs; a scheme with a
-    model may give fewer, where it has no more that differ.
+    Draws of a method on sentences depend on the seed, the row, and the number. Draws of
+    a model depend on the seed, the text, and the number. The first step makes the `num`
+    outputs. A scheme with a model gives fewer if it has no more distinct ones.
 
     Args:
-      chain: from `steps`.
-      texts: one a row; blank ones stay as they are.
-      num: outputs of each.
-      seed: of everything that is random.
-      shards: where the outputs of models are kept.
+        chain: steps from `steps`.
+        texts: one text per row; blank texts stay unchanged.
+        num: outputs of each text.
+        seed: seed of all random draws.
+        shards: shards of the outputs of models.
     """
     found: Outputs = [[text] for text in texts]
     for place, step in enumerate(chain):
@@ -250,7 +252,7 @@ def _by_method(
 def _one_by_one(
     step: Step, found: Outputs, place: int, seed: int, shards: Shards
 ) -> None:
-    """Replaces each output by one of a model; equal texts of a row get other draws."""
+    """Replaces each output by a model's output; equal texts get other draws."""
     for number in range(max(map(len, found), default=0)):
         rows = [own for own in found if number < len(own)]
         draws = zlib.crc32(f"{seed} {place} {number}".encode())
@@ -262,9 +264,10 @@ def _one_by_one(
 def _by_model(
     step: Step, texts: Sequence[str], num: int, seed: int, shards: Shards
 ) -> dict[str, list[str]]:
-    """Returns at most `num` outputs of each text that is not blank, without empty ones.
+    """Returns up to `num` outputs of each text that is not blank, without empty
+    outputs.
 
-    An output that differs from its text in white space alone is the text itself.
+    An output that differs from its text only in white space becomes the text itself.
     """
     job = step.job(seed, num)
     distinct = [text for text in dict.fromkeys(texts) if text.strip()]

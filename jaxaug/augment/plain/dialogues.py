@@ -1,4 +1,4 @@
-"""`jaxaug augment dialogues`: a data folder in which users mistype or hesitate."""
+"""`jaxaug augment dialogues`: a data folder with typos or hesitations in user turns."""
 
 import argparse
 import json
@@ -25,12 +25,12 @@ from jaxaug.data import folders, sgd
 
 
 class Noising(NamedTuple):
-    """What is done to the utterances of users.
+    """Noise for the utterances of users.
 
     Attributes:
-      names: of `NOISES`, done one after the other.
-      rate: of each, 0 to 1.
-      seed: with the id of a dialogue and the number of a turn, of all that is random.
+        names: names of `NOISES`, applied in order.
+        rate: rate of each, 0 to 1.
+        seed: seed of all draws, together with the dialogue id and the turn number.
     """
 
     names: tuple[str, ...]
@@ -39,7 +39,7 @@ class Noising(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug augment dialogues --help`."""
+    """Runs the verb; see `jaxaug augment dialogues --help`."""
     names = tuple(name.strip() for name in arguments.scheme.split(","))
     splits = tuple(name.strip() for name in arguments.splits.split(","))
     noising = Noising(names, arguments.rate, arguments.seed)
@@ -51,23 +51,23 @@ def run(arguments: argparse.Namespace) -> int:
 def write(
     data_dir: PathLike, out: PathLike, splits: Sequence[str], noising: Noising
 ) -> str:
-    """Writes a data folder with noise in what users say; all else is as it was.
+    """Writes a data folder with noise in the user turns; all other data is unchanged.
 
-    Spans move along with the text, the text inside them stays, and so does every value
-    of the turn that its utterance holds. Other splits, schemas and the variants below
-    the folder are copied byte by byte.
+    Spans move with the text, and the text inside them stays. Every value of the turn
+    that is in its utterance stays too. Other splits, schemas, and the variants in the
+    folder are copied byte by byte.
 
     Args:
-      data_dir: folder in the layout of the SGD repository.
-      out: a folder that does not exist, or the one that the same call has written.
-      splits: whose users are changed.
-      noising: what is done.
+        data_dir: folder in the layout of the SGD repository.
+        out: a folder that does not exist, or the output of an identical call.
+        splits: splits whose user turns are changed.
+        noising: the noise to apply.
 
     Returns:
-      What was done, to be printed.
+        A summary of the changes, to be printed.
 
     Raises:
-      UserError: an argument or the data are wrong, or `out` is another folder.
+        UserError: an argument or the data are wrong, or `out` is another folder.
     """
     _check(noising)
     sources = {p for split in splits for p in folders.dialogue_paths(data_dir, split)}
@@ -95,7 +95,7 @@ def write(
             dialogues = sgd.read_dialogue_json(path, schema)
             found = np.sum([noised(one, noising) for one in dialogues], axis=0)
             counts += found
-            # A file in which nothing changed stays as it is, to the byte.
+            # A file without changes stays as it is, to the byte.
             text = json.dumps(dialogues, indent=2) + "\n"
             copy.write_bytes(text.encode() if found[0] else path.read_bytes())
         manifest.write(folder, digest=digest)
@@ -109,11 +109,11 @@ def noised(dialogue: Mapping[str, Any], noising: Noising) -> tuple[int, int]:
     """Changes the user turns of a dialogue of a dialogue file, in place.
 
     Args:
-      dialogue: a JSON object that `jaxaug.data.check` accepts.
-      noising: what is done.
+        dialogue: a JSON object that `jaxaug.data.check` accepts.
+        noising: the noise to apply.
 
     Returns:
-      How many user turns were changed, and how many there are.
+        The number of changed user turns, and the number of user turns.
     """
     name = zlib.crc32(dialogue["dialogue_id"].encode())
     changed = total = 0
@@ -143,7 +143,7 @@ def _change(
 
 
 def _values(turn: Mapping[str, Any]) -> Iterator[str]:
-    """All values that the annotation of a turn names; spans are of some slots only."""
+    """Yields all values in the annotation of a turn; only some slots have spans."""
     for frame in turn["frames"]:
         for values in frame.get("state", {}).get("slot_values", {}).values():
             yield from values
@@ -165,13 +165,13 @@ def _check(noising: Noising) -> None:
             )
         if name not in NOISES:
             raise UserError(
-                f"--scheme {name}: is no scheme for dialogues; "
+                f"--scheme {name}: is not a scheme for dialogues; "
                 f"{suggestion(name, NOISES)}"
             )
 
 
 def _files(data_dir: PathLike) -> Iterator[tuple[str, epath.Path]]:
-    """(name below the folder, path) of all files of splits and variants."""
+    """Yields (name below the folder, path) of all files of splits and variants."""
     root = epath.Path(data_dir)
     for split in folders.SPLITS:
         if (root / split / "schema.json").exists():
@@ -186,14 +186,19 @@ def _files(data_dir: PathLike) -> Iterator[tuple[str, epath.Path]]:
 
 
 def _complete(target: epath.Path, digest: str) -> str:
-    """Of a folder that is there; raises `UserError` unless the same call wrote it."""
+    """Returns a message for an existing folder.
+
+    Raises:
+        UserError: the folder is not the output of an identical call.
+    """
     try:
         written = manifest.verified(target).get("digest") == digest
     except manifest.DamagedError:
         written = False
     if not written:
         raise UserError(
-            f"--out {target}: is there, and is not what this call writes. Choose another "
+            f"--out {target}: exists, and is not the output of this call. Choose "
+            "another "
             "folder, or remove it."
         )
     return f"{target} is complete: nothing to do"

@@ -1,7 +1,8 @@
 """The filter of paraphrases of plain sentences: rules, MiniLM, and a language model.
 
-Small language models often change a sentence by one word, such as the day or who does what,
-and sentence embeddings hardly notice. So the strict filter accounts for every word.
+Small language models often change a sentence by one word, such as a day, or swap agent
+and object. Sentence embeddings hardly notice this. The strict filter therefore accounts
+for every word.
 """
 
 import re
@@ -20,11 +21,11 @@ STRICT, LIGHT, OFF = "strict", "light", "off"
 SAME, WORDS, ORDER = "same_words", "words", "order"
 PERSONS, MARK = "persons", "mark"
 SIMILARITY, FLUENCY, TRIP = "similarity", "fluency", "round_trip"
-"""Reasons, after those of `jaxaug.augment.judge.filters`."""
+"""Reasons, in addition to the reasons of `jaxaug.augment.judge.filters`."""
 
-# A word or number; marks between words say nothing here.
+# A word or number; marks between words do not matter here.
 _TOKEN = re.compile(r"\$?\d+(?:[.,:]\d+)*%?|[^\W\d]+(?:'[^\W\d]+)*")
-# Without these words a sentence says the same.
+# Words that do not change the meaning of a sentence.
 _FREE = frozenset(["a", "an", "the", "that", "please", "then", "any"])
 _PERSONS = {
     word: number
@@ -45,12 +46,13 @@ _REQUEST = re.compile(r"(?:can|could|would|will) you (?!be\b|have\b)")
 
 @dataclass(frozen=True)
 class Limits:
-    """What a paraphrase must reach.
+    """Thresholds for a paraphrase.
 
     Attributes:
-      similarity: cosine of the sentence embeddings of text and paraphrase, at least.
-      fluency: nats per token by which the paraphrase may be less likely than the text.
-      trip: nats per token of text and paraphrase, each given the other, at most.
+        similarity: least cosine of the sentence embeddings of text and paraphrase.
+        fluency: nats per token by which the paraphrase may be less likely than the
+            text.
+        trip: maximum nats per token of text and paraphrase, each given the other.
     """
 
     similarity: float = 0.75
@@ -59,14 +61,14 @@ class Limits:
 
 
 def reasons(source: str, candidate: str, strict: bool) -> tuple[str, ...]:
-    """Why the rules drop a candidate; none if they keep it.
+    """Returns why the rules drop a candidate; empty if they keep it.
 
     Args:
-      source: the sentence.
-      candidate: a text that is to say the same.
-      strict: whether each word must be accounted for: it stands in the sentence or in
-        one of its rewordings by rule, or a synonym does, in the same order, but for two
-        parts that change places.
+        source: the sentence.
+        candidate: a text that should have the same meaning.
+        strict: whether each word must be accounted for. It or a synonym of it must be
+            in the sentence or in one of its rewordings by rule, in the same order. Two
+            parts may change places.
     """
     (codes,) = filters.reasons(source, [candidate], names=())
     if _kept(wordings.expanded(source)) == _kept(wordings.expanded(candidate)):
@@ -100,18 +102,18 @@ def _kept(text: str) -> list[str]:
 
 
 def _asks(text: str) -> bool:
-    """Whether the text asks for an answer; requests in the form of questions do not."""
+    """Returns whether the text asks for an answer; requests in question form do not."""
     return text.rstrip().endswith("?") and not _REQUEST.match(text.lower())
 
 
 def _persons(text: str) -> set[int]:
-    # Requests name the person who is asked or not: "could you call", "call".
+    # A request may name the person who is asked or not: "could you call", "call".
     body = _REQUEST.sub("", wordings.expanded(text))
     return {_PERSONS[word] for word in _TOKEN.findall(body) if word in _PERSONS}
 
 
 def _with_synonyms(first: Sequence[str], second: Sequence[str]) -> list[str]:
-    """The second text with the word of the first for one synonym of it."""
+    """Returns the second text with one synonym replaced by the word of the first."""
     missing = list((Counter(first) - Counter(second)).elements())
     added = list((Counter(second) - Counter(first)).elements())
     if len(missing) != 1 or len(added) != 1 or not _synonyms(missing[0], added[0]):
@@ -120,7 +122,7 @@ def _with_synonyms(first: Sequence[str], second: Sequence[str]) -> list[str]:
 
 
 def _synonyms(first: str, second: str) -> bool:
-    """Whether two words are synonyms of the lexicon in the same form."""
+    """Returns whether two words are synonyms of the lexicon in the same form."""
     own = {(f.base, f.form) for f in inflection.readings(first)}
     other = {(f.base, f.form) for f in inflection.readings(second)}
     known = lexicon.built_in()
@@ -133,13 +135,13 @@ def _synonyms(first: str, second: str) -> bool:
 
 
 def _is_rotation(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Whether the words are in the same order but for two parts that change places."""
+    """Returns whether the words have the same order, up to a rotation."""
     turns = range(max(1, len(first)))
     return any([*first[i:], *first[:i]] == list(second) for i in turns)
 
 
 class Filter:
-    """Keeps paraphrases that say what their text says; see the module."""
+    """Keeps paraphrases with the meaning of their text; see the module."""
 
     def __init__(
         self, strict: bool, limits: Limits, similarity: str = "minilm",
@@ -147,16 +149,16 @@ class Filter:
     ):  # fmt: skip
         """
         Args:
-          strict: see `reasons`.
-          limits: of the models.
-          similarity: model of sentences.
-          model: language model of the round trip.
-          prompt: of that model.
+            strict: see `reasons`.
+            limits: thresholds of the models.
+            similarity: model of sentence embeddings.
+            model: language model of the round trip.
+            prompt: prompt of the language model.
 
         Raises:
-          UserError: a model is not on this machine.
+            UserError: a model is not on this machine.
         """
-        # Models bring JAX with them.
+        # Imported here, as models import JAX.
         from jaxaug.augment.judge.round_trip import RoundTrip
         from jaxaug.models.text import prompts, registry
 
@@ -168,12 +170,12 @@ class Filter:
     def __call__(
         self, sources: Sequence[str], candidates: Sequence[str], trusted: Sequence[bool]
     ) -> list[tuple[tuple[str, ...], float]]:
-        """(reasons, score) of each pair; the score is greater for better ones.
+        """Returns (reasons, score) of each pair; better pairs have a greater score.
 
         Args:
-          sources: sentences.
-          candidates: of the sentence at the same place.
-          trusted: whether the candidate was made by rule: rules do not judge rules.
+            sources: sentences.
+            candidates: candidates, each for the sentence at the same index.
+            trusted: whether the candidate was made by rule; the rules do not judge it.
         """
         found: list[tuple[tuple[str, ...], float]] = [
             ((), 0.0) if trust else (reasons(source, text, self._strict), -np.inf)

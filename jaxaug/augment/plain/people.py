@@ -1,7 +1,8 @@
-"""Paraphrases of plain sentences for people: `jaxaug paraphrase` without a sampler or prompt.
+"""Paraphrases of plain sentences for people.
 
-Rules (`wordings`) and a model write many candidates; the filter (`faithful`) keeps those that
-say what the sentence says. A sentence may have none: nothing is better than a wrong text.
+This is `jaxaug paraphrase` without a sampler or prompt. Rules (`wordings`) and a model
+write many candidates. The filter (`faithful`) keeps those with the meaning of the
+sentence. A sentence may have no paraphrase, as no text is better than a wrong one.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from jaxaug.models.endpoint.server import PREFIX, is_endpoint
 from jaxaug.paraphrase import candidates, endpoint_run
 
 MODEL, NUM = "smollm2", 5
-"""The model that a plain call uses, and how many paraphrases it asks for."""
+"""Model and number of paraphrases of a plain call."""
 AUTO = "auto"
 FILTERS = (AUTO, STRICT, LIGHT, OFF)
 _SIMILARITY = "minilm"
@@ -37,28 +38,28 @@ _SAMPLER = {
     "sampler": "top_k_top_p",
     "options": {"k": 40, "p": 0.9, "temperature": 0.8},
 }
-_RULED = 12  # Rewordings by rule of each text, at most.
+_RULED = 12  # Maximum rewordings by rule of each text.
 _DRAWN = 16  # Outputs of a model on this machine, for each text.
-# Characters of a text, at most -> tokens of its outputs.
+# Maximum characters of a text -> maximum tokens of its outputs.
 _ROOM = {100: 32, 300: 96}
-_SHARD, _SHARD_ASKED = 4, 16  # Texts that a stop may lose.
-# How much a paraphrase that shares all word pairs with a chosen one loses of its score.
+_SHARD, _SHARD_ASKED = 4, 16  # Texts that an interruption may lose.
+# Score that a paraphrase loses if it shares all word pairs with a selected one.
 _ALIKE = 2.0
 
 
 @dataclass(frozen=True)
 class Choices:
-    """How sentences are paraphrased.
+    """Options for the paraphrases of sentences.
 
     Attributes:
-      num: paraphrases of each sentence, at most.
-      model: a name or folder of a model, or `openai:NAME`.
-      filter: `strict` accounts for each word, `light` checks numbers, names, negations,
-        persons and questions; both ask the models. `auto` is strict for SmolLM2 and
-        light for others; `off` keeps everything that differs.
-      seed: of the sampling.
-      server: of a model behind an endpoint: fields of
-        `jaxaug.paraphrase.endpoint_grid.Block`.
+        num: maximum paraphrases of each sentence.
+        model: a name or folder of a model, or `openai:NAME`.
+        filter: `strict` accounts for each word, `light` checks numbers, names,
+            negations, persons, and questions; both use the models. `auto` is strict for
+            SmolLM2 and light for others; `off` keeps everything that differs.
+        seed: seed of the sampling.
+        server: server of a model behind an endpoint, as fields of
+            `jaxaug.paraphrase.endpoint_grid.Block`.
     """
 
     num: int = NUM
@@ -80,18 +81,19 @@ class Choices:
         given = [name for name, value in self.server.items() if value]
         if given and not is_endpoint(self.model):
             raise UserError(
-                f"--{given[0]}: model {self.model!r} runs on this machine and has none. "
+                f"--{given[0]}: model {self.model!r} runs on this machine and has "
+                "none. "
                 f"Leave it out, or name a model {PREFIX}NAME."
             )
 
     @property
     def strict(self) -> bool:
-        """Whether each word must be accounted for."""
+        """True if each word must be accounted for."""
         return self.filter == STRICT or (self.filter == AUTO and self.model == MODEL)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug paraphrase`, in both its uses."""
+    """Runs the verb `jaxaug paraphrase`, with and without a sampler or prompt."""
     if arguments.sampler or arguments.prompt:
         return endpoint_run.run(arguments)
     server = endpoint_run.server_of(arguments)
@@ -119,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
         seed=choices.seed,
     )
     said = found if isinstance(found, str) else work.summary(*found, arguments.out)
-    # Paraphrases on standard output stay alone there.
+    # Standard output holds only the paraphrases.
     print(said, file=sys.stderr if arguments.out is None else sys.stdout)
     return 0
 
@@ -136,23 +138,24 @@ def paraphrase(
     """Paraphrases sentences.
 
     Args:
-      texts: sentences of at most 300 characters (8,000 with an endpoint).
-      num: paraphrases of each, at most.
-      model: "smollm2", the folder of a language model, or "openai:NAME" with `endpoint`.
-      endpoint: address of a server with the OpenAI chat-completions interface. Its key
-        comes from `$OPENAI_API_KEY`.
-      filter: "strict" accounts for each word, "light" checks numbers, names, negations,
-        persons and questions, "off" keeps everything that differs. "auto" is strict for
-        SmolLM2, else light.
-      seed: of the sampling.
+        texts: sentences of up to 300 characters (8,000 with an endpoint).
+        num: maximum paraphrases of each sentence.
+        model: "smollm2", the folder of a language model, or "openai:NAME" with
+            `endpoint`.
+        endpoint: address of a server with the OpenAI chat-completions interface. Its
+            key comes from `$OPENAI_API_KEY`.
+        filter: "strict" accounts for each word, "light" checks numbers, names,
+            negations, persons, and questions, "off" keeps everything that differs.
+            "auto" is strict for SmolLM2, else light.
+        seed: seed of the sampling.
 
     Returns:
-      For each text at most `num` paraphrases, the best first. A text for which nothing
-      passes the filter has none, and so has a blank text.
+        Up to `num` paraphrases for each text, the best first. A blank text has none,
+        nor has a text for which nothing passes the filter.
 
     Raises:
-      UserError: an argument is wrong, a text is too long, a model is not on this machine,
-        or the server fails. Outputs so far are kept in the cache folder.
+        UserError: an argument is wrong, a text is too long, a model is not on this
+            machine, or the server fails. Earlier outputs are kept in the cache folder.
     """
     if isinstance(texts, str) or not all(isinstance(one, str) for one in texts):
         raise UserError(
@@ -173,13 +176,13 @@ class _Work:
         size = _SHARD_ASKED if self._asked else _SHARD
         folder = cache_folder.cache_dir() / "augment"
         self._shards, self._judging = Shards(folder, size), Shards(folder)
-        # Missing weights are noticed before the work.
+        # Missing weights raise an error before the work.
         is_off = choices.filter == OFF
         self._filter_key = None if is_off else _key_of_filter(choices.strict)
         self._jobs = self._made()
 
     def __call__(self, texts: list[str]) -> Outputs:
-        """At most `num` paraphrases of each text; a blank text is its own."""
+        """Returns up to `num` paraphrases of each text; a blank text stays."""
         self._check(texts)
         distinct = list(dict.fromkeys(one for one in texts if one.strip()))
         written: dict[str, list[str]] = {}
@@ -200,22 +203,23 @@ class _Work:
         return [chosen[one] if one.strip() else [one] for one in texts]
 
     def key(self) -> Json:
-        """What the outputs depend on in addition to the texts."""
+        """Returns everything that determines the outputs in addition to the texts."""
         keys = [job.key for job in self._jobs.values()]
         return [keys, self._filter_key]
 
     def expected(self, texts: Sequence[str]) -> list[str]:
-        """What the endpoint will be asked for."""
+        """Returns the expected requests to the endpoint."""
         endpoint = next(iter(self._jobs.values())).endpoint
         if endpoint is None:
             raise UserError(
-                f"--dry_run: model {self._choices.model!r} runs on this machine and costs "
+                f"--dry_run: model {self._choices.model!r} runs on this machine and "
+                "costs "
                 f"nothing. Leave it out, or name a model {PREFIX}NAME."
             )
         return endpoint.plan(list(dict.fromkeys(t for t in texts if t.strip())))
 
     def summary(self, texts: Sequence[str], outputs: Outputs, out: Any) -> str:
-        """How many texts have paraphrases, and what the server has counted."""
+        """Returns how many texts have paraphrases, and the usage of the server."""
         given = [own for one, own in zip(texts, outputs, strict=True) if one.strip()]
         count = sum(map(len, given))
         some = sum(map(bool, given))
@@ -231,7 +235,7 @@ class _Work:
         )
 
     def _made(self) -> dict[int, registry.Job]:
-        """Characters of a text, at most -> the job for it."""
+        """Returns maximum characters of a text -> the job for it."""
         if self._asked:
             block = {k: v for k, v in self._choices.server.items() if v}
             block |= {"model": self._choices.model, "num": self._choices.num}
@@ -253,12 +257,13 @@ class _Work:
         for number, one in enumerate(texts, 1):
             if len(one) > most:
                 raise UserError(
-                    f"text {number} has {len(one):,} characters; {most:,} are the most. "
+                    f"text {number} has {len(one):,} characters; {most:,} is the "
+                    "maximum. "
                     "Divide it into sentences."
                 )
 
     def _merged(self, source: str, written: Sequence[str]) -> list[Json]:
-        """(text, (candidate, by rule, score) of each candidate)."""
+        """Returns [text, [candidate, by rule, score] of each candidate]."""
         ruled = [one.text for one in wordings.reword(source, _RULED)]
         outputs = [(_RULES, ruled), (self._choices.model, written)]
         found = candidates.merged(source, outputs)
@@ -272,7 +277,7 @@ class _Work:
         ]
 
     def _judged(self, items: Sequence[Json]) -> list[Json]:
-        """The items without the candidates that the filter drops, with scores."""
+        """Returns the items without filtered candidates, with scores."""
         keeps = self._filter()
         pairs = [(source, *one) for source, found in items for one in found]
         columns = [list(column) for column in zip(*pairs, strict=True)] or [[]] * 4
@@ -298,12 +303,12 @@ def _key_of_filter(strict: bool) -> Json:
 
 
 def _identity(name: str) -> str:
-    """What stands for a published model in keys.
+    """Returns the identity of a published model in keys.
 
     Raises:
-      UserError: it is not on this machine.
+        UserError: the model is not on this machine.
     """
-    # Models bring JAX with them.
+    # Imported here, as models import JAX.
     from jaxaug.models.text import registry as models
 
     found = models.published_identity(name)
@@ -312,10 +317,10 @@ def _identity(name: str) -> str:
 
 
 def _takes_prompt(model: str) -> bool:
-    """Whether a model is a language model that was not trained with a prompt."""
+    """Returns whether a model is a language model trained without a prompt."""
     if model == MODEL:
         return True
-    # Models bring JAX with them.
+    # Imported here, as models import JAX.
     from jaxaug.models.text import registry as models
     from jaxaug.models.text.language import LanguageModel
 
@@ -324,7 +329,7 @@ def _takes_prompt(model: str) -> bool:
 
 
 def _chosen(kept: Sequence[Json], num: int) -> list[str]:
-    """The best candidates, each as unlike those before it as may be."""
+    """Returns the best candidates, each as different as possible from earlier ones."""
     rest = [(score, candidate, _pairs(candidate)) for candidate, _, score in kept]
     chosen: list[str] = []
     taken: list[frozenset[str]] = []
@@ -342,5 +347,5 @@ def _pairs(sentence: str) -> frozenset[str]:
 
 
 def _nearest(pairs: frozenset[str], taken: Sequence[frozenset[str]]) -> float:
-    """Jaccard similarity to the nearest of the others; 0 if there is none."""
+    """Returns the Jaccard similarity to the nearest of `taken`, or 0 if empty."""
     return max((len(pairs & one) / len(pairs | one) for one in taken), default=0.0)

@@ -17,7 +17,7 @@ from jaxaug.data import tables
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug augment text --help`."""
+    """Runs the verb; see `jaxaug augment text --help`."""
     names = [name.strip() for name in arguments.scheme.split(",")]
     found = chain.steps(names, arguments.option, arguments.model, arguments.sampler)
     said = augment_text(
@@ -43,23 +43,23 @@ def augment_text(
 ) -> str:
     """Writes other wordings of the texts in a file.
 
-    Outputs of models are kept in shards, so that a run that was stopped goes on. See
-    `tables` for what is read and written, `chain.apply` for what is random.
+    Outputs of models are kept in shards, so an interrupted run resumes. See `tables`
+    for the formats, and `chain.apply` for the random draws.
 
     Args:
-      path: lines, .csv, .tsv or .jsonl; `-` is lines from standard input.
-      out: file to write, in the form of the input; JSON lines for several outputs of
-        lines. It must not be there, unless the same call has written it.
-      steps: from `chain.steps`.
-      column: of the texts; None is `text`, or the only column.
-      num: outputs of each text.
-      seed: of everything that is random.
+        path: lines, .csv, .tsv, or .jsonl; `-` is lines from standard input.
+        out: file to write, in the format of the input; JSON lines for several outputs
+            of lines. It must not exist, unless an identical call has written it.
+        steps: steps from `chain.steps`.
+        column: column of the texts; None is `text`, or the only column.
+        num: outputs of each text.
+        seed: seed of all random draws.
 
     Returns:
-      What was done, to be printed.
+        A summary, to be printed.
 
     Raises:
-      UserError: an argument or the input is wrong, or `out` is something else.
+        UserError: an argument or the input is wrong, or `out` is another file.
     """
     jobs = [step.job(seed, num) for step in steps if step.method is None]
     shards = Shards(cache_folder.cache_dir() / "augment")
@@ -92,20 +92,20 @@ def rewritten(
     num: int,
     seed: int,
 ) -> tuple[list[str], chain.Outputs] | str:
-    """Writes outputs for the texts of a file in the form of the file.
+    """Writes outputs for the texts of a file in the format of the file.
 
     Args:
-      path: see `augment_text`, as are `column`, `num` and `seed`.
-      out: file to write; None is standard output.
-      scheme: what makes the outputs, for the column `scheme`.
-      key: returns all that the outputs depend on in addition to the texts.
-      make: texts -> outputs of each. A line without one becomes a blank line.
+        path: see `augment_text`, also for `column`, `num`, and `seed`.
+        out: file to write; None is standard output.
+        scheme: name of the scheme, for the column `scheme`.
+        key: returns everything that determines the outputs in addition to the texts.
+        make: texts -> outputs of each. A line without an output becomes a blank line.
 
     Returns:
-      The texts and their outputs, or a message if `out` is complete.
+        The texts and their outputs, or a message if `out` is complete.
 
     Raises:
-      UserError: an argument or the input is wrong, or `out` is something else.
+        UserError: an argument or the input is wrong, or `out` is another file.
     """
     if num < 1:
         raise UserError(f"--num is {num}: give at least 1.")
@@ -123,11 +123,11 @@ def rewritten(
         if note.exists() and note.read_text() == file_digest(target):
             return f"{out} is complete: nothing to do"
         raise UserError(
-            f"--out {out}: is there, and is not what this call writes. Choose another "
+            f"--out {out}: exists, and is not the output of this call. Choose another "
             "file, or remove it."
         )
     outputs = make(texts)
-    # Lines stay next to their texts.
+    # Lines stay aligned with their texts.
     is_aligned = table.kind == tables.LINES and num == 1
     shown = [own or [""] if is_aligned else own for own in outputs]
     content = tables.written(table, shown, scheme, num)

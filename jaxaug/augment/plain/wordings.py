@@ -1,7 +1,7 @@
 """Rewords whole sentences by rule: the table `wordings.txt`, read and applied.
 
-The rules need no model and no tagger, so they match on closed sets of words and leave a
-sentence alone if they are in doubt.
+The rules need no model and no tagger. They match closed sets of words and leave a
+sentence unchanged in doubt.
 """
 
 import functools
@@ -17,7 +17,7 @@ from jaxaug.augment.language import inflection
 
 FILE = epath.Path(__file__).parent / "wordings.txt"
 _DEPTH = 3
-_MOST = 60  # Rewordings of a sentence.
+_MOST = 60  # Maximum rewordings of a sentence.
 _MARK = re.compile(r"([.!?]*)\s*$")
 _SUBJECTS = (
     r"(?:i|you|he|she|it|we|they|i'm|you're|he's|she's|it's|we're|they're|there)"
@@ -32,55 +32,69 @@ _UNIT = r"(?:second|minute|hour|day|night|week|weekend|month|year|time|morning|e
 _TIME = (
     rf"(?:today|tonight|tomorrow|yesterday|(?:tomorrow|yesterday|this) "
     rf"(?:morning|afternoon|evening)|(?:last|next|every|each|this) "
-    rf"(?:night|week|weekend|month|year|morning|evening|summer|winter|spring|fall|{_DAY})|"
+    r"(?:night|week|weekend|month|year|morning|evening|summer|winter|spring|fall|"
+    rf"{_DAY})|"
     rf"on (?:{_DAY}s?|weekdays|weekends|the weekend)|in (?:{_MONTH}|the morning|the "
     rf"evening|the afternoon|(?:the )?(?:spring|summer|winter|fall|autumn))|at (?:noon|"
-    rf"midnight|night|the weekend|the last minute|the moment)|after (?:a|an|one|two|three|"
+    r"midnight|night|the weekend|the last minute|the moment)|after (?:a|an|one|two|"
+    r"three|"
     rf"four|five|six|a few|several) {_UNIT}s?)"
 )
 _ADJECTIVE = (
-    "(?:(?:very |too |so |quite |really )?(?:friendly|fast|cheap|light|heavy|clean|quiet|"
-    "warm|cold|hot|small|big|large|easy|simple|safe|strong|soft|kind|polite|nice|good|new|"
+    "(?:(?:very |too |so |quite |really )?(?:friendly|fast|cheap|light|heavy|clean|"
+    "quiet|"
+    "warm|cold|hot|small|big|large|easy|simple|safe|strong|soft|kind|polite|nice|"
+    "good|new|"
     "old|bright|dark|loud|slow|quick|clear|fresh|tasty|waterproof|expensive|modern))"
 )
 _SETS = {
-    # More than the pronoun or the beginning of a noun phrase is not looked at.
+    # Only the pronoun or the beginning of a noun phrase is checked.
     "SUBJECT": rf"(?:{_SUBJECTS}|{_DETERMINER} (?!of\b)\w+)",
     "TIME": _TIME,
-    "CONJUNCTION": "(?:when|whenever|if|because|before|after|while|although|unless|as soon as)",
+    "CONJUNCTION": "(?:when|whenever|if|because|before|after|while|although|unless|"
+    "as soon as)",
     "DETERMINER": _DETERMINER,
     "ABILITY": (
-        r"(?:hear|see|swim|speak|drive|ride|play|sing|dance|understand|read|believe|feel|"
+        r"(?:hear|see|swim|speak|drive|ride|play|sing|dance|understand|read|believe|"
+        r"feel|"
         r"imagine|smell|taste|remember|guess|eat|cook|be|have|know|afford)\b"
     ),
     "PHRASAL": (
-        "(?:(?:turn|switch)(?:s|es|ed|ing)?|pick(?:s|ed|ing)?|put|take|takes|took|throw|"
+        "(?:(?:turn|switch)(?:s|es|ed|ing)?|pick(?:s|ed|ing)?|put|take|takes|took|"
+        "throw|"
         "threw|bring|brought|write|wrote|clean|cleaned|plug|plugged|shut|wake|woke)"
     ),
     "PARTICLE": "(?:on|off|up|down|away|back|out)",
     "AFTER": (
-        "when|if|before|after|while|because|from|at|for|today|tomorrow|tonight|yesterday|"
+        "when|if|before|after|while|because|from|at|for|today|tomorrow|tonight|"
+        "yesterday|"
         "this|last|next|every|again|please|now|and|so"
     ),
     "ADJECTIVE": _ADJECTIVE,
 }
-# Before a conjunction: the clause is an object, or the conjunction belongs to these words.
+# Before these words a clause is an object, or the conjunction belongs to them.
 _BOUND = re.compile(
-    r"\b(?:know|knows|knew|wonder|wonders|ask|asks|asked|see|tell|told|say|said|check|sure|"
+    r"\b(?:know|knows|knew|wonder|wonders|ask|asks|asked|see|tell|told|say|said|"
+    r"check|sure|"
     r"decide|remember|forgot|forget|remind|even|only|just|right|shortly|long|ever|look|"
-    r"looked|looks|looking|named|what|day|days|week|weeks|hour|hours|minutes|or|and|but|"
-    r"exactly|especially|except|like|as|doesn't matter|care)(?: me| us| him| her| them| you)?$|,|"
+    r"looked|looks|looking|named|what|day|days|week|weeks|hour|hours|minutes|or|and|"
+    r"but|"
+    r"exactly|especially|except|like|as|doesn't matter|care)(?: me| us| him| her|"
+    r" them| you)?$|,|"
     r"\b(?:that|who|which|whether|"
     r"where|if|when|because|unless|while|before|after)\b|"
     r"(?<!need )(?<!needs )(?<!have )(?<!has )(?<!had )(?<!going )(?<!like )(?<!able )"
     r"\bto\b(?! (?:the|a|my|our|your|his|her|their|it|me|you|us)\b)"
 )
 _REORDERING = ("front-time", "clause-first", "because-so")
-# First words that keep no capital inside of a sentence.
+# First words that have no capital inside a sentence.
 _SMALL = re.compile(rf"^(?:{_SUBJECTS}|{_DETERMINER}|please|don't|can|could|let's|to|"
-                    r"when|whenever|if|because|before|after|while|although|unless|as|in|on|"
-                    r"at|last|next|every|each|today|tonight|tomorrow|yesterday|how|what|where|"
-                    r"do|does|is|are|who|why|which|remember|turn|take)\b", re.IGNORECASE)  # fmt: skip
+                    r"when|whenever|if|because|before|after|while|although|unless|as|"
+                    r"in|on|"
+                    r"at|last|next|every|each|today|tonight|tomorrow|yesterday|how|"
+                    r"what|where|"
+                    r"do|does|is|are|who|why|which|remember|turn|take)\b",
+                    re.IGNORECASE)  # fmt: skip
 _FORMS = {
     "v": (
         inflection.BASE, inflection.THIRD, inflection.PAST, inflection.PARTICIPLE,
@@ -89,27 +103,10 @@ _FORMS = {
     "n": (inflection.BASE, inflection.PLURAL),
     "x": (inflection.BASE,),
 }  # fmt: skip
-_BEFORE_VERB = frozenset(
-    [
-        "to",
-        "i",
-        "you",
-        "we",
-        "they",
-        "can",
-        "could",
-        "will",
-        "would",
-        "shall",
-        "should",
-        "may",
-        "might",
-        "must",
-        "please",
-        "not",
-        "don't",
-    ]
-)
+_BEFORE_VERB = frozenset((
+    "to", "i", "you", "we", "they", "can", "could", "will", "would",
+    "shall", "should", "may", "might", "must", "please", "not", "don't",
+))  # fmt: skip
 _NEVER = {
     "cannot": r"can(?:'t|not) (?:stand|help|wait)\b",
     "what-time": r"^what time is it$",
@@ -121,14 +118,14 @@ class Rule(NamedTuple):
     """A rule of the table.
 
     Attributes:
-        name: of the rule.
-        pattern: of a whole sentence without its mark.
+        name: name of the rule.
+        pattern: pattern of a whole sentence without its mark.
         form: the new sentence.
-        mark: that the sentence must have; "any" for any.
-        new_mark: of the new sentence; "=" for the same.
+        mark: required mark of the sentence; "any" for any.
+        new_mark: mark of the new sentence; "=" for the same.
         example: a sentence.
-        result: of the example, or empty if only some other rule changes it.
-        stays: a sentence that the rule leaves alone.
+        result: result for the example, or empty if only another rule changes it.
+        stays: a sentence that the rule leaves unchanged.
     """
 
     name: str
@@ -146,7 +143,7 @@ class Table:
     """The rules and the words of `wordings.txt`.
 
     Attributes:
-        rules: in the order of the file.
+        rules: rules in the order of the file.
         written: words in one form -> part of speech, words that may replace them.
         canonical: words in one form -> the word that stands for its set.
     """
@@ -183,10 +180,10 @@ def reword(text: str, num: int = _MOST) -> list[Reworded]:
 
     Args:
         text: a sentence. Texts of several sentences have no rewordings.
-        num: results, at most.
+        num: maximum number of results.
 
     Returns:
-        Distinct results that differ from the text; those of one step come first.
+        Distinct results that differ from the text, the shortest derivations first.
     """
     body, _ = _parts(text)
     if not body or re.search(r"[.!?]\s", body):
@@ -211,7 +208,7 @@ def reword(text: str, num: int = _MOST) -> list[Reworded]:
 
 @functools.cache
 def table() -> Table:
-    """The table; read once."""
+    """Returns the table, which is read once."""
     rules: list[Rule] = []
     written: dict[str, tuple[str, tuple[str, ...]]] = {}
     canonical: dict[str, str] = {}
@@ -236,7 +233,7 @@ def table() -> Table:
 
 
 def canonical(text: str) -> str:
-    """A text in lower case, with one word for all that mean the same, in any place."""
+    """Returns a text in lower case with one word for all words of the same meaning."""
     lower = expanded(text)
     for before, after in _EVEN:
         lower = re.sub(before, after, lower)
@@ -244,7 +241,7 @@ def canonical(text: str) -> str:
 
 
 def expanded(text: str) -> str:
-    """A text in lower case without contractions."""
+    """Returns a text in lower case without contractions."""
     lower = text.lower()
     for before, after in _CONTRACTIONS:
         lower = re.sub(before, after, lower)
@@ -253,18 +250,21 @@ def expanded(text: str) -> str:
 
 _CONTRACTIONS = (
     ("\u2019", "'"), (r"\bcan't\b", "can not"), (r"\bcannot\b", "can not"),
-    (r"\bwon't\b", "will not"), (r"n't\b", " not"), (r"'m\b", " am"), (r"'re\b", " are"),
-    (r"'ve\b", " have"), (r"'ll\b", " will"), (r"\b(i|you|he|she|we|they)'d like\b", r"\1 would like"),
+    (r"\bwon't\b", "will not"), (r"n't\b", " not"), (r"'m\b", " am"),
+    (r"'re\b", " are"),
+    (r"'ve\b", " have"), (r"'ll\b", " will"),
+    (r"\b(i|you|he|she|we|they)'d like\b", r"\1 would like"),
     (r"\b(it|he|she|that|what|there|where)'s\b", r"\1 is"),
 )  # fmt: skip
-# Sentences that only these words tell apart say the same.
+# Phrases with the same meaning -> one of them.
 _EVEN = (
     (r"\bis going to\b|\bare going to\b|\bam going to\b", "will"),
     (r"\b(?:is|are|am) (?:unable to|not able to)\b", "can not"),
     (r"\b(?:was|were) (?:unable to|not able to)\b", "could not"),
     (r"\bwould like\b", "want"), (r"^(?:can|could|would|will) you ", ""),
     (r"\b(?:have|need|got) to\b", "need to"), (r"\b(?:has|needs) to\b", "needs to"),
-    (r"\b(?:could|would|can|will) you\b", "can you"), (r"\bhow (?:do|can) i\b", "how can i"),
+    (r"\b(?:could|would|can|will) you\b", "can you"),
+    (r"\bhow (?:do|can) i\b", "how can i"),
     (r"\bhave you got\b", "do you have"), (r"\bdo not forget to\b", "remember to"),
     (r"\bwhat (is|are) the (?:price|cost) of\b", r"how much cost"),
     (r"\bhow much (?:does|do|is|are) (.*) cost\b", r"how much cost \1"),
@@ -275,7 +275,8 @@ def _rule(lines: Sequence[str]) -> Rule:
     name = lines[0].removeprefix("rule ")
     pattern = lines[1].strip()
     for word, found in _SETS.items():
-        pattern = re.sub(rf"(?<![A-Z]){word}(?![A-Z])", lambda _: found, pattern)  # noqa: B023
+        whole = rf"(?<![A-Z]){word}(?![A-Z])"
+        pattern = re.sub(whole, lambda _: found, pattern)  # noqa: B023
     mark, new_mark = lines[3].split()
     notes = {line[0]: line[2:] for line in lines[4:]}
     compiled = re.compile(rf"^{pattern}$", re.IGNORECASE)
@@ -286,7 +287,7 @@ def _rule(lines: Sequence[str]) -> Rule:
 
 
 def _words(line: str) -> Iterator[tuple[str, str, tuple[str, ...], str]]:
-    """(word, its part of speech, what may replace it, what stands for it) of a line."""
+    """Yields (word, part of speech, replacements, canonical word) of a line."""
     pos, rest = line.split(" ", 1)
     both, arrow, target = re.split(r" (->|==) ", f"{rest} -> ")[:3]
     words = [word.strip().replace("_", " ") for word in both.split(" / ")]
@@ -295,7 +296,7 @@ def _words(line: str) -> Iterator[tuple[str, str, tuple[str, ...], str]]:
     for form in _FORMS[pos]:
         written = [inflection.inflect(word, pos, form) for word in words]
         may = () if arrow == "==" else written[-1:] if last else written
-        # Forms with an ending are rarely of two parts of speech.
+        # Forms with an ending rarely have two parts of speech.
         kind = pos if form == inflection.BASE else "x"
         for word in written:
             yield word, kind, tuple(o for o in may if o != word), written[-1]
@@ -307,7 +308,7 @@ def _any_of(words: Iterable[str]) -> re.Pattern[str]:
 
 
 def _once(text: str) -> Iterator[tuple[str, str]]:
-    """(name, result) of each rule and each word."""
+    """Yields (name, result) of each rule and each word."""
     body, mark = _parts(text)
     for rule in table().rules:
         written = _by_rule(rule, body, mark)
@@ -322,7 +323,7 @@ def _once(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _fits(match: re.Match[str], body: str) -> bool:
-    """Whether the words before one do not make it another part of speech."""
+    """Returns whether the words before a match leave its part of speech possible."""
     pos = table().written[match[0].lower()][0]
     before = body[: match.start()].lower().split()[-1:]
     if pos == "v":  # A base form may be a noun: "a good start".
@@ -331,7 +332,7 @@ def _fits(match: re.Match[str], body: str) -> bool:
 
 
 def apply_rule(rule: Rule, text: str) -> str | None:
-    """The result of a rule, or None if it leaves the sentence alone."""
+    """Returns the result of a rule, or None if the rule does not apply."""
     return _by_rule(rule, *_parts(text))
 
 
@@ -367,7 +368,7 @@ def _be(subject: str, first: str, third: str, others: str) -> str:
 
 
 def _small(part: str) -> str:
-    """A part of a sentence, as it is written in its middle."""
+    """Returns a part of a sentence with the case of the middle of a sentence."""
     if re.match(r"(?:I\b|I')", part) or not _SMALL.match(part):
         return part
     return part[:1].lower() + part[1:]
@@ -379,7 +380,7 @@ def _capital(text: str) -> str:
 
 
 def _articles(text: str) -> str:
-    """Corrects a and an where the next word has changed."""
+    """Corrects "a" and "an" if the next word has changed."""
     text = re.sub(r"\b([Aa])n (?=[bcdfgj-np-tv-z])", r"\1 ", text)
     return re.sub(
         r"\b([Aa]) (?=(?:[aeio]|un(?!i)|up)[a-z])(?!one\b|once\b)", r"\1n ", text

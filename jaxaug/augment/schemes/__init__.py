@@ -1,1 +1,1 @@
-"""Where candidates come from: one scheme a module."""
+"""Sources of candidates: one scheme per module."""

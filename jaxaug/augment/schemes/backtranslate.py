@@ -25,32 +25,33 @@ def candidates(
     batch_size: int = 32,
     max_length: int = 64,
 ) -> list[list[str]]:
-    """Texts that came back from each pivot language, without repetitions.
+    """Returns texts translated back from each pivot language, without repetitions.
 
     Args:
-      texts: in English.
-      pivots: a key of `PIVOTS`, or languages.
-      num: texts that come back from each language, the best of the beam.
-      beams: width of the beam, there and back.
-      models: language -> (model into it, model from it), see
-        `jaxaug.models.text.registry.load`; others are `marian-en-XX` and `marian-XX-en`.
-      seed: of everything that is random (beam search is not).
-      batch_size: outputs that are decoded together.
-      max_length: tokens of an output at most, EOS included.
+        texts: texts in English.
+        pivots: a key of `PIVOTS`, or languages.
+        num: outputs per language, the best of the beam.
+        beams: width of the beam, in both directions.
+        models: language -> (model into it, model from it), see
+            `jaxaug.models.text.registry.load`; the default is `marian-en-XX` and
+            `marian-XX-en`.
+        seed: seed of all random draws (beam search has none).
+        batch_size: outputs that are decoded together.
+        max_length: maximum tokens per output, including EOS.
 
     Returns:
-      For each text up to `num` times the number of languages, in the order of the
-      languages, copies of the text itself included; fewer where languages agree or a
-      model gave nothing.
+        For each text, up to `num` times the number of languages, in the order of the
+        languages, including copies of the text itself. There are fewer if languages
+        agree or a model gives nothing.
 
     Raises:
-      UserError: no such number of pivots, more outputs than beams, or a model is not
-        on this machine.
+        UserError: the number of pivots is unknown, there are more outputs than beams,
+            or a model is not on this machine.
     """
     languages = _languages(pivots)
     if not 1 <= num <= beams:
         raise UserError(
-            f"num={num} outputs of beams={beams}: give 1 to as many as there are beams."
+            f"num={num} outputs of beams={beams}: give a number from 1 to beams."
         )
     paraphraser = Paraphraser(seed, batch_size)
     options = samplers.find("beam").complete({})
@@ -66,18 +67,18 @@ def candidates(
 
 
 NAMES = ("models",)
-"""Options that name models and nothing else."""
+"""Options that only name models."""
 
 
 def models(options: Mapping[str, Any]) -> list[str]:
-    """The models that `candidates` uses with these options, all of them."""
+    """Returns all models that `candidates` uses with these options."""
     languages = _languages(options["pivots"])
     pairs = [_pair(language, options["models"]) for language in languages]
     return [name for pair in pairs for name in pair]
 
 
 def most(options: Mapping[str, Any]) -> int:
-    """Outputs of a text that `candidates` gives with these options, at most."""
+    """Returns the maximum outputs of a text by `candidates` with these options."""
     return options["num"] * len(_languages(options["pivots"]))
 
 

@@ -1,11 +1,11 @@
-"""Contextual substitution: other words that a language model would write there.
+"""Contextual substitution: other words that a language model would write at a place.
 
-After Kobayashi (2018), with published models. A masked language model gives the
-probabilities of the word at a masked place at once. A causal one sees the left side
-only: its most probable next words and the synonyms of the lexicon are proposed, and one
-is drawn by p(whole text with the word) normalised over the proposals, which is
-p(word | left side, right side) among them. Words that fit there need not mean what
-the old one meant: what comes out is noise that reads well, to be filtered.
+The method is by Kobayashi (2018), here with published models. A masked language model
+gives the probabilities of the word at a masked place at once. A causal model sees only
+the left side. Its most probable next words and the synonyms of the lexicon are
+proposed. One is drawn by p(whole text with the word) normalized over the proposals,
+which is p(word | left side, right side) among them. A word that fits there may have
+another meaning than the old one. The outputs are fluent noise and need a filter.
 """
 
 import functools
@@ -36,7 +36,7 @@ Proposals = list[tuple[str, float]]
 
 
 class Gap(NamedTuple):
-    """A place of a text: what is left and right of a word, and its synonyms."""
+    """A place of a text: its left and right side, and the synonyms of its word."""
 
     left: str
     right: str
@@ -55,28 +55,28 @@ def candidates(
     protected: Sequence[str] = (),
     seed: int = 0,
 ) -> list[list[str]]:
-    """`num` texts with max(1, rate * words) words substituted, of each text.
+    """Returns `num` copies of each text with max(1, rate * words) words substituted.
 
-    Stop words, numbers, placeholders and protected texts stay. Words are substituted
-    from left to right, each given those before it.
+    Stop words, numbers, placeholders, and protected texts stay. Words are substituted
+    from left to right, each given the words before it.
 
     Args:
-      texts: in English.
-      model: a decoder-only model, or one with a head for masked words (BERT, RoBERTa);
-        a name of `jaxaug models list` or a folder.
-      num: texts drawn; some may be the same.
-      rate: share of words to substitute.
-      top: words that the model proposes for a place.
-      temperature: above 0; below 1 prefers what is probable.
-      protected: parts of the texts that stay.
-      seed: with a text and its number, of everything that is random.
+        texts: texts in English.
+        model: a decoder-only model, or one with a head for masked words (BERT,
+            RoBERTa); a name of `jaxaug models list` or a folder.
+        num: number of drawn texts; some may be equal.
+        rate: share of words to substitute.
+        top: words that the model proposes for a place.
+        temperature: above 0; below 1 prefers probable words.
+        protected: parts of the texts that stay.
+        seed: seed of all random draws, together with a text and its number.
 
     Returns:
-      The drawn texts; the text itself where no word may be substituted.
+        The drawn texts; the text itself if no word may be substituted.
 
     Raises:
-      UserError: an argument out of its range, or a model that is not on this machine or
-        is neither of both kinds.
+        UserError: an argument is out of range, or the model is not on this machine or
+            is of neither kind.
     """
     drafts = [
         _Draft(text, np.random.default_rng([seed, zlib.crc32(text.encode()), i]), rate)
@@ -95,28 +95,28 @@ def candidates(
 
 
 NAMES = ("model",)
-"""Options that name models and nothing else."""
+"""Options that only name models."""
 
 
 def models(options: Mapping[str, Any]) -> list[str]:
-    """The models that `candidates` uses with these options, all of them."""
+    """Returns all models that `candidates` uses with these options."""
     return [options["model"]]
 
 
 def most(options: Mapping[str, Any]) -> int:
-    """Outputs of a text that `candidates` gives with these options, at most."""
+    """Returns the maximum outputs of a text by `candidates` with these options."""
     return int(options["num"])
 
 
 class _Draft:
-    """A text in which words are being substituted."""
+    """A text during the substitution of words."""
 
     def __init__(self, text: str, rng: np.random.Generator, rate: float):
         self.text, self.places = text, list[int]()
         self._words, self._rng, self._rate = list[Word](), rng, rate
 
     def begin(self, words: list[Word]) -> list[Word]:
-        """Chooses the places."""
+        """Chooses the places to substitute."""
         free = [
             place
             for place, word in enumerate(words)
@@ -129,7 +129,7 @@ class _Draft:
         return words
 
     def gap(self) -> Gap:
-        """The first place that is left."""
+        """Returns the first remaining place."""
         place = self.places[0]
         word = self._words[place]
         before = [w.text for w in self._words[:place]] + [word.before]
@@ -139,7 +139,7 @@ class _Draft:
         return Gap(left, " ".join(behind).rstrip(), found)
 
     def fill(self, proposals: Proposals, temperature: float) -> None:
-        """Draws a word for the first place, which is then done."""
+        """Draws a word for the first place and removes this place."""
         place = self.places.pop(0)
         old = self._words[place].core.lower()
         new = {word: score for word, score in proposals if word.lower() != old}
@@ -151,7 +151,7 @@ class _Draft:
         self._words[place] = self._words[place].put(list(new)[chosen])
 
     def result(self, words: list[Word]) -> list[Word]:
-        """The words as they are now."""
+        """Returns the words with all substitutions so far."""
         del words
         return self._words
 
@@ -166,14 +166,15 @@ def _proposer(name: str) -> "_Causal | _Masked":
     if head != "masked_lm" or encoder.tokenizer.mask_id is None:
         raise UserError(
             f"{name}: its head is {head!r}; contextual substitution needs a causal "
-            "language model such as smollm2, or a BertForMaskedLM or RobertaForMaskedLM "
+            "language model such as smollm2, or a BertForMaskedLM or "
+            "RobertaForMaskedLM "
             "with a mask token."
         )
     return _Masked(encoder)
 
 
 class _Causal:
-    """Words of a decoder-only model, see the head of this module."""
+    """Words of a decoder-only model; see the module."""
 
     def __init__(self, model: LanguageModel):
         self._model = model
@@ -183,7 +184,7 @@ class _Causal:
         self._words = _whole_words(model.vocabulary.texts(), " ")
 
     def propose(self, gaps: Sequence[Gap], top: int) -> list[Proposals]:
-        """See `Proposals`; `top` words of the model, then the synonyms."""
+        """Returns `top` words of the model, then the synonyms; see `Proposals`."""
         next_words = self._next_words([gap.left.rstrip() for gap in gaps], top)
         options = [
             list(dict.fromkeys([*words, *gap.synonyms]))
@@ -200,7 +201,7 @@ class _Causal:
 
     def _next_words(self, lefts: Sequence[str], top: int) -> list[list[str]]:
         sequences = [
-            # What stands at the end is not read, but for its place.
+            # The value of the last token is not read, only its position.
             [*tokens, 1]
             for tokens in self._model.vocabulary.encode_batch(list(lefts))
         ]
@@ -241,7 +242,7 @@ class _Masked:
         self._words = _whole_words([""] * offset + texts, marks)
 
     def propose(self, gaps: Sequence[Gap], top: int) -> list[Proposals]:
-        """See `Proposals`; the synonyms of the lexicon are not used."""
+        """Returns `top` words of the model; synonyms are not used. See `Proposals`."""
         words = self._encoder.tokenizer
         (edges,) = self._encoder.encode([""])
         first, last = edges.tokens[0], edges.tokens[-1]
@@ -274,7 +275,7 @@ class _Masked:
 
 
 def _whole_words(texts: Sequence[str], mark: str) -> dict[int, str]:
-    """Id -> word, of the tokens that are words: lower-case letters, no stop words."""
+    """Returns id -> word, of tokens that are lower-case words but not stop words."""
     # A tokenizer cuts `doesn't` in two.
     halves = {word.partition("'")[0] for word in STOP_WORDS}
     words = {

@@ -25,29 +25,31 @@ def eda(
     wordnet_dir: PathLike | None = None,
     protected: Sequence[str] = (),
 ) -> str:
-    """One of the four operations of EDA, drawn from those with a rate above 0.
+    """Applies one of the four operations of EDA, drawn from those with a rate above 0.
 
-    The rates are those of Coca et al. (2023). n = max(1, rate * words), rounded down:
-    replaces n words by synonyms, inserts synonyms of n words anywhere, swaps two words
-    n times, or leaves out each word with a probability. Unlike the published program we
-    keep case, marks and white space, inflect synonyms, fit articles, keep numbers, placeholders and
-    protected texts whole, and leave out at least one word when we delete.
+    The rates are from Coca et al. (2023). Let n = max(1, rate * words), rounded down.
+    The operation replaces n words by synonyms, inserts synonyms of n words anywhere,
+    swaps two words n times, or deletes each word with a probability.
+
+    Unlike the published program, this one keeps case, marks, and white space, inflects
+    synonyms, and fits articles. It keeps numbers, placeholders, and protected texts
+    whole. A deletion removes at least one word.
 
     Args:
-      text: a sentence.
-      rng: drawn from.
-      replace: rate of replacement.
-      insert: rate of insertion.
-      swap: rate of swaps.
-      delete: probability of deletion, of each word.
-      wordnet_dir: see `jaxaug.augment.language.lexicon.load`.
-      protected: parts of the text that stay whole.
+        text: a sentence.
+        rng: source of the draws.
+        replace: rate of replacement.
+        insert: rate of insertion.
+        swap: rate of swaps.
+        delete: probability of deletion, of each word.
+        wordnet_dir: see `jaxaug.augment.language.lexicon.load`.
+        protected: parts of the text that stay whole.
 
     Returns:
-      The text as it is where it has no word to work on.
+        The changed text, or the text itself if it has no word to work on.
 
     Raises:
-      UserError: a rate is not between 0 and 1, or all are 0.
+        UserError: a rate is not between 0 and 1, or all are 0.
     """
     rates = {"replace": replace, "insert": insert, "swap": swap, "delete": delete}
     chosen = [name for name, rate in rates.items() if rate]
@@ -78,10 +80,10 @@ def token_substitution(
     wordnet_dir: PathLike | None = None,
     protected: Sequence[str] = (),
 ) -> str:
-    """Synonyms in the place of max(1, rate * words) words (Zhang et al., 2015).
+    """Replaces max(1, rate * words) words by synonyms (Zhang et al., 2015).
 
-    As in the experiments of Wei et al. (2021): the number is fixed and all synonyms of
-    a word are equally likely, where Zhang et al. draw both from a geometric
+    The experiments of Wei et al. (2021) are followed: the number is fixed and all
+    synonyms of a word are equally likely. Zhang et al. draw both from a geometric
     distribution. See `eda` for the arguments.
     """
     source = lexicons.load(wordnet_dir)
@@ -95,7 +97,7 @@ def token_substitution(
 def replaced(
     words: list[Word], count: int, rng: np.random.Generator, lexicon: Lexicon
 ) -> list[Word]:
-    """Synonyms in the place of up to `count` different words that have any."""
+    """Replaces up to `count` different words that have synonyms."""
     result = list(words)
     alike: dict[str, list[int]] = {}
     for place, word in enumerate(words):
@@ -110,7 +112,7 @@ def replaced(
             break
         count -= 1
         synonym = found[int(rng.integers(len(found)))]
-        # Everywhere, so that a text does not call one thing by two names.
+        # All occurrences change, so that a text keeps one name for one thing.
         for other in alike.pop(core):
             result[other] = words[other].put(_cased(synonym, words[other].core))
     return result
@@ -119,7 +121,7 @@ def replaced(
 def inserted(
     words: list[Word], count: int, rng: np.random.Generator, lexicon: Lexicon
 ) -> list[Word]:
-    """`count` synonyms of random words, each before a random word or at the end."""
+    """Inserts `count` synonyms of random words, each at a random place."""
     result = list(words)
     options = [synonyms_at(words, place, lexicon) for place in range(len(words))]
     has_synonyms = np.array([bool(found) for found in options])
@@ -133,7 +135,7 @@ def inserted(
 
 
 def swapped(words: list[Word], count: int, rng: np.random.Generator) -> list[Word]:
-    """Two random words change places, `count` times; marks move along, white space stays."""
+    """Swaps two random words `count` times; marks move along, white space stays."""
     result = list(words)
     for _ in range(count if len(words) > 1 else 0):
         first, second = rng.choice(len(result), 2, replace=False).tolist()
@@ -144,7 +146,7 @@ def swapped(words: list[Word], count: int, rng: np.random.Generator) -> list[Wor
 
 
 def synonyms_at(words: Sequence[Word], place: int, lexicon: Lexicon) -> tuple[str, ...]:
-    """Synonyms of the word at that place; none of a stop word or a fixed one."""
+    """Returns the synonyms of the word at `place`; stop and fixed words have none."""
     word = words[place]
     if word.fixed or word.core.lower() in STOP_WORDS:
         return ()

@@ -21,19 +21,19 @@ def pervasive_dropout(
     rate: Rate = 0.1,
     protected: Sequence[str] = (),
 ) -> str:
-    """Leaves out each word with a probability (Sennrich et al., 2016), but never all.
+    """Deletes each word with a probability (Sennrich et al., 2016), but never all.
 
-    The paper drops whole word embeddings while it trains, and Wei et al. (2021) the
-    words of the text, as here. Numbers, placeholders and protected texts stay.
+    The paper drops whole word embeddings during training. Wei et al. (2021) drop the
+    words of the text, as here. Numbers, placeholders, and protected texts stay.
 
     Args:
-      text: a sentence.
-      rng: drawn from.
-      rate: the probability.
-      protected: parts of the text that stay.
+        text: a sentence.
+        rng: source of the draws.
+        rate: the probability.
+        protected: parts of the text that stay.
 
     Raises:
-      UserError: the rate is not between 0 and 1.
+        UserError: the rate is not between 0 and 1.
     """
     return edited(text, lambda words: dropped(words, rate, rng), protected)
 
@@ -48,26 +48,25 @@ def switch_out(
     vocabulary: Sequence[str] = (),
     protected: Sequence[str] = (),
 ) -> str:
-    """Random words in the place of words: SwitchOut.
+    """Replaces words by random words: SwitchOut.
 
-    Wang et al. (2018), equation 5 and their program: a number n is drawn with a
-    probability proportional to exp(-n / temperature), 0 <= n <= all; then each word is
-    changed with probability n / all, by itself; the words in their place are equally
-    likely.
+    Wang et al. (2018), equation 5 and their program, draw a number n with a probability
+    proportional to exp(-n / temperature), 0 <= n <= all. Then each word changes
+    independently with probability n / all. The replacements are equally likely.
 
     Args:
-      text: a sentence.
-      rng: drawn from.
-      temperature: above 0; 1 changes 0.6 words of a long text on average, 2 changes
-        1.5 and 5 changes 4.5.
-      rate: the probability of each word in the place of n / all, as Wei et al. (2021)
-        have it; the temperature then is of no account.
-      vocabulary: words to draw from, best those of the training texts; none are those
-        of the built-in lexicon.
-      protected: parts of the text that stay.
+        text: a sentence.
+        rng: source of the draws.
+        temperature: above 0; 1 changes 0.6 words of a long text on average, 2 changes
+            1.5 and 5 changes 4.5.
+        rate: the probability of each word instead of n / all, as in Wei et al. (2021);
+            the temperature is then ignored.
+        vocabulary: words to draw from, ideally the words of the training texts; empty
+            means the words of the built-in lexicon.
+        protected: parts of the text that stay.
 
     Raises:
-      UserError: the temperature is not above 0, or the rate not between 0 and 1.
+        UserError: the temperature is not above 0, or the rate not between 0 and 1.
     """
     drawn = vocabulary or lexicon.built_in().words
 
@@ -92,13 +91,13 @@ def switch_out(
 def dropped(
     words: list[Word], rate: float, rng: np.random.Generator, least: int = 0
 ) -> list[Word]:
-    """Words without those that fall out; one at random stays if all would go.
+    """Returns the words without the dropped ones; one random word always stays.
 
     Args:
-      words: of a text; fixed ones stay.
-      rate: probability of each.
-      rng: drawn from.
-      least: words that go in any case, if there are more.
+        words: words of a text; fixed ones stay.
+        rate: probability of each word.
+        rng: source of the draws.
+        least: minimum number of dropped words, if there are more words.
     """
     drawn = rng.random(len(words))
     free = [place for place, word in enumerate(words) if not word.fixed]

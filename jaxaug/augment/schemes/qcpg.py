@@ -24,8 +24,11 @@ GRID: tuple[Mapping[str, int], ...] = tuple(
         (80, 95), (30, 50, 70), (20, 50)
     )
 )
-"""Settings of the controls, in hundredths: how similar the meaning, how different the
-words and the syntax are to be. Coca et al. (2023) do not say theirs."""
+"""Settings of the controls, in hundredths.
+
+They are the similarity of the meaning and the difference of the words and the syntax.
+Coca et al. (2023) do not give their settings.
+"""
 
 
 def candidates(
@@ -39,25 +42,25 @@ def candidates(
     batch_size: int = 32,
     max_length: int = 64,
 ) -> list[list[str]]:
-    """Paraphrases of each text for each setting of the controls, without repetitions.
+    """Returns paraphrases of each text for each setting, without repetitions.
 
     Args:
-      texts: in English.
-      kind: of `KINDS`, what the model was trained on.
-      grid: settings, each with values for "semantic", "lexical" and "syntactic";
-        those left out have the default of `jaxaug.models.named.catalogue`.
-      num: outputs for each setting, the best of the beam.
-      beams: width of the beam.
-      seed: of everything that is random (beam search is not).
-      batch_size: texts that are decoded together.
-      max_length: tokens of an output at most, EOS included.
+        texts: texts in English.
+        kind: training data of the model, one of `KINDS`.
+        grid: settings, each with values for "semantic", "lexical", and "syntactic";
+            missing ones have the default of `jaxaug.models.named.catalogue`.
+        num: outputs for each setting, the best of the beam.
+        beams: width of the beam.
+        seed: seed of all random draws (beam search has none).
+        batch_size: texts that are decoded together.
+        max_length: maximum tokens per output, including EOS.
 
     Returns:
-      For each text up to `num` times the number of settings, in their order.
+        For each text, up to `num` times the number of settings, in their order.
 
     Raises:
-      UserError: no such kind or control, a value that the model was not trained on,
-        more outputs than beams, or the model is not on this machine.
+        UserError: a kind or control is unknown, the model was not trained on a value,
+            there are more outputs than beams, or the model is not on this machine.
     """
     named = _named(kind)
     if not grid:
@@ -66,7 +69,7 @@ def candidates(
         )
     if not 1 <= num <= beams:
         raise UserError(
-            f"num={num} outputs of beams={beams}: give 1 to as many as there are beams."
+            f"num={num} outputs of beams={beams}: give a number from 1 to beams."
         )
     prefixes = [named.input("", **controls) for controls in grid]
     model = _model(named.name)
@@ -93,16 +96,16 @@ def candidates(
 
 
 NAMES = ()
-"""Options that name models and nothing else."""
+"""Options that only name models."""
 
 
 def models(options: Mapping[str, Any]) -> list[str]:
-    """The models that `candidates` uses with these options, all of them."""
+    """Returns all models that `candidates` uses with these options."""
     return [_named(options["kind"]).name]
 
 
 def most(options: Mapping[str, Any]) -> int:
-    """Outputs of a text that `candidates` gives with these options, at most."""
+    """Returns the maximum outputs of a text by `candidates` with these options."""
     return options["num"] * len(options["grid"])
 
 
@@ -113,13 +116,14 @@ def _named(kind: str) -> catalogue.Named:
 
 
 def control_tokens(model: TextModel, prefix: str) -> list[int]:
-    """Ids of control fields, such as `COND_SEMANTIC_SIM_80 COND_LEXICAL_DIV_30`.
+    """Returns ids of control fields, such as `COND_SEMANTIC_SIM_80
+    COND_LEXICAL_DIV_30`.
 
     Raises:
-      UserError: the tokenizer of the model lacks one.
+        UserError: the tokenizer of the model lacks a field.
     """
     words = model.input_vocabulary
-    # Not the tokenizer of texts, which reads no special tokens.
+    # The tokenizer of texts reads no special tokens, so this is a separate one.
     own = tokenizers.Tokenizer.from_str(words.backend.to_str())
     known = own.get_vocab()
     for field in prefix.split():

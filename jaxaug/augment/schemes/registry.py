@@ -1,4 +1,4 @@
-"""Where candidates come from: one scheme each, as jobs that give outputs of texts."""
+"""Sources of candidates: each scheme gives jobs that compute outputs of texts."""
 
 import functools
 import importlib
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jaxaug.augment.grammar import engine
+from jaxaug.augment.language import nlp
 from jaxaug.augment.schemes import sentences
 from jaxaug.core import extensions, typed
 from jaxaug.core.digests import code_digest, file_digest
@@ -28,15 +29,15 @@ class Job:
     """A part of the candidates.
 
     Attributes:
-      label: provenance of its outputs.
-      make_key: see `key`; raises `UserError` where a model is not on this machine.
-      run: texts -> outputs of each.
-      most: outputs of a text, at most.
-      models: names of those that it uses.
-      needs_context: whether `run` takes pairs of a text and its contexts (see
-        `grammar.context`, as JSON) instead of texts.
-      endpoint: the writer of a model behind an endpoint, which takes (text, context)
-        too; see `jaxaug.augment.context`.
+        label: provenance of its outputs.
+        make_key: see `key`; raises `UserError` if a model is not on this machine.
+        run: texts -> outputs of each.
+        most: maximum outputs of a text.
+        models: names of the models that it uses.
+        needs_context: whether `run` takes pairs of a text and its contexts (see
+            `grammar.context`, as JSON) instead of texts.
+        endpoint: the writer of a model behind an endpoint, which takes (text, context)
+            too; see `jaxaug.augment.context`.
     """
 
     label: str
@@ -49,26 +50,27 @@ class Job:
 
     @functools.cached_property
     def key(self) -> Json:
-        """JSON; everything that the outputs of a text depend on."""
+        """JSON of everything that determines the outputs of a text."""
         return self.make_key()
 
 
 def paraphrase(
     seed: int, *, grid: Sequence[Mapping[str, Any]], batch_size: int = 64
 ) -> list[Job]:
-    """Models through a grid of settings.
+    """Returns the jobs of models with a grid of settings.
 
     Args:
-      seed: of everything that is random.
-      grid: blocks for models of the registry, see `jaxaug.paraphrase.generation.grid`,
-        and for models behind an endpoint, see `jaxaug.paraphrase.endpoint_grid.Block`.
-      batch_size: outputs that are decoded together.
+        seed: seed of all random draws.
+        grid: blocks for models of the registry, see
+            `jaxaug.paraphrase.generation.grid`, and for models behind an endpoint, see
+            `jaxaug.paraphrase.endpoint_grid.Block`.
+        batch_size: outputs that are decoded together.
     """
     local, settings = endpoint_grid.divided(grid)
     asked = [_asked(seed, setting) for setting in settings]
     if asked and not local:
         return asked
-    # Models bring JAX with them.
+    # Imported here, as models import JAX.
     from jaxaug.paraphrase import generation
 
     paraphraser = generation.Paraphraser(seed, batch_size)
@@ -89,24 +91,24 @@ def paraphrase(
 
 
 def _asked(seed: int, setting: endpoint_grid.Setting) -> Job:
-    """The job of a model behind an endpoint."""
+    """Returns the job of a model behind an endpoint."""
     writer = Writer(setting, seed)
     key = {"endpoint": setting.key(), "seed": seed}
     return Job(setting.label, lambda: key, writer, setting.num, endpoint=writer)
 
 
 def sentence(seed: int, *, method: str, num: int, **options: Any) -> list[Job]:
-    """A method on sentences, such as EDA, several times on each text.
+    """Returns the job of a method on sentences, such as EDA, repeated on each text.
 
     Args:
-      seed: of everything that is random.
-      method: a name of `sentences.METHODS`.
-      num: outputs of each text.
-      **options: of the method.
+        seed: seed of all random draws.
+        method: a name of `sentences.METHODS`.
+        num: outputs of each text.
+        **options: options of the method.
     """
     if method not in sentences.METHODS:
         raise UserError(
-            f"method {method!r} is no method on sentences; "
+            f"method {method!r} is not a method on sentences; "
             f"{suggestion(method, sentences.METHODS)}"
         )
     if num < 1:
@@ -125,47 +127,52 @@ def sentence(seed: int, *, method: str, num: int, **options: Any) -> list[Job]:
         ]
 
     key = {"sentence": method, "num": num, "options": options, "seed": seed}
-    # Quick to compute, so that changed code need not spare what was computed before.
+    # The method is quick, so changed code may discard earlier results.
     key["code"] = code_digest("jaxaug.augment", "jaxaug.paraphrase")
     key |= {"outside": code} if (code := extensions.code_of(chosen)) else {}
     return [Job(method, lambda: key, run, num)]
 
 
-def grammar(seed: int, *, num: int = 100) -> list[Job]:
-    """The rewording grammar: rules and synonyms, without a model and without chance.
+def grammar(seed: int, *, num: int = 100, confirmed: bool = False) -> list[Job]:
+    """Returns the job of the rewording grammar: rules and synonyms, deterministic.
 
     Args:
-      seed: changes nothing.
-      num: outputs of each text, at most.
+        seed: ignored.
+        num: maximum outputs of each text.
+        confirmed: whether to use only synonyms that labels confirm.
 
     Raises:
-      UserError: `num` is below 1.
+        UserError: `num` is below 1.
     """
     del seed
     if num < 1:
         raise UserError(f"scheme 'grammar': num={num}: give at least 1.")
 
     def run(items: Sequence[Any]) -> list[list[str]]:
-        return [engine.under_all(text, found, num) for text, found in items]
+        return [engine.under_all(text, found, num, confirmed) for text, found in items]
 
     folder = pathlib.Path(engine.__file__).parent
     tables = [file_digest(path) for path in sorted(folder.glob("*.txt"))]
     code = code_digest("jaxaug.augment.grammar", "jaxaug.augment.language")
-    key = {"grammar": num, "code": code, "tables": tables}
-    return [Job("grammar", lambda: key, run, num, needs_context=True)]
+    key = {"grammar": num, "code": code, "tables": tables, "tagger": nlp.installed()}
+    key |= {"confirmed": True} if confirmed else {}
+    label = "grammar, confirmed synonyms" if confirmed else "grammar"
+    return [Job(label, lambda: key, run, num, needs_context=True)]
 
 
 def from_module(module: str, seed: int, **options: Any) -> list[Job]:
-    """A module of `jaxaug.augment` with `candidates(texts, *, seed, ...)`.
+    """Returns the job of a module with `candidates(texts, *, seed, ...)`.
+
+    The module also has `models(options)`, the names of the models that `candidates`
+    uses, and `NAMES`, the options that name them. `most(options)` is the maximum number
+    of outputs of a text.
 
     Args:
-      module: its name. It has `models`, the names of the models that `candidates` uses
-        with some options, `NAMES`, the options that name them, and `most`, how many
-        outputs it gives of a text with them.
-      seed: of everything that is random.
-      **options: of `candidates`.
+        module: name of a module of `jaxaug.augment.schemes`.
+        seed: seed of all random draws.
+        **options: options of `candidates`.
     """
-    # Models bring JAX with them.
+    # Imported here, as models import JAX.
     from jaxaug.paraphrase import generation
     from jaxaug.paraphrase.version import of_outputs
 
@@ -189,7 +196,7 @@ def from_module(module: str, seed: int, **options: Any) -> list[Job]:
 
 
 def candidates_of(scheme: str) -> Callable[..., list[list[str]]]:
-    """The function behind a scheme that is a module of its own."""
+    """Returns the function behind a scheme that has a separate module."""
     return _module_of(scheme).candidates
 
 
@@ -198,7 +205,7 @@ def _module_of(scheme: str) -> Any:
 
 
 def _modules_of(module: ModuleType) -> list[ModuleType]:
-    """A module, and those of augmentation from which it has something."""
+    """Returns a module, and the modules of augmentation that it uses."""
     package = "jaxaug.augment."
     found = {module.__name__: module}
     for value in vars(module).values():
@@ -209,11 +216,11 @@ def _modules_of(module: ModuleType) -> list[ModuleType]:
 
 
 def given(seed: int, *, folder: str) -> list[Job]:
-    """No candidates: the variants of a folder, which the run reads by itself.
+    """Returns no jobs: the run itself reads the variants of a folder.
 
     Args:
-      seed: changes nothing.
-      folder: with `v1..vK/<split>/schema.json`, or `sgdx`.
+        seed: ignored.
+        folder: folder with `v1..vK/<split>/schema.json`, or `sgdx`.
     """
     del seed, folder
     return []
@@ -232,18 +239,18 @@ SCHEMES: Mapping[str, Callable[..., list[Job]]] = {
 
 
 def made(scheme: str, seed: int, options: Mapping[str, Any]) -> list[Job]:
-    """The jobs of a scheme.
+    """Returns the jobs of a scheme.
 
     Args:
-      scheme: a name of `SCHEMES`.
-      seed: of everything that is random.
-      options: of the scheme.
+        scheme: a name of `SCHEMES`.
+        seed: seed of all random draws.
+        options: options of the scheme.
 
     Raises:
-      UserError: no such scheme, or its options are wrong.
+        UserError: the scheme is unknown, or its options are wrong.
     """
     if scheme not in SCHEMES:
-        raise UserError(f"{scheme!r} is no scheme; {suggestion(scheme, SCHEMES)}")
+        raise UserError(f"{scheme!r} is not a scheme; {suggestion(scheme, SCHEMES)}")
     make = SCHEMES[scheme]
     if not isinstance(make, functools.partial):
         typed.check(options, make, f"scheme {scheme!r}")

@@ -19,7 +19,7 @@ _OWN: Mapping[str, Method] = {
 }
 
 MODEL_SCHEMES = ("contextual", "paraphrase", "backtranslate", "qcpg")
-"""Schemes that work on texts too, by models; see `registry`."""
+"""Schemes with models that work on texts too; see `registry`."""
 
 METHODS: Mapping[str, Method] = extensions.Table(_OWN, "schemes", taken=MODEL_SCHEMES)
 """Name -> method(text, rng, **options) -> text; see each for its options."""

@@ -1,7 +1,7 @@
-"""What people do to a sentence when they type it or say it: typos and disfluencies.
+"""Noise of typing and speech: typos and disfluencies.
 
-Both leave protected texts and spans alone and know where they changed a text, so that
-annotated spans can be moved along. All words and the keyboard are written down here.
+Both leave protected texts and spans unchanged. They record their edits, so that
+annotated spans can be moved along. All words and the keyboard are in this module.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,15 +15,15 @@ from jaxaug.augment.schemes.noise import Rate
 from jaxaug.core.typed import bounded
 
 Noise = Callable[[str, np.random.Generator, float, Sequence[Span]], list[Edit]]
-"""(text, rng, rate, spans that stay) -> edits, sorted and apart."""
+"""(text, rng, rate, spans that stay) -> edits, sorted and disjoint."""
 
 FILLERS = ("uh", "um", "er", "well", "you know", "i mean", "like", "hmm")
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-_SHORTEST = 3  # Letters of a word that gets a typo: "to" and "too" are both words.
+_SHORTEST = 3  # Least letters of a word with a typo: "to" and "too" are both words.
 
 
 def _neighbours() -> dict[str, str]:
-    """Letter -> the keys that touch its own; a row is half a key right of that above."""
+    """Returns letter -> adjacent keys; rows are shifted by half a key."""
     found: dict[str, set[str]] = {key: set() for row in _ROWS for key in row}
     for row, below in zip(_ROWS, (*_ROWS[1:], ""), strict=True):
         for place, key in enumerate(row):
@@ -45,20 +45,20 @@ def typos(
     rate: float = 0.1,
     protected: Sequence[str] = (),
 ) -> str:
-    """One slip of the finger in each word with a probability.
+    """Puts a typo into each word with a probability.
 
-    A letter becomes one of a key beside its own, is left out, comes twice, or changes
-    places with the next. First letters stay, as they do in most typos, and so do words
-    of one or two letters, words with a digit, placeholders and protected texts.
+    A letter is replaced by an adjacent key, is left out, is doubled, or swaps with the
+    next letter. First letters stay, as in most typos. Words of one or two letters,
+    words with a digit, placeholders, and protected texts stay too.
 
     Args:
-      text: a sentence.
-      rng: drawn from.
-      rate: probability of each word.
-      protected: parts of the text that stay.
+        text: a sentence.
+        rng: source of the draws.
+        rate: probability of each word.
+        protected: parts of the text that stay.
 
     Raises:
-      UserError: the rate is not between 0 and 1.
+        UserError: the rate is not between 0 and 1.
     """
     return _noisy(typo_edits, text, rng, rate, protected)
 
@@ -70,19 +70,11 @@ def disfluency(
     rate: float = 0.1,
     protected: Sequence[str] = (),
 ) -> str:
-    """A hesitation before each word with a probability, as in speech.
+    """Puts a hesitation before each word with a probability, as in speech.
 
-    A filler such as "uh," or "i mean,", the word twice, or a restart: two words, a
-    comma, and both again. Nothing is left out. No protected text is said twice.
-
-    Args:
-      text: a sentence.
-      rng: drawn from.
-      rate: probability of each word.
-      protected: parts of the text that stay.
-
-    Raises:
-      UserError: the rate is not between 0 and 1.
+    A hesitation is a filler such as "uh," or "i mean,", a repeated word, or a restart.
+    A restart is two words, a comma, and both again. No word is left out. No protected
+    text is repeated. See `typos` for the arguments.
     """
     return _noisy(disfluency_edits, text, rng, rate, protected)
 
@@ -103,25 +95,25 @@ def _noisy(
 def typo_edits(
     text: str, rng: np.random.Generator, rate: Rate, kept: Sequence[Span]
 ) -> list[Edit]:
-    """The edits of `typos`.
+    """Returns the edits of `typos`.
 
     Args:
-      text: a sentence.
-      rng: drawn from.
-      rate: probability of each word.
-      kept: what stays; a word that touches it stays as a whole.
+        text: a sentence.
+        rng: source of the draws.
+        rate: probability of each word.
+        kept: spans that stay; a word that touches one stays as a whole.
 
     Raises:
-      UserError: the rate is not between 0 and 1.
+        UserError: the rate is not between 0 and 1.
     """
     closed = edits.union(kept)
     found = []
     for start, end in edits.words(text):
-        # Drawn for every word, so that one more value changes no other word.
+        # Draw for every word, so that an additional value changes no other word.
         chance, kind, where, which = rng.random(4)
         if chance >= rate or edits.touches((start, end), closed):
             continue
-        # Of a word such as "3rd" or "a_b" we see the letters only.
+        # A word such as "3rd" or "a_b" has a span of its letters only.
         joined = text[start - 1 : start] + text[end : end + 1]
         if end - start < _SHORTEST or any(c.isalnum() or c == "_" for c in joined):
             continue
@@ -131,7 +123,7 @@ def typo_edits(
 
 
 def _slip(text: str, place: int, end: int, kind: int, which: float) -> Edit:
-    """A typo in the letter at that place of a word that ends at `end`."""
+    """Returns a typo in the letter at `place` of a word that ends at `end`."""
     letter, following = text[place], text[place + 1 : min(place + 2, end)]
     keys = NEIGHBOURS.get(letter.lower(), "")
     if kind == 0 and keys:
@@ -148,23 +140,16 @@ def _slip(text: str, place: int, end: int, kind: int, which: float) -> Edit:
 def disfluency_edits(
     text: str, rng: np.random.Generator, rate: Rate, kept: Sequence[Span]
 ) -> list[Edit]:
-    """The edits of `disfluency`, all of them insertions.
+    """Returns the edits of `disfluency`, all of them insertions.
 
-    Args:
-      text: a sentence.
-      rng: drawn from.
-      rate: probability of each word.
-      kept: what stays whole and is said once.
-
-    Raises:
-      UserError: the rate is not between 0 and 1.
+    The spans `kept` stay whole and are not repeated. See `typo_edits` for the others.
     """
     closed = edits.union(kept)
     spans = edits.words(text)
     found = []
     for number, (start, end) in enumerate(spans):
         chance, kind, which = rng.random(3)
-        # Not in the middle of a value, nor of "3rd" or "well-known".
+        # No insertion inside a value, "3rd", or "well-known".
         if chance >= rate or edits.touches((start, start), closed):
             continue
         if start and not text[start - 1].isspace():
@@ -190,11 +175,11 @@ def disfluency_edits(
 
 
 def _is_free(text: str, start: int, end: int, closed: Sequence[Span]) -> bool:
-    """Whether two words may be said again: both are whole, and no part of them stays."""
+    """Returns whether two words may be repeated: both are whole and not kept."""
     letters = all(c.isalpha() or c in " '\u2019" for c in text[start:end])
     whole = not text[end : end + 1].isalnum()
     return letters and whole and not edits.touches((start, end), closed)
 
 
 NOISES: dict[str, Noise] = {"typos": typo_edits, "disfluency": disfluency_edits}
-"""The methods that can say where they changed a text, by name."""
+"""The methods that record where they change a text, by name."""

@@ -1,7 +1,7 @@
-"""Requests to a server, repeated after passing failures.
+"""Sends requests to a server and repeats them after temporary failures.
 
-A server may lack some parameters of the interface. One that refuses a request because
-of such a parameter gets the request again without it, and all later ones too.
+A server may refuse a parameter of the interface. The client then repeats the request
+without it and omits it from all later requests.
 """
 
 import contextlib
@@ -27,28 +27,28 @@ from jaxaug.models.endpoint.server import Server
 from jaxaug.models.endpoint.usage import Usage, tokens
 
 FIRST_WAIT = 1.0
-"""Seconds before the first repetition; each further wait is twice as long."""
+"""Wait in seconds before the first repetition; each further wait is twice as long."""
 LONGEST_WAIT = 60.0
-# Of a server's own Retry-After.
+# Upper bound of a Retry-After of the server, in seconds.
 _PATIENCE = 600.0
 _PASSING = (408, 409, 425, 429, 500, 502, 503, 504, 529)
 _REFUSED = (400, 422)
 _FORMAT = "response_format"
-# Of an exhausted account, which no waiting fills.
+# An exhausted account, for which waiting does not help.
 _EMPTY_ACCOUNT = ("insufficient_quota", "billing_hard_limit_reached")
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request for paraphrases, in both forms of the reply.
+    """A request for paraphrases, with a prompt for each form of the reply.
 
     Attributes:
-      as_json: prompt that asks for a JSON object.
-      as_list: prompt that asks for a numbered list.
-      count: paraphrases to ask for.
-      seed: of the server's sampling.
-      parameters: further fields of the request, such as `temperature`.
-      json: whether to ask for JSON at all.
+        as_json: prompt that asks for a JSON object.
+        as_list: prompt that asks for a numbered list.
+        count: number of paraphrases to ask for.
+        seed: seed of the server's sampling.
+        parameters: further fields of the request, such as `temperature`.
+        json: whether to ask for JSON at all.
     """
 
     as_json: str
@@ -60,7 +60,7 @@ class Request:
 
 
 class _Passing(Exception):
-    """A failure after which the same request may succeed."""
+    """A temporary failure: the same request may succeed later."""
 
     def __init__(self, problem: str, fix: str, after: float | None = None):
         super().__init__(problem)
@@ -68,25 +68,26 @@ class _Passing(Exception):
 
 
 class Stopped(Exception):
-    """Raised by a request that is given up because another one failed."""
+    """Raised by a request that is abandoned because another one failed."""
 
 
 class Client:
-    """Sends requests to a server; may be used by several threads.
+    """Sends requests to a server; safe for use by several threads.
 
     Attributes:
-      usage: of this process.
-      answered: whether any request has succeeded.
-      stop: set to give up all requests that wait.
+        usage: usage of this process.
+        answered: whether any request has succeeded.
+        stop: event that abandons all waiting requests.
     """
 
     def __init__(self, server: Server):
-        """
+        """Opens a pool of connections.
+
         Args:
-          server: to send requests to.
+            server: server to send requests to.
 
         Raises:
-          UserError: httpx2 is not installed, or the key is missing or wrong.
+            UserError: httpx2 is not installed, or the key is missing or wrong.
         """
         self._library = _library()
         self.server = server
@@ -104,12 +105,12 @@ class Client:
         self.stop = threading.Event()
 
     def complete(self, request: Request) -> str:
-        """The text of the reply to a request.
+        """Returns the text of the reply to a request.
 
         Raises:
-          UserError: the server cannot be reached, refuses the request, fails more often
-            than `retries` allows, or the limit of requests is reached.
-          Stopped: `stop` was set.
+            UserError: the server cannot be reached, refuses the request, or fails more
+                often than `retries` allows, or the limit of requests is reached.
+            Stopped: `stop` is set.
         """
         retries = self.server.retries
         for attempt in range(retries + 1):
@@ -124,7 +125,7 @@ class Client:
         raise AssertionError
 
     def _once(self, request: Request) -> str:
-        """Sends a request until no parameter is refused any more."""
+        """Sends a request until the server refuses no more parameters."""
         while True:
             body = self._body(request)
             status, text, after = self._send(body)
@@ -152,7 +153,7 @@ class Client:
         return {name: value for name, value in body.items() if name not in left_out}
 
     def _send(self, body: Mapping[str, Any]) -> tuple[int, str, float | None]:
-        """Status, text, and seconds to wait of one HTTP request."""
+        """Sends one HTTP request; returns status, text, and seconds to wait."""
         self._count()
         url = f"{self.server.url}/chat/completions"
         library = self._library
@@ -186,12 +187,12 @@ class Client:
                 raise UserError(
                     f"{self.server.name}: the limit of {_times(limit, 'request')} "
                     "(max_requests) is reached. The replies so far are kept: repeat "
-                    "the command to go on, or give a higher limit."
+                    "the command to continue, or give a higher limit."
                 )
             self.usage.requests += 1
 
     def _rest(self, attempt: int, error: _Passing) -> None:
-        """Waits before a repetition, and says why."""
+        """Waits before a repetition, and logs the reason."""
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2**attempt) * random.uniform(0.75, 1.25)
         if error.after is not None:
             wait = max(error.after, FIRST_WAIT * 0.1)
@@ -203,7 +204,7 @@ class Client:
             raise Stopped
 
     def _adapt(self, text: str, body: Mapping[str, Any]) -> bool:
-        """Leaves out a parameter that a server refuses; says whether there is one."""
+        """Omits a parameter that the server refuses; returns whether there is one."""
         lower = text.lower()
         for name in (_FORMAT, "seed", "max_tokens"):
             named = name in lower or (name == _FORMAT and "json_schema" in lower)
@@ -214,14 +215,17 @@ class Client:
         return False
 
     def _check(self, status: int, text: str, after: float | None) -> None:
-        """Raises the error of a reply that is no success."""
+        """Raises the error of a reply with a status other than success."""
         said = _message(text)
         problem = f"HTTP {status}" + (f": {said}" if said else "")
         key = f"${self.server.key_variable}"
         if any(name in text for name in _EMPTY_ACCOUNT):
             raise self._error(f"{problem}. Add credit to the account of {key}.")
         if status in _PASSING:
-            fix = "Try again later, or with fewer concurrent requests (--option concurrent=1)."
+            fix = (
+                "Try again later, or with fewer concurrent requests "
+                "(--option concurrent=1)."
+            )
             raise _Passing(problem, fix, after)
         if status in (401, 403):
             how = "Correct" if self.server.key() else "It is not set; set"
@@ -240,7 +244,7 @@ class Client:
         )
 
     def _read(self, body: Mapping[str, Any], text: str) -> str:
-        """The content of a successful reply, whose tokens are counted."""
+        """Returns the content of a successful reply and counts its tokens."""
         try:
             value = decoded(text)
             content = value["choices"][0]["message"].get("content") or ""
@@ -248,12 +252,12 @@ class Client:
                 raise TypeError(content)
         except (ValueError, LookupError, TypeError, AttributeError):
             raise _Passing(
-                f"the reply is no whole chat completion: {_start(text)}",
+                f"the reply is not a complete chat completion: {_start(text)}",
                 "Check that --endpoint is the address of an OpenAI-compatible server.",
             ) from None
         self._note(value, body, content)
         if _FORMAT in body and content.strip() and not replies.is_json(content):
-            # The server ignores the form.
+            # This server ignores the requested format.
             with self._lock:
                 self._left_out.add(_FORMAT)
         return content
@@ -284,7 +288,7 @@ class Client:
 
 @functools.cache
 def of(server: Server) -> Client:
-    """The client of a server, one a process: limits hold for all work together."""
+    """Returns the client of a server, one per process, so limits hold for all work."""
     return Client(server)
 
 
@@ -299,7 +303,7 @@ def _library() -> Any:
 
 
 def _seconds(header: str | None) -> float | None:
-    """Seconds of a Retry-After header, which is a number or a date."""
+    """Returns the seconds of a Retry-After header, which is a number or a date."""
     if not header:
         return None
     with contextlib.suppress(ValueError):
@@ -312,7 +316,7 @@ def _seconds(header: str | None) -> float | None:
 
 
 def _message(text: str) -> str:
-    """What an error reply says, in one line."""
+    """Returns the message of an error reply as one line."""
     with contextlib.suppress(ValueError):
         value = decoded(text)
         for name in ("error", "message", "detail"):

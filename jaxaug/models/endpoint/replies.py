@@ -1,4 +1,4 @@
-"""Paraphrases in the reply of a chat model: a JSON object or a numbered list."""
+"""Reads paraphrases from a chat model: a JSON object or a numbered list."""
 
 import json
 import re
@@ -10,7 +10,7 @@ FIELD = "paraphrases"
 _THOUGHTS = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)
 _FENCE = re.compile(r"```[a-zA-Z]*\n?")
 _ITEM = re.compile(r"^\s*(?:\(?\d{1,3}[.):]|[-*\u2022])\s+(.+)$", re.MULTILINE)
-# A whole string of a list that may be cut off.
+# A complete string of a list that may be cut off.
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"(?=\s*[,\]])')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LETTER = re.compile(r"[^\W\d_]")
@@ -22,7 +22,7 @@ _BOLD = re.compile(r"\A(\*\*|__)(.+)\1\Z")
 
 
 def schema(count: int) -> dict[str, Any]:
-    """The `response_format` of a request for that many paraphrases."""
+    """Returns the `response_format` of a request for `count` paraphrases."""
     texts = {
         "type": "array",
         "items": {"type": "string"},
@@ -45,7 +45,7 @@ def schema(count: int) -> dict[str, Any]:
 
 
 def instruction(count: int, as_json: bool) -> str:
-    """The sentence of a prompt that tells the form of the reply."""
+    """Returns the sentence of a prompt that states the form of the reply."""
     if as_json:
         return (
             f'Answer with a JSON object {{"{FIELD}": [...]}} that holds {count} '
@@ -58,15 +58,15 @@ def instruction(count: int, as_json: bool) -> str:
 
 
 def is_json(content: str) -> bool:
-    """Whether a reply begins as JSON does."""
+    """Returns whether a reply begins like JSON."""
     return _bare(content)[:1] in ("{", "[")
 
 
 def paraphrases(content: str) -> list[str]:
-    """The texts of a reply, cleaned; those of a cut-off reply that are complete.
+    """Returns the cleaned paraphrases of a reply; a cut-off last one is dropped.
 
-    Prose has none: a line counts only with a number or a mark before it. What has no
-    letter is left out.
+    Prose yields none: a line counts only if it begins with a number or a bullet. Texts
+    without a letter are dropped.
     """
     content = _bare(content)
     found = _of_json(content) if content[:1] in ("{", "[") else None
@@ -74,12 +74,12 @@ def paraphrases(content: str) -> list[str]:
         found = [match[1] for match in _ITEM.finditer(content)]
     texts = [_LABEL.sub("", _BOLD.sub(r"\2", clean(text, False))) for text in found]
     texts = [unmarked(text) for text in texts]
-    # Half of a surrogate pair is in no file of UTF-8.
+    # UTF-8 cannot encode half of a surrogate pair.
     return [t for t in texts if _LETTER.search(t) and not _SURROGATE.search(t)]
 
 
 def _bare(content: str) -> str:
-    """A reply without the thoughts of the model and without marks of code."""
+    """Returns a reply without the thoughts of the model and without code fences."""
     return _FENCE.sub("", _THOUGHTS.sub("", content)).strip()
 
 
@@ -109,7 +109,7 @@ def _whole_strings(text: str) -> list[re.Match[str]]:
 
 
 def _text(item: Any) -> str | None:
-    """The text of an item: itself, or the first text of an object."""
+    """Returns the text of an item: itself, or the first text of an object."""
     if isinstance(item, dict):
         item = next((v for v in item.values() if isinstance(v, str)), None)
     return item if isinstance(item, str) else None

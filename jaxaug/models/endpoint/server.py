@@ -1,4 +1,4 @@
-"""The address of a language model, its key, and the limits of its use."""
+"""Address, key, and usage limits of a language model behind an endpoint."""
 
 import os
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from urllib.parse import urlsplit
 from jaxaug.core.errors import UserError
 
 PREFIX = "openai:"
-"""Begins the names of models behind an endpoint."""
+"""Prefix of the names of models behind an endpoint."""
 KEY_VARIABLE = "OPENAI_API_KEY"
 _EXAMPLE = "such as --endpoint http://localhost:8000/v1"
 _CHAT = "/chat/completions"
-# Shorter keys, such as "none" for a local server, are no secret but may be a word.
+# Shorter keys, such as "none" for a local server, are no secrets and may be words.
 _SECRET = 8
 
 
 def is_endpoint(model: object) -> bool:
-    """Whether a model's name stands for a model behind an endpoint."""
+    """Returns whether a model name stands for a model behind an endpoint."""
     return isinstance(model, str) and model.startswith(PREFIX)
 
 
@@ -25,15 +25,15 @@ class Server:
     """One model of a server.
 
     Attributes:
-      model: its name on the server.
-      url: base address; see `address`.
-      key_variable: environment variable that holds the key.
-      max_requests: HTTP requests of this process, repeated ones included; None is no
-        limit.
-      prices: dollars per million tokens of input and of output; None if unknown.
-      concurrent: requests in flight at once.
-      retries: repetitions of a request that failed for a passing reason.
-      timeout: seconds to wait for a connection, and for each part of a reply.
+        model: name of the model on the server.
+        url: base address; see `address`.
+        key_variable: environment variable that holds the key.
+        max_requests: maximum HTTP requests of this process, including repeated ones;
+            None means no limit.
+        prices: dollars per million tokens of input and of output; None if unknown.
+        concurrent: maximum requests in flight.
+        retries: maximum repetitions of a request after temporary failures.
+        timeout: seconds to wait for a connection, and for each part of a reply.
     """
 
     model: str
@@ -65,48 +65,48 @@ class Server:
 
     @property
     def name(self) -> str:
-        """The name of the model in commands and records."""
+        """Name of the model in commands and records."""
         return PREFIX + self.model
 
     def key(self) -> str:
         """Returns the key, or an empty text if its variable is not set.
 
         Raises:
-          UserError: a variable other than the default one is not set, or the value
-            cannot be a key.
+            UserError: a variable other than the default one is not set, or the value
+                cannot be a key.
         """
         key = os.environ.get(self.key_variable, "").strip()
         if not key and self.key_variable != KEY_VARIABLE:
             raise UserError(
-                f"${self.key_variable} is not set, and holds the key of {self.url}. "
+                f"${self.key_variable} is not set; it holds the key of {self.url}. "
                 f"Run `export {self.key_variable}=...`."
             )
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise UserError(
-                f"${self.key_variable} holds no key: it has a blank or a character "
-                "that is not ASCII. Set it to the key alone."
+                f"${self.key_variable} holds no key: it contains a blank or a "
+                "non-ASCII character. Set it to the key alone."
             )
         return key
 
     def hidden(self, text: str) -> str:
-        """A text of the server without the key, which some servers repeat."""
+        """Returns a text of the server with the key masked; some servers repeat it."""
         key = os.environ.get(self.key_variable, "").strip()
         return text.replace(key, "***") if len(key) >= _SECRET else text
 
 
 def address(url: str | None) -> str:
-    """The base address of an endpoint: without a path it ends with /v1.
+    """Returns the base address of an endpoint; without a path it ends with /v1.
 
     Raises:
-      UserError: there is none, it is not http:// or https://, or it has parts that may
-        hold a secret.
+        UserError: the address is missing, does not begin with http:// or https://, or
+            has parts that may hold a secret.
     """
     if not url:
         raise UserError(
             f"--endpoint is missing: a model {PREFIX}NAME needs the address of a "
             f"server. Add it, {_EXAMPLE}."
         )
-    # Bare text: what the address holds may be a secret.
+    # The messages do not quote the address, since it may hold a secret.
     try:
         parts = urlsplit(url)
         host, secret = parts.hostname, parts.username or parts.password
@@ -115,14 +115,14 @@ def address(url: str | None) -> str:
         host, secret, port, parts = None, None, "", urlsplit("")
     if secret or parts.query or parts.fragment:
         raise UserError(
-            "--endpoint: the address holds a user, a password or a query, which would "
+            "--endpoint: the address holds a user, a password, or a query, which would "
             "be written into records. Give the address alone, and the key in "
             f"${KEY_VARIABLE}."
         )
     if parts.scheme not in ("http", "https") or not host:
         raise UserError(
-            f"--endpoint {url}: is no address of a server. Write it with http:// or "
-            f"https://, {_EXAMPLE}."
+            f"--endpoint {url} is not the address of a server. Write it with http:// "
+            f"or https://, {_EXAMPLE}."
         )
     path = parts.path.rstrip("/").removesuffix(_CHAT) or "/v1"
     host = f"[{host}]" if ":" in host else host

@@ -1,4 +1,4 @@
-"""Layers that the model families share: the page of names under which they use them."""
+"""Layers that the model families share, under the names that the families use."""
 
 from jaxaug.models.layers.attention import Attention, Mask, dot_product_attention
 from jaxaug.models.layers.beam_history import cache_length

@@ -1,8 +1,8 @@
 """Multi-head attention with the caches of step-by-step decoding.
 
-`rows` is batch * decodes, with the decodes of one input next to each other; caches keep
-the length as their last axis, as those of `t5x.examples.t5.layers` do, so that every
-decode function can expand and reorder them.
+`rows` is batch * decodes; the decodes of one input are adjacent. Caches have the length
+as their last axis, as in `t5x.examples.t5.layers`, so that every decode function can
+expand and reorder them.
 """
 
 import math
@@ -38,20 +38,22 @@ def dot_product_attention(
     dropout_rng: Array | None = None,
     dropout_rate: float = 0.0,
 ) -> Float[Array, "batch queries heads dim"]:
-    """Attention of Vaswani et al. (2017), equation 1; logits and softmax in float32.
+    """Returns the attention of Vaswani et al. (2017), equation 1.
+
+    Logits and softmax are float32.
 
     Args:
-        query: heads are a multiple of those of the keys; heads / kv_heads neighbours
+        query: queries. heads is a multiple of kv_heads; heads / kv_heads adjacent heads
             share a key (grouped queries, Ainslie et al. 2023).
-        key: see cache_layout.
-        value: see cache_layout.
+        key: keys; see `cache_layout`.
+        value: values; see `cache_layout`.
         mask: 0 hides a key.
-        scale: of the logits.
+        scale: factor of the logits.
         bias: added to the scaled logits, before the mask.
         cache_layout: whether keys and values have the length as their last axis.
-        cap: of the logits, before the mask (see `dense.softcap`); None for none.
+        cap: cap of the logits, before the mask (see `dense.softcap`); None for none.
         dropout_rng: key for dropout of the weights; None for no dropout.
-        dropout_rate: probability of a zero.
+        dropout_rate: probability that a weight is dropped.
     """
     keys_and_values = "bhdk" if cache_layout else "bkhd"
     batch, queries, heads, dim = query.shape
@@ -59,7 +61,8 @@ def dot_product_attention(
     grouped = query.reshape(batch, queries, kv_heads, heads // kv_heads, dim)
     if jax.default_backend() == "cpu":
         # This changes no value: products of two bfloat16 numbers are exact in float32.
-        # XLA for CPUs with AMX compiles some that give float32 and then has no kernel.
+        # XLA on CPUs with AMX compiles some bfloat16 products with float32 results, for
+        # which it then has no kernel.
         grouped, key = grouped.astype(jnp.float32), key.astype(jnp.float32)
     logits = scale * jnp.einsum(
         f"bqhgd,{keys_and_values}->bhgqk",
@@ -82,33 +85,36 @@ def dot_product_attention(
 
 
 class Attention(nn.Module):
-    """Projections, attention and output projection.
+    """Projections, attention, and output projection.
 
-    Caches are those of `t5x.examples.t5.layers.MultiHeadDotProductAttention`: decode=True
-    without a cache creates it, `prefill_lengths` fills it, and decode=True with a cache
-    takes one position, or several where all rows are at the same one. Keys are stored rotated, and `num_kv_heads` of them. In
-    cross-attention keys and values go to the collection `cross_cache` when the cache is
-    created, if that is mutable, and are read from `cache` if they are there, where they
-    may have one row for each input instead of one for each decode of it. Beams of an input
-    may share one history in the same way (`beam_history`).
+    The caches follow `t5x.examples.t5.layers.MultiHeadDotProductAttention`. decode=True
+    without a cache creates it, and `prefill_lengths` fills it. decode=True with a cache
+    takes one position, or several if all rows are at the same one. The cache stores
+    rotated keys, of `num_kv_heads` heads.
+
+    Cross-attention writes keys and values to the collection `cross_cache`, if that is
+    mutable, when the cache is created. If they are in `cache`, it reads them from
+    there, with either one row per input or one row per decode. In the same way, the
+    beams of an input may share one history (`beam_history`).
 
     Attributes:
-        num_heads: query heads.
+        num_heads: number of query heads.
         head_dim: size of a head.
-        num_kv_heads: key and value heads; None means `num_heads`.
-        qkv_bias: of the projections of queries, keys and values.
-        out_bias: of the output projection.
+        num_kv_heads: number of key and value heads; None means `num_heads`.
+        qkv_bias: whether the projections of queries, keys, and values have biases.
+        out_bias: whether the output projection has a bias.
         rope_theta: base of rotary positions; None for none.
-        rope_scaling: of the rotary positions; None for none.
-        qk_norm: makes a norm of that name for the heads of queries and keys, which is
-            applied before positions; None for none.
-        window: keys that a query sees, itself and those before it; None for all. Where a
-            mask shows it later ones (prefixes), it sees as far that way.
-        scale: of the logits; None means 1 / sqrt(head_dim).
-        cap: of the logits, see `dot_product_attention`.
-        dropout_rate: of the attention weights.
-        dtype: of the computation.
-        fused: whether attention without dropout stores no weights where that can be
+        rope_scaling: scaling of the rotary positions; None for none.
+        qk_norm: makes a norm of the given name for the heads of queries and keys, which
+            is applied before positions; None for none.
+        window: number of keys that a query sees, up to and including its own; None for
+            all. If a mask shows later keys (prefixes), the window also extends that far
+            forward.
+        scale: factor of the logits; None means 1 / sqrt(head_dim).
+        cap: cap of the logits; see `dot_product_attention`.
+        dropout_rate: rate on the attention weights.
+        dtype: dtype of the computation.
+        fused: whether attention without dropout avoids storing its weights if possible
             (see `fused_attention`).
     """
 
@@ -143,13 +149,15 @@ class Attention(nn.Module):
         """Attends from `inputs_q` to `inputs_kv`.
 
         Args:
-            inputs_q: one position a row in a decoding step, or the next ones of all rows.
-            inputs_kv: the same as `inputs_q` in self-attention.
+            inputs_q: query inputs; in a decoding step, the next position or positions
+                of each row.
+            inputs_kv: key and value inputs; the same as `inputs_q` in self-attention.
             mask: 0 hides a key; not needed in a step of self-attention.
-            positions: of the queries; needed for rotary positions.
+            positions: positions of the queries; needed for rotary positions.
             decode: whether to create or use a cache.
             deterministic: whether to leave out dropout.
-            prefill_lengths: number of positions to put into an existing cache.
+            prefill_lengths: number of positions of each row to put into an existing
+                cache.
             cross: whether keys and values come from the encoder.
         """
         query = self._project("query", self.num_heads, inputs_q)
@@ -214,7 +222,7 @@ class Attention(nn.Module):
         if fused and fused_attention.possible(query, key):
             return fused_attention.attend(query, key, value, mask, scale=scale)
         # Rows that share keys and values, of an encoder output or of all beams, become
-        # queries of one row, which reads them once.
+        # queries of one row. That row reads the keys and values once.
         rows, queries = query.shape[:2]
         if rows != key.shape[0]:
             query = query.reshape(key.shape[0], -1, *query.shape[2:])
@@ -234,8 +242,8 @@ class Attention(nn.Module):
         ).reshape(rows, queries, self.num_heads, self.head_dim)
 
     def _near(self, queries: int, keys: int, mask: Mask | None) -> Mask:
-        """The mask without the keys that lie outside of the window."""
-        # By place in the row: within a packed segment the distance is the same.
+        """Returns the mask without the keys outside the window."""
+        # Index in the row: within a packed segment the distances are the same.
         assert self.window is not None
         apart = jnp.arange(queries)[:, None] - jnp.arange(keys)
         near = (jnp.abs(apart) < self.window)[None, None]
@@ -254,7 +262,7 @@ class Attention(nn.Module):
         return with_sharding_constraint(projected, ("batch", "length", "heads", "kv"))
 
     def _keep_cross(self, key: Array, value: Array) -> None:
-        # Not in `init`, whose inputs are placeholders.
+        # `init` is excluded, because its inputs are placeholders.
         if self.is_mutable_collection("cross_cache") and not self.is_initializing():
             for name, projected in (("key", key), ("value", value)):
                 leaf = jnp.moveaxis(projected, 1, -1)
@@ -266,8 +274,9 @@ class Attention(nn.Module):
         """Creates the cache, or stores the next positions in it.
 
         Returns:
-            Keys and values to attend to and which of them are there: None when the cache
-            was created, otherwise the layout is that of the cache.
+            Keys and values to attend to, and which of them are present. The last is
+            None if the cache was created; otherwise keys and values have the cache
+            layout.
         """
         exists = self.has_variable("cache", "cached_key")
         shape = (key.shape[0], *key.shape[2:], key.shape[1])
@@ -278,11 +287,11 @@ class Attention(nn.Module):
             beam_history.offer(self, *key.shape[:2])
             return key, value, None
         position, count = index.value, query.shape[1]
-        # Rows at positions of their own take one step at a time.
+        # Rows at different positions take one step at a time.
         most = count if position.ndim == 0 else 1
         if query.shape[:2] != (keys.value.shape[0], most):
             raise ValueError(
-                "a decoding step needs one position for each row of the cache, that is "
+                "a decoding step needs one position for each row of the cache: "
                 f"queries [{keys.value.shape[0]}, 1, ...], but got {list(query.shape)}"
             )
         keys.value = _store(keys.value, key, position)
@@ -298,7 +307,10 @@ class Attention(nn.Module):
     def _history_step(
         self, key: Array, value: Array, mask: Mask | None
     ) -> tuple[Array, Array, Bool[Array, "rows 1 1 slots"], Mask | None]:
-        """Stores a position of all beams; keys, values, the beams' own slots, the mask."""
+        """Stores a position of all beams.
+
+        Returns keys, values, the slots that each beam sees, and the mask.
+        """
         key, value, position, own = beam_history.history.step(self, key, value)
         batch, beams, length, _ = own.shape
         if self.window is not None:
@@ -324,7 +336,7 @@ def _store(
     if position.ndim == 0:
         columns = jnp.moveaxis(projected, 1, -1)
         return lax.dynamic_update_slice_in_dim(cache, columns, position, axis=-1)
-    # Rows that run past the end of the cache are finished, and store nothing. A loop
-    # that carries the cache writes in place.
+    # Rows that run past the end of the cache are finished and store nothing. A loop
+    # that carries the cache updates it in place.
     own = cache.at[jnp.arange(len(cache)), :, :, position]
     return own.set(projected[:, 0], mode="drop")

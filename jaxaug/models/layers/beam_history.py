@@ -1,7 +1,7 @@
-"""Self-attention of beams that look up their past, where the runtime has that.
+"""Self-attention of beams over a shared history, if the runtime supports it.
 
-`t5x.examples.t5.beam_history` says how it works. Upstream's T5X has none of it: there no
-model asks a network for it, and keys and values of beams are moved in every step.
+See `t5x.examples.t5.beam_history` for the algorithm. Upstream T5X does not support it:
+there, keys and values of beams are moved in every step.
 """
 
 from collections.abc import Mapping
@@ -16,23 +16,23 @@ except ImportError:
 
 
 def is_there() -> bool:
-    """Whether the runtime has it."""
+    """Returns whether the runtime supports shared histories."""
     return history is not None
 
 
 def offer(module: nn.Module, rows: int, length: int) -> None:
-    """Offers it to who creates the cache of an attention module, if he asks for it."""
+    """Offers a shared history to the code that creates the cache of a module."""
     if is_there():
         history.offer(module, rows, length)
 
 
 def is_shared(module: nn.Module) -> bool:
-    """Whether the cache of an attention module holds histories."""
+    """Returns whether the cache of an attention module holds histories."""
     return is_there() and history.is_shared(module)
 
 
 def cache_length(cache: Mapping[str, Array]) -> int:
-    """The number of positions for which the cache of an attention module has room."""
-    # Its history, if there is one, has slots for all beams at each.
+    """Returns the number of positions that the cache of an attention module holds."""
+    # Each position of a shared history has a slot for every beam.
     name = "cached_key" if "cached_key" in cache else "cached_ancestors"
     return cache[name].shape[-1]

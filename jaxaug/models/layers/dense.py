@@ -1,7 +1,7 @@
-"""Layers without attention: linear maps, norms, the MLP block, the embedding table.
+"""Layers without attention: linear maps, norms, the MLP block, and the embedding table.
 
-Parameters are float32 whatever the dtype of the computation, and each declares its
-logical axes in the collection `params_axes`.
+Parameters are float32, whatever the dtype of the computation. Each declares its logical
+axes in the collection `params_axes`.
 """
 
 import functools
@@ -24,7 +24,7 @@ MASKED = -1e10
 # The initial standard deviation of all these families (`initializer_range`).
 kernel_init = nn.initializers.normal(0.02)
 
-# By the names that Hugging Face configurations use.
+# Keys are the names in Hugging Face configurations.
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": functools.partial(nn.gelu, approximate=False),
     "gelu_fast": nn.gelu,
@@ -40,10 +40,10 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 def activation(name: str) -> Callable[[Array], Array]:
-    """The function of that name in a Hugging Face configuration.
+    """Returns the activation function of a name in a Hugging Face configuration.
 
     Raises:
-        UserError: no such function.
+        UserError: the name is unknown.
     """
     if name not in ACTIVATIONS:
         raise UserError(
@@ -56,12 +56,13 @@ class Linear(nn.Module):
     """Linear map over one or several axes, with or without bias.
 
     Attributes:
-        features: sizes of the output axes, which replace the contracted ones at the end.
+        features: sizes of the output axes, which replace the contracted ones at the
+            end.
         kernel_axes: logical names of the kernel's axes, contracted ones first.
         axis: axes of the input to contract.
         use_bias: whether to add a bias of shape `features`.
-        dtype: of the inputs and the kernel as they are multiplied.
-        output_dtype: of the result; None means `dtype`.
+        dtype: dtype of the inputs and the kernel in the product.
+        output_dtype: dtype of the result; None means `dtype`.
     """
 
     features: int | Sequence[int]
@@ -135,9 +136,9 @@ class RMSNorm(nn.Module):
 
     Attributes:
         epsilon: added to the mean square.
-        dtype: of the result.
-        offset: added to the scale, which then starts at 1 - offset; Gemma has 1.
-        axis: logical name of the normalised axis.
+        dtype: dtype of the result.
+        offset: added to the scale, which then starts at 1 - offset; 1 for Gemma.
+        axis: logical name of the normalized axis.
     """
 
     epsilon: float = 1e-6
@@ -168,22 +169,22 @@ def _scale(
 
 
 def softcap(x: Float[Array, "..."], cap: float | None) -> Float[Array, "..."]:
-    """cap * tanh(x / cap), which stays below the cap; x itself if there is none."""
+    """Returns cap * tanh(x / cap), which stays below the cap; x if cap is None."""
     return x if cap is None else cap * jnp.tanh(x / cap)
 
 
 class Mlp(nn.Module):
-    """Feed-forward block; the gated form is that of Shazeer (2020), equation 6.
+    """Feed-forward block; the gated form follows Shazeer (2020), equation 6.
 
-    Parameters are `wi` (or `wi_0`, which is activated, and `wi_1`) and `wo`.
+    Parameters are `wi` (if gated, the activated `wi_0` and the linear `wi_1`) and `wo`.
 
     Attributes:
         mlp_dim: width of the hidden layer.
-        activation: see `ACTIVATIONS`.
+        activation: name of the activation; see `ACTIVATIONS`.
         gated: whether the activated projection multiplies a linear one.
-        use_bias: of all projections.
-        dropout_rate: on the hidden layer.
-        dtype: of the computation.
+        use_bias: whether all projections have biases.
+        dropout_rate: rate on the hidden layer.
+        dtype: dtype of the computation.
     """
 
     mlp_dim: int
@@ -220,17 +221,17 @@ class Mlp(nn.Module):
 
 
 class Embed(nn.Module):
-    """Embedding table, with which `attend` computes tied logits.
+    """Embedding table; `attend` computes tied logits with it.
 
-    T5X takes id 0 for padding and for the token before the first one, and published
-    vocabularies have a token of their own there. With `id_offset` 1 ids are those of the
-    published vocabulary plus 1, the table stays as published, and id 0 is free.
+    T5X reserves id 0 for padding and for the token before the first one, but published
+    vocabularies have a token with id 0. With `id_offset` 1, ids are the published ones
+    plus 1. The table stays as published, and id 0 is free.
 
     Attributes:
         num_embeddings: rows of the table.
         features: width of a row.
-        dtype: of the embedded tokens and of the factors in `attend`.
-        id_offset: what ids exceed rows of the table by.
+        dtype: dtype of the embedded tokens and of the factors in `attend`.
+        id_offset: difference between an id and its row of the table.
         bos_token_id: row that embeds the ids below `id_offset`.
     """
 
@@ -250,14 +251,14 @@ class Embed(nn.Module):
         )
 
     def __call__(self, tokens: Shaped[Array, "..."]) -> Float[Array, "... features"]:
-        # NumPy parameters cannot be indexed by a traced array.
+        # A traced array cannot index NumPy parameters.
         table = jnp.asarray(self.embedding)
         return jnp.asarray(table[self.rows(tokens)], self.dtype)
 
     @nn.nowrap
     def rows(self, tokens: Shaped[Array, "..."]) -> Int[Array, "..."]:
-        """Rows of the table that embed tokens."""
-        # Initialisation of T5X models feeds float ones.
+        """Returns the rows of the table that embed tokens."""
+        # The initialization of T5X models passes float tokens.
         rows = tokens.astype(jnp.int32)
         if not self.id_offset:
             return rows
@@ -265,7 +266,7 @@ class Embed(nn.Module):
         return jnp.where(free, self.bos_token_id, rows - self.id_offset)
 
     def attend(self, x: Float[Array, "... features"]) -> Float[Array, "... vocab"]:
-        """Float32 inner products with every row of the table, one for each row."""
+        """Returns float32 inner products with every row of the table."""
         if on_cpu.is_there():
             table = jnp.asarray(self.embedding)
             return on_cpu.products.with_rows(x, table, self.dtype, jnp.float32)
@@ -280,7 +281,7 @@ class Embed(nn.Module):
 def shift_logits(
     logits: Float[Array, "... rows"], id_offset: int
 ) -> Float[Array, "... vocab"]:
-    """Logits by id instead of by row of the table (see `Embed`): free ids get `MASKED`."""
+    """Converts logits per row of the table to logits per id; free ids get `MASKED`."""
     if not id_offset:
         return logits
     widths = [(0, 0)] * (logits.ndim - 1) + [(id_offset, 0)]

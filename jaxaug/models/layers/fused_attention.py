@@ -1,7 +1,7 @@
-"""Attention that never stores the weights: one kernel of cuDNN, or blocks on a CPU.
+"""Attention that never stores the weights: a cuDNN kernel, or blocks on a CPU.
 
-The runtime has the same for T5 (`t5x.examples.t5.fused_attention`); upstream's T5X has it
-not, so that these networks bring their own.
+The runtime has the same function for T5 (`t5x.examples.t5.fused_attention`). Upstream
+T5X does not, so these networks have their own.
 """
 
 from typing import Any, Literal
@@ -12,15 +12,17 @@ from jaxtyping import Array, Float, Shaped
 
 from jaxaug.models.layers import on_cpu
 
-# Of `jax.nn.dot_product_attention`.
+# Argument `implementation` of `jax.nn.dot_product_attention`.
 _IMPLEMENTATION: Literal["xla", "cudnn"] = "cudnn"
 
 
 def possible(query: Any, key: Any) -> bool:
-    """Whether there is a way: on a GPU, for 16 bits and sizes that divide by 8.
+    """Returns whether fused attention supports these arrays on this device.
+
+    A GPU needs 16-bit dtypes, sizes that are multiples of 8, and dim <= 128.
 
     Args:
-        query: [batch, queries, heads, dim], on a GPU with a dim of at most 128.
+        query: [batch, queries, heads, dim].
         key: [batch, keys, kv_heads, dim].
     """
     if on_cpu.is_there():
@@ -43,7 +45,7 @@ def attend(
     *,
     scale: float,
 ) -> Float[Array, "batch queries heads dim"]:
-    """See `layers.dot_product_attention`; without dropout."""
+    """Returns `layers.dot_product_attention` without dropout; see there."""
     if on_cpu.is_there():
         return on_cpu.attention.attend(query, key, value, None, mask, scale=scale)
     return jax.nn.dot_product_attention(

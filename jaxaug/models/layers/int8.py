@@ -1,13 +1,13 @@
-"""Weights of linear maps and token embeddings as 8-bit integers, computed with as floats.
+"""Weights of linear maps and token embeddings as 8-bit integers, computed as floats.
 
-A weight is an integer of -127 to 127 times a scale of its output channel, the largest
-absolute weight there over 127. That is a quarter of the memory. A product turns some
-channels at a time into floats, which stay in the processor's cache: where few rows are
-decoded, most of the time goes into reading weights.
+A weight is an integer from -127 to 127 times the scale of its output channel. The scale
+is the largest absolute weight of the channel over 127. This takes a quarter of the
+memory. A product converts a few channels at a time to floats, which stay in the
+processor's cache. When few rows are decoded, reading weights dominates the time.
 
-Networks know nothing of it: in `products` the calls of their layers are taken over where
-the parameters are integers. A parameter keeps its name and shape; its scale lies beside
-it.
+Networks do not know about integers. Within `products`, calls of their layers are
+intercepted if the parameters are integers. A parameter keeps its name and shape; its
+scale is stored next to it.
 """
 
 import contextlib
@@ -27,8 +27,9 @@ from t5x.examples.t5 import layers as t5_layers
 
 from jaxaug.models.layers.dense import Embed, Linear
 
-# Floats that a product makes at a time: a megabyte, as the cache of a core. With half of
-# it SmolLM2's loops cost more than they save; with the double it is read from memory.
+# Floats that a product converts at a time: one megabyte, which fits the cache of a
+# core. With half of it, the loops of SmolLM2 cost more than they save. With twice as
+# much, the floats are read from memory.
 _FLOATS = 2**18
 _MAPS = (Linear, t5_layers.DenseGeneral)
 _TABLES = (Embed, t5_layers.Embed)
@@ -39,13 +40,13 @@ Params = Mapping[str, Any]
 
 
 def found(trace: Callable[[], Any]) -> dict[Path, int]:
-    """The parameters that can be integers.
+    """Returns the parameters that can be integers.
 
     Args:
-        trace: calls the network in whatever way; nothing is computed.
+        trace: calls the network in any way; nothing is computed.
 
     Returns:
-        Path of each -> how many of its values go into one output.
+        Path of each parameter -> number of its values that contribute to one output.
     """
     sizes: dict[Path, int] = {}
 
@@ -65,12 +66,12 @@ def found(trace: Callable[[], Any]) -> dict[Path, int]:
 
 
 def quantised(params: Params, sizes: Mapping[Path, int]) -> dict[str, Any]:
-    """The parameters with integers in place of those that are found.
+    """Returns the parameters with integers for those listed in `sizes`.
 
     Args:
-        params: float32, of the network.
-        sizes: see `found`. A parameter of more axes than it says (of layers that are
-            scanned) stays as it is.
+        params: float32 parameters of the network.
+        sizes: output of `found`. A parameter with more axes, as in scanned layers, does
+            not change.
     """
     flat = traverse_util.flatten_dict(dict(params))
     for path, size in sizes.items():
@@ -90,7 +91,7 @@ def quantised(params: Params, sizes: Mapping[Path, int]) -> dict[str, Any]:
 
 
 def table(embedder: Params) -> Float[Array, "vocab features"]:
-    """The token embeddings of parameters of a table, as floats."""
+    """Returns the token embeddings of the parameters of a table as floats."""
     values = embedder["embedding"]
     scale = embedder.get("embedding_scale")
     return values if scale is None else values * jnp.asarray(scale)[:, None]
@@ -98,7 +99,7 @@ def table(embedder: Params) -> Float[Array, "vocab features"]:
 
 @contextlib.contextmanager
 def products() -> Iterator[None]:
-    """Lets networks compute with integers where their parameters are such."""
+    """Lets networks compute with integer parameters inside a `with` block."""
     with nn.intercept_methods(_compute):
         yield
 
@@ -175,10 +176,10 @@ def _product(
     scale: Float[Array, " channels"],
     dtype: Any,
 ) -> Float[Array, "rows channels"]:
-    """Float32 products with blocks of channels, in a loop.
+    """Returns float32 products, computed in a loop over blocks of channels.
 
-    At least two: XLA would take a conversion that does not depend on the loop out of all
-    loops around it, and keep all weights as floats.
+    There are at least two blocks. Otherwise XLA would move the conversion out of all
+    surrounding loops, and keep all weights as floats.
     """
     channels = len(scale)
     rows = jnp.asarray(rows, dtype)
@@ -186,7 +187,7 @@ def _product(
     width = -(-channels // count)
 
     def step(number: Array, outputs: Array) -> Array:
-        # The last blocks may overlap; what they have in common is the same.
+        # The last blocks may overlap; the overlapping results are equal.
         start = jnp.minimum(number * width, channels - width)
         part = lax.dot(
             rows, block(start, width).astype(dtype), preferred_element_type=jnp.float32

@@ -1,6 +1,6 @@
-"""What the runtime computes faster on a CPU.
+"""Functions that the runtime computes faster on a CPU.
 
-Upstream's T5X has none of it; under that, layers compute as on any other device.
+Upstream T5X has none of them; there, layers compute as on any other device.
 """
 
 try:
@@ -10,5 +10,5 @@ except ImportError:
 
 
 def is_there() -> bool:
-    """Whether JAX computes on a CPU and the runtime has its functions for that."""
+    """Returns whether JAX uses a CPU and the runtime has functions for it."""
     return features is not None and features.is_used()

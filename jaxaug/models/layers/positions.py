@@ -1,4 +1,4 @@
-"""Positions of tokens: learned, sinusoidal and rotary embeddings, and their counter."""
+"""Token positions: learned, sinusoidal, and rotary embeddings, and their counter."""
 
 import math
 from typing import Any, NamedTuple
@@ -19,8 +19,8 @@ class LearnedPositions(nn.Module):
     Attributes:
         num_positions: rows of the table.
         features: width of a row.
-        offset: rows before position 0 (BART has 2, RoBERTa its padding id + 1).
-        dtype: of the result.
+        offset: rows before position 0 (2 for BART, padding id + 1 for RoBERTa).
+        dtype: dtype of the result.
     """
 
     num_positions: int
@@ -50,7 +50,7 @@ class LearnedPositions(nn.Module):
             jnp.float32,
             axes=("abspos_buckets", "embed"),
         )
-        # NumPy parameters cannot be indexed by a traced array.
+        # A traced array cannot index NumPy parameters.
         rows = jnp.asarray(table)[positions + self.offset]
         return jnp.asarray(rows, self.dtype)
 
@@ -58,10 +58,10 @@ class LearnedPositions(nn.Module):
 def sinusoidal_positions(
     length: int, features: int
 ) -> Float[np.ndarray, "length features"]:
-    """Table of Vaswani et al. (2017), section 3.5, float32.
+    """Returns the float32 table of Vaswani et al. (2017), section 3.5.
 
-    Unlike there sines and cosines do not alternate: all sines come first. That is the
-    layout of both Marian and Pegasus.
+    Sines and cosines do not alternate as in the paper: all sines come first. Marian and
+    Pegasus both have this layout.
     """
     rates = 10000.0 ** (-2.0 * np.arange((features + 1) // 2) / features)
     angles = np.arange(length)[:, None] * rates
@@ -81,7 +81,7 @@ class Positions(nn.Module):
         decode: bool = False,
         prefill_lengths: Int[Array, " rows"] | None = None,
     ) -> Int[Array, "#rows length"]:
-        """`given` (packed rows) or 0, 1, ...; from the counter on while decoding."""
+        """Returns `given` (packed rows) or 0, 1, ..., from the counter on in a step."""
         counted = jnp.arange(tokens.shape[1])[None]
         if prefill_lengths is not None:
             index = prefill_lengths.astype(jnp.int32)
@@ -99,15 +99,17 @@ class Positions(nn.Module):
 
 
 class RotaryScaling(NamedTuple):
-    """How rotary positions are stretched to longer texts.
+    """Scaling of rotary positions for longer texts.
 
     Attributes:
-        kind: "linear" slows all rates down (Chen et al. 2023), "llama3" slow ones alone.
-        factor: by which.
-        low_frequency: llama3: turns within `original_positions` below which a rate is
-            slowed down in full.
-        high_frequency: llama3: turns above which it stays; in between it is mixed.
-        original_positions: llama3: positions of the first training.
+        kind: "linear" slows all rates down (Chen et al. 2023); "llama3" slows only slow
+            ones down.
+        factor: divisor of the rates.
+        low_frequency: for "llama3": turns within `original_positions` below which a
+            rate is slowed down fully.
+        high_frequency: for "llama3": turns above which a rate does not change; rates in
+            between are interpolated.
+        original_positions: for "llama3": longest sequence of pre-training.
     """
 
     kind: str
@@ -117,7 +119,7 @@ class RotaryScaling(NamedTuple):
     original_positions: int = 8192
 
     def scaled(self, rates: Float[Array, " pairs"]) -> Float[Array, " pairs"]:
-        """The rates that take the place of `rates`."""
+        """Returns the scaled rates."""
         slowed = rates / self.factor
         if self.kind == "linear":
             return slowed
@@ -133,10 +135,10 @@ def rotary(
     theta: float,
     scaling: RotaryScaling | None = None,
 ) -> Float[Array, "rows length heads dim"]:
-    """Rotary embedding of Su et al. (2021), equation 34, angles in float32.
+    """Returns the rotary embedding of Su et al. (2021), equation 34, float32 angles.
 
-    Unlike there, the pairs that turn together are (i, i + dim / 2), the layout of
-    published Llama weights in Hugging Face form.
+    The pairs that turn together are (i, i + dim / 2), unlike in the paper. Published
+    Llama weights in Hugging Face format have this layout.
     """
     half = x.shape[-1] // 2
     rates = theta ** (-jnp.arange(half, dtype=jnp.float32) / half)

@@ -1,4 +1,4 @@
-"""Which base an adapter belongs to."""
+"""Identifies the base of an adapter by a digest."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ _BYTES = 16
 
 
 def digest(params: Mapping[str, Any]) -> str:
-    """Digest of the values of a base, whatever form and dtype they were stored in.
+    """Returns a digest of the values of a base, independent of format and dtype.
 
-    bfloat16 values that become float32 are the same; other sizes, names or values are
-    not. Reads about 1 GB/s.
+    bfloat16 values and the same values in float32 have the same digest. Other sizes,
+    names, or values change it. Reads about 1 GB/s.
     """
     found = hashlib.blake2b(digest_size=_BYTES)
     for path, array in sorted(keymap.flat(params).items()):
@@ -30,16 +30,16 @@ def check(wanted: str, found: str, adapter: str, base: str) -> None:
     """Checks that an adapter was trained on a base.
 
     Args:
-      wanted: digest of the base that it was trained on.
-      found: digest of the base at hand.
-      adapter: what is loaded, for the message.
-      base: likewise.
+        wanted: digest of the base that the adapter was trained on.
+        found: digest of the base at hand.
+        adapter: name of the adapter, for the message.
+        base: name of the base, for the message.
 
     Raises:
-      UserError: they differ.
+        UserError: the digests differ.
     """
     if wanted != found:
         raise UserError(
-            f"{adapter}: was trained on another base: its digest is {wanted}, that of "
-            f"{base} is {found}. Name the base that it was trained on."
+            f"{adapter} was trained on another base: its digest is {wanted}, but "
+            f"{base} has {found}. Name the base that it was trained on."
         )

@@ -1,9 +1,8 @@
-"""Where an adapter of a network has its matrices.
+"""Layout of an adapter: the pairs of matrices and the linear maps that they change.
 
-The matrices have the names of the published model's linear maps, since that is what
-other libraries know: one pair (A, B) for each tensor of that model. GPT-2 keeps query,
-key and value in one tensor, so that these three maps of ours share one A and have a
-third of B each.
+The matrices have the names of the published model's linear maps, which other libraries
+use: one pair (A, B) per tensor of that model. GPT-2 stores query, key, and value in one
+tensor. Our three maps therefore share one A, and each has a third of B.
 """
 
 import dataclasses
@@ -26,8 +25,8 @@ from jaxaug.models.weights import families, keymap
 
 A, B = "lora_a", "lora_b"
 _KERNEL = "/kernel"
-# Kernels of the blocks: the output layer may be computed from its factors, and neither
-# it nor a classifier is part of what is adapted.
+# Only kernels of the blocks: the output layer may be computed from its factors, and
+# adapters change neither it nor a classifier.
 _IN_A_BLOCK = re.compile(r"(^|/)layers_\d+/")
 
 
@@ -36,10 +35,10 @@ class Place:
     """One pair of matrices.
 
     Attributes:
-      name: of the linear map in the published model, without ".weight".
-      inputs: rows of A.
-      outputs: columns of B.
-      modules: paths of our linear maps, in the order in which they share B equally.
+        name: name of the linear map in the published model, without ".weight".
+        inputs: rows of A.
+        outputs: columns of B.
+        modules: paths of our linear maps, in the order in which they share B equally.
     """
 
     name: str
@@ -49,7 +48,7 @@ class Place:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Where the pair lies among the adapter's parameters."""
+        """Path of the pair in the parameters of the adapter."""
         return tuple(self.name.split("."))
 
 
@@ -63,11 +62,11 @@ class Layout:
 
     @property
     def fan_in_fan_out(self) -> bool:
-        """Whether the published tensors are [in, out], as Conv1D has them."""
+        """True if the published tensors are [in, out], as in Conv1D."""
         return self.family.transposed
 
     def shapes(self) -> dict[tuple[str, ...], tuple[int, int]]:
-        """Path of a matrix -> its shape."""
+        """Returns path of a matrix -> its shape."""
         rank = self.settings.rank
         return {
             (*place.path, part): shape
@@ -79,7 +78,7 @@ class Layout:
         }
 
     def initial(self, rng: PRNGKeyArray) -> dict[str, Any]:
-        """Matrices that change nothing yet: A is uniform as in `peft`, B is zero."""
+        """Returns initial matrices: A is uniform as in `peft`, and B is zero."""
         flat = {}
         for index, (path, shape) in enumerate(self.shapes().items()):
             if path[-1] == B:
@@ -91,7 +90,7 @@ class Layout:
         return traverse_util.unflatten_dict(flat)
 
     def axes(self) -> dict[str, Any]:
-        """Logical axes of the matrices, for partitioners and optimizers."""
+        """Returns logical axes of the matrices, for partitioners and optimizers."""
         flat = {
             (*path[:-1], f"{path[-1]}_axes"): AxisMetadata(
                 ("embed", "kv") if path[-1] == A else ("kv", "embed")
@@ -102,21 +101,21 @@ class Layout:
 
 
 def family_of(module: Any) -> families.Family:
-    """The family of a network.
+    """Returns the family of a network.
 
     Raises:
-      UserError: it is of none, or its layers are scanned.
+        UserError: it belongs to no family, or its layers are scanned.
     """
     config = getattr(module, "config", None)
     if not getattr(module, "scan_layers", False):
         for family in families.every():
-            # A T5 may have the plain configuration of its network, too.
+            # A T5 may also have the plain configuration of its network.
             own = family.code.Config
             if type(config) in (own, network.T5Config if family.name == "t5" else own):
                 return family
     raise UserError(
-        f"{type(module).__name__} takes no adapter: it is a network of no published "
-        "family, or its layers are scanned. Take a model of configs/models or "
+        f"{type(module).__name__} takes no adapter: it belongs to no published family, "
+        "or its layers are scanned. Take a model of configs/models or "
         "t5x/examples/t5."
     )
 
@@ -124,16 +123,17 @@ def family_of(module: Any) -> families.Family:
 def layout(
     family: families.Family, config: Any, params: Any, settings: Settings
 ) -> Layout:
-    """The pairs of an adapter with these settings.
+    """Returns the pairs of an adapter with these settings.
 
     Args:
-      family: of the network.
-      config: of the network.
-      params: of the network, or their shapes.
-      settings: of the adapter; targets None become those of the family.
+        family: family of the network.
+        config: configuration of the network.
+        params: parameters of the network, or their shapes.
+        settings: settings of the adapter; if targets is None, the family's defaults
+            apply.
 
     Raises:
-      UserError: the family is not adapted, or the network has no such targets.
+        UserError: the family takes no adapters, or the network has no such targets.
     """
     if not family.adapted:
         known = ", ".join(one.name for one in families.every() if one.adapted)
@@ -198,28 +198,28 @@ def _check_targets(
 
 
 def check(layout: Layout, adapter: Any, source: str) -> None:
-    """Checks that matrices are those of a layout.
+    """Checks that matrices match a layout.
 
     Args:
-      layout: what is wanted.
-      adapter: nested matrices.
-      source: where they are from, for messages.
+        layout: expected layout.
+        adapter: nested matrices.
+        source: origin of the matrices, for messages.
 
     Raises:
-      UserError: one is missing or left over, has another shape, or numbers that are not
-        finite.
+        UserError: a matrix is missing or unexpected, has another shape, or contains
+            numbers that are not finite.
     """
     found = traverse_util.flatten_dict(flax.core.unfreeze(adapter))
     wanted = layout.shapes()
     for what, paths in (
         ("lacks", wanted.keys() - found.keys()),
-        ("has besides", found.keys() - wanted.keys()),
+        ("additionally has", found.keys() - wanted.keys()),
     ):
         if paths:
             raise UserError(
                 f"{source}: the adapter {what} {len(paths)} matrices: "
                 f"{keymap.listing('.'.join(path) for path in paths)}. Use the "
-                "settings (targets) that it was trained with, or the whole file."
+                "settings (targets) that it was trained with, or the complete file."
             )
     for path, shape in wanted.items():
         name, have = ".".join(path), tuple(found[path].shape)
@@ -228,10 +228,10 @@ def check(layout: Layout, adapter: Any, source: str) -> None:
         rank = have[-1] if path[-1] == A else have[0]
         if len(have) == 2 and rank != layout.settings.rank:
             raise UserError(
-                f"{source}: {name} has rank {rank}, the settings say "
+                f"{source}: {name} has rank {rank}, but the settings say "
                 f"{layout.settings.rank}. Give the rank that it was trained with."
             )
         raise UserError(
-            f"{source}: {name} has shape {list(have)}, the base model wants "
+            f"{source}: {name} has shape {list(have)}, but the base model needs "
             f"{list(shape)}. The adapter belongs to another base."
         )

@@ -1,4 +1,4 @@
-"""Adapters in the weights: W + scale A B, and back."""
+"""Merges adapters into weights and removes them: W +- scale A B."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,17 +14,17 @@ from jaxaug.models.weights import keymap
 def merge(
     params: Mapping[str, Any], adapter: Any, layout: Layout, sign: int = 1
 ) -> dict[str, Any]:
-    """Parameters of the plain network that computes what the adapted one does.
+    """Returns parameters of a plain network that is equivalent to the adapted one.
 
     Args:
-      params: of the base; NumPy arrays, which stay as they are.
-      adapter: nested matrices of the layout.
-      layout: of the adapter.
-      sign: -1 takes an adapter out again.
+        params: NumPy parameters of the base, which do not change.
+        adapter: nested matrices of the layout.
+        layout: layout of the adapter.
+        sign: 1 merges the adapter; -1 removes it.
 
     Returns:
-      Nested parameters in the dtypes of the base; those that the adapter leaves alone
-      are the same arrays.
+        Nested parameters in the dtypes of the base; arrays without an adapter are not
+        copied.
     """
     flat = dict(keymap.flat(params))
     pairs = traverse_util.flatten_dict(flax.core.unfreeze(adapter))

@@ -1,8 +1,8 @@
 """A network whose linear maps have adapters: x W + scale (x A) B.
 
-The network itself stays as it is. While it runs, the calls of the adapted maps are
-intercepted (`flax.linen.intercept_methods`) and the low-rank product is added to what
-they return, so that the gradient of the adapter needs no gradient of the kernels.
+The network itself does not change. While it runs, calls of the adapted maps are
+intercepted (`flax.linen.intercept_methods`), and the low-rank product is added to their
+outputs. The gradient of the adapter therefore needs no gradient of the kernels.
 """
 
 import functools
@@ -19,20 +19,20 @@ from jaxtyping import Array, Float
 from jaxaug.models.layers import on_cpu
 from jaxaug.models.lora.layout import A, B, Layout
 
-# Name under which the adapter lies among the parameters of the base.
+# Name of the adapter in the parameters of the base.
 ADAPTER = "adapter"
 
 
 def joined(base: Mapping[str, Any], adapter: Any) -> dict[str, Any]:
-    """The parameters of an `AdaptedNetwork`."""
+    """Returns the parameters of an `AdaptedNetwork`."""
     return {**base, ADAPTER: adapter}
 
 
 class AdaptedNetwork:
-    """A flax module of the same interface, which takes `joined` parameters.
+    """A module with the interface of the flax module, which takes `joined` parameters.
 
-    All attributes are those of the module; `apply` adds the adapter. Dropout of the
-    adapter is on where the call has a random stream "dropout".
+    Attributes are passed on to the module; `apply` adds the adapter. Dropout of the
+    adapter is active if the call has a random stream "dropout".
     """
 
     def __init__(self, module: nn.Module, layout: Layout):
@@ -45,13 +45,13 @@ class AdaptedNetwork:
         }
 
     def __getattr__(self, name: str) -> Any:
-        # Copies are made before there is a module.
+        # Copies look up attributes before `module` is set.
         if name == "module":
             raise AttributeError(name)
         return getattr(self.module, name)
 
     def apply(self, variables: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """As `flax.linen.Module.apply`, with the adapter."""
+        """Like `flax.linen.Module.apply`, with the adapter."""
         params = dict(variables["params"])
         adapter = traverse_util.flatten_dict(flax.core.unfreeze(params.pop(ADAPTER)))
         with nn.intercept_methods(functools.partial(self._intercept, adapter)):
@@ -87,11 +87,11 @@ class AdaptedNetwork:
         outputs: Float[Array, "..."],
     ) -> Float[Array, "..."]:
         settings = self.layout.settings
-        # Both sides may have heads and their width as axes of their own.
+        # Inputs and outputs may have separate axes for heads and their width.
         rows = _leading(inputs.shape, a.shape[0])
         x = jnp.asarray(inputs, module.dtype).reshape(*rows, a.shape[0])
         if settings.dropout and module.has_rng("dropout"):
-            # 16 bits a number: on a CPU, drawing 32 costs a tenth of the step.
+            # Draws 16 bits a number: on a CPU, drawing 32 takes a tenth of the step.
             bits = jax.random.bits(module.make_rng("dropout"), x.shape, jnp.uint16)
             kept = bits >= min(round(settings.dropout * 2**16), 2**16 - 1)
             x = jnp.where(kept, x / (1 - settings.dropout), 0).astype(x.dtype)
@@ -108,7 +108,7 @@ def _product(
 
 
 def _leading(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """The axes before the last ones that have `size` numbers together."""
+    """Returns the leading axes: the others hold `size` numbers in total."""
     rows, product = list(shape), 1
     while product < size:
         product *= rows.pop()

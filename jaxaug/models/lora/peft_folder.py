@@ -1,9 +1,9 @@
-"""Adapters in the folder format of `peft`: read and written, without that library.
+"""Reads and writes adapters in the folder format of `peft`, without that library.
 
 `adapter_config.json` has the settings and `adapter_model.safetensors` the matrices,
-under the names of the published model: `base_model.model.<map>.lora_A.weight` is
-[rank, in], `lora_B.weight` [out, rank]. What `peft` has no place for (digest of the
-base, prompt) stands in the header of the second file, which it does not read.
+under the names of the published model. `base_model.model.<map>.lora_A.weight` is [rank,
+in], and `lora_B.weight` is [out, rank]. The header of the second file has the digest of
+the base and the prompt, for which `peft` has no field; `peft` ignores that header.
 """
 
 import dataclasses
@@ -17,19 +17,19 @@ from etils import epath
 from flax import traverse_util
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json, shown, write_text
+from jaxaug.core.files import PathLike, shown, write_text
 from jaxaug.models.lora import layout as layouts
 from jaxaug.models.lora.layout import A, B, Layout
 from jaxaug.models.lora.settings import ALL_LINEAR, Settings
-from jaxaug.models.weights import keymap, safetensors_io
+from jaxaug.models.weights import hf_config, keymap, safetensors_io
 
 CONFIG, FILE = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."
 _SUFFIXES = {A: "lora_A.weight", B: "lora_B.weight"}
 _FIX = f"Name a folder with {CONFIG} and {FILE} of a LoRA adapter."
 _TORCH_FILE = "adapter_model.bin"
-# Fields that say nothing about the computation: notes, and the layout of the base's
-# tensors, which peft too takes from the base.
+# Fields that do not affect the computation: notes, and the tensor layout of the base,
+# which peft also takes from the base.
 _NOTES = frozenset(
     (
         "auto_mapping", "base_model_name_or_path", "fan_in_fan_out", "inference_mode",
@@ -42,26 +42,26 @@ _READ = frozenset(
         "use_rslora",
     )
 )  # fmt: skip
-# What peft takes where a file leaves a field out; None for all other fields.
+# Defaults of peft for omitted fields; None for all other fields.
 _DEFAULTS: Mapping[str, Any] = {
     "bias": "none",
     "megatron_core": "megatron.core",
     "qalora_group_size": 16,
 }
-# Initializations that leave the base as it is; the others subtract from it what the
-# adapter begins with.
+# Initializations that do not change the base; others subtract the initial adapter from
+# it.
 _INITIALIZATIONS = ("gaussian", "eva", "orthogonal", "mica")
 _MERGE = "Merge the adapter with peft and convert the merged model."
 
 
 @dataclasses.dataclass(frozen=True)
 class Notes:
-    """What belongs to an adapter besides its matrices; empty where it is not known.
+    """Notes on an adapter in addition to its matrices; unknown ones are empty.
 
     Attributes:
-      base_digest: see `jaxaug.models.lora.base.digest`.
-      base: name of the base.
-      prompt: text with `{text}` in it with which a language model was trained.
+        base_digest: see `jaxaug.models.lora.base.digest`.
+        base: name of the base.
+        prompt: template with `{text}` that a language model was trained with.
     """
 
     base_digest: str = ""
@@ -70,24 +70,22 @@ class Notes:
 
 
 def is_adapter(folder: PathLike) -> bool:
-    """Whether a folder is of this format."""
+    """Returns whether a folder has this format."""
     return (epath.Path(folder) / CONFIG).exists()
 
 
 def read_settings(folder: PathLike) -> Settings:
-    """The settings of an adapter.
+    """Returns the settings of an adapter.
 
     Raises:
-      UserError: no such file, or it is of another kind of adapter.
+        UserError: the file is missing, or has another kind of adapter.
     """
     path = epath.Path(folder) / CONFIG
-    config = read_json(path, _FIX)
-    if not isinstance(config, dict):
-        raise UserError(f"{path}: holds no JSON object. {_FIX}")
+    config = hf_config.read_object(path, _FIX)
     if config.get("peft_type") != "LORA":
         raise UserError(
-            f"{path}: peft_type is {shown(config.get('peft_type'))}, only 'LORA' is "
-            f"read. {_FIX}"
+            f"{path}: peft_type is {shown(config.get('peft_type'))}, but only 'LORA' "
+            f"is read. {_FIX}"
         )
     _check_fields(config, path)
     targets = config.get("target_modules")
@@ -109,18 +107,19 @@ def _check_fields(config: Mapping[str, Any], path: epath.Path) -> None:
     """Checks that a file describes plain LoRA, by the fields that are known here.
 
     Raises:
-      UserError: a field is set whose meaning is not known or not supported.
+        UserError: a field is set that is unknown or not supported.
     """
     start = config.get("init_lora_weights", True)
     if not (start is None or isinstance(start, bool) or start in _INITIALIZATIONS):
         raise UserError(
             f"{path}: init_lora_weights is {shown(start)}, which may have changed the "
             "base before training. Supported are true, false, "
-            f"{', '.join(map(repr, _INITIALIZATIONS))}, which leave it as it is. {_MERGE}"
+            f"{', '.join(map(repr, _INITIALIZATIONS))}, which do not change it. "
+            f"{_MERGE}"
         )
     known = set(_NOTES | _READ)
     if start == "eva":
-        known.add("eva_config")  # Only how A began.
+        known.add("eva_config")  # It only affects the initial A.
     others = {
         name: value
         for name, value in config.items()
@@ -131,39 +130,39 @@ def _check_fields(config: Mapping[str, Any], path: epath.Path) -> None:
         fix = _MERGE
         if "alora_invocation_tokens" in others:
             fix = (
-                "It acts on part of the sequence and cannot be merged: train one without "
-                "alora_invocation_tokens."
+                "It acts on part of the sequence and cannot be merged: train one "
+                "without alora_invocation_tokens."
             )
         raise UserError(
-            f"{path}: has {listed}, which is not supported here: plain LoRA on linear "
+            f"{path}: has {listed}, which is not supported: only plain LoRA on linear "
             f"maps is. {fix}"
         )
 
 
 def _is_default(name: str, value: Any) -> bool:
-    """Whether a field is off. The number 0 is a value, such as the first layer."""
+    """Returns whether a field is off; the number 0 is a value, like the first layer."""
     if value is None or value is False or value in ("", [], {}):
         return True
     return value == _DEFAULTS.get(name) and not isinstance(value, bool)
 
 
 def read(folder: PathLike, layout: Layout) -> tuple[dict[str, Any], Notes]:
-    """The matrices of an adapter, float32, and its notes.
+    """Returns the float32 matrices of an adapter, and its notes.
 
     Args:
-      folder: of the adapter.
-      layout: its settings on the base.
+        folder: folder of the adapter.
+        layout: layout of its settings on the base.
 
     Raises:
-      UserError: the file is missing or damaged, or its matrices are not those of the
-        layout.
+        UserError: the file is missing or damaged, or its matrices do not match the
+            layout.
     """
     path = epath.Path(folder) / FILE
     if not path.exists() and (path.parent / _TORCH_FILE).exists():
         raise UserError(
-            f"{folder}: its matrices are in {_TORCH_FILE}, but only {FILE} is read. Load "
-            "it with peft and write it again with save_pretrained(folder), which makes "
-            "that file."
+            f"{folder}: its matrices are in {_TORCH_FILE}, but only {FILE} is read. "
+            "Load it with peft and write it again with save_pretrained(folder), which "
+            "makes that file."
         )
     places = {
         f"{_PREFIX}{place.name}.{suffix}": (*place.path, part)
@@ -181,7 +180,7 @@ def read(folder: PathLike, layout: Layout) -> tuple[dict[str, Any], Notes]:
         for name in tensors:
             tensor = tensors[name]
             keymap.check_finite(tensor, name, str(path))
-            # Names that the layout lacks are listed by its check.
+            # The check of the layout reports unknown names.
             place = places.get(name, tuple(name.split(".")))
             flat[place] = np.ascontiguousarray(tensor.T, np.float32)
     adapter = traverse_util.unflatten_dict(flat)
@@ -199,14 +198,14 @@ def write(
     """Writes an adapter; returns the folder.
 
     Args:
-      folder: made if need be.
-      adapter: nested matrices of the layout.
-      layout: of the adapter.
-      notes: what else to keep.
-      dtype: of the matrices in the file: float32 or bfloat16.
+        folder: target; created if missing.
+        adapter: nested matrices of the layout.
+        layout: layout of the adapter.
+        notes: notes to store.
+        dtype: dtype of the matrices in the file: float32 or bfloat16.
 
     Raises:
-      UserError: the matrices are not those of the layout.
+        UserError: the matrices do not match the layout.
     """
     root = epath.Path(folder)
     layouts.check(layout, adapter, str(folder))
@@ -233,7 +232,7 @@ def _config(layout: Layout, notes: Notes) -> Mapping[str, Any]:
     settings = layout.settings
     targets = settings.targets
     if targets == ALL_LINEAR:
-        # What peft takes by that name depends on its version.
+        # The meaning of that name in peft depends on its version.
         targets = tuple({place.name.rpartition(".")[2] for place in layout.places})
     return {
         "base_model_name_or_path": notes.base or None,

@@ -1,4 +1,4 @@
-"""What an adapter is: rank, scale, dropout, and which linear maps it changes."""
+"""Settings of an adapter: rank, scale, dropout, and targets."""
 
 import dataclasses
 import math
@@ -15,21 +15,21 @@ Targets = str | Sequence[str] | None
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Settings of an adapter, with the meaning that `peft` gives them.
+    """Settings of an adapter, with the same meaning as in `peft`.
 
     Attributes:
-      rank: columns of A and rows of B.
-      alpha: the product of A and B counts `alpha / rank` times.
-      targets: names of linear maps as the published model has them: the last parts of
-        their names ("q_proj"), one regular expression for whole names, or "all-linear",
-        which is all of them but the output layer. None takes those that `peft` takes
-        for the family.
-      dropout: share of the inputs of A that training leaves out.
-      rank_stabilized: whether the product counts `alpha / sqrt(rank)` times instead
-        (Kalajdzievski, 2023).
+        rank: columns of A and rows of B.
+        alpha: the product of A and B is multiplied by `alpha / rank`.
+        targets: linear maps by their names in the published model. Either the last
+            parts of their names ("q_proj"), one regular expression for full names, or
+            "all-linear": all but the output layer. None means the defaults of `peft`
+            for the family.
+        dropout: dropout rate on the inputs of A.
+        rank_stabilized: whether the factor is `alpha / sqrt(rank)` instead
+            (Kalajdzievski, 2023).
 
     Raises:
-      UserError: a value has no sense.
+        UserError: a value is invalid.
     """
 
     rank: int = 8
@@ -57,8 +57,8 @@ class Settings:
             )
         if not isinstance(self.rank_stabilized, bool):
             raise UserError(
-                f"rank_stabilized (use_rslora) of an adapter is {self.rank_stabilized!r}: "
-                "give True or False."
+                "rank_stabilized (use_rslora) of an adapter is "
+                f"{self.rank_stabilized!r}: give True or False."
             )
         targets = self.targets
         if targets is not None and not isinstance(targets, str):
@@ -72,12 +72,12 @@ class Settings:
 
     @property
     def scale(self) -> float:
-        """What the product of A and B is multiplied with."""
+        """Factor of the product of A and B."""
         root = math.sqrt(self.rank) if self.rank_stabilized else self.rank
         return self.alpha / root
 
     def takes(self, name: str) -> bool:
-        """Whether the adapter changes the linear map of that full name."""
+        """Returns whether the adapter changes the linear map with this full name."""
         targets = self.targets
         if targets == ALL_LINEAR:
             return True

@@ -1,1 +1,1 @@
-"""Models with a name: where they come from and how they get here."""
+"""Named models: their sources, downloads, and identities."""

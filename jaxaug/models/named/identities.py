@@ -1,8 +1,8 @@
-"""What a model is, whatever it is called and wherever it lies: digests for keys.
+"""Digests that identify models in keys, independent of name and location.
 
-What a model wrote or scored is good for as long as its weights, what reads them, and the
-code that decides the result are the same. Names, folders and dates are no part of that:
-a copy is the same model, and another model in a folder of the same name is not.
+The texts and scores of a model depend only on its weights, the code that reads them,
+and the code that computes the result. Names, folders, and dates do not matter: a copy
+is the same model, and another model in a folder of the same name is not.
 """
 
 import hashlib
@@ -25,12 +25,12 @@ _SUFFIXES = (
     ".safetensors", ".bin", ".gguf", ".jinja", ".json", ".txt", ".model", ".spm",
 )  # fmt: skip
 _BYTES = 16
-# In the text of a module that holds a function.
+# Part of the text of a module that holds a function.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def of_folder(folder: epath.Path) -> str:
-    """Digest of weights, configuration and tokenizer of a published model.
+    """Returns the digest of weights, configuration, and tokenizer of a published model.
 
     Files are read again only if their size or time changed (about 1 GB/s).
     """
@@ -42,12 +42,12 @@ def of_folder(folder: epath.Path) -> str:
 
 
 def of_parameters(module: Any, params: Mapping[str, Any], *vocabularies: Any) -> str:
-    """Digest of a network with its parameters and vocabularies, as they are in memory.
+    """Returns the digest of a network with its parameters and vocabularies in memory.
 
     Args:
-      module: its text names all sizes and options.
-      params: nested; arrays at the leaves.
-      *vocabularies: SentencePiece models, or published tokenizers.
+        module: network; its text names all sizes and options.
+        params: nested parameters with arrays at the leaves.
+        *vocabularies: SentencePiece models, or published tokenizers.
     """
     digest = _new()
     digest.update(_ADDRESS.sub("", repr(module)).encode())
@@ -73,7 +73,7 @@ def _of_vocabulary(vocabulary: Any) -> bytes:
 
 
 def network_code() -> tuple[ModuleType, ...]:
-    """The packages of our networks, their tokenizers and prompts, for `code_digest`."""
+    """Returns the packages of networks, tokenizers, and prompts, for `code_digest`."""
     return models, importlib.import_module(network.__package__)
 
 

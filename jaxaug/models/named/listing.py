@@ -6,7 +6,7 @@ from jaxaug.models.named import catalogue
 
 
 def rows() -> list[tuple[str, ...]]:
-    """The table of `jaxaug models list`, without its head."""
+    """Returns the rows of `jaxaug models list`, without the header."""
     return [
         (
             model.name,
@@ -22,7 +22,7 @@ def rows() -> list[tuple[str, ...]]:
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug models list --help`."""
+    """Runs the verb; see `jaxaug models list --help`."""
     del arguments
     head = ("NAME", "FAMILY", "TASK", "LICENCE", "SOURCE", "STATE", "FOLDER OR COMMAND")
     table = [head, *rows()]
@@ -34,7 +34,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 def run_fetch(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug models fetch --help`."""
+    """Runs the verb; see `jaxaug models fetch --help`."""
     for name in arguments.names:
         print(f"{name}: {catalogue.fetch(name)}")
     return 0

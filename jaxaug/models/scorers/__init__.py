@@ -1,1 +1,1 @@
-"""Scores of texts and pairs of texts by published models; batched and kept on disk."""
+"""Scores of texts and pairs of texts by published models, in batches and stored."""

@@ -1,4 +1,4 @@
-"""A published encoder with its tokenizer, run over batches of similar length."""
+"""A published encoder with its tokenizer, which runs on batches of similar length."""
 
 import dataclasses
 import functools
@@ -18,7 +18,7 @@ from jaxaug.models.named import catalogue, identities
 from jaxaug.models.tokenizers import hf as tokenizers
 from jaxaug.models.weights import hf_folder, pins
 
-# (params, tokens, segments, mask, numbers) -> one row for each row.
+# (params, tokens, segments, mask, numbers) -> one output row per input row.
 Program = Callable[[Any, Any, Any, Any, Any], Array]
 
 SENTENCE_CONFIG = "sentence_bert_config.json"
@@ -30,14 +30,14 @@ class Encoder:
     """A model that reads whole texts.
 
     Attributes:
-      name: for messages.
-      module: with a `config`; called with tokens, segments and mask.
-      params: of the module.
-      tokenizer: with the ids of the module.
-      max_length: tokens of a text or pair at most; the rest is cut off.
-      identity: hash of everything that results depend on.
-      folder: where it was read from, if anywhere.
-      batch_size: rows that are computed together at most.
+        name: name in messages.
+        module: network with a `config`, called with tokens, segments, and mask.
+        params: parameters of the module.
+        tokenizer: tokenizer with the ids of the module.
+        max_length: maximum tokens of a text or pair; the rest is cut off.
+        identity: hash of everything that results depend on.
+        folder: folder of the model; None if it was not read from one.
+        batch_size: maximum rows of a batch.
     """
 
     name: str
@@ -55,13 +55,13 @@ class Encoder:
 
     @functools.cached_property
     def config(self) -> Any:
-        """Of the module."""
+        """Configuration of the module."""
         return self.module.config  # type: ignore[attr-defined]
 
     def encode(
         self, texts: Sequence[tuple[str, str]] | Sequence[str]
     ) -> list[tokenizers.Encoded]:
-        """Texts or pairs as the model reads them."""
+        """Returns encoded texts or pairs."""
         encoded = self.tokenizer.pairs(texts, self.max_length)
         if getattr(self.config, "num_segments", 1) > 1:
             return encoded
@@ -73,15 +73,15 @@ class Encoder:
         encoded: Sequence[tokenizers.Encoded],
         numbers: Int[np.ndarray, "n k"] | None = None,
     ) -> Float[np.ndarray, "n ..."]:
-        """The rows that a jitted program gives, in the order of the inputs.
+        """Returns the output rows of a jitted program, in the order of the inputs.
 
         Args:
-          program: compiled once for each length, a power of two.
-          encoded: inputs.
-          numbers: further arguments of each row.
+            program: compiled once per length; lengths are powers of two.
+            encoded: inputs.
+            numbers: further arguments of each row; None means zeros.
 
         Raises:
-          UserError: a number is NaN or infinite.
+            UserError: an output is NaN or infinite.
         """
         if numbers is None:
             numbers = np.zeros((len(encoded), 1), np.int32)
@@ -103,7 +103,7 @@ class Encoder:
         found = np.stack([rows[place] for place in range(len(encoded))])
         if not np.isfinite(found).all():
             raise UserError(
-                f"{self.name}: what it computes of a text is NaN or infinite. Its weights "
+                f"{self.name}: its output for a text is NaN or infinite. Its weights "
                 "are damaged or its activations overflow: get the model again, or name "
                 "another."
             )
@@ -111,18 +111,18 @@ class Encoder:
 
 
 def load(name: PathLike, max_length: int | None = None) -> Encoder:
-    """A published encoder.
+    """Loads a published encoder.
 
     Args:
-      name: of `jaxaug models list`, or `hf:` and a hub id, or a folder.
-      max_length: None is what the model was made for.
+        name: name from `jaxaug models list`, `hf:` and a hub id, or a folder.
+        max_length: maximum tokens of a text or pair; None means the limit of the model.
 
     Raises:
-      UserError: no such model on this machine, or its files are wrong.
+        UserError: the model is not on this machine, or its files are wrong.
     """
     folder = folder_of(name)
     published = hf_folder.load(folder)
-    # Some families leave id 0 to T5X.
+    # Some families reserve id 0 for T5X.
     id_offset = getattr(published.config, "id_offset", 0)
     words = tokenizers.load(folder, id_offset)
     return Encoder(
@@ -137,20 +137,15 @@ def load(name: PathLike, max_length: int | None = None) -> Encoder:
 
 
 def folder_of(name: PathLike) -> epath.Path:
-    """The folder of a model that is on this machine; raises `UserError` if none is."""
+    """Returns the folder of a model on this machine, or raises `UserError`."""
     folder = epath.Path(name).expanduser()
     if folder.is_dir():
         return folder
     if str(name).startswith(catalogue.HUB_PREFIX):
         return catalogue.fetched(str(name))
-    named = catalogue.find(str(name))
-    if not named.on_disk:
-        raise UserError(
-            f"model {named.name!r} is not on this machine. Get it with `jaxaug models "
-            f"fetch {named.name}`."
-        )
-    pins.verify(named.folder)
-    return named.folder
+    folder = catalogue.find(str(name)).checked_folder
+    pins.verify(folder)
+    return folder
 
 
 def _longest(folder: epath.Path, config: Any, words: tokenizers.Tokenizer) -> int:
@@ -158,7 +153,7 @@ def _longest(folder: epath.Path, config: Any, words: tokenizers.Tokenizer) -> in
         limit = read_json(folder / SENTENCE_CONFIG, _FIX).get("max_seq_length")
         if limit:
             return int(limit)
-    # RoBERTa counts positions from behind the padding.
+    # RoBERTa's positions start after the padding id.
     offset = (
         words.pad_id + 1 if getattr(config, "family", "").endswith("roberta") else 0
     )

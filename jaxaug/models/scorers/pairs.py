@@ -1,4 +1,4 @@
-"""Scores of pairs of texts: similarity, entailment, mutual implication, BLEURT."""
+"""Scores of pairs of texts: similarity, entailment, mutual implication, and BLEURT."""
 
 import functools
 import json
@@ -26,27 +26,28 @@ TEMPLATES = (
     "This example implies that {}",
 )
 _POOLING = "1_Pooling/config.json"
-# Of sentence-transformers: the parts of a model, and what it does to texts first.
+# Files of sentence-transformers: the parts of a model, and its preprocessing.
 _MODULES, _TEXTS = "modules.json", "config_sentence_transformers.json"
 _FIX = "Get the model again."
 _PARTS = ("Transformer", "Pooling", "Normalize")
 
 
 class Similarity:
-    """Cosine of pooled embeddings (Reimers and Gurevych 2019), -1 to 1."""
+    """Cosine of pooled embeddings (Reimers and Gurevych 2019), from -1 to 1."""
 
     def __init__(
         self, encoder: Encoder, store: Store | None = None, pooling: str | None = None
     ):
-        """
+        """Checks that the model is supported.
+
         Args:
-          encoder: of sentences.
-          store: of embeddings computed before.
-          pooling: "mean" or "cls"; None is what `1_Pooling/config.json` of the model
-            says, else "mean".
+            encoder: encoder of sentences.
+            store: store of computed embeddings; None for none.
+            pooling: "mean" or "cls"; None means the choice in `1_Pooling/config.json`
+                of the model, by default "mean".
 
         Raises:
-          UserError: another pooling, or a part or change of texts that is not supported.
+            UserError: an unknown pooling, or an unsupported part or preprocessing.
         """
         self._encoder, self._store = encoder, store
         _check_sentences(encoder)
@@ -55,7 +56,7 @@ class Similarity:
             raise UserError(f"pooling {self._pooling!r}: use 'mean' or 'cls'.")
 
     def embed(self, texts: Sequence[str]) -> Float[np.ndarray, "texts emb"]:
-        """Embeddings of unit length."""
+        """Returns embeddings of unit length."""
         return remembered(
             self._store,
             f"embedding {self._pooling} {_identity(self._encoder)}",
@@ -64,7 +65,7 @@ class Similarity:
         )
 
     def __call__(self, pairs: Pairs) -> Float[np.ndarray, " pairs"]:
-        """Similarity of both texts of each pair."""
+        """Returns the similarity of the two texts of each pair."""
         first, second = (self.embed([pair[i] for pair in pairs]) for i in (0, 1))
         return np.sum(first * second, axis=1)
 
@@ -90,16 +91,16 @@ class Similarity:
 
 
 class Entailment:
-    """Probability that the second text follows from the first: 0 to 1.
+    """Probability that the second text follows from the first, from 0 to 1.
 
-    Mean over hypothesis templates, which surround the second text.
+    It is the mean over hypothesis templates, which surround the second text.
 
-    There are two conventions. With `neutral` the classifier's labels share the
-    probability: 0.58 says that entailment is likelier than everything else together.
-    Without, as in zero-shot classification (and so where Coca et al. 2023 take their
-    template from), the soft-max is over entailment and contradiction alone: 0.58 says
-    that entailment is 1.4 times as likely as contradiction, however likely neutral is,
-    so that unrelated texts lie around the middle.
+    There are two conventions. With `neutral`, all labels of the classifier share the
+    probability: 0.58 means that entailment is likelier than all other labels together.
+    Without it, the softmax covers only entailment and contradiction, as in zero-shot
+    classification. Then 0.58 means that entailment is 1.4 times as likely as
+    contradiction, however likely neutral is, and unrelated texts score about 0.5. Coca
+    et al. (2023) take their template from zero-shot classification.
     """
 
     def __init__(
@@ -109,16 +110,17 @@ class Entailment:
         templates: Sequence[str] = TEMPLATES,
         neutral: bool = True,
     ):
-        """
+        """Checks labels and templates.
+
         Args:
-          encoder: with a classifier, one label of which is entailment.
-          store: of probabilities computed before.
-          templates: texts with `{}` in them.
-          neutral: whether labels beside entailment and contradiction count.
+            encoder: encoder with a classifier that has the label entailment.
+            store: store of computed probabilities; None for none.
+            templates: texts that contain `{}`.
+            neutral: whether labels other than entailment and contradiction count.
 
         Raises:
-          UserError: no label is entailment, or none contradiction where `neutral` is
-            false, or a template lacks its `{}`.
+            UserError: the label entailment is missing, contradiction is missing and
+                `neutral` is false, or a template lacks its `{}`.
         """
         self._encoder, self._store = encoder, store
         self._templates = tuple(templates)
@@ -131,7 +133,7 @@ class Entailment:
             raise UserError("no template: give at least one, such as '{}'.")
 
     def probabilities(self, pairs: Pairs) -> Float[np.ndarray, "pairs labels"]:
-        """Probability of each label for (premise, hypothesis), without templates."""
+        """Returns label probabilities of (premise, hypothesis), without templates."""
         return remembered(
             self._store,
             f"labels {_identity(self._encoder)}",
@@ -140,7 +142,7 @@ class Entailment:
         )
 
     def __call__(self, pairs: Pairs) -> Float[np.ndarray, " pairs"]:
-        """Mean probability of entailment of each (premise, text)."""
+        """Returns the mean probability of entailment of each (premise, text)."""
         hypotheses = [
             (premise, template.replace("{}", text))
             for template in self._templates
@@ -149,7 +151,7 @@ class Entailment:
         of_label = self.probabilities(hypotheses)
         found = of_label[:, self.label]
         if self._other is not None:
-            # The soft-max over two of the logits; undecided where both round to 0.
+            # This is the softmax over two of the logits; 0.5 if both round to 0.
             both = found + of_label[:, self._other]
             middle = np.full_like(found, 0.5)
             found = np.divide(found, both, out=middle, where=both > 0)
@@ -164,15 +166,15 @@ class MutualImplication:
         self._entailment = Entailment(encoder, store, ("{}",))
 
     def directions(self, pairs: Pairs) -> Float[np.ndarray, "pairs 2"]:
-        """Probability of entailment from first to second, and from second to first."""
+        """Returns the probability of entailment in both directions, forward first."""
         return self._both(pairs)[:, :, self._entailment.label].T
 
     def __call__(self, pairs: Pairs) -> Float[np.ndarray, " pairs"]:
-        """The smaller of both directions."""
+        """Returns the smaller probability of the two directions."""
         return np.min(self.directions(pairs), axis=1)
 
     def holds(self, pairs: Pairs) -> Bool[np.ndarray, " pairs"]:
-        """Whether entailment is the most probable label in both directions."""
+        """Returns whether entailment is the most probable label in both directions."""
         best = np.argmax(self._both(pairs), axis=-1)
         return np.all(best == self._entailment.label, axis=0)
 
@@ -183,30 +185,30 @@ class MutualImplication:
 
 
 class Bleurt:
-    """BLEURT (Sellam et al. 2020): how well a candidate says what a reference says.
+    """BLEURT (Sellam et al. 2020): how well a candidate conveys a reference.
 
-    The model reads [CLS] reference [SEP] candidate [SEP], segments 0 and 1; when both
-    are too long the longer one loses its end. The score is the output of the model as
-    it is, and its scale is that of the checkpoint: around -2 to 1 for the originals of
-    2020, around 0 to 1 for BLEURT-20, not bounded.
+    The model reads [CLS] reference [SEP] candidate [SEP], with segments 0 and 1. If
+    both are too long, the end of the longer one is cut off. The score is the raw output
+    of the model, on the scale of the checkpoint, and is not bounded. The originals of
+    2020 score around -2 to 1, and BLEURT-20 around 0 to 1.
     """
 
     def __init__(self, encoder: Encoder, store: Store | None = None):
         """Takes an encoder with a classifier of one output.
 
         Raises:
-          UserError: it has another number of outputs.
+            UserError: the classifier has another number of outputs.
         """
         self._encoder, self._store = encoder, store
         labels = getattr(encoder.config, "labels", ())
         if len(labels) != 1:
             raise UserError(
-                f"{encoder.name}: has {len(labels)} outputs, BLEURT has one. Take "
+                f"{encoder.name} has {len(labels)} outputs, but BLEURT has one. Take "
                 "bleurt-base-128 or bleurt-20."
             )
 
     def __call__(self, pairs: Pairs) -> Float[np.ndarray, " pairs"]:
-        """Score of each (reference, candidate)."""
+        """Returns the score of each (reference, candidate)."""
         return remembered(
             self._store,
             f"outputs {_identity(self._encoder)}",
@@ -225,7 +227,7 @@ def _pooling(encoder: Encoder) -> str:
         return "mean"
     config = read_json(path, _FIX)
     known = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
-    # Several are concatenated. The last versions have one field.
+    # Several modes would be concatenated. The latest versions have one field.
     modes = [
         key for key, on in config.items() if key.startswith("pooling_mode_") and on
     ]
@@ -234,13 +236,13 @@ def _pooling(encoder: Encoder) -> str:
     if not modes and config.get("pooling_mode") in known.values():
         return config["pooling_mode"]
     raise UserError(
-        f"{path}: pools in another way than by the mean or the first token. Name one of "
-        "them ('mean', 'cls')."
+        f"{path}: pools by something other than the mean or the first token. Name one "
+        "of them ('mean', 'cls')."
     )
 
 
 def _check_sentences(encoder: Encoder) -> None:
-    """Checks what sentence-transformers would do besides pooling and normalizing."""
+    """Checks that sentence-transformers would only pool and normalize."""
     if encoder.folder is None:
         return
     modules, texts, lower = (
@@ -257,8 +259,8 @@ def _check_sentences(encoder: Encoder) -> None:
         )
     if name := (texts or {}).get("default_prompt_name"):
         raise UserError(
-            f"{encoder.folder / _TEXTS}: default_prompt_name is {name!r}, but texts are "
-            "read without a prompt. Set it to null, or take a model without one."
+            f"{encoder.folder / _TEXTS}: default_prompt_name is {name!r}, but texts "
+            "are read without a prompt. Set it to null, or take a model without one."
         )
     if (lower or {}).get("do_lower_case"):
         raise UserError(
@@ -277,7 +279,7 @@ def _place_of(encoder: Encoder, label: str) -> int:
     return labels.index(label)
 
 
-# Programs by softmax of each encoder; they go when it goes.
+# Programs of each encoder by softmax; they are deleted with the encoder.
 _CLASSIFIERS: weakref.WeakKeyDictionary[Encoder, dict[bool, Any]]
 _CLASSIFIERS = weakref.WeakKeyDictionary()
 

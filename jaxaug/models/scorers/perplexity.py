@@ -1,4 +1,4 @@
-"""Perplexity of texts under a causal or a masked language model."""
+"""Perplexity of texts under a causal language model."""
 
 import functools
 import json
@@ -19,8 +19,8 @@ from jaxaug.models.text.language import LanguageModel
 class CausalPerplexity:
     """exp of the mean of -log p(token | tokens before it), of a decoder-only model.
 
-    The first token follows the model's own beginning of text (`bos_token_id`); the end
-    of the text does not count.
+    The first token follows the model's beginning-of-text token (`bos_token_id`). The
+    end of the text does not count.
     """
 
     def __init__(
@@ -30,22 +30,24 @@ class CausalPerplexity:
         store: Store | None = None,
         batch_size: int = 16,
     ):
-        """
+        """Prepares the key of the store.
+
         Args:
-          model: its prompt is not used.
-          identity: of the model, as of `jaxaug.models.named.identities.of_folder`.
-          store: of perplexities computed before.
-          batch_size: texts that are computed together at most.
+            model: model; its prompt is not used.
+            identity: digest of the model, as in
+                `jaxaug.models.named.identities.of_folder`.
+            store: store of computed perplexities; None for none.
+            batch_size: maximum texts of a batch.
         """
         self._model, self._store, self._batch_size = model, store, batch_size
         bos = model.module.config.bos_token_id  # type: ignore[attr-defined]
         self._identity = f"causal perplexity {json.dumps([identity, bos])}"
 
     def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, " texts"]:
-        """Perplexity of each text.
+        """Returns the perplexity of each text.
 
         Raises:
-          UserError: a text has no tokens.
+            UserError: a text has no tokens.
         """
         items = [(text,) for text in texts]
         return remembered(self._store, self._identity, items, self._compute)[:, 0]

@@ -1,4 +1,4 @@
-"""Scores that were computed before: a table on disk that several processes share."""
+"""Store of computed scores: a table on disk that several processes share."""
 
 import contextlib
 import hashlib
@@ -21,11 +21,12 @@ from jaxaug.models.named import identities
 Texts = tuple[str, ...]
 
 _FILE = "scores.sqlite"
-# Of the table and its keys; 0 had no version and no code in the keys, 1 no digests.
+# Version of the table and its keys. Version 0 has no version and no code in the keys;
+# version 1 has no digests.
 _VERSION = 2
-# Rows of one statement; SQLite allows 999 variables in its older builds.
+# Rows per statement; older builds of SQLite allow 999 variables.
 _ROWS = 500
-# Texts that are computed before they are kept: what a stop may lose.
+# Texts that are computed before they are stored: the most that an interruption loses.
 _BLOCK = 512
 _WAIT_SECONDS = 120.0
 
@@ -33,17 +34,19 @@ _WAIT_SECONDS = 120.0
 class Store:
     """Vectors of float32 by key, in one SQLite file.
 
-    Each call opens the file anew, so that it may be used from forked processes; a
-    writer waits for another one.
+    Each call opens the file again, so forked processes may use it. A writer waits for
+    other writers.
     """
 
     def __init__(self, path: PathLike | None = None):
-        """
+        """Checks the path.
+
         Args:
-          path: local file, made at the first use; None is one in the cache folder.
+            path: local file, created on first use; None means a file in the cache
+                folder.
 
         Raises:
-          UserError: the path is not local.
+            UserError: the path is not local.
         """
         self.path = os.fspath(path or cache_folder.cache_dir() / _FILE)
         if "://" in self.path:
@@ -53,9 +56,9 @@ class Store:
             )
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, Float[np.ndarray, " width"]]:
-        """The vectors of those keys that there are.
+        """Returns the stored vectors of the given keys.
 
-        A row that is not what was written counts as none, which a warning says.
+        A damaged row counts as missing, with a warning.
         """
         wanted = list(keys)
         found: dict[bytes, np.ndarray] = {}
@@ -66,21 +69,21 @@ class Store:
                 marks = ",".join("?" * len(part))
                 query = f"SELECT * FROM scores WHERE key IN ({marks})"
                 for key, vector, digest in connection.execute(query, part):
-                    # Bytes may have become a number, or nothing.
+                    # Damage may have changed bytes to a number or to null.
                     if isinstance(vector, bytes) and _digest(key, vector) == digest:
                         found[key] = np.frombuffer(vector, "<f4")
                     else:
                         damaged += 1
         if damaged:
             logging.warning(
-                "%s: %d scores are not what was written and are computed again.",
+                "%s: %d scores are damaged and are computed again.",
                 self.path,
                 damaged,
             )
         return found
 
     def put(self, vectors: Mapping[bytes, Float[np.ndarray, " width"]]) -> None:
-        """Keeps vectors, all of them or, if the program is stopped, none."""
+        """Stores vectors: all of them, or none if the program is interrupted."""
         data = {k: np.asarray(v, "<f4").tobytes() for k, v in vectors.items()}
         rows = [(key, vector, _digest(key, vector)) for key, vector in data.items()]
         with self._open() as connection:
@@ -94,35 +97,37 @@ class Store:
         check_ordinary(self.path, "Remove it.")
         try:
             connection = sqlite3.connect(self.path, timeout=_WAIT_SECONDS)
-            connection.text_factory = bytes  # Text is nothing but damage here.
-            # `closing` closes, the connection itself ends the transaction.
+            connection.text_factory = bytes  # Text occurs only in damaged files.
+            # `closing` closes the connection; the connection itself ends the
+            # transaction.
             with contextlib.closing(connection), connection:
                 self._prepare(connection)
                 yield connection
         except sqlite3.OperationalError as error:
             raise UserError(
-                f"{self.path}: cannot be used ({error}). See that its disk has space, "
-                "that you may write there and that no other program holds it, or set "
-                f"${cache_folder.CACHE_DIR_VARIABLE} to another folder."
+                f"{self.path}: cannot be used ({error}). Check that its disk has "
+                "space, that you may write there, and that no other program holds it, "
+                f"or set ${cache_folder.CACHE_DIR_VARIABLE} to another folder."
             ) from error
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise UserError(
-                f"{self.path}: cannot be used ({error}). Remove the file: it holds "
-                "nothing but scores that can be computed again."
+                f"{self.path}: cannot be used ({error}). Remove the file: it only "
+                "holds scores that can be computed again."
             ) from error
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        """Makes the table; one of an earlier version is emptied, none is misread."""
+        """Creates the table; a table of an earlier version is emptied."""
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version > _VERSION:
             raise UserError(
-                f"{self.path}: is of version {version}, this program knows up to "
-                f"{_VERSION}. Set ${cache_folder.CACHE_DIR_VARIABLE} to another folder, or "
-                "remove the file: it holds nothing but scores that can be computed again."
+                f"{self.path} has version {version}, but this program supports up to "
+                f"{_VERSION}. Set ${cache_folder.CACHE_DIR_VARIABLE} to another "
+                "folder, or remove the file: it only holds scores that can be "
+                "computed again."
             )
         if version == _VERSION:
             return
-        # Another process may be doing the same.
+        # Another process may be creating the table as well.
         connection.execute("BEGIN IMMEDIATE")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version < _VERSION:
@@ -136,12 +141,12 @@ class Store:
 
 
 def _digest(key: bytes, vector: bytes) -> bytes:
-    """What tells a row from one that a disk or a copy has changed."""
+    """Returns a checksum that reveals changes by a disk or a copy."""
     return hashlib.blake2b(key + vector, digest_size=8).digest()
 
 
 def key_of(identity: str, texts: Texts) -> bytes:
-    """Hash of what a score is of: the scorer and its texts."""
+    """Returns the hash of a scorer and its texts."""
     digest = hashlib.blake2b(digest_size=20)
     for part in (identity, *texts):
         data = part.encode("utf-8", "surrogatepass")
@@ -155,23 +160,23 @@ def remembered(
     items: Sequence[Texts],
     compute: Callable[[Sequence[Texts]], Float[np.ndarray, "n width"]],
 ) -> Float[np.ndarray, "items width"]:
-    """What `compute` gives for the items, which is called only for new ones.
+    """Returns the rows of `compute` for the items; it is called only for new items.
 
     Args:
-      store: None computes everything.
-      identity: of the scorer: says everything that its results depend on but the code
-        of models and scorers, which is added here.
-      items: may repeat; each is computed once.
-      compute: one row for each item.
+        store: store of computed rows; None computes everything.
+        identity: identity of the scorer: everything that its results depend on, except
+            the code of models and scorers, which is added here.
+        items: items, which may repeat; each is computed once.
+        compute: returns one row per item.
     """
-    # What other code computed is not the same score.
+    # Scores that other code computed are not the same scores.
     whose = f"{code_digest(*identities.network_code())} {identity}"
     keys = [key_of(whose, item) for item in items]
     by_key = dict(zip(keys, items, strict=True))
     found = store.get(by_key) if store else {}
     missing = [key for key in by_key if key not in found]
     starts = range(0, len(missing), _BLOCK)
-    # A bar for short work would flicker beside that of the shards.
+    # Short work shows no progress bar, to avoid flicker below the shard bar.
     for start in progress(starts, desc="scores", unit="block", delay=2, leave=False):
         block = missing[start : start + _BLOCK]
         rows = np.asarray(compute([by_key[key] for key in block]), np.float32)

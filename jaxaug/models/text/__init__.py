@@ -1,1 +1,1 @@
-"""Models that read and write text: a network with its vocabulary."""
+"""Models that read and write text: networks with their vocabularies."""

@@ -1,4 +1,4 @@
-"""Adapters for models that are loaded: from a folder of `peft`, or from a run of ours."""
+"""Loads adapters for loaded models, from a `peft` folder or from a training run."""
 
 import re
 from collections.abc import Mapping
@@ -25,13 +25,13 @@ _FIX = (
 
 
 class Adapter(NamedTuple):
-    """An adapter of a network at hand.
+    """An adapter of a loaded network.
 
     Attributes:
-      layout: settings and places.
-      matrices: nested as the layout says, float32.
-      notes: digest of the base, its name, the prompt.
-      label: name, and the step of a run.
+        layout: settings and places of the adapter.
+        matrices: nested float32 matrices of the layout.
+        notes: digest of the base, its name, and the prompt.
+        label: name of the adapter, with the step for a run.
     """
 
     layout: Layout
@@ -47,18 +47,18 @@ def load(
     base_name: str,
     compare: bool = True,
 ) -> Adapter:
-    """An adapter for a base that is loaded.
+    """Loads an adapter for a loaded base.
 
     Args:
-      source: folder in the format of `peft`, folder of a run of `configs/runs/lora.gin`,
-        or one of its checkpoints.
-      module: the network of the base.
-      params: of the base.
-      base_name: for messages.
-      compare: whether `params` have to be those that the adapter was trained on.
+        source: folder in the format of `peft`, folder of a run of
+            `configs/runs/lora.gin`, or one of its checkpoints.
+        module: network of the base.
+        params: parameters of the base.
+        base_name: name of the base, for messages.
+        compare: whether `params` must equal the base that the adapter was trained on.
 
     Raises:
-      UserError: there is no adapter, it is damaged, or it belongs to another base.
+        UserError: the adapter is missing or damaged, or it belongs to another base.
     """
     folder = absolute(source)
     family = family_of(module)
@@ -75,19 +75,19 @@ def load(
         matrices, notes = _of_checkpoint(root, step, found)
         label = f"{root.name}@{step}"
     else:
-        raise UserError(f"{source}: holds no adapter. {_FIX}")
+        raise UserError(f"{source} holds no adapter. {_FIX}")
     if compare and notes.base_digest:
         base.check(notes.base_digest, base.digest(params), str(source), base_name)
     return Adapter(found, matrices, notes, label)
 
 
 def merged(params: Mapping[str, Any], adapter: Adapter) -> dict[str, Any]:
-    """The parameters of a base with an adapter in them."""
+    """Returns the parameters of a base with an adapter merged in."""
     return merge.merge(params, adapter.matrices, adapter.layout)
 
 
 def is_run(folder: PathLike) -> bool:
-    """Whether a folder is a run that trained an adapter, or a checkpoint of one."""
+    """Returns whether a folder is a run that trained an adapter, or its checkpoint."""
     path = _root_and_step(absolute(folder), find=False)[0] / _CONFIG
     if not path.exists():
         return False
@@ -95,7 +95,7 @@ def is_run(folder: PathLike) -> bool:
 
 
 def base_of_run(folder: PathLike) -> str:
-    """Where the base of a run's adapter lies, as its configuration says."""
+    """Returns the source of the base of a run's adapter, from its configuration."""
     return str(_of_config(_root_and_step(absolute(folder), find=False)[0], _BASE))
 
 
@@ -108,7 +108,7 @@ def _root_and_step(folder: epath.Path, find: bool = True) -> tuple[epath.Path, i
         return folder.parent, int(match[1])
     step = checkpoints.latest_step(folder) if find else 0
     if step is None:
-        raise UserError(f"{folder}: holds no complete checkpoint. {_FIX}")
+        raise UserError(f"{folder} holds no complete checkpoint. {_FIX}")
     return folder, step
 
 

@@ -1,7 +1,7 @@
 """Chat templates of published models: the text around a user's message.
 
-They are Jinja programs in the folder of a model, and are rendered as transformers does:
-in a sandbox, with the special tokens as variables.
+A template is a Jinja program in the folder of a model. It is rendered as in
+transformers: in a sandbox, with the special tokens as variables.
 """
 
 import datetime
@@ -14,16 +14,17 @@ from typing import Any, NoReturn
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import read_json, read_text, shortened
+from jaxaug.core.files import read_text, shortened
 from jaxaug.core.installed import missing_extra
 from jaxaug.models.text.prompts import Prompt
+from jaxaug.models.weights import hf_config
 
 FILE = "chat_template.jinja"
 _CONFIG = "tokenizer_config.json"
 _MAP = "special_tokens_map.json"
 _FIX = "Take the files that were published with the model."
 _WITHOUT = "Take an instruction-tuned model, or leave `chat:` out of the prompt's name."
-# Stands for the text in a message; of no language, so that no template changes it.
+# Placeholder for the message: private-use characters, which no template changes.
 _MARK = "\ue000\ue001\ue000"
 _DEFAULT = "default"
 
@@ -33,9 +34,9 @@ class Template:
     """The chat template of a model.
 
     Attributes:
-      source: of the template, for messages.
-      text: of the Jinja program.
-      tokens: name -> special token, such as `bos_token`.
+        source: source of the template, for messages.
+        text: text of the Jinja program.
+        tokens: name -> special token, such as `bos_token`.
     """
 
     source: str
@@ -43,13 +44,12 @@ class Template:
     tokens: Mapping[str, str]
 
     def render(self, message: str) -> str:
-        """The text that a model continues after one message of a user.
+        """Returns the text that a model continues after one message of a user.
 
-        Models that may think before they answer are told not to
-        (`enable_thinking=False`).
+        `enable_thinking=False` turns off thinking in models that support it.
 
         Raises:
-          UserError: jinja2 is not installed, or the template is wrong.
+            UserError: jinja2 is not installed, or the template is wrong.
         """
         jinja2 = _library()
         try:
@@ -72,16 +72,17 @@ class Template:
             ) from None
 
     def around(self, prompt: Prompt) -> Prompt:
-        """The prompt as the message of a user, in the template.
+        """Returns the prompt as a user's message inside the template.
 
         Raises:
-          UserError: see `render`; or the template does not show the message once.
+            UserError: `render` fails, or the template does not show the message exactly
+                once.
         """
         text = self.render(f"{prompt.before}{prompt.space}{_MARK}{prompt.behind}")
         if text.count(_MARK) != 1:
             raise UserError(
                 f"{self.source}: the chat template shows the message of a user "
-                f"{text.count(_MARK)} times, expected once. {_WITHOUT}"
+                f"{text.count(_MARK)} times, but must show it once. {_WITHOUT}"
             )
         before, behind = text.split(_MARK)
         stem = before.rstrip(" ")
@@ -89,18 +90,19 @@ class Template:
 
 
 def load(folder: epath.Path) -> Template:
-    """The chat template of a published model.
+    """Returns the chat template of a published model.
 
-    It is `chat_template.jinja`, else the `chat_template` of tokenizer_config.json (if
-    it has several, that called "default"), else that of a GGUF file.
+    Sources in order: `chat_template.jinja`, `chat_template` in tokenizer_config.json,
+    and a GGUF file. If tokenizer_config.json has several templates, the one named
+    "default" counts.
 
     Raises:
-      UserError: the model has none, or a file is damaged.
+        UserError: the model has no template, or a file is damaged.
     """
     config: dict[str, Any] = {}
     for name in (_MAP, _CONFIG):
         if (folder / name).exists():
-            config |= _object(folder / name)
+            config |= hf_config.read_object(folder / name, _FIX)
     source = folder / _CONFIG
     if not (folder / _CONFIG).exists() and (found := sorted(folder.glob("*.gguf"))):
         from jaxaug.models.weights import gguf
@@ -115,31 +117,24 @@ def load(folder: epath.Path) -> Template:
         template = _of_list(template)
     if template is None:
         raise UserError(
-            f"{folder}: has no chat template, in {FILE} or as chat_template in "
+            f"{folder} has no chat template, in {FILE} or as chat_template in "
             f"{_CONFIG}. {_WITHOUT}"
         )
     if not isinstance(template, str):
         raise UserError(
-            f"{source}: chat_template is no text and no list of templates. {_FIX}"
+            f"{source}: chat_template is neither a text nor a list of templates. {_FIX}"
         )
     return Template(str(source), template, _tokens(config))
 
 
 def _of_list(templates: list[Any]) -> Any:
-    """The default one of several named templates; not a text if there is none."""
+    """Returns the default of several named templates; None if there is none."""
     named = {
         one.get("name"): one.get("template")
         for one in templates
         if isinstance(one, dict)
     }
     return named.get(_DEFAULT)
-
-
-def _object(path: epath.Path) -> dict[str, Any]:
-    value = read_json(path, _FIX)
-    if not isinstance(value, dict):
-        raise UserError(f"{path}: holds no JSON object. {_FIX}")
-    return value
 
 
 def _tokens(config: Mapping[str, Any]) -> dict[str, str]:
@@ -159,7 +154,7 @@ def _environment() -> Any:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Generation(Extension):
-        """The block `{% generation %}`: marks what a model writes; shows it as it is."""
+        """The block `{% generation %}` around a model's text; it renders unchanged."""
 
         tags = {"generation"}  # noqa: RUF012 (as jinja2 wants it)
 
@@ -179,7 +174,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
         extensions=[Generation, "jinja2.ext.loopcontrols"],
     )
-    # The filter of Jinja itself writes for HTML.
+    # The built-in `tojson` filter of Jinja escapes for HTML.
     environment.filters["tojson"] = to_json
     environment.globals["raise_exception"] = fail
     environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(

@@ -1,31 +1,28 @@
-"""The model of a T5X run folder: its configuration and its best or newest checkpoint."""
+"""Loads a T5X run folder: its configuration and its best or newest checkpoint."""
 
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import flax
-import flax.errors
 import jax
 import numpy as np
 from etils import epath
 from t5x import checkpoints, models
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import shortened
 from jaxaug.core.paths import absolute
 from jaxaug.models.text import orbax_layout, run_config, run_words
-from jaxaug.models.weights import keymap
+from jaxaug.models.weights import families, keymap
 
 _CONFIG = "config.gin"
 _CHECKPOINT = re.compile(r"checkpoint_(\d+)")
-_MOST_LAYERS = 1000  # To find out the shapes of more takes minutes.
+_MOST_LAYERS = 1000  # Computing the shapes of more layers takes minutes.
 _FIX = "Name the folder of a T5X training run, or one of its checkpoints."
 _KINDS = (models.EncoderDecoderModel, models.DecoderOnlyModel)
 
 
 class Run(NamedTuple):
-    """A trained model. `params` as the module wants them; `step` of the checkpoint."""
+    """A trained model, its parameters, and the step of their checkpoint."""
 
     model: models.EncoderDecoderModel | models.DecoderOnlyModel
     params: Mapping[str, Any]
@@ -33,17 +30,18 @@ class Run(NamedTuple):
 
 
 def load(folder: epath.PathLike) -> Run:
-    """The model of a run, with the parameters of its best checkpoint, or the newest.
+    """Loads the model of a run, with the parameters of its best or newest checkpoint.
 
     Args:
-      folder: model folder of `t5x.train`, which holds `config.gin` and checkpoints, or
-        one `checkpoint_N` in it. Of the folder, the best one is taken by the metric of
-        its `SaveBestCheckpointer`; the newest if it has none, or none was evaluated.
+        folder: model folder of `t5x.train` with `config.gin` and checkpoints, or one
+            `checkpoint_N` in it. For a model folder, the best checkpoint counts, by the
+            metric of `SaveBestCheckpointer`. The newest counts if there is no such
+            metric, or no checkpoint was evaluated.
 
     Raises:
-      UserError: there is no configuration, it does not resolve or holds neither an
-        encoder-decoder nor a decoder-only model, there is no whole checkpoint, it is of
-        another model or has numbers that are not finite.
+        UserError: the configuration is missing, cannot be resolved, or has neither an
+            encoder-decoder nor a decoder-only model. No checkpoint is complete, or the
+            checkpoint belongs to another model or has numbers that are not finite.
     """
     root, step = _root_and_step(absolute(folder))
     model = _model(root / _CONFIG)
@@ -55,30 +53,30 @@ def load(folder: epath.PathLike) -> Run:
 
 
 def load_writer(folder: epath.PathLike) -> Run:
-    """As `load`; a model that writes no paraphrase raises `UserError`, too."""
+    """Like `load`; a model that cannot write paraphrases raises `UserError` too."""
     run = load(folder)
     if not hasattr(run.model.module, "decode"):
         raise UserError(
             f"{folder}: its MODEL is a {type(run.model).__name__}, which writes no "
-            "paraphrase. Name the run of an encoder-decoder."
+            "paraphrases. Name the run of an encoder-decoder."
         )
     return run
 
 
 def is_decoder_only(folder: epath.PathLike) -> bool:
-    """Whether the model of a run is decoder-only; no checkpoint is read.
+    """Returns whether the model of a run is decoder-only, without reading a checkpoint.
 
     Raises:
-      UserError: see `load`.
+        UserError: see `load`.
     """
     return isinstance(_model(config_of(folder)), models.DecoderOnlyModel)
 
 
 def config_of(folder: epath.PathLike) -> epath.Path:
-    """The configuration of a run, or of the run of a checkpoint.
+    """Returns the path of the configuration of a run, or of a checkpoint's run.
 
     Raises:
-      UserError: there is none.
+        UserError: there is no configuration.
     """
     path = absolute(folder)
     root = path.parent if _CHECKPOINT.fullmatch(path.name) else path
@@ -88,10 +86,10 @@ def config_of(folder: epath.PathLike) -> epath.Path:
 
 
 def chosen(folder: epath.PathLike) -> epath.Path:
-    """The checkpoint that `load` takes: the named one, else the best, else the newest.
+    """Returns the checkpoint that `load` reads: the named, best, or newest one.
 
     Raises:
-      UserError: there is no configuration or no whole checkpoint.
+        UserError: there is no configuration, or no checkpoint is complete.
     """
     root, step = _root_and_step(absolute(folder))
     return epath.Path(checkpoints.get_checkpoint_dir(root, step))
@@ -103,12 +101,12 @@ def _root_and_step(path: epath.Path) -> tuple[epath.Path, int]:
         return root, int(match[1])
     step = _best_step(root) or checkpoints.latest_step(root)
     if step is None:
-        raise UserError(f"{root}: holds no complete checkpoint. {_FIX}")
+        raise UserError(f"{root} holds no complete checkpoint. {_FIX}")
     return root, step
 
 
 def _best_step(root: epath.Path) -> int | None:
-    """The checkpoint that `SaveBestCheckpointer` holds to be the best, if it judges."""
+    """Returns the best checkpoint according to `SaveBestCheckpointer`, if used."""
     config, judge = root / _CONFIG, "SaveBestCheckpointer"
     metric = run_config.bound(config, judge, "metric_name_to_monitor")
     if not isinstance(metric, str):
@@ -116,7 +114,7 @@ def _best_step(root: epath.Path) -> int | None:
     sign = -1 if run_config.bound(config, judge, "metric_mode") == "min" else 1
     steps = checkpoints.all_steps(root)
     values = checkpoints.populate_metrics_for_steps(root, metric, steps)
-    # Of equals the newer one, which is the one that is kept.
+    # Of equal checkpoints, the newer one counts, because that one is kept.
     return max(values, key=lambda step: (sign * values[step], step), default=None)
 
 
@@ -126,7 +124,7 @@ def _parameters(root: epath.Path, step: int) -> Mapping[str, Any]:
     except UserError as error:
         raise UserError(f"{error} {_FIX}") from error
     except ValueError:
-        # Upstream T5X knows its older layout only.
+        # Upstream T5X reads only its older layout.
         folder = epath.Path(checkpoints.get_checkpoint_dir(root, step))
         if not orbax_layout.holds(folder):
             raise
@@ -140,41 +138,27 @@ def _check_shapes(model: Any, params: Mapping[str, Any], root: epath.Path) -> No
         layers = getattr(config, name, 0)
         if isinstance(layers, int) and layers > _MOST_LAYERS:
             raise UserError(
-                f"{root / _CONFIG}: {name} is {layers}, expected {_MOST_LAYERS} at "
-                f"most. {_FIX}"
+                f"{root / _CONFIG}: {name} is {layers}, but must be at most "
+                f"{_MOST_LAYERS}. {_FIX}"
             )
-    try:
+    with families.buildable(root / _CONFIG, _FIX):
         expected = jax.eval_shape(
             lambda: model.get_initial_variables(
                 jax.random.PRNGKey(0), dict.fromkeys(names, (1, 8))
             )["params"]
         )
-    # What layers raise whose sizes are no numbers or do not fit together.
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-        flax.errors.FlaxError,
-    ) as error:
-        reason = shortened(str(error).partition("\n")[0])
-        raise UserError(
-            f"{root / _CONFIG}: describes a network that cannot be built "
-            f"({type(error).__name__}: {reason}). {_FIX}"
-        ) from error
     if differs := keymap.shape_difference(params, expected):
         path, found, wanted = differs
         raise UserError(
-            f"{root}: the checkpoint has {path} of shape {found}, the model of its "
-            f"{_CONFIG} wants {wanted}. If they differ in the vocabulary, set "
+            f"{root}: the checkpoint has {path} of shape {found}, but the model of its "
+            f"{_CONFIG} needs {wanted}. If they differ in the vocabulary, set "
             "$JAXAUG_VOCABULARY or $JAXAUG_DATA_DIR as they were in training."
         )
 
 
 def _model(path: epath.Path) -> Any:
     try:
-        # Optimizer, decode function, rewards and features serve the training program alone.
+        # Only training needs the optimizer, the decode function, rewards, and features.
         model = run_config.build(
             path,
             "MODEL",
@@ -186,7 +170,7 @@ def _model(path: epath.Path) -> Any:
         raise UserError(f"{error} {_FIX}") from error
     if not isinstance(model, _KINDS):
         raise UserError(
-            f"{path}: MODEL is a {type(model).__name__}, neither an EncoderDecoderModel "
-            f"nor a DecoderOnlyModel. {_FIX}"
+            f"{path}: MODEL is a {type(model).__name__}, which is neither an "
+            f"EncoderDecoderModel nor a DecoderOnlyModel. {_FIX}"
         )
     return model

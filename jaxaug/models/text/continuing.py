@@ -1,4 +1,4 @@
-"""Decoder-only models of training runs: the target is the continuation of the input."""
+"""Decoder-only models of training runs: the target continues the input."""
 
 import dataclasses
 import functools
@@ -22,14 +22,16 @@ _BOTH_WAYS = "inputs_bidirectional_attention"
 class PrefixModel:
     """A decoder-only model that was trained to continue inputs with targets.
 
-    Equal to itself alone, so that it can be a static argument of compiled programs.
+    It compares equal only to itself, so it can be a static argument of compiled
+    programs.
 
     Attributes:
-      label: name and version.
-      module: see `jaxaug.models.causal.CausalLM`.
-      params: of the module.
-      input_vocabulary: with `encode`, `decode`, `eos_id`; that of outputs, too.
-      bidirectional: whether the tokens of an input see each other both ways.
+        label: name and version.
+        module: see `jaxaug.models.causal.CausalLM`.
+        params: parameters of the module.
+        input_vocabulary: vocabulary of inputs and outputs, with `encode`, `decode`, and
+            `eos_id`.
+        bidirectional: whether the tokens of an input see each other in both directions.
     """
 
     label: str
@@ -40,17 +42,17 @@ class PrefixModel:
 
     @property
     def output_vocabulary(self) -> Any:
-        """The one that both have."""
+        """Vocabulary of outputs, the same as for inputs."""
         return self.input_vocabulary
 
     @functools.cached_property
     def identity(self) -> str:
-        """What stands for the model in keys, whatever it is called."""
+        """Digest of the model for keys, independent of its name."""
         return identities.of_parameters(self.module, self.params, self.input_vocabulary)
 
     @functools.cached_property
     def bare(self) -> "PrefixModel":
-        """The same model without parameters, for compiled programs to hold on to."""
+        """The same model without parameters, for compiled programs to refer to."""
         return dataclasses.replace(self, params={})
 
     def continued(
@@ -61,14 +63,14 @@ class PrefixModel:
         decode_fn: Callable[..., Any],
         max_length: int,
     ) -> Int[Array, "rows max_length"]:
-        """The best output of each input, as T5X has it in an evaluation.
+        """Returns the best output of each input, as in an evaluation of T5X.
 
         Args:
-          params: of the module.
-          inputs: tokens, EOS included.
-          input_ids: of each input, for decode functions that draw.
-          decode_fn: meets the T5X contract.
-          max_length: tokens of an output.
+            params: parameters of the module.
+            inputs: tokens, including EOS.
+            input_ids: id of each input, for decode functions that sample.
+            decode_fn: decode function with the T5X contract.
+            max_length: maximum tokens of an output.
         """
         lengths = jnp.sum(inputs != 0, axis=1, keepdims=True)
         tokens = jnp.pad(inputs, ((0, 0), (1, max_length)))
@@ -89,10 +91,10 @@ class PrefixModel:
 
 
 def load(folder: PathLike) -> registry.TextModel | PrefixModel:
-    """The model of a training run, or of one that trained an adapter.
+    """Loads the model of a training run, or of a run that trained an adapter.
 
     Raises:
-      UserError: see `registry.load` and `checkpoint.load`.
+        UserError: see `registry.load` and `checkpoint.load`.
     """
     if adapters.is_run(folder) or not checkpoint.is_decoder_only(folder):
         found = registry.load(str(folder))

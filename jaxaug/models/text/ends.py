@@ -1,6 +1,6 @@
-"""Tokens that end an output: a published model may list several.
+"""Tokens that end an output: a published model may have several.
 
-To the decode functions they are one token, EOS, whose probability is the sum of theirs.
+Decode functions see them as one token, EOS, whose probability is their sum.
 """
 
 from collections.abc import Iterable
@@ -15,26 +15,26 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import read_json, shown
 from jaxaug.models.weights import hf_folder, hf_generation
 
-# As in the decode functions: finite, so that sums stay numbers.
+# Finite as in the decode functions, so that sums stay finite.
 _REMOVED = -1.0e7
 
 
 def listed(folder: epath.Path, vocab_size: int, id_offset: int) -> tuple[int, ...]:
-    """Ids at which `generate` of transformers ends an output of a published model.
+    """Returns ids at which `generate` of transformers ends a model's output.
 
-    They are the `eos_token_id`, one or a list, of generation_config.json, or of
-    config.json if there is no such file or it names none. -1 stands for none.
+    They are the `eos_token_id` of generation_config.json, a number or a list. If that
+    file is missing or names none, config.json counts. -1 means no id.
 
     Args:
-      folder: of the model.
-      vocab_size: number of published ids.
-      id_offset: what our ids exceed the published ones by.
+        folder: folder of the model.
+        vocab_size: number of published ids.
+        id_offset: difference between our ids and the published ones.
 
     Returns:
-      Our ids, in the order of the file.
+        Our ids, in the order of the file.
 
     Raises:
-      UserError: a value is no id of the model.
+        UserError: a value is not an id of the model.
     """
     for path in (folder / hf_generation.FILE, folder / hf_folder.CONFIG):
         config = read_json(path, hf_folder.FIX) if path.exists() else {}
@@ -45,8 +45,8 @@ def listed(folder: epath.Path, vocab_size: int, id_offset: int) -> tuple[int, ..
         for number in ids:
             if type(number) is not int or not -1 <= number < vocab_size:
                 raise UserError(
-                    f"{path}: eos_token_id is {shown(value)}, but the model has ids from "
-                    f"0 to {vocab_size - 1}. Take the files of one model."
+                    f"{path}: eos_token_id is {shown(value)}, but the model has ids "
+                    f"from 0 to {vocab_size - 1}. Take the files of one model."
                 )
         return tuple(number + id_offset for number in ids if number >= 0)
     return ()
@@ -55,12 +55,12 @@ def listed(folder: epath.Path, vocab_size: int, id_offset: int) -> tuple[int, ..
 def together(
     logits: Float[Array, "*rows vocab"], ends: Iterable[int], eos_id: int
 ) -> Float[Array, "*rows vocab"]:
-    """Logits with all that ends an output as one token.
+    """Returns logits in which all ending tokens are merged into EOS.
 
     Args:
-      logits: of the next token.
-      ends: ids that end an output; EOS does in any case.
-      eos_id: takes the probability of them all; the others become impossible.
+        logits: logits of the next token.
+        ends: ids that end an output; EOS always does.
+        eos_id: id that gets the probability of all ends; the others become impossible.
     """
     every = {*map(int, ends), eos_id}
     if len(every) == 1:

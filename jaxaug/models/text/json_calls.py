@@ -1,4 +1,4 @@
-"""Decoding of function calls (`formats.json_tools`) that are always valid.
+"""Decodes function calls (`formats.json_tools`) that are always valid.
 
 models.DecoderOnlyModel.decode_fn = @json_calls.decoder()
 """
@@ -20,7 +20,7 @@ from jaxaug.formats.json_tools import JSONFormatter, JSONOptions, signature
 from jaxaug.models.tokenizers import hf, spelling
 
 _EOS = 1
-# Of a prompt, which begins with the name of its first function.
+# Tokens of a prompt that are compared; it begins with the name of its first function.
 _HEAD = 96
 
 
@@ -34,21 +34,21 @@ def decoder(
     decode_fn: Callable[..., Any] = sample.sample,
     **options: Any,
 ) -> Callable[..., Any]:
-    """A decode function of T5X that writes valid calls of the services of a split.
+    """Returns a T5X decode function that writes valid calls of the services of a split.
 
     Args:
-      tokenizer: as TOKENIZER in the gin files of models, whose ids are shifted by 1, or
-        a SentencePiece model; None is the vocabulary of the data.
-      data_dir: as for `folders.resolve_data_dir`.
-      split: whose services may be called.
-      variants: of SGD-X, whose services may be called besides.
-      level: of `JSONOptions`, as in the prompts.
-      lowercase: of `JSONOptions`, as in the prompts.
-      decode_fn: does the search.
-      options: for `decode_fn`.
+        tokenizer: TOKENIZER of the gin files of models, whose ids are shifted by 1, or
+            a SentencePiece model. None means the vocabulary of the data.
+        data_dir: data folder, as in `folders.resolve_data_dir`.
+        split: split whose services may be called.
+        variants: variants of SGD-X whose services may be called additionally.
+        level: level of `JSONOptions`, as in the prompts.
+        lowercase: option of `JSONOptions`, as in the prompts.
+        decode_fn: decode function that performs the search.
+        options: options of `decode_fn`.
 
     Raises:
-      UserError: data or vocabulary are missing, or do not fit.
+        UserError: data or vocabulary are missing or incompatible.
     """
     folder = folders.resolve_data_dir(data_dir)
     schemas = [
@@ -85,17 +85,17 @@ def compiled(
     encode: Callable[[str], list[int]],
     eos_id: int,
 ) -> tuple[automaton.Automaton, constrained.Heads]:
-    """The automaton of all services, and the heads of their prompts.
+    """Returns the automaton of all services, and the heads of their prompts.
 
     Args:
-      schemas: of the services; one that stands in several is taken once.
-      options: of the prompts.
-      spelled: bytes of the tokens.
-      encode: ids of a text.
-      eos_id: ends an output.
+        schemas: schemas of the services; a service in several schemas counts once.
+        options: options of the prompts.
+        spelled: bytes of the tokens.
+        encode: returns the ids of a text.
+        eos_id: id that ends an output.
 
     Raises:
-      UserError: two services have prompts that begin alike.
+        UserError: the prompts of two services have the same head.
     """
     prompts: dict[str, str] = {}
     for schema in schemas:
@@ -104,7 +104,7 @@ def compiled(
             prompt, key = formatter.prompt(service.name)
             prompts.setdefault(prompt, key)
     machine = json_grammar.machine([signature(key) for key in prompts.values()])
-    # What follows a prompt may share a token with its end.
+    # The last token of a prompt may extend into the text that follows.
     heads = [encode(f"{prompt} [user]")[:_HEAD] for prompt in prompts]
     lengths = [min(len(head), _HEAD) for head in heads]
     table = np.zeros((len(heads), max(lengths)), np.int32)

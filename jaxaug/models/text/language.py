@@ -1,10 +1,10 @@
-"""Language models that paraphrase by a few-shot prompt.
+"""Language models that paraphrase with a few-shot prompt.
 
-The model continues the prompt; its output ends with the first line break. To the decode
-functions all that ends an output (every token with a line break, every special token,
-and every `eos_token_id` of the model) is one token, EOS: its probability is the sum of
-theirs, so that log probabilities are those of the output as it is cut, and rows, beams
-and sets of candidates end there.
+The model continues the prompt; its output ends with the first line break. Every token
+with a line break, every special token, and every `eos_token_id` of the model ends an
+output. Decode functions see all of them as one token, EOS, whose probability is their
+sum. Log probabilities therefore belong to the output as it is cut, and rows, beams, and
+sets of candidates end there.
 """
 
 import dataclasses
@@ -29,28 +29,29 @@ from jaxaug.models.text import ends as ends_of
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import hf_folder
 
-# Among the parameters, beside those of the network.
+# Key of the prefix in the parameters, next to the network.
 _PREFIX = "prefix"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LanguageModel:
-    """A decoder-only model with its parameters, tokenizer and prompt.
+    """A decoder-only model with its parameters, tokenizer, and prompt.
 
-    Equal to itself alone, so that it can be a static argument of compiled programs.
+    It compares equal only to itself, so it can be a static argument of compiled
+    programs.
 
     Attributes:
-      label: name and version, for the records of a run.
-      module: see `jaxaug.models.causal.CausalLM`; its config has `id_offset` 1.
-      params: of the module.
-      vocabulary: with `id_offset` 1.
-      prompt: around each input.
-      is_chat: whether the prompt is a chat, with special tokens written in its text.
-      folder: of the published model, with its chat template.
-      listed: ids that the model's files name as ends; see `ends.listed`.
-      published: see `jaxaug.models.text.registry.published_identity`.
-      trained_prompt: whether the model was trained with that prompt, so that it is
-        what it reads unless another is asked for.
+        label: name and version, for the records of a run.
+        module: see `jaxaug.models.causal.CausalLM`; its config has `id_offset` 1.
+        params: parameters of the module.
+        vocabulary: tokenizer with `id_offset` 1.
+        prompt: prompt around each input.
+        listed: ending ids that the model's files name; see `ends.listed`.
+        published: see `jaxaug.models.text.registry.published_identity`.
+        trained_prompt: whether the model was trained with `prompt`, which is then its
+            default.
+        is_chat: whether the prompt is a chat, whose text contains special tokens.
+        folder: folder of the published model, with its chat template.
     """
 
     label: str
@@ -66,7 +67,7 @@ class LanguageModel:
 
     @functools.cached_property
     def identity(self) -> str:
-        """What stands for the model in keys, whatever it is called; not the prompt."""
+        """Digest of the model for keys, independent of its name and prompt."""
         return self.published or identities.of_parameters(
             self.module, self.params, self.vocabulary
         )
@@ -76,42 +77,42 @@ class LanguageModel:
         """Tokens of the prompt before the input."""
         if not self.is_chat:
             return self.vocabulary.encode(self.prompt.before)
-        # The module reads the first token at the place of BOS; see `with_prompt`.
+        # The module reads the first token as BOS; see `with_prompt`.
         return self.vocabulary.encode_marked(self.prompt.before)[1:]
 
     @functools.cached_property
     def behind(self) -> list[int]:
-        """Tokens of the prompt behind the input."""
+        """Tokens of the prompt after the input."""
         if self.is_chat:
             return self.vocabulary.encode_marked(self.prompt.behind)
         return self.vocabulary.encode(self.prompt.behind)
 
     @property
     def shared(self) -> int:
-        """Tokens that every input has from the prompt."""
+        """Number of prompt tokens that every input contains."""
         return len(self.before) + len(self.behind)
 
     def prompted(self, prompt: str) -> "LanguageModel":
-        """The same model with another prompt; see `prompts.find`."""
+        """Returns the same model with another prompt; see `prompts.find`."""
         return self.with_prompt(prompts.find(prompt))
 
     def with_prompt(self, prompt: prompts.Prompt | prompts.Chat) -> "LanguageModel":
-        """The same model with another prompt, which goes into its chat template or not.
+        """Returns the same model with another prompt, which may use its chat template.
 
         Raises:
-          UserError: the model has no chat template, or a wrong one.
+            UserError: the model has no chat template, or an invalid one.
         """
         if not isinstance(prompt, prompts.Chat):
             return dataclasses.replace(self, prompt=prompt, is_chat=False)
         if self.folder is None:
             raise UserError(
-                f"{self.label}: has no chat template, as it is not a published model. "
-                f"Leave {prompts.CHAT} out of the prompt's name."
+                f"{self.label} has no chat template, because it is not a published "
+                f"model. Leave {prompts.CHAT} out of the prompt's name."
             )
         rendered = chat_template.load(self.folder).around(prompt.message)
         module, first = self.module, self.vocabulary.encode_marked(rendered.before)[:1]
         if first:
-            # Templates write the first token themselves: it replaces the model's BOS.
+            # Templates write the first token themselves; it replaces the model's BOS.
             config = dataclasses.replace(
                 module.config,  # type: ignore[attr-defined]
                 bos_token_id=first[0] - self.vocabulary.id_offset,
@@ -120,59 +121,58 @@ class LanguageModel:
         return dataclasses.replace(self, prompt=rendered, is_chat=True, module=module)
 
     def encode(self, text: str) -> list[int]:
-        """Tokens of the prompt with an input in it.
+        """Returns the tokens of the prompt with an input in it.
 
-        The three parts are encoded by themselves, so that the input can be told from
-        the prompt.
+        The three parts are encoded separately, so the input can be separated from the
+        prompt.
         """
         text = self.prompt.space + clean(text, False)
         return [*self.before, *self.vocabulary.encode(text), *self.behind]
 
     def decode(self, tokens: list[int]) -> str:
-        """Text of an output up to its first line break, cleaned.
+        """Returns the cleaned text of an output up to its first line break.
 
-        White space becomes single spaces; a mark of a list, or quotes around it all,
-        are removed.
+        White space becomes single spaces. A bullet or enclosing quotes are removed.
         """
         first = self.vocabulary.decode(tokens).strip().partition("\n")[0]
         return unmarked(clean(first, False))
 
     @functools.cached_property
     def ends(self) -> Bool[np.ndarray, " vocab"]:
-        """Which ids end an output."""
+        """Mask of the ids that end an output."""
         size = self.module.config.vocab_size + 1  # type: ignore[attr-defined]
-        # Rows beyond the tokenizer's have no text.
+        # Rows beyond the vocabulary of the tokenizer have no text.
         ends = np.ones(size, np.bool_)
         texts = self.vocabulary.texts()[:size]
         ends[: len(texts)] = ["\n" in text or "\r" in text for text in texts]
         special = {*self.vocabulary.specials, *self.listed}
         ends[[token for token in special if token < size]] = True
-        ends[0] = False  # Free, and already impossible.
+        ends[0] = False  # Reserved for T5X, and already impossible.
         return ends
 
     def end_together(
         self, logits: Float[Array, "*rows vocab"]
     ) -> Float[Array, "*rows vocab"]:
-        """Logits with all ends as one: EOS."""
+        """Returns logits in which all ends are merged into EOS."""
         assert self.vocabulary.eos_id is not None
         ends = np.flatnonzero(self.ends)
         return ends_of.together(logits, ends, self.vocabulary.eos_id)
 
     @functools.cached_property
     def bare(self) -> "LanguageModel":
-        """The same model without parameters, for compiled programs to hold on to."""
+        """The same model without parameters, for compiled programs to refer to."""
         return dataclasses.replace(self, params={})
 
 
 class LineModel(models.DecoderOnlyModel):
-    """Writes one line: see `LanguageModel.end_together`.
+    """Writes one line; see `LanguageModel.end_together`.
 
-    What all prompts begin with goes through the network once (`prefix`): where the
-    parameters come `with_prefix`, a prompt costs as much as its own tokens.
+    The common beginning of all prompts passes through the network once (`prefix`). With
+    the parameters of `with_prefix`, a prompt costs only its own tokens.
     """
 
     def __init__(self, model: LanguageModel, decode_fn: Any, max_length: int = 0):
-        """Takes a model; columns behind the prompts, `max_length`, are for outputs."""
+        """Takes a model; `max_length` columns after the prompts are for outputs."""
         super().__init__(
             model.module, model.vocabulary, optimizer_def=None, decode_fn=decode_fn
         )
@@ -186,8 +186,8 @@ class LineModel(models.DecoderOnlyModel):
         return self._end_together(logits), cache
 
     def prefix(self, params: Any) -> Any:
-        """Cache [1, ...] of BOS and the tokens before the input."""
-        # The base class leaves the last token out.
+        """Returns the cache [1, ...] of BOS and the tokens before the input."""
+        # The base class omits the last token.
         tokens = jnp.array([[0, *self._before, 1]], jnp.int32)
         cache, _ = super()._compute_kv_cache(params, tokens, jnp.ones_like(tokens))
         return jax.tree.map(lambda leaf: leaf[..., : tokens.shape[1] - 1], cache)
@@ -198,7 +198,7 @@ class LineModel(models.DecoderOnlyModel):
         inputs: Int[Array, "rows length"],
         causal_attention_mask: Int[Array, "rows length"],
     ) -> tuple[Any, Int[Array, " rows"]]:
-        """See the base class; of what the prefix has, nothing is computed again."""
+        """See the base class; nothing in the prefix is computed again."""
         known = params.get(_PREFIX)
         if known is None:
             return super()._compute_kv_cache(params, inputs, causal_attention_mask)
@@ -213,12 +213,12 @@ class LineModel(models.DecoderOnlyModel):
             decode=True,
             mutable=["cache"],
         )
-        # What lies behind a prompt is padding, over which the steps write.
+        # The columns after a prompt are padding, which the steps overwrite.
         lengths = jnp.sum(inputs[:, 1:] != 0, axis=-1)
         return with_index(variables["cache"], lengths), lengths
 
     def begin(self, params: Any, prompts: Int[Array, "rows length"]) -> Begun:
-        """See `Begun`; of the tokens, BOS and the prompt come first."""
+        """See `Begun`; BOS and the prompt are the first tokens."""
         lengths = jnp.sum(prompts != 0, axis=1, keepdims=True)
         inputs = jnp.pad(prompts, ((0, 0), (1, self._max_length)))
         given = (jnp.arange(inputs.shape[1]) <= lengths).astype(jnp.int32)
@@ -228,7 +228,7 @@ class LineModel(models.DecoderOnlyModel):
     def step(
         self, params: Any, memory: tuple[()], state: Any
     ) -> tuple[Float[Array, "rows vocab"], Any]:
-        """Logits of the next token and the cache, of a `DecodingState`."""
+        """Returns the logits of the next token and the cache of a `DecodingState`."""
         del memory
         return self._compute_logits_from_slice(
             state, params, max_decode_length=state.sequences.shape[1]
@@ -236,17 +236,17 @@ class LineModel(models.DecoderOnlyModel):
 
 
 def with_prefix(params: Mapping[str, Any], prefix: Any) -> dict[str, Any]:
-    """Parameters that know what all prompts begin with (`LineModel.prefix`)."""
+    """Returns parameters with a cached prompt beginning (`LineModel.prefix`)."""
     return {**params, _PREFIX: prefix}
 
 
 def prefix_of(params: Mapping[str, Any]) -> Any:
-    """The prefix of the parameters, or None."""
+    """Returns the prefix in the parameters, or None."""
     return params.get(_PREFIX)
 
 
 def grown(prefix: Any, known: int, rows: int, length: int) -> Any:
-    """A cache of so many rows and columns, of which the prefix is the first `known`."""
+    """Returns a cache [rows, length] whose first `known` columns are the prefix."""
 
     def leaf(x: Array) -> Array:
         if x.ndim == 1:  # An index.
@@ -258,17 +258,17 @@ def grown(prefix: Any, known: int, rows: int, length: int) -> Any:
 
 
 def is_language_model(folder: epath.Path) -> bool:
-    """Whether `load` reads that folder."""
+    """Returns whether `load` supports a folder."""
     if (folder / hf_folder.CONFIG).exists():
         return hf_folder.read_config(folder)[0].kind == "decoder_only"
     return any(folder.glob("*.gguf"))
 
 
 def load(folder: epath.Path, label: str, prompt: str = "schema") -> LanguageModel:
-    """A published decoder-only model, from its folder or the GGUF file in there.
+    """Loads a published decoder-only model from its folder or the GGUF file in it.
 
     Raises:
-      UserError: files are missing or wrong, or the tokenizer names no EOS.
+        UserError: files are missing or wrong, or the tokenizer names no EOS.
     """
     if (folder / hf_folder.CONFIG).exists():
         published = hf_folder.load(folder)
@@ -279,7 +279,7 @@ def load(folder: epath.Path, label: str, prompt: str = "schema") -> LanguageMode
     words = hf.load(folder, id_offset=1)
     if words.eos_id is None:
         raise UserError(
-            f"{words.path}: names no token that ends a text (eos_token). Take the "
+            f"{words.path} names no token that ends a text (eos_token). Take the "
             "tokenizer_config.json that was published with the model."
         )
     config = dataclasses.replace(published.config, id_offset=1)

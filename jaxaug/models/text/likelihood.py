@@ -16,13 +16,13 @@ def score(
     inputs: Int[Array, "rows length"],
     outputs: Int[Array, "rows max_length"],
 ) -> Float[Array, " rows"]:
-    """Log-likelihood of each output, the sum over its tokens, EOS included.
+    """Returns the log-likelihood of each output, summed over its tokens and EOS.
 
     Args:
-      model: of a training run.
-      params: of the model.
-      inputs: tokens, EOS included, 0 behind them.
-      outputs: likewise.
+        model: model of a training run.
+        params: parameters of the model.
+        inputs: tokens including EOS, padded with 0.
+        outputs: tokens including EOS, padded with 0.
     """
     if isinstance(model, continuing.PrefixModel):
         return _continued(model, params, inputs, outputs)
@@ -46,7 +46,7 @@ def _continued(
     inputs: Int[Array, "rows length"],
     outputs: Int[Array, "rows max_length"],
 ) -> Float[Array, " rows"]:
-    """Outputs stand directly behind inputs, as in training."""
+    """Scores outputs that directly follow the inputs, as in training."""
     lengths = jnp.sum(inputs != 0, axis=1, keepdims=True)
     width = inputs.shape[1] + outputs.shape[1]
     place = jnp.arange(width) - lengths

@@ -1,7 +1,7 @@
-"""Checkpoints in the layout of orbax, without the help of a T5X.
+"""Reads checkpoints in the orbax layout, independent of the T5X version.
 
 Both runtimes write this layout by default. Upstream's `load_t5x_checkpoint` reads only
-the older one, of zarr folders.
+the older layout with zarr folders.
 """
 
 from typing import Any
@@ -18,17 +18,17 @@ _STATE = "state"
 
 
 def holds(folder: epath.PathLike) -> bool:
-    """Whether a folder `checkpoint_N` is a complete checkpoint of this layout."""
+    """Returns whether a folder `checkpoint_N` is complete and has this layout."""
     return (epath.Path(folder) / _STATE / "_METADATA").exists()
 
 
 def parameters(folder: epath.PathLike) -> dict[str, Any]:
-    """The parameters in a folder `checkpoint_N`: NumPy arrays, nested by module.
+    """Returns the parameters in a folder `checkpoint_N`: nested NumPy arrays.
 
     The state of the optimizer is not read.
 
     Raises:
-      UserError: a file of the checkpoint is missing or damaged.
+        UserError: a file of the checkpoint is missing or damaged.
     """
     path = epath.Path(folder) / _STATE
     try:
@@ -53,7 +53,7 @@ def parameters(folder: epath.PathLike) -> dict[str, Any]:
     except (ValueError, KeyError, OSError) as error:
         raise UserError(
             f"{path.parent}: the checkpoint is damaged or incomplete "
-            f"({type(error).__name__}: {error}). Name another checkpoint of the run, or "
-            "train from an earlier one again."
+            f"({type(error).__name__}: {error}). Name another checkpoint of the run, "
+            "or train from an earlier one again."
         ) from error
     return restored["target"]

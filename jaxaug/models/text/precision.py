@@ -1,4 +1,4 @@
-"""A model for text with weights of fewer bits."""
+"""Models for text with reduced weight precision."""
 
 import dataclasses
 import functools
@@ -20,18 +20,20 @@ Model = TypeVar("Model", bound=TextModel | LanguageModel)
 
 
 def with_precision(model: Model, precision: str) -> Model:
-    """The model with its weights in a precision of `PRECISIONS`.
+    """Returns the model with its weights in a precision of `PRECISIONS`.
 
-    Those are the weights of linear maps and token embeddings, which are nearly all.
-    Bfloat16 is the type of the computation, too, in which accelerators are fastest. Int8
-    weights are turned into floats for each product; see `jaxaug.models.layers.int8`.
+    The precision holds for linear maps and token embeddings, which are nearly all
+    weights. With bfloat16, the computation is in bfloat16 too, which is fastest on
+    accelerators. Int8 weights are converted to floats for each product; see
+    `jaxaug.models.layers.int8`.
 
     Raises:
-      UserError: another precision, or a network that cannot have it.
+        UserError: an unknown precision, or a network that does not support it.
     """
     if precision not in PRECISIONS:
         raise UserError(
-            f"precision {precision!r} is not known; {one_of(precision, PRECISIONS, 'give')}"
+            f"precision {precision!r} is not known; "
+            f"{one_of(precision, PRECISIONS, 'give')}"
         )
     if precision == "float32":
         return model
@@ -49,7 +51,7 @@ def with_precision(model: Model, precision: str) -> Model:
     params = int8.quantised(model.params, found)
     if params.keys() == model.params.keys() and not _has_scales(params):
         raise UserError(
-            f"model {model.label!r}: its network has no layer that can have int8 "
+            f"model {model.label!r}: its network has no layer that supports int8 "
             "weights. Leave the precision at float32."
         )
     return dataclasses.replace(model, params=params)
@@ -59,8 +61,8 @@ def _in_bfloat16(model: Model, weights: Iterable[int8.Path]) -> Model:
     config: Any = getattr(model.module, "config", None)
     if not hasattr(config, "dtype"):
         raise UserError(
-            f"model {model.label!r}: its network has no config with a dtype that could be "
-            "bfloat16. Leave the precision at float32."
+            f"model {model.label!r}: its network has no config with a dtype that could "
+            "be bfloat16. Leave the precision at float32."
         )
     module = model.module.clone(config=dataclasses.replace(config, dtype=jnp.bfloat16))
     flat = traverse_util.flatten_dict(dict(model.params))

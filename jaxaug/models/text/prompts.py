@@ -1,10 +1,10 @@
 """Prompts with which a language model paraphrases one line.
 
-Published models need examples in the prompt. `plain` has none: it is that of the
-adapters, which were trained with it.
+Published models need examples in the prompt. `plain` has none: it is the prompt that
+adapters were trained with.
 
-A prompt is a text with `{text}` in it, once. Its part before the input is the same for
-every line, and so is the part behind, after which the model writes the paraphrase.
+A prompt is a text that contains `{text}` once. The parts before and after it are the
+same for every line. The model writes the paraphrase after the last part.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from jaxaug.core.suggestion import nearest
 
 PLACE = "{text}"
 CHAT = "chat:"
-"""Before the name of a prompt: it goes into the chat template of the model."""
+"""Prefix of a prompt name: the prompt goes into the chat template of the model."""
 _FIX = f"Write the examples, then a line with {PLACE} for the input."
 
 _SCHEMA = (
@@ -45,9 +45,9 @@ class Prompt(NamedTuple):
     """A prompt around an input.
 
     Attributes:
-      before: ends without white space.
-      space: what stands between `before` and the input.
-      behind: follows the input; ends without white space.
+        before: text before the input, without trailing white space.
+        space: white space between `before` and the input.
+        behind: text after the input, without trailing white space.
     """
 
     before: str
@@ -56,7 +56,7 @@ class Prompt(NamedTuple):
 
 
 class Chat(NamedTuple):
-    """A prompt that is to be the message of a user, in the chat template of a model."""
+    """A prompt that becomes the message of a user in a model's chat template."""
 
     message: Prompt
 
@@ -80,10 +80,11 @@ PROMPTS = {
 
 
 def find(name: PathLike) -> Prompt | Chat:
-    """The prompt of that name, or in that file; with `chat:` before it, for a chat.
+    """Returns the prompt with a name, or in a file; `chat:` before it makes a chat.
 
     Raises:
-      UserError: neither a name nor a file, or the file does not hold `{text}` once.
+        UserError: there is neither such a name nor such a file, or the file does not
+            contain `{text}` exactly once.
     """
     if str(name).startswith(CHAT):
         return Chat(_found(str(name).removeprefix(CHAT)))
@@ -94,21 +95,22 @@ def _found(name: PathLike) -> Prompt:
     known = PROMPTS.get(str(name))
     text = known or read_text(
         name,
-        f"Use one of {', '.join(PROMPTS)}, or name a file.{nearest(name, PROMPTS)} {_FIX}",
+        f"Use one of {', '.join(PROMPTS)}, or name a file.{nearest(name, PROMPTS)} "
+        f"{_FIX}",
     )
     return parse(text, str(name))
 
 
 def parse(text: str, source: str) -> Prompt:
-    """The parts of a prompt.
+    """Returns the parts of a prompt.
 
     Raises:
-      UserError: it does not hold `{text}` once.
+        UserError: the text does not contain `{text}` exactly once.
     """
     if text.count(PLACE) != 1:
         raise UserError(
-            f"prompt {source}: holds {PLACE} {text.count(PLACE)} times, expected once. "
-            f"{_FIX}"
+            f"prompt {source} contains {PLACE} {text.count(PLACE)} times, but must "
+            f"contain it once. {_FIX}"
         )
     before, behind = text.split(PLACE)
     stem = before.rstrip(" ")

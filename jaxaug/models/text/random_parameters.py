@@ -1,4 +1,4 @@
-"""Parameters of networks that have learned nothing."""
+"""Random parameters of untrained networks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from t5x import models
 
 
 def draw_parameters(module: nn.Module, words: Any) -> Mapping[str, Any]:
-    """Parameters drawn by NumPy: to run flax's initialisers takes ten times as long."""
+    """Returns parameters drawn by NumPy, ten times as fast as by flax."""
     names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
     model = models.EncoderDecoderModel(module, words, words, None)
     shapes = jax.eval_shape(

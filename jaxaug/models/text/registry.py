@@ -1,8 +1,7 @@
-"""The models that can be named on a command line, and what a named model is.
+"""Registry of the models that can be named on a command line.
 
-A model is a name of the table below or of the catalogue, the folder of a T5X run, or
-the folder of a published model; with `+` and a folder behind it, that model with an
-adapter.
+A model is a name in the table below or in the catalogue, or the folder of a T5X run or
+of a published model. `NAME+FOLDER` is a model with the adapter in a folder.
 """
 
 import dataclasses
@@ -36,7 +35,7 @@ from jaxaug.models.weights import hf_folder, pins
 
 MINISGD_RUN = "runs/paraphrase_minisgd"
 _MINISGD_COMMAND = "python -m t5x.train --gin_file=configs/paraphrase_minisgd.gin"
-# Beside the package lies configs/, if this is a checkout.
+# In a checkout, the package is next to configs/.
 _CHECKOUT = Path(jaxaug.__file__).resolve().parent.parent
 _VOCABULARY_MULTIPLE = 128
 _SENTENCEPIECE = "spiece.model"
@@ -47,19 +46,21 @@ _PLUS = "+"
 class TextModel:
     """An encoder-decoder with its parameters and vocabularies.
 
-    Equal to itself alone, so that it can be a static argument of compiled programs.
+    It compares equal only to itself, so it can be a static argument of compiled
+    programs.
 
     Attributes:
-      label: name and version, for the records of a run, such as `minisgd@500`.
-      module: has `encode` and `decode`, as `t5x.examples.t5.network.Transformer`.
-      params: of the module.
-      input_vocabulary: with `encode`, `eos_id`; a SeqIO vocabulary or alike.
-      output_vocabulary: with `decode`, `eos_id`.
-      lowercase: whether the vocabulary knows lower case only.
-      prompt: what the model reads for a text.
-      first: tokens before every input: a start token, control fields.
-      ends: ids that end an output as EOS does; see `ends.listed`.
-      published: see `published_identity`; empty for a model of ours or a T5X run.
+        label: name and version, for the records of a run, such as `minisgd@500`.
+        module: network with `encode` and `decode`, like
+            `t5x.examples.t5.network.Transformer`.
+        params: parameters of the module.
+        input_vocabulary: vocabulary with `encode` and `eos_id`, such as one of SeqIO.
+        output_vocabulary: vocabulary with `decode` and `eos_id`.
+        lowercase: whether the vocabulary has only lower case.
+        prompt: returns the input of the model for a text.
+        first: tokens before every input: a start token, control fields.
+        ends: ids that end an output in addition to EOS; see `ends.listed`.
+        published: see `published_identity`; empty for a model of ours or a T5X run.
     """
 
     label: str
@@ -75,7 +76,7 @@ class TextModel:
 
     @functools.cached_property
     def identity(self) -> str:
-        """What stands for the model in keys, whatever it is called."""
+        """Digest of the model for keys, independent of its name."""
         words = (self.input_vocabulary, self.output_vocabulary)
         return self.published or identities.of_parameters(
             self.module, self.params, *words
@@ -83,24 +84,24 @@ class TextModel:
 
     @functools.cached_property
     def bare(self) -> "TextModel":
-        """The same model without parameters, for compiled programs to hold on to."""
+        """The same model without parameters, for compiled programs to refer to."""
         return dataclasses.replace(self, params={})
 
     def encode(self, text: str) -> list[int]:
-        """Tokens of an input in its prompt, EOS included."""
+        """Returns the tokens of an input in its prompt, including EOS."""
         text = self.prompt(clean(text, self.lowercase))
         words = self.input_vocabulary
         return [*self.first, *words.encode(text), words.eos_id]
 
     @functools.cached_property
     def around(self) -> tuple[int, int]:
-        """Tokens before and after the text in every input, EOS among the latter.
+        """Number of tokens before and after the text in every input, including EOS.
 
-        They are what the inputs of two texts that have nothing in common share.
+        These are the tokens that the inputs of two different texts share.
         """
         if self.prompt is str:
             return len(self.first), 1
-        # Two words that hardly any vocabulary takes apart.
+        # Hardly any vocabulary splits these words.
         one, other = self.encode("the"), self.encode("is it")
         least = min(len(one), len(other))
         before = _alike(one[:least], other[:least])
@@ -108,33 +109,35 @@ class TextModel:
         return before, after
 
     def decode(self, tokens: list[int]) -> str:
-        """Text of an output up to its first EOS, in one line."""
+        """Returns the text of an output up to its first EOS, in one line."""
         return clean(self.output_vocabulary.decode(tokens), False)
 
     def end_together(self, logits: Array) -> Array:
-        """Logits [..., vocab] with all that ends an output as one token: EOS."""
+        """Returns logits [..., vocab] with all ending tokens merged into EOS."""
         return ends.together(logits, self.ends, self.output_vocabulary.eos_id)
 
 
 def _alike(one: list[int], other: list[int]) -> int:
-    """How many tokens two lists begin with in common."""
+    """Returns the length of the common beginning of two lists."""
     pairs = zip(one, other, strict=True)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), len(one))
 
 
 def load(name: str) -> TextModel | language.LanguageModel:
-    """The model of that name in the registry or the catalogue, or of that folder.
+    """Loads a model by its name in the registry or the catalogue, or from a folder.
 
     Args:
-      name: a key of `MODELS` or of the catalogue, else the folder of a T5X run, or of
-        one of its checkpoints, whose `config.gin` defines `MODEL`, else the folder of
-        a published encoder-decoder or decoder-only model. `NAME+FOLDER` is a model
-        with the adapter in a folder (see `adapters.load`); a named adapter, and a run
-        that trained one, stand for their base with it.
+        name: key of `MODELS` or of the catalogue. Otherwise, the folder of a T5X run,
+            or of one of its checkpoints, whose `config.gin` defines `MODEL`. Otherwise,
+            the folder of a published encoder-decoder or decoder-only model.
+            `NAME+FOLDER` is a model with the adapter in a folder (see `adapters.load`).
+            A named adapter, and a run that trained one, mean their base with the
+            adapter.
 
     Raises:
-      UserError: neither a name nor a folder, or the folder holds no usable model, or
-        the named model is not on this machine; the message has the command to get it.
+        UserError: there is neither such a name nor such a folder, the folder holds no
+            usable model, or the named model is not on this machine. The message has the
+            command that downloads it.
     """
     base, adapter = _parts(name)
     model = _adapted(load(base), adapter, base) if adapter else _loaded(name)
@@ -143,15 +146,15 @@ def load(name: str) -> TextModel | language.LanguageModel:
 
 
 def with_adapter(name: str, adapter: str | None) -> str:
-    """The name for `load` of a model with an adapter, if there is one."""
+    """Returns the name for `load` of a model with an adapter, if one is given."""
     return f"{name}{_PLUS}{adapter}" if adapter else name
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Base and adapter of a name; the adapter is empty if there is none."""
+    """Returns the base and the adapter in a name; the adapter may be empty."""
     named = catalogue.CATALOGUE.get(name)
     if named and named.base:
-        return named.base, str(_on_disk(named).folder)
+        return named.base, str(named.checked_folder)
     if _PLUS in name and not absolute(name).exists():
         base, _, adapter = name.partition(_PLUS)
         return base, adapter
@@ -177,30 +180,30 @@ def _adapted(
 
 
 def seen_services(name: str) -> frozenset[str]:
-    """What is noted beside the adapter of a model, if it has one: see `data.seen`.
+    """Returns the services noted with a model's adapter, if any; see `data.seen`.
 
     Raises:
-      UserError: see `load`; the note is damaged.
+        UserError: see `load`; or the note is damaged.
     """
     adapter = _parts(name)[1]
     return seen.read(absolute(adapter)) if adapter else frozenset()
 
 
 def published_identity(name: str) -> str:
-    """The `identity` of a published model, which need not be loaded for it.
+    """Returns the `identity` of a published model without loading it.
 
-    It stands for the weights, the configuration, the tokenizer, and the prompt of a
-    named model: copies of a folder have the same, whatever they are called.
+    It covers the weights, the configuration, the tokenizer, and the prompt of a named
+    model. Copies of a folder have the same identity, whatever their names.
 
     Args:
-      name: see `load`.
+        name: see `load`.
 
     Returns:
-      Nothing for a model of ours or a T5X run, of which it stands for the parameters,
-      the network and the vocabularies.
+        The identity; empty for a model of ours or a T5X run, whose identity comes from
+        the parameters, the network, and the vocabularies.
 
     Raises:
-      UserError: see `load`.
+        UserError: see `load`.
     """
     base, adapter = _parts(name)
     if adapter:
@@ -215,7 +218,7 @@ def published_identity(name: str) -> str:
         folder = catalogue.fetched(name)
     elif name in catalogue.CATALOGUE:
         named = catalogue.CATALOGUE[name]
-        folder, prompt = _on_disk(named).folder, named.input("")
+        folder, prompt = named.checked_folder, named.input("")
     elif not (
         (folder / hf_folder.CONFIG).exists() or language.is_language_model(folder)
     ):
@@ -232,7 +235,7 @@ def _loaded(name: str) -> TextModel | language.LanguageModel:
     folder = absolute(name)
     if not folder.is_dir():
         raise UserError(
-            f"model {name!r} is no name of the model registry and no folder; "
+            f"model {name!r} is neither in the model registry nor a folder; "
             f"{suggestion(name, [*MODELS, *catalogue.CATALOGUE])}"
         )
     if language.is_language_model(folder):
@@ -243,7 +246,7 @@ def _loaded(name: str) -> TextModel | language.LanguageModel:
 
 
 def random_tiny() -> TextModel:
-    """A T5 of 0.3 M parameters that has learned nothing; always the same one."""
+    """Returns an untrained T5 of 0.3 M parameters, which is always the same."""
     path = vocabulary.train_words(minisgd.materialise(cache_folder.cache_dir()))
     words = vocabulary.TokenVocabulary(path)
     config = network.T5Config(
@@ -265,11 +268,11 @@ def random_tiny() -> TextModel:
 
 
 def trained_on_minisgd() -> TextModel:
-    """The model that `configs/paraphrase_minisgd.gin` trains."""
+    """Returns the model that `configs/paraphrase_minisgd.gin` trains."""
     places, there = [absolute(MINISGD_RUN)], ""
     if (_CHECKOUT / "configs").is_dir():
-        # Trained from the current folder, or from that of our own files. A wheel has
-        # none, and trains wherever it is called.
+        # Runs may be in the current folder or in the checkout. An installed wheel has
+        # no configs, and trains in the current folder.
         places.append(epath.Path(_CHECKOUT / MINISGD_RUN))
         there = f"cd {shlex.quote(str(_CHECKOUT))} && "
     for folder in places:
@@ -277,13 +280,13 @@ def trained_on_minisgd() -> TextModel:
             return _restored(folder, "minisgd")
     names = " and no folder ".join(dict.fromkeys(map(str, places)))
     raise UserError(
-        f"model 'minisgd' is not trained yet: there is no folder {names}. Train it with "
-        f"`{there}{_MINISGD_COMMAND}`, or name the folder of another run."
+        f"model 'minisgd' is not trained yet: there is no folder {names}. Train it "
+        f"with `{there}{_MINISGD_COMMAND}`, or name the folder of another run."
     )
 
 
 def _named(model: catalogue.Named) -> TextModel | language.LanguageModel:
-    pins.verify(_on_disk(model).folder)
+    pins.verify(model.checked_folder)
     label = f"{model.name}@{model.commit}"
     if language.is_language_model(model.folder):
         return language.load(model.folder, label)
@@ -293,21 +296,12 @@ def _named(model: catalogue.Named) -> TextModel | language.LanguageModel:
     return dataclasses.replace(loaded, first=_control_tokens(model))
 
 
-def _on_disk(model: catalogue.Named) -> catalogue.Named:
-    if not model.on_disk:
-        raise UserError(
-            f"model {model.name!r} is not on this machine. Get it with "
-            f"`jaxaug models fetch {model.name}`."
-        )
-    return model
-
-
 def _published(folder: epath.Path, label: str) -> TextModel:
-    """A published encoder-decoder with the tokenizer in its folder."""
+    """Loads a published encoder-decoder with the tokenizer in its folder."""
     family, hf_config, _ = hf_folder.read_config(folder)
     if family.kind != "encoder_decoder":
         raise UserError(
-            f"{folder}: is a {family.name}, which writes no text. Name an "
+            f"{folder} is a {family.name}, which writes no text. Name an "
             "encoder-decoder or a language model."
         )
     model = hf_folder.load(folder)
@@ -328,13 +322,13 @@ def _published(folder: epath.Path, label: str) -> TextModel:
 
 
 def _control_tokens(model: catalogue.Named) -> tuple[int, ...]:
-    """Ids of the control fields before the text, which are special tokens.
+    """Returns ids of the control fields before the text, which are special tokens.
 
     Raises:
-      UserError: they are no special tokens of the fetched tokenizer.
+        UserError: the fetched tokenizer does not have these special tokens.
     """
     fields = model.input("")
-    # Not the tokenizer of texts, which reads no special tokens.
+    # The tokenizer of texts is not used, because it reads no special tokens.
     own = tokenizers.Tokenizer.from_str(hf.load(model.folder).backend.to_str())
     for field in fields.split():
         if field not in own.get_vocab():
@@ -361,7 +355,7 @@ def _restored(folder: epath.Path, name: str) -> TextModel:
 
 
 def _lowercase(words: Any) -> bool:
-    """Whether no piece of a SentencePiece vocabulary has an upper-case letter."""
+    """Returns whether no piece of a SentencePiece vocabulary has upper case."""
     processor = getattr(words, "processor", None) or getattr(words, "tokenizer", None)
     if processor is None:
         return False

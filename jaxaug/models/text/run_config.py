@@ -1,12 +1,12 @@
-"""A model out of a run's `config.gin`, read so that the file can run nothing else.
+"""Builds a model from a run's `config.gin` without running other code of the file.
 
-A gin file imports what it names and calls what it refers to: to gin, `MODEL =
-@os.system()` in a downloaded folder is as good as a network. So gin parses the file
-here and does no more. What a name such as MODEL refers to is built from the classes and
-functions in `KNOWN`, from the networks of all families, from those that installed packages
-register as `jaxaug.networks`, and from the modules that the user lists in
-`$JAXAUG_TRUSTED_MODULES`. Everything else in the file, imports included, is only
-text. The gin configuration of the calling program is neither used nor changed.
+A gin file imports what it names and calls what it refers to. For gin,
+`MODEL = @os.system()` in a downloaded folder is as good as a network. Here, gin only
+parses the file. Names such as MODEL are built from a fixed set of classes and
+functions. The set consists of `KNOWN`, the networks of all families, networks that
+installed packages register as `jaxaug.networks`, and modules that the user lists in
+`$JAXAUG_TRUSTED_MODULES`. Everything else in the file, including imports, is only text.
+The gin configuration of the calling program is neither used nor changed.
 """
 
 import dataclasses
@@ -51,9 +51,9 @@ KNOWN: Mapping[str, Collection[str]] = {
     "seqio": _SEQIO,
     "seqio.vocabularies": _SEQIO,
 }
-"""What a configuration may call besides networks of families, by module.
+"""Names that a configuration may call, by module, in addition to networks of families.
 
-None of them runs, writes or removes anything that its arguments name.
+None of them runs, writes, or removes anything that its arguments name.
 """
 
 _MACROS = ("macro", "gin.macro")
@@ -63,7 +63,7 @@ _MACROS = ("macro", "gin.macro")
 class _Reference:
     """`@scope/name` or `@scope/name()`.
 
-    `target` has the module in front, and is empty if the file does not import it.
+    `target` includes the module, and is empty if the file does not import it.
     """
 
     written: str
@@ -87,41 +87,41 @@ def build(
     arguments: Mapping[str, Any] | None = None,
     replaced: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Any:
-    """What a name of a configuration stands for, as gin would build it.
+    """Builds the value of a name in a configuration, as gin would.
 
     Args:
-      path: the configuration; it may include files of its own folder.
-      name: such as MODEL.
-      without: arguments of what the name refers to that are left at their defaults.
-      arguments: more of them, with values in place of those of the file.
-      replaced: functions to call in place of those of `KNOWN`, by module and name.
+        path: the configuration; it may include files in the same folder.
+        name: name such as MODEL.
+        without: arguments of the named function that keep their defaults.
+        arguments: further arguments, which override those in the file.
+        replaced: replacements of functions in `KNOWN`, by module and name.
 
     Raises:
-      UserError: the file is missing or no gin file, or was changed after training wrote
-        it; it lacks the name; or what the name needs is not known here or cannot be
-        built.
+        UserError: the file is missing, is not a gin file, or was changed after training
+            wrote it; it does not define the name; or the value needs something unknown,
+            or cannot be built.
     """
     reader = _read(path)
     if name not in reader.macros:
-        raise UserError(f"{path}: it defines no {name}.")
+        raise UserError(f"{path} does not define {name}.")
     reader.without, reader.arguments = without, arguments or {}
     reader.replaced = replaced or {}
     return reader.value(_Macro(name), (), outermost=True)
 
 
 def bound(path: PathLike, function: str, name: str) -> Any:
-    """What a configuration binds to an argument of a class or function.
+    """Returns the value that a configuration binds to an argument of a function.
 
     Args:
-      path: the configuration.
-      function: its name without the module.
-      name: of the argument.
+        path: the configuration.
+        function: name of the function or class, without the module.
+        name: name of the argument.
 
     Returns:
-      The value with macros and references in place; None if there is no such line.
+        The value, with macros and references resolved; None without a binding.
 
     Raises:
-      UserError: see `build`.
+        UserError: see `build`.
     """
     reader = _read(path)
     for (scope, target), arguments in reader._bindings.items():
@@ -131,7 +131,7 @@ def bound(path: PathLike, function: str, name: str) -> Any:
 
 
 def _read(path: PathLike) -> "_Reader":
-    """The statements of a configuration, which is what training wrote."""
+    """Parses a configuration, and checks that it is unchanged since training."""
     file = epath.Path(path)
     reader = _Reader(file)
     reader.parse(file)
@@ -140,7 +140,7 @@ def _read(path: PathLike) -> "_Reader":
 
 
 def _check_unchanged(path: epath.Path) -> None:
-    """Compares the `config.gin` of a run with the digest that training noted."""
+    """Compares the `config.gin` of a run with the digest that training recorded."""
     note = path.parent / _DIGEST
     if path.name != _CONFIG or not note.exists():
         return
@@ -150,11 +150,11 @@ def _check_unchanged(path: epath.Path) -> None:
         return
     if not os.environ.get(ACCEPT_VARIABLE):
         raise UserError(
-            f"{path}: was changed after training wrote it. It has digest {found}, but "
-            f"{note} has {written}. Restore it from a copy of the run. If the change is "
-            f"intended, give --accept_changed_config, or set ${ACCEPT_VARIABLE}=1."
+            f"{path} was changed after training wrote it. It has digest {found}, but "
+            f"{note} has {written}. Restore it from a copy of the run. If the change "
+            f"is intended, give --accept_changed_config, or set ${ACCEPT_VARIABLE}=1."
         )
-    _warn(f"{path}: was changed after training wrote it, and is used as it is now")
+    _warn(f"{path} was changed after training wrote it, and is used as it is now")
 
 
 @functools.cache
@@ -163,7 +163,7 @@ def _warn(message: str) -> None:
 
 
 class _Delegate(config_parser.ParserDelegate):
-    """Keeps references and macros as they are written."""
+    """Returns references and macros unresolved."""
 
     def __init__(self, imports: Mapping[str, config_parser.ImportStatement]):
         self._imports = imports
@@ -191,7 +191,7 @@ def _full_name(
 
 
 class _Reader:
-    """The statements of a configuration, and the values that they make."""
+    """The statements of a configuration, and the values that they define."""
 
     def __init__(self, path: epath.Path):
         self.macros: dict[str, Any] = {}
@@ -204,9 +204,9 @@ class _Reader:
         self._building: list[tuple[Any, tuple[str, ...]]] = []
 
     def parse(self, path: epath.Path) -> None:
-        """Takes the statements of a file over those that were there."""
+        """Adds the statements of a file; they override earlier ones."""
         if path in self._parsing:
-            raise UserError(f"{path}: includes itself. Remove that line.")
+            raise UserError(f"{path} includes itself. Remove that line.")
         self._parsing.append(path)
         text = read_text(path, "Name the folder of a T5X training run.")
         imports: dict[str, config_parser.ImportStatement] = {}
@@ -220,20 +220,22 @@ class _Reader:
                     self._bind(statement, imports)
         except UserError:
             raise
-        # A SyntaxError of gin is made with other arguments than Python's.
+        # gin constructs its SyntaxError with other arguments than Python.
         except (SyntaxError, tokenize.TokenError) as error:
             where = getattr(error.args[1], "line_num", None) if error.args[1:] else None
             line = f": line {where}" if where else ""
             raise UserError(f"{path}{line}: {shortened(error.args[0])}") from error
         except (RecursionError, TypeError, ValueError) as error:
-            raise UserError(f"{path}: is no gin file ({shortened(error)}).") from error
+            raise UserError(
+                f"{path} is not a gin file ({shortened(error)})."
+            ) from error
         self._parsing.pop()
 
     def _included(self, path: epath.Path, name: str) -> epath.Path:
         included = path.parent / name
         if ".." in included.parts or not _lies_in(included, path.parent):
             raise UserError(
-                f"{path}: includes {name}, which lies outside of its folder, so it is "
+                f"{path} includes {name}, which is outside of its folder, so it is "
                 "not read. Write its lines into the file instead."
             )
         return included
@@ -255,7 +257,7 @@ class _Reader:
     def value(
         self, value: Any, scopes: tuple[str, ...], *, outermost: bool = False
     ) -> Any:
-        """A value with its references and macros in place; `scopes` are active."""
+        """Returns a value with references and macros resolved in `scopes`."""
         if isinstance(value, list | tuple):
             return type(value)(self.value(item, scopes) for item in value)
         if isinstance(value, dict):
@@ -279,7 +281,7 @@ class _Reader:
     def _meaning(self, macro: _Macro) -> Any:
         if macro.name not in self.macros:
             problem = (
-                "a value that every user has to give (%gin.REQUIRED)"
+                "a value that every user must give (%gin.REQUIRED)"
                 if macro.name == "gin.REQUIRED"
                 else f"%{macro.name}, which it does not define"
             )
@@ -321,7 +323,7 @@ class _Reader:
     def _known(self, reference: _Reference) -> Any:
         if not reference.target:
             raise UserError(
-                f"{self._path}: refers to @{reference.written}, but has no line that "
+                f"{self._path} refers to @{reference.written}, but has no line that "
                 f"imports {reference.written.partition('.')[0]}."
             )
         module, _, name = reference.target.rpartition(".")
@@ -329,14 +331,14 @@ class _Reader:
         theirs = _is_trusted(module) or _is_registered(reference.target)
         if not ours and not theirs:
             raise UserError(
-                f"{self._path}: refers to @{reference.written} ({reference.target}), "
-                "which is no network, model or vocabulary of jaxaug or T5X, so it is "
-                "not run. If you trust the authors of this folder, set "
+                f"{self._path} refers to @{reference.written} ({reference.target}), "
+                "which is not a network, model, or vocabulary of jaxaug or T5X, so it "
+                "is not run. If you trust the authors of this folder, set "
                 f"${TRUSTED_VARIABLE}={module or 'MODULE'} and run the command again."
             )
         if reference.target in self.replaced:
             return self.replaced[reference.target]
-        # Who trusts another module called `tasks` means their own.
+        # A trusted module called `tasks` belongs to the user, not to this package.
         place = bundled.tasks_module(module) if ours else module
         try:
             return getattr(importlib.import_module(place), name)
@@ -347,14 +349,14 @@ class _Reader:
 
 
 def _lies_in(path: epath.Path, folder: epath.Path) -> bool:
-    """Whether a path leads into a folder, links followed; stores have none."""
+    """Returns whether a path, with links resolved, is inside a folder."""
     if "://" in os.fspath(folder):
         return path.is_relative_to(folder)
     return Path(path).resolve().is_relative_to(Path(folder).resolve())
 
 
 def _is_registered(target: str) -> bool:
-    """Whether a class or function belongs to a family or is registered as a network."""
+    """Returns whether a name belongs to a family or is registered as a network."""
     if target in extensions.values("networks"):
         return True
     return any(
@@ -365,6 +367,6 @@ def _is_registered(target: str) -> bool:
 
 
 def _is_trusted(module: str) -> bool:
-    """Whether the user vouches for a module, by its name or that of its package."""
+    """Returns whether the user trusts a module, by its name or its package's name."""
     trusted = os.environ.get(TRUSTED_VARIABLE, "").replace(",", " ").split()
     return any(module == item or module.startswith(f"{item}.") for item in trusted)

@@ -1,7 +1,7 @@
-"""The tokenizer of DeBERTa v2 and v3: a SentencePiece model with BERT's special tokens.
+"""Tokenizer of DeBERTa v2 and v3: a SentencePiece model with BERT's special tokens.
 
-`tokenizer.json` is the same once converted, and is read by `hf`; here is the reader of
-`spm.model`, which is all that some models have, and the guard that both need.
+Some models only have `spm.model`, which is read here. Others have the converted
+`tokenizer.json`, which `hf` reads. Both need the guard in this module.
 """
 
 import re
@@ -13,7 +13,8 @@ from sentencepiece import sentencepiece_model_pb2
 from tokenizers import normalizers, pre_tokenizers, processors
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import read_bytes, read_json
+from jaxaug.core.files import read_bytes
+from jaxaug.models.weights import hf_config
 
 FILE = "spm.model"
 _CONFIG = "tokenizer_config.json"
@@ -24,22 +25,23 @@ _BLANK = "\u2581"
 
 
 def read(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
-    """The tokenizer of an `spm.model`, and the ids of the roles of its special tokens.
+    """Returns the tokenizer of an `spm.model`, and its special ids by role.
 
-    Texts are normalised and cut as SentencePiece does, by the tables in the file (the
-    converter of transformers 5 leaves these tables out: a ligature is unknown to it).
-    `[MASK]` follows the pieces where it is none of them. `do_lower_case` and
-    `split_by_punct` are taken from tokenizer_config.json.
+    Texts are normalized and split as in SentencePiece, with the tables in the file. The
+    converter of transformers 5 omits these tables, so it does not know ligatures.
+    `[MASK]` follows the pieces unless it is one of them. `do_lower_case` and
+    `split_by_punct` come from tokenizer_config.json.
 
     Raises:
-      UserError: the file is no unigram model of SentencePiece, or lacks a special token.
+        UserError: the file is not a unigram model of SentencePiece, or lacks a special
+            token.
     """
     model = _model(path)
     pieces = [(piece.piece, piece.score) for piece in model.pieces]
     names = {piece for piece, _ in pieces}
     if missing := set(_ROLES.values()) - names - {_MASK}:
         raise UserError(
-            f"{path}: lacks the pieces {', '.join(sorted(missing))}, which every "
+            f"{path} lacks the pieces {', '.join(sorted(missing))}, which every "
             f"tokenizer of DeBERTa has. {_FIX}"
         )
     unknown = [piece for piece, _ in pieces].index(_ROLES["unk"])
@@ -73,10 +75,10 @@ def read(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
 
 
 def guard(backend: tokenizers.Tokenizer) -> None:
-    """Keeps the text `[SEP]` from becoming the token of that name.
+    """Prevents the text `[SEP]` from becoming the token with that name.
 
-    Special tokens are pieces of the vocabulary here, and the best ones where a text has
-    their name. Their first character is cut off, so that no such piece is found.
+    Special tokens are pieces of this vocabulary, and match best if a text contains
+    their names. Cutting off their first character prevents the match.
     """
     model = backend.model
     if not isinstance(model, tokenizers.models.Unigram) or not backend.pre_tokenizer:
@@ -98,25 +100,24 @@ def _model(path: epath.Path) -> Any:
         model.ParseFromString(data)
     except Exception as error:  # noqa: BLE001 - the class depends on the implementation
         raise UserError(
-            f"{path}: is no model of SentencePiece ({error!s:.200}). {_FIX}"
+            f"{path} is not a model of SentencePiece ({error!s:.200}). {_FIX}"
         ) from None
     if model.trainer_spec.model_type != model.trainer_spec.UNIGRAM:
         raise UserError(
-            f"{path}: is no unigram model of SentencePiece, as those of DeBERTa are. "
-            f"{_FIX}"
+            f"{path} is not a unigram model of SentencePiece, but models of DeBERTa "
+            f"are. {_FIX}"
         )
     return model
 
 
 def _options(path: epath.Path) -> dict[str, bool]:
-    config = read_json(path, _FIX) if path.exists() else {}
-    if not isinstance(config, dict):
-        raise UserError(f"{path}: holds no JSON object. {_FIX}")
+    config = hf_config.read_object(path, _FIX) if path.exists() else {}
     options = {}
     for name in ("do_lower_case", "split_by_punct"):
         options[name] = config.get(name, False)
         if not isinstance(options[name], bool):
             raise UserError(
-                f"{path}: {name} is {options[name]!r}, expected true or false. {_FIX}"
+                f"{path}: {name} is {options[name]!r}, but must be true or false. "
+                f"{_FIX}"
             )
     return options

@@ -1,8 +1,8 @@
-"""Published tokenizers: read from a folder or from a GGUF file, with ids for T5X.
+"""Published tokenizers, read from a folder or from a GGUF file, with ids for T5X.
 
-T5X takes id 0 for padding and for the token before the first one, while published
-vocabularies have a token of their own there. With `id_offset` 1 all ids are those of
-the published vocabulary plus 1 (see `jaxaug.models.layers.dense.Embed`), and 0 is free.
+T5X reserves id 0 for padding and for the token before the first one, but published
+vocabularies have a token with id 0. With `id_offset` 1, all ids are the published ones
+plus 1 (see `jaxaug.models.layers.dense.Embed`), and id 0 is free.
 """
 
 import dataclasses
@@ -20,13 +20,12 @@ from jaxaug.core.files import (
     MAX_BYTES,
     PathLike,
     check_ordinary,
-    read_json,
     read_text,
     shown,
 )
 from jaxaug.models.named import catalogue
 from jaxaug.models.tokenizers import deberta
-from jaxaug.models.weights import pins
+from jaxaug.models.weights import hf_config, pins
 
 FILE = "tokenizer.json"
 _CONFIG = "tokenizer_config.json"
@@ -44,13 +43,13 @@ _BERT_WORDS = {
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
 _FIX = (
-    "Name a tokenizer.json, a folder with one, a .gguf file, or a name of `jaxaug "
+    "Name a tokenizer.json, a folder with one, a .gguf file, or a name from `jaxaug "
     "models list` that is on disk."
 )
 
 
 class Encoded(NamedTuple):
-    """One text, or a pair, as an encoder reads it; `segments` is 1 in the second."""
+    """Input of an encoder, a text or a pair; `segments` is 1 in the second text."""
 
     tokens: list[int]
     segments: list[int]
@@ -58,13 +57,13 @@ class Encoded(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tokenizer:
-    """A tokenizer with the attributes that T5X models ask of a vocabulary.
+    """A tokenizer with the attributes of a vocabulary that T5X models need.
 
     Attributes:
-      path: what it was read from.
-      backend: of the library `tokenizers`.
-      special: published id by role: "bos", "eos", "unk", "pad", "mask", where known.
-      id_offset: what our ids exceed the published ones by, 0 or 1.
+        path: path that it was read from.
+        backend: tokenizer of the library `tokenizers`.
+        special: published id by role: "bos", "eos", "unk", "pad", "mask", if known.
+        id_offset: difference between our ids and the published ones, 0 or 1.
     """
 
     path: str
@@ -74,32 +73,32 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Number of ids, those below the offset counted."""
+        """Number of ids, including those below the offset."""
         return self.backend.get_vocab_size() + self.id_offset
 
     @property
     def pad_id(self) -> int:
-        """Id of the padding; 0 where the published vocabulary has none."""
+        """Id of the padding; 0 if the published vocabulary has none."""
         return 0 if self.id_offset else self.special.get("pad", 0)
 
     @property
     def eos_id(self) -> int | None:
-        """Id that ends a sequence."""
+        """Id that ends a sequence, or None."""
         return self._id("eos")
 
     @property
     def unk_id(self) -> int | None:
-        """Id of unknown tokens; a vocabulary of bytes has none."""
+        """Id of unknown tokens, or None as in vocabularies of bytes."""
         return self._id("unk")
 
     @property
     def bos_id(self) -> int | None:
-        """Id that the published model reads first."""
+        """Id that the published model reads first, or None."""
         return self._id("bos")
 
     @property
     def mask_id(self) -> int | None:
-        """Id of the mask of masked language models."""
+        """Id of the mask of masked language models, or None."""
         return self._id("mask")
 
     def _id(self, role: str) -> int | None:
@@ -107,36 +106,36 @@ class Tokenizer:
         return None if number is None else number + self.id_offset
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text; nothing is added, and no part of it is a special token."""
+        """Returns ids of a text, without added ids or special tokens."""
         return self.encode_batch([text])[0]
 
     def encode_marked(self, text: str) -> list[int]:
-        """Ids of a text of a model's author, in which special tokens are read."""
+        """Returns ids of a text by the model's author, including its special tokens."""
         encoded = self._marked.encode(text, add_special_tokens=False)
         return [token + self.id_offset for token in encoded.ids]
 
     @functools.cached_property
     def _marked(self) -> tokenizers.Tokenizer:
-        # A copy, in which special tokens of a text are not its letters.
+        # This copy reads special tokens in a text instead of their letters.
         return tokenizers.Tokenizer.from_str(self.backend.to_str())
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of several texts, each as in `encode`."""
+        """Returns ids of several texts, each as in `encode`."""
         encoded = self.backend.encode_batch(list(texts), add_special_tokens=False)
         return [[token + self.id_offset for token in one.ids] for one in encoded]
 
     def pairs(
         self, texts: Sequence[tuple[str, str]] | Sequence[str], max_length: int
     ) -> list[Encoded]:
-        """Texts or pairs with the special tokens that the model was trained with.
+        """Returns texts or pairs with the special tokens of the model's training.
 
         The longer text of a pair loses tokens at its end until both fit.
 
         Args:
-          texts: texts, or (first, second).
-          max_length: tokens at most, special ones included.
+            texts: texts, or (first, second).
+            max_length: maximum tokens, including special ones.
         """
-        # Only with a limit, so that other threads' calls of the backend are not cut.
+        # A limited copy keeps the calls of other threads uncut.
         cut = _limited(self, max_length)
         return [
             Encoded([i + self.id_offset for i in one.ids], list(one.type_ids))
@@ -144,7 +143,7 @@ class Tokenizer:
         ]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of the ids up to the first EOS; special and unknown ids have none."""
+        """Returns the text of ids up to EOS, without special and unknown ids."""
         known = []
         for token in map(int, ids):
             if token == self.eos_id:
@@ -163,7 +162,7 @@ class Tokenizer:
         )
 
     def texts(self) -> list[str]:
-        """The text of every id by itself; incomplete characters are replacement ones."""
+        """Returns the text of every id alone; incomplete characters become U+FFFD."""
         count = self.backend.get_vocab_size()
         texts = self.backend.decode_batch(
             [[number] for number in range(count)], skip_special_tokens=False
@@ -172,34 +171,29 @@ class Tokenizer:
 
 
 def load(source: PathLike, id_offset: int = 0) -> Tokenizer:
-    """The tokenizer of a published model; read once a process.
+    """Loads the tokenizer of a published model; it is read once per process.
 
     Args:
-      source: tokenizer.json, a folder, a GGUF file, or a name of the catalogue.
-      id_offset: 1 for models of T5X.
+        source: tokenizer.json, a folder, a GGUF file, or a name in the catalogue.
+        id_offset: 1 for models of T5X.
 
     Raises:
-      UserError: there is no tokenizer, or it cannot be read.
+        UserError: there is no tokenizer, or it cannot be read.
     """
     path = locate(source)
     return _load(os.fspath(path), id_offset)
 
 
 def locate(source: PathLike) -> epath.Path:
-    """The file that `load` reads, or one beside others that it reads.
+    """Returns the file that `load` reads, or the main one of several files.
 
     Raises:
-      UserError: there is none.
+        UserError: there is no tokenizer.
     """
     name = os.fspath(source)
     path = epath.Path(name).expanduser()
     if name in catalogue.CATALOGUE and not path.exists():
-        if not catalogue.CATALOGUE[name].on_disk:
-            raise UserError(
-                f"tokenizer {name!r}: that model is not on this machine. Get it with "
-                f"`jaxaug models fetch {name}`."
-            )
-        path = catalogue.CATALOGUE[name].folder
+        path = catalogue.CATALOGUE[name].checked_folder
         pins.verify(path, (FILE, _CONFIG, *_OTHER_FILES))
     if path.is_dir():
         if (path / FILE).exists():
@@ -209,14 +203,14 @@ def locate(source: PathLike) -> epath.Path:
         for other in _OTHER_FILES:
             if (path / other).exists():
                 return path / other
-        raise UserError(f"{path}: holds no tokenizer. {_FIX}")
+        raise UserError(f"{path} holds no tokenizer. {_FIX}")
     if not path.exists():
         raise UserError(f"tokenizer {name}: no such file. {_FIX}")
     return path
 
 
 def is_published(source: PathLike) -> bool:
-    """Whether `load` is for that source, rather than for a SentencePiece model."""
+    """Returns whether `load` reads a source; otherwise it is a SentencePiece model."""
     name = os.fspath(source)
     return (
         name in catalogue.CATALOGUE
@@ -237,7 +231,7 @@ def _load(path: str, id_offset: int) -> Tokenizer:
         backend, special = _of_json(epath.Path(path))
     backend.no_padding()
     backend.no_truncation()
-    # Text of data must not turn into control tokens.
+    # The text of data must not become control tokens.
     backend.encode_special_tokens = True
     deberta.guard(backend)
     return Tokenizer(path, backend, special, id_offset)
@@ -262,10 +256,10 @@ def _of_json(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
         backend = tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # noqa: BLE001 - the library raises no other class
         raise UserError(
-            f"{path}: is no tokenizer.json ({error!s:.200}). {_FIX}"
+            f"{path} is not a tokenizer.json ({error!s:.200}). {_FIX}"
         ) from None
     if (path.parent / _CONFIG).exists():
-        _apply(backend, _object(path.parent / _CONFIG))
+        _apply(backend, hf_config.read_object(path.parent / _CONFIG, _FIX))
     special: dict[str, int] = {}
     for name in (_CONFIG, "special_tokens_map.json"):
         if (path.parent / name).exists():
@@ -278,9 +272,9 @@ def _of_json(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
 
 
 def _apply(backend: tokenizers.Tokenizer, config: dict[str, Any]) -> None:
-    """Sets what a tokenizer_config.json says of BERT's words, as transformers does.
+    """Applies the word options of BERT in tokenizer_config.json, as in transformers.
 
-    There it goes before what tokenizer.json says of the same.
+    They take precedence over tokenizer.json.
     """
     if not isinstance(backend.normalizer, tokenizers.normalizers.BertNormalizer):
         return
@@ -289,40 +283,33 @@ def _apply(backend: tokenizers.Tokenizer, config: dict[str, Any]) -> None:
             setattr(backend.normalizer, ours, config[theirs])
 
 
-def _object(path: epath.Path) -> dict[str, Any]:
-    config = read_json(path, _FIX)
-    if not isinstance(config, dict):
-        raise UserError(f"{path}: holds no JSON object. {_FIX}")
-    return config
-
-
 def _add_numbers(special: dict[str, int], path: epath.Path, size: int) -> None:
     """Adds the ids of roles that the files of the tokenizer do not name."""
-    config = _object(path)
+    config = hf_config.read_object(path, _FIX)
     for role in ("bos", "eos", "pad"):
         number = config.get(f"{role}_token_id")
-        # Several ends are a list, the first of which is written; -1 is none.
+        # The first of several ends is used; -1 means no id.
         if isinstance(number, list) and number:
             number = number[0]
         if role in special or type(number) is not int or number == -1:
             continue
         if not 0 <= number < size:
             raise UserError(
-                f"{path}: {role}_token_id is {shown(number)}, but the tokenizer beside "
-                f"it has ids from 0 to {size - 1}. Take the files of one model."
+                f"{path}: {role}_token_id is {shown(number)}, but the tokenizer next "
+                f"to it has ids from 0 to {size - 1}. Take the files of one model."
             )
         special[role] = number
 
 
 def _special(backend: tokenizers.Tokenizer, path: epath.Path) -> dict[str, int]:
-    config, special = _object(path), {}
+    config, special = hf_config.read_object(path, _FIX), {}
     for role in ("bos", "eos", "unk", "pad", "mask"):
         token = config.get(f"{role}_token")
         content = token.get("content") if isinstance(token, dict) else token
         if content is not None and not isinstance(content, str):
             raise UserError(
-                f"{path}: {role}_token is {shown(token)}, expected a text, or an object "
-                f"with content. {_FIX}"
+                f"{path}: {role}_token is {shown(token)}, but must be a text or an "
+                f"object with content. {_FIX}"
             )
         number = backend.token_to_id(content) if content else None
         if number is not None:
@@ -331,7 +318,7 @@ def _special(backend: tokenizers.Tokenizer, path: epath.Path) -> dict[str, int]:
 
 
 def _converted(folder: str) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
-    """Of the older files (vocab.txt, vocab.json and merges.txt, SentencePiece)."""
+    """Converts older files (vocab.txt, vocab.json and merges.txt, SentencePiece)."""
     import transformers
 
     for path in epath.Path(folder).iterdir():
@@ -340,7 +327,7 @@ def _converted(folder: str) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
         slow = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
         backend = tokenizers.Tokenizer.from_str(slow.backend_tokenizer.to_str())
     except Exception as error:
-        # The libraries raise what their code happens to meet, plain Exception too.
+        # The libraries raise many classes here, including plain Exception.
         raise UserError(
             f"{folder}: its tokenizer cannot be read ({type(error).__name__}: "
             f"{error!s:.200}). {_FIX}"
@@ -359,5 +346,5 @@ def _limited(tokenizer: Tokenizer, max_length: int) -> tokenizers.Tokenizer:
 
 
 def describe(tokenizer: Tokenizer) -> str:
-    """A text that is the same for tokenizers that do the same; for hashes."""
+    """Returns a text that is equal for equal tokenizers; for hashes."""
     return json.dumps([tokenizer.backend.to_str(), sorted(tokenizer.special.items())])

@@ -1,7 +1,8 @@
-"""The tokenizer of Marian's translation models: two SentencePiece models, one table.
+"""Tokenizer of Marian's translation models: two SentencePiece models and their ids.
 
-`source.spm` cuts the inputs into pieces and `target.spm` the targets; `vocab.json` has
-the ids of the pieces of both, or `target_vocab.json` those of the targets.
+`source.spm` splits the inputs into pieces, and `target.spm` the targets. `vocab.json`
+has the ids of the pieces of both. `target_vocab.json`, if present, has the ids for the
+targets.
 """
 
 import dataclasses
@@ -28,9 +29,9 @@ class Side:
     """The inputs or the targets of a model.
 
     Attributes:
-      processor: cuts text into pieces.
-      ids: published id of each piece.
-      id_offset: what our ids exceed the published ones by, 0 or 1.
+        processor: splits text into pieces.
+        ids: published id of each piece.
+        id_offset: difference between our ids and the published ones, 0 or 1.
     """
 
     processor: sentencepiece.SentencePieceProcessor
@@ -43,7 +44,7 @@ class Side:
 
     @property
     def vocab_size(self) -> int:
-        """Number of ids, those below the offset counted."""
+        """Number of ids, including those below the offset."""
         return max(self.ids.values()) + 1 + self.id_offset
 
     @property
@@ -57,7 +58,7 @@ class Side:
         return self.ids[_UNKNOWN] + self.id_offset
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, without EOS; a language such as `>>fra<<` may stand first."""
+        """Returns ids of a text, without EOS; it may begin with a `>>fra<<`."""
         language = _LANGUAGE.match(text)
         pieces = [language[0]] if language else []
         pieces += self.processor.encode(text[sum(map(len, pieces)) :], out_type=str)
@@ -68,7 +69,7 @@ class Side:
         return self.unk_id if number is None else number + self.id_offset
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of the ids up to the first EOS; special and unknown ids have none."""
+        """Returns the text of ids up to EOS, without special and unknown ids."""
         pieces = []
         for token in map(int, ids):
             if token == self.eos_id:
@@ -80,10 +81,10 @@ class Side:
 
 
 def load(folder: PathLike, id_offset: int) -> tuple[Side, Side]:
-    """The inputs' and the targets' side of the tokenizer in a published folder.
+    """Loads the tokenizer in a published folder: the input side and the target side.
 
     Raises:
-      UserError: a file is missing or damaged, or the table lacks a special token.
+        UserError: a file is missing or damaged, or the table lacks a special token.
     """
     root = epath.Path(folder)
     table = _table(root / _TABLE)
@@ -105,8 +106,8 @@ def _table(path: epath.Path) -> dict[str, int]:
     for piece, number in table.items():
         if type(number) is not int or not 0 <= number < _LARGEST:
             raise UserError(
-                f"{path}: the id of {shown(piece)} is {shown(number)}, expected a whole "
-                f"number from 0 to {_LARGEST - 1}. {_FIX}"
+                f"{path}: the id of {shown(piece)} is {shown(number)}, but must be a "
+                f"whole number from 0 to {_LARGEST - 1}. {_FIX}"
             )
     return table
 
@@ -117,5 +118,5 @@ def _processor(path: epath.Path) -> sentencepiece.SentencePieceProcessor:
     try:
         processor.LoadFromSerializedProto(data)
     except RuntimeError:
-        raise UserError(f"{path}: is no SentencePiece model. {_FIX}") from None
+        raise UserError(f"{path} is not a SentencePiece model. {_FIX}") from None
     return processor

@@ -1,4 +1,4 @@
-"""The bytes that every token of a vocabulary stands for."""
+"""Bytes of every token of a vocabulary."""
 
 import json
 import re
@@ -13,28 +13,28 @@ from jaxaug.models.tokenizers.hf import Tokenizer
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SPACE = "\u2581"
-# Every kind of byte that a text may have: both are checked against them.
+# Text with every kind of byte, which checks the bytes of a tokenizer.
 _PROBE = '{"Name 1": ["caf\u00e9", "\u4e2d \\ \U0001f600"]}'
 
 
 def of_vocabulary(words: Any) -> list[bytes | None]:
-    """Bytes by id of a published tokenizer or of a SentencePiece vocabulary.
+    """Returns bytes by id of a published tokenizer or of a SentencePiece vocabulary.
 
     Raises:
-      UserError: see `of_tokenizer`.
+        UserError: see `of_tokenizer`.
     """
     if isinstance(words, Tokenizer):
         return of_tokenizer(words)
-    # The names that this repository and SeqIO have for it.
+    # This repository and SeqIO have different names for the processor.
     return of_sentencepiece(getattr(words, "processor", None) or words.tokenizer)
 
 
 def of_tokenizer(tokenizer: Tokenizer) -> list[bytes | None]:
-    """Bytes by id; None for special tokens and for ids below the offset.
+    """Returns bytes by id; None for special tokens and for ids below the offset.
 
     Raises:
-      UserError: a kind of tokenizer whose tokens do not stand for bytes, such as one
-        that drops letter case or puts spaces between its words.
+        UserError: the tokens do not represent bytes, for example because the tokenizer
+            drops letter case or inserts spaces between words.
     """
     backend = tokenizer.backend
     spelled = _byte_level() if '"ByteLevel"' in _decoder(backend) else None
@@ -54,12 +54,12 @@ def of_tokenizer(tokenizer: Tokenizer) -> list[bytes | None]:
         elif all(character in spelled for character in token):
             found[place] = bytes(spelled[character] for character in token)
     written = [found[token] for token in tokenizer.encode(_PROBE)]
-    # Some begin every text with a space.
+    # Some tokenizers begin every text with a space.
     if None in written or b"".join(filter(None, written)).lstrip() != _PROBE.encode():
         raise UserError(
-            f"{tokenizer.path}: the tokens of this tokenizer cannot be put together byte by "
-            "byte, which constrained decoding needs. Use a model with a byte-level BPE, or "
-            "with SentencePiece and bytes."
+            f"{tokenizer.path}: the tokens of this tokenizer cannot be joined byte by "
+            "byte, which constrained decoding needs. Use a model with a byte-level "
+            "BPE, or with SentencePiece and bytes."
         )
     return found
 
@@ -67,7 +67,7 @@ def of_tokenizer(tokenizer: Tokenizer) -> list[bytes | None]:
 def of_sentencepiece(
     processor: sentencepiece.SentencePieceProcessor,
 ) -> list[bytes | None]:
-    """Bytes by id; None for control tokens and the unknown one."""
+    """Returns bytes by id; None for control tokens and the unknown token."""
     count = processor.get_piece_size()
     return [
         None
@@ -88,7 +88,7 @@ def _decoder(backend: tokenizers.Tokenizer) -> str:
 
 
 def _byte_level() -> dict[str, int]:
-    """Character of the byte-level alphabet (Radford et al., 2019) -> byte."""
+    """Returns character of the byte-level alphabet (Radford et al., 2019) -> byte."""
 
     def plain() -> Iterator[int]:
         yield from range(0x21, 0x7F)

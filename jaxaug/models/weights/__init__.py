@@ -1,1 +1,1 @@
-"""Weights in and out: key maps, file formats, folders and packages."""
+"""Reads and writes weights: key maps, file formats, folders, and packages."""

@@ -1,4 +1,4 @@
-"""A model as a folder that `transformers` loads: weights, config, tokenizer, card."""
+"""Writes a model as a folder for `transformers`: weights, config, tokenizer, card."""
 
 import dataclasses
 import json
@@ -34,15 +34,15 @@ _NOT_STATED = "not stated"
 
 @dataclasses.dataclass(frozen=True)
 class Card:
-    """What a model card states; None where nobody said it.
+    """Contents of a model card; None for unknown fields.
 
     Attributes:
-      name: title.
-      source: what the weights were converted from.
-      data: what the model was trained on.
-      licence: identifier of SPDX, such as Apache-2.0.
-      metrics: name -> value.
-      seed: of the training.
+        name: title.
+        source: source of the converted weights.
+        data: training data.
+        licence: SPDX identifier of the license, such as Apache-2.0.
+        metrics: name -> value.
+        seed: seed of the training.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Card:
     seed: int | None = None
 
     def text(self) -> str:
-        """The card in Markdown, with the metadata block of the hub."""
+        """Returns the card in Markdown, with the metadata block of the hub."""
         head = ["---", "library_name: transformers", "tags: [jaxaug]"]
         if self.licence:
             head.append(f"license: {json.dumps(self.licence.lower())}")
@@ -83,24 +83,24 @@ def write(
     card: Card,
     tokenizer: Mapping[str, PathLike],
 ) -> epath.Path:
-    """Writes the folder: `model.safetensors`, `config.json`, tokenizer, `README.md`.
+    """Writes a folder: `model.safetensors`, `config.json`, tokenizer, `README.md`.
 
     Args:
-      folder: must not exist.
-      params: of the network; tensors keep their dtypes, bit by bit.
-      key_map: of the family.
-      hf_config: contents of config.json; `dtype` is set to that of the tensors.
-      card: for README.md.
-      tokenizer: name in the folder -> file to copy, see `tokenizer_of`.
+        folder: folder to create; it must not exist.
+        params: parameters of the network; tensors keep their exact values and dtypes.
+        key_map: key map of the family.
+        hf_config: contents of config.json; `dtype` is set to the dtype of the tensors.
+        card: contents of README.md.
+        tokenizer: name in the folder -> file to copy; see `tokenizer_of`.
 
     Raises:
-      UserError: the folder exists, or the parameters are not those of the key map.
+        UserError: the folder exists, or the parameters do not match the key map.
     """
     tensors = tensors_from(params, key_map)
     dtypes = sorted({str(tensor.dtype) for tensor in tensors.values()})
     config = {k: v for k, v in hf_config.items() if k not in ("dtype", "torch_dtype")}
     if len(dtypes) == 1:
-        # The name that transformers before version 5 reads, which 5 reads too.
+        # All versions of transformers read this name; versions before 5 read no other.
         config["torch_dtype"] = dtypes[0]
     with new_folder(folder) as temporary:
         safetensors_io.write(temporary / safetensors_io.FILE, tensors)
@@ -113,6 +113,6 @@ def write(
 
 
 def tokenizer_of(folder: PathLike) -> dict[str, epath.Path]:
-    """The files of the tokenizer in a published folder, by name."""
+    """Returns the files of the tokenizer in a published folder, by name."""
     root = absolute(folder)
     return {n: root / n for n in TOKENIZER_FILES if (root / n).exists()}

@@ -1,9 +1,10 @@
-"""The families of published models: which code reads which config.json.
+"""Families of published models, and the code that reads their config.json.
 
 Other packages add families through the entry points `jaxaug.families`
 (docs/extending.md).
 """
 
+import contextlib
 import dataclasses
 import importlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,34 +18,55 @@ from flax import linen as nn
 
 from jaxaug.core import extensions
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, shown
+from jaxaug.core.files import PathLike, shortened, shown
 from jaxaug.models.weights.keymap import KeyMap
 
 Kind = Literal["encoder_decoder", "decoder_only", "encoder"]
 
-# What layers raise whose sizes do not fit together.
+# Errors that layers raise if their sizes are incompatible.
 _MISMATCH = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
-# Token arrays that a call needs: inputs; inputs and targets; those of both sides.
+# Number of token arrays in a call: inputs, inputs and targets, or the arrays of
+# both sides.
 _ARGUMENTS: Mapping[Kind, int] = {"encoder": 1, "decoder_only": 2, "encoder_decoder": 3}
+
+
+@contextlib.contextmanager
+def buildable(source: PathLike, fix: str) -> Iterator[None]:
+    """Converts errors of layers with incompatible sizes to a `UserError`.
+
+    Args:
+        source: file that describes the network, for messages.
+        fix: advice at the end of messages.
+    """
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{source}: {error}") from error
+    except (*_MISMATCH, flax.errors.FlaxError) as error:
+        reason = shortened(str(error).partition("\n")[0])
+        raise UserError(
+            f"{source} describes a network that cannot be built "
+            f"({type(error).__name__}: {reason}). {fix}"
+        ) from error
 
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """One file, which is imported when it is needed.
+    """A family of models: a module that is imported on first use.
 
-    The file defines `Config` with `from_hf`, `NETWORK`, `key_map(config)`, `IGNORED`
+    The module defines `Config` with `from_hf`, `NETWORK`, `key_map(config)`, `IGNORED`,
     and `to_hf(config)`.
 
     Attributes:
-      name: for tables and messages.
-      file: the module of Python.
-      kind: which interface of T5X its network has.
-      types: values of `model_type` in config.json.
-      adapted: endings of the tensors that an adapter changes by default; a family
-        without them takes no adapter.
-      transposed: whether the published linear maps are [in, out], as Conv1D has them.
-      bars_padding: whether decoding can bar the padding.
+        name: name in tables and messages.
+        file: name of the Python module.
+        kind: T5X interface of the network.
+        types: values of `model_type` in config.json.
+        adapted: endings of the tensors that an adapter changes by default; a family
+            without them takes no adapter.
+        transposed: whether the published linear maps are [in, out], as in Conv1D.
+        bars_padding: whether decoding can exclude the padding.
     """
 
     name: str
@@ -57,51 +79,42 @@ class Family:
 
     @property
     def code(self) -> ModuleType:
-        """The imported file."""
+        """The imported module."""
         return importlib.import_module(self.file)
 
     def config(self, hf_config: Mapping[str, Any]) -> Any:
-        """The configuration of a config.json; raises `UserError` if it is refused."""
+        """Returns the configuration of a config.json, or raises `UserError`."""
         return self.code.Config.from_hf(hf_config)
 
     def build(self, config: Any) -> nn.Module:
-        """The network."""
+        """Returns the network of a configuration."""
         return self.code.NETWORK(config)
 
     def network_of(self, config: Any, source: PathLike) -> tuple[nn.Module, Any]:
-        """The network, and the shapes of its parameters.
+        """Returns the network, and the shapes of its parameters.
 
         Args:
-            config: of this family.
-            source: file that it is from, for messages.
+            config: configuration of this family.
+            source: file of the configuration, for messages.
 
         Raises:
-            UserError: there is no such network.
+            UserError: the network cannot be built.
         """
-        try:
+        with buildable(source, "Use the file that was published with the weights."):
             module = self.build(config)
             return module, self.variables(module)["params"]
-        except UserError as error:
-            raise UserError(f"{source}: {error}") from error
-        except (*_MISMATCH, flax.errors.FlaxError) as error:
-            reason = str(error).partition("\n")[0]
-            raise UserError(
-                f"{source}: describes a network that cannot be built "
-                f"({type(error).__name__}: {reason}). Use the file that was published "
-                "with the weights."
-            ) from error
 
     def key_map(self, config: Any) -> KeyMap:
-        """Flax path -> published tensor."""
+        """Returns flax path -> published tensor."""
         return self.code.key_map(config)
 
     @property
     def ignored(self) -> Iterable[str]:
-        """Regular expressions of tensors that carry no parameter."""
+        """Regular expressions of tensors that contain no parameters."""
         return self.code.IGNORED
 
     def variables(self, module: nn.Module) -> Mapping[str, Any]:
-        """Shapes of what `init` gives: `params` and `params_axes`; nothing is computed."""
+        """Returns the shapes of `params` and `params_axes`; nothing is computed."""
         tokens = jnp.ones((1, 2), jnp.int32)
         arguments = [tokens] * _ARGUMENTS[self.kind]
         keys = jax.random.split(jax.random.PRNGKey(0))
@@ -114,9 +127,17 @@ _BERT = ("bert", "roberta", "xlm-roberta", "rembert", "bleurt")
 _LLAMA = ("llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3_text")
 _QUERY_VALUE = ("q_proj", "v_proj")
 _OURS = (
-    Family("t5", "jaxaug.models.t5_weights", "encoder_decoder", ("t5", "mt5"), ("q", "v")),
-    Family("bart", "jaxaug.models.bart", "encoder_decoder", _BART, _QUERY_VALUE, bars_padding=True),
-    Family("gpt2", "jaxaug.models.gpt2", "decoder_only", ("gpt2",), ("c_attn",), transposed=True),
+    Family(
+        "t5", "jaxaug.models.t5_weights", "encoder_decoder", ("t5", "mt5"), ("q", "v"),
+    ),
+    Family(
+        "bart", "jaxaug.models.bart", "encoder_decoder", _BART, _QUERY_VALUE,
+        bars_padding=True,
+    ),
+    Family(
+        "gpt2", "jaxaug.models.gpt2", "decoder_only", ("gpt2",), ("c_attn",),
+        transposed=True,
+    ),
     Family("llama", "jaxaug.models.llama", "decoder_only", _LLAMA, _QUERY_VALUE),
     Family("bert", "jaxaug.models.bert", "encoder", _BERT),
     Family("deberta", "jaxaug.models.deberta", "encoder", ("deberta-v2",)),
@@ -125,7 +146,7 @@ _OURS = (
 
 def _made(name: str, found: Any) -> Family:
     if not isinstance(found, Family) or found.name != name:
-        raise TypeError(f"is {shown(found)}, expected a Family called {name!r}")
+        raise TypeError(f"is {shown(found)}, but must be a Family called {name!r}")
     return found
 
 
@@ -134,17 +155,17 @@ FAMILIES = extensions.Table({own.name: own for own in _OURS}, "families", made=_
 
 
 def every() -> Iterator[Family]:
-    """Yields our families, then those of other packages, which are imported last."""
+    """Yields our families, then those that other packages add, imported last."""
     yield from _OURS
     for name in FAMILIES.outside():
         yield FAMILIES[name]
 
 
 def of_config(hf_config: Mapping[str, Any], source: str) -> Family:
-    """The family of a config.json.
+    """Returns the family of a config.json.
 
     Raises:
-      UserError: no family reads that `model_type`.
+        UserError: no family reads this `model_type`.
     """
     kind = hf_config.get("model_type")
     for family in every():
@@ -152,6 +173,6 @@ def of_config(hf_config: Mapping[str, Any], source: str) -> Family:
             return family
     known = ", ".join(name for family in every() for name in family.types)
     raise UserError(
-        f"{source}: model_type is {kind!r}; the families here read {known}. Take a "
-        "model of one of them."
+        f"{source}: model_type is {kind!r}, but must be one of {known}. Take a model "
+        "of these types."
     )

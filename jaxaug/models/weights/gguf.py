@@ -1,11 +1,11 @@
-"""GGUF files of the Llama family: configuration, dequantised weights, tokenizer.
+"""GGUF files of the Llama family: configuration, dequantized weights, and tokenizer.
 
-`gguf_file` parses and the library `gguf` dequantises; this file knows what the parts are called in
-Hugging Face models. Facts about the format are those of the GGUF specification in the
-ggml repository. A file carries no config.json and no tokenizer.json: `Gguf` makes both.
+`gguf_file` parses, and the library `gguf` dequantizes. This module maps the names of
+tensors and fields to those in Hugging Face models. A file has no config.json and no
+tokenizer.json; `Gguf` builds both. Source: the GGUF specification in the ggml
+repository.
 """
 
-import dataclasses
 import functools
 import json
 import os
@@ -34,7 +34,7 @@ from jaxaug.models.weights.tensor_files import TensorFiles
 
 _FIX = "Get the file again; a download may have stopped half-way."
 
-# Tensors outside of blocks, and in them, by their name before ".weight" or ".bias".
+# Tensors outside and inside of blocks, by their names before ".weight" or ".bias".
 _OUTSIDE = {
     "token_embd": "model.embed_tokens",
     "output_norm": "model.norm",
@@ -58,42 +58,36 @@ _SIZES = {
     "num_attention_heads": "attention.head_count",
     "max_position_embeddings": "context_length",
 }
-# Fields that are read, and the last four, which change nothing by themselves.
+# Supported fields; the last four do not change the computation.
 _KNOWN = {
     *_SIZES.values(), "attention.head_count_kv", "attention.key_length",
     "attention.layer_norm_rms_epsilon", "rope.freq_base", "rope.scaling.finetuned",
     "rope.scaling.original_context_length", "tensor_data_layout", "vocab_size",
 }  # fmt: skip
-# Values of other fields under which they are off; 0 for what is not here.
+# Values that turn other fields off; 0 for fields that are not listed.
 _OFF: Mapping[str, Any] = {
     "attention.causal": True, "embedding_scale": 1, "logit_scale": 1,
     "residual_scale": 1, "rope.scale_linear": 1, "rope.scaling.attn_factor": 1,
     "rope.scaling.factor": 1,
 }  # fmt: skip
 _LISTS = {"tokenizer.ggml.tokens", "tokenizer.ggml.merges"}
-# Greater sizes are damage, and would take minutes to refuse later.
+# Greater sizes indicate damage, and would take minutes to refuse later.
 _LARGEST = 1 << 24
 _CONTROL_TOKEN, _USER_TOKEN = 3, 4
 _SPECIAL = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
 
 
-def load(path: PathLike, *, dtype: Any = None) -> Published:
-    """The model in a GGUF file, with float32 parameters.
-
-    Args:
-        path: of the file.
-        dtype: of activations; None is the family's default.
+def load(path: PathLike) -> Published:
+    """Loads the model in a GGUF file, with float32 parameters.
 
     Raises:
-        UserError: the file is missing, damaged, of another architecture or quantised in
-            a way that the library cannot undo, or its weights are not those of its
-            configuration.
+        UserError: the file is missing or damaged, has another architecture, or is
+            quantized in a way that the library cannot dequantize. Or its weights do not
+            match its configuration.
     """
     file = Gguf(path)
     family = families.of_config(file.hf_config, os.fspath(path))
     config = family.config(file.hf_config)
-    if dtype is not None:
-        config = dataclasses.replace(config, dtype=dtype)
     module, shapes = family.network_of(config, path)
     params = params_from(
         file.tensors,
@@ -107,7 +101,7 @@ def load(path: PathLike, *, dtype: Any = None) -> Published:
 
 
 class Tensors(TensorFiles):
-    """The tensors by their Hugging Face names; dequantised when asked for."""
+    """Tensors by their Hugging Face names, dequantized on access."""
 
     def __init__(
         self,
@@ -115,11 +109,11 @@ class Tensors(TensorFiles):
         tensors: Mapping[str, gguf_file.Tensor],
         heads: Mapping[str, int],
     ):
-        """Takes over what the reader found.
+        """Takes the parsed tensors.
 
         Args:
-            path: for messages.
-            tensors: of `gguf_file`, by their names in the file.
+            path: path of the file, for messages.
+            tensors: tensors of `gguf_file`, by their names in the file.
             heads: number of heads whose rows are interleaved, by "attn_q" and "attn_k".
         """
         self._path = path
@@ -134,13 +128,14 @@ class Tensors(TensorFiles):
             values = dequantize(tensor.data, tensor.tensor_type)
         except NotImplementedError:
             raise UserError(
-                f"{self._path}: tensor {tensor.name} is quantised as "
-                f"{tensor.tensor_type.name}, which cannot be undone here. Take a file "
-                "in Q4_0, Q4_1, Q8_0, F16 or F32."
+                f"{self._path}: tensor {tensor.name} is quantized as "
+                f"{tensor.tensor_type.name}, which cannot be dequantized here. Take a "
+                "file in Q4_0, Q4_1, Q8_0, F16, or F32."
             ) from None
         values = np.asarray(values, np.float32)
         heads = self._heads.get(tensor.name.split(".")[-2])
-        # Rows that are no pairs have a wrong shape, which is found when it is used.
+        # An odd number of rows means a wrong shape, which the use of the tensor
+        # reports.
         if heads is None or len(values) % (2 * heads):
             return values
         return gguf_file.halves_first(values, heads)
@@ -150,13 +145,13 @@ class Gguf:
     """A GGUF file of the Llama family.
 
     Attributes:
-        path: of the file.
-        hf_config: contents of the config.json that the file stands for.
-        tensors: float32, by Hugging Face names.
+        path: path of the file.
+        hf_config: contents of the equivalent config.json.
+        tensors: float32 tensors by Hugging Face names.
     """
 
     def __init__(self, path: PathLike):
-        """Reads all but the tensors.
+        """Reads everything except the tensors.
 
         Raises:
             UserError: see `load`.
@@ -173,17 +168,19 @@ class Gguf:
     def _get(self, key: str, default: Any = None) -> Any:
         value = self._metadata.get(key, default)
         if value is None:
-            raise UserError(f"{self.path}: lacks the metadata {key}. {_FIX}")
+            raise UserError(f"{self.path} lacks the metadata {key}. {_FIX}")
         if isinstance(default, list) or key in _LISTS:
             self._check(key, value, isinstance(value, list | np.ndarray), "a list")
         else:
-            self._check(key, value, not isinstance(value, list | np.ndarray), "no list")
+            self._check(
+                key, value, not isinstance(value, list | np.ndarray), "a single value"
+            )
         return value
 
     def _check(self, key: str, value: Any, fits: bool, expected: str) -> None:
         if not fits:
             raise UserError(
-                f"{self.path}: {key} is {shown(value)}, expected {expected}. {_FIX}"
+                f"{self.path}: {key} is {shown(value)}, but must be {expected}. {_FIX}"
             )
 
     def _size(self, key: str, default: int | None = None) -> int:
@@ -208,7 +205,7 @@ class Gguf:
         architecture = self._get("general.architecture")
         if architecture != "llama":
             raise UserError(
-                f"{self.path}: holds a model of architecture {architecture!r}, but only "
+                f"{self.path} holds a model of architecture {architecture!r}, but only "
                 "'llama' is read from GGUF. Take its safetensors instead."
             )
         config: dict[str, Any]
@@ -259,8 +256,9 @@ class Gguf:
         ]
         if others:
             raise UserError(
-                f"{self.path}: has {', '.join(others)}, which may change what the network "
-                "computes and is not supported. Take the safetensors of the model."
+                f"{self.path} has {', '.join(others)}, which may change what the "
+                "network computes and is not supported. Take the safetensors of the "
+                "model."
             )
 
     def _special(self, name: str) -> int | None:
@@ -274,10 +272,10 @@ class Gguf:
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
-        """The byte-level BPE of the file.
+        """Byte-level BPE of the file.
 
         Raises:
-            UserError: it has another kind of tokenizer.
+            UserError: the file has another kind of tokenizer.
         """
         kind = (self._get("tokenizer.ggml.model"), self._get("tokenizer.ggml.pre", ""))
         split: pre_tokenizers.PreTokenizer
@@ -286,14 +284,15 @@ class Gguf:
             split = pre_tokenizers.Sequence([pre_tokenizers.Digits(True), split])
         elif kind not in {("gpt2", ""), ("gpt2", "default"), ("gpt2", "gpt-2")}:
             raise UserError(
-                f"{self.path}: its tokenizer is {' '.join(map(str, kind))!r}; known are 'gpt2 "
-                "smollm' and 'gpt2 gpt-2'. Use the tokenizer.json of the model."
+                f"{self.path}: its tokenizer is {' '.join(map(str, kind))!r}; known "
+                "are 'gpt2 smollm' and 'gpt2 gpt-2'. Use the tokenizer.json of the "
+                "model."
             )
         try:
             return self._tokenizer(split)
         except UserError:
             raise
-        except Exception as error:  # The library raises no other class.
+        except Exception as error:  # The library raises only this class.
             raise UserError(
                 f"{self.path}: its tokenizer cannot be made ({error}). {_FIX}"
             ) from error
@@ -305,7 +304,7 @@ class Gguf:
         ]
         vocabulary = {token: number for number, token in enumerate(tokens)}
         for number, token in enumerate(tokens):
-            # A vocabulary of `tokenizers` would keep the last of them alone.
+            # A vocabulary of `tokenizers` would keep only the last duplicate.
             if vocabulary[token] != number:
                 raise UserError(
                     f"{self.path}: tokens {number} and {vocabulary[token]} are both "
@@ -330,14 +329,14 @@ class Gguf:
         return tokenizer
 
     def _added(self, role: str) -> list[int]:
-        """The token that the tokenizer adds in a role, if any."""
+        """Returns the token that the tokenizer adds in a role, if any."""
         number = self._special(role)
         adds = self._get(f"tokenizer.ggml.add_{role}_token", False)
         return [number] if adds and number is not None else []
 
     @property
     def tokenizer_config(self) -> dict[str, Any]:
-        """Contents of the tokenizer_config.json: special tokens and the chat template."""
+        """Contents of tokenizer_config.json: special tokens and the chat template."""
         tokens = self._texts("tokenizer.ggml.tokens")
         config = {
             "tokenizer_class": "PreTrainedTokenizerFast",
@@ -362,7 +361,7 @@ class Gguf:
 
 
 def hf_name(name: str) -> str:
-    """The Hugging Face name of a tensor; one that has none keeps its own."""
+    """Returns the Hugging Face name of a tensor, or the given name without one."""
     stem, _, kind = name.rpartition(".")
     if match := re.fullmatch(r"blk\.(\d+)\.(\w+)", stem):
         number, part = match.groups()
@@ -383,5 +382,5 @@ def _open(path: PathLike) -> gguf_file.Parts:
         raise UserError(f"{path}: no such file. {_FIX}") from None
     except (OSError, ValueError) as error:
         raise UserError(
-            f"{path}: is cut off or no GGUF file ({error}). {_FIX}"
+            f"{path} is cut off, or is not a GGUF file ({error}). {_FIX}"
         ) from None

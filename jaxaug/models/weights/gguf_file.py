@@ -1,9 +1,9 @@
-"""The parts of a GGUF file: metadata, and tensors as they are stored.
+"""Parses a GGUF file: metadata, and tensors as they are stored.
 
-The reader of the library `gguf` believes a file's numbers and makes an object for each
-element of a list, so that a small file can fill the memory. Here each number is compared
-with the length of the file first. Facts about the format are those of the GGUF
-specification in the ggml repository.
+The reader of the library `gguf` trusts the numbers in a file and makes an object for
+each element of a list. A small file can therefore fill the memory. This module first
+compares each number with the length of the file. Source: the GGUF specification in the
+ggml repository.
 """
 
 import math
@@ -35,9 +35,9 @@ class Tensor(NamedTuple):
     """A tensor as it is stored.
 
     Attributes:
-      name: in the file.
-      tensor_type: `gguf.GGMLQuantizationType`.
-      data: numbers of that type, or bytes in rows where it is quantised.
+        name: name in the file.
+        tensor_type: `gguf.GGMLQuantizationType`.
+        data: numbers of that type, or rows of bytes if the tensor is quantized.
     """
 
     name: str
@@ -53,11 +53,11 @@ class Parts(NamedTuple):
 
 
 def read(path: PathLike) -> Parts:
-    """The parts of a file; tensors stay on disk until they are used.
+    """Returns the parts of a file; tensors stay on disk until they are used.
 
     Raises:
-      OSError: no such file.
-      ValueError: it is cut off, damaged or no GGUF file.
+        OSError: the file is missing.
+        ValueError: the file is cut off or damaged, or is not a GGUF file.
     """
     check_ordinary(path, "Get the model again.")
     cursor = _Cursor(np.memmap(path, mode="r").view(np.ndarray))
@@ -65,62 +65,62 @@ def read(path: PathLike) -> Parts:
         raise ValueError("GGUF magic invalid")
     version = cursor.number("<u4")
     if version not in _VERSIONS:
-        raise ValueError(f"version {version}, known are {_VERSIONS}")
+        raise ValueError(f"version {version}, but must be one of {_VERSIONS}")
     num_tensors, num_fields = cursor.number("<u8"), cursor.number("<u8")
     metadata: dict[str, Any] = {}
     cursor.check_room(num_fields, _LEAST[_STRING] + 5)
     for _ in range(num_fields):
         key = cursor.text()
         if key in metadata:
-            raise ValueError(f"{key!r:.80} is there twice")
+            raise ValueError(f"{key!r:.80} occurs twice")
         metadata[key] = cursor.value(cursor.number("<u4"))
     cursor.check_room(num_tensors, _LEAST[_STRING] + 16)
     infos = [_info(cursor) for _ in range(num_tensors)]
     alignment = metadata.get("general.alignment", _ALIGNMENT)
     if not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1):
-        raise ValueError(f"general.alignment is {alignment!r:.80}, no power of two")
+        raise ValueError(f"general.alignment is {alignment!r:.80}, not a power of two")
     start = -(-cursor.place // alignment) * alignment
     tensors: dict[str, Tensor] = {}
     for name, shape, kind, offset in infos:
         if name in tensors:
-            raise ValueError(f"tensor {name!r:.80} is there twice")
+            raise ValueError(f"tensor {name!r:.80} occurs twice")
         tensors[name] = _tensor(cursor, name, shape, kind, start + offset)
     return Parts(metadata, tensors)
 
 
 class _Cursor:
-    """A place in a file that nothing may go beyond the end of."""
+    """A position in a file; reading beyond the end raises an error."""
 
     def __init__(self, data: np.ndarray):
         self._data = data
         self.place = 0
 
     def check_room(self, count: int, size: int) -> None:
-        """Checks that `count` things of at least `size` bytes may follow."""
+        """Checks that `count` items of at least `size` bytes may follow."""
         if count * size > len(self._data) - self.place:
-            raise ValueError(f"{count} entries at byte {self.place} go beyond its end")
+            raise ValueError(f"{count} entries at byte {self.place} exceed the file")
 
     def take(self, size: int) -> np.ndarray:
-        """The next bytes."""
+        """Returns the next bytes."""
         self.check_room(size, 1)
         self.place += size
         return self._data[self.place - size : self.place]
 
     def at(self, place: int, size: int) -> np.ndarray:
-        """Bytes anywhere."""
+        """Returns bytes at any position."""
         self.place = place
         return self.take(size)
 
     def number(self, dtype: str) -> Any:
-        """The next number."""
+        """Returns the next number."""
         return self.take(np.dtype(dtype).itemsize).view(dtype)[0].item()
 
     def text(self) -> str:
-        """The next text, which follows its length."""
+        """Returns the next text, which follows its length."""
         return self.take(self.number("<u8")).tobytes().decode("utf-8")
 
     def value(self, kind: int, depth: int = 0) -> Any:
-        """The next value of a type of the specification."""
+        """Returns the next value of a type in the specification."""
         if kind == _STRING:
             return self.text()
         if kind == _ARRAY:
@@ -132,7 +132,7 @@ class _Cursor:
 
     def _list(self, depth: int) -> Any:
         if depth > _DEEPEST:
-            raise ValueError(f"lists in lists at byte {self.place}, too deep")
+            raise ValueError(f"lists at byte {self.place} are nested too deeply")
         kind, count = self.number("<u4"), self.number("<u8")
         if kind in _NUMBERS:
             dtype = np.dtype(_NUMBERS[kind])
@@ -143,11 +143,11 @@ class _Cursor:
 
 
 def _info(cursor: _Cursor) -> tuple[str, tuple[int, ...], int, int]:
-    """Name, shape, number of the type, and offset of a tensor."""
+    """Returns name, shape, type number, and offset of a tensor."""
     name, dimensions = cursor.text(), cursor.number("<u4")
     if dimensions > _MOST_DIMENSIONS:
         raise ValueError(f"tensor {name!r:.80} has {dimensions} dimensions")
-    # The file begins with the innermost one.
+    # The file stores the innermost dimension first.
     shape = tuple(cursor.number("<u8") for _ in range(dimensions))[::-1]
     return name, shape, cursor.number("<u4"), cursor.number("<u8")
 
@@ -169,10 +169,10 @@ def _tensor(
 
 
 def halves_first(rows: np.ndarray, heads: int) -> np.ndarray:
-    """Undoes the order of the rows of queries and keys; [heads * dim, ...].
+    """Undoes the row order of queries and keys, [heads * dim, ...].
 
-    GGUF turns neighbouring rows of a head together in its rotary positions, Hugging
-    Face (and `layers.rotary`) the i-th of the first half with the i-th of the second.
+    Rotary positions of GGUF pair adjacent rows of a head. Hugging Face (and
+    `layers.rotary`) pairs row i of the first half with row i of the second.
     """
     pairs = rows.reshape(heads, -1, 2, *rows.shape[1:])
     return pairs.swapaxes(1, 2).reshape(rows.shape)

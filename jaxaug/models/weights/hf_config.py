@@ -1,4 +1,4 @@
-"""Reading a config.json of Hugging Face: what the families check and what they share."""
+"""Reads config.json of Hugging Face: common checks and fields of the families."""
 
 import contextlib
 import math
@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import shown
+from jaxaug.core.files import PathLike, read_json, shown
 
-# Greater values are damage: to build the network would take all memory, or for ever.
+# Greater values indicate damage: building the network would exhaust memory or never
+# end.
 _LARGEST = 1 << 24
 _MOST_LAYERS = 1000
 _LARGEST_TABLE = 1 << 26
@@ -31,7 +32,7 @@ def _is_depth(value: Any) -> bool:
 
 
 def _is_id(value: Any) -> bool:
-    # Some files give several ends, and -1 for what there is not.
+    # Some files list several end tokens, and use -1 for none.
     values = value if isinstance(value, list) else [value]
     return all(type(one) is int and -1 <= one <= _LARGEST for one in values)
 
@@ -63,18 +64,19 @@ def _are_labels(value: Any) -> bool:
     )
 
 
-# What the values of the keys that the families read must be, where they are there and
-# not null.
+# Rules for the values of keys that families read, if the keys are present and not null.
 _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
     (
         _is_size,
         f"a whole number from 1 to {_LARGEST}",
         (
-            "attention_head_size conv_groups d_ff d_kv d_model decoder_attention_heads decoder_ffn_dim decoder_vocab_size "
-            "embedding_size encoder_attention_heads encoder_ffn_dim head_dim hidden_size "
-            "input_embedding_size intermediate_size max_position_embeddings n_embd n_head "
-            "n_inner n_positions num_attention_heads num_heads num_key_value_heads "
-            "num_labels sliding_window sliding_window_pattern vocab_size"
+            "attention_head_size conv_groups d_ff d_kv d_model "
+            "decoder_attention_heads decoder_ffn_dim decoder_vocab_size "
+            "embedding_size encoder_attention_heads encoder_ffn_dim head_dim "
+            "hidden_size input_embedding_size intermediate_size "
+            "max_position_embeddings n_embd n_head n_inner n_positions "
+            "num_attention_heads num_heads num_key_value_heads num_labels "
+            "sliding_window sliding_window_pattern vocab_size"
         ),
     ),
     (_is_size_or_none, f"a whole number from 0 to {_LARGEST}", "type_vocab_size"),
@@ -87,8 +89,8 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
         _is_depth,
         f"a whole number from 1 to {_MOST_LAYERS}",
         (
-            "decoder_layers encoder_layers n_layer num_decoder_layers num_hidden_layers "
-            "num_layers"
+            "decoder_layers encoder_layers n_layer num_decoder_layers "
+            "num_hidden_layers num_layers"
         ),
     ),
     (
@@ -100,9 +102,9 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
         _is_rate,
         "a number from 0 to below 1",
         (
-            "activation_dropout attention_dropout attention_probs_dropout_prob attn_pdrop "
-            "cls_dropout dropout dropout_rate embd_pdrop hidden_dropout_prob "
-            "pooler_dropout resid_pdrop"
+            "activation_dropout attention_dropout attention_probs_dropout_prob "
+            "attn_pdrop cls_dropout dropout dropout_rate embd_pdrop "
+            "hidden_dropout_prob pooler_dropout resid_pdrop"
         ),
     ),
     (
@@ -110,8 +112,8 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
         "a number above 0",
         (
             "attn_logit_softcapping final_logit_softcapping layer_norm_eps "
-            "layer_norm_epsilon query_pre_attn_scalar rms_norm_eps rope_local_base_freq "
-            "rope_theta"
+            "layer_norm_epsilon query_pre_attn_scalar rms_norm_eps "
+            "rope_local_base_freq rope_theta"
         ),
     ),
     (
@@ -128,8 +130,8 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
         _is_text,
         "a text",
         (
-            "activation_function conv_act feed_forward_proj hidden_act hidden_activation "
-            "model_type norm_rel_ebd pooler_hidden_act"
+            "activation_function conv_act feed_forward_proj hidden_act "
+            "hidden_activation model_type norm_rel_ebd pooler_hidden_act"
         ),
     ),
     (_are_texts, "a list of texts", "architectures layer_types"),
@@ -148,37 +150,49 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
 )
 
 
-def check_types(config: Mapping[str, Any]) -> None:
-    """Checks that the values of a config.json are of the types that belong there.
+def read_object(path: PathLike, fix: str) -> dict[str, Any]:
+    """Returns the JSON object in a published file; `fix` ends error messages.
 
     Raises:
-        UserError: one is not, or is beyond all measure.
+        UserError: the file is missing or damaged, or does not hold an object.
+    """
+    found = read_json(path, fix)
+    if not isinstance(found, dict):
+        raise UserError(f"{path} holds no JSON object. {fix}")
+    return found
+
+
+def check_types(config: Mapping[str, Any]) -> None:
+    """Checks that the values of a config.json have the expected types.
+
+    Raises:
+        UserError: a value has another type, or is implausibly large.
     """
     for fits, expected, names in _RULES:
         for name in names.split():
             if (value := config.get(name)) is not None and not fits(value):
                 raise UserError(
-                    f"config.json: {name} is {shown(value)}, expected {expected}. Use "
-                    "the config.json that was published with the weights."
+                    f"config.json: {name} is {shown(value)}, but must be {expected}. "
+                    "Use the config.json that was published with the weights."
                 )
     width, length = (config.get(k) or 1 for k in ("d_model", "max_position_embeddings"))
     if width * length > _LARGEST_TABLE:
         raise UserError(
             f"config.json: d_model is {width} and max_position_embeddings {length}, "
-            f"expected a product of {_LARGEST_TABLE} at most. Use the config.json that "
-            "was published with the weights."
+            f"but their product must be at most {_LARGEST_TABLE}. Use the config.json "
+            "that was published with the weights."
         )
 
 
 @contextlib.contextmanager
 def complete() -> Iterator[None]:
-    """Turns a missing key or a too great number of a config.json into a `UserError`."""
+    """Converts missing keys and too large numbers in config.json to a `UserError`."""
     try:
         yield
     except OverflowError as error:
         raise UserError(
-            f"config.json: a number is too great ({error}). Use the config.json that was "
-            "published with the weights."
+            f"config.json: a number is too large ({error}). Use the config.json that "
+            "was published with the weights."
         ) from error
     except KeyError as error:
         raise UserError(_lacks(error.args[0])) from error
@@ -192,7 +206,7 @@ def _lacks(names: str) -> str:
 
 
 def head(config: Mapping[str, Any], known: Mapping[str, str], default: str) -> str:
-    """The head of a model.
+    """Returns the head of a model.
 
     Args:
         config: contents of the config.json.
@@ -200,7 +214,7 @@ def head(config: Mapping[str, Any], known: Mapping[str, str], default: str) -> s
         default: architecture of a config.json that names none.
 
     Raises:
-        UserError: it names none of them.
+        UserError: the config.json names no known architecture.
     """
     named = config.get("architectures") or [default]
     heads = [known[name] for name in named if name in known]
@@ -213,10 +227,10 @@ def head(config: Mapping[str, Any], known: Mapping[str, str], default: str) -> s
 
 
 def require_head(head: str, *wanted: str) -> None:
-    """Checks that a network has one of the heads that a method of it needs.
+    """Checks that a network has one of the heads that a method needs.
 
     Raises:
-        UserError: it has another.
+        UserError: it has another head.
     """
     if head not in wanted:
         raise UserError(
@@ -226,11 +240,11 @@ def require_head(head: str, *wanted: str) -> None:
 
 
 def labels(config: Mapping[str, Any], default: int) -> tuple[str, ...]:
-    """Names of labels by index; a config.json has none where they are LABEL_0 ...
+    """Returns names of labels by index; the default names are LABEL_0, LABEL_1, ...
 
     Args:
-        config: contents of the file.
-        default: how many there are where it does not say.
+        config: contents of the config.json.
+        default: number of labels if the config.json does not state it.
     """
     if names := config.get("id2label"):
         return tuple(names[key] for key in sorted(names, key=int))
@@ -238,7 +252,7 @@ def labels(config: Mapping[str, Any], default: int) -> tuple[str, ...]:
 
 
 def with_labels(names: tuple[str, ...]) -> dict[str, Any]:
-    """What a config.json says of labels; inverts `labels`."""
+    """Returns the fields of a config.json for labels; inverts `labels`."""
     if not names:
         return {}
     return {
@@ -247,21 +261,21 @@ def with_labels(names: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-# What a config.json holds that changes no logits: notes of libraries, and settings of
-# generation and training.
+# Fields that do not change logits: notes of libraries, and settings of generation and
+# training.
 _NEUTRAL = (
-    "_attn_implementation _attn_implementation_autoset _name_or_path add_cross_attention "
-    "architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens "
-    "bos_token_id cache_implementation chunk_size_feed_forward decoder_start_token_id "
-    "diversity_penalty do_sample dtype early_stopping encoder_no_repeat_ngram_size "
-    "eos_token_id exponential_decay_length_penalty finetuning_task "
-    "forced_bos_token_id forced_eos_token_id id2label initializer_range is_decoder "
-    "is_llama_config label2id length_penalty max_length max_position_embeddings "
-    "min_length model_type no_repeat_ngram_size num_beam_groups num_beams num_labels "
-    "num_return_sequences output_attentions output_hidden_states output_scores "
-    "pad_token_id prefix problem_type pruned_heads remove_invalid_values "
-    "repetition_penalty return_dict return_dict_in_generate sep_token_id "
-    "suppress_tokens task_specific_params temperature tf_legacy_loss "
+    "_attn_implementation _attn_implementation_autoset _name_or_path "
+    "add_cross_attention architectures attn_implementation auto_map bad_words_ids "
+    "begin_suppress_tokens bos_token_id cache_implementation chunk_size_feed_forward "
+    "decoder_start_token_id diversity_penalty do_sample dtype early_stopping "
+    "encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty "
+    "finetuning_task forced_bos_token_id forced_eos_token_id id2label "
+    "initializer_range is_decoder is_llama_config label2id length_penalty max_length "
+    "max_position_embeddings min_length model_type no_repeat_ngram_size "
+    "num_beam_groups num_beams num_labels num_return_sequences output_attentions "
+    "output_hidden_states output_scores pad_token_id prefix problem_type pruned_heads "
+    "remove_invalid_values repetition_penalty return_dict return_dict_in_generate "
+    "sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss "
     "tie_encoder_decoder tokenizer_class top_k top_p torch_dtype torchscript "
     "transformers_version typical_p unk_token_id unsloth_fixed unsloth_version "
     "use_bfloat16 use_cache"
@@ -269,16 +283,16 @@ _NEUTRAL = (
 
 
 def refuse_unknown(config: Mapping[str, Any], known: Collection[str]) -> None:
-    """Checks that every field of a config.json is one whose meaning is known.
+    """Checks that all fields of a config.json are known.
 
-    Fields without a value (null, false, empty) are taken for switched off.
+    Fields without a value (null, false, empty) count as off.
 
     Args:
         config: contents of the config.json.
-        known: fields that the family reads, besides those that change no logits.
+        known: fields that the family reads, in addition to those that change no logits.
 
     Raises:
-        UserError: fields are left that may change the computation; they are named.
+        UserError: unknown fields may change the computation; the message names them.
     """
     unknown = sorted(
         name
@@ -290,28 +304,40 @@ def refuse_unknown(config: Mapping[str, Any], known: Collection[str]) -> None:
     if unknown:
         shown_fields = ", ".join(f"{name} = {shown(config[name])}" for name in unknown)
         raise UserError(
-            f"config.json: a {config.get('model_type')} here knows nothing of "
-            f"{shown_fields}, which may change what the network computes. Remove what does "
-            "not, or take weights without it."
+            f"config.json: a {config.get('model_type')} has unknown fields here: "
+            f"{shown_fields}. They may change what the network computes. Remove those "
+            "that do not, or take weights without them."
         )
 
 
+def checked_type(config: Mapping[str, Any], known: Iterable[str]) -> str:
+    """Returns the `model_type` of a config.json.
+
+    Raises:
+        UserError: it is not in `known`.
+    """
+    found, known = config.get("model_type"), list(known)
+    if found in known:
+        return found
+    expected = f"one of {', '.join(known)}" if len(known) > 1 else repr(known[0])
+    raise UserError(
+        f"config.json: model_type is {shown(found)}, but must be {expected}. Take the "
+        "family of the weights."
+    )
+
+
 def require(config: Mapping[str, Any], family: str, architecture: str) -> None:
-    """Checks that a config.json is one of `family` with the language-model head.
+    """Checks that a config.json belongs to `family` and has the language-model head.
 
     Args:
-        config: contents of the file.
-        family: what `model_type` must be.
-        architecture: what `architectures` must name, if it is there.
+        config: contents of the config.json.
+        family: required `model_type`.
+        architecture: name that `architectures` must contain, if present.
 
     Raises:
         UserError: another family or head.
     """
-    if config.get("model_type") != family:
-        raise UserError(
-            f"config.json: model_type is {config.get('model_type')!r}, but must be "
-            f"{family!r}. Take the family that the weights belong to."
-        )
+    checked_type(config, [family])
     named = config.get("architectures") or [architecture]
     if architecture not in named:
         raise UserError(
@@ -327,14 +353,14 @@ def require_keys(config: Mapping[str, Any], names: Iterable[str]) -> None:
 
 
 def refuse(config: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
-    """Checks options that a family does not have.
+    """Checks options that a family does not support.
 
     Args:
         config: contents of the config.json.
-        fixed: the value that each of them must have where it is there.
+        fixed: option -> only supported value, if the option is present.
 
     Raises:
-        UserError: one of them is something else.
+        UserError: an option has another value.
     """
     for name, value in fixed.items():
         if config.get(name, value) != value:
@@ -345,5 +371,5 @@ def refuse(config: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
 
 
 def padding(config: Mapping[str, Any]) -> int:
-    """The id of the padding; 0 where there is none."""
+    """Returns the id of the padding; 0 if there is none."""
     return config.get("pad_token_id") or 0

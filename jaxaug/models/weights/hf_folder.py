@@ -1,4 +1,4 @@
-"""Published models: a folder with config.json and weights, read without torch."""
+"""Loads published models: a folder with config.json and weights, read without torch."""
 
 import dataclasses
 import os
@@ -10,7 +10,7 @@ from etils import epath
 from flax import linen as nn
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json
+from jaxaug.core.files import PathLike
 from jaxaug.models.weights import (
     families,
     hf_generation,
@@ -24,22 +24,22 @@ Tensors = safetensors_io.Tensors | torch_file.Tensors
 
 CONFIG = "config.json"
 FIX = (
-    "Name the folder of a published model: config.json beside model.safetensors or "
+    "Name the folder of a published model: config.json next to model.safetensors or "
     "pytorch_model.bin."
 )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Published:
-    """A model as it was published.
+    """A published model.
 
     Attributes:
-      family: its code.
-      config: of the network.
-      module: the network.
-      params: of the network, NumPy arrays.
-      hf_config: the contents of config.json.
-      folder: where it lies, with the files of its tokenizer.
+        family: family of the model.
+        config: configuration of the network.
+        module: the network.
+        params: NumPy parameters of the network.
+        hf_config: contents of config.json.
+        folder: folder of the model, with the files of its tokenizer.
     """
 
     family: families.Family
@@ -56,17 +56,18 @@ def load(
     dtype: Any = None,
     param_dtype: np.typing.DTypeLike | None = np.float32,
 ) -> Published:
-    """The model in a folder.
+    """Loads the model in a folder.
 
     Args:
-      folder: holds `config.json` and `model.safetensors`, its index with shards, or
-        `pytorch_model.bin` likewise. Safetensors go first.
-      dtype: of activations; None is the family's default.
-      param_dtype: of the parameters; None keeps that of the file.
+        folder: folder with `config.json` and `model.safetensors` or
+            `pytorch_model.bin`, or with an index and shards of either. Safetensors take
+            precedence.
+        dtype: dtype of activations; None means the family's default.
+        param_dtype: dtype of the parameters; None keeps the dtypes of the file.
 
     Raises:
-      UserError: a file is missing or damaged, the architecture is unknown, or the
-        weights are not those of the configuration; all keys are listed.
+        UserError: a file is missing or damaged, the architecture is unknown, or the
+            weights do not match the configuration. The message lists the keys.
     """
     root = epath.Path(folder).expanduser()
     family, hf_config, config = read_config(root)
@@ -89,15 +90,14 @@ def load(
 
 
 def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]:
-    """Family, config.json and configuration of a folder.
+    """Returns family, config.json, and configuration of a folder.
 
     Raises:
-      UserError: no such folder, no config.json in it, or it is refused.
+        UserError: the folder or its config.json is missing, or the config.json is
+            refused.
     """
     path = epath.Path(folder).expanduser() / CONFIG
-    hf_config = read_json(path, FIX)
-    if not isinstance(hf_config, dict):
-        raise UserError(f"{path}: holds no JSON object. {FIX}")
+    hf_config = rules.read_object(path, FIX)
     family = families.of_config(hf_config, str(path))
     try:
         rules.check_types(hf_config)
@@ -120,10 +120,10 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
 def open_weights(
     folder: epath.Path,
 ) -> tuple[epath.Path, Tensors]:
-    """The file (or index) of the weights of a folder, and its tensors.
+    """Returns the weights file (or index) of a folder, and its tensors.
 
     Raises:
-      UserError: there is none, or it is damaged.
+        UserError: the weights are missing or damaged.
     """
     readers: Mapping[str, Callable[[epath.Path], Tensors]] = {
         safetensors_io.FILE: safetensors_io.Tensors,
@@ -134,4 +134,4 @@ def open_weights(
     for name, reader in readers.items():
         if (folder / name).exists():
             return folder / name, reader(folder / name)
-    raise UserError(f"{folder}: holds no weights, none of {', '.join(readers)}. {FIX}")
+    raise UserError(f"{folder} holds no weights: none of {', '.join(readers)}. {FIX}")

@@ -1,8 +1,8 @@
 """Settings of generation that are published with a model.
 
-They stand in generation_config.json or, in older folders, in config.json. Those that say
-which tokens must or may not be written are followed or refused. Those that say how
-outputs are searched are named in a warning: options of the user say that here.
+They are in generation_config.json or, in older folders, in config.json. Settings that
+force or exclude tokens are applied or refused. Settings of the search are only named in
+a warning, because the user's options define the search.
 """
 
 from collections.abc import Mapping
@@ -12,20 +12,20 @@ from absl import logging
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json, shown
+from jaxaug.core.files import PathLike, shown
 from jaxaug.models.weights import hf_config
 
 FILE = "generation_config.json"
 _EITHER = f"config.json or {FILE}"
 _START = "decoder_start_token_id"
-# Of generation: the first token of an output, and the last one of an output that is cut.
+# Settings of the first token of an output, and of the last token of a cut output.
 FORCED = ("forced_bos_token_id", "forced_eos_token_id")
-# Of generation: which other tokens must, may not or should rather be chosen.
+# Settings that force, exclude, or prefer other tokens.
 CHOSEN = (
     "bad_words_ids", "begin_suppress_tokens", "constraints", "force_words_ids",
     "forced_decoder_ids", "sequence_bias", "suppress_tokens",
 )  # fmt: skip
-# Of generation: how outputs are searched, with what transformers does by default.
+# Settings of the search, with the defaults of transformers.
 _SEARCH: Mapping[str, Any] = {
     "diversity_penalty": 0, "do_sample": False, "dola_layers": None,
     "early_stopping": False, "encoder_no_repeat_ngram_size": 0,
@@ -38,32 +38,27 @@ _SEARCH: Mapping[str, Any] = {
 
 
 def read(folder: epath.Path, fix: str) -> dict[str, Any] | None:
-    """The generation_config.json of a folder; None if there is none.
+    """Returns the generation_config.json of a folder; None if there is none.
 
     Args:
-        folder: of a published model.
-        fix: ends error messages.
+        folder: folder of a published model.
+        fix: advice at the end of error messages.
 
     Raises:
         UserError: the file is damaged.
     """
     path = folder / FILE
-    if not path.exists():
-        return None
-    generation = read_json(path, fix)
-    if not isinstance(generation, dict):
-        raise UserError(f"{path}: holds no JSON object. {fix}")
-    return generation
+    return hf_config.read_object(path, fix) if path.exists() else None
 
 
 def added(
     config: Mapping[str, Any], generation: Mapping[str, Any] | None
 ) -> Mapping[str, Any]:
-    """A config.json with what a generation_config.json says of tokens.
+    """Returns a config.json with the token settings of generation_config.json.
 
-    As in transformers: where there is such a file, config.json says nothing of them.
-    But transformers trains from the start token of config.json and generates from that
-    of the other file; here one network does both.
+    As in transformers, such a file replaces all token settings in config.json. However,
+    transformers trains with the start token of config.json and generates with that in
+    the other file. Here, one network does both.
 
     Raises:
         UserError: the start tokens differ.
@@ -84,14 +79,14 @@ def added(
 
 
 def refuse_chosen(config: Mapping[str, Any], never_pad: bool) -> None:
-    """Checks that generation neither bars nor favours tokens.
+    """Checks that generation neither excludes nor prefers tokens.
 
     Args:
-        config: contents of a config.json with those of generation_config.json.
-        never_pad: whether the padding may be barred.
+        config: contents of a config.json, merged with generation_config.json.
+        never_pad: whether the padding may be excluded.
 
     Raises:
-        UserError: it does.
+        UserError: generation excludes or prefers tokens.
     """
     for name in CHOSEN:
         value = config.get(name)
@@ -106,13 +101,13 @@ def refuse_chosen(config: Mapping[str, Any], never_pad: bool) -> None:
 
 
 def search_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of generation that say how outputs are searched.
+    """Returns the settings of the search.
 
     Args:
         config: contents of a generation_config.json, or of an old config.json.
 
     Returns:
-        Those that differ from what transformers does without them.
+        Settings that differ from the defaults of transformers.
     """
     return {
         name: config[name]
@@ -124,12 +119,12 @@ def search_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 def warn_of_search(
     folder: PathLike, config: Mapping[str, Any], generation: Mapping[str, Any] | None
 ) -> None:
-    """Logs which published settings of the search are not used."""
+    """Warns about published settings of the search that are not used."""
     found = search_settings(config if generation is None else generation)
     if found:
         logging.warning(
-            "%s: %s sets %s. These are not used: the options of the command or gin file "
-            "say how outputs are searched.",
+            "%s: %s sets %s. These are not used: the options of the command or gin "
+            "file define the search.",
             folder,
             "config.json" if generation is None else FILE,
             ", ".join(f"{name} = {shown(value)}" for name, value in found.items()),
@@ -137,10 +132,10 @@ def warn_of_search(
 
 
 def refuse_forced(config: Mapping[str, Any], family: str) -> None:
-    """Checks that generation forces no token, for a family that cannot do so.
+    """Checks that generation forces no token, for a family that does not support it.
 
     Raises:
-        UserError: it does.
+        UserError: generation forces a token.
     """
     for name in FORCED:
         if config.get(name) is not None:
@@ -151,10 +146,10 @@ def refuse_forced(config: Mapping[str, Any], family: str) -> None:
 
 
 def token(config: Mapping[str, Any], name: str) -> int | None:
-    """A token that may be missing or null, or stand alone in a list.
+    """Returns a token that may be missing, null, or the only item of a list.
 
     Raises:
-        UserError: it is something else.
+        UserError: the setting has another form.
     """
     value = config.get(name)
     if isinstance(value, list) and len(value) == 1:
@@ -163,5 +158,5 @@ def token(config: Mapping[str, Any], name: str) -> int | None:
         return value
     raise UserError(
         f"{_EITHER}: {name} is {value!r}, but must be one token id or null. Set it to "
-        "one of them."
+        "one of these."
     )

@@ -1,4 +1,4 @@
-"""A config.json as a table that both the reader and the writer of a family use."""
+"""A config.json as a table for both the reader and the writer of a family."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ def or_zero(value: Any) -> Any:
 
 
 def activation(name: str) -> str:
-    """Returns the name of an activation; raises `UserError` if it is not known."""
+    """Returns the name of an activation; raises `UserError` if it is unknown."""
     layers.activation(name)
     return name
 
@@ -32,9 +32,9 @@ class Field(NamedTuple):
     Attributes:
         theirs: key in config.json.
         ours: field of the family's `Config`.
-        default: value where config.json lacks the key.
+        default: value if config.json lacks the key.
         read: converts their value to ours.
-        written: converts ours to theirs.
+        written: converts our value to theirs.
     """
 
     theirs: str
@@ -45,10 +45,10 @@ class Field(NamedTuple):
 
 
 def read(table: Iterable[Field], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a `Config` from the contents of config.json.
+    """Returns the arguments of a `Config` from the contents of config.json.
 
     Raises:
-        UserError: required keys are missing, or a number is too great.
+        UserError: required keys are missing, or a number is too large.
     """
     hf_config.require_keys(
         config, [field.theirs for field in table if field.default is REQUIRED]
@@ -61,5 +61,5 @@ def read(table: Iterable[Field], config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def written(table: Iterable[Field], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The contents of config.json from the fields of a `Config`; inverts `read`."""
+    """Returns the contents of config.json from `Config` fields; inverts `read`."""
     return {field.theirs: field.written(values[field.ours]) for field in table}

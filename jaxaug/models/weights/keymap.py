@@ -1,9 +1,9 @@
-"""Which tensor of a published model is which parameter of ours, in both directions.
+"""Maps the tensors of a published model to our parameters, in both directions.
 
 A key map is a dict from the path of a flax leaf ("decoder/layers_0/mlp/wi/kernel") to
-the `Weight` that names the tensor of the Hugging Face model and the pair of functions
-that turn one into the other. Every transform is a permutation of elements, so that a
-round trip is bit-exact. A family builds its map from its config:
+its `Weight`. The `Weight` names the tensor of the Hugging Face model and holds the pair
+of functions that convert between them. Every conversion permutes elements, so a round
+trip is bit-exact. A family builds its map from its config:
 
     def key_map(config: Config) -> dict[str, Weight]:
         return {
@@ -13,14 +13,14 @@ round trip is bit-exact. A family builds its map from its config:
             ),
         }
 
-Linear layers of PyTorch store [out, in], GPT-2's Conv1D [in, out], flax [in, out].
+Linear layers of PyTorch store [out, in], Conv1D of GPT-2 stores [in, out], and flax
+stores [in, out].
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-import flax
 import numpy as np
 from flax import traverse_util
 
@@ -36,17 +36,17 @@ class Weight(NamedTuple):
     """The Hugging Face side of one flax leaf.
 
     Attributes:
-      name: of the tensor.
-      to_flax: the tensor, or this leaf's part of it, in the layout of the flax leaf.
-      to_hf: the inverse.
-      part: which of the `parts` equal parts of the tensor the leaf is.
-      parts: of the tensor along `axis`; their leaves share the name.
-      axis: of the tensor, along which it is cut.
-      aliases: other names under which the same tensor may be stored (tied weights); the
-        first that is there serves where `name` is missing, all that are there must
-        hold the same values.
-      otherwise: name of another tensor that serves where none of these is there, with
-        no promise that it is the same where both are.
+        name: name of the tensor.
+        to_flax: converts the tensor, or this leaf's part of it, to the layout of the
+            leaf.
+        to_hf: inverse of `to_flax`.
+        part: index of this leaf among the `parts` equal parts of the tensor.
+        parts: number of parts along `axis`; their leaves share the name.
+        axis: axis of the tensor along which it is split.
+        aliases: other names for the same tensor (tied weights). The first existing one
+            is used if `name` is missing. All existing ones must hold the same values.
+        otherwise: name of another tensor that is used if all of these are missing; its
+            values need not be the same.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Weight(NamedTuple):
     otherwise: str = ""
 
     def stored_names(self, stored: Mapping[str, Any]) -> list[str]:
-        """Those names of the tensor that are among the stored ones, the best first."""
+        """Returns the names of the tensor that are stored, in order of preference."""
         names = [name for name in (self.name, *self.aliases) if name in stored]
         return names or [name for name in (self.otherwise,) if name in stored]
 
@@ -72,17 +72,17 @@ def _same(tensor: np.ndarray) -> np.ndarray:
 
 
 def identity(name: str, *aliases: str) -> Weight:
-    """Same layout on both sides: embeddings, norms, flat biases, Conv1D kernels."""
+    """Returns a weight with the same layout on both sides, such as an embedding."""
     return Weight(name, _same, _same, aliases=aliases)
 
 
 def transposed(name: str, *aliases: str) -> Weight:
-    """[out, in] <-> [in, out]."""
+    """Returns a weight [out, in] <-> [in, out]."""
     return Weight(name, np.transpose, np.transpose, aliases=aliases)
 
 
 def heads_in(name: str, heads: int, head_dim: int) -> Weight:
-    """[heads * head_dim, in] <-> [in, heads, head_dim]: query, key, value kernels."""
+    """Returns a Q, K, or V kernel [heads * head_dim, in] <-> [in, heads, head_dim]."""
     return Weight(
         name,
         lambda w: w.T.reshape(-1, heads, head_dim),
@@ -91,7 +91,7 @@ def heads_in(name: str, heads: int, head_dim: int) -> Weight:
 
 
 def heads_out(name: str, heads: int, head_dim: int) -> Weight:
-    """[out, heads * head_dim] <-> [heads, head_dim, out]: output kernel."""
+    """Returns an output kernel [out, heads * head_dim] <-> [heads, head_dim, out]."""
     return Weight(
         name,
         lambda w: w.T.reshape(heads, head_dim, -1),
@@ -99,35 +99,27 @@ def heads_out(name: str, heads: int, head_dim: int) -> Weight:
     )
 
 
+def _reshaped(name: str, ours: Shape, theirs: Shape) -> Weight:
+    return Weight(name, lambda w: w.reshape(ours), lambda w: w.reshape(theirs))
+
+
 def conv_heads_in(name: str, heads: int, head_dim: int) -> Weight:
-    """[in, heads * head_dim] <-> [in, heads, head_dim], for Conv1D."""
-    return Weight(
-        name,
-        lambda w: w.reshape(-1, heads, head_dim),
-        lambda w: w.reshape(-1, heads * head_dim),
-    )
+    """Returns a Conv1D kernel [in, heads * head_dim] <-> [in, heads, head_dim]."""
+    return _reshaped(name, (-1, heads, head_dim), (-1, heads * head_dim))
 
 
 def conv_heads_out(name: str, heads: int, head_dim: int) -> Weight:
-    """[heads * head_dim, out] <-> [heads, head_dim, out], for Conv1D."""
-    return Weight(
-        name,
-        lambda w: w.reshape(heads, head_dim, -1),
-        lambda w: w.reshape(heads * head_dim, -1),
-    )
+    """Returns a Conv1D kernel [heads * head_dim, out] <-> [heads, head_dim, out]."""
+    return _reshaped(name, (heads, head_dim, -1), (heads * head_dim, -1))
 
 
 def bias_heads(name: str, heads: int, head_dim: int) -> Weight:
-    """[heads * head_dim] <-> [heads, head_dim]."""
-    return Weight(
-        name,
-        lambda b: b.reshape(heads, head_dim),
-        lambda b: b.reshape(heads * head_dim),
-    )
+    """Returns a bias [heads * head_dim] <-> [heads, head_dim]."""
+    return _reshaped(name, (heads, head_dim), (heads * head_dim,))
 
 
 def dense(path: str, name: str) -> dict[str, Weight]:
-    """The leaves `kernel` and `bias` of a linear layer of PyTorch."""
+    """Returns the leaves `kernel` and `bias` of a linear layer of PyTorch."""
     return {
         f"{path}/kernel": transposed(f"{name}.weight"),
         f"{path}/bias": identity(f"{name}.bias"),
@@ -135,20 +127,55 @@ def dense(path: str, name: str) -> dict[str, Weight]:
 
 
 def layer_norm(path: str, name: str) -> dict[str, Weight]:
-    """The leaves of a norm; its tensors are `gamma` and `beta` in early checkpoints."""
+    """Returns the leaves of a norm; early checkpoints call them `gamma` and `beta`."""
     return {
         f"{path}/scale": identity(f"{name}.weight", f"{name}.gamma"),
         f"{path}/bias": identity(f"{name}.bias", f"{name}.beta"),
     }
 
 
-def placed(weight: Weight, prefix: str, bare: bool) -> Weight:
-    """A tensor of an encoder in a model that may have a head around the encoder.
+def attention(
+    path: str, parts: Mapping[str, str], out: str, heads: int, head_dim: int
+) -> dict[str, Weight]:
+    """Returns the leaves of an attention whose linear layers have biases.
 
     Args:
-      weight: named as in the encoder alone.
-      prefix: of its name in a model with a head.
-      bare: whether there is no head; then names with and without prefix are read.
+        path: path of the module.
+        parts: name of a projection such as "query" -> name of its layer in PyTorch.
+        out: name of the output layer in PyTorch.
+        heads: number of heads.
+        head_dim: size of a head.
+    """
+    weights: dict[str, Weight] = {}
+    for ours, theirs in parts.items():
+        weights[f"{path}/{ours}/kernel"] = heads_in(f"{theirs}.weight", heads, head_dim)
+        weights[f"{path}/{ours}/bias"] = bias_heads(f"{theirs}.bias", heads, head_dim)
+    weights[f"{path}/out/kernel"] = heads_out(f"{out}.weight", heads, head_dim)
+    return weights | {f"{path}/out/bias": identity(f"{out}.bias")}
+
+
+def bert_layer(
+    path: str, name: str, parts: Mapping[str, str], heads: int, head_dim: int
+) -> dict[str, Weight]:
+    """Returns the leaves of a post-norm block with the names of BERT (`attention`)."""
+    out = f"{name}.attention.output"
+    parts = {k: f"{name}.attention.self.{theirs}" for k, theirs in parts.items()}
+    return {
+        **attention(f"{path}/attention", parts, f"{out}.dense", heads, head_dim),
+        **layer_norm(f"{path}/attention_norm", f"{out}.LayerNorm"),
+        **dense(f"{path}/mlp/wi", f"{name}.intermediate.dense"),
+        **dense(f"{path}/mlp/wo", f"{name}.output.dense"),
+        **layer_norm(f"{path}/mlp_norm", f"{name}.output.LayerNorm"),
+    }
+
+
+def placed(weight: Weight, prefix: str, bare: bool) -> Weight:
+    """Returns a tensor of an encoder as named in a model that may have a head.
+
+    Args:
+        weight: weight with the name in the bare encoder.
+        prefix: prefix of the name in a model with a head.
+        bare: whether there is no head; then names with and without prefix are read.
     """
     names = (weight.name, *weight.aliases)
     prefixed = tuple(prefix + name for name in names)
@@ -157,10 +184,10 @@ def placed(weight: Weight, prefix: str, bare: bool) -> Weight:
 
 
 def part(name: str, index: int, count: int, inner: Weight, axis: int = 0) -> Weight:
-    """One of `count` equal parts of a fused tensor, such as query in a fused qkv.
+    """Returns one of `count` equal parts of a fused tensor, such as query in qkv.
 
-    `inner` says how the part alone is laid out; its name is not used. The key map needs
-    all parts.
+    `inner` defines the layout of the part; its name is not used. The key map needs all
+    parts.
     """
     return inner._replace(name=name, part=index, parts=count, axis=axis)
 
@@ -174,97 +201,89 @@ def params_from(
     source: str,
     dtype: np.typing.DTypeLike | None = np.float32,
 ) -> dict[str, Any]:
-    """The parameters of a module from the tensors of a published model.
+    """Returns the parameters of a module from the tensors of a published model.
 
     Args:
-      tensors: by name; a mapping that reads on access keeps memory low.
-      key_map: of the family.
-      ignored: regular expressions of names (matched whole) that carry no parameter.
-      shapes: tree of anything with `shape`, as `jax.eval_shape` of `init` gives it
-        (the collection `params`, without its name).
-      source: file or folder, for messages.
-      dtype: of the parameters; None keeps that of the tensors.
+        tensors: tensors by name; a mapping that reads on access saves memory.
+        key_map: key map of the family.
+        ignored: regular expressions of full names of tensors without parameters.
+        shapes: tree of objects with `shape`, such as the collection `params` of
+            `jax.eval_shape` of `init`, without its name.
+        source: file or folder, for messages.
+        dtype: dtype of the parameters; None keeps the dtypes of the tensors.
 
     Raises:
-      UserError: a key is missing or left over (all are listed), a shape does not fit,
-        tied tensors differ, or numbers are NaN or infinite.
+        UserError: keys are missing or unexpected (the message lists them), a shape does
+            not fit, tied tensors differ, or numbers are NaN or infinite.
     """
-    expected = _flat(shapes)
+    expected = flat(shapes)
     _check_map(expected, key_map, source)
     _check_names(tensors, key_map, ignored, source)
-    stored, flat = "", {}
+    stored, found = "", {}
     tensor = np.empty(0)
-    # Sorted by tensor, so that a fused one is read once.
+    # Sorting by tensor reads a fused tensor only once.
     for path in sorted(key_map, key=lambda p: (key_map[p].name, p)):
         weight = key_map[path]
         if stored != weight.name:
             stored, tensor = weight.name, _read(tensors, weight, source)
-        flat[path] = _leaf(tensor, weight, expected[path].shape, path, source, dtype)
-    return traverse_util.unflatten_dict(flat, sep="/")
+        found[path] = _leaf(tensor, weight, expected[path].shape, path, source, dtype)
+    return traverse_util.unflatten_dict(found, sep="/")
 
 
 def tensors_from(params: Any, key_map: KeyMap) -> dict[str, np.ndarray]:
-    """The tensors of a published model from the parameters of a module; the inverse.
+    """Returns the tensors of a published model; inverts `params_from`.
 
     Args:
-      params: nested dict of arrays.
-      key_map: of the family.
+        params: nested dict of arrays.
+        key_map: key map of the family.
 
     Raises:
-      UserError: the paths of `params` are not those of the map.
+        UserError: the paths of `params` do not match the key map.
     """
-    flat = _flat(params)
-    _check_map(flat, key_map, "parameters")
+    leaves = flat(params)
+    _check_map(leaves, key_map, "parameters")
     parts: dict[str, list[tuple[int, np.ndarray]]] = {}
     for path, weight in key_map.items():
-        tensor = weight.to_hf(np.asarray(flat[path]))
+        tensor = weight.to_hf(np.asarray(leaves[path]))
         parts.setdefault(weight.name, []).append((weight.part, tensor))
     axes = {weight.name: weight.axis for weight in key_map.values()}
-    return {
-        name: np.ascontiguousarray(
-            pieces[0][1]
-            if len(pieces) == 1
-            else np.concatenate([p for _, p in sorted(pieces, key=_index)], axes[name])
+    found = {}
+    for name, pieces in sorted(parts.items()):
+        ordered = [p for _, p in sorted(pieces, key=lambda piece: piece[0])]
+        tensor = (
+            ordered[0] if len(ordered) == 1 else np.concatenate(ordered, axes[name])
         )
-        for name, pieces in sorted(parts.items())
-    }
+        found[name] = np.ascontiguousarray(tensor)
+    return found
 
 
 def listing(names: Iterable[str]) -> str:
-    """Names in a message: the first dozen, and how many more there are."""
+    """Returns names for a message: the first dozen, and the number of the others."""
     names = sorted(names)
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
 
 
 def check_finite(array: np.ndarray, name: str, source: str) -> None:
-    """Checks that an array of a model has numbers only.
+    """Checks that an array of a model has only finite numbers.
 
     Args:
-      array: of any type.
-      name: of the array, for messages.
-      source: file or folder that it is from, for messages.
+        array: array of any dtype.
+        name: name of the array, for messages.
+        source: file or folder of the array, for messages.
 
     Raises:
-      UserError: some are NaN or infinite.
+        UserError: some numbers are NaN or infinite.
     """
-    # Integers, and types that are nothing but names of bytes, have neither.
+    # Integers have neither, and `isfinite` does not support dtypes of raw bytes.
     if array.dtype.kind not in "fV":
         return
     if wrong := array.size - np.count_nonzero(np.isfinite(array)):
         raise UserError(
             f"{source}: {name} has {wrong:,} of {array.size:,} numbers that are NaN or "
-            "infinite. Get the file again; if it stays so, take another checkpoint: "
-            "the training diverged."
+            "infinite. Get the file again; if that does not help, take another "
+            "checkpoint: the training diverged."
         )
-
-
-def _index(piece: tuple[int, np.ndarray]) -> int:
-    return piece[0]
-
-
-def _flat(tree: Any) -> dict[str, Any]:
-    return traverse_util.flatten_dict(_plain(tree), sep="/")
 
 
 def _plain(tree: Any) -> Any:
@@ -312,7 +331,7 @@ def _check_names(
                 if names
             )
             + ". Use the config.json that was published with these weights, or the "
-            "whole file."
+            "complete file."
         )
 
 
@@ -325,7 +344,7 @@ def _read(tensors: Mapping[str, np.ndarray], weight: Weight, source: str) -> np.
         if again.shape != tensor.shape or again.tobytes() != tensor.tobytes():
             raise UserError(
                 f"{source}: {first} and {other} differ, but the configuration ties "
-                "them. Set tie_word_embeddings in config.json to what the weights are."
+                "them. Set tie_word_embeddings in config.json to match the weights."
             )
     return tensor
 
@@ -343,7 +362,8 @@ def _leaf(
         if weight.parts > 1:
             piece = np.split(tensor, weight.parts, weight.axis)[weight.part]
         leaf = weight.to_flax(piece)
-        # A transform can turn a wrong shape into the right one: look at both sides.
+        # A conversion can turn a wrong shape into the right one, so both sides are
+        # checked.
         fits = leaf.shape == tuple(shape) and weight.to_hf(leaf).shape == piece.shape
     except (IndexError, ValueError):
         fits = False
@@ -357,16 +377,17 @@ def _leaf(
 
 
 def flat(tree: Any) -> dict[str, Any]:
-    """Nested parameters by path, such as `decoder/norm/scale`."""
-    return traverse_util.flatten_dict(flax.core.unfreeze(tree), sep="/")
+    """Returns nested parameters by path, such as `decoder/norm/scale`."""
+    return traverse_util.flatten_dict(_plain(tree), sep="/")
 
 
 def shape_difference(
     found: Any, expected: Any
 ) -> tuple[str, Shape | None, Shape | None] | None:
-    """The first path at which two nested parameters differ, with both shapes.
+    """Returns the first path at which two nested parameters differ, with both shapes.
 
-    A shape is None where there is no such parameter; the result is None where all agree.
+    A shape is None if the parameter is missing. The result is None without a
+    difference.
     """
     have, want = (
         {path: tuple(leaf.shape) for path, leaf in flat(tree).items()}

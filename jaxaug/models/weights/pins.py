@@ -1,9 +1,9 @@
-"""What a fetched model is: its commit and files, noted at the first download.
+"""Pins fetched models to their commits and files at the first download.
 
-`jaxaug_source.json` in the folder of a model has the SHA-256 of each file; they are
-compared whenever the model is loaded by its name. `hub.lock.json` beside the folders
-keeps commit and digests of each hub id, also when a folder is gone: what is fetched again
-is the same, here or wherever the file is copied to.
+`jaxaug_source.json` in the folder of a model has the SHA-256 of each file. They are
+compared whenever the model is loaded by its name. `hub.lock.json` next to the folders
+keeps commit and digests of each hub id, even if a folder is deleted. A later download
+therefore gets the same files, also on another machine with a copy of the lock file.
 """
 
 import hashlib
@@ -23,51 +23,51 @@ _LOCK_FIX = "Restore the file, or move it elsewhere to pin what is fetched next.
 
 
 def sha256(path: PathLike) -> str:
-    """Digest of a file, in hexadecimal."""
+    """Returns the SHA-256 digest of a file in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digests(folder: epath.Path) -> dict[str, str]:
-    """SHA-256 of the files of a model, by their paths in its folder."""
+    """Returns the SHA-256 of the files of a model, by their paths in its folder."""
     paths = (path for path in Path(folder).rglob("*") if path.is_file())
     names = sorted(path.relative_to(folder).as_posix() for path in paths)
-    # The client of the hub keeps its own notes in a hidden folder.
+    # The client of the hub stores notes in a hidden folder.
     kept = [name for name in names if name != NOTE and not name.startswith(".")]
     return {name: sha256(folder / name) for name in kept}
 
 
 def note(folder: epath.Path, **values: Any) -> None:
-    """Writes the note of a folder, with the digests of the files in there."""
+    """Writes the note of a folder, with the digests of its files."""
     values = {**values, "sha256": values.get("sha256") or digests(folder)}
     write_text(folder / NOTE, json.dumps(values, indent=2) + "\n")
 
 
 def noted(folder: epath.Path) -> dict[str, Any]:
-    """The note of a folder.
+    """Returns the note of a folder.
 
     Raises:
-      UserError: there is none, or it is none.
+        UserError: the note is missing or invalid.
     """
     path = folder / NOTE
     fix = f"Move {folder} elsewhere and fetch the model again."
     found = read_json(path, fix)
     files = found.get("sha256", {}) if isinstance(found, dict) else None
     if not isinstance(files, dict) or not isinstance(found.get("commit", ""), str):
-        raise UserError(f"{path}: is no note of `jaxaug models fetch`. {fix}")
+        raise UserError(f"{path} is not a note of `jaxaug models fetch`. {fix}")
     return found
 
 
 def verify(folder: epath.Path, names: Collection[str] | None = None) -> None:
-    """Checks that the files of a fetched model are those that were fetched.
+    """Checks that the files of a fetched model are unchanged.
 
     Args:
-      folder: of the model; one without a note, or with a note of before digests were
-        kept, is taken as it is.
-      names: paths in the folder that matter; None is all.
+        folder: folder of the model; without a note or digests in it, nothing is
+            checked.
+        names: paths in the folder to check; None means all.
 
     Raises:
-      UserError: a file is missing or another one.
+        UserError: a file is missing or changed.
     """
     if not (folder / NOTE).exists():
         return
@@ -78,13 +78,13 @@ def verify(folder: epath.Path, names: Collection[str] | None = None) -> None:
         if found != expected:
             raise UserError(
                 f"{folder / name}: sha256 is {found}, but {expected} was fetched: the "
-                f"file was lost or changed. Move {folder} elsewhere and fetch the model "
-                "again; to use changed files, name their folder."
+                f"file was lost or changed. Move {folder} elsewhere and fetch the "
+                "model again; to use changed files, name their folder."
             )
 
 
 def locked(path: epath.Path, hub_id: str) -> dict[str, Any] | None:
-    """Commit and digests of a hub id in the lock file, if it was fetched before."""
+    """Returns commit and digests of a hub id in the lock file, or None."""
     if not path.exists():
         return None
     found = read_json(path, _LOCK_FIX)
@@ -96,17 +96,17 @@ def locked(path: epath.Path, hub_id: str) -> dict[str, Any] | None:
         or not isinstance(entry.get("commit"), str)
         or not isinstance(entry.get("sha256"), dict)
     ):
-        raise UserError(f"{path}: has no commit and sha256 for {hub_id}. {_LOCK_FIX}")
+        raise UserError(f"{path} has no commit and sha256 for {hub_id}. {_LOCK_FIX}")
     return entry
 
 
 def check_locked(
     entry: dict[str, Any], path: epath.Path, hub_id: str, found: dict[str, str]
 ) -> None:
-    """Checks what was downloaded against the lock file.
+    """Compares downloaded files with the lock file.
 
     Raises:
-      UserError: a file is another one than at the first download, or missing.
+        UserError: a file is missing, or differs from the first download.
     """
     for name, expected in entry["sha256"].items():
         if found.get(name, "missing") != expected:
@@ -114,7 +114,7 @@ def check_locked(
                 f"{hub_id}: {name} has sha256 {found.get(name, 'missing')}, but {path} "
                 f"has {expected} from the first download of commit {entry['commit']}. "
                 "The download is damaged, or the hub's files were replaced: try again, "
-                f"or take the entry of {hub_id} out of that file to accept them."
+                f"or remove the entry of {hub_id} from that file to accept them."
             )
 
 

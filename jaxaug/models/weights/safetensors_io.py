@@ -1,4 +1,4 @@
-"""Safetensors files: lazily read, whole or in shards, and written."""
+"""Reads and writes safetensors files; single files and shards are read lazily."""
 
 import os
 import re
@@ -19,19 +19,19 @@ FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 FIX = "Get the file again; a download may have stopped half-way."
 
-# NumPy knows the name "bfloat16", which the reader asks for, once it is registered.
+# Importing ml_dtypes registers the name "bfloat16" in NumPy, which the reader needs.
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 class Tensors(TensorFiles):
-    """The tensors of one or several safetensors files, read when asked for."""
+    """Tensors of one or several safetensors files, read on access."""
 
     def __init__(self, paths: Mapping[str, PathLike] | PathLike):
         """Opens a file, or the files of a mapping from tensor to file.
 
         Raises:
-          UserError: a file is missing, cut off or no safetensors file, or lacks a
-            tensor that it should hold.
+            UserError: a file is missing or cut off, is not a safetensors file, or lacks
+                an expected tensor.
         """
         self._files: dict[str, Any] = {}
         self._places: dict[str, str]
@@ -45,7 +45,7 @@ class Tensors(TensorFiles):
         }
         for name, file in self._places.items():
             if name not in there[file]:
-                raise UserError(f"{file}: lacks the tensor {name}. {FIX}")
+                raise UserError(f"{file} lacks the tensor {name}. {FIX}")
 
     def _open(self, path: PathLike) -> Any:
         check_ordinary(path, FIX)
@@ -55,7 +55,8 @@ class Tensors(TensorFiles):
             raise UserError(f"{path}: no such file. {FIX}") from None
         except (safetensors.SafetensorError, OSError) as error:
             raise UserError(
-                f"{path}: is cut off or no safetensors file ({error!s:.200}). {FIX}"
+                f"{path} is cut off, or is not a safetensors file ({error!s:.200}). "
+                f"{FIX}"
             ) from None
         self._files[os.fspath(path)] = file
         return file
@@ -71,7 +72,7 @@ class Tensors(TensorFiles):
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What the headers of the files say besides the tensors."""
+        """Metadata in the headers of the files."""
         found: dict[str, str] = {}
         for file in self._files.values():
             found |= file.metadata() or {}
@@ -83,38 +84,40 @@ class Tensors(TensorFiles):
 
 
 def open_index(path: PathLike) -> Tensors:
-    """The tensors of a sharded model.
+    """Returns the tensors of a sharded model.
 
     Args:
-      path: `model.safetensors.index.json`, beside its shards.
+        path: `model.safetensors.index.json`, next to its shards.
 
     Raises:
-      UserError: no index, or a shard is missing, damaged or not as the index says.
+        UserError: the index is missing, or a shard is missing, damaged, or inconsistent
+            with the index.
     """
     folder = epath.Path(path).parent
     return Tensors({name: folder / file for name, file in shards_of(path, FIX).items()})
 
 
 def shards_of(path: PathLike, fix: str) -> dict[str, str]:
-    """The table of an index, which lies beside its shards: tensor -> name of a file.
+    """Returns the table of an index: tensor -> file name.
 
     Args:
-      path: the index of a sharded model, of safetensors or of PyTorch files.
-      fix: ends every error message.
+        path: index of a sharded model, next to its shards, for safetensors or PyTorch
+            files.
+        fix: advice at the end of error messages.
 
     Raises:
-      UserError: no index, or it names anything but files beside it.
+        UserError: the index is missing, or names anything but files next to it.
     """
     index = read_json(path, fix)
     shards = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(shards, dict) or not shards:
-        raise UserError(f"{path}: has no weight_map from tensors to files. {fix}")
+        raise UserError(f"{path} has no weight_map from tensors to files. {fix}")
     for name, file in shards.items():
         is_name = isinstance(file, str) and file == os.path.basename(file)
         if not is_name or file in ("", ".", ".."):
             raise UserError(
-                f"{path}: weight_map has {shown(file)} for {name}, expected the name of "
-                f"a file beside it. {fix}"
+                f"{path}: weight_map has {shown(file)} for {name}, but must have the "
+                f"name of a file next to it. {fix}"
             )
     return shards
 
@@ -124,10 +127,10 @@ def write(
     tensors: Mapping[str, np.ndarray],
     notes: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes one file, readable by PyTorch's loaders too; `notes` go into its header.
+    """Writes one file, which PyTorch's loaders can read; `notes` go into its header.
 
     Raises:
-      OSError: the file cannot be written, as on a full disk.
+        OSError: the file cannot be written, for example because the disk is full.
     """
     metadata = {"format": "pt", **(notes or {})}
     try:

@@ -1,9 +1,10 @@
-"""T5X checkpoints of bare parameters, in both layouts: read and written.
+"""Reads and writes T5X checkpoints of bare parameters, in both layouts.
 
-Written ones have no optimizer: training goes on from them with
-`RestoreCheckpointConfig.fallback_to_scratch = True` and `assignment_map =
-[('state/param_states.*', None)]`, which start the optimizer afresh.
-Beside the checkpoint stands `network.gin`, which defines NETWORK for a gin file of T5X:
+Written checkpoints have no optimizer. To train from them, set
+`RestoreCheckpointConfig.fallback_to_scratch = True` and
+`assignment_map = [('state/param_states.*', None)]`, which initialize the optimizer.
+
+`network.gin` next to the checkpoint defines NETWORK for a gin file of T5X:
 `models.DecoderOnlyModel.module = %NETWORK`.
 """
 
@@ -31,21 +32,21 @@ _PLAIN = (type(None), bool, int, float, str, tuple, list)
 
 
 class Stored(NamedTuple):
-    """What a checkpoint holds of a model: nested NumPy parameters and the step."""
+    """Model in a checkpoint: nested NumPy parameters and the step."""
 
     params: Mapping[str, Any]
     step: int
 
 
 def read(path: PathLike, step: int | None = None) -> Stored:
-    """The parameters of a checkpoint of either layout.
+    """Reads the parameters of a checkpoint of either layout.
 
     Args:
-      path: model folder, `checkpoint_N` folder or msgpack file.
-      step: to take from a model folder; the newest by default.
+        path: model folder, `checkpoint_N` folder, or msgpack file.
+        step: step in a model folder; None means the newest.
 
     Raises:
-      UserError: no complete checkpoint there, damage, or numbers that are not finite.
+        UserError: no checkpoint is complete, it is damaged, or numbers are not finite.
     """
     state = checkpoints.load_t5x_checkpoint(absolute(path), step)
     target = state.get("target")
@@ -66,18 +67,18 @@ def write(
     step: int = 0,
     legacy: bool = False,
 ) -> epath.Path:
-    """Writes `checkpoint_<step>` into a model folder, and `network.gin` beside it.
+    """Writes `checkpoint_<step>` into a model folder, and `network.gin` next to it.
 
     Args:
-      folder: model folder; made if need be.
-      family: of the network.
-      module: the network; gives the logical axes.
-      params: its parameters, stored in their dtypes.
-      step: number of the checkpoint.
-      legacy: whether in the layout of msgpack and zarr instead of orbax.
+        folder: model folder; created if missing.
+        family: family of the network.
+        module: network, which defines the logical axes.
+        params: parameters of the network, stored in their dtypes.
+        step: number of the checkpoint.
+        legacy: whether to write the layout of msgpack and zarr instead of orbax.
 
     Raises:
-      UserError: there is such a checkpoint already, or the file system refuses.
+        UserError: the checkpoint exists, or the file system refuses it.
     """
     root = absolute(folder)
     target = epath.Path(checkpoints.get_checkpoint_dir(root, step))
@@ -98,7 +99,7 @@ def write(
 
 
 def network_gin(module: nn.Module) -> str:
-    """Gin text that defines NETWORK: the module with its configuration."""
+    """Returns gin text that defines NETWORK: the module with its configuration."""
     config = module.config  # type: ignore[attr-defined]
     network, settings = _reference(type(module)), _reference(type(config))
     module_name = f"{_last(network[0])}.{network[1]}"
@@ -118,28 +119,28 @@ def network_gin(module: nn.Module) -> str:
 
 
 def read_gin(path: PathLike) -> tuple[families.Family, Any]:
-    """The family and the configuration that a `network.gin` defines; runs none of it.
+    """Returns the family and the configuration in a `network.gin`, without running it.
 
     Raises:
-      UserError: it is not as `network_gin` writes it.
+        UserError: the file differs from the format of `network_gin`.
     """
     fix = "Name the published model that it started from with --like."
     try:
         bindings = _bindings(read_text(path, fix))
         for family in families.every():
             own = family.code.Config
-            # A T5 may have the plain configuration of its network, too.
+            # A T5 may also have the plain configuration of its network.
             for cls in (own, *own.__bases__):
                 module, name = _reference(cls)
                 if values := bindings.get(f"{_last(module)}.{name}"):
                     return family, own(**_plain(values))
     except (AttributeError, SyntaxError, TypeError, ValueError) as error:
         raise UserError(f"{path}: {error}. {fix}") from error
-    raise UserError(f"{path}: defines the configuration of no known network. {fix}")
+    raise UserError(f"{path} defines the configuration of no known network. {fix}")
 
 
 def _bindings(text: str) -> dict[str, dict[str, Any]]:
-    """Class -> argument -> value."""
+    """Returns class -> argument -> value."""
     bindings: dict[str, dict[str, Any]] = {}
     for statement in config_parser.ConfigParser(text, gin.config.ParserDelegate(True)):
         if isinstance(statement, config_parser.BindingStatement):
@@ -149,15 +150,15 @@ def _bindings(text: str) -> dict[str, dict[str, Any]]:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a configuration.
+    """Returns the arguments of a configuration.
 
     Raises:
-      TypeError: one refers to something, which nobody evaluates here.
+        TypeError: an argument is a reference, which is not evaluated here.
     """
     for name, value in values.items():
         if not isinstance(value, _PLAIN):
-            raise TypeError(f"{name} = {value!r} is no plain value")
-    # A scanned T5 is read as the T5 that it is once its stacks are taken apart.
+            raise TypeError(f"{name} = {value!r} is not a plain value")
+    # A scanned T5 is read as a plain T5, because its stacks are unstacked.
     values = {name: v for name, v in values.items() if name not in _SCANNED}
     return {**values, "dtype": jnp.dtype(values.get("dtype", "float32"))}
 

@@ -1,4 +1,4 @@
-"""The mapping that every reader of weights is: name -> tensor, read when asked for."""
+"""Base of all readers of weights: a mapping from name to tensor, read on access."""
 
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -8,10 +8,10 @@ import numpy as np
 
 
 class TensorFiles(Mapping[str, np.ndarray]):
-    """Tensors of open files; a context manager that closes the files at its end."""
+    """Tensors of open files; a context manager that closes the files on exit."""
 
     _places: Mapping[str, Any]
-    """Name of a tensor -> where it is; set by the classes of each format."""
+    """Name of a tensor -> its location; the classes of each format set it."""
 
     def close(self) -> None:
         """Closes the files, if there is anything to close."""

@@ -1,8 +1,8 @@
-"""`pytorch_model.bin` without torch: a zip file of one pickle and raw arrays.
+"""Reads `pytorch_model.bin` without torch: a zip file of one pickle and raw arrays.
 
-The pickle names tensors by calls of a few torch functions. Only these are known (see
-`torch_pickle`), so that a hostile file can run nothing, and no tensor may reach beyond
-its array. Files of before PyTorch 1.6 are no zip files and are refused.
+The pickle builds tensors by calls of a few torch functions. Only these are supported
+(see `torch_pickle`), so a hostile file cannot run code. No tensor may extend beyond its
+array. Files from versions before PyTorch 1.6 are not zip files and are refused.
 """
 
 import math
@@ -27,7 +27,7 @@ _FIX = (
     "Get the file again, or take model.safetensors of the same model if it is offered."
 )
 
-# What a damaged file raises in the libraries that read it.
+# Errors of the libraries for damaged files.
 _DAMAGE = (
     zipfile.BadZipFile,
     EOFError,
@@ -43,13 +43,13 @@ _DAMAGE = (
 
 
 class Tensors(TensorFiles):
-    """The tensors of one or several files, read when asked for."""
+    """Tensors of one or several files, read on access."""
 
     def __init__(self, *paths: PathLike):
         """Opens the files.
 
         Raises:
-          UserError: a file is missing, damaged or holds anything but tensors.
+            UserError: a file is missing or damaged, or holds anything but tensors.
         """
         self._places: dict[str, tuple[str, torch_pickle.Stored]] = {}
         self._files: dict[str, tuple[zipfile.ZipFile, str]] = {}
@@ -68,11 +68,11 @@ class Tensors(TensorFiles):
             raise UserError(f"{path}: no such file. {_FIX}") from None
         except (*_DAMAGE, pickle.UnpicklingError) as error:
             raise UserError(
-                f"{path}: is damaged or no PyTorch state dict in the format of "
+                f"{path} is damaged, or is not a PyTorch state dict in the format of "
                 f"PyTorch 1.6 and later ({error}). {_FIX}"
             ) from None
         if not isinstance(state, dict):
-            raise UserError(f"{path}: holds no state dict. {_FIX}")
+            raise UserError(f"{path} holds no state dict. {_FIX}")
         self._files[path] = file, pickled.removesuffix("data.pkl")
         return state
 
@@ -98,24 +98,25 @@ class Tensors(TensorFiles):
 def _read(file: zipfile.ZipFile, name: str) -> bytes:
     info = file.getinfo(name)
     if info.compress_type != zipfile.ZIP_STORED:
-        # A few bytes could become more than fits into memory.
+        # A few compressed bytes could expand beyond the memory.
         raise ValueError(f"{name} is compressed, which PyTorch never does")
     size = max(info.file_size, info.compress_size)
     if size > os.path.getsize(file.filename or ""):
-        # Room for as much would be made before the first byte is read.
+        # Memory for this size would be allocated before the first byte is read.
         raise ValueError(f"{name} has {size} bytes, more than the file")
     return file.read(name)
 
 
 def _view(flat: np.ndarray, stored: torch_pickle.Stored) -> np.ndarray:
-    """The elements of a tensor, none of which lies outside of `flat`."""
+    """Returns the elements of a tensor, after checking that all are inside `flat`."""
     if 0 in stored.shape:
         return np.empty(stored.shape, stored.dtype)
     steps = zip(stored.shape, stored.strides, strict=True)
     last = stored.offset + sum((n - 1) * step for n, step in steps)
-    # Offset and strides are not negative (see `torch_pickle`), so the last is the end.
+    # Offset and strides are not negative (see `torch_pickle`), so the last element is
+    # the end.
     if last >= flat.size:
-        raise ValueError("it reaches beyond its array")
+        raise ValueError("it extends beyond its array")
     if math.prod(stored.shape) > flat.size:
         raise ValueError("it has more elements than its array")
     return np.lib.stride_tricks.as_strided(
@@ -127,10 +128,11 @@ def _view(flat: np.ndarray, stored: torch_pickle.Stored) -> np.ndarray:
 
 
 def open_index(path: PathLike) -> Tensors:
-    """The tensors of a sharded model; `path` is its index, beside the shards.
+    """Returns the tensors of a sharded model; `path` is its index, next to the shards.
 
     Raises:
-      UserError: no index, or a shard is missing or damaged or lacks a tensor.
+        UserError: the index or a shard is missing, or a shard is damaged or lacks a
+            tensor.
     """
     shards = safetensors_io.shards_of(path, _FIX)
     folder = epath.Path(path).parent

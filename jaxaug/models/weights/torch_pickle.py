@@ -1,8 +1,9 @@
-"""The pickle of a PyTorch state dict, by a machine that knows nothing else.
+"""A restricted machine for the pickle of a PyTorch state dict.
 
-Python's unpickler calls what a file names, changes what it got that way and makes room
-for as much as the file announces. Here each operation that `torch.save` writes has its
-line, all others are refused, and what is read takes memory in proportion to the file.
+Python's unpickler calls what a file names, modifies the results, and allocates as much
+memory as the file announces. Here, each operation that `torch.save` writes is
+implemented, and all others are refused. Memory use is proportional to the size of the
+file.
 """
 
 import pickle
@@ -43,10 +44,10 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 class Stored(NamedTuple):
-    """Where a tensor lies: a view of one array of the zip file.
+    """Location of a tensor: a view of one array of the zip file.
 
-    `offset` and `strides` count elements; they, `shape` and the number of strides are
-    as in the file, but none is negative and there are as many strides as dimensions.
+    `offset` and `strides` count elements. They, `shape`, and the number of strides come
+    from the file, but none is negative, and there is one stride per dimension.
     """
 
     dtype: np.dtype
@@ -66,10 +67,10 @@ class _Storage(NamedTuple):
 
 
 def load(data: bytes) -> Any:
-    """What a pickle holds: dicts, lists, tuples, plain values and `Stored` tensors.
+    """Returns the content of a pickle: containers, plain values, and `Stored`.
 
     Raises:
-      pickle.UnpicklingError: it holds anything else, or is damaged.
+        pickle.UnpicklingError: it holds anything else, or is damaged.
     """
     machine = _Machine()
     try:
@@ -81,15 +82,15 @@ def load(data: bytes) -> Any:
 
 
 class _Machine:
-    """Stack, marks and memo of a pickle that is being read."""
+    """Stack, marks, and memo while a pickle is read."""
 
     def __init__(self) -> None:
         self._stack: list[Any] = []
-        self._below: list[list[Any]] = []  # Stacks up to the marks that are open.
+        self._below: list[list[Any]] = []  # Stacks below the open marks.
         self._memo: dict[int, Any] = {}
 
     def pop(self) -> Any:
-        """Takes the value on top."""
+        """Removes and returns the top value."""
         return self._stack.pop()
 
     def _pop_marked(self) -> list[Any]:
@@ -97,7 +98,7 @@ class _Machine:
         return items
 
     def step(self, name: str, argument: Any) -> None:
-        """One operation."""
+        """Runs one operation."""
         stack = self._stack
         if name in _VALUES:
             stack.append(argument)
@@ -151,26 +152,26 @@ class _Machine:
             case "BUILD":
                 self.pop()  # Attributes of the dict, such as versions of modules.
             case _:
-                raise pickle.UnpicklingError(f"{name} is no part of a state dict")
+                raise pickle.UnpicklingError(f"{name} is not part of a state dict")
 
     def _extend(self, items: list[Any]) -> None:
         if not isinstance(self._stack[-1], list):
-            raise TypeError("items for what is no list")
+            raise TypeError("items are appended to something other than a list")
         self._stack[-1].extend(items)
 
     def _update(self, items: list[Any]) -> None:
         target = self._stack[-1]
-        # To hash nested tuples can take for ever.
+        # Hashing nested tuples can take forever.
         if not isinstance(target, dict) or not all(
             isinstance(key, str | int) for key in items[::2]
         ):
-            raise TypeError("entries whose keys are no names")
+            raise TypeError("entries have keys that are not names")
         target.update(zip(items[::2], items[1::2], strict=True))
 
 
 def _named(name: str) -> _Named:
     if name not in _KNOWN:
-        raise pickle.UnpicklingError(f"{name} is no part of a state dict")
+        raise pickle.UnpicklingError(f"{name} is not part of a state dict")
     return _Named(name)
 
 
@@ -188,7 +189,7 @@ def _called(function: Any, arguments: Any) -> Any:
     if function == _Named(_PARAMETER):
         return arguments[0]
     if function != _Named(_TENSOR):
-        raise TypeError("a call of what is no function")
+        raise TypeError("a call of something other than a known function")
     storage, offset, shape, strides, *_ = arguments
     if not isinstance(storage, _Storage):
         raise TypeError("a tensor without a storage")

@@ -1,8 +1,9 @@
 """The experiments of DiPS (Kumar et al., 2019).
 
-`lstm` is the generator of the authors, which `free_running` trains. `vae_svg` has a latent
-vector, for which `prior` is the sampler. `matching` judges pairs, and `rewarded` trains a
-generator on its judgments (RbM). `classify` trains classifiers on paraphrases.
+`lstm` is the authors' generator, which `free_running` trains. `vae_svg` is a generator
+with a latent vector, and `prior` is its sampler. `matching` scores pairs, and
+`rewarded` trains a generator on these scores (RbM). `classify` trains classifiers on
+paraphrases.
 """
 
 from pathlib import Path

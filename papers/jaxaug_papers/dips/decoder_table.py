@@ -1,14 +1,21 @@
-"""Outputs of every decoder on real text, as tables for the docs.
+r"""Makes tables of the outputs of every decoder on real text, for the docs.
 
-    python -m jaxaug_papers.dips.decoder_table --data_dir SGD --text_dir TEXT --work_dir WORK
+    python -m jaxaug_papers.dips.decoder_table --data_dir SGD --text_dir TEXT \
+        --work_dir WORK
 
-trains a small T5 from nothing on real paraphrases (those of Persona-Chat traits that the
-authors of PCC released, BLEURT of 0.5 and more, and the rewordings of SGD-X of the
-training and development schemas), then rewords 50 slot and intent descriptions of the
-test schema and 50 persona sentences of the ConvAI2 validation set, none of which it
-trained on, with `jaxaug paraphrase`, five outputs of each decoder (greedy has one). It
-writes to WORK: `decoders.md` (diversity, similarity and a sample of outputs) and a page
-with all outputs of each of the two sets. A model that is in WORK already is used again; `--model` names another.
+The program trains a small T5 from scratch on real paraphrases:
+
+- paraphrases of Persona-Chat traits that the authors of PCC released, with a BLEURT of
+  at least 0.5;
+- rewordings of SGD-X for the training and development schemas.
+
+Then `jaxaug paraphrase` rewords 50 slot and intent descriptions of the test schema and
+50 persona sentences of the ConvAI2 validation set. None of them are training inputs.
+Each decoder has five outputs, greedy has one.
+
+The program writes to WORK: `decoders.md` (diversity, similarity, and sample outputs),
+and a page with all outputs of each set. An existing model in WORK is reused; `--model`
+names another one.
 """
 
 import argparse
@@ -32,27 +39,28 @@ from jaxaug_papers.shared.outputs import ORDERS, head, mean, number, outputs_of,
 
 LEAST_BLEURT = 0.5
 INPUTS, OUTPUTS = 50, 5
-SAMPLE = 2  # inputs of each set, and outputs of each decoder, in `decoders.md`
+SAMPLE = 2  # Inputs per set, and outputs per decoder, in `decoders.md`.
 VOCABULARY_SIZE = 3000
 PERSONA = re.compile(r"\d+ your persona: (.*)")
 HEAD = """Made by
 
-    python -m jaxaug_papers.dips.decoder_table --data_dir SGD --text_dir TEXT --work_dir WORK
+    python -m jaxaug_papers.dips.decoder_table --data_dir SGD --text_dir TEXT \\
+        --work_dir WORK
 
-with {model}, seed 0, five outputs from each decoder at its defaults (greedy has one, so its
-distinct-n is that of single texts), at most 32 tokens. {note}
+with {model}, seed 0, five outputs from each decoder at its defaults, and at most 32
+tokens. Greedy has one output, so its distinct-n is computed on single texts. {note}
 """
-LEGEND = """Figures are means over the inputs. distinct-n: distinct n-grams divided by all n-grams of
-the outputs for an input. self-BLEU: each output against the others; lower is more diverse.
-BLEU and Jaccard to the input: how close the outputs are to it. copies: outputs equal to the
-input.
+LEGEND = """Values are means over the inputs. distinct-n: distinct n-grams divided by
+all n-grams of the outputs for an input. self-BLEU: each output against the others;
+lower is more diverse. BLEU and Jaccard: similarity to the input. copies: outputs equal
+to the input.
 The inputs are quoted from SGD (CC BY-SA 4.0) and from ConvAI2 / Persona-Chat.
 """
 NAMES = {"schema": "schema descriptions", "persona": "persona sentences"}
 
 
 def descriptions(schema_path: Path) -> list[str]:
-    """Those of slots and intents, in order, each once."""
+    """Returns the distinct descriptions of slots and intents, in order."""
     return list(dict.fromkeys(_ordered(schema_path)))
 
 
@@ -63,7 +71,7 @@ def persona_sentences(text_dir: Path) -> list[str]:
 
 
 def training_pairs(data_dir: Path, text_dir: Path) -> list[tuple[str, str]]:
-    """(input, paraphrase) of Persona-Chat and of the schemas, without the test inputs."""
+    """Returns the (input, paraphrase) pairs whose inputs are not test inputs."""
     held_out = set(persona_sentences(text_dir))
     pairs: dict[tuple[str, str], None] = {}
     path = text_dir / "pcc" / "persona_paraphrases.jsonl"
@@ -85,7 +93,7 @@ def training_pairs(data_dir: Path, text_dir: Path) -> list[tuple[str, str]]:
                 if pair[0] != pair[1]:
                     pairs[pair] = None
     found = list(pairs)
-    random.Random(0).shuffle(found)  # The shuffle of training holds a part at a time.
+    random.Random(0).shuffle(found)  # Training shuffles only within a buffer.
     return found
 
 
@@ -99,7 +107,7 @@ def _ordered(schema_path: Path) -> list[str]:
 
 
 def train(options: argparse.Namespace, work: Path) -> Path:
-    """The folder of a trained model."""
+    """Trains a model and returns its folder."""
     model_dir = work / "model"
     pairs = training_pairs(options.data_dir, options.text_dir)
     (work / "real.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
@@ -126,14 +134,14 @@ def train(options: argparse.Namespace, work: Path) -> Path:
         [sys.executable, "-m", "t5x.train", "--gin_file=configs/paraphrase_minisgd.gin"]
         + [f"--gin.{name}={value}" for name, value in bindings.items()],
         check=True,
-        # A run that was stopped is not finished.
+        # Exit status 75 marks an interrupted run.
         env=os.environ | {"T5X_STOPPED_STATUS": "75"},
     )
     return model_dir
 
 
 def figures(inputs: Sequence[str], outputs: Sequence[Sequence[str]]) -> list[str]:
-    """Means over the inputs: distinct-1..6, self-BLEU, BLEU and Jaccard to the input."""
+    """Returns means over the inputs, in the order of the columns of the table."""
     pairs = [(s, t) for s, texts in zip(inputs, outputs, strict=True) for t in texts]
     bleu = mean(100 * similarity.bleu(text, source) for source, text in pairs)
     jaccard = mean(similarity.jaccard(text, source) for source, text in pairs)
@@ -152,7 +160,7 @@ def figures(inputs: Sequence[str], outputs: Sequence[Sequence[str]]) -> list[str
 def shown(
     inputs: Sequence[str], outputs: dict[str, list[list[str]]], count: int
 ) -> list[str]:
-    """The first outputs of each decoder, a table for every input."""
+    """Returns a table for every input with the first outputs of each decoder."""
     lines = []
     for index, source in enumerate(inputs):
         lines += [f"**{index + 1}. {source}**", ""]
@@ -170,7 +178,7 @@ def main() -> None:
     parser.add_argument("--text_dir", type=Path, required=True)
     parser.add_argument("--work_dir", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=6000)
-    parser.add_argument("--model", help="of `jaxaug paraphrase`, in place of training")
+    parser.add_argument("--model", help="of `jaxaug paraphrase`, instead of training")
     parser.add_argument("--note", default="", help="a line for the head of the page")
     options = parser.parse_args()
     work = options.work_dir
@@ -185,7 +193,7 @@ def main() -> None:
         "persona": rng.sample(persona_sentences(options.text_dir), INPUTS),
     }
     model = options.model or str(work / "model")
-    # Both the training and the model that it makes find data and vocabulary there.
+    # Training and the trained model read data and vocabulary from these folders.
     os.environ |= {
         "JAXAUG_DATA_DIR": str(options.data_dir),
         "JAXAUG_PARAPHRASES": str(work / "real.tsv"),

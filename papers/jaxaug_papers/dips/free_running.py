@@ -1,8 +1,8 @@
-"""Training in which a decoder reads its own words now and then (Bengio et al., 2015).
+"""Training in which a decoder sometimes reads its own outputs (Bengio et al., 2015).
 
-The program of the DiPS paper tosses a coin for every batch: with probability `.9` the
-decoder reads the target words (teacher forcing), else, at each step, the word that it
-found most probable at the step before.
+The program of the DiPS paper decides for every batch at random. With probability `.9`
+the decoder reads the target words (teacher forcing). Otherwise it reads the most
+probable word of the previous step.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,21 +18,24 @@ from jaxaug.core.errors import UserError
 
 
 class FreeRunningModel(models.EncoderDecoderModel):
-    """An encoder-decoder whose decoder runs free in a share of the training batches.
+    """An encoder-decoder that reads its own outputs in a fraction of training batches.
 
-    Evaluation, scores and predictions are those of the base class.
+    Evaluation, scores, and predictions are inherited from the base class.
     """
 
-    ignores_padding = True  # As the base class, if the module does.
+    ignores_padding = True  # As in the base class, if the module ignores padding.
 
     def __init__(self, *args: Any, teacher_forcing: float = 1.0, **kwargs: Any):
-        """As the base class.
+        """Creates the model; the base class takes further arguments.
 
         Args:
-            teacher_forcing: probability that a batch is trained on the target words.
+            *args: arguments of the base class.
+            teacher_forcing: probability that the decoder reads the target words of a
+                batch; 1 by default.
+            **kwargs: arguments of the base class.
 
         Raises:
-            UserError: it is no probability.
+            UserError: `teacher_forcing` is not in [0, 1].
         """
         super().__init__(*args, **kwargs)
         if not 0.0 <= teacher_forcing <= 1.0:
@@ -49,7 +52,7 @@ class FreeRunningModel(models.EncoderDecoderModel):
         dropout_rng: Array | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Logits [batch, length, vocab]; in training of what the coin chooses."""
+        """Returns logits [batch, length, vocab]; training picks a mode at random."""
 
         def forced(rng: Array | None) -> Any:
             return super(FreeRunningModel, self)._compute_logits(
@@ -69,7 +72,7 @@ class FreeRunningModel(models.EncoderDecoderModel):
     def _free(
         self, params: Mapping[str, Any], batch: Mapping[str, Array], rng: Array
     ) -> Float[Array, "batch length vocab"]:
-        """Logits of a decoder that reads what it found most probable, with dropout."""
+        """Returns the logits of a decoder that reads its most probable words."""
 
         def best(index: Array, logits: Array, state: None) -> Any:
             del index
@@ -88,16 +91,19 @@ class FreeRunningModel(models.EncoderDecoderModel):
         state: Any,
         rng: Array | None = None,
     ) -> Shaped[Array, "rows length ..."]:
-        """Decodes with words of one's own choice, so that gradients go through.
+        """Decodes with a user-defined choice of words; gradients flow through it.
 
         Args:
-            params: of the module.
+            params: parameters of the module.
             sources: inputs of the encoder.
             length: number of words.
-            choose: (number of the word, its logits [rows, vocab], state) -> words [rows],
-                the next state, and what is to be returned of the step [rows, ...].
-            state: of `choose`, before the first word.
-            rng: of dropout; None is without.
+            choose: function (position, logits [rows, vocab], state) -> (words [rows],
+                next state, output of the step [rows, ...]).
+            state: initial state of `choose`.
+            rng: key of dropout; None disables dropout.
+
+        Returns:
+            The outputs of all steps.
         """
         module: Any = self.module
         rows, dropping = sources.shape[0], rng is not None

@@ -1,11 +1,13 @@
 """The attentive LSTM sequence-to-sequence model of the DiPS paper.
 
-Kumar et al. (2019), "Submodular Optimization-based Diverse Paraphrasing", section 4: an
-LSTM encoder and an LSTM decoder with the global "general" attention of Luong et al.
-(2015), equations 1, 5, 6 and 8. As in the authors' program the attentional vector is
-rectified (Luong et al. take tanh), it is not fed to the next step, and one embedding
-serves both sides. Unlike there, attention does not see the padding of the source, and
-`general` has no bias: it adds the same to every score of a query.
+Kumar et al. (2019), "Submodular Optimization-based Diverse Paraphrasing", section 4.
+The model has an LSTM encoder and an LSTM decoder with the global "general" attention of
+Luong et al. (2015), equations 1, 5, 6, and 8.
+
+As in the authors' program, the attentional vector is rectified (Luong et al. use tanh),
+it is not fed to the next step, and both sides share one embedding. There are two
+differences. Attention ignores the padding of the source. `general` has no bias, because
+a bias would add the same constant to every score of a query.
 """
 
 from collections.abc import Mapping
@@ -30,7 +32,7 @@ from jaxaug_papers.dips.lstm_layers import (
     run_layers,
 )
 
-# Aliases of the embedding, and the bias that has no effect (see above).
+# Aliases of the embedding, and the bias without effect (see the module docstring).
 IGNORED = (
     r"(encoder|decoder)\.embedding\.weight",
     r"decoder\.attn\.attn\.bias",
@@ -39,18 +41,17 @@ IGNORED = (
 
 @flax.struct.dataclass
 class Config:
-    """Sizes; the defaults are those of the paper's program.
+    """The configuration; the defaults are from the paper's program.
 
     Attributes:
-        vocab_size: rows of the embedding and of the output.
-        dtype: of matrix products; parameters, cell states and logits are float32.
+        vocab_size: size of the vocabulary.
+        dtype: type of matrix products; parameters, cell states, and logits are float32.
         emb_dim: width of the embedding.
         hidden_dim: width of a layer.
-        num_layers: LSTM layers of the encoder, and of the decoder.
-        bidirectional: whether the encoder also reads backwards; the two outputs are
-            added.
-        dropout_rate: between layers, and on the embedded inputs of the decoder.
-        embedding_range: initial embeddings are uniform within plus and minus this.
+        num_layers: number of LSTM layers of the encoder, and of the decoder.
+        bidirectional: whether the encoder also reads backward; both outputs are added.
+        dropout_rate: dropout between layers and on the embedded inputs of the decoder.
+        embedding_range: initial embeddings are uniform in [-range, range].
     """
 
     vocab_size: int
@@ -64,7 +65,7 @@ class Config:
 
 
 class Encoder(nn.Module):
-    """Layers of one or two directions."""
+    """LSTM layers of one or two directions."""
 
     config: Config
 
@@ -75,7 +76,7 @@ class Encoder(nn.Module):
         is_token: Bool[Array, "batch length"],
         deterministic: bool,
     ) -> tuple[Float[Array, "batch length hidden"], list[State]]:
-        """Outputs of the last layer, and the final state of each layer and direction."""
+        """Returns the outputs of the last layer, and the final states of all layers."""
         config = self.config
         zeros = jnp.zeros((x.shape[0], config.hidden_dim), jnp.float32)
         directions = ("forward", "backward")[: 1 + config.bidirectional]
@@ -99,10 +100,11 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Layers, attention and output.
+    """LSTM layers, attention, and the output layer.
 
-    With `decode` the states of all layers are kept in the collection `cache`: the first
-    call creates them from the encoder's, each further one takes one position.
+    With `decode`, the collection `cache` stores the states of all layers. The first
+    call creates them from the states of the encoder; each further call processes one
+    position.
     """
 
     config: Config
@@ -150,7 +152,7 @@ class Decoder(nn.Module):
 
 
 class Transducer(nn.Module):
-    """The encoder-decoder, with the methods of `t5x.examples.t5.network.Transformer`."""
+    """The encoder-decoder with the methods of `t5x.examples.t5.network.Transformer`."""
 
     config: Config
 
@@ -160,7 +162,7 @@ class Transducer(nn.Module):
         self.decoder = Decoder(self.config)
 
     def _embed(self, tokens: Tokens) -> Float[Array, "batch length emb"]:
-        # Initialisation feeds float ones where no type is given.
+        # Initialization feeds floats if no type is given.
         return self.token_embedder(tokens.astype(jnp.int32))
 
     def encode(
@@ -169,12 +171,12 @@ class Transducer(nn.Module):
         encoder_segment_ids: Tokens | None = None,
         enable_dropout: bool = True,
     ) -> Float[Array, "batch length_and_states hidden"]:
-        """Encodes inputs in which 0 is padding, at the end of a row only.
+        """Encodes inputs; 0 is padding and occurs only at the end of a row.
 
         Returns:
-            Outputs [batch, length, hidden], followed on the length axis by the final
-            hidden and cell states of the layers: one array, because decoding repeats
-            it for every decode of a row.
+            The outputs [batch, length, hidden], followed on the length axis by the
+            final hidden and cell states of the layers. They are one array, because
+            decoding repeats it for every decode of a row.
 
         Raises:
             UserError: the inputs are packed.
@@ -185,9 +187,8 @@ class Transducer(nn.Module):
             encoder_input_tokens > 0,
             not enable_dropout,
         )
-        # Of a bidirectional encoder that is the forward state of layer 0, the backward
-        # state of layer 0, the forward state of layer 1 and so on: as in the program of
-        # the paper.
+        # As in the program of the paper, the order of a bidirectional encoder is: layer
+        # 0 forward, layer 0 backward, layer 1 forward, and so on.
         rows = [row for state in states[: self.config.num_layers] for row in state]
         return jnp.concatenate([outputs, jnp.stack(rows, axis=1)], axis=1)
 
@@ -204,22 +205,21 @@ class Transducer(nn.Module):
         decode: bool = False,
         max_decode_length: int | None = None,
     ) -> Float[Array, "batch length vocab"]:
-        """Logits of the target tokens given the encoded inputs.
+        """Returns the logits of the target tokens given the encoded inputs.
 
         Args:
             encoded: output of `encode`.
-            encoder_input_tokens: show which positions of `encoded` are padding.
-            decoder_input_tokens: the targets shifted right; one column in a decoding
-                step. 0, the start, has an embedding like any other token.
-            decoder_target_tokens: not needed; part of the interface, like the positions
-                and the maximum length.
-            encoder_segment_ids: must be None, like those of the decoder.
+            encoder_input_tokens: inputs; 0 marks the padding of `encoded`.
+            decoder_input_tokens: targets shifted right; one column in a decoding step.
+                The start token 0 has an embedding like any other token.
+            decoder_target_tokens: ignored; part of the interface of T5X.
+            encoder_segment_ids: must be None.
             decoder_segment_ids: must be None.
-            decoder_positions: not needed.
-            enable_dropout: needs the random stream "dropout".
-            decode: whether to create the collection `cache` or, if it is given, to take
-                one step.
-            max_decode_length: not needed.
+            decoder_positions: ignored.
+            enable_dropout: whether to apply dropout; needs the random stream "dropout".
+            decode: whether to create the collection `cache` or, if it exists, to decode
+                one position.
+            max_decode_length: ignored.
 
         Raises:
             UserError: the examples are packed.
@@ -251,7 +251,7 @@ class Transducer(nn.Module):
         enable_dropout: bool = True,
         decode: bool = False,
     ) -> Float[Array, "batch length vocab"]:
-        """`decode` of `encode`; the arguments are explained there."""
+        """Returns the logits of the targets; see `encode` and `decode`."""
         del encoder_positions
         encoded = self.encode(encoder_input_tokens, encoder_segment_ids, enable_dropout)
         return self.decode(
@@ -268,7 +268,7 @@ class Transducer(nn.Module):
 
 
 def key_map(config: Config) -> dict[str, Weight]:
-    """Flax path to the name in a state dict of the paper's program."""
+    """Returns Flax path -> name in the state dict of the paper's program."""
     names: dict[str, Weight] = {
         "token_embedder/embedding": identity("embedding.weight"),
         "decoder/attention/kernel": identity("decoder.attn.attn.weight"),

@@ -1,6 +1,6 @@
-"""Layers of LSTMs, and what decoders of them share.
+"""LSTM layers and shared parts of LSTM decoders.
 
-Gates, weights and biases are those of the program of the DiPS paper, hence of torch.
+Gates, weights, and biases follow torch, as in the program of the DiPS paper.
 """
 
 from typing import Any, Protocol
@@ -18,17 +18,17 @@ from jaxaug.models.layers import Linear
 
 Tokens = Int[Array, "batch length"]
 State = tuple[Float[Array, "batch hidden"], Float[Array, "batch hidden"]]
-# Uniform within 1 / sqrt(fan_in).
+# Uniform in [-1, 1] / sqrt(fan_in).
 _kernel_init = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
 
 
 class LstmLayer(nn.Module):
-    """One layer in one direction; gates lie in the order input, forget, cell, output.
+    """One layer in one direction; the order of gates is input, forget, cell, output.
 
     Attributes:
         hidden_dim: width of the state.
         reverse: whether to read from the end.
-        dtype: of matrix products.
+        dtype: type of matrix products.
     """
 
     hidden_dim: int
@@ -42,7 +42,7 @@ class LstmLayer(nn.Module):
         is_token: Bool[Array, "batch length"],
         state: State,
     ) -> tuple[Float[Array, "batch length hidden"], State]:
-        """Outputs, zero at padding, and the state after the last token of each row."""
+        """Returns the outputs, which are 0 at padding, and the final states."""
         gates = 4 * self.hidden_dim
 
         def parameter(name: str, init: Any, *shape: int) -> Array:
@@ -78,7 +78,7 @@ class LstmLayer(nn.Module):
 
 
 class Sizes(Protocol):
-    """What networks of this kind have in their configurations; see `lstm.Config`."""
+    """The sizes in the configurations of LSTM networks; see `lstm.Config`."""
 
     vocab_size: int
     dtype: Any
@@ -90,7 +90,7 @@ class Sizes(Protocol):
 
 
 def embedder(config: Sizes) -> t5_layers.Embed:
-    """The table of words."""
+    """Returns the embedding of words."""
 
     def init(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
         bound = config.embedding_range
@@ -102,7 +102,7 @@ def embedder(config: Sizes) -> t5_layers.Embed:
 
 
 def output(config: Sizes) -> Linear:
-    """Logits of the words, in float32, of the states of a decoder."""
+    """Returns the output layer: states of a decoder -> logits of words in float32."""
     return Linear(
         config.vocab_size,
         ("embed", "vocab"),
@@ -120,17 +120,17 @@ def run_layers(
     deterministic: bool,
     beside: Float[Array, "batch extra"] | None = None,
 ) -> tuple[Float[Array, "batch length hidden"], Float[Array, "batch layers 2 hidden"]]:
-    """The layers of a decoder, `layers_0` and so on of the module that calls this.
+    """Applies the layers of a decoder: `layers_0`, ... of the calling module.
 
     Args:
-        config: has the sizes.
-        x: embedded words, none of them padding.
+        config: sizes of the network.
+        x: embedded words without padding.
         states: hidden and cell state of each layer before the first word.
-        deterministic: whether nothing is dropped before a layer.
-        beside: what the first layer gets with every word, if anything.
+        deterministic: whether to disable dropout.
+        beside: additional input of the first layer for every word; None adds nothing.
 
     Returns:
-        Outputs of the last layer, and the states after the last word.
+        The outputs of the last layer, and the states after the last word.
     """
     is_token = jnp.ones(x.shape[:2], jnp.bool_)
     last = []
@@ -146,7 +146,7 @@ def run_layers(
 
 
 def refuse_packed(*segment_ids: Tokens | None) -> None:
-    """Raises `UserError` if examples are packed: a state runs through its whole row."""
+    """Raises `UserError` if examples are packed, because states cross examples."""
     if any(ids is not None for ids in segment_ids):
         raise UserError(
             "the LSTM model got segment ids, but its state would run from one packed "

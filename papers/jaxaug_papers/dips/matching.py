@@ -1,8 +1,8 @@
 """An evaluator of paraphrases: the decomposable attention model (Parikh et al., 2016).
 
-Li et al. (2018) train a matching model of this kind on pairs of texts and reward a
-generator with what it says of the generator's outputs. Positions are added to the words,
-since the model as such does not see their order.
+Li et al. (2018) train such a matching model on pairs of texts and use its scores as the
+rewards of a generator. Positions are added to the words, because the model itself
+ignores word order.
 """
 
 from collections.abc import Mapping
@@ -27,14 +27,14 @@ Tokens = Int[Array, "batch length"]
 
 @flax.struct.dataclass
 class Config:
-    """Sizes.
+    """The configuration.
 
     Attributes:
-        vocab_size: rows of the embedding.
-        dtype: of matrix products; parameters and the result are float32.
+        vocab_size: size of the vocabulary.
+        dtype: type of matrix products; parameters and the result are float32.
         emb_dim: width of the embedding; even.
-        hidden_dim: width of the networks that attend, compare and judge.
-        dropout_rate: before each of their layers.
+        hidden_dim: width of the networks that attend, compare, and aggregate.
+        dropout_rate: dropout before each of their layers.
     """
 
     vocab_size: int
@@ -45,7 +45,7 @@ class Config:
 
 
 class Matcher(nn.Module):
-    """How likely two texts say the same, as a logit."""
+    """Scores whether two texts have the same meaning, as a logit."""
 
     config: Config
 
@@ -53,7 +53,7 @@ class Matcher(nn.Module):
     def __call__(
         self, left: Tokens, right: Tokens, enable_dropout: bool = False
     ) -> Float[Array, " batch"]:
-        """Logits of pairs of texts in which 0 is padding."""
+        """Returns the logits of pairs of texts in which 0 is padding."""
         config = self.config
         embed = t5_layers.Embed(
             config.vocab_size,
@@ -92,7 +92,10 @@ class Matcher(nn.Module):
 
 
 def _positions(length: int, width: int) -> Float[np.ndarray, "length width"]:
-    """Sines and cosines (Vaswani et al., 2017), as small as the embedding's start."""
+    """Returns sinusoidal positions, scaled to the size of the initial embedding.
+
+    Source: Vaswani et al. (2017).
+    """
     rates = 10000.0 ** (-np.arange(width // 2) / (width // 2))
     angles = np.arange(length)[:, None] * rates
     both = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
@@ -100,7 +103,7 @@ def _positions(length: int, width: int) -> Float[np.ndarray, "length width"]:
 
 
 class _Layers:
-    """Rectified layers under one name, the same for both texts."""
+    """A stack of layers with ReLU, shared by both texts."""
 
     def __init__(self, config: Config, name: str, count: int, enable_dropout: bool):
         self._dropout = nn.Dropout(
@@ -121,12 +124,11 @@ class _Layers:
 
 
 class MatchingModel(models.EncoderDecoderModel):
-    """Trains a `Matcher` on pairs, and on texts that are no paraphrases of the inputs.
+    """Trains a `Matcher` on pairs and on negative examples.
 
-    Of each pair there are three of these: the target of another pair, the target with
-    half of its words from there, and the words of the target in another order. They are
-    random in training, and in evaluation always the same. The losses of pairs and of the
-    others count alike.
+    Each pair has three negatives: the target of another pair, the target with half of
+    its words from that target, and the shuffled target. They are random in training and
+    fixed in evaluation. Pairs and negatives have the same total weight in the loss.
     """
 
     def get_initial_variables(
@@ -135,7 +137,7 @@ class MatchingModel(models.EncoderDecoderModel):
         input_shapes: Mapping[str, tuple[int, ...]],
         input_types: Mapping[str, Any] | None = None,
     ) -> flax.core.FrozenDict:
-        """Initial variables."""
+        """Returns the initial variables."""
         del input_types
         shapes = (
             input_shapes[name]
@@ -147,7 +149,7 @@ class MatchingModel(models.EncoderDecoderModel):
     def match(
         self, params: Any, sources: Tokens, texts: Tokens, rng: Array | None = None
     ) -> Float[Array, " batch"]:
-        """Logits of pairs; with a key, under dropout."""
+        """Returns the logits of pairs; `rng` enables dropout."""
         found: Any = self.module.apply(
             {"params": params},
             sources,
@@ -160,15 +162,18 @@ class MatchingModel(models.EncoderDecoderModel):
     def loss_fn(
         self, params: Any, batch: Mapping[str, Array], dropout_rng: Array | None
     ) -> Any:
-        """Cross entropy, and metrics: `accuracy`, and `match` of pairs and of others.
+        """Returns the cross entropy and metrics.
+
+        The metrics are `accuracy`, and the mean probability `match` of pairs and of
+        negatives.
 
         Raises:
-            UserError: the batch has one pair only, or the examples are packed.
+            UserError: the batch has a single pair, or the examples are packed.
         """
         sources, targets = batch["encoder_input_tokens"], batch["decoder_target_tokens"]
         if len(sources) < 2 or "encoder_segment_ids" in batch:
             raise UserError(
-                "MatchingModel takes what are no paraphrases from the other pairs of a "
+                "MatchingModel takes its negatives from the other pairs of a "
                 "batch: give batches of two pairs or more, with `pack = False`."
             )
         key = jax.random.PRNGKey(0) if dropout_rng is None else dropout_rng
@@ -205,7 +210,7 @@ class MatchingModel(models.EncoderDecoderModel):
         batch: Mapping[str, Array],
         return_intermediates: bool = False,
     ) -> Any:
-        """Log probability that each target is a paraphrase of its input."""
+        """Returns the log probability that each target is a paraphrase of its input."""
         del return_intermediates
         logits = self.match(
             params, batch["encoder_input_tokens"], batch["decoder_target_tokens"]
@@ -213,18 +218,18 @@ class MatchingModel(models.EncoderDecoderModel):
         return jax.nn.log_sigmoid(logits)
 
     def predict_batch_with_aux(self, *args: Any, **kwargs: Any) -> Any:
-        """Refused: the model writes no text."""
+        """Raises `UserError`, because the model does not generate text."""
         raise UserError("MatchingModel judges texts and writes none: score with it.")
 
 
 def others(
     targets: Tokens, rng: Array
 ) -> tuple[Tokens, Tokens, Int[Array, "batch length"]]:
-    """Texts that are no paraphrases: another target, a mixed and a shuffled one."""
+    """Returns negatives: another target, a mixed target, and a shuffled target."""
     roll_key, mix_key, order_key = jax.random.split(rng, 3)
     rows, length = targets.shape
     other = jnp.roll(targets, jax.random.randint(roll_key, (), 1, rows), axis=0)
-    # EOS (1) and padding stay where they are.
+    # EOS (1) and padding keep their positions.
     word = targets > 1
     take = jax.random.bernoulli(mix_key, 0.5, targets.shape) & word & (other > 1)
     mixed = jnp.where(take, other, targets)

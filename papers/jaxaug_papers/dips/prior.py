@@ -1,8 +1,8 @@
-"""Outputs of a model with a latent vector, one vector drawn for each of them.
+"""Decoding for models with a latent vector, with one random vector per output.
 
-A model of this kind keeps the vectors of its rows in the cache, in leaves called
-`latent` [rows, n]; they are the mean of the prior, a standard normal distribution, until
-a decode function puts others there.
+Such a model stores the vectors of its rows in the cache, in leaves called `latent`
+[rows, n]. They are the mean of the prior, a standard normal distribution, until a
+decode function replaces them.
 """
 
 import functools
@@ -20,7 +20,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.decode import contract, keys, sample, warpers
 
 LEAF = "latent"
-_DRAW = 0x1A7E  # Folded into a row's key, so that its words have other numbers.
+_DRAW = 0x1A7E  # Folded into the key of a row; the words use another stream.
 
 
 def decode(
@@ -37,18 +37,19 @@ def decode(
     seed: int | None = None,
     **others: Any,
 ) -> tuple[Int[Array, "batch decodes length"], Float[Array, "batch decodes"]]:
-    """A decode function of T5X: `num_decodes` vectors a row, and a text of each.
+    """Decodes `num_decodes` texts per row, each with a random vector; for T5X.
 
-    What an input yields depends neither on the rows beside it nor on how many decodes are
-    asked for (see `sample.sample`, which explains what is not listed).
+    The outputs of an input depend neither on the other rows of the batch nor on
+    `num_decodes`. See `sample.sample` for the other arguments.
 
     Args:
-        spread: standard deviation of the vectors; 0 leaves them at the mean.
-        chain: chooses the words; None takes the most probable ones.
-        others: further arguments of `sample.sample`.
+        spread: standard deviation of the vectors; 0 uses the mean.
+        chain: warpers for sampling the words; None takes the most probable words.
+        **others: further arguments of `sample.sample`.
 
     Returns:
-        Tokens, and their log probabilities given the vector, sorted ascending by these.
+        The tokens, and their log probabilities given the vector, in ascending order of
+        log probability.
 
     Raises:
         UserError: the model has no latent vector.
@@ -58,7 +59,8 @@ def decode(
     if not sizes:
         raise UserError(
             "sampler 'prior' draws a latent vector for each output, and this model has "
-            "none. Name a model of configs/paraphrase_vae_svg.gin, or take another sampler."
+            "none. Name a model of configs/paraphrase_vae_svg.gin, or take another "
+            "sampler."
         )
     base = keys.base_key(decode_rng, seed)
     rows = keys.row_keys(base, keys.input_identities(inputs, source, input_ids))
@@ -93,11 +95,11 @@ def decode(
 
 
 def sampler(*, spread: float = 1.0, temperature: float = 0.0) -> Any:
-    """The decode function of the sampler `prior`, whose options these are.
+    """Returns the decode function of the sampler `prior` with these options.
 
     Args:
         spread: see `decode`.
-        temperature: of the words; 0 takes the most probable one.
+        temperature: temperature of the words; 0 takes the most probable word.
     """
     chain = (warpers.temperature(temperature),) if temperature else None
     return functools.partial(decode, spread=spread, chain=chain)

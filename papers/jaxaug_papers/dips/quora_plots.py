@@ -1,10 +1,12 @@
-"""Pictures for README.md: how the generators learned, and what lambda does.
+r"""Plots for README.md: learning curves of the generators, and the effect of lambda.
 
-    python -m jaxaug_papers.dips.quora_plots --runs RUNS --curves docs/pictures/quora_curves.png
-    python -m jaxaug_papers.dips.quora_plots --table rows.jsonl --sweep docs/pictures/quora_lambda.png
+    python -m jaxaug_papers.dips.quora_plots --runs RUNS \
+        --curves docs/pictures/quora_curves.png
+    python -m jaxaug_papers.dips.quora_plots --table rows.jsonl \
+        --sweep docs/pictures/quora_lambda.png
 
-RUNS holds the folders paraphrase_lstm, paraphrase_vae_svg, paraphrase_evaluator and
-paraphrase_rbm; rows.jsonl is what `quora_table.py --sweep --out` wrote.
+RUNS contains the folders paraphrase_lstm, paraphrase_vae_svg, paraphrase_evaluator, and
+paraphrase_rbm; `quora_table.py --sweep --out` writes rows.jsonl.
 """
 
 import argparse
@@ -25,10 +27,10 @@ _SWEPT = ("distinct-1", "distinct-2", "distinct-3", "distinct-4", "BLEU")
 
 
 def curves(runs: Path) -> dict[str, Mapping[str, Curve]]:
-    """Title of a plot -> name of a line -> curve.
+    """Returns title of a plot -> name of a line -> curve.
 
     Raises:
-      FileNotFoundError: a run is missing.
+        FileNotFoundError: a run is missing.
     """
     found = {}
     for name in ("lstm", "vae_svg", "evaluator", "rbm"):
@@ -63,7 +65,7 @@ def curves(runs: Path) -> dict[str, Mapping[str, Curve]]:
 
 
 def sweep(table: Path) -> dict[str, Mapping[str, Mapping[float, float]]]:
-    """Title of a plot -> figure -> lambda -> mean over the seeds."""
+    """Returns title of a plot -> metric -> lambda -> mean over the seeds."""
     found: dict[str, Any] = {}
     for line in table.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
@@ -80,7 +82,7 @@ def sweep(table: Path) -> dict[str, Mapping[str, Mapping[float, float]]]:
 def draw(
     path: Path, plots: Mapping[str, Mapping[str, Mapping[Any, float]]], across: str
 ) -> None:
-    """One plot each, three in a row."""
+    """Draws the plots, three per row."""
     rows = -(-len(plots) // 3)
     figure = new_figure(path, 4.0 * min(len(plots), 3), 3.0 * rows)
     for place, (title, lines) in enumerate(plots.items(), 1):

@@ -1,15 +1,18 @@
-"""Decoders of a set of paraphrases on Quora's questions, as a table for the docs.
+"""Makes a table of decoders on Quora's questions, for the docs.
 
-    python -m jaxaug_papers.dips.quora_table --text_dir TEXT --model runs/paraphrase_lstm \\
-        --vae_svg runs/paraphrase_vae_svg --rbm runs/paraphrase_rbm
-    python -m jaxaug_papers.dips.quora_table --text_dir TEXT --model smollm2 --adapter DIR
+    python -m jaxaug_papers.dips.quora_table --text_dir TEXT \\
+        --model runs/paraphrase_lstm --vae_svg runs/paraphrase_vae_svg \\
+        --rbm runs/paraphrase_rbm
+    python -m jaxaug_papers.dips.quora_table --text_dir TEXT --model smollm2 \\
+        --adapter DIR
 
-TEXT/quora holds test.source.txt and test.target.txt beside those of train. Only pairs of
-which neither question is among the training questions count ("clean"). Every decoder
-writes ten outputs of each source. VAE-SVG and RbM are models of their own. `--sweep` adds
-lambda from 0 to 1, `--ablation` leaves out the terms of F one by one, `--only` names the
-rows to make, such as 'DiPS final*'. Seed s of `--seeds` takes the clean pairs number
-s * SOURCES and following, and another key for what is drawn; the models are the same.
+TEXT/quora contains test.source.txt and test.target.txt, and the same files of train.
+Only clean pairs are used; neither of their questions is a training question. Every
+decoder writes ten outputs per source. VAE-SVG and RbM are separate models. `--sweep`
+adds lambda from 0 to 1, `--ablation` removes the terms of F one by one, and `--only`
+names the rows to make, such as 'DiPS final*'. Seed s of `--seeds` uses the clean pairs
+from number s * SOURCES on, and another random key. The models are the same for all
+seeds.
 """
 
 import argparse
@@ -51,7 +54,7 @@ ROWS: dict[str, Setting] = {
     "DPP step": ("dpp", {"mode": "step"}),
     "SSR step": ("ssr", {"mode": "step"}),
 }
-# Rows of models of their own: option, then how they decode.
+# Rows with separate models: option of the model, then its decoder.
 OTHERS: dict[str, tuple[str, Setting]] = {
     "VAE-SVG": ("vae_svg", ("prior", {})),
     "RbM": ("rbm", ("beam", {})),
@@ -63,7 +66,7 @@ LENGTH = 32
 
 
 class Outputs:
-    """What a model writes for texts with a sampler."""
+    """Decodes texts with a model and a sampler."""
 
     def __init__(
         self,
@@ -75,7 +78,7 @@ class Outputs:
         seed: int = 0,
         length: int = 0,
     ):
-        """`length` is that of the longest text of all seeds, if not of these texts."""
+        """Encodes the texts; `length` is the minimum padded length."""
         self.model, self.num, self.saved = model, num, saved
         self.key = jax.random.PRNGKey(seed)
         causal_model = isinstance(model, LanguageModel)
@@ -86,7 +89,7 @@ class Outputs:
         self.params = causal.ready(model, params) if causal_model else params
         tokens = [model.encode(clean(text, False)) for text in texts]
         length = max(length, *map(len, tokens))
-        # One shape, one program: batches of like lengths, each as wide as the widest.
+        # All batches have the same width, so that one program is compiled.
         order = sorted(range(len(texts)), key=lambda i: len(tokens[i]))
         parts = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
         self.batches = [
@@ -104,7 +107,7 @@ class Outputs:
         )  # fmt: skip
 
     def chosen(self, name: str, options: dict[str, Any], place: int) -> Any:
-        """What a selector chooses of the wide beam of a batch."""
+        """Returns the selection of a selector from the wide beam of a batch."""
         part, inputs = self.batches[place]
         width = set_search.SetOptions.width
         saved = self.saved and self.saved / f"wide{place}.npz"
@@ -138,14 +141,17 @@ class Outputs:
             eos_id=self.eos_id,
         )
         options = {k: v for k, v in options.items() if k not in NOT_OF_F}
-        given: dict[str, Any] = {}
+        kinds: dict[str, Any] = {
+            "dips": (dips.DiPSOptions, dips.choose),
+            "dpp": (dpp.DPPOptions, dpp.choose),
+            "ssr": (set_search.SetOptions, ssr.choose),
+        }
+        kind, choose = kinds[name]
+        given: dict[str, Any] = {"options": kind(**options)}
         if name == "dips":
-            given = {"options": dips.DiPSOptions(**options), "embeddings": self.table()}
-        if name == "dpp":
-            given = {"options": dpp.DPPOptions(**options)}
-        choose: Any = {"dips": dips.choose, "dpp": dpp.choose, "ssr": ssr.choose}[name]
+            given["embeddings"] = self.table()
         best = choose(shown, ground_set.from_ended(shown), jnp.max(lengths), **given)
-        # In order of probability, the best last, as decode functions return them.
+        # Decode functions return outputs by ascending probability.
         best = jnp.sort(best, axis=1)[:, ::-1]
         return jnp.take_along_axis(tokens, best[..., None], axis=1)
 
@@ -156,7 +162,7 @@ class Outputs:
         return int8.table(self.params["token_embedder"])
 
     def __call__(self, setting: Setting) -> tuple[list[list[str]], float, float]:
-        """Texts of each input, the share that did not end, and seconds a batch."""
+        """Returns the texts of each input, the unfinished fraction, and s per batch."""
         name, options = setting
         sampler = samplers.find(name)
         decode_fn = sampler.build(self.num, sampler.complete(options))
@@ -180,16 +186,16 @@ class Outputs:
 
 
 def _first(shown: Candidates) -> Any:
-    """All of them."""
+    """Selects all candidates."""
     return jnp.broadcast_to(jnp.arange(shown.k), (len(shown.lengths), shown.k))
 
 
-# What the programs of a model leave out.
+# Log probabilities, which the compiled programs of a model do not return.
 SCORES: list[np.ndarray] = []
 
 
 def wide_beam(*args: Any, **options: Any) -> Any:
-    """The wide beam with all that ended; its log probabilities go to `SCORES`."""
+    """Returns the wide beam with all finished texts; adds its scores to `SCORES`."""
     tokens, scores = beam.search(*args, last=_first, alpha=0.0, **options)
     jax.debug.callback(lambda x: SCORES.append(np.asarray(x)), scores)
     return tokens, scores
@@ -203,8 +209,11 @@ def figures(
     references: Sequence[str],
     synonyms: translation.Synonyms | None = None,
 ) -> list[float]:
-    """distinct-1..4; BLEU-2 of all, of the first and of the best of each set; METEOR and
-    TER of the first ones; duplicates. In %."""
+    """Returns metrics in percent.
+
+    They are distinct-1..4, BLEU-2 of all outputs, of the first and the best of each
+    set, METEOR and TER of the first outputs, and the fraction of duplicates.
+    """
     lowered = [[text.lower() for text in texts] for texts in outputs]
     references = [clean(text, True) for text in references]
     values = []
@@ -235,7 +244,7 @@ def figures(
 
 
 def settings(options: argparse.Namespace) -> dict[str, Setting]:
-    """The rows that are asked for."""
+    """Returns the requested rows."""
     found = dict(ROWS)
     if options.sweep:
         for mode in ("step", "final"):
@@ -257,7 +266,7 @@ def settings(options: argparse.Namespace) -> dict[str, Setting]:
 
 
 def columns(synonyms: translation.Synonyms | None) -> list[str]:
-    """Names of what `figures` returns and of what comes after it."""
+    """Returns the names of the columns; the results of `figures` come first."""
     meteor = "METEOR" if synonyms else "METEOR (stems)"
     return [
         *(f"distinct-{n}" for n in ORDERS),
@@ -273,7 +282,7 @@ def columns(synonyms: translation.Synonyms | None) -> list[str]:
 
 
 def rows_of(options: argparse.Namespace) -> dict[str, tuple[str, Setting]]:
-    """Row -> the model that writes it, and how."""
+    """Returns row -> (model, decoder)."""
     name = registry.with_adapter(options.model, options.adapter)
     found = {label: (name, setting) for label, setting in settings(options).items()}
     for label, (option, setting) in OTHERS.items():
@@ -295,7 +304,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--num", type=int, default=10)
     parser.add_argument("--batch_size", type=int, default=8)
     parser.add_argument(
-        "--wide_dir", type=Path, help="keeps the wide beams of one run for another"
+        "--wide_dir", type=Path, help="folder that caches wide beams between runs"
     )
     parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--ablation", action="store_true")
@@ -311,7 +320,7 @@ def arguments() -> argparse.Namespace:
 
 
 def parts_of(options: argparse.Namespace) -> list[list[tuple[str, str]]]:
-    """The clean pairs of each seed."""
+    """Returns the clean pairs of each seed."""
     train, test = (
         pairs_of.of_two_files(options.text_dir / "quora", split, "Correct --text_dir.")
         for split in ("train", "test")
@@ -322,8 +331,8 @@ def parts_of(options: argparse.Namespace) -> list[list[tuple[str, str]]]:
     found = [pairs[size * s : size * (s + 1)] for s in range(options.seeds)]
     if not found[-1]:
         raise UserError(
-            f"--seeds {options.seeds} with --sources {size}: there are {len(pairs)} clean "
-            "pairs. Give fewer of one of them."
+            f"--seeds {options.seeds} with --sources {size}: there are {len(pairs)} "
+            "clean pairs. Give fewer of one of them."
         )
     return found
 
@@ -339,7 +348,7 @@ def main() -> None:
         if name not in makers:
             model = registry.load(name)
             every = [source for pairs in parts for source, _ in pairs]
-            # One shape for all seeds, too.
+            # All seeds share one shape, hence one compiled program.
             length = max(len(model.encode(clean(text, False))) for text in every)
             makers[name] = [
                 Outputs(
@@ -372,7 +381,7 @@ def main() -> None:
 
 
 def _figure(values: Sequence[float]) -> str:
-    """The mean over the seeds, and their standard deviation."""
+    """Returns the mean over the seeds, and their standard deviation."""
     mean = f"{np.mean(values):.1f}"
     return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.1f}"
 

@@ -1,9 +1,9 @@
 """RbM: a generator that is rewarded by a learned evaluator (Li et al., 2018).
 
-A generator that was trained on pairs goes on by policy gradient (REINFORCE; Williams,
-1992): texts are drawn from it, the evaluator of `jaxaug_papers.dips.matching` says how likely
-each is a paraphrase of its source, and texts become more probable if that is above the
-mean of the other texts of the same source, the baseline.
+A generator that was trained on pairs is fine-tuned by policy gradient (REINFORCE;
+Williams, 1992). Texts are sampled from it. Their reward is the probability of being a
+paraphrase of the source, from the evaluator of `jaxaug_papers.dips.matching`. The
+baseline is the mean reward of the other texts of the same source.
 """
 
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ from jaxaug_papers.dips.matching import MatchingModel
 
 
 class Evaluator(NamedTuple):
-    """What rewards texts.
+    """A trained evaluator of texts.
 
     Attributes:
-        model: of the run that trained it.
-        params: of its module; they do not change.
-        vocabulary: path of the vocabulary; empty if that is not to be compared.
+        model: model of the evaluator's run.
+        params: parameters of its module; they stay fixed.
+        vocabulary: path of the vocabulary; empty skips the comparison of vocabularies.
     """
 
     model: MatchingModel
@@ -41,34 +41,36 @@ class Evaluator(NamedTuple):
 
 
 def evaluator(folder: PathLike) -> Evaluator:
-    """The evaluator of a run of `configs/paraphrase_evaluator.gin`.
+    """Returns the evaluator of a run of `configs/paraphrase_evaluator.gin`.
 
     Raises:
-        UserError: there is no such run, or it trained something else.
+        UserError: the run does not exist, or it trained another kind of model.
     """
     run = checkpoint.load(epath.Path(folder))
     if not isinstance(run.model, MatchingModel):
         raise UserError(
-            f"{folder}: its MODEL is a {type(run.model).__name__}, no evaluator. Name a "
-            "run of configs/paraphrase_evaluator.gin."
+            f"{folder}: its MODEL is a {type(run.model).__name__}, no evaluator. Name "
+            "a run of configs/paraphrase_evaluator.gin."
         )
     return Evaluator(run.model, run.params, run.model.input_vocabulary.path)
 
 
 def generator(folder: PathLike) -> str:
-    """The best checkpoint of a run, or its newest, for `RestoreCheckpointConfig.path`.
+    """Returns the best checkpoint of a run, or its newest one.
+
+    The path is meant for `RestoreCheckpointConfig.path`.
 
     Raises:
-        UserError: there is none.
+        UserError: the run has no checkpoint.
     """
     return str(checkpoint.chosen(absolute(folder)))
 
 
 class RewardedModel(FreeRunningModel):
-    """Trains an encoder-decoder on rewards, and on the targets by a smaller weight.
+    """Trains an encoder-decoder on rewards and, with a smaller weight, on the targets.
 
-    Evaluation, scores and predictions are those of the base class. The metrics of training
-    also have `reward`, the mean over the texts that were drawn.
+    Evaluation, scores, and predictions are inherited from the base class. The training
+    metrics also have `reward`, the mean over the sampled texts.
     """
 
     def __init__(
@@ -79,26 +81,30 @@ class RewardedModel(FreeRunningModel):
         likelihood_weight: float = 0.1,
         **kwargs: Any,
     ):
-        """As the base class.
+        """Creates the model; the base class takes further arguments.
 
         Args:
-            evaluator: gives the rewards; training needs it.
-            samples: texts that are drawn of each source.
-            likelihood_weight: of the loss of the base class, beside the policy's, which is
-                a mean over texts.
+            *args: arguments of the base class.
+            evaluator: evaluator that gives the rewards; required for training.
+            samples: number of sampled texts per source.
+            likelihood_weight: weight of the loss of the base class, relative to the
+                loss of the policy, which is a mean over texts.
+            **kwargs: arguments of the base class.
 
         Raises:
-            UserError: a setting without sense, or the evaluator has another vocabulary.
+            UserError: a setting is out of range, or the evaluator has another
+                vocabulary.
         """
         super().__init__(*args, **kwargs)
         if samples < 2:
             raise UserError(
-                f"RewardedModel.samples = {samples}: give 2 or more, since the baseline "
-                "of a text is the mean of the others."
+                f"RewardedModel.samples = {samples}: give 2 or more, since the "
+                "baseline of a text is the mean of the others."
             )
         if likelihood_weight < 0:
             raise UserError(
-                f"RewardedModel.likelihood_weight = {likelihood_weight}: give 0 or more."
+                f"RewardedModel.likelihood_weight = {likelihood_weight}: give 0 or "
+                "more."
             )
         self._evaluator, self._samples = evaluator, samples
         self._likelihood_weight = likelihood_weight
@@ -106,9 +112,10 @@ class RewardedModel(FreeRunningModel):
             own = self.input_vocabulary.file
             if file_digest(own) != file_digest(evaluator.vocabulary):
                 raise UserError(
-                    f"the evaluator was trained with the vocabulary "
-                    f"{evaluator.vocabulary}, the generator has {own}, which is another "
-                    "one. Train both on the same TASK with the same VOCABULARY_SIZE."
+                    "the evaluator was trained with the vocabulary "
+                    f"{evaluator.vocabulary}, the generator has {own}, which is "
+                    "another one. Train both on the same TASK with the same "
+                    "VOCABULARY_SIZE."
                 )
 
     def loss_fn(
@@ -117,7 +124,7 @@ class RewardedModel(FreeRunningModel):
         batch: Mapping[str, Array],
         dropout_rng: Array | None,
     ) -> Any:
-        """Loss and metrics; without a key those of the base class."""
+        """Returns loss and metrics; evaluation uses the base class."""
         if dropout_rng is None:
             return super().loss_fn(params, batch, None)
         rng, draw_rng = jax.random.split(dropout_rng)
@@ -140,7 +147,7 @@ class RewardedModel(FreeRunningModel):
     def reward(
         self, sources: Int[Array, "rows source"], texts: Int[Array, "rows length"]
     ) -> Float[Array, " rows"]:
-        """Probability that each text is a paraphrase of its source, by the evaluator.
+        """Returns the evaluator's probability that each text paraphrases its source.
 
         Raises:
             UserError: the model has no evaluator.
@@ -154,7 +161,7 @@ class RewardedModel(FreeRunningModel):
         return jax.nn.sigmoid(model.match(params, sources, texts))
 
     def _advantage(self, reward: Float[Array, " rows"]) -> Float[Array, " rows"]:
-        """Rewards less the mean reward of the other texts of the same source."""
+        """Returns the rewards minus the mean of the other texts of the same source."""
         each = reward.reshape(-1, self._samples)
         others = (jnp.sum(each, axis=1, keepdims=True) - each) / (self._samples - 1)
         return lax.stop_gradient((each - others).reshape(-1))
@@ -165,7 +172,7 @@ class RewardedModel(FreeRunningModel):
         sources: Int[Array, "rows source"],
         texts: Int[Array, "rows length"],
     ) -> Float[Array, " rows"]:
-        """Of the words of each text, its end included."""
+        """Returns the log probability of each text, including its EOS."""
         told = {
             "encoder_input_tokens": sources,
             "decoder_input_tokens": jnp.pad(texts, ((0, 0), (1, 0)))[:, :-1],
@@ -180,9 +187,9 @@ class RewardedModel(FreeRunningModel):
     def draw(
         self, params: Any, sources: Int[Array, "rows source"], length: int, rng: Array
     ) -> Int[Array, "rows length"]:
-        """A text of each source, word by word, without dropout; 0 after its end.
+        """Samples a text per source, without dropout; positions after the end are 0.
 
-        Padding is never drawn, since it has no text.
+        Padding is never sampled, because it has no text.
         """
         eos_id = self.output_vocabulary.eos_id
 

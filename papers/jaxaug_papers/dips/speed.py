@@ -1,11 +1,11 @@
-"""Time of DiPS beside plain beam search, with the same model in the same run.
+"""Compares the times of DiPS and plain beam search for the same model in one run.
 
     python -m jaxaug_papers.dips.speed --text_dir TEXT --model runs/paraphrase_lstm
 
-Ten outputs each of the first questions of Quora's test pairs. `step` searches with ten
-beams, `final` with 50, of which it chooses ten: each row stands beside beam search of its
-width. Times are CPU seconds a batch, without the first call of each (compilation), the
-rows in turn within each batch.
+Each decoder writes ten outputs for the first questions of Quora's test pairs. `step`
+searches with ten beams. `final` searches with 50 beams and selects ten outputs. Each
+row is compared with beam search of its width. Times are CPU seconds per batch without
+the first call, which compiles. The rows alternate within each batch.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""Scores of translation, by which papers judge paraphrases: BLEU, METEOR, TER.
+"""Translation metrics that papers use for paraphrases: BLEU, METEOR, and TER.
 
-All are in per cent. TERp (TER-Plus, Snover et al., 2009), which the DiPS paper has, is
-not here: its only program is in Java, needs WordNet and a table of phrases, and no kept
-library has it. TER is another score: it knows no synonyms, stems or phrases, so that its
-values are higher.
+All values are in percent. The DiPS paper reports TERp (TER-Plus, Snover et al., 2009),
+which is not available here. Its only implementation is in Java and needs WordNet and a
+phrase table; no maintained library has it. TER is not comparable with TERp. It ignores
+synonyms, stems, and phrases, so its values are higher.
 """
 
 import functools
@@ -18,15 +18,15 @@ from jaxaug.metrics.diversity import load_sacrebleu
 from jaxaug.metrics.text import sacrebleu_corpus
 
 Synonyms = Callable[[str], Collection[str]]
-"""A lower-case word -> other words that METEOR takes for it."""
+"""Lower-case word -> other words that METEOR accepts as synonyms."""
 
 DEFINITIONS: Mapping[str, str] = {
     "bleu_2": "BLEU of the whole corpus with n-grams up to 2 by sacrebleu: 13a tokens, "
     "exponential smoothing",
     "meteor": "mean over texts of METEOR by nltk (Lavie and Agarwal, 2007): alpha 0.9, "
-    "beta 3, gamma 0.5; equal words, then equal Porter stems, then stems of words that "
-    "WordNet has in one set (nltk by itself looks stems up, which are mostly none of its "
-    "words); tokens of sacrebleu's 13a in lower case",
+    "beta 3, gamma 0.5; equal words, then equal Porter stems, then stems of words "
+    "that WordNet has in one set (nltk by itself looks stems up, which are mostly "
+    "none of its words); tokens of sacrebleu's 13a in lower case",
     "meteor_stems": "the same without WordNet: equal words and stems",
     "ter": "edits for each word of the references (Snover et al., 2006) by sacrebleu: "
     "shifts of words count 1; case does not count",
@@ -48,13 +48,13 @@ class _Synset(NamedTuple):
 
 
 class _Stem(str):
-    """A stem that knows its word."""
+    """A stem with a reference to its word."""
 
     word: str
 
 
 class _Stemmer:
-    """Porter's stems for nltk, which looks these up in WordNet in the place of words."""
+    """The Porter stemmer for nltk, which looks stems up in WordNet instead of words."""
 
     def __init__(self) -> None:
         self._porter = load_nltk().PorterStemmer()
@@ -66,7 +66,7 @@ class _Stemmer:
 
 
 class _Thesaurus:
-    """What nltk asks of its reader of WordNet: the stems of what a word may be."""
+    """The part of the WordNet interface that nltk uses: the stems of synonyms."""
 
     def __init__(self, synonyms: Synonyms | None):
         self._synonyms = synonyms
@@ -84,10 +84,10 @@ def _stemmer() -> _Stemmer:
 
 
 def load_nltk() -> Any:
-    """The library that computes METEOR.
+    """Returns nltk, the library that computes METEOR.
 
     Raises:
-      UserError: it is not installed.
+        UserError: nltk is not installed.
     """
     try:
         from nltk.translate import meteor_score
@@ -104,15 +104,16 @@ def _tokenizer() -> Callable[[str], str]:
 
 
 def meteor(prediction: str, reference: str, synonyms: Synonyms | None = None) -> float:
-    """METEOR of a text against its reference, 0 to 100; see `DEFINITIONS`.
+    """Returns METEOR of a text and its reference, 0 to 100; see `DEFINITIONS`.
 
     Args:
-      prediction: what is scored; nothing in common with the reference is 0.
-      reference: what should have been written.
-      synonyms: see `Synonyms`, such as `WordNet.shared`; None is `meteor_stems`.
+        prediction: text to score; without a match in the reference the score is 0.
+        reference: reference text.
+        synonyms: see `Synonyms`, such as `WordNet.shared`; None computes
+            `meteor_stems`.
 
     Raises:
-      UserError: nltk or sacrebleu is not installed.
+        UserError: nltk or sacrebleu is not installed.
     """
     words = [_tokenizer()(text.lower()).split() for text in (reference, prediction)]
     score = load_nltk().single_meteor_score(
@@ -122,10 +123,10 @@ def meteor(prediction: str, reference: str, synonyms: Synonyms | None = None) ->
 
 
 def ter(predictions: Sequence[str], references: Sequence[str]) -> float:
-    """TER of a corpus; 0 is equal, above 100 where texts are too long.
+    """Returns TER of a corpus: 0 for equal texts; long texts may exceed 100.
 
     Raises:
-      UserError: sacrebleu is not installed.
+        UserError: sacrebleu is not installed.
     """
     scorer = load_sacrebleu().metrics.TER()
     return scorer.corpus_score(list(predictions), [list(references)]).score
@@ -136,19 +137,19 @@ def paraphrase_scores(
     references: Sequence[str],
     synonyms: Synonyms | None = None,
 ) -> dict[str, float]:
-    """BLEU, METEOR and TER of texts against one reference each.
+    """Returns BLEU, METEOR, and TER of texts with one reference each.
 
     Args:
-      predictions: one or more.
-      references: of each.
-      synonyms: for `meteor`; without them its name is `meteor_stems`.
+        predictions: one or more texts.
+        references: reference of each text.
+        synonyms: synonyms for `meteor`; None computes `meteor_stems` instead.
 
     Returns:
-      Name of `DEFINITIONS` -> value.
+        Name of `DEFINITIONS` -> value.
 
     Raises:
-      UserError: there is nothing to score or the numbers differ, or nltk or sacrebleu
-        is not installed.
+        UserError: there is no text, the numbers differ, or nltk or sacrebleu is not
+            installed.
     """
     if len(predictions) != len(references) or not predictions:
         raise UserError(

@@ -1,10 +1,10 @@
 """VAE-SVG: paraphrases from a variational autoencoder (Gupta et al., 2018).
 
-In training an LSTM reads the source, a second one goes on over the paraphrase, and what it
-ends with gives a normal distribution of a latent vector. A further LSTM reads the source
-for the decoder, an LSTM that gets the latent vector with every word. For new sources the
-vector is drawn from the standard normal distribution, another one for every output
-(`jaxaug_papers.dips.prior`); other decode functions take its mean.
+In training, an LSTM reads the source, and a second LSTM continues with the paraphrase.
+The final state gives a normal distribution of a latent vector. A third LSTM encodes the
+source for the decoder, an LSTM that reads the latent vector with every word. For new
+sources, a vector is drawn from the standard normal distribution for each output
+(`jaxaug_papers.dips.prior`). Other decode functions use the mean.
 """
 
 import copy
@@ -37,17 +37,17 @@ _ANNEALING, _STEP = "annealing", "step"
 
 @flax.struct.dataclass
 class Config:
-    """Sizes; the defaults are those of the paper.
+    """The configuration; the defaults are from the paper.
 
     Attributes:
-        vocab_size: rows of the embedding and of the output.
-        dtype: of matrix products; parameters, cell states and logits are float32.
+        vocab_size: size of the vocabulary.
+        dtype: type of matrix products; parameters, cell states, and logits are float32.
         emb_dim: width of the embedding.
         hidden_dim: width of a layer.
-        latent_dim: numbers of the latent vector.
-        num_layers: LSTM layers of the decoder; the encoders have one.
-        dropout_rate: on the decoder's inputs and between its layers.
-        embedding_range: initial embeddings are uniform within plus and minus this.
+        latent_dim: size of the latent vector.
+        num_layers: number of LSTM layers of the decoder; the encoders have one.
+        dropout_rate: dropout on the inputs of the decoder and between its layers.
+        embedding_range: initial embeddings are uniform in [-range, range].
     """
 
     vocab_size: int
@@ -61,27 +61,27 @@ class Config:
 
 
 class Posterior(flax.struct.PyTreeNode):
-    """Normal distributions of latent vectors, independent in each number."""
+    """Normal distributions of latent vectors with diagonal covariance."""
 
     mean: Float[Array, "batch latent"]
     log_variance: Float[Array, "batch latent"]
 
     def divergence(self) -> Float[Array, "batch latent"]:
-        """Kullback-Leibler divergence from the standard normal one, in nats."""
+        """Returns the Kullback-Leibler divergence from the standard normal, in nats."""
         mean, log_variance = self.mean, self.log_variance
         return 0.5 * (mean**2 + jnp.exp(log_variance) - 1.0 - log_variance)
 
     def draw(self, rng: Array) -> Float[Array, "batch latent"]:
-        """A vector of each distribution."""
+        """Returns a random vector of each distribution."""
         noise = jax.random.normal(rng, self.mean.shape)
         return self.mean + jnp.exp(0.5 * self.log_variance) * noise
 
 
 class Decoder(nn.Module):
-    """LSTM layers that read a latent vector with every word, and the output.
+    """LSTM layers that read a latent vector with every word, and the output layer.
 
-    With `decode` the states and the vectors are kept in the collection `cache`: the first
-    call creates them, each further one takes one position.
+    With `decode`, the collection `cache` stores the states and the vectors. The first
+    call creates them; each further call processes one position.
     """
 
     config: Config
@@ -109,7 +109,7 @@ class Decoder(nn.Module):
 
 
 class Network(nn.Module):
-    """The three readers and the decoder, with the methods that T5X asks for."""
+    """The three encoders and the decoder, with the interface of T5X."""
 
     config: Config
 
@@ -133,12 +133,12 @@ class Network(nn.Module):
     ) -> State:
         is_token: Bool[Array, "batch length"] = tokens > 0
         zeros = jnp.zeros((tokens.shape[0], self.config.hidden_dim), jnp.float32)
-        # Initialisation feeds float ones where no type is given.
+        # Initialization feeds floats if no type is given.
         embedded = self.token_embedder(tokens.astype(jnp.int32))
         return reader(embedded, is_token, state or (zeros, zeros))[1]
 
     def posterior(self, sources: Tokens, targets: Tokens) -> Posterior:
-        """What a pair of texts says about the latent vector; 0 is padding."""
+        """Returns the posterior of the latent vector of a pair; 0 is padding."""
         state = self._read(self.source_reader, sources)
         hidden, _ = self._read(self.target_reader, targets, state)
         return Posterior(*jnp.split(self.latent(hidden), 2, axis=-1))
@@ -149,7 +149,7 @@ class Network(nn.Module):
         encoder_segment_ids: Tokens | None = None,
         enable_dropout: bool = True,
     ) -> Float[Array, "batch 2 hidden"]:
-        """The state that the decoder starts from: hidden and cell.
+        """Returns the initial hidden and cell state of the decoder.
 
         Raises:
             UserError: the inputs are packed.
@@ -172,11 +172,11 @@ class Network(nn.Module):
         max_decode_length: int | None = None,
         latent: Float[Array, "batch latent"] | None = None,
     ) -> Float[Array, "batch length vocab"]:
-        """Logits of the target tokens; see `lstm.Transducer.decode`.
+        """Returns the logits of the target tokens; see `lstm.Transducer.decode`.
 
         Args:
-            latent: vector of each row; None is the mean of the prior, zeros. A decoding
-                step takes that of the collection `cache`.
+            latent: vector of each row; None means zeros, the mean of the prior.
+                Decoding steps use the vector in the collection `cache`.
 
         Raises:
             UserError: the examples are packed.
@@ -203,7 +203,11 @@ class Network(nn.Module):
         decode: bool = False,
         latent_rng: Array | None = None,
     ) -> tuple[Float[Array, "batch length vocab"], Posterior]:
-        """Logits with a vector of the posterior, drawn by a key or else its mean."""
+        """Returns the logits, and the posterior.
+
+        The vector is drawn from the posterior with `latent_rng`, or is its mean without
+        a key.
+        """
         del encoder_positions
         posterior = self.posterior(encoder_input_tokens, decoder_target_tokens)
         logits = self.decode(
@@ -224,10 +228,10 @@ class Network(nn.Module):
 class VaeModel(models.EncoderDecoderModel):
     """Trains a `Network` on the evidence lower bound.
 
-    The weight of the divergence rises in a straight line to 1 (Bowman et al., 2016); words
-    that the decoder reads are replaced by the unknown word; numbers of the vector whose
-    divergence is small are left alone (free bits; Kingma et al., 2016). The number of
-    steps taken lies among the variables of the train state that are no parameters.
+    The weight of the divergence rises linearly to 1 (Bowman et al., 2016). Word dropout
+    replaces some input words of the decoder by the unknown word. Components of the
+    vector with a small divergence are not penalized (free bits; Kingma et al., 2016).
+    The number of steps is stored among the mutable variables of the train state.
     """
 
     ignores_padding = True
@@ -240,16 +244,18 @@ class VaeModel(models.EncoderDecoderModel):
         free_bits: float = 0.0,
         **kwargs: Any,
     ):
-        """As the base class.
+        """Creates the model; the base class takes further arguments.
 
         Args:
-            anneal_steps: batches (or parts, of `num_microbatches`) until the weight is 1.
-            word_dropout: share of the words that the decoder does not see.
-            free_bits: nats of each number of the vector, in the mean of a batch, that
-                cost nothing.
+            *args: arguments of the base class.
+            anneal_steps: number of batches (or microbatches) until the weight is 1.
+            word_dropout: fraction of the words that the decoder does not see.
+            free_bits: nats per component of the vector, as a batch mean, without
+                penalty.
+            **kwargs: arguments of the base class.
 
         Raises:
-            UserError: a setting without sense.
+            UserError: a setting is out of range.
         """
         super().__init__(*args, **kwargs)
         for name, value, most in (
@@ -266,7 +272,7 @@ class VaeModel(models.EncoderDecoderModel):
         self._word_dropout = word_dropout
 
     def get_initial_variables(self, *args: Any, **kwargs: Any) -> Any:
-        """As the base class, with the steps taken, none, in a collection of their own."""
+        """Returns the variables of the base class, and a collection with step 0."""
         variables = dict(super().get_initial_variables(*args, **kwargs))
         variables[_ANNEALING] = {_STEP: jnp.zeros((), jnp.int32)}
         variables[f"{_ANNEALING}_axes"] = {f"{_STEP}_axes": AxisMetadata(names=())}
@@ -312,16 +318,16 @@ class VaeModel(models.EncoderDecoderModel):
         dropout_rng: Array | None,
         flax_mutables: Any,
     ) -> Any:
-        """Loss, and (metrics, the steps taken).
+        """Returns the loss, and (metrics, number of steps).
 
-        The metrics have `kl`, the divergence of a pair in nats, and `kl_weight`.
+        The metrics include `kl`, the divergence of a pair in nats, and `kl_weight`.
         """
         step = flax_mutables[_ANNEALING][_STEP]
         weight = jnp.minimum(1.0, (step + 1) / max(1, self._anneal_steps))
         if dropout_rng is None:
             weight = jnp.ones(())
         logits, posterior = self._forward(params, batch, dropout_rng)
-        # The base class makes loss and metrics of what is there already.
+        # The base class computes loss and metrics from the available logits.
         given: Any = copy.copy(self)
         given._compute_logits = lambda *_, **__: logits
         loss, metrics = super(VaeModel, given).loss_fn(params, batch, dropout_rng)
@@ -331,8 +337,8 @@ class VaeModel(models.EncoderDecoderModel):
         scale = self._loss_normalizing_factor
         if scale is not None and not isinstance(scale, int | float):
             raise UserError(
-                f"VaeModel.loss_normalizing_factor = {scale!r}: give a number or None, by "
-                "which the divergence is divided too."
+                f"VaeModel.loss_normalizing_factor = {scale!r}: give a number or None, "
+                "by which the divergence is divided too."
             )
         loss += weight * charged * rows / (scale or 1.0)
         metrics = {
@@ -346,7 +352,7 @@ class VaeModel(models.EncoderDecoderModel):
     def eval_fn(  # type: ignore[override]
         self, params: Any, batch: Mapping[str, Array], flax_mutables: Any
     ) -> Any:
-        """Loss and metrics at the mean of the posterior, the divergence at full weight."""
+        """Returns loss and metrics at the posterior mean, with divergence weight 1."""
         loss, (metrics, _) = self.loss_fn(params, batch, None, flax_mutables)
         return loss, metrics
 
@@ -356,7 +362,7 @@ class VaeModel(models.EncoderDecoderModel):
         batch: Mapping[str, Array],
         return_intermediates: bool = False,
     ) -> Any:
-        """Lower bound of each target's log likelihood, at the mean of its posterior."""
+        """Returns a lower bound on each log likelihood, at the posterior mean."""
         if return_intermediates:
             raise UserError("VaeModel.score_batch: it has no intermediates.")
         likelihood = super().score_batch(params, batch)

@@ -1,4 +1,4 @@
-"""The pretraining of the model `mini`: invented worlds, exercises, and a vocabulary."""
+"""The pretraining of the model `mini`: generated data, exercises, and a vocabulary."""
 
 from pathlib import Path
 

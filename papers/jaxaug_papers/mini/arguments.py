@@ -1,4 +1,4 @@
-"""The arguments of `jaxaug invent`; importing this is cheap."""
+"""The arguments of `jaxaug invent`; cheap to import."""
 
 import argparse
 
@@ -11,8 +11,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         verbs,
         "invent",
         "jaxaug_papers.mini.run:run",
-        "write invented services, dialogues, exercises and a vocabulary, the training data "
-        "of configs/pretrain_mini.gin",
+        "write invented services, dialogues, exercises and a vocabulary, the training "
+        "data of configs/pretrain_mini.gin",
     )
     invent.add_argument("--out", required=True, help="folder to write")
     for name, count, text in (
@@ -31,5 +31,5 @@ def add(verbs: argparse._SubParsersAction) -> None:
     invent.add_argument(
         "--reword",
         action="store_true",
-        help="describe slots of MiniSGD in other ways too, of the same words",
+        help="also describe slots of MiniSGD in other ways with the same words",
     )

@@ -1,14 +1,14 @@
-"""Exercises in the parts of which state tracking from descriptions consists.
+"""Exercises in the subtasks of state tracking from descriptions.
 
-Small models find each part late when they meet only the whole. A line is an input and
-what to answer; A, B, C are random words:
+Small models learn each subtask late if they see only the complete task. A line is an
+input and its answer; A, B, C are random words:
 
-- match: `0=A 1=B 2=C [user] C A C` -> `2= 0= 2=`: an index stands for its description;
-- recite: `0=A 1=B 2=C | 2= 0=` -> `C | A`: and back;
-- option: `0a) A 0b) B 1a) C [user] C` -> `1a`;
-- copy: `0=A 1=B [user] B x A y` -> `0=y 1=x`: values follow or precede what they are of;
-- span: a dialogue with words hidden, `[user] i want <0> in paris` -> `<0> a room`
-  (Raffel et al., 2020, with spans of one to three words, 15% of all).
+- match: `0=A 1=B 2=C [user] C A C` -> `2= 0= 2=`: find the index of a description.
+- recite: `0=A 1=B 2=C | 2= 0=` -> `C | A`: find the description of an index.
+- option: `0a) A 0b) B 1a) C [user] C` -> `1a`: find the index of a value.
+- copy: `0=A 1=B [user] B x A y` -> `0=y 1=x`: copy values next to their descriptions.
+- span: `[user] i want <0> in paris` -> `<0> a room`: complete a dialogue with hidden
+  words (Raffel et al., 2020, with spans of one to three words, 15% of all words).
 """
 
 from collections.abc import Callable, Sequence
@@ -24,11 +24,11 @@ Words = Callable[[], str]
 
 
 def exercise(draw: Draw, word: Words) -> tuple[str, str]:
-    """An input and its answer, of any kind but `span`.
+    """Returns an input and its answer, of any kind but `span`.
 
     Args:
-      draw: decides kind and size.
-      word: gives a word that no earlier call for this exercise gave.
+        draw: random choices of kind and size.
+        word: returns a word that is new in this exercise.
     """
     kind = draw.pick((_match, _match, _recite, _option, _copy, _copy))
     return kind(draw, word)
@@ -77,7 +77,7 @@ def _copy(draw: Draw, word: Words) -> tuple[str, str]:
 
 
 def _list(draw: Draw, word: Words) -> tuple[list[list[str]], str]:
-    """Descriptions of one to three words, and their list as prompts have it."""
+    """Returns descriptions of one to three words, and their list in prompt format."""
     count = draw.pick(_ITEMS)
     items = [[word() for _ in range(draw.pick((1, 1, 2)))] for _ in range(count)]
     shown = []
@@ -90,17 +90,17 @@ def _list(draw: Draw, word: Words) -> tuple[list[list[str]], str]:
 
 
 def _said(draw: Draw, item: Sequence[str]) -> str:
-    """The item or a word of it, perhaps after words that say nothing."""
+    """Returns the item or one of its words, possibly after filler words."""
     text = " ".join(item if draw.chance(0.5) else [draw.pick(item)])
     return f"{draw.pick(_FILLERS)} {text}" if draw.chance(0.4) else text
 
 
 def span(draw: Draw, text: str) -> tuple[str, str]:
-    """The text with spans of words hidden, and what they are.
+    """Returns the text with hidden spans, and the hidden words.
 
     Args:
-      draw: decides which.
-      text: words between blanks; markers in brackets stay.
+        draw: random choices of the spans.
+        text: words separated by spaces; markers in brackets are never hidden.
     """
     words = text.split()
     shown, answer, number, at = [], [], 0, 0

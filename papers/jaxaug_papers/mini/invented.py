@@ -1,8 +1,8 @@
-"""Invented services, from which the model `mini` learns how a tracker reads a schema.
+"""Generated services that teach the model `mini` to read a schema.
 
-Their nouns are made-up words, or known words that stand for anything but themselves: what
-they mean shows in the descriptions alone. So nothing is learned of how MiniSGD words its
-schemas. Dialogues come from the simulator of MiniSGD.
+Their nouns are made-up words, or known words with another meaning. Their meaning
+follows from the descriptions alone, so the model learns nothing about the wordings of
+MiniSGD. Dialogues come from the simulator of MiniSGD.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from jaxaug_papers.minisgd.world import (
     SlotSpec,
 )
 
-# {n} the noun of a slot, {q} what tells it from its sisters, {s} that of the service.
+# {n}: noun of a slot; {q}: its distinguishing word; {s}: noun of the service.
 _DESCRIPTIONS = (
     "{n}",
     "{n} of the {s}",
@@ -45,7 +45,7 @@ _FLAG_DESCRIPTIONS = (
     "with {n} or not",
     "does the {s} {q} {n}",
 )
-# {w} words of the description, {v} the value.
+# {w}: words of the description; {v}: the value.
 _TELL = (
     "with {v} {w}",
     "{w} {v}",
@@ -76,7 +76,7 @@ _OPENERS = (
     "help me {q} it",
 )
 _REMARKS = ("my {a} was {b}", "i like the {a}", "the {a} is {b}", "she gives me {a}")
-# Options are no one else's: their value says enough.
+# Options are unique to a slot, so the value alone identifies the slot.
 _TELL_OPTION = ("{v}", "for the {v}", "with {v}", "a {v} one", "{v} please", "the {v}")
 _SLOTS = (1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7)
 _KINDS = ("free", "free", "options", "flag", "typed", "typed", "typed")
@@ -91,18 +91,18 @@ _TIMES = tuple(
 
 
 def service(index: int, seed: int, lexis: Lexis, more: bool = False) -> ServiceSpec:
-    """The invented service of an index; it depends on the arguments only.
+    """Returns the generated service of an index; it depends only on the arguments.
 
     Args:
-      index: of the service, its name.
-      seed: of the world.
-      lexis: where words come from.
-      more: see `typed_slot.slot`.
+        index: index of the service, which determines its name.
+        seed: random seed of the data.
+        lexis: source of words.
+        more: see `typed_slot.slot`.
     """
     draw = Draw(f"invented/{seed}/service/{index}")
     fresh = Fresh(lexis, draw)
     noun = fresh()
-    # Slots share few lists of values, so that a value does not tell its slot.
+    # Slots share few lists of values, so that a value does not identify its slot.
     pool = [value_list(fresh) for _ in range(draw.pick((1, 2, 2, 3)))]
     slots: list[SlotSpec] = []
     for _ in range(draw.pick(_SLOTS)):
@@ -119,7 +119,7 @@ def service(index: int, seed: int, lexis: Lexis, more: bool = False) -> ServiceS
 
 
 def remarks(draw: Draw, lexis: Lexis) -> tuple[str, ...]:
-    """What a user may say that carries no value."""
+    """Returns user utterances without a value."""
     fresh = Fresh(lexis, draw)
     return tuple(text.format(a=fresh(), b=fresh()) for text in _REMARKS)
 
@@ -144,7 +144,7 @@ def _slot(
         noun, templates = draw.pick(sisters), _SISTERS
     text = draw.pick(templates).format(n=noun, q=quality, s=service_noun)
     text = fresh.lexis.allowed(text)
-    # What users say is in the description: its noun, what tells it apart, or both.
+    # Users name the slot with words of its description: its noun, its quality, or both.
     own = [word for word in (noun, quality) if word in text.split()]
     alone = quality if noun in sisters else draw.pick(own)
     phrases = sorted({" ".join(own), " ".join(reversed(own)), alone})
@@ -181,7 +181,7 @@ def _slot(
 
 
 def value_list(fresh: Fresh) -> tuple[str, ...]:
-    """Values of one kind: of MiniSGD, clock times, numbers, amounts or made-up words."""
+    """Returns the values of a random kind, from MiniSGD or generated."""
     draw = fresh.draw
     kind = draw.pick(_LISTS)
     if kind == "made_up":
@@ -198,7 +198,7 @@ def value_list(fresh: Fresh) -> tuple[str, ...]:
 
 
 def _made_up(fresh: Fresh) -> tuple[str, ...]:
-    """Values of one or two words that the service has nowhere else."""
+    """Returns values of one or two words that occur nowhere else in the service."""
     counts = [fresh.draw.pick((1, 1, 1, 2)) for _ in range(_LIST_LENGTH)]
     return tuple(" ".join(fresh() for _ in range(count)) for count in counts)
 

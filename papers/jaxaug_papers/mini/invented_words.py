@@ -1,4 +1,4 @@
-"""Words for invented services: made-up ones, and known ones away from their meaning."""
+"""Words for generated services: made-up words, and known words with other meanings."""
 
 import re
 from collections.abc import Collection
@@ -17,7 +17,7 @@ _MADE_UP = 0.3
 
 
 def made_up(draw: Draw, length: int = 0) -> str:
-    """A word of one to three syllables, or of so many letters."""
+    """Returns a word of one to three syllables, or of `length` letters if not 0."""
     word = ""
     for _ in range(length or draw.pick(_SYLLABLES)):
         word += draw.pick(_ONSETS) + draw.pick(_VOWELS) + draw.pick(_CODAS)
@@ -26,18 +26,18 @@ def made_up(draw: Draw, length: int = 0) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lexis:
-    """The words of an invented world.
+    """The words of generated data.
 
     Attributes:
-      known: words that stand for anything but themselves.
-      banned: words that must not occur; made-up ones of the same length replace them.
+        known: known words, which are used with other meanings.
+        banned: words that must not occur; made-up words of equal length replace them.
     """
 
     known: tuple[str, ...]
     banned: frozenset[str]
 
     def word(self, draw: Draw, made_up_share: float = _MADE_UP) -> str:
-        """A word that is not banned."""
+        """Returns a word that is not banned."""
         while True:
             if draw.chance(made_up_share) or not self.known:
                 found = made_up(draw)
@@ -47,7 +47,7 @@ class Lexis:
                 return found
 
     def allowed(self, text: str) -> str:
-        """The text without banned words, of the same length."""
+        """Returns the text with replaced banned words; its length does not change."""
         return re.sub("[A-Za-z]+", lambda match: self._instead(match[0]), text)
 
     def _instead(self, word: str) -> str:
@@ -60,7 +60,7 @@ class Lexis:
 
 
 class Fresh:
-    """Words none of which comes twice."""
+    """A generator of distinct words."""
 
     def __init__(self, lexis: Lexis, draw: Draw, taken: Collection[str] = ()):
         self.draw = draw

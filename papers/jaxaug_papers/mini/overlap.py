@@ -1,4 +1,4 @@
-"""How much wording the training variants share with the evaluation variants v1..v5."""
+"""The overlap of wordings between training variants and evaluation variants v1..v5."""
 
 import functools
 import importlib.resources
@@ -23,7 +23,7 @@ _FUNCTION_WORDS = re.compile(
     "a|an|the|of|to|for|at|in|on|is|it|are|and|with|or|not|if|by|this|has"
 )
 
-# Words without content of their own: more of them than the report leaves out.
+# Function words, a superset of the words that the report ignores.
 STOP_WORDS = frozenset(
     [
         "a",
@@ -108,7 +108,7 @@ STOP_WORDS = frozenset(
 
 
 def overlap_report() -> dict[str, float]:
-    """Facts on the wordings of slots and intents, all in [0, 1].
+    """Returns statistics of the wordings of slots and intents, all in [0, 1].
 
     - `exact`: share of v1..v5 descriptions (all services) that are also an aug1..aug5
       description, of any service;
@@ -116,9 +116,9 @@ def overlap_report() -> dict[str, float]:
     - `own_words`: mean share of a v1..v5 description's content words that occur in
       the aug descriptions of the same slot or intent (train services);
     - `covered_original`, `covered_augmented`, `covered_eda`, `covered_tree`: share of
-      the content word types of v1..v5 that occur in training text (utterances, option
-      values, original train descriptions), without others, with the aug descriptions,
-      and with those that the folder `variants` holds;
+      the content word types of v1..v5 that occur in training text. The text is the
+      original one (utterances, option values, train descriptions), alone, with the aug
+      descriptions, and with the descriptions in the folder `variants`;
     - `distance_v1`..`distance_v5`, `distance_aug`: mean Jaccard distance of the word
       sets of a description and its original (train services);
     - `nearest_v1`..`nearest_v5`: mean Jaccard distance of a description to the nearest
@@ -158,7 +158,7 @@ def overlap_report() -> dict[str, float]:
 
 @functools.cache
 def evaluation_only_words() -> frozenset[str]:
-    """Content words of v1..v5, of all services, that no original train wording has."""
+    """Returns the content words of v1..v5 that no original train wording has."""
     train = [spec for spec in services() if "train" in spec.splits]
     known = {word.lower() for word in FLAG}
     for item in _items(train):
@@ -171,7 +171,7 @@ def evaluation_only_words() -> frozenset[str]:
 
 
 def training_content() -> set[str]:
-    """Content words of training utterances, values and original descriptions."""
+    """Returns the content words of training utterances, values, and descriptions."""
     train = [spec for spec in services() if "train" in spec.splits]
     return _training_words(train) - STOP_WORDS
 
@@ -184,7 +184,7 @@ def _items(specs: Iterable[ServiceSpec]) -> list[IntentSpec | SlotSpec]:
 
 
 def _generated(name: str) -> list[str]:
-    """The descriptions of slots and intents of all generated variants of a name."""
+    """Returns the slot and intent descriptions of the generated variants of a name."""
     folder = importlib.resources.files(minisgd) / "variants" / name
     return [
         item["description"]

@@ -1,8 +1,8 @@
-"""The vocabulary of the model `mini`: whole words where they are known, else pieces.
+"""The vocabulary of the model `mini`: pieces for known words, and subwords.
 
-A unigram model (Kudo, 2018) with the rules of `jaxaug.feed.vocabulary`, so that an index
-is one token and a word the same token before a comma. What no piece covers is spelled in
-bytes: any text can be read, and any value answered.
+It is a unigram model (Kudo, 2018) with the rules of `jaxaug.feed.vocabulary`. An index
+is one token, and a comma does not change the token of a word. Text without pieces is
+encoded as bytes, so that any text can be read and written.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,22 +15,22 @@ from jaxaug.feed import vocabulary
 from jaxaug.formats.records import letter
 
 SENTINELS = tuple(f"<{number}>" for number in range(8))
-"""What stands for a hidden span, in order."""
+"""Sentinels of hidden spans, in order."""
 
 _SLOTS, _INTENTS, _OPTIONS = 20, 10, 8
-# How often a listed word counts: it has to be worth a piece beside frequent text.
+# Count of a listed word, large enough for a piece next to frequent text.
 _LISTED = 60
 _WORDS_A_LINE = 100
 
 
 def train(data_dirs: Sequence[PathLike], words: Iterable[str], size: int) -> bytes:
-    """A SentencePiece model of the training text of data folders.
+    """Returns a SentencePiece model of the training text of data folders.
 
     Args:
-      data_dirs: folders in the layout of the SGD repository; their train splits are read,
-        and of the schemas the original wordings.
-      words: words that are to be whole pieces, whether or not the text has them.
-      size: number of pieces.
+        data_dirs: folders in the layout of the SGD repository; their train splits with
+            original schemas are read.
+        words: words that become whole pieces, whether or not they occur in the text.
+        size: number of pieces.
     """
     return vocabulary.sentencepiece_model(
         _texts(data_dirs, sorted(words)),
@@ -45,7 +45,7 @@ def train(data_dirs: Sequence[PathLike], words: Iterable[str], size: int) -> byt
 
 
 def _symbols() -> list[str]:
-    """Indexes and markers: always one piece each."""
+    """Returns the indices and markers, which are one piece each."""
     words = [*vocabulary.MARKERS.split(), ")", *SENTINELS]
     words += [f"{slot}=" for slot in range(_SLOTS)]
     words += [f"i{n}{end}" for n in range(_INTENTS) for end in ("", "=")]

@@ -1,7 +1,7 @@
-"""Invented worlds on disk: the training data of the model `mini`.
+"""Writes the generated training data of the model `mini`.
 
-No content word occurs in them that only the evaluation variants v1..v5 of MiniSGD have, so
-a model that is trained on them knows nothing of those wordings.
+The data contain no content words that occur only in the evaluation variants v1..v5 of
+MiniSGD, so a model trained on them has not seen these wordings.
 """
 
 import functools
@@ -26,16 +26,16 @@ EXERCISES = "exercises.tsv"
 _SPANS = 0.2
 _HELD_OUT = 50
 _LEAST_HELD_OUT = 20
-# With `reword`: what one service takes is most often confused with what another takes.
+# Share with `reword`. Most errors confuse the values of two services.
 _TWO_SERVICES = 0.35
 
 
 def lexis(words: Collection[str] = ()) -> Lexis:
-    """The words of invented worlds.
+    """Returns the words of generated data.
 
     Args:
-      words: in lower case, to use besides those of MiniSGD's training dialogues and
-        original schemas.
+        words: lower-case words in addition to the words of MiniSGD's training dialogues
+            and original schemas.
     """
     banned = overlap.evaluation_only_words()
     content = {*words, *overlap.training_content()} - overlap.STOP_WORDS
@@ -52,32 +52,32 @@ def write(
     seed: int = 0,
     reword: bool = False,
 ) -> epath.Path:
-    """Writes an invented world in the layout of the SGD repository.
+    """Writes generated data in the layout of the SGD repository.
 
-    Train has so many services and dialogues; dev and test have a fiftieth of each, at
-    least 20 services, which are their own. `exercises.tsv` has lines of an input, a tab
-    and its answer (see `exercises`), a fifth of them dialogues of MiniSGD's services with
-    hidden words; they are not those of its training split. The same arguments give the
-    same bytes.
+    Dev and test have a fiftieth of the services and dialogues of train, and at least 20
+    services. No service occurs in two splits. A line of `exercises.tsv` is an input, a
+    tab, and its answer (see `exercises`). A fifth of the exercises are dialogues of
+    MiniSGD's services with hidden words, which are not in MiniSGD's training split. The
+    same arguments give the same bytes.
 
     Args:
-      out_dir: a folder that does not exist yet.
-      services: in train, at least 4.
-      dialogues: in train, as many for each service.
-      exercises: lines, at least 1.
-      words: see `lexis`.
-      seed: another seed gives another world.
-      reword: whether services describe their slots in more ways, have more kinds of
-        slots and are begun with other words, see `varied` and `typed_slot`.
+        out_dir: folder that does not exist yet.
+        services: number of services in train, at least 4.
+        dialogues: number of dialogues in train, evenly divided among the services.
+        exercises: number of exercises, at least 1.
+        words: see `lexis`.
+        seed: random seed.
+        reword: whether services have more kinds of slots, descriptions, and openers;
+            see `varied` and `typed_slot`.
 
     Raises:
-      UserError: the folder exists, or a number is too small.
+        UserError: the folder exists, or a number is too small.
     """
     folder = epath.Path(out_dir)
     if services < 4 or dialogues < services or exercises < 1:
         raise UserError(
-            f"{services} services, {dialogues} dialogues and {exercises} exercises: give "
-            "at least 4 services, as many dialogues as services, and 1 exercise."
+            f"{services} services, {dialogues} dialogues and {exercises} exercises: "
+            "give at least 4 services, as many dialogues as services, and 1 exercise."
         )
     if folder.exists():
         raise UserError(
@@ -123,7 +123,7 @@ def _write_world(
 
 
 def _service(index: int, seed: int, words: Lexis, reword: bool) -> ServiceSpec:
-    """Half are `recombined`: every other one."""
+    """Returns a service of an index; every other service is `recombined`."""
     if not index % 2:
         return invented.service(index, seed, words, more=reword)
     found = recombined.service(index, seed, words, invented.value_list)
@@ -144,7 +144,7 @@ def _dialogue(
     first = specs[index % len(specs)]
     second = None
     if draw.chance(_TWO_SERVICES if reword else simulator.TWO_SERVICES):
-        # The next one is of the other half.
+        # The next service is of the other kind, generated or recombined.
         step = draw.pick((1, 2)) if reword else 1
         second = specs[(index + step) % len(specs)]
     remarks = invented.remarks(draw, words)

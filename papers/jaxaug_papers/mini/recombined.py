@@ -1,8 +1,9 @@
-"""Services made of parts of MiniSGD's train services, in their words or in made-up ones.
+"""Services that recombine parts of MiniSGD's train services.
 
-They teach how users of MiniSGD speak, beside `invented`, which teaches to read. Slots of
-several services come together, so none is known by its place or by its neighbours.
-Wordings are the original ones; aug1..aug5 stay for fine-tuning alone.
+They teach the language of MiniSGD's users, while `invented` teaches reading. A service
+has slots of several original services, so that a model cannot identify a slot by its
+position or its neighbors. Only original wordings are used; aug1..aug5 are reserved for
+fine-tuning. Some content words are replaced by made-up words.
 """
 
 import dataclasses
@@ -23,7 +24,7 @@ from jaxaug_papers.minisgd.world import (
     services_of,
 )
 
-# The share of content words that others replace, in all texts of a service alike.
+# Shares of replaced content words; a word is replaced in all texts of a service.
 _REPLACED = (0.0, 0.0, 0.2, 0.5, 1.0)
 _STRANGERS = (0, 0, 1, 1, 2, 3)
 _OWN_VALUES = 0.8
@@ -38,13 +39,13 @@ def service(
     lexis: Lexis,
     values: Callable[[Fresh], tuple[str, ...]],
 ) -> ServiceSpec:
-    """The recombined service of an index; it depends on the arguments only.
+    """Returns the recombined service of an index; it depends only on the arguments.
 
     Args:
-      index: of the service, its name.
-      seed: of the world.
-      lexis: where replacing words come from.
-      values: draws a list of values, for slots that do not keep their own.
+        index: index of the service, which determines its name.
+        seed: random seed of the data.
+        lexis: source of replacement words.
+        values: returns a random list of values, for slots with replaced values.
     """
     draw = Draw(f"recombined/{seed}/service/{index}")
     fresh = Fresh(lexis, draw, _value_words())
@@ -75,7 +76,7 @@ def service(
 
 @functools.cache
 def _value_words() -> frozenset[str]:
-    """Words that may stay, so that no other becomes the same."""
+    """Returns the words of values, which are not used as replacements."""
     return frozenset(
         word.lower()
         for spec in services_of("train")
@@ -90,7 +91,7 @@ def _united(groups: Iterable[Sequence[str]]) -> list[str]:
 
 
 def alike(slot: SlotSpec, others: Sequence[SlotSpec]) -> bool:
-    """Whether users could not tell the slot from one of the others."""
+    """Returns whether users could confuse the slot with one of the others."""
     return any(
         slot.name == other.name
         or slot.concept.noun == other.concept.noun
@@ -101,7 +102,7 @@ def alike(slot: SlotSpec, others: Sequence[SlotSpec]) -> bool:
 
 
 def rewriting(fresh: Fresh, share: float) -> Rewrite:
-    """Replaces words, each by the same other one wherever it is."""
+    """Returns a function that replaces words consistently across texts."""
     instead: dict[str, str] = {}
 
     def word(match: re.Match[str]) -> str:
@@ -112,7 +113,7 @@ def rewriting(fresh: Fresh, share: float) -> Rewrite:
             instead[found] = fresh() if fresh.draw.chance(share) else match[0]
         return instead[found]
 
-    # "{v}" and "(seat|seats)" are the simulator's.
+    # "{v}" and "(seat|seats)" are syntax of the simulator.
     return lambda text: re.sub(r"(?<![{\w])[A-Za-z]+(?![}\w])", word, text)
 
 
@@ -139,7 +140,7 @@ def _slot(
         concept=concept,
         values=found,
         is_categorical=slot.is_categorical,
-        before="",  # Its values need not be those of the other slot.
+        before="",  # The other slot may have other values.
         wordings={ORIGINAL: (name, text)},
     )
 
@@ -148,7 +149,7 @@ def _concept(concept: Concept, rewrite: Rewrite) -> Concept:
     texts: dict[str, Any] = {
         key: tuple(map(rewrite, getattr(concept, key))) for key in _PHRASES
     }
-    # What can be offered depends on words that may be replaced.
+    # Offers depend on words that may be replaced.
     texts["suggest"] = tuple(map(rewrite, concept.offer))
     return dataclasses.replace(concept, noun=rewrite(concept.noun), **texts)
 

@@ -1,7 +1,7 @@
-"""`jaxaug invent`: what the model `mini` is trained on.
+"""`jaxaug invent`: writes the training data of the model `mini`.
 
-The words that invented services are named by are those of the built-in lexicon and of
-MiniSGD's training text; the vocabulary has them as whole pieces.
+The words of generated services come from the built-in lexicon and from MiniSGD's
+training text. The vocabulary has them as whole pieces.
 """
 
 import argparse
@@ -20,14 +20,14 @@ from jaxaug_papers.mini import pieces, pretraining
 
 VOCABULARY = "pieces.model"
 _SHORTEST_WORD = 3
-# Pieces need less text than a model.
+# The vocabulary needs less text than the model.
 _write_small = functools.partial(
     pretraining.write, services=1000, dialogues=4000, exercises=10, seed=9
 )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug invent --help`."""
+    """Runs `jaxaug invent`."""
     folder = write(
         arguments.out,
         services=arguments.services,
@@ -51,19 +51,19 @@ def write(
     seed: int = 0,
     reword: bool = False,
 ) -> epath.Path:
-    """Writes an invented world, see `pretraining`, and `pieces.model` into it.
+    """Writes generated data (see `pretraining`) with the vocabulary `pieces.model`.
 
     Args:
-      out_dir: a folder that does not exist yet.
-      services: of the train split.
-      dialogues: of the train split.
-      exercises: lines of exercises.
-      size: pieces of the vocabulary.
-      seed: another seed gives another world.
-      reword: see there.
+        out_dir: folder that does not exist yet.
+        services: number of services in the train split.
+        dialogues: number of dialogues in the train split.
+        exercises: number of exercises.
+        size: number of pieces of the vocabulary.
+        seed: random seed.
+        reword: see `pretraining.write`.
 
     Raises:
-      UserError: the folder exists, or a number is too small.
+        UserError: the folder exists, or a number is too small.
     """
     words = [
         word
@@ -85,14 +85,14 @@ def write(
 
 
 def vocabulary(words: Collection[str], size: int) -> bytes:
-    """A vocabulary of MiniSGD's training text and of a small invented world.
+    """Returns a vocabulary of MiniSGD's training text and of small generated data.
 
     Args:
-      words: that are whole pieces, and that the world uses.
-      size: number of pieces.
+        words: words that become whole pieces and occur in the generated data.
+        size: number of pieces.
 
     Raises:
-      UserError: there is no vocabulary of that size.
+        UserError: a vocabulary of this size cannot be trained.
     """
     known = minisgd.materialise(cache_folder.cache_dir())
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,9 +1,9 @@
-"""Other ways to put a description together from the same words.
+"""Rewords descriptions by reordering their words.
 
-A service of its own words a slot as another one does not: "check in date" is "date to check
-in" there, "number of people" is "number of people in the hotel". Whoever knows English
-knows that these are one thing; a model that starts from nothing learns it from services
-that say both. No word comes from elsewhere than the description and its service.
+Services word the same slot differently: "check in date" and "date to check in", or
+"number of people" and "number of people in the hotel". A model without pretraining
+learns that these are equal from services with both wordings. The words come only from
+the description and its service.
 """
 
 import dataclasses
@@ -28,12 +28,12 @@ _TURNED, _TAILED, _CUT = 0.3, 0.35, 0.15
 
 
 def reworded_service(draw: Draw, spec: ServiceSpec, noun: str) -> ServiceSpec:
-    """The service with some slots described in another way, no two alike.
+    """Returns the service with some reworded descriptions; all stay distinct.
 
     Args:
-      draw: decides which and how.
-      spec: the service.
-      noun: what slots may be said to be of.
+        draw: random choices.
+        spec: service to reword.
+        noun: noun of the owner of a slot, such as "hotel".
     """
     taken = {_text(slot) for slot in spec.slots} | _of_unseen_services()
     slots = []
@@ -53,7 +53,7 @@ def _text(slot: SlotSpec) -> str:
 
 @functools.cache
 def _of_unseen_services() -> frozenset[str]:
-    """What only services that training lacks are described by."""
+    """Returns the words that occur only in descriptions of unseen services."""
     everything, train = (
         {_text(slot) for spec in specs for slot in spec.slots}
         for specs in (services(), services_of("train"))
@@ -62,12 +62,12 @@ def _of_unseen_services() -> frozenset[str]:
 
 
 def reworded(draw: Draw, text: str, noun: str) -> str:
-    """A description in other words' order, with or without what it belongs to.
+    """Returns a description with another word order, with or without its owner.
 
     Args:
-      draw: decides whether and how.
-      text: "city of the hotel", "check in date", "number of people".
-      noun: what the slot may be said to be of.
+        draw: random choices.
+        text: description such as "city of the hotel", "check in date".
+        noun: noun of the owner, such as "hotel".
     """
     text = _turned(draw, text) if draw.chance(_TURNED) else text
     belongs = re.search(r" (?:of|in|at|for|on) the \w+$", text)
@@ -79,7 +79,7 @@ def reworded(draw: Draw, text: str, noun: str) -> str:
 
 
 def _turned(draw: Draw, text: str) -> str:
-    """The words in another order, where the description has one of the known forms."""
+    """Returns the words in another order if the description has a known form."""
     if match := _OF.fullmatch(text):
         thing, owner = match.groups()
         return f"{owner} {thing}"

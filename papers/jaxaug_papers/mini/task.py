@@ -1,7 +1,7 @@
-"""The exercises of an invented world, `jaxaug invent`; importing this registers `exercises`.
+"""The SeqIO task `exercises` for the data of `jaxaug invent`; registered on import.
 
-Lines of an input, a tab and its answer, in `exercises.tsv` of the data folder. About one
-line in twenty makes the validation split.
+`exercises.tsv` of the data folder has lines of an input, a tab, and its answer. About
+one line in 20 belongs to the validation split.
 """
 
 import functools
@@ -16,7 +16,7 @@ from tasks import paraphrase
 
 
 def register(data_dir: PathLike | None = None) -> None:
-    """Adds `exercises` to SeqIO's registry; the file is read when a split is."""
+    """Adds `exercises` to SeqIO's registry; the file is read with the first split."""
     path = folders.resolve_data_dir(data_dir) / pretraining.EXERCISES
     splits = ["train", "validation"]
     paraphrase.add("exercises", splits, functools.partial(_pairs, path))
@@ -28,7 +28,7 @@ def _pairs(path: epath.Path, split: str) -> pairs.Pairs:
             f"{path}: no such file. Task 'exercises' reads what `jaxaug invent --out "
             "DIR` writes: name that folder with $JAXAUG_DATA_DIR."
         )
-    # Many exercises have the same answer: no group of pairs would be left.
+    # Many exercises share an answer, which would join nearly all pairs into one group.
     return pairs.table(path, by_input=True).of_split(split)
 
 

@@ -1,9 +1,9 @@
-"""Slots whose description says what kind of value they take: "date of the shilpoul".
+"""Slots whose description states the kind of value, such as "date of the shilpoul".
 
-Whoever knows English knows that Monday is a date and 9 am a time. A model that starts from
-nothing does not: for these slots, what `invented` leaves out of the rest holds, that some
-words of a description mean what they say. The words of `KINDS` are those of MiniSGD's
-original train schemas; `MORE_KINDS` has further plain English.
+A model without pretraining does not know that Monday is a date and 9 am a time. In
+these slots some words of the description keep their usual meaning, unlike in
+`invented`. `KINDS` uses words of MiniSGD's original train schemas; `MORE_KINDS` has
+further English words.
 """
 
 import dataclasses
@@ -14,21 +14,23 @@ from jaxaug_papers.minisgd.values import VALUES
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of value, and how slots of it are described and spoken of.
+    """A kind of value, with the texts about its slots.
 
-    In the texts, {n} is the noun of a slot, {q} another word of its description, {s} the
-    noun of the service, {w} the words that name the slot, {v} the value.
+    In the texts, {n} is the noun of a slot, and {q} is another word of its description.
+    {s} is the noun of the service, {w} the words that name the slot, and {v} the value.
 
     Attributes:
-      values: the values, or the key of those in `VALUES`.
-      descriptions: of slots.
-      tell: states a value that shows by itself which slot it is of.
-      tell_of: states a value and what it is of, where a service has sisters of the kind.
-      ask: the system's question.
-      beside: the kind of a sister from which `tell` tells it: to, beside from.
-      is_categorical: whether the values are listed in the schema.
-      nouns: what is fine, or left open, where the noun of the slot is the service's:
-        "any time is fine". No such slot where there are none.
+        values: list of values, or a key of `VALUES`.
+        descriptions: descriptions of slots.
+        tell: user phrases with a value only, for slots that the value identifies.
+        tell_of: user phrases with a value and the slot, for services with several slots
+            of the kind.
+        ask: questions of the system.
+        beside: kind of another slot that `tell` distinguishes from this one, such as
+            "from" for "to".
+        is_categorical: whether the schema lists the values.
+        nouns: nouns for "any time is fine" in slots with the noun of the service; empty
+            if the kind has no such slots.
     """
 
     values: str | tuple[str, ...]
@@ -218,7 +220,7 @@ KINDS = {
         beside="start_date",
     ),
 }
-"""By name."""
+"""Name -> kind."""
 
 
 def _more(
@@ -229,7 +231,7 @@ def _more(
     tell: tuple[str, ...],
     ask: tuple[str, ...],
 ) -> Kind:
-    """A kind with further texts."""
+    """Returns a kind with further texts."""
     kind = KINDS[name]
     return dataclasses.replace(
         kind,
@@ -316,7 +318,7 @@ MORE_KINDS = {
         nouns=("number of people",),
     ),
 }
-"""`KINDS` with further texts, and two more."""
+"""`KINDS` with further texts, and two more kinds."""
 
 PLAIN = frozenset(text for kind in MORE_KINDS.values() for text in kind.tell)
-"""All that states a value and no more."""
+"""Phrases that state only a value."""

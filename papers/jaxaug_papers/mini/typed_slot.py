@@ -1,4 +1,4 @@
-"""Slots of the kinds in `typed`: described, asked for and told as such."""
+"""Makes slots of the kinds in `typed`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,22 +16,22 @@ _OF_THE_SERVICE = 0.5
 def slot(
     fresh: Fresh, service_noun: str, before: Sequence[SlotSpec], more: bool
 ) -> SlotSpec:
-    """A slot of one kind.
+    """Returns a slot of one kind.
 
     Args:
-      fresh: gives its words.
-      service_noun: what the service is about.
-      before: the slots that the service has.
-      more: whether from `MORE_KINDS`, and whether its noun may be that of the service:
-        "date of the repair" beside "place of the repair", which users tell as
-        "on Monday" and "near the mall".
+        fresh: source of new words.
+        service_noun: noun of the service.
+        before: existing slots of the service.
+        more: whether to use `MORE_KINDS`, and to allow the noun of the service. An
+            example is "date of the repair" and "place of the repair", for which users
+            say "on Monday" and "near the mall".
     """
     draw = fresh.draw
     kinds = typed.MORE_KINDS if more else typed.KINDS
     kind = kinds[_kind_name(draw, before, kinds)]
     words = {"n": fresh(), "q": fresh(), "s": service_noun}
     values = tuple(map(fresh.lexis.allowed, kind.known_values))
-    # Where another slot takes such values, the value alone would not tell which.
+    # If another slot has the same values, the value alone does not identify the slot.
     others = [slot for slot in before if set(values) & set(slot.values)]
     template = draw.pick([t for t in kind.descriptions if "{" in t or not others])
     of_service = more and not others and kind.nouns and draw.chance(_OF_THE_SERVICE)
@@ -74,7 +74,7 @@ def slot(
 def _kind_name(
     draw: Draw, before: Sequence[SlotSpec], kinds: Mapping[str, typed.Kind]
 ) -> str:
-    """One of the kinds; from comes with to more often than not."""
+    """Returns one of the kinds; from comes with to more often than not."""
     told = {text for slot in before for text in slot.concept.tell}
     open_ = [kind.beside for kind in kinds.values() if told & set(kind.tell)]
     missing = [name for name in open_ if name and not told & set(kinds[name].tell)]

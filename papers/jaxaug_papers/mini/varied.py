@@ -1,8 +1,8 @@
 """Recombined services with other texts and further slots.
 
-What a model of MiniSGD's train services alone does not learn: that a slot may be described
-in another way (`syntax`), that a date is a date whatever it is of (`typed`), and that a user
-may begin with words that no intent has.
+They teach three facts that MiniSGD's train services do not. A slot can be described in
+several ways (`syntax`). A date is a date in every slot (`typed`). The first words of a
+user need not be words of an intent.
 """
 
 import dataclasses
@@ -20,12 +20,12 @@ _OTHER_OPENERS = 0.3
 
 
 def service(draw: Draw, spec: ServiceSpec, lexis: Lexis) -> ServiceSpec:
-    """The service with slots described in other ways, and with typed ones besides.
+    """Returns the service with reworded slots and additional typed slots.
 
     Args:
-      draw: decides what changes.
-      spec: a service of `recombined`.
-      lexis: where new words come from.
+        draw: random choices of the changes.
+        spec: service of `recombined`.
+        lexis: source of new words.
     """
     noun = lexis.allowed(spec.descriptions[ORIGINAL].split()[-1])
     spec = syntax.reworded_service(draw, spec, noun)
@@ -48,7 +48,7 @@ def service(draw: Draw, spec: ServiceSpec, lexis: Lexis) -> ServiceSpec:
 
 
 def _words(spec: ServiceSpec) -> set[str]:
-    """What its descriptions and phrases say."""
+    """Returns the words of the descriptions and phrases of a service."""
     return set(re.findall("[a-z]+", " ".join(_texts(spec)).lower()))
 
 

@@ -1,11 +1,13 @@
-"""The generator of MiniSGD, a small world of our own in the layout of the SGD repository.
+"""The generator of MiniSGD, a small data set in the layout of the SGD repository.
 
-jaxaug ships what it writes (`archive`); it scales by one argument for load tests. Of its 28
-services, with 205 descriptions of services, intents and slots, two occur only in dev and
-nine only in test; values are shared between slots, so a tracker has to read the
-descriptions. Five rewordings of each were written by hand, and stand as far from the
-originals as those of SGD-X do (`tests/papers/minisgd/test_schemas.py` prints and holds the
-figures of table 1 of Coca et al., 2023). It is no benchmark.
+jaxaug ships its output (`archive`). The number of dialogues is an argument, so that it
+also serves load tests. It has 28 services with 205 descriptions of services, intents,
+and slots. Two services occur only in dev and nine only in test. Slots share values, so
+a tracker must read the descriptions.
+
+Each description has five hand-written rewordings. Their distances from the originals
+match SGD-X (`tests/papers/minisgd/test_schemas.py` prints and checks the figures of
+Table 1 of Coca et al., 2023). MiniSGD is not a benchmark.
 """
 
 import importlib.resources
@@ -40,26 +42,27 @@ def write(
 ) -> epath.Path:
     """Writes a world: schemas, variants and simulated dialogues.
 
-    Layout: `{train,dev,test}/{schema.json,dialogues_001.json..}` (128 dialogues a file),
-    `sgd_x/data/v1..v5/<split>/schema.json`, `variants/<name>/v1..v5/train/schema.json`
-    with the names `aug` (written by hand), `eda` and `tree` (generated; the package's
-    folder `variants` says how). Dialogues are streamed, so memory does not grow with
-    their number; the same arguments give the same bytes on every machine and Python.
+    The layout is `{train,dev,test}/{schema.json,dialogues_001.json..}` (128 dialogues
+    per file), `sgd_x/data/v1..v5/<split>/schema.json`, and
+    `variants/<name>/v1..v5/train/schema.json`. The names are `aug` (hand-written),
+    `eda`, and `tree` (generated, see the folder `variants` of this package). Dialogues
+    are streamed, so memory does not grow with their number. The same arguments give the
+    same bytes on every machine and Python.
 
     Args:
-      out_dir: a folder that does not exist yet, local or gs://. On a local disk it
-        appears complete or not at all; an object store renames file by file, so
-        there wait for the return.
-      train_dialogues: how many of each split to simulate, at least 1.
-      dev_dialogues: see train_dialogues.
-      test_dialogues: see train_dialogues.
-      seed: another seed gives other dialogues in the same schemas.
+        out_dir: folder that does not exist yet, local or gs://. A local folder appears
+            when it is complete. Object stores rename single files, so a remote folder
+            is complete when the function returns.
+        train_dialogues: number of train dialogues, at least 1.
+        dev_dialogues: number of dev dialogues, at least 1.
+        test_dialogues: number of test dialogues, at least 1.
+        seed: random seed of the dialogues; schemas do not depend on it.
 
     Returns:
-      The folder.
+        The written folder.
 
     Raises:
-      UserError: the folder exists, or a number is below 1.
+        UserError: the folder exists, or a number is below 1.
     """
     folder = epath.Path(out_dir)
     sizes = {"train": train_dialogues, "dev": dev_dialogues, "test": test_dialogues}
@@ -106,7 +109,7 @@ def _write_split(root: epath.Path, split: str, size: int, seed: int) -> None:
 
 
 def _resources(folder: str) -> list[tuple[str, bytes]]:
-    """Path and bytes of the JSON files in a folder of this package."""
+    """Returns the path and bytes of the JSON files in a folder of this package."""
     found = []
     for entry in importlib.resources.files(__name__).joinpath(folder).iterdir():
         name = f"{folder}/{entry.name}" if folder else entry.name

@@ -23,7 +23,7 @@ _BOTH = 4  # Every fourth dialogue of the example is about both services.
 
 
 def contents() -> dict[str, bytes]:
-    """Returns path -> content of the files in the archive."""
+    """Returns a map from path to content of the files in the archive."""
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(minisgd.write(Path(scratch) / "world"))
         world = {

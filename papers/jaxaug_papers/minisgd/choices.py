@@ -1,4 +1,4 @@
-"""Which values a slot may still take, given those of the other slots."""
+"""The valid values of a slot, given the values of the other slots."""
 
 from collections.abc import Collection, Mapping
 
@@ -11,16 +11,17 @@ def free_values(
     known: Mapping[str, str],
     wanted: Collection[str],
 ) -> list[str]:
-    """Values that no other slot of the service has, starts before their ends.
+    """Returns the values that no other slot of the service has, in a plausible order.
 
-    Nobody flies Paris-Paris, or checks out before checking in. Where fewer than two
-    values are in order, the order is given up: who rejects one has to name another.
+    Origin and destination differ, and a start is before its end. If fewer than two
+    values satisfy the order, the order is ignored, because users who reject a value
+    need another one.
 
     Args:
-      slot: the slot to fill.
-      spec: its service.
-      known: the values told so far, by slot, without dontcare.
-      wanted: slots that have been or may still be told.
+        slot: slot to fill.
+        spec: service of the slot.
+        known: current values by slot, without dontcare.
+        wanted: slots that have a value or may still get one.
     """
     taken = {
         value
@@ -39,10 +40,10 @@ def _bounds(
     known: Mapping[str, str],
     wanted: Collection[str],
 ) -> tuple[int, int]:
-    """Positions in the value list: the first allowed, and one after the last."""
+    """Returns the range (first, end) of valid positions in the value list."""
     order = slot.values
     low, high = 0, len(order)
-    # A slot still to be told is left two values to choose from.
+    # Two values are reserved for a slot that has no value yet.
     if slot.before in known:
         high = order.index(known[slot.before])
     elif slot.before in wanted:

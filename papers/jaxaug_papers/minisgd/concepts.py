@@ -1,8 +1,7 @@
-"""How users and systems of MiniSGD speak of a slot, by its meaning.
+"""The phrases of users and systems of MiniSGD for a slot, by its meaning.
 
 Every slot names a concept of `phrases/concepts.json`; slots of different services may
-share one. Phrases follow the meaning of the slot, and stay the same whatever schema
-variant is in force.
+share a concept. Phrases depend on the meaning of the slot, not on the schema variant.
 """
 
 import importlib.resources
@@ -15,8 +14,8 @@ _PREPOSITIONS = (
     "around|at|by|for|from|in|near|of|on|out of|through|to|under|until|with|without"
 )
 _FRAGMENT = re.compile(
-    rf"({_PREPOSITIONS}|again|as fast|back|called|delivered|furnished|located|not|only|somewhere"
-    r"|that|where|worth|written|wrapped|\w+ing)\b"
+    rf"({_PREPOSITIONS}|again|as fast|back|called|delivered|furnished|located|not|only"
+    r"|somewhere|that|where|worth|written|wrapped|\w+ing)\b"
 )
 _INFINITIVE = re.compile(r"to (see|pick|drop|watch|live|hear|help|meet|arrive|stay)\b")
 _NOUNS = re.compile(
@@ -28,14 +27,19 @@ _NUMBER = re.compile(r"\((\w+)\|(\w+)\)")
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """The phrasings of one slot meaning.
+    """The phrases of a meaning of slots.
 
-    `tell` states a value ("{v}" stands for it; "(seat|seats)" agrees with it), `yes` and
-    `no` replace it for True and False, the first of each being fit for the system too.
-    `ask` is the system's question, `noun` names the slot in "any NOUN is fine", `wonder`
-    holds the user's questions for a value still unknown. `suggest` replaces what follows
-    "how about". Slots of one `role` ("city", "day") may take over each other's value
-    in another service, as `same` says.
+    Attributes:
+        noun: name of the slot in "any NOUN is fine".
+        tell: statements of a value. "{v}" is the value; "(seat|seats)" agrees with it.
+        yes: statements of the value True; the first one is also used by the system.
+        no: statements of the value False; the first one is also used by the system.
+        ask: questions of the system.
+        wonder: questions of the user for an unknown value.
+        suggest: phrases after "how about"; empty derives them from `tell`.
+        role: such as "city" or "day"; slots with the same role in two services may
+            share a value.
+        same: phrases that take over the value of another service.
     """
 
     noun: str
@@ -59,25 +63,25 @@ class Concept:
 
     @property
     def with_article(self) -> bool:
-        """Whether its values are common nouns: "the museum"."""
+        """The values are common nouns, such as "the museum"."""
         return bool(self.tell) and all("the {v}" in text for text in self.tell)
 
     @property
     def added(self) -> tuple[str, ...]:
-        """The phrases of `tell` to add to what was said.
+        """The phrases of `tell` that can continue a sentence.
 
-        A bare noun answers a question ("a large one"), but does not go on a sentence.
+        A bare noun answers a question ("a large one") but cannot continue a sentence.
         """
         return tuple(t for t in self.tell if not _NOUNS.match(t)) or self.tell
 
 
 def goes_on(phrase: str) -> bool:
-    """Whether a phrase can follow a sentence as it is; others need an "and"."""
+    """Returns whether a phrase can continue a sentence without an "and"."""
     return bool(_FRAGMENT.match(phrase))
 
 
 def agreeing(template: str, value: str) -> str:
-    """The template as the value wants it: "{v} seat" for 1, "an {v}" for electrician."""
+    """Returns the template in agreement with a value, such as "{v} seat" for 1."""
     if value[0] in "aeio":
         template = _ARTICLE.sub("an {v}", template)
     return _NUMBER.sub(lambda both: both[1 if value == "1" else 2], template)

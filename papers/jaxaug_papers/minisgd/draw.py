@@ -1,4 +1,4 @@
-"""Random choices that are the same on every Python."""
+"""Random choices that do not depend on the version of Python."""
 
 import random
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ T = TypeVar("T")
 
 
 class Draw:
-    """Random choices that depend on the seed text alone.
+    """Random choices that depend only on the seed text.
 
-    Only `random()` is used: Python promises its sequence across versions, and makes
-    no such promise for `choice`, `sample` or `shuffle`.
+    They are based on `random()`, whose sequence Python guarantees across versions.
+    `choice`, `sample`, and `shuffle` have no such guarantee.
     """
 
     def __init__(self, seed: str):

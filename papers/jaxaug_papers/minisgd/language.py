@@ -1,19 +1,19 @@
-"""What users and systems of MiniSGD say besides the phrases of the slots."""
+"""The phrases of users and systems of MiniSGD, except for the phrases of slots."""
 
 from jaxaug_papers.minisgd.concepts import OPENERS
 
 __all__ = ["OPENERS", "REMARKS"]
 
 GREETINGS = ("hello", "hi", "good day", "hi there")
-# Around an opener: commands, sentences, and both in the second service of a dialogue.
+# Frames of an opener: commands, sentences, and both for the second service.
 COMMAND = ("{opener}", "please {opener}", "can you {opener}", "could you {opener}")
 SENTENCE = ("{opener}",)
 NEXT_COMMAND = ("can you also {opener}", "now please {opener}", "and please {opener}")
 NEXT_SENTENCE = ("also {opener}", "and {opener}")
-# How an opener or a phrase that is a whole sentence begins.
+# First words of an opener or a phrase that is a whole sentence.
 SUBJECTS = ("i", "we", "what", "how", "something")
-# Remarks that carry no value; they also make the nouns of the unseen services
-# known words, as they are to any pretrained model.
+# Remarks without a value. They also teach the nouns of unseen services, which any
+# pretrained model knows.
 REMARKS = (
     "my train was late",
     "i came by taxi",
@@ -40,7 +40,7 @@ REMARKS = (
     "she fixes things and they are fixed",
     "the repairs have taken long",
 )
-# Values that are mentioned and not wanted, by value list, before an opener.
+# Phrases before an opener with unwanted values, by value list.
 ASIDES = {
     "cities": (
         "i was in {v} last week and now",
@@ -57,7 +57,7 @@ ASIDES = {
     "titles": ("i have had enough of {v} so", "{v} was not so good so now"),
     "amounts": ("i found {v} today so", "i lost {v} last week but now"),
 }
-# A value that the same breath takes back.
+# A value that is corrected in the same sentence.
 SLIP = (
     "{wrong} no wait {right}",
     "{wrong} sorry i mean {right}",
@@ -87,12 +87,12 @@ ANSWER_THE = ("it is the {v}", "that would be the {v}")
 ANSWER_YES = ("yes it is", "yes", "yes indeed")
 ANSWER_NO = ("no sorry", "no", "i am afraid not")
 SUCCESS = ("done", "it is done", "all set")
-# The dialogue ends before the user has told everything that is needed.
+# The dialogue ends before the user has given all required values.
 LATER = ("we can go on later goodbye", "i keep that for later have a nice day")
 FAILURE = ("sorry that did not work", "sorry no luck today")
 FOUND = ("i found {n} for you", "there are {n} that fit")
 COUNTS = ("2", "3", "4", "5")
-# What is counted where it is not results, and the counts, by intent.
+# Intent -> phrases and counts, for intents that count something other than results.
 COUNTED = {
     "CheckBalance": (("there are {n} dollars", "you have {n} dollars"), ("300", "450")),
     "ViewFunds": (("there are {n} dollars", "you have {n} dollars"), ("300", "450")),

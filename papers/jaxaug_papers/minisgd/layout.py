@@ -10,7 +10,7 @@ from jaxaug_papers.minisgd.simulator import FILE_DIALOGUES
 
 
 def write_records(path: epath.Path, records: list[dict[str, Any]]) -> None:
-    """Writes a JSON list, one record a line: json's fast encoder does not indent."""
+    """Writes a JSON list, one record per line; json's fast encoder cannot indent."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join(json.dumps(record) for record in records)
     path.write_text(f"[\n{lines}\n]\n")
@@ -19,12 +19,12 @@ def write_records(path: epath.Path, records: list[dict[str, Any]]) -> None:
 def write_dialogues(
     folder: epath.Path, size: int, dialogue: Callable[[int], dict[str, Any]]
 ) -> None:
-    """Writes `dialogues_001.json` and so on, of which one at a time is in memory.
+    """Writes `dialogues_001.json` and so on, with one file in memory at a time.
 
     Args:
-      folder: of the split.
-      size: how many dialogues.
-      dialogue: gives the dialogue of an index.
+        folder: folder of the split.
+        size: number of dialogues.
+        dialogue: returns the dialogue of an index.
     """
     for number, start in enumerate(range(0, size, FILE_DIALOGUES), start=1):
         indices = range(start, min(start + FILE_DIALOGUES, size))

@@ -1,9 +1,9 @@
 """A seeded simulator of task-oriented dialogues with the annotations of SGD.
 
-User and system alternate, at most three user turns a dialogue. The state of a frame
-accumulates over the dialogue as in SGD; values come from the user, from a system offer
-that the user accepts, or from the service before ("in the same city"). Users also
-mention values that they do not want, and take back what they said.
+User and system alternate, with at most three user turns per dialogue. The state of a
+frame accumulates over the dialogue as in SGD. Values come from the user, from an
+accepted offer of the system, or from the previous service ("in the same city"). Users
+also mention unwanted values and correct themselves.
 """
 
 from collections.abc import Sequence
@@ -25,14 +25,14 @@ from jaxaug_papers.minisgd.world import (
 FILE_DIALOGUES = 128
 UNSEEN_SHARE = 0.5
 TWO_SERVICES = 0.2
-# The second service is of the first's split, seen or unseen, and can take over a value.
+# Probability of a second service that can take over a value of the first one.
 RELATED = 0.7
 FAILURES = 0.2
 USER_TURNS = (1, 2, 2, 2, 3, 3)
 
 
 class _System(Talk):
-    """Asks, offers, confirms, answers and calls the service."""
+    """Asks, offers, confirms, answers, and calls the service."""
 
     def system_turn(self, last: bool) -> None:
         speech, draw, track = Speech("SYSTEM"), self.draw, self.track
@@ -165,9 +165,10 @@ def _second_service(split: str, draw: Draw, first: ServiceSpec) -> ServiceSpec:
 
 
 def dialogue(split: str, index: int, seed: int) -> dict[str, Any]:
-    """The dialogue of that index (from 0) in SGD layout.
+    """Returns the dialogue of an index (from 0) in SGD layout.
 
-    It depends on split, index and seed only, so any part of a world can be made alone.
+    It depends only on split, index, and seed, so any part of the data can be generated
+    alone.
     """
     draw = Draw(f"minisgd/{seed}/{split}/{index}")
     first = _first_service(split, draw)
@@ -184,14 +185,14 @@ def between(
     index: int,
     remarks: Sequence[str] = words.REMARKS,
 ) -> dict[str, Any]:
-    """A dialogue in SGD layout about one service or two.
+    """Returns a dialogue in SGD layout about one service or two.
 
     Args:
-      draw: decides what is said.
-      first: the service that the user turns to first.
-      second: the one after it, if any.
-      index: of the dialogue in its split, for its id.
-      remarks: what a user may say that carries no value.
+        draw: random choices.
+        first: first service of the dialogue.
+        second: second service, or None.
+        index: index of the dialogue in its split, for its id.
+        remarks: user utterances without a value.
     """
     simulation = _Simulation(draw, first, second, remarks)
     turns = simulation.run()

@@ -1,4 +1,4 @@
-"""One turn under construction: its text and the SGD annotation of it."""
+"""Builds a turn: its text and its SGD annotation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from jaxaug_papers.minisgd.world import SlotSpec
 
 
 class Speech:
-    """Collects what is said in a turn, with actions, spans and states by service."""
+    """Collects the text of a turn, with actions, spans, and states by service."""
 
     def __init__(self, speaker: str):
         self.text = ""
@@ -27,12 +27,12 @@ class Speech:
         return start
 
     def go_on(self, directly: bool) -> None:
-        """Says "and" between what was said and what follows, unless it follows directly."""
+        """Appends "and" unless the next phrase follows directly or is the first."""
         if self.text and not directly and not self.text.endswith(" and"):
             self.say("and")
 
     def act(self, service: str, act: str, slot: str = "", value: str = "") -> None:
-        """Annotates a dialogue act, with the value it carries if any."""
+        """Annotates a dialogue act with its optional value."""
         values = [value] if value else []
         self._frame(service)["actions"].append(
             {"act": act, "canonical_values": values, "slot": slot, "values": values}
@@ -41,7 +41,7 @@ class Speech:
     def value(
         self, service: str, act: str, slot: SlotSpec, template: str, value: str
     ) -> None:
-        """Says a phrase that carries a value; marks the span of a free value."""
+        """Appends a phrase with a value, and marks the span of a free value."""
         template = agreeing(template, value)
         start = self.say(template.replace("{v}", value))
         self.act(service, act, slot.name, value)
@@ -62,7 +62,7 @@ class Speech:
         values: Mapping[str, str],
         result: Mapping[str, str],
     ) -> None:
-        """Annotates the call of the service and its single result."""
+        """Annotates a service call with its single result."""
         frame = self._frame(service)
         frame["service_call"] = {"method": method, "parameters": _definite(values)}
         frame["service_results"] = [_definite(result)]
@@ -71,11 +71,11 @@ class Speech:
         self._frame(service)["state"] = state
 
     def mentions(self, service: str) -> bool:
-        """Whether the turn has a frame of that service."""
+        """Returns whether the turn has a frame of that service."""
         return service in self._frames
 
     def turn(self) -> dict[str, Any]:
-        """The turn in SGD layout."""
+        """Returns the turn in SGD layout."""
         return {
             "frames": list(self._frames.values()),
             "speaker": self._speaker,

@@ -1,4 +1,4 @@
-"""What a simulated dialogue of MiniSGD keeps: services, values, the system's last act."""
+"""The state of a simulated dialogue: services, values, and the system's last act."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ NO_INTENT = "NONE"
 
 @dataclass
 class Track:
-    """What has been said about one service so far."""
+    """The state of one service in the dialogue."""
 
     spec: ServiceSpec
     intent: IntentSpec
@@ -43,7 +43,7 @@ class Track:
 
 @dataclass
 class Pending:
-    """The system's last act, to which the user reacts."""
+    """The last act of the system, to which the user reacts."""
 
     act: str
     slots: list[SlotSpec] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Pending:
 
 
 class Talk:
-    """A dialogue in the making; user and system derive from it."""
+    """A dialogue in progress; base class of user and system."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Talk:
         self.tracks = [self.start(first)]
         self.second = second
         self.pending = Pending("")
-        # Values that were mentioned and are not wanted.
+        # Mentioned values that the user does not want.
         self.decoys: set[str] = set()
         self.turns: list[dict[str, Any]] = []
 
@@ -83,7 +83,7 @@ class Talk:
         return self.draw.sample(names, len(names))
 
     def free(self, slot: SlotSpec, but: str = "") -> list[str]:
-        """The values that a slot may take now, without one of them."""
+        """Returns the valid values of a slot in the current state, except `but`."""
         track = self.track
         known = {s.name: track.values[s.name] for s in track.known()}
         found = free_values(slot, track.spec, known, track.wanted)
@@ -98,23 +98,30 @@ class Talk:
         value: str,
         templates: Sequence[str],
     ) -> None:
-        """Says one of the phrases, after an "and" where it would not go on."""
+        """Appends one of the phrases, after an "and" if it needs one."""
         template = self.draw.pick(templates)
         speech.go_on(goes_on(template))
         speech.value(self.track.spec.name, act, slot, template, value)
 
 
 def fragments(slot: SlotSpec, value: str) -> tuple[str, ...]:
-    """The phrases for a value that fit into any sentence, of user or system."""
+    """Returns the phrases for a value that fit into any sentence of user or system."""
     if slot.is_flag:
         return (slot.concept.yes if value == "True" else slot.concept.no)[:1]
     return slot.concept.offer
 
 
 def phrases(slot: SlotSpec, value: str, first: bool, last: bool) -> tuple[str, ...]:
-    """The phrases of a user for a value: first in a turn, last of a row of values.
+    """Returns the user's phrases for a value.
 
-    Whole sentences come last: "on Monday with a guide and we start at noon".
+    Whole sentences are only for the last value: "on Monday with a guide and we start at
+    noon".
+
+    Args:
+        slot: slot of the value.
+        value: value to express.
+        first: whether the phrase is the first of the turn.
+        last: whether the value is the last of several values.
     """
     concept = slot.concept
     if slot.is_flag:

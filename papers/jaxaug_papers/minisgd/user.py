@@ -13,7 +13,7 @@ LISTS = {values: name for name, values in VALUES.items()}
 
 
 class User(Talk):
-    """Opens services, answers, changes its mind, and asks back."""
+    """Opens services, answers, changes values, and asks questions."""
 
     def user_turn(self, number: int, last: bool) -> None:
         speech = Speech("USER")
@@ -49,7 +49,7 @@ class User(Talk):
         self._open(speech, (words.COMMAND, words.SENTENCE))
 
     def _aside(self, speech: Speech) -> None:
-        """Mentions a value that none of the slots to be told shall have."""
+        """Mentions a value that the user does not want for any slot."""
         lists = [LISTS[s.values] for s in self.track.missing() if s.values in LISTS]
         if lists:
             name = self.draw.pick(lists)
@@ -75,7 +75,7 @@ class User(Talk):
             self._tell(speech, slot, last=slot is slots[-1])
 
     def _take_over(self, speech: Speech, track: Track) -> None:
-        """ "in the same city": a value of the service before, not said again."""
+        """Takes over a value of the previous service: "in the same city"."""
         for slot in track.missing():
             found = [v for t in self.tracks[:-1] for v in _only(t, slot.concept.role)]
             found = [value for value in found if value in self.free(slot)]
@@ -102,7 +102,7 @@ class User(Talk):
         self._extras(speech, before)
 
     def _respond(self, speech: Speech) -> None:
-        """To what the system has asked, offered, or wants to be sure of."""
+        """Responds to a question, an offer, or a confirmation of the system."""
         pending, draw = self.pending, self.draw
         if pending.act == "REQUEST":
             self._answer(speech, pending.slots)
@@ -130,7 +130,7 @@ class User(Talk):
             speech.go_on(False)
             speech.say(draw.pick(words.FORGET).format(noun=slot.concept.noun))
             del self.track.values[slot.name]
-            # Of another intent than the present one it may be left over.
+            # Slots of another intent may have old values.
             if slot.name in self.track.wanted:
                 self.track.wanted.remove(slot.name)
             speech.act(self.track.spec.name, "NEGATE")
@@ -243,7 +243,7 @@ class User(Talk):
 
 
 def _only(track: Track, role: str) -> list[str]:
-    """The value of a role, where "the same" can mean no other value of the service."""
+    """Returns the value of a role if "the same" is unambiguous in the service."""
     known = track.known()
     return [
         track.values[slot.name]

@@ -1,8 +1,7 @@
 """The shared value lists of MiniSGD.
 
-Several slots of one service draw from the same list (origin and destination, first
-and last day), so a tracker cannot tell them apart by the value: it has to read the
-descriptions.
+Several slots of one service share a list (origin and destination, first and last day).
+A tracker cannot distinguish them by the value, so it must read the descriptions.
 """
 
 VALUES: dict[str, tuple[str, ...]] = {

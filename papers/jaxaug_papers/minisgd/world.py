@@ -1,10 +1,10 @@
-"""The services of MiniSGD and their wordings, as `schemas/*.json` give them.
+"""The services of MiniSGD and their wordings, read from `schemas/*.json`.
 
-One file a service: every intent and slot with its name and description in the
-original schema, in the evaluation variants v1..v5 (on average each further from the
-original than the one before) and, for train services, in aug1..aug5, which serve
-training. Descriptions were written by hand for this world; a variant's names are made
-of the words of its descriptions.
+There is one file per service. It has the names and descriptions of intents and slots in
+the original schema and in the evaluation variants v1..v5, whose average distance from
+the original increases. Train services also have the variants aug1..aug5 for training.
+All descriptions are hand-written. The names of a variant consist of words of its
+descriptions.
 """
 
 import functools
@@ -27,9 +27,9 @@ Wordings = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class SlotSpec:
-    """A slot: its meaning, its values and label -> (name, description).
+    """A slot: its meaning, its values, and label -> (name, description).
 
-    `before` names the slot whose value must come later in the value list, if any.
+    `before` names a slot whose value must be later in the value list; it may be empty.
     """
 
     name: str
@@ -46,9 +46,9 @@ class SlotSpec:
 
 @dataclass(frozen=True, slots=True)
 class IntentSpec:
-    """An intent: label -> (name, description); slots by their original names.
+    """An intent: label -> (name, description), and slots by their original names.
 
-    `openers` are what a user says to begin it.
+    `openers` are the phrases with which users begin the intent.
     """
 
     name: str
@@ -61,10 +61,10 @@ class IntentSpec:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSpec:
-    """A service, the splits it occurs in, and label -> description.
+    """A service, its splits, and label -> description.
 
-    `weight` is its relative frequency in train, 0 outside: services with several slots of one
-    value list need more examples.
+    `weight` is its relative frequency in train, or 0 if it is not in train. Services
+    with several slots of one value list have a higher weight.
     """
 
     name: str
@@ -83,7 +83,7 @@ class ServiceSpec:
 
 @functools.cache
 def services() -> tuple[ServiceSpec, ...]:
-    """All services, sorted by name."""
+    """Returns all services, sorted by name."""
     folder = importlib.resources.files(__package__) / "schemas"
     files = sorted(
         (entry for entry in folder.iterdir() if entry.name.endswith(".json")),
@@ -93,12 +93,12 @@ def services() -> tuple[ServiceSpec, ...]:
 
 
 def services_of(split: str) -> tuple[ServiceSpec, ...]:
-    """The services that occur in a split."""
+    """Returns the services that occur in a split."""
     return tuple(spec for spec in services() if split in spec.splits)
 
 
 def unseen_services(split: str) -> tuple[ServiceSpec, ...]:
-    """The services of a split that train lacks."""
+    """Returns the services of a split that are not in train."""
     return tuple(spec for spec in services_of(split) if "train" not in spec.splits)
 
 
@@ -138,18 +138,18 @@ def _wordings(raw: dict[str, Any]) -> Wordings:
 
 
 def schema_json(split: str, label: str = ORIGINAL) -> list[dict[str, Any]]:
-    """The schema of a split in SGD layout.
+    """Returns the schema of a split in SGD layout.
 
     Args:
-      split: train, dev or test.
-      label: "original", "v1".."v5", or "aug1".."aug5" (train only). As in SGD-X, a
-        variant's service name carries its digit; position matches the original.
+        split: "train", "dev", or "test".
+        label: "original", "v1".."v5", or "aug1".."aug5" (train only). As in SGD-X, the
+            service names of a variant have its digit, and the order is the original.
     """
     return [service_json(spec, label) for spec in services_of(split)]
 
 
 def service_json(spec: ServiceSpec, label: str) -> dict[str, Any]:
-    """A service of a schema in SGD layout."""
+    """Returns a service of a schema in SGD layout."""
 
     def named(slots: tuple[str, ...]) -> list[str]:
         return [spec.slot(slot).wordings[label][0] for slot in slots]

@@ -1,12 +1,15 @@
-"""PCC's Table 3 from evaluated runs on Persona-Chat, with intervals.
+r"""Prints PCC's Table 3 with intervals, from evaluated runs on Persona-Chat.
 
-    python -m jaxaug_papers.pcc.dialogue_table T5=runs/personachat_t5 CDA=runs/cda_0,runs/cda_1
+    python -m jaxaug_papers.pcc.dialogue_table T5=runs/personachat_t5 \
+        CDA=runs/cda_0,runs/cda_1
 
-A row for each name: the mean over turns and its runs (seeds) of F1, ParlAI's BLEU-2 to 4
-and ROUGE-1, 2, L, the mean perplexity of a word, and F1 minus that of the first row with
-a 95% interval (paired bootstrap over dialogues and seeds, `jaxaug.metrics.bootstrap`).
-Give the runs of each row in the order of their seeds: rows with as many runs are paired
-seed by seed. The interval of a row with one run is over dialogues alone.
+Each name is a row with means over turns and runs (seeds). The columns are F1, ParlAI's
+BLEU-2 to 4 and ROUGE-1, 2, L, the perplexity of a word, and the difference of F1 to the
+first row. The difference has a 95% interval from a paired bootstrap over dialogues and
+seeds (`jaxaug.metrics.bootstrap`).
+
+The runs of each row must be in the order of their seeds. Rows with equal numbers of
+runs are paired by seed. With a single run, the interval is over dialogues only.
 """
 
 import argparse
@@ -30,25 +33,25 @@ Scores = dict[Turn, list[float]]
 
 
 def predictions_of(folder: Path) -> Path:
-    """The file of the last evaluation.
+    """Returns the file of the last evaluation.
 
     Raises:
-      UserError: the folder has no predictions on Persona-Chat.
+        UserError: the folder has no predictions on Persona-Chat.
     """
     files = sorted(folder.glob("inference_eval/personachat_*-[0-9]*.jsonl"))
     if not files:
         raise UserError(
-            f"{folder}: has no inference_eval/personachat_*-STEP.jsonl. Name a run that "
-            "was evaluated on Persona-Chat."
+            f"{folder}: has no inference_eval/personachat_*-STEP.jsonl. Name a run "
+            "that was evaluated on Persona-Chat."
         )
     return files[-1]
 
 
 def scores_of(folder: Path) -> Scores:
-    """(dialogue, turn) -> its scores in the order of `COLUMNS`, 0 to 100.
+    """Returns (dialogue, turn) -> scores from 0 to 100 in the order of `COLUMNS`.
 
     Raises:
-      UserError: see `predictions_of`.
+        UserError: see `predictions_of`.
     """
     found = {}
     for line in predictions_of(folder).read_text(encoding="utf-8").splitlines():
@@ -66,10 +69,10 @@ def scores_of(folder: Path) -> Scores:
 
 
 def perplexity_of(folder: Path) -> float:
-    """Perplexity of a word in the last evaluation.
+    """Returns the perplexity of a word in the last evaluation.
 
     Raises:
-      UserError: see `predictions_of`.
+        UserError: see `predictions_of`.
     """
     predictions = predictions_of(folder)
     task = predictions.stem.rpartition("-")[0]
@@ -83,15 +86,15 @@ def table(
     perplexities: Sequence[float],
     resamples: int = RESAMPLES,
 ) -> list[str]:
-    """Lines of the table in Markdown.
+    """Returns the lines of the table in Markdown.
 
     Args:
-      rows: name and the scores of each run; all of the same turns.
-      perplexities: of each row.
-      resamples: of the bootstrap.
+        rows: name and the scores of each run; all runs have the same turns.
+        perplexities: perplexity of each row.
+        resamples: number of bootstrap samples.
 
     Raises:
-      UserError: runs were evaluated on different turns.
+        UserError: runs were evaluated on different turns.
     """
     turns = sorted(rows[0][1][0])
     for name, runs in rows:
@@ -100,7 +103,7 @@ def table(
     boot = _bootstrap([run for _, runs in rows for run in runs], turns, resamples)
     places = iter(range(len(boot.values)))
     groups = [
-        # A run's place in its row stands for its seed.
+        # The position of a run in its row is its seed.
         Group(
             name,
             tuple(itertools.islice(places, len(runs))),
@@ -109,7 +112,10 @@ def table(
         for name, runs in rows
     ]
     lines = [
-        "| row | runs | F1 | BLEU-2 | BLEU-3 | BLEU-4 | ROUGE-1 | ROUGE-2 | ROUGE-L | perplexity | F1 - first row |",
+        (
+            "| row | runs | F1 | BLEU-2 | BLEU-3 | BLEU-4 | ROUGE-1 | ROUGE-2 | "
+            "ROUGE-L | perplexity | F1 - first row |"
+        ),
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for group, perplexity in zip(groups, perplexities, strict=True):
@@ -131,7 +137,7 @@ def table(
 def _bootstrap(
     runs: Sequence[Scores], turns: Sequence[Turn], resamples: int
 ) -> Bootstrap:
-    """Of means over turns, in the order of `COLUMNS`, all turns of a dialogue together."""
+    """Returns a bootstrap of means over turns, which resamples whole dialogues."""
     dialogues = [len(list(g)) for _, g in itertools.groupby(turns, lambda t: t[0])]
     starts = np.cumsum([0, *dialogues[:-1]])
     values = np.array([[run[turn] for turn in turns] for run in runs])

@@ -1,10 +1,10 @@
-"""Tables 5 and 8 of PCC: what samplers make of persona traits.
+"""Prints Tables 5 and 8 of PCC: paraphrases of persona traits by several samplers.
 
     python -m jaxaug_papers.pcc.sampler_table --text_dir TEXT --work_dir WORK
 
-Paraphrases traits of Persona-Chat with each of the eight samplers of Table 5 and prints the
-tables in Markdown, next to the paraphrases that PCC's authors released for the same traits.
-A run that was stopped resumes with what is in WORK.
+The program paraphrases traits of Persona-Chat with the eight samplers of Table 5. It
+prints the tables in Markdown, with the paraphrases that PCC's authors released for the
+same traits. An interrupted run resumes from WORK.
 """
 
 import argparse
@@ -46,19 +46,19 @@ TABLE_8 = ("paraphrases", "0.5 and above", "0 to 0.5", "-0.5 to 0", "-0.5 and be
 
 
 def starts_with_i(text: str) -> bool:
-    """Tells whether the first word is `i`, alone or contracted (`i'm`), in either case."""
+    """Returns whether the first word is `i` or a contraction (`i'm`), ignoring case."""
     return text.lower().split()[0].partition("'")[0] == "i"
 
 
 def row_5(
     traits: Sequence[str], outputs: Sequence[Sequence[str]], scorer: pairs.Similarity
 ) -> list[str]:
-    """Returns the cells of a row of Table 5; outputs without a word count as empty alone.
+    """Returns the cells of a row of Table 5; outputs without words are only counted.
 
     Args:
-      traits: the sources.
-      outputs: of each source.
-      scorer: similarity of an output to its source.
+        traits: source texts.
+        outputs: outputs of each source.
+        scorer: similarity of an output and its source.
     """
     both = [(s, t) for s, texts in zip(traits, outputs, strict=True) for t in texts]
     full = [pair for pair in both if pair[1].strip()]
@@ -74,7 +74,7 @@ def row_5(
 
 
 def row_8(scores: Sequence[float]) -> list[str]:
-    """Returns the cells of a row of Table 8: per cent in each of four bins, and the mean."""
+    """Returns the cells of a row of Table 8: percentages of four bins, and the mean."""
     values = np.asarray(scores)
     places = np.digitize(values, (-0.5, 0.0, 0.5))
     places[values == -0.5] = 0  # -0.5 itself belongs to the lowest bin.
@@ -83,7 +83,7 @@ def row_8(scores: Sequence[float]) -> list[str]:
 
 
 def _outputs(options: argparse.Namespace, name: str) -> list[list[str]]:
-    """The outputs of a sampler for each trait."""
+    """Returns the outputs of a sampler for each trait."""
     sampler, chosen = SAMPLERS[name]
     stem = "".join(c if c.isalnum() else "_" for c in name)
     out = options.work_dir / f"{stem}.jsonl"

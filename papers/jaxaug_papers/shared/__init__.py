@@ -1,1 +1,1 @@
-"""What the experiments of several papers share."""
+"""Shared code of the experiments of several papers."""

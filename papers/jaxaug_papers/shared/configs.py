@@ -1,4 +1,4 @@
-"""Configs and settings of experiments: mappings of fields, made into checked dataclasses."""
+"""Converts configs of experiments, mappings of fields, to checked dataclasses."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ def made_all(
     """Returns the fields of a config, with the items of some fields as dataclasses.
 
     Args:
-      config: the return value of `get_config`.
-      parts: name of a field -> class of its items.
+        config: the return value of `get_config`.
+        parts: name of a field -> class of its items.
 
     Raises:
-      UserError: the config is no mapping, or an item is wrong.
+        UserError: the config is not a mapping, or an item is invalid.
     """
     fields = config_file.fields_of(config)
     for name, kind in parts.items():
@@ -36,15 +36,15 @@ def made_all(
 
 
 def made(kind: type[T], fields: Mapping[str, Any], where: str) -> T:
-    """Returns a dataclass filled with fields of a config; lists become tuples.
+    """Returns a dataclass with the fields of a config; lists become tuples.
 
     Args:
-      kind: a dataclass.
-      fields: by name.
-      where: the start of error messages.
+        kind: class to create.
+        fields: values by name.
+        where: beginning of error messages.
 
     Raises:
-      UserError: a field is unknown, missing or wrong.
+        UserError: a field is unknown, missing, or invalid.
     """
     if isinstance(fields, ml_collections.ConfigDict):
         fields = fields.to_dict()
@@ -68,11 +68,11 @@ def check(settings: Any, whole: Sequence[str]) -> None:
     """Checks `dropout_rate`, `learning_rate` and counts of a dataclass of settings.
 
     Args:
-      settings: the dataclass.
-      whole: names of its fields that must be at least 1.
+        settings: dataclass to check.
+        whole: names of the fields that must be at least 1.
 
     Raises:
-      UserError: a number is out of range.
+        UserError: a number is out of range.
     """
     for name in whole:
         if getattr(settings, name) < 1:

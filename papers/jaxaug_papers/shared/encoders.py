@@ -23,12 +23,12 @@ def find(name: str) -> Encode:
     """Returns an encoder of sentences by name.
 
     Args:
-      name: an encoder of `jaxaug models list` or its folder gives pooled embeddings of
-        unit length, which are cached. The prefix `static:` gives the mean of the
-        encoder's word embeddings instead.
+        name: encoder of `jaxaug models list`, or its folder. Its pooled embeddings have
+            unit length and are cached. The prefix `static:` selects the mean of the
+            encoder's word embeddings instead.
 
     Raises:
-      UserError: no such model on this machine, or it has no table of words.
+        UserError: the model is not on this machine, or has no word embeddings.
     """
     encoder = encoders.load(name.removeprefix(STATIC))
     if name.startswith(STATIC):
@@ -44,7 +44,7 @@ def static(
     A text without tokens gives the zero vector.
 
     Raises:
-      UserError: the encoder is not of the BERT family.
+        UserError: the encoder is not of the BERT family.
     """
     table = _table(encoder)
     vectors = np.zeros((len(texts), table.shape[1]), np.float32)
@@ -60,14 +60,14 @@ def words_of(
     """Returns the tokenizer and the word embeddings of an encoder, for an LSTM.
 
     Args:
-      name: an encoder of `jaxaug models list`, or its folder.
+        name: encoder of `jaxaug models list`, or its folder.
 
     Returns:
-      A function (unused number, texts) -> tokens of each text, and the embedding table,
-      [tokens, width].
+        A function (unused number, texts) -> tokens of each text, and the embedding
+        table, [tokens, width].
 
     Raises:
-      UserError: no such model on this machine, or it is not of the BERT family.
+        UserError: the model is not on this machine, or is not of the BERT family.
     """
     encoder = encoders.load(name)
 
@@ -94,7 +94,7 @@ def scale(vectors: Float[np.ndarray, "n width"], norm: float) -> float:
     """Returns the factor that scales vectors to a mean norm.
 
     Raises:
-      UserError: all of them are zero.
+        UserError: all vectors are zero.
     """
     mean = float(np.linalg.norm(vectors, axis=1).mean())
     if not mean > 0:

@@ -1,9 +1,9 @@
-"""Labelled sentences as lines `label<TAB>sentence`, and the few of them that are drawn.
+"""Reads labeled sentences from lines `label<TAB>sentence`, and draws few-shot sets.
 
-The data sets are those of Wei et al. (2021), "Few-Shot Text Classification with Triplet
+The data sets are from Wei et al. (2021), "Few-Shot Text Classification with Triplet
 Networks, Data Augmentation, and Curriculum Learning": `huff` (HuffPost, 41 classes),
 `covidclu` (COVID-Q, 87), `amzn` (Amazon products, 318). Any other folder with
-`train.txt` and `test.txt` of such lines can be read too.
+`train.txt` and `test.txt` in this format works too.
 """
 
 import random
@@ -26,8 +26,8 @@ class Sentence:
     """A sentence with its class.
 
     Attributes:
-      text: as it stands in the file; spaces at its end are part of it.
-      label: any text without a tab, such as `6`.
+        text: unchanged text of the file, including trailing spaces.
+        label: any text without a tab, such as `6`.
     """
 
     text: str
@@ -39,10 +39,10 @@ class FewShotData:
     """A data set for classification.
 
     Attributes:
-      name: the name of its folder.
-      train: the training sentences in file order, with repetitions.
-      test: the test sentences; `load` takes the distinct ones of `test.txt`.
-      labels: the labels of train, in order of first appearance.
+        name: the name of its folder.
+        train: the training sentences in file order, with repetitions.
+        test: the test sentences; `load` takes the distinct ones of `test.txt`.
+        labels: the labels of train, in order of first appearance.
     """
 
     name: str
@@ -52,7 +52,7 @@ class FewShotData:
 
     @property
     def overlap(self) -> int:
-        """Returns how many test sentences are in train, with any label."""
+        """Returns the number of test sentences that are in train, with any label."""
         known = {sentence.text for sentence in self.train}
         return sum(sentence.text in known for sentence in self.test)
 
@@ -61,7 +61,7 @@ def load(folder: PathLike) -> FewShotData:
     """Reads a folder with `train.txt` and `test.txt`.
 
     Raises:
-      UserError: a file is missing or damaged, or a label of test is not in train.
+        UserError: a file is missing or damaged, or a label of test is not in train.
     """
     place = epath.Path(folder)
     train, test = (read(place / f"{split}.txt") for split in ("train", "test"))
@@ -74,13 +74,13 @@ def checked(
     """Returns a data set after checks.
 
     Args:
-      folder: the folder, for the name of the data set and for errors.
-      train: all training sentences.
-      test: all test sentences.
-      fix: the last sentence of error messages.
+        folder: the folder, for the name of the data set and for errors.
+        train: all training sentences.
+        test: all test sentences.
+        fix: the last sentence of error messages.
 
     Raises:
-      UserError: a split is empty, or a label of test is not in train.
+        UserError: a split is empty, or a label of test is not in train.
     """
     labels = tuple(by_label(train))
     for name, split in (("train", train), ("test", test)):
@@ -97,12 +97,12 @@ def checked(
 
 
 def read(path: PathLike) -> list[Sentence]:
-    """Returns the sentences of a file in order, with the spaces at their ends.
+    """Returns the sentences of a file in order, with their trailing spaces.
 
     Raises:
-      UserError: no such file, it is empty, or a line is not `label<TAB>sentence`.
+        UserError: the file is missing or empty, or a line is not `label<TAB>sentence`.
     """
-    # Not `splitlines`, which also ends a line at separators inside a sentence.
+    # `splitlines` would also split at separators inside a sentence.
     lines = read_text(path, _FIX).removesuffix("\n").split("\n")
     if lines == [""]:
         raise UserError(f"{path}: the file is empty. {_FIX}")
@@ -113,14 +113,14 @@ def read(path: PathLike) -> list[Sentence]:
 
 
 def parse_line(line: str, where: str) -> Sentence:
-    """Parses a line.
+    """Returns the sentence of a line.
 
     Args:
-      line: the line without its line feed.
-      where: file and line, for errors.
+        line: the line without its line feed.
+        where: file and line, for errors.
 
     Raises:
-      UserError: the line is not a label, one tab and a text with a word in it.
+        UserError: the line is not a label, a tab, and a text with at least one word.
     """
     problem = None
     label, tab, text = line.partition("\t")
@@ -150,8 +150,8 @@ def by_label(sentences: Iterable[Sentence]) -> dict[str, list[str]]:
 def distinct(sentences: Iterable[Sentence]) -> list[Sentence]:
     """Returns one sentence for each text, in order of first appearance.
 
-    If a text has several labels (one test line of HuffPost, three of Amazon), the last one
-    counts, as in the code of Wei et al.
+    If a text has several labels (one test line of HuffPost, three of Amazon), the last
+    label is used, as in the code of Wei et al.
     """
     last = {sentence.text: sentence for sentence in sentences}
     return list(last.values())
@@ -160,18 +160,18 @@ def distinct(sentences: Iterable[Sentence]) -> list[Sentence]:
 def few_shot(
     sentences: Sequence[Sentence], per_label: int | None, seed: int
 ) -> list[Sentence]:
-    """Draws `per_label` sentences of each label.
+    """Returns `per_label` random sentences of each label.
 
-    One `random.Random(seed)` goes through the labels in order of first appearance, as in
+    One `random.Random(seed)` draws for the labels in order of first appearance, as in
     the code of Wei et al. and of Lu and Lam.
 
     Args:
-      sentences: the training sentences; a repeated text may be drawn twice.
-      per_label: number of sentences; None takes all of them.
-      seed: seed of the draw.
+        sentences: the training sentences; a repeated text may be drawn twice.
+        per_label: number of sentences; None takes all of them.
+        seed: seed of the draw.
 
     Raises:
-      UserError: a label has fewer sentences.
+        UserError: a label has fewer sentences.
     """
     if per_label is None:
         return list(sentences)

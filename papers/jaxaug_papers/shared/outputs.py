@@ -10,12 +10,12 @@ import numpy as np
 
 from jaxaug.paraphrase.run import paraphrase
 
-# n of the distinct-n of Lu and Lam (2023).
+# The orders n of distinct-n in Lu and Lam (2023).
 ORDERS = range(1, 7)
 
 
 class Setting(NamedTuple):
-    """A sampler with its options; the others are at their defaults."""
+    """A sampler with its options; other options have their defaults."""
 
     sampler: str
     options: Mapping[str, Any]
@@ -25,13 +25,13 @@ class Setting(NamedTuple):
 def timed_outputs(
     inputs: Path, name: str, setting: Setting, **options: Any
 ) -> tuple[list[list[str]], float]:
-    """Outputs of a sampler and the seconds that they took, over all starts.
+    """Returns the outputs of a sampler and the total seconds of all starts.
 
     Args:
-      inputs: a text file; what is computed lies beside it.
-      name: of the setting, part of file names.
-      setting: the sampler.
-      **options: further arguments of `jaxaug.paraphrase.run.paraphrase`.
+        inputs: text file; computed files are stored next to it.
+        name: name of the setting, used in file names.
+        setting: sampler with its options.
+        **options: further arguments of `jaxaug.paraphrase.run.paraphrase`.
     """
     stem = inputs.with_name("".join(c if c.isalnum() else "_" for c in name))
     out, clock = stem.with_suffix(".jsonl"), stem.with_suffix(".seconds")
@@ -53,7 +53,7 @@ def timed_outputs(
 
 
 def outputs_of(path: Path) -> list[list[str]]:
-    """The outputs of each input in a file of `jaxaug paraphrase`, best first."""
+    """Returns the outputs of each input in a file of `jaxaug paraphrase`, in order."""
     groups: dict[int, list[str]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
@@ -62,21 +62,21 @@ def outputs_of(path: Path) -> list[list[str]]:
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Of those that are defined; None if none is."""
+    """Returns the mean of the values that are not None, or None without values."""
     defined = [value for value in values if value is not None]
     return float(np.mean(defined)) if defined else None
 
 
 def number(value: float | None, form: str) -> str:
-    """A cell; `-` where nothing is defined."""
+    """Returns a cell; `-` where nothing is defined."""
     return "-" if value is None else format(value, form)
 
 
 def row(cells: Sequence[str]) -> str:
-    """A row in Markdown."""
+    """Returns a row in Markdown."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def head(cells: Sequence[str]) -> list[str]:
-    """The first two lines of a table in Markdown."""
+    """Returns the first two lines of a table in Markdown."""
     return [row(cells), "|" + "---|" * len(cells)]

@@ -14,11 +14,11 @@ class Difference(NamedTuple):
     """The difference of two methods over the same seeds.
 
     Attributes:
-      mean: mean of the differences.
-      deviation: their sample standard deviation; NaN for one seed.
-      half_width: half the width of the 95% confidence interval of the mean; NaN for one
-        seed.
-      wins: number of seeds with a difference above 0.
+        mean: mean of the differences.
+        deviation: their sample standard deviation; NaN for one seed.
+        half_width: half the width of the 95% confidence interval of the mean; NaN for
+            one seed.
+        wins: number of seeds with a difference above 0.
     """
 
     mean: float

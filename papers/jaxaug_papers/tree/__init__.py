@@ -1,4 +1,4 @@
-"""The experiments on schema augmentation (Coca et al., 2023): grids, tables, and readings."""
+"""The experiments on schema augmentation (Coca et al., 2023)."""
 
 from pathlib import Path
 

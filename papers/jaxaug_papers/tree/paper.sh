@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Fine-tunes a pretrained T5 1.1 on SGD for rows of tables 2 and 7 of Coca et al. (2023),
-# each seed after the other, evaluates each run on v1..v5 and prints them side by side:
+# Fine-tunes a pretrained T5 1.1 on SGD for rows of tables 2 and 7 of Coca et al. (2023).
+# It trains one seed after the other, evaluates each run on v1..v5, and compares the runs:
 #
 #   JAXAUG_DATA_DIR=SGD papers/jaxaug_papers/tree/paper.sh d3st2a "sgd pegasus_2x pegasus_6x" 0 1 2
 #   SCALE=base_hf JAXAUG_DATA_DIR=SGD papers/jaxaug_papers/tree/paper.sh t5dst "sgd pegasus_b_4x" 0 1 2
 #
-# FORMAT is d3st2a, whose prompts are those of the paper's figure 2a, t5dst, or d3st for
-# those of Google's script. Sets are those of README.md. SCALE is a file of
-# configs/scale, RUNS the folder of the runs. A run that is complete is not trained again;
-# --dry_run says what is valid and runs nothing.
+# FORMAT is d3st2a (the prompts of the paper's figure 2a), t5dst, or d3st (the prompts of
+# Google's script). README.md lists the sets. SCALE is a file of configs/scale, and RUNS the
+# folder of the runs. Complete runs are not trained again. --dry_run checks the settings and
+# runs nothing.
 set -euo pipefail
-# Of a run that was stopped from outside (SIGTERM): what comes after it has to wait.
+# Exit status of a run that SIGTERM stopped; later runs must wait.
 export T5X_STOPPED_STATUS=75
 dry=()
 [ "${1:-}" != --dry_run ] || { dry=(--dry_run); shift; }

@@ -1,12 +1,13 @@
-"""Samplers of PCC and DiPS on a language model, as a table for the docs.
+"""Makes a table of the samplers of PCC and DiPS on a language model, for the docs.
 
     python -m jaxaug_papers.tree.paraphrase_table --data_dir SGD --work_dir WORK
 
-rewords 100 slot descriptions of the SGD test schema with `jaxaug paraphrase --model
-smollm2` (few-shot, `--prompt schema`), five outputs of each sampler (greedy has one),
-and writes `WORK/smollm2.md`: diversity among the outputs of an input, similarity to the
-input, and whether bottom-k is more distinct and less similar than top-k with top-p, as
-Lu and Lam (2023) report. A run that was stopped goes on; what is in WORK is used again.
+The program rewords 100 slot descriptions of the SGD test schema with `jaxaug paraphrase
+--model smollm2` (few-shot, `--prompt schema`). Each sampler has five outputs, greedy
+has one. `WORK/smollm2.md` gives the diversity of the outputs of an input and their
+similarity to the input. It also tests whether bottom-k is more distinct and less
+similar than top-k with top-p, as Lu and Lam (2023) report. An interrupted run resumes
+from WORK.
 """
 
 import argparse
@@ -56,7 +57,7 @@ HEAD = (
 
 
 def slot_descriptions(schema_path: Path, count: int) -> list[str]:
-    """A sample of the descriptions of slots, each once."""
+    """Returns a sample of the distinct descriptions of slots."""
     found = dict.fromkeys(
         clean(slot.description, False)
         for service in read_schema(schema_path).services
@@ -79,9 +80,9 @@ class Figures(NamedTuple):
 def figures(
     inputs: Sequence[str], outputs: Sequence[Sequence[str]], scorer: pairs.Similarity
 ) -> Figures:
-    """What the table says of a sampler.
+    """Returns the metrics of a sampler.
 
-    Empty outputs have no n-grams and no similarity: they are counted and left out.
+    Empty outputs have no n-grams and no similarity, so they are counted separately.
     """
     both = [(s, t) for s, texts in zip(inputs, outputs, strict=True) for t in texts]
     full = [pair for pair in both if pair[1]]
@@ -113,7 +114,7 @@ def cells(name: str, result: Figures, seconds: float) -> list[str]:
 
 
 def verdict(results: Mapping[str, Figures]) -> list[str]:
-    """Sentences: is bottom-k more distinct and less similar than top-k with top-p?"""
+    """Returns lines that compare bottom-k with top-k and top-p, as Lu and Lam do."""
     top = results[TOP]
     lines = []
     for name in BOTTOM:
@@ -131,10 +132,10 @@ def verdict(results: Mapping[str, Figures]) -> list[str]:
         orders = ", ".join(map(str, more)) or "no n"
         lines.append(
             f"- {name}: the direction reported by Lu and Lam (2023) is "
-            f"{'confirmed' if holds else 'only partly confirmed'}. Distinct-n is higher "
-            f"than that of {TOP} for n = {orders}, lower for "
-            f"{', '.join(map(str, less)) or 'no n'}; self-BLEU {bleu:+.1f}, MiniLM cosine "
-            f"{found.cosine - top.cosine:+.3f}, Jaccard "
+            f"{'confirmed' if holds else 'only partly confirmed'}. Distinct-n is "
+            f"higher than that of {TOP} for n = {orders}, lower for "
+            f"{', '.join(map(str, less)) or 'no n'}; self-BLEU {bleu:+.1f}, MiniLM "
+            f"cosine {found.cosine - top.cosine:+.3f}, Jaccard "
             f"{found.jaccard - top.jaccard:+.3f}."
         )
     return lines
@@ -149,13 +150,14 @@ def page(
             "# SmolLM2 as a paraphraser",
             "",
             (
-                f"{options.inputs} slot descriptions of the SGD test schema, paraphrased by "
-                f"{options.model} with a few-shot prompt of three examples; {OUTPUTS} "
-                f"outputs per sampler (one for greedy), at most {MAX_LENGTH} tokens. "
-                "Distinct-n and self-BLEU are computed among the outputs for one input, the "
-                "other figures compare outputs with the input. Seconds on "
-                f"{options.hardware}, including compilation; seed 0, {time.strftime('%Y-%m-%d')}. The inputs are quoted "
-                "from SGD (CC BY-SA 4.0)."
+                f"{options.inputs} slot descriptions of the SGD test schema, "
+                f"paraphrased by {options.model} with a few-shot prompt of three "
+                f"examples; {OUTPUTS} outputs per sampler (one for greedy), at most "
+                f"{MAX_LENGTH} tokens. Distinct-n and self-BLEU are computed among the "
+                "outputs for one input, the other figures compare outputs with the "
+                f"input. Seconds on {options.hardware}, including compilation; seed 0, "
+                f"{time.strftime('%Y-%m-%d')}. The inputs are quoted from SGD (CC "
+                "BY-SA 4.0)."
             ),
             "",
             f"    {COMMAND}",

@@ -1,11 +1,11 @@
-"""The syntactic paraphrase by both readings of Coca et al. (2023), side by side, to be read.
+"""Prints the syntactic paraphrases of both readings of Coca et al. (2023).
 
     python -m jaxaug_papers.tree.syntactic_readings OUT [--without_judge]
 
-OUT is the folder of a run of `jaxaug augment` that ranks by a tree. For each text with
-candidates of the same words (Jaccard distance 0) a line: the text, the candidate to which
-the decisions lead, and the one of the least string similarity whatever the decisions are.
-With --without_judge what the judge dropped takes part.
+OUT is the folder of a run of `jaxaug augment` that ranks by a tree. The program prints
+a line for each text that has candidates with the same words (Jaccard distance 0). The
+line has the text, the candidate that the decisions select, and the candidate with the
+lowest string similarity. --without_judge includes candidates that the judge dropped.
 """
 
 import argparse
@@ -23,7 +23,7 @@ LEAST = "string_similarity"
 
 
 def pools(out: Path, without_judge: bool) -> dict[str, dict[str, Any]]:
-    """Text -> its candidates by their texts."""
+    """Returns text -> text of a candidate -> candidate."""
     found: dict[str, dict[str, Any]] = {}
     with (out / records.CANDIDATES).open(encoding="utf-8") as file:
         for line in file:
@@ -39,7 +39,7 @@ def pools(out: Path, without_judge: bool) -> dict[str, dict[str, Any]]:
 
 
 def picks(rows: Sequence[Mapping[str, Any]], spec: tree.Spec) -> list[str]:
-    """The syntactic paraphrase by each reading; empty if no candidate has the words."""
+    """Returns the paraphrase of each reading; empty without candidates."""
     items = [tree.Item(r["candidate"], r["count"], r["metrics"]) for r in rows]
     same = [item for item in items if not spec.rounded(item, spec.diversity)]
     if not same:

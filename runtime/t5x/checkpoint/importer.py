@@ -90,87 +90,66 @@ def _side(stack: str) -> str:
     return "decoder" if stack == "transformer" else stack
 
 
-def _name(parameter: str, slot: str) -> str:
-    if slot:
-        return f"state/param_states/{parameter}/{_SLOT_NAMES[slot]}"
-    return f"target/{parameter}"
-
-
 @t5_importer.add("global_step")
 def _step(opts: Any, name: str, value: Any) -> tuple[str, Any]:
     return "state/step", value.astype(np.int32)
 
 
-@t5_importer.add(rf"(?:{_STACK}|shared)/embedding{_SLOT}")
-def _embedding(
-    opts: Any, name: str, value: Any, stack: str | None, slot: str
-) -> tuple[str, Any]:
-    prefix = f"{_side(stack)}/" if stack else ""
-    return _name(f"{prefix}token_embedder/embedding", slot), value
-
-
-@t5_importer.add(
-    rf"{_STACK}/block_(\d+)/layer_000/SelfAttention/relative_attention_bias{_SLOT}"
-)
-def _relative_bias(
-    opts: Any, name: str, value: Any, stack: str, block: str, slot: str
-) -> tuple[str, Any]:
-    layer = f"layers_{int(block)}/" if opts.get("bias_per_layer", False) else ""
-    return _name(f"{_side(stack)}/{layer}relpos_bias/rel_embedding", slot), value
-
-
-@t5_importer.add(
-    rf"{_STACK}/block_(\d+)/layer_\d+/(SelfAttention|EncDecAttention)/([qkvo]){_SLOT}"
-)
-def _attention(
-    opts: Any,
-    name: str,
-    value: Any,
-    stack: str,
-    block: str,
-    kind: str,
-    p: str,
-    slot: str,
-) -> tuple[str, Any]:
-    side = _side(stack)
-    if side == "encoder":
+def _attention(stack: str, block: str, kind: str, p: str) -> str:
+    if stack == "encoder":
         module = "attention"
-    elif kind == "SelfAttention":
-        module = "self_attention"
     else:
-        module = "encoder_decoder_attention"
-    parameter = f"{side}/layers_{int(block)}/{module}/{_PROJECTIONS[p]}/kernel"
-    return _name(parameter, slot), value
+        own = kind == "SelfAttention"
+        module = "self_attention" if own else "encoder_decoder_attention"
+    return f"{_side(stack)}/layers_{int(block)}/{module}/{_PROJECTIONS[p]}/kernel"
 
 
-@t5_importer.add(
-    rf"{_STACK}/block_(\d+)/layer_\d+/DenseReluDense/(wi(?:_\d+)?|wo)/kernel{_SLOT}"
+def _bias(stack: str, block: str, bias_per_layer: bool) -> str:
+    layer = f"layers_{int(block)}/" if bias_per_layer else ""
+    return f"{_side(stack)}/{layer}relpos_bias/rel_embedding"
+
+
+_BLOCK = rf"{_STACK}/block_(\d+)"
+# Pattern of a variable -> name of its parameter, from the groups of the pattern.
+_PARAMETERS: dict[str, Callable[..., str]] = {
+    rf"(?:{_STACK}|shared)/embedding": lambda stack: (
+        f"{f'{_side(stack)}/' if stack else ''}token_embedder/embedding"
+    ),
+    rf"{_BLOCK}/layer_\d+/(SelfAttention|EncDecAttention)/([qkvo])": _attention,
+    rf"{_BLOCK}/layer_\d+/DenseReluDense/(wi(?:_\d+)?|wo)/kernel": (
+        lambda stack, block, matrix: (
+            f"{_side(stack)}/layers_{int(block)}/mlp/{matrix}/kernel"
+        )
+    ),
+    rf"{_BLOCK}/layer_(\d+)/(?:layer|rms)_norm/scale": lambda stack, block, layer: (
+        f"{_side(stack)}/layers_{int(block)}/{_NORMS[stack][int(layer)]}/scale"
+    ),
+    rf"{_STACK}/(?:final_layer|rms)_norm/scale": lambda stack: (
+        f"{_side(stack)}/{_side(stack)}_norm/scale"
+    ),
+    r"(?:decoder|transformer)/logits/kernel": lambda: "decoder/logits_dense/kernel",
+}
+
+
+def _add(pattern: str, parameter_of: Callable[..., str], *options: str) -> None:
+    """Adds a rule for a parameter and its slots; `options` are passed by name."""
+
+    @t5_importer.add(pattern + _SLOT)
+    def rule(opts: Any, name: str, value: Any, *groups: Any) -> tuple[str, Any]:
+        *parts, slot = groups
+        parameter = parameter_of(*parts, **{n: opts.get(n, False) for n in options})
+        if slot:
+            return f"state/param_states/{parameter}/{_SLOT_NAMES[slot]}", value
+        return f"target/{parameter}", value
+
+
+for _pattern, _parameter_of in _PARAMETERS.items():
+    _add(_pattern, _parameter_of)
+_add(
+    rf"{_BLOCK}/layer_000/SelfAttention/relative_attention_bias",
+    _bias,
+    "bias_per_layer",
 )
-def _mlp(
-    opts: Any, name: str, value: Any, stack: str, block: str, matrix: str, slot: str
-) -> tuple[str, Any]:
-    return _name(f"{_side(stack)}/layers_{int(block)}/mlp/{matrix}/kernel", slot), value
-
-
-@t5_importer.add(rf"{_STACK}/block_(\d+)/layer_(\d+)/(?:layer|rms)_norm/scale{_SLOT}")
-def _layer_norm(
-    opts: Any, name: str, value: Any, stack: str, block: str, layer: str, slot: str
-) -> tuple[str, Any]:
-    norm = _NORMS[stack][int(layer)]
-    return _name(f"{_side(stack)}/layers_{int(block)}/{norm}/scale", slot), value
-
-
-@t5_importer.add(rf"{_STACK}/(?:final_layer|rms)_norm/scale{_SLOT}")
-def _final_norm(
-    opts: Any, name: str, value: Any, stack: str, slot: str
-) -> tuple[str, Any]:
-    side = _side(stack)
-    return _name(f"{side}/{side}_norm/scale", slot), value
-
-
-@t5_importer.add(rf"(?:decoder|transformer)/logits/kernel{_SLOT}")
-def _logits(opts: Any, name: str, value: Any, slot: str) -> tuple[str, Any]:
-    return _name("decoder/logits_dense/kernel", slot), value
 
 
 def load_tf_ckpt(path: str) -> dict[str, LazyArray]:

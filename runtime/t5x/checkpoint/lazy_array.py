@@ -32,18 +32,9 @@ class LazyArray:
         """Number of elements."""
         return int(np.prod(self.shape))
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the values in memory."""
-        return self.size * self.dtype.itemsize
-
     def get(self) -> Shaped[np.ndarray, "..."]:
         """Fetches the values, cast to `dtype`."""
         return np.asarray(self._get_fn()).astype(self.dtype, copy=False)
-
-    async def get_async(self) -> Shaped[np.ndarray, "..."]:
-        """Runs `get` for asynchronous callers."""
-        return self.get()
 
     def astype(self, dtype: Any) -> "LazyArray":
         """Returns the same values in another dtype, still lazy."""

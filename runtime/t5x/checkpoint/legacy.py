@@ -15,11 +15,10 @@ from flax import serialization
 
 from t5x import digests
 from t5x.checkpoint import folders
-from t5x.checkpoint.data_position import DatasetCheckpoint
 from t5x.checkpoint.importer import CheckpointTranslator
 from t5x.checkpoint.legacy_writer import LegacyWriter
 from t5x.checkpoint.messages import clear_save_errors, remove_tree
-from t5x.checkpoint.restore import restore_from_tf_checkpoint, restore_train_state
+from t5x.checkpoint.restore import Restorer
 from t5x.checkpoint.retention import Retention
 from t5x.checkpoint.state_dict import (
     RestoreStateTransformationFn,
@@ -33,19 +32,16 @@ from t5x.distributed import (
     raise_if_any_failed,
     sync_global_devices,
 )
-from t5x.errors import UserError
 from t5x.partition.base_partitioner import BasePartitioner
 
 VERSION = 3
 
 
-class Checkpointer:
+class Checkpointer(Restorer):
     """Saves in the legacy layout; restores either layout.
 
     Attributes:
         checkpoints_dir: folder of the `checkpoint_N` folders.
-        keep: number of newest checkpoints to keep, None for all.
-        keep_dataset_checkpoints: number of data iterators to keep, None for all.
         restore_dtype: dtype of restored parameters; None keeps the stored dtype.
         retention: rule for deleting old checkpoints.
     """
@@ -75,31 +71,20 @@ class Checkpointer:
             restore_dtype: dtype of restored parameters; None keeps the stored dtype.
             keep_dataset_checkpoints: number of newest data iterators to keep.
         """
-        self._train_state = train_state
-        self._partitioner = partitioner
         self.checkpoints_dir = os.fspath(checkpoints_dir)
+        super().__init__(
+            self.checkpoints_dir,
+            train_state,
+            partitioner,
+            dataset_iterator,
+            restore_dtype,
+        )
         self._save_dtype = save_dtype
-        self.restore_dtype = restore_dtype
         self.retention = Retention(keep=keep, keep_dataset=keep_dataset_checkpoints)
-        self._dataset = DatasetCheckpoint(dataset_iterator, partitioner)
-
-    @property
-    def keep(self) -> int | None:
-        """Number of checkpoints to keep."""
-        return self.retention.keep
-
-    @property
-    def keep_dataset_checkpoints(self) -> int | None:
-        """Number of data iterators to keep."""
-        return self.retention.keep_dataset
 
     def all_steps(self) -> Sequence[int]:
         """Returns the steps of the complete checkpoints, ascending."""
         return folders.all_steps(self.checkpoints_dir)
-
-    def all_dataset_checkpoint_steps(self) -> Sequence[int]:
-        """Returns the steps of the checkpoints that hold a data iterator, ascending."""
-        return folders.all_dataset_checkpoint_steps(self.checkpoints_dir)
 
     def latest_step(self) -> int | None:
         """Returns the newest step, or None."""
@@ -109,7 +94,7 @@ class Checkpointer:
         steps = self.all_steps()
         for step in self.retention.steps_to_remove(steps, self.checkpoints_dir):
             folders.remove_checkpoint_dir(self._step_dir(step))
-        with_data = self.all_dataset_checkpoint_steps()
+        with_data = folders.all_dataset_checkpoint_steps(self.checkpoints_dir)
         for step in self.retention.dataset_steps_to_remove(with_data):
             folders.remove_dataset_files(self._step_dir(step))
 
@@ -180,10 +165,7 @@ class Checkpointer:
         epath.Path(folder).mkdir(parents=True, exist_ok=True)
 
     def _write_state(
-        self,
-        folder: str,
-        train_state: Any,
-        fns: Sequence[SaveStateTransformationFn],
+        self, folder: str, train_state: Any, fns: Sequence[SaveStateTransformationFn]
     ) -> dict[str, Any]:
         infos = parameter_infos(self._train_state, self._partitioner)
         flat, flat_infos = state_for_save(train_state, infos, fns)
@@ -230,38 +212,12 @@ class Checkpointer:
             UserError: there is nothing to restore, or it does not match the train
                 state.
         """
-        if step is not None and path is not None:
-            raise ValueError("At most one of `step` or `path` may be provided.")
-        if path is None:
-            step = self.latest_step() if step is None else step
-            if step is None:
-                raise UserError(f"No checkpoints found in {self.checkpoints_dir}.")
-            path = self._step_dir(step)
-        return restore_train_state(
+        return self._restore(
+            step,
             path,
-            self._train_state,
-            self._partitioner,
-            dataset=self._dataset,
             state_transformation_fns=state_transformation_fns,
             fallback_state=fallback_state,
-            restore_dtype=self.restore_dtype,
             lazy_parameters=lazy_parameters,
-        )
-
-    def restore_from_tf_checkpoint(
-        self,
-        path_or_dir: str,
-        strict: bool = True,
-        translator: CheckpointTranslator | None = None,
-    ) -> Any:
-        """Restores a train state from a Mesh TensorFlow T5 checkpoint."""
-        return restore_from_tf_checkpoint(
-            path_or_dir,
-            self._train_state,
-            self._partitioner,
-            strict=strict,
-            translator=translator,
-            restore_dtype=self.restore_dtype,
         )
 
     def convert_from_tf_checkpoint(
@@ -300,23 +256,17 @@ class SaveBestCheckpointer(Checkpointer):
         force_keep_period: int | None = None,
         keep_dataset_checkpoints: int | None = None,
     ):
-        """Stores the settings; see Checkpointer.
+        """Stores the settings; see Checkpointer for the other arguments.
 
         Args:
-            train_state: arrays or shapes that define names and shapes.
-            partitioner: decides where arrays go.
             checkpoints_dir: model folder; it also contains the event files.
-            dataset_iterator: iterator to save and restore with the state.
             keep: number of best checkpoints to keep in addition to the newest.
-            save_dtype: dtype of saved parameters.
-            restore_dtype: dtype of restored parameters.
             metric_name_to_monitor: `<run>/<tag>`, for example `train/accuracy` or
                 `inference_eval/<task>/<metric>`.
             metric_mode: 'max' or 'min'.
             keep_checkpoints_without_metrics: whether to keep every checkpoint whose
                 metric is unknown.
             force_keep_period: always keep steps divisible by it.
-            keep_dataset_checkpoints: number of newest data iterators to keep.
 
         Raises:
             UserError: `metric_mode` is invalid, or the metric name has no '/'.

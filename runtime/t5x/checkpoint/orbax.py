@@ -16,10 +16,9 @@ from etils import epath
 from t5x import digests
 from t5x.checkpoint import folders
 from t5x.checkpoint.data_position import DatasetCheckpoint
-from t5x.checkpoint.importer import CheckpointTranslator
 from t5x.checkpoint.lazy_array import LazyArray
 from t5x.checkpoint.messages import clear_save_errors, quieten_orbax, remove_tree
-from t5x.checkpoint.restore import restore_from_tf_checkpoint, restore_train_state
+from t5x.checkpoint.restore import Restorer
 from t5x.checkpoint.retention import Retention
 from t5x.checkpoint.state_dict import (
     RestoreStateTransformationFn,
@@ -29,12 +28,7 @@ from t5x.checkpoint.state_dict import (
     to_dtype,
     unflatten,
 )
-from t5x.distributed import (
-    broadcast_one_to_all,
-    get_local_data,
-    sync_global_devices,
-)
-from t5x.errors import UserError
+from t5x.distributed import broadcast_one_to_all, get_local_data, sync_global_devices
 from t5x.partition.base_partitioner import BasePartitioner
 from t5x.paths import absolute
 
@@ -92,7 +86,7 @@ class _RetentionPolicy:
 
 
 @gin.configurable(module="t5x.checkpoints")
-class OrbaxCheckpointManagerInterface:
+class OrbaxCheckpointManagerInterface(Restorer):
     """Saves train states with ocp.CheckpointManager; restores either layout.
 
     `<directory>/checkpoint_<step>/` holds `state/` (OCDBT) and `dataset/`. A save
@@ -119,29 +113,18 @@ class OrbaxCheckpointManagerInterface:
     ):
         """Stores the settings; the folder is created at the first save.
 
+        The other arguments are the same as in `legacy.SaveBestCheckpointer`.
+
         Args:
             directory: model folder.
-            train_state: arrays or shapes that define names and shapes.
-            partitioner: decides where arrays go.
-            dataset_iterator: iterator to save and restore with the state, or None.
-            save_dtype: dtype of saved parameters; None keeps the current dtype.
-            restore_dtype: dtype of restored parameters; None keeps the stored dtype.
-            keep: number of newest (with a metric: best) checkpoints to keep.
             period: `should_save` is true at its multiples; None never.
             checkpoint_steps: additional steps at which `should_save` is true.
-            keep_dataset_checkpoints: number of newest data iterators to keep.
-            force_keep_period: always keep steps divisible by it.
-            metric_name_to_monitor: see SaveBestCheckpointer.
-            metric_mode: 'max' or 'min'.
-            keep_checkpoints_without_metrics: whether to keep every checkpoint whose
-                metric is unknown.
         """
         self._directory = epath.Path(absolute(directory))
-        self._train_state = train_state
-        self._partitioner = partitioner
-        self._dataset = DatasetCheckpoint(dataset_iterator, partitioner)
+        super().__init__(
+            self._directory, train_state, partitioner, dataset_iterator, restore_dtype
+        )
         self._save_dtype = to_dtype(save_dtype)
-        self._restore_dtype = restore_dtype
         self._period = period
         self._checkpoint_steps = frozenset(checkpoint_steps or ())
         self.retention = Retention(
@@ -152,8 +135,6 @@ class OrbaxCheckpointManagerInterface:
             force_keep_period=force_keep_period,
             keep_dataset=keep_dataset_checkpoints,
         )
-        # Set to False if the iterator is saved but must start afresh (fine-tuning).
-        self.restore_dataset = True
         self._manager: ocp.CheckpointManager | None = None
         self._saving: int | None = None  # The step that is being written.
 
@@ -332,50 +313,13 @@ class OrbaxCheckpointManagerInterface:
     ) -> Any:
         """Restores a train state, and the data iterator if one was given.
 
-        Args:
-            step: step in `directory`; by default the newest.
-            path: any checkpoint, in either layout; excludes `step`.
-            fallback_state: state dict for names that the checkpoint lacks.
-            state_transformation_fns: fn(checkpoint state dict, target state dict).
-            lazy_parameters: whether to leave arrays on disk; needs
-                params_on_devices=False.
-
-        Raises:
-            ValueError: both `step` and `path` are given.
-            UserError: there is nothing to restore, or it does not match the train
-                state.
+        The arguments and errors are the same as in `legacy.Checkpointer.restore`.
         """
-        if step is not None and path is not None:
-            raise ValueError("At most one of `step` or `path` may be provided.")
         self.wait_until_finished()
-        if path is None:
-            step = self.latest_step() if step is None else step
-            if step is None:
-                raise UserError(f"No checkpoints found in {self._directory}.")
-            path = folders.get_checkpoint_dir(self._directory, step)
-        return restore_train_state(
+        return self._restore(
+            step,
             path,
-            self._train_state,
-            self._partitioner,
-            dataset=self._dataset if self.restore_dataset else None,
             state_transformation_fns=state_transformation_fns,
             fallback_state=fallback_state,
-            restore_dtype=self._restore_dtype,
             lazy_parameters=lazy_parameters,
-        )
-
-    def restore_from_tf_checkpoint(
-        self,
-        path_or_dir: str,
-        strict: bool = True,
-        translator: CheckpointTranslator | None = None,
-    ) -> Any:
-        """Restores a train state from a Mesh TensorFlow T5 checkpoint."""
-        return restore_from_tf_checkpoint(
-            path_or_dir,
-            self._train_state,
-            self._partitioner,
-            strict=strict,
-            translator=translator,
-            restore_dtype=self._restore_dtype,
         )

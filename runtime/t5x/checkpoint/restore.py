@@ -11,7 +11,7 @@ from flax import traverse_util
 from t5x import digests
 from t5x.checkpoint import importer
 from t5x.checkpoint.data_position import DatasetCheckpoint
-from t5x.checkpoint.folders import locate
+from t5x.checkpoint.folders import get_checkpoint_dir, locate
 from t5x.checkpoint.lazy_array import LazyArray
 from t5x.checkpoint.sources import StoredArray, open_source
 from t5x.checkpoint.state_dict import (
@@ -85,33 +85,82 @@ def restore_train_state(
     return train_state.restore_state(state_dict)
 
 
-def restore_from_tf_checkpoint(
-    path_or_dir: str,
-    train_state: Any,
-    partitioner: BasePartitioner,
-    *,
-    strict: bool = True,
-    translator: importer.CheckpointTranslator | None = None,
-    restore_dtype: Any = None,
-) -> Any:
-    """Restores `train_state` from a Mesh TensorFlow T5 checkpoint.
+class Restorer:
+    """Restores a train state; the common part of both checkpoint managers."""
 
-    Args:
-        path_or_dir: prefix `model.ckpt-N` or the folder that holds it.
-        train_state: state of arrays or shapes to fill.
-        partitioner: decides where the arrays go.
-        strict: whether to refuse checkpoints with variables that the train state lacks.
-        translator: rules from TensorFlow to T5X names; the T5 rules by default.
-        restore_dtype: dtype of the parameters; None keeps the stored one.
-    """
-    source = importer.TensorFlowSource(
-        path_or_dir, train_state.state_dict(), strict=strict, translator=translator
-    )
-    return train_state.restore_state(
-        restore_state_dict(
-            source, path_or_dir, train_state, partitioner, restore_dtype=restore_dtype
+    def __init__(
+        self,
+        folder: epath.PathLike,
+        train_state: Any,
+        partitioner: BasePartitioner,
+        dataset_iterator: Any,
+        restore_dtype: Any,
+    ):
+        self._folder = folder
+        self._train_state = train_state
+        self._partitioner = partitioner
+        self._dataset = DatasetCheckpoint(dataset_iterator, partitioner)
+        self.restore_dtype = restore_dtype
+        # Set to False if the iterator is saved but must start afresh (fine-tuning).
+        self.restore_dataset = True
+
+    def latest_step(self) -> int | None:
+        """Returns the newest step, or None."""
+        raise NotImplementedError
+
+    def _restore(
+        self, step: int | None, path: epath.PathLike | None, **options: Any
+    ) -> Any:
+        """Restores a step (default: the newest), or any checkpoint by its path.
+
+        Args:
+            step: step in the folder of the manager.
+            path: checkpoint in any layout; excludes `step`.
+            **options: see `restore_train_state`.
+
+        Raises:
+            ValueError: both `step` and `path` are given.
+            UserError: there is nothing to restore, or it does not match the train
+                state.
+        """
+        if step is not None and path is not None:
+            raise ValueError("At most one of `step` or `path` may be provided.")
+        if path is None:
+            step = self.latest_step() if step is None else step
+            if step is None:
+                raise UserError(f"No checkpoints found in {self._folder}.")
+            path = get_checkpoint_dir(self._folder, step)
+        return restore_train_state(
+            path,
+            self._train_state,
+            self._partitioner,
+            dataset=self._dataset if self.restore_dataset else None,
+            restore_dtype=self.restore_dtype,
+            **options,
         )
-    )
+
+    def restore_from_tf_checkpoint(
+        self,
+        path_or_dir: str,
+        strict: bool = True,
+        translator: importer.CheckpointTranslator | None = None,
+    ) -> Any:
+        """Restores a train state from a Mesh TensorFlow T5 checkpoint.
+
+        Args:
+            path_or_dir: prefix `model.ckpt-N` or the folder that holds it.
+            strict: whether to refuse variables that the train state lacks.
+            translator: rules from TensorFlow to T5X names; the T5 rules by default.
+        """
+        state, dtype = self._train_state, self.restore_dtype
+        source = importer.TensorFlowSource(
+            path_or_dir, state.state_dict(), strict=strict, translator=translator
+        )
+        return state.restore_state(
+            restore_state_dict(
+                source, path_or_dir, state, self._partitioner, restore_dtype=dtype
+            )
+        )
 
 
 def check_restorable(path: str, restore_cfg: Any, train_state: Any = None) -> None:

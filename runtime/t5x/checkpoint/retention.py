@@ -102,9 +102,7 @@ class Retention:
         return self.worst(candidates[:-1], metrics)
 
     def worst(self, steps: Sequence[int], metrics: Mapping[int, float]) -> list[int]:
-        """Returns all but the best `keep` of `steps`; of equal ones, the older goes
-        first.
-        """
+        """Returns all but the best `keep` steps; of equals, the older goes first."""
         if self.keep_without_metrics:
             steps = [s for s in steps if s in metrics]
         sign = 1 if self.metric_mode == "max" else -1

@@ -106,7 +106,6 @@ class OrbaxSource:
             flat = traverse_util.flatten_dict(metadata, keep_empty_nodes=True)
         except Exception as e:
             raise corrupt(self._root, e) from e
-        self._scalars: set[str] = set()
         self.tree = traverse_util.unflatten_dict(
             {path: self._leaf(path, entry) for path, entry in flat.items()}
         )

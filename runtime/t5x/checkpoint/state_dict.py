@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -19,23 +19,9 @@ from t5x.partition.base_partitioner import BasePartitioner
 PyTree = Any
 # fn(state_dict, parameter_infos) -> (state_dict, parameter_infos)
 SaveStateTransformationFn = Callable[[PyTree, PyTree], tuple[PyTree, PyTree]]
-# fn(checkpoint_state_dict, target_state_dict) -> state dict in the target's names
-
-
-class RestoreStateTransformationFn(Protocol):
-    """Changes the state dict of a checkpoint before a run takes it over."""
-
-    def __call__(
-        self,
-        state_dict: PyTree,
-        target_state_dict: PyTree,
-        /,
-        *,
-        is_resuming: bool = False,
-    ) -> PyTree:
-        """Returns the new state dict; `is_resuming` is True if an interrupted run
-        continues.
-        """
+# fn(checkpoint_state_dict, target_state_dict) -> state dict in the target's names. The
+# keyword `is_resuming` is True if an interrupted run continues.
+RestoreStateTransformationFn = Callable[..., PyTree]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,9 +64,7 @@ def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def state_for_save(
-    train_state: Any,
-    infos: PyTree,
-    fns: Sequence[SaveStateTransformationFn],
+    train_state: Any, infos: PyTree, fns: Sequence[SaveStateTransformationFn]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the flat state dict and infos after the save transformations.
 

@@ -3,7 +3,7 @@
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import flax
 import jax
@@ -15,7 +15,6 @@ from t5x import train_state as train_state_lib
 from t5x.checkpoint import op_by_op
 from t5x.checkpoint.folders import all_steps, get_checkpoint_dir, tf_checkpoint_paths
 from t5x.checkpoint.legacy_manager import LegacyCheckpointManager
-from t5x.checkpoint.model_info import log_model_info
 from t5x.checkpoint.orbax_setup import create_orbax_checkpoint_manager, restore
 from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
 from t5x.checkpoint.state_dict import Deferred, flatten, parameter_infos
@@ -23,36 +22,16 @@ from t5x.errors import UserError
 from t5x.partition.base_partitioner import BasePartitioner
 from t5x.partition.partitioned_fn import to_shardings
 
-__all__ = [
-    "InitFnCallable",
-    "TrainStateInitializer",
-    "create_checkpoint_manager_and_restore",
-    "create_orbax_checkpoint_manager",
-    "get_fallback_state",
-    "get_first_valid_restore_config_and_paths",
-    "log_model_info",
-    "restore",
-]
-
 PyTree = Any
 
 
-class InitFnCallable(Protocol):
-    """Returns initial variables; a bound method of a model."""
+InitFnCallable = Callable[..., Mapping[str, Any]]
+"""Returns initial variables {'params': ..., 'params_axes': ..., ...}.
 
-    def __call__(
-        self,
-        rng: jax.Array,
-        input_shapes: Mapping[str, Sequence[int]],
-        input_types: Mapping[str, Any] | None,
-    ) -> Mapping[str, Any]:
-        """Returns {'params': ..., 'params_axes': ..., ...}.
-
-        Args:
-            rng: random key.
-            input_shapes: feature -> global batch shape.
-            input_types: feature -> dtype; float32 if None.
-        """
+It is a bound method of a model, such as `get_initial_variables`, called by keyword with
+`rng`, `input_shapes` (feature -> global batch shape), and `input_types` (feature ->
+dtype; float32 if None).
+"""
 
 
 def get_first_valid_restore_config_and_paths(

@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,38 +15,20 @@ from t5x.errors import UserError
 from t5x.feed.data_config import DatasetConfig
 from t5x.feed.registered import task_or_mixture
 
+GetDatasetCallable = Callable[..., Any]
+"""Interface of `get_dataset_fn`, with the arguments of `get_dataset`.
 
-class GetDatasetCallable(Protocol):
-    """Interface of `get_dataset_fn`: returns the batches of one shard of a dataset.
+The result holds the batches of one shard. It is a `tf.data.Dataset`, a
+`clu.data.dataset_iterator.DatasetIterator`, or any iterator of dicts of arrays with
+`element_spec`. To be resumable, an iterator also has `save(path)` and `restore(path)`.
+A batch holds `cfg.batch_size / num_shards` rows.
+"""
 
-    The result is a `tf.data.Dataset`, a `clu.data.dataset_iterator.DatasetIterator`, or
-    any iterator of dicts of arrays with `element_spec`. To be resumable, an iterator
-    also has `save(path)` and `restore(path)`. A batch holds `cfg.batch_size /
-    num_shards` rows.
-    """
+GetEvalDatasetCallable = Callable[..., Mapping[str, Any]]
+"""Interface of `train_eval_get_dataset_fn`: task name -> iterable of batches.
 
-    def __call__(
-        self,
-        cfg: DatasetConfig,
-        shard_id: int,
-        num_shards: int,
-        feature_converter_cls: Callable[..., Any],
-        num_epochs: int | None = None,
-        continue_from_last_checkpoint: bool = True,
-    ) -> Any: ...
-
-
-class GetEvalDatasetCallable(Protocol):
-    """Interface of `train_eval_get_dataset_fn`: task name -> iterable of batches."""
-
-    def __call__(
-        self,
-        cfg: DatasetConfig,
-        shard_id: int,
-        num_shards: int,
-        eval_steps: int,
-        feature_converter_cls: Callable[..., Any],
-    ) -> Mapping[str, Any]: ...
+Its arguments are the first five of `get_training_eval_datasets`.
+"""
 
 
 def per_shard_batch_size(cfg: DatasetConfig, num_shards: int) -> int:

@@ -289,11 +289,7 @@ class ShardPosition:
 
 
 def prepare_train_iter(
-    train_iter: Any,
-    *,
-    checkpoint_cfg: Any,
-    partitioner: Any,
-    data_layout: Any,
+    train_iter: Any, *, checkpoint_cfg: Any, partitioner: Any, data_layout: Any
 ) -> PrefetchIterator:
     """Wraps the result of `get_dataset_fn` for the train loop.
 

@@ -70,13 +70,7 @@ def read(filename: str | os.PathLike) -> list[dict[str, np.ndarray]]:
         try:
             noted = paths.read_json(note_path)
             expected = int(noted["batches"]), (int(noted["bytes"]), noted["crc32"])
-        except (
-            ArithmeticError,
-            LookupError,
-            OSError,
-            TypeError,
-            ValueError,
-        ) as error:
+        except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
             raise _bad(note_path, "cannot be read", noted) from error
     if not path.exists():
         if noted and expected[0]:

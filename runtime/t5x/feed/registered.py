@@ -1,9 +1,11 @@
 """Imports configured modules and looks up the SeqIO tasks they register."""
 
+import dataclasses
 import difflib
 import importlib
 import inspect
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from absl import logging
@@ -38,30 +40,41 @@ def import_module(module: str) -> None:
         ) from error
 
 
-def may_be_registered() -> bool:
-    """Returns whether tasks are registered, or will be when SeqIO is imported.
+def finder(reader: Any) -> Callable[[str], Any] | None:
+    """Returns the attribute `find` of a `get_dataset_fn` or evaluator, or None.
 
-    A package may put off its registration with an import finder that has the attribute
-    `registers_with` = "seqio".
+    It is a function from a name to a task or mixture that needs no SeqIO, or to None.
+    Such an object has `name`, `splits` or `tasks`, and `output_features`.
     """
-    return "seqio" in sys.modules or any(
-        getattr(finder, "registers_with", "") == "seqio" for finder in sys.meta_path
-    )
+    return getattr(inspect.unwrap(reader), "find", None) if reader else None
 
 
-def without_seqio(cfg: DatasetConfig, get_dataset_fn: Any) -> Any | None:
-    """Returns the task or mixture that a `get_dataset_fn` knows without SeqIO, or None.
+def find(cfg: DatasetConfig, reader: Any) -> Any | None:
+    """Returns the task or mixture of a configuration; None if it is not registered.
 
-    Such a function has an attribute `find`, a function from a name to an object with
-    `name`, `splits`, `output_features`, and `tasks`, or to None.
+    SeqIO is imported if `reader`, a `get_dataset_fn` or evaluator with a `finder`, does
+    not know the name. If it has none and nothing has imported SeqIO, no task can be
+    registered.
     """
-    if get_dataset_fn is None:
-        return None
-    find = getattr(inspect.unwrap(get_dataset_fn), "find", None)
-    name = cfg.mixture_or_task_name
-    if find is None or cfg.use_cached or cfg.module or not isinstance(name, str):
-        return None
-    return find(name)
+    name, own = cfg.mixture_or_task_name, finder(reader)
+    if isinstance(name, str) and not cfg.module:
+        found = own(name) if own and not cfg.use_cached else None
+        if found is not None:
+            return found
+        if not own and "seqio" not in sys.modules:
+            return None
+    try:
+        return task_or_mixture(cfg)
+    except UserError:
+        return None  # A get_dataset_fn may interpret the name differently.
+
+
+def resolved(cfg: DatasetConfig, reader: Any) -> DatasetConfig:
+    """Returns a configuration with the task or mixture itself if SeqIO is not needed."""
+    found = find(cfg, reader)
+    if found is None or "seqio" in sys.modules:
+        return cfg
+    return dataclasses.replace(cfg, mixture_or_task_name=found)
 
 
 def task_or_mixture(cfg: DatasetConfig) -> Any:

@@ -6,7 +6,6 @@ the startup.
 
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self
 
 
@@ -79,12 +78,7 @@ class BackgroundEvaluator:
 
         return before
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: object, *exc_info: object) -> None:
         """Closes the evaluator; after an error it does not wait for the thread."""
         if self._thread is not None and exc_type is None:
             self.join()

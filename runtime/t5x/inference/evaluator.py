@@ -6,12 +6,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 from etils import epath
 
-from t5x.feed.converters import unpacked_converter_of
+from t5x.feed import registered
+from t5x.feed.converters import unpacked_of
 from t5x.feed.data_config import DatasetConfig
 from t5x.feed.iterators import is_tf_dataset
 from t5x.feed.vocabularies import verify_matching_vocabs
@@ -22,31 +23,16 @@ from t5x.logs.tensorboard_writer import TensorBoardWriter
 from t5x.paths import replacing
 
 # Kinds of task metrics; each kind needs one pass over the examples.
-_METRIC_FNS = (
-    "predict_metric_fns",
-    "predict_with_aux_metric_fns",
-    "score_metric_fns",
-)
+_METRIC_FNS = ("predict_metric_fns", "predict_with_aux_metric_fns", "score_metric_fns")
 
 
-class EvaluatorConstructor(Protocol):
-    """Constructor of an evaluator, such as `seqio.Evaluator`, called by keyword.
+EvaluatorConstructor = Callable[..., Any]
+"""Constructor of an evaluator, such as `seqio.Evaluator`.
 
-    It is called with `log_dir` if results are written, and with `logger_cls=()`
-    otherwise.
-    """
-
-    def __call__(
-        self,
-        mixture_or_task_name: str,
-        feature_converter: Any,
-        eval_split: str,
-        use_cached: bool,
-        seed: int | None,
-        sequence_length: Mapping[str, int] | None,
-        log_dir: str | None,
-        use_memory_cache: bool,
-    ) -> Any: ...
+It is called by keyword with `mixture_or_task_name`, `feature_converter`, `eval_split`,
+`use_cached`, `seed`, `sequence_length`, and `use_memory_cache`; and with `log_dir` if
+results are written, or else with `logger_cls=()`.
+"""
 
 
 class InferenceEvaluator:
@@ -77,12 +63,15 @@ class InferenceEvaluator:
             verify_matching_vocabs_fn: raises an error if task and model do not match.
             trim_padding: see `get_infer_fn`.
         """
-        if verify_matching_vocabs_fn is not None and hasattr(model, "input_vocabulary"):
-            verify_matching_vocabs_fn(infer_eval_dataset_cfg, model)
         if inference_evaluator_cls is None:
             import seqio
 
             inference_evaluator_cls = seqio.Evaluator
+        if verify_matching_vocabs_fn is not None and hasattr(model, "input_vocabulary"):
+            verify_matching_vocabs_fn(
+                registered.resolved(infer_eval_dataset_cfg, inference_evaluator_cls),
+                model,
+            )
         logs: dict[str, Any] = {"logger_cls": ()}
         if log_dir:
             folder = os.path.join(log_dir, "inference_eval")
@@ -97,7 +86,7 @@ class InferenceEvaluator:
         self._partitioner = partitioner
         self._evaluator = inference_evaluator_cls(
             mixture_or_task_name=cfg.mixture_or_task_name,
-            feature_converter=unpacked_converter_of(model),
+            feature_converter=unpacked_of(model),
             eval_split=cfg.split,
             use_cached=cfg.use_cached,
             seed=cfg.seed,
@@ -105,8 +94,7 @@ class InferenceEvaluator:
             use_memory_cache=cfg.use_memory_cache,
             **logs,
         )
-        _replace_tensorboard_loggers(self._evaluator)
-        _write_steps_once(self._evaluator)
+        _adapt_loggers(self._evaluator)
         if cfg.use_memory_cache:
             _hold_examples(self._evaluator)
         # Built at the first evaluation, because they need the axes of its train state.
@@ -175,40 +163,30 @@ class InferenceEvaluator:
         return metrics
 
 
-def _replace_tensorboard_loggers(evaluator: Any) -> None:
-    """Makes `seqio.TensorBoardLogger` work without TensorBoard installed.
+def _adapt_loggers(evaluator: Any) -> None:
+    """Makes loggers work here.
 
-    TensorFlow writes summaries only with the help of the TensorBoard package. An
-    evaluator with an attribute `events_dir` gets a logger that writes there.
+    An evaluator with an attribute `events_dir` gets a TensorBoard logger for it.
+    SeqIO's `TensorBoardLogger` writes only with the help of the TensorBoard package, so
+    it is replaced where that is missing. A `JSONLogger` appends, so a step that is
+    trained or evaluated again would have two lines.
     """
+    seqio, loggers = sys.modules.get("seqio"), getattr(evaluator, "_loggers", None)
     if folder := getattr(evaluator, "events_dir", None):
-        evaluator._loggers = (TensorBoardLogger(folder), *evaluator._loggers)
-    loggers = getattr(evaluator, "_loggers", None)
-    seqio = sys.modules.get("seqio")  # If it is not imported, no logger is of it.
-    if not loggers or seqio is None or importlib.util.find_spec("tensorboard"):
+        loggers = (TensorBoardLogger(folder), *evaluator._loggers)
+    if not loggers:
         return
-    evaluator._loggers = tuple(
-        TensorBoardLogger(logger.output_dir)
-        if type(logger) is seqio.TensorBoardLogger
-        else logger
-        for logger in loggers
-    )
+    has_tensorboard = importlib.util.find_spec("tensorboard") is not None
 
+    def adapted(logger: Any) -> Any:
+        kind = type(logger)
+        if seqio and kind is seqio.TensorBoardLogger and not has_tensorboard:
+            return TensorBoardLogger(logger.output_dir)
+        if any(each.__name__ == "JSONLogger" for each in kind.__mro__):
+            return functools.partial(_replace_step, logger)
+        return logger
 
-def _write_steps_once(evaluator: Any) -> None:
-    """Makes `seqio.JSONLogger` replace metrics that it wrote earlier for the same step.
-
-    The logger appends. Without the replacement, a step that is trained or evaluated
-    again would have two lines.
-    """
-    loggers = getattr(evaluator, "_loggers", None)
-    if loggers and (seqio := sys.modules.get("seqio")):
-        evaluator._loggers = tuple(
-            functools.partial(_replace_step, logger)
-            if isinstance(logger, seqio.JSONLogger)
-            else logger
-            for logger in loggers
-        )
+    evaluator._loggers = tuple(map(adapted, loggers))
 
 
 def _replace_step(

@@ -1,7 +1,6 @@
 """Writes inference results as JSON lines, in chunks that are merged at the end."""
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -169,9 +168,7 @@ def merge_chunks_to_file(
 
 
 def split_outputs(outputs: Any) -> Inferences:
-    """Returns (predictions in order, auxiliary values) from the result of an
-    `infer_fn`.
-    """
+    """Splits the result of an `infer_fn`: (predictions in order, auxiliary values)."""
     indexed, aux = outputs if isinstance(outputs, tuple) else (outputs, {})
     return [prediction for _, prediction in indexed], aux
 
@@ -181,8 +178,3 @@ def chunk_name(
 ) -> str:
     """Returns the name of the output file of one shard."""
     return f"{task}-{mode}.{extension}-{shard_id:05}-of-{num_shards:05}"
-
-
-def touch(path: str | os.PathLike) -> None:
-    """Writes an empty marker file."""
-    epath.Path(path).write_text("")

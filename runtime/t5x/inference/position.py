@@ -24,12 +24,15 @@ class Position:
             prefix = os.fspath(self._folder / "input.ckpt")
             self._checkpoint.read(prefix).assert_consumed()
 
-    def save(self, chunk: int) -> Callable[[], None]:
-        """Saves the position; the returned function makes it the one to restore."""
+    def save(self, chunk: int) -> Callable[[], None] | None:
+        """Saves the position; the returned function makes it the one to restore.
+
+        Returns None if the position cannot be saved.
+        """
         import tensorflow as tf
 
         if not self._usable:
-            return lambda: None
+            return None
         prefix = os.fspath(self._folder / f"{chunk}.ckpt")
         try:
             self._checkpoint.write(prefix)
@@ -41,7 +44,7 @@ class Position:
             )
             for path in self._folder.glob(f"{chunk}.ckpt*"):
                 path.unlink()
-            return lambda: None
+            return None
 
         def move() -> None:
             for path in self._folder.glob(f"{chunk}.ckpt*"):
@@ -49,8 +52,3 @@ class Position:
                 path.replace(self._folder / f"input.ckpt{suffix}")
 
         return move
-
-
-def no_position() -> Callable[[], None]:
-    """Replaces `Position.save` if no position is saved."""
-    return lambda: None

@@ -5,7 +5,7 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
@@ -20,12 +20,8 @@ from t5x.search.broken import check_decodes
 Example = Mapping[str, Any]
 
 
-class InferFnCallable(Protocol):
-    """Runs inference on an enumerated dataset of single examples."""
-
-    def __call__(
-        self, ds: Any, train_state: Any, rng: PRNGKeyArray | None = None
-    ) -> Any: ...
+# Runs inference on an enumerated dataset: (ds, train_state, rng=None); `get_infer_fn`.
+InferFnCallable = Callable[..., Any]
 
 
 def get_infer_fn(

@@ -24,12 +24,33 @@ def announce(message: str, stream: TextIO | None = None) -> None:
         stream.flush()
 
 
-class Progress:
-    """Progress line of process 0: step, loss, steps/s, and remaining time.
+class _Line:
+    """A line of process 0 that changes as work proceeds.
 
     A terminal line is rewritten every second; other streams get a new line every ten
-    seconds. The remaining time includes evaluations once one was timed. Before that,
-    the line gives their number.
+    seconds.
+    """
+
+    def __init__(self, stream: TextIO | None):
+        self._stream = stream or sys.stderr
+        self._tty = self._stream.isatty()
+        self._period = 1.0 if self._tty else 10.0
+        self._enabled = jax.process_index() == 0
+        self._started = self._printed = time.perf_counter()
+
+    def _is_due(self) -> bool:
+        return self._enabled and time.perf_counter() - self._printed >= self._period
+
+    def _show(self, line: str) -> None:
+        self._stream.write(f"\r\x1b[K{line}" if self._tty else f"{line}\n")
+        self._stream.flush()
+
+
+class Progress(_Line):
+    """Progress line of a run: step, loss, steps/s, and remaining time.
+
+    The remaining time includes evaluations once one was timed. Before that, the line
+    gives their number.
 
     Args:
         first_step: step at which training starts now.
@@ -49,11 +70,7 @@ class Progress:
         self._evaluations = evaluations
         self._evaluation_seconds: list[float] = []
         self._rate = 0.0  # steps a second, in the last line
-        self._stream = stream or sys.stderr
-        self._tty = self._stream.isatty()
-        self._period = 1.0 if self._tty else 10.0
-        self._enabled = jax.process_index() == 0
-        self._started = self._printed = time.perf_counter()
+        super().__init__(stream)
         self._printed_step = first_step
         self._paused: tuple[int, float] | None = None
         self._seen: dict[str, tuple[float, float]] = {}
@@ -88,10 +105,7 @@ class Progress:
         `metrics` accumulate over an interval. The line shows the average since the
         previous line, or since the interval started.
         """
-        if not self._enabled:
-            return
-        now = time.perf_counter()
-        if now - self._printed < self._period:
+        if not self._is_due():
             return
         # Fetching the loss waits for the devices, so the rate counts executed steps.
         parts = [f"step {step:,}/{self._total:,} ({100 * step // self._total}%)"]
@@ -104,9 +118,7 @@ class Progress:
             more = self._evaluations(step)
             if more and not self._evaluation_seconds:
                 parts.append(f"+ {more} evaluation{'s' if more > 1 else ''}")
-        line = "  ".join(parts)
-        self._stream.write(f"\r\x1b[K{line}" if self._tty else f"{line}\n")
-        self._stream.flush()
+        self._show("  ".join(parts))
         self._mark(step)
 
     def left(self, step: int, evaluation: float = 0.0) -> float | None:
@@ -145,14 +157,11 @@ class Progress:
     def close(self) -> None:
         """Clears the progress line."""
         if self._enabled and self._tty:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+            self._show("")
 
 
-class Work:
+class Work(_Line):
     """Progress line of a command that processes examples.
-
-    Its period is the same as in `Progress`.
 
     Args:
         what: name of the work.
@@ -170,10 +179,7 @@ class Work:
         stream: TextIO | None = None,
     ):
         self._what, self._total, self._after = what, total, after
-        self._stream = stream or sys.stderr
-        self._tty = self._stream.isatty()
-        self._period = 1.0 if self._tty else 10.0
-        self._started = self._printed = time.perf_counter()
+        super().__init__(stream)
         self._done = self._skipped = 0
 
     def skip_to(self, done: int) -> None:
@@ -184,13 +190,10 @@ class Work:
     def add(self, count: int) -> None:
         """Counts `count` more finished examples; writes a line periodically."""
         self._done += count
-        now = time.perf_counter()
-        if now - self._printed < self._period or jax.process_index() != 0:
-            return
-        self._printed = now
-        line = f"{self._what}: {'  '.join(self._parts(now - self._started))}"
-        self._stream.write(f"\r\x1b[K{line}" if self._tty else f"{line}\n")
-        self._stream.flush()
+        if self._is_due():
+            self._printed = time.perf_counter()
+            parts = self._parts(self._printed - self._started)
+            self._show(f"{self._what}: {'  '.join(parts)}")
 
     def _parts(self, seconds: float) -> list[str]:
         rate = (self._done - self._skipped) / seconds

@@ -14,10 +14,7 @@ from jaxtyping import Array, Float, Int
 from t5x import checks, chunked_loss, losses, output_product
 from t5x.errors import UserError
 from t5x.metrics import MetricsMap
-from t5x.model.interfaces import (
-    DecodeFnCallable,
-    ModelType,
-)
+from t5x.model.interfaces import DecodeFnCallable, ModelType
 from t5x.model.model_metrics import compute_base_metrics
 from t5x.output_product import OutputProduct
 
@@ -45,9 +42,7 @@ class BaseModel(metaclass=ModelType):
     def loss_fn(
         self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None
     ) -> tuple[Float[Array, ""], MetricsMap]:
-        """Returns the loss of a batch and metrics; deterministic if `dropout_rng` is
-        None.
-        """
+        """Returns the loss of a batch and metrics; no `dropout_rng`, no dropout."""
 
     def eval_fn(
         self, params: PyTree, batch: Batch
@@ -80,9 +75,7 @@ class BaseModel(metaclass=ModelType):
         input_shapes: Mapping[str, tuple[int, ...]],
         input_types: Mapping[str, Any] | None = None,
     ) -> Mapping[str, PyTree]:
-        """Returns initial flax variables (`params`, `params_axes`, ...) for input
-        shapes.
-        """
+        """Returns initial flax variables (`params`, `params_axes`, ...)."""
 
 
 def tells_product(compute_logits: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,6 +106,7 @@ class BaseTransformerModel(BaseModel):
         z_loss: float = 0.0,
         loss_normalizing_factor: LossNormalizingFactor = None,
         loss_chunk: int | None = None,
+        feature_converter_cls: Callable[..., Any] | None = None,
     ):
         """Initializes the model.
 
@@ -129,22 +123,23 @@ class BaseTransformerModel(BaseModel):
             loss_chunk: number of positions per row whose logits exist at the same time,
                 if the module reports the factors of its logits (`t5x.output_product`).
                 None splits only logits that need much memory; 0 never splits.
+            feature_converter_cls: replaces `FEATURE_CONVERTER_CLS`.
 
         Raises:
             UserError: a negative `loss_chunk` or `z_loss`, a `label_smoothing` of 1 or
                 more, or a `loss_normalizing_factor` that is not positive.
         """
         super().__init__(optimizer_def=optimizer_def)
+        owner = type(self).__name__
         if loss_chunk is not None:
-            checks.whole_number(
-                f"{type(self).__name__}.loss_chunk", loss_chunk, least=0
-            )
+            checks.whole_number(f"{owner}.loss_chunk", loss_chunk, least=0)
+        if feature_converter_cls is not None:
+            self.FEATURE_CONVERTER_CLS = feature_converter_cls
         self._loss_chunk = loss_chunk
         self.module = module
         self._input_vocabulary = input_vocabulary
         self._output_vocabulary = output_vocabulary
         self._decode_fn = decode_fn
-        owner = type(self).__name__
         checks.number(f"{owner}.label_smoothing", label_smoothing, below=1)
         checks.number(f"{owner}.z_loss", z_loss)
         if isinstance(loss_normalizing_factor, numbers.Real):
@@ -183,9 +178,7 @@ class BaseTransformerModel(BaseModel):
     def loss_fn(
         self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None
     ) -> tuple[Float[Array, ""], MetricsMap]:
-        """Returns the summed cross entropy of a batch and metrics; no rng means no
-        dropout.
-        """
+        """Returns the summed cross entropy of a batch and metrics; see `BaseModel`."""
         factor, weights = losses.get_loss_normalizing_factor_and_weights(
             self._loss_normalizing_factor, batch
         )
@@ -215,9 +208,7 @@ class BaseTransformerModel(BaseModel):
     def _logits_and_product(
         self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None
     ) -> tuple[Float[Array, "batch length vocab"], OutputProduct | None]:
-        """Returns the logits, and their factors if the loss is computed from the
-        factors.
-        """
+        """Returns the logits, and their factors if the loss is computed from them."""
         kind = type(self)
         # A subclass may change logits or metrics, which the factors do not reflect.
         ours = getattr(kind._compute_logits, "tells_product", False)

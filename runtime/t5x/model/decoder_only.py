@@ -57,7 +57,6 @@ class DecoderOnlyModel(BaseTransformerModel):
             inputs_bidirectional_attention: whether input positions attend to each other
                 in both directions (prefix language model, Raffel et al. 2020, section
                 3.2.1).
-            feature_converter_cls: replaces `FEATURE_CONVERTER_CLS`.
         """
         super().__init__(
             module=module,
@@ -69,9 +68,8 @@ class DecoderOnlyModel(BaseTransformerModel):
             z_loss=z_loss,
             loss_normalizing_factor=loss_normalizing_factor,
             loss_chunk=loss_chunk,
+            feature_converter_cls=feature_converter_cls,
         )
-        if feature_converter_cls is not None:
-            self.FEATURE_CONVERTER_CLS = feature_converter_cls
         self._inputs_bidirectional_attention = inputs_bidirectional_attention
 
     def get_initial_variables(
@@ -80,9 +78,7 @@ class DecoderOnlyModel(BaseTransformerModel):
         input_shapes: Mapping[str, tuple[int, ...]],
         input_types: Mapping[str, Any] | None = None,
     ) -> flax.core.FrozenDict:
-        """Returns initial variables; inputs are float32 ones unless `input_types`
-        differs.
-        """
+        """Returns initial variables; inputs are float32 without `input_types`."""
         tokens = placeholders(
             input_shapes, input_types, decoder_input_tokens=jnp.float32
         )["decoder_input_tokens"]
@@ -109,9 +105,7 @@ class DecoderOnlyModel(BaseTransformerModel):
         mutable: CollectionFilter = False,
         other_variables: PyTree | None = None,
     ) -> Any:
-        """Returns logits [batch, length, vocab], and the `mutable` variables if
-        requested.
-        """
+        """Returns logits [batch, length, vocab], and the `mutable` variables if any."""
         return self.module.apply(
             {"params": params, **(other_variables or {})},
             batch["decoder_input_tokens"],
@@ -212,18 +206,11 @@ class DecoderOnlyModel(BaseTransformerModel):
         [0, 9, 4, 1, 3, 0] and decoder_causal_attention [1, 1, 1, 1, 0, 0]. Their
         product is the prompt. The result starts with the tokens after the prompt.
 
-        Args:
-            params: parameters of the module.
-            batch: needs `decoder_input_tokens` and `decoder_causal_attention`.
-            rng: key for sampling.
-            return_all_decodes: whether to return all decodes instead of only the best
-                one.
-            num_decodes: beams or samples per example.
-            decoder_params: additional arguments of the decode function; it is not
-                changed.
+        The other arguments, and the results, are the same as in
+        `EncoderDecoderModel.predict_batch_with_aux`.
 
-        Returns:
-            The same as `EncoderDecoderModel.predict_batch_with_aux`.
+        Args:
+            batch: needs `decoder_input_tokens` and `decoder_causal_attention`.
 
         Raises:
             UserError: the batch has no `decoder_causal_attention`.

@@ -65,7 +65,6 @@ class EncoderDecoderModel(BaseTransformerModel):
         """Initializes the model; see `BaseTransformerModel` for the other arguments.
 
         Args:
-            feature_converter_cls: replaces `FEATURE_CONVERTER_CLS`.
             default_decoder_params: defaults for arguments that prediction is not given.
         """
         super().__init__(
@@ -78,9 +77,8 @@ class EncoderDecoderModel(BaseTransformerModel):
             z_loss=z_loss,
             loss_normalizing_factor=loss_normalizing_factor,
             loss_chunk=loss_chunk,
+            feature_converter_cls=feature_converter_cls,
         )
-        if feature_converter_cls is not None:
-            self.FEATURE_CONVERTER_CLS = feature_converter_cls
         self._default_decoder_params = default_decoder_params or DecoderParams()
 
     def get_initial_variables(
@@ -89,9 +87,7 @@ class EncoderDecoderModel(BaseTransformerModel):
         input_shapes: Mapping[str, tuple[int, ...]],
         input_types: Mapping[str, Any] | None = None,
     ) -> flax.core.FrozenDict:
-        """Returns initial variables; inputs are float32 ones unless `input_types`
-        differs.
-        """
+        """Returns initial variables; inputs are float32 without `input_types`."""
         inputs = placeholders(
             input_shapes,
             input_types,
@@ -124,9 +120,7 @@ class EncoderDecoderModel(BaseTransformerModel):
         mutable: CollectionFilter = False,
         other_variables: PyTree | None = None,
     ) -> Any:
-        """Returns logits [batch, length, vocab], and the `mutable` variables if
-        requested.
-        """
+        """Returns logits [batch, length, vocab], and the `mutable` variables if any."""
         optional: dict[str, Any] = {
             name: batch.get(name)
             for name in (
@@ -234,9 +228,7 @@ class EncoderDecoderModel(BaseTransformerModel):
         return cache, lengths
 
     def _can_prefill(self) -> bool:
-        """Returns whether both the decode function and the module support cached
-        prompts.
-        """
+        """Returns whether decode function and module support cached prompts."""
         for function, parameter in (
             (self._required_decode_fn(), "initial_index"),
             (self.module.decode, "prefill"),

@@ -1,56 +1,32 @@
-"""Protocols between models and decode functions, and lazy imports of seqio."""
+"""The interface between models and decode functions, and lazy imports of seqio."""
 
 import abc
 import importlib
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from jaxtyping import Array, Float, Int
 
-from t5x.search.decode_state import DecodingState
+DecodeFnCallable = Callable[
+    ...,
+    tuple[Int[Array, "batch num_decodes length"], Float[Array, "batch num_decodes"]],
+]
+"""A decode function such as `t5x.decoding.beam_search`.
 
+Models call it by keyword with:
 
-class TokensIdsToLogitsCallable(Protocol):
-    """One decoding step, as seen by a decode function."""
+- inputs [batch, length]: tokens to force; 0 is a free position.
+- cache: arrays with a leading batch dimension. The function repeats each row
+  num_decodes times (exceptions: see `decoding.cache_map`).
+- tokens_to_logits: a `decode_state.TokensToLogits` of batch * num_decodes rows.
+- eos_id: token that ends a sequence.
+- num_decodes: sequences per row.
+- decode_rng: key for sampling; passed if the caller has one.
+- cache_offset: axes before the batch in the cache (1 for scanned layers).
+- all entries of `decoder_params`.
 
-    def __call__(
-        self, decoding_state: DecodingState
-    ) -> tuple[Float[Array, "rows vocab"], Mapping[str, Any]]:
-        """Feeds `decoding_state.cur_token`; returns the logits and the new cache."""
-        ...
-
-
-class DecodeFnCallable(Protocol):
-    """A decode function such as `t5x.decoding.beam_search`.
-
-    Models call it with keyword arguments, including everything in `decoder_params`.
-    """
-
-    def __call__(
-        self, *args: Any, **kwargs: Any
-    ) -> tuple[
-        Int[Array, "batch num_decodes length"], Float[Array, "batch num_decodes"]
-    ]:
-        """Decodes a batch.
-
-        All arguments come by keyword:
-
-        - inputs [batch, length]: tokens to force; 0 is a free position.
-        - cache: arrays with a leading batch dimension. The function repeats each row
-          num_decodes times (exceptions: see `decoding.cache_map`).
-        - tokens_to_logits: a `TokensIdsToLogitsCallable` of batch * num_decodes rows.
-        - eos_id: token that ends a sequence.
-        - num_decodes: sequences per row.
-        - decode_rng: key for sampling; passed if the caller has one.
-        - cache_offset: axes before the batch in the cache (1 for scanned layers).
-        - all entries of `decoder_params`.
-
-        The signature is open, so that a function may name only the options it needs.
-
-        Returns:
-            Sequences and scores in ascending order of score: the best one is last.
-        """
-        ...
+It returns sequences and scores in ascending order of score: the best one is last.
+"""
 
 
 class LazyAttribute:

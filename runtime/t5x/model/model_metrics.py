@@ -43,9 +43,7 @@ def compute_metrics(
     weight_sum: Float[Array, ""],
     additional_metrics: Mapping[str, clu_metrics.Metric],
 ) -> MetricsMap:
-    """Returns sums of loss, accuracy, weights, examples, and tokens, plus extra
-    metrics.
-    """
+    """Returns sums of loss, accuracy, weights, examples, and tokens, and extras."""
     sums: dict[str, metrics_lib.Scalar] = {
         "loss": loss,
         "accuracy": compute_weighted_accuracy(logits, targets, weights),
@@ -57,9 +55,7 @@ def compute_metrics(
 
 
 def count_packed_examples(segment_ids: Int[Array, "batch length"]) -> Int[Array, ""]:
-    """Counts the examples in packed rows: runs of equal ids, without trailing 0
-    padding.
-    """
+    """Counts the examples in packed rows: runs of equal ids that are not 0."""
     segment_ids = segment_ids.astype(jnp.int32)
     starts = jnp.diff(segment_ids, axis=1, prepend=0) != 0
     return jnp.sum(starts & (segment_ids != 0))

@@ -36,13 +36,7 @@ class _Sizes(NamedTuple):
 
 
 def possible(query: Any, key: Any, bias: Any = None) -> bool:
-    """Returns whether blocks support these shapes and are faster.
-
-    Args:
-        query: [batch, queries, heads, dim].
-        key: [batch, keys, kv_heads, dim].
-        bias: [batch or 1, heads, queries, keys].
-    """
+    """Returns whether blocks support arguments of `attend` and are faster."""
     # Rows are computed in sequence, so rows on several devices would have to move.
     return (
         features.is_used()

@@ -1,6 +1,4 @@
-"""Detects the processor features of this process, and chooses compiler options for
-them.
-"""
+"""Processor features of this process, and the compiler options for them."""
 
 import functools
 import os

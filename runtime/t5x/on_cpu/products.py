@@ -128,10 +128,7 @@ def _turned(x: Float[Array, "m n"]) -> Float[Array, "n m"]:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
 def _narrow(
-    rows: Float[Array, "rows size"],
-    matrix: Float[Array, "..."],
-    axis: int,
-    result: Any,
+    rows: Float[Array, "rows size"], matrix: Float[Array, "..."], axis: int, result: Any
 ) -> Float[Array, "rows width"]:
     return dot(rows, matrix.astype(rows.dtype), 1, axis).astype(result)
 

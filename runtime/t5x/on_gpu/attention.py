@@ -22,12 +22,7 @@ _DIMS, _MULTIPLE = (64, 128), 128
 
 
 def possible(query: Any, key: Any) -> bool:
-    """Returns whether the kernels support these shapes and dtypes on this device.
-
-    Args:
-        query: [batch, queries, heads, dim].
-        key: [batch, keys, heads, dim].
-    """
+    """Returns whether the kernels support arguments of `attend` on this device."""
     return (
         query.dtype in _DTYPES
         and query.dtype == key.dtype

@@ -317,9 +317,7 @@ def _all(x: Float[Array, "batch length heads dim"]) -> pl.BlockSpec:
 
 
 def _numbers(size: int) -> pl.BlockSpec:
-    """Returns the spec of one number per position of a block, of [batch, heads,
-    length].
-    """
+    """Returns the spec of one number per position, of [batch, heads, length]."""
     return pl.BlockSpec((None, None, size), lambda i, h, b: (b, h, i))
 
 
@@ -373,9 +371,7 @@ def _masked(
 def _bounds(
     hidden: Int8[Array, "#batch length others"], size: int, other: int
 ) -> Int[Array, "#batch blocks 4"]:
-    """Returns the bounds of `kernels.Refs`, for blocks of `size` that visit blocks of
-    `other`.
-    """
+    """Returns `kernels.Refs.bounds` of blocks of `size` that visit those of `other`."""
     rows, length, others = hidden.shape
     number = jnp.arange(others // other, dtype=jnp.int32)
     end = others // other

@@ -255,12 +255,7 @@ def forward(refs: Refs, out_ref: Any, lse_ref: Any, *, setting: Setting) -> None
 
 
 def of_queries(
-    refs: Refs,
-    known: OfQueries,
-    out_ref: Any,
-    far_ref: Any = None,
-    *,
-    setting: Setting,
+    refs: Refs, known: OfQueries, out_ref: Any, far_ref: Any = None, *, setting: Setting
 ) -> None:
     """Writes the gradient of a block of queries.
 
@@ -357,9 +352,7 @@ def of_near_logits(
     keys = pl.program_id(0) + pl.program_id(1) + first_offset
 
     def ahead(row):
-        """Loads data early that Triton would load late, because no product depends on
-        it.
-        """
+        """Loads early: Triton would load late, because no product depends on it."""
         hidden = None
         if refs.hidden is not None:
             hidden = refs.hidden[row if refs.hidden.shape[0] > 1 else jnp.int32(0)]

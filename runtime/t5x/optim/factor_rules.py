@@ -76,9 +76,7 @@ def factor_name_to_factordim(name: str | FactorDim) -> FactorDim:
 
 
 class HParamMap:
-    """Hyper-parameters by parameter path: the first regular expression that matches
-    wins.
-    """
+    """Hyper-parameters by parameter path: the first matching pattern wins."""
 
     def __init__(self, rules: Sequence[tuple[str, Any]]):
         self._rules = [(re.compile(pattern), value) for pattern, value in rules]

@@ -44,9 +44,7 @@ class OptimizerDef:
         raise NotImplementedError
 
     def update_hyper_params(self, **overrides: Any) -> Any:
-        """Returns the hyper-parameters with some replaced (all of them by
-        `hyper_params=`).
-        """
+        """Returns the hyper-parameters, some (or all: `hyper_params=`) replaced."""
         hyper_params = overrides.pop("hyper_params", self.hyper_params)
         return hyper_params.replace(**overrides) if overrides else hyper_params
 
@@ -78,9 +76,7 @@ class Optimizer(flax.struct.PyTreeNode):
     def apply_gradient(
         self, grads: PyTree, **hyper_param_overrides: Any
     ) -> "Optimizer":
-        """Applies one update; keywords such as `learning_rate` replace
-        hyper-parameters.
-        """
+        """Applies one update; keywords (`learning_rate`) replace hyper-parameters."""
         target, state = self.optimizer_def.apply_gradient(
             self.optimizer_def.update_hyper_params(**hyper_param_overrides),
             self.target,

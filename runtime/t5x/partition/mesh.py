@@ -32,28 +32,8 @@ def _refuse_partitions(parts: int, devices: int, what: str) -> NoReturn:
     )
 
 
-def get_coords(device: jax.Device) -> HardwareMesh:
-    """Returns device coordinates: (x, y, z, core) on TPU, else (process, index)."""
-    if hasattr(device, "coords"):
-        return (*device.coords, device.core_on_chip)
-    return (device.process_index, device.id % jax.local_device_count())
-
-
-def bounds_from_last_device(last_device: jax.Device) -> HardwareMesh:
-    """Returns the extent of the hardware, given the device with the highest
-    coordinates.
-
-    It is (x, y, z, cores) on TPU, and (processes, devices per process) elsewhere.
-    """
-    if len(getattr(last_device, "coords", ())) == 3:
-        return tuple(place + 1 for place in get_coords(last_device))
-    return (jax.process_count(), jax.local_device_count())
-
-
 def get_cpu_mesh() -> Mesh:
-    """Returns a mesh (processes, devices per process): the model axis stays on one
-    host.
-    """
+    """Returns a mesh (processes, devices per process): model axis on one host."""
     devices = sorted(jax.devices("cpu"), key=lambda d: (d.process_index, d.id))
     return Mesh(np.array(devices).reshape(jax.process_count(), -1), _AXES)
 
@@ -113,10 +93,7 @@ def _multi_slice_mesh(
         grid = mesh_utils.create_device_mesh(ici, devices)
     else:
         grid = mesh_utils.create_hybrid_device_mesh(
-            ici,
-            dcn,
-            devices,
-            process_is_granule=not hasattr(devices[0], "slice_index"),
+            ici, dcn, devices, process_is_granule=not hasattr(devices[0], "slice_index")
         )
     return Mesh(grid, _MULTI_SLICE_AXES)
 

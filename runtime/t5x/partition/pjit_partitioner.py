@@ -20,15 +20,8 @@ from t5x.partition.base_partitioner import (
     PyTree,
     with_containers_of,
 )
-from t5x.partition.mesh import (
-    HardwareMesh,
-    LocalChunker,
-    default_mesh,
-)
-from t5x.partition.partitioned_fn import (
-    PjittedFnWithContext,
-    to_shardings,
-)
+from t5x.partition.mesh import HardwareMesh, LocalChunker, default_mesh
+from t5x.partition.partitioned_fn import PjittedFnWithContext, to_shardings
 
 
 class BasePjitPartitioner(BasePartitioner):
@@ -108,13 +101,6 @@ class PjitPartitioner(BasePjitPartitioner):
         """Stores the shape of the mesh and the axis rules; see BasePartitioner.
 
         Args:
-            num_partitions: size of the model axis.
-            model_parallel_submesh: (x, y, z, core) of the model axis.
-            params_on_devices: whether restored parameters go to the devices instead of
-                host memory.
-            backend: platform name given to jax.devices.
-            ici_mesh_shape: (replica, data, model) inside a slice.
-            dcn_mesh_shape: (replica, data, model) over slices.
             logical_axis_rules: (logical axis, mesh axis or None) pairs in order of
                 priority; standard_logical_axis_rules() by default.
         """
@@ -142,11 +128,6 @@ class PjitPartitioner(BasePjitPartitioner):
     def logical_axis_rules(self) -> LogicalAxisRules:
         """Logical axis rules that apply inside partitioned functions."""
         return self._logical_axis_rules
-
-    @property
-    def use_shardy_partitioner(self) -> bool:
-        """True if XLA partitions with Shardy (a JAX setting)."""
-        return bool(jax.config.values["jax_use_shardy_partitioner"])
 
     def get_logical_axes(self, train_state: Any) -> Any:
         """Returns `train_state` with AxisNames or None instead of arrays."""

@@ -125,7 +125,8 @@ class _Search:
         """Extends every live beam by one token and keeps the best."""
         logits, cache = self._extend(state)
         values, tokens, parents = self._candidates(logits, state)
-        seqs = _gather(state.live_seqs, parents)
+        sizes = (len(parents), self.beams, parents.shape[1])
+        seqs = gather_beams(state.live_seqs, parents, *sizes)
         seqs = lax.dynamic_update_slice(
             seqs, tokens[..., None], (0, 0, state.cur_index + 1)
         )
@@ -243,12 +244,6 @@ class _Search:
             "finished_flags",
         )
         return new.replace(**{name: keep(name) for name in names})
-
-
-def _gather(
-    x: Int[Array, "batch old length"], indices: Int[Array, "batch new"]
-) -> Int[Array, "batch new length"]:
-    return gather_beams(x, indices, x.shape[0], x.shape[1], indices.shape[1])
 
 
 def _place(

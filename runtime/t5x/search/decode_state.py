@@ -34,12 +34,7 @@ _BLOCK = 32
 # history of `share_history`. They have one row per input and are never repeated or
 # moved.
 SHARED_LEAVES = frozenset(
-    {
-        "cached_cross_key",
-        "cached_cross_value",
-        "cached_beam_key",
-        "cached_beam_value",
-    }
+    {"cached_cross_key", "cached_cross_value", "cached_beam_key", "cached_beam_value"}
 )
 # The lookup scans the slots of all beams for each beam, so its cost is quadratic. On a
 # CPU, 64 beams take as long as moving all keys and values.
@@ -222,9 +217,7 @@ def unflatten_beam_dim(
 
 
 def flat_batch_beam_expand(x: Array, beam_size: int, offset: int = 0) -> Array:
-    """Repeats rows: [*lead, batch, ...] -> [*lead, batch * beams, ...], copies
-    adjacent.
-    """
+    """Repeats rows to [*lead, batch * beams, ...]; copies are adjacent."""
     return jnp.repeat(x, beam_size, axis=offset)
 
 
@@ -342,11 +335,7 @@ def best_continuations(
     logits: Float[Array, "batch beams vocab"],
     log_probs: Float[Array, "batch beams"],
     k: int,
-) -> tuple[
-    Float[Array, "batch k"],
-    Int[Array, "batch k"],
-    Int[Array, "batch k"],
-]:
+) -> tuple[Float[Array, "batch k"], Int[Array, "batch k"], Int[Array, "batch k"]]:
     """Returns the k continuations with the highest log probability per row, best first.
 
     Values, order, and ties are the same as in `lax.top_k` over `log_softmax(logits) +

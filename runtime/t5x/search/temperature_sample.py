@@ -63,9 +63,7 @@ class _TokenChoice:
     def __call__(
         self, logits: Float[Array, "rows vocab"], rng: Array
     ) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
-        """Returns tokens and their log probabilities; `BROKEN` and NaN if there is
-        none.
-        """
+        """Returns tokens and log probabilities; `BROKEN` and NaN if there is none."""
         token, log_prob = self._choose(logits, rng)
         whole = usable(logits) & ~jnp.isnan(log_prob)
         return jnp.where(whole, token, BROKEN), jnp.where(whole, log_prob, jnp.nan)

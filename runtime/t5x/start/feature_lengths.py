@@ -14,12 +14,12 @@ from typing import Any
 import gin
 
 from t5x.errors import UserError
+from t5x.feed import registered
 from t5x.feed.data_config import AUTO, DatasetConfig
-from t5x.feed.registered import may_be_registered, task_or_mixture, without_seqio
 from t5x.logs.progress import announce
 
 _PARAMETER = "task_feature_lengths"
-_READER = "get_dataset_fn"
+READERS = "get_dataset_fn", "inference_evaluator_cls"
 _MACRO = "gin.macro"
 
 
@@ -46,7 +46,7 @@ def arguments_of(
     auto = [cfg for cfg in cfgs if cfg.task_feature_lengths == AUTO]
     if not auto or not with_data:
         return found
-    _replace_auto(auto, found.get(_READER))
+    _replace_auto(auto, reader_of(found))
     return _resolved(configured, wanted, skipped)
 
 
@@ -67,7 +67,7 @@ def check(
         UserError: lengths cut more examples than the tasks allow.
     """
     counted = []
-    reader = arguments.get(_READER)
+    reader = reader_of(arguments)
     for cfg in _dataset_cfgs(arguments):
         for task in _tasks(cfg, reader) if cfg.task_feature_lengths else ():
             try:
@@ -111,20 +111,17 @@ def _dataset_cfgs(arguments: Mapping[str, Any]) -> list[DatasetConfig]:
     return [cfg for cfg in arguments.values() if isinstance(cfg, DatasetConfig)]
 
 
+def reader_of(arguments: Mapping[str, Any]) -> Any:
+    """Returns the first argument of the program that reads datasets, or None."""
+    return next(filter(None, map(arguments.get, READERS)), None)
+
+
 def _tasks(cfg: DatasetConfig, reader: Any) -> Iterator[Any]:
     """Yields the tasks of a dataset that have the split and know their token counts.
 
-    `reader` is the `get_dataset_fn` of the program, or None.
+    `reader` is the `get_dataset_fn` or evaluator of the program, or None.
     """
-    name = cfg.mixture_or_task_name
-    source = without_seqio(cfg, reader)
-    if source is None:
-        if isinstance(name, str) and not (cfg.module or may_be_registered()):
-            return
-        try:
-            source = task_or_mixture(cfg)
-        except UserError:
-            return  # A get_dataset_fn may interpret the name differently.
+    source = registered.find(cfg, reader)
     for task in getattr(source, "tasks", [source]):
         if hasattr(task, "token_counts") and cfg.split in task.splits:
             yield task

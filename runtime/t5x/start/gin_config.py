@@ -259,8 +259,6 @@ def string_split_fn(
     maxsplit: int = -1,
     index: int | None = None,
 ) -> Any:
-    """Returns `text.split(separator, maxsplit)` or one part of it, for use in gin
-    files.
-    """
+    """Returns `text.split(separator, maxsplit)` or one part, for use in gin files."""
     parts = text.split(separator, maxsplit)
     return parts if index is None else parts[index]

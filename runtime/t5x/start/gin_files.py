@@ -108,8 +108,7 @@ def _why_no_binding(name: str, equals: str, value: str) -> str:
     text = value if re.fullmatch(r"[\w./:~-]{1,80}", value) else "text"
     return (
         "the value is no number, text, list, @function or %MACRO. Strings need quotes "
-        "of "
-        f'their own: --gin.{name}=\\"{text}\\".'
+        f'of their own: --gin.{name}=\\"{text}\\".'
     )
 
 

@@ -20,6 +20,8 @@ from t5x.start import gin_files
 _MODULE = re.compile(r"<module '([\w.]+)'")
 _CLASS = re.compile(r"<class '([\w.]+)'")
 _LONGEST_LINE = 600
+_DATA_LIBRARIES = "seqio", "tensorflow", "tensorflow_text"
+_STRINGS = '\nStrings need quotes of their own: --gin.NAME=\\"text\\".'
 _LOCATION = re.compile(r'In file "([^"]+)", line (\d+)')
 
 
@@ -48,7 +50,7 @@ def _shortened(line: str) -> str:
 def _explained(error: BaseException, texts: Mapping[str, str]) -> str | None:
     text = str(error)
     if isinstance(error, ModuleNotFoundError):
-        return _unknown_module(error)
+        return explain_call(error) or _unknown_module(error)
     if isinstance(error, tokenize.TokenError):
         return f"a bracket or string is not closed in a binding: {text}"
     if unset := _unset_macro(text, texts):
@@ -59,21 +61,22 @@ def _explained(error: BaseException, texts: Mapping[str, str]) -> str | None:
         return None
     if not _raised_by_gin(error):
         return None
-    hint = (
-        _unknown_attribute(text)
-        or _unknown_symbol(text)
-        or _unknown_parameter(text)
-        or _unknown_configurable(text)
-        or _required_macro(text)
-        or _missing_file(text)
-        or _bare_string(text, error)
-    )
-    return f"{_one_paragraph(text)}{hint or ''}"
+    hint = _STRINGS if isinstance(error, SyntaxError) else ""
+    for pattern, hint_of in _HINTS.items():
+        if found := re.search(pattern, text):
+            hint = hint_of(*found.groups(), text)
+            break
+    return f"{_one_paragraph(text)}{hint}"
 
 
 def explain_call(error: BaseException) -> str | None:
-    """Returns a message if a call made by gin has missing or invalid values."""
+    """Returns a message if a call made by gin lacks packages or values."""
     text = str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name in _DATA_LIBRARIES:
+        return (
+            f"{error.name} is not installed, and SeqIO tasks need it. Run "
+            "`pip install 'jaxaug[seqio]'`."
+        )
     if isinstance(error, RuntimeError) and text.startswith("Required bindings for"):
         return _first_paragraph(text)
     if isinstance(error, TypeError) and "No values supplied by Gin" in text:
@@ -89,9 +92,7 @@ def explain_call(error: BaseException) -> str | None:
 
 
 def _refused_by_optax(error: BaseException, text: str) -> str | None:
-    """Explains errors of optax schedules, which check their numbers when they are
-    created.
-    """
+    """Explains errors of optax schedules, which check numbers at creation."""
     frames = traceback.extract_tb(error.__traceback__)
     call = re.search(r"In call to configurable '([^']+)'", text)
     optax = sys.modules.get("optax")
@@ -180,15 +181,10 @@ def _unknown_module(error: ModuleNotFoundError) -> str | None:
     return f"{_one_paragraph(text)}\nThere is no module {missing!r}{near}"
 
 
-def _unknown_attribute(text: str) -> str | None:
-    found = re.search(
-        r"Couldn't resolve selector (\S+); (.*) has no attribute (\w+)", text
-    )
-    if not found:
-        return None
-    owner = _owner(found.group(2))
+def _unknown_attribute(place: str, name: str, text: str) -> str:
+    owner = _owner(place)
     known = [] if owner is None else [n for n in dir(owner) if not n.startswith("_")]
-    return f"\nUnknown name {found.group(3)!r}{nearest(found.group(3), known)}"
+    return f"\nUnknown name {name!r}{nearest(name, known)}"
 
 
 def _owner(text: str) -> Any:
@@ -200,15 +196,12 @@ def _owner(text: str) -> Any:
     return None
 
 
-def _unknown_symbol(text: str) -> str | None:
-    found = re.search(r"'(\w+)' was not provided by an import statement", text)
-    if not found:
-        return None
+def _unknown_symbol(name: str, text: str) -> str:
     known: set[str] = set()
     if location := _LOCATION.search(text):
         known = _imported_names(location.group(1))
-    near = nearest(found.group(1), known)
-    return f"\nUnknown name {found.group(1)!r}{near} Import it in that gin file."
+    near = nearest(name, known)
+    return f"\nUnknown name {name!r}{near} Import it in that gin file."
 
 
 def _imported_names(path: str) -> set[str]:
@@ -223,40 +216,29 @@ def _imported_names(path: str) -> set[str]:
     return set()
 
 
-def _unknown_parameter(text: str) -> str | None:
-    found = re.search(
-        r"Configurable '([^']+)' doesn't have a parameter named '(\w+)'", text
-    )
-    if not found:
-        return None
+def _unknown_parameter(configurable: str, name: str, text: str) -> str:
     known: set[str] = set()
-    for selector in gin.config._REGISTRY.matching_selectors(found.group(1)) or [
+    for selector in gin.config._REGISTRY.matching_selectors(configurable) or [
         s
         for s in gin.config._REGISTRY._selector_map
-        if s.rsplit(".", 1)[-1] == found.group(1).rsplit(".", 1)[-1]
+        if s.rsplit(".", 1)[-1] == configurable.rsplit(".", 1)[-1]
     ]:
         wrapped = gin.config._REGISTRY[selector].wrapped
         known.update(inspect.signature(wrapped).parameters)
-    near = nearest(found.group(2), known)
-    return f"\nUnknown parameter {found.group(2)!r}{near} Known: {_listed(known)}."
+    listed = ", ".join(sorted(known)) or "none"
+    return f"\nUnknown parameter {name!r}{nearest(name, known)} Known: {listed}."
 
 
-def _unknown_configurable(text: str) -> str | None:
-    found = re.search(r"No configurable matching (?:reference )?'@?([^'(]+)", text)
-    if not found:
-        return None
-    name = found.group(1).rsplit("/", 1)[-1]
+def _unknown_configurable(scoped: str, text: str) -> str:
+    name = scoped.rsplit("/", 1)[-1]
     known = set(gin.config._REGISTRY._selector_map)
     short = {s.rsplit(".", 1)[-1] for s in known}
     near = nearest(name, known | short)
     return f"\nUnknown name {name!r}{near}"
 
 
-def _required_macro(text: str) -> str | None:
-    found = re.search(r"^(\S+) set to `%gin.REQUIRED` but not", text)
-    if not found:
-        return None
-    name = found.group(1).split("/")[0]
+def _required_macro(scoped: str, text: str) -> str:
+    name = scoped.split("/")[0]
     unused = set_macros() - used_macros() - {name}
     near = nearest(name, unused)
     if near == ".":
@@ -265,33 +247,41 @@ def _required_macro(text: str) -> str | None:
     return f"\n{other} is set and nothing refers to it: did you mean {name!r}?"
 
 
-def _missing_file(text: str) -> str | None:
-    found = re.search(r"Unable to open file: (\S+)\. Searched", text)
-    if not found:
-        return None
+def _missing_file(path: str, text: str) -> str:
     folders = [str(prefix) for prefix in gin.config._LOCATION_PREFIXES]
-    near = gin_files.nearest_file(found.group(1), folders)
+    near = gin_files.nearest_file(path, folders)
     if near is None:
         return "\nName a file that exists, or its folder with --gin_search_paths."
     return f"\nDid you mean {near!r}?"
 
 
+# Pattern of gin's message -> hint, from the groups of the pattern and the message.
+_HINTS: Mapping[str, Callable[..., str]] = {
+    r"Couldn't resolve selector \S+; (.*) has no attribute (\w+)": _unknown_attribute,
+    r"'(\w+)' was not provided by an import statement": _unknown_symbol,
+    r"'([^']+)' doesn't have a parameter named '(\w+)'": _unknown_parameter,
+    r"No configurable matching (?:reference )?'@?([^'(]+)": _unknown_configurable,
+    r"^(\S+) set to `%gin.REQUIRED` but not": _required_macro,
+    r"Unable to open file: (\S+)\. Searched": _missing_file,
+}
+
+
 def unknown_mixtures(
-    is_known: Callable[[str], bool], registered: Callable[[], Collection[str]]
+    find: Callable[[str], Any], registered: Callable[[], Collection[str]]
 ) -> list[str]:
     """Returns messages about configured tasks and mixtures that are not registered.
 
     Functions that return such a name are called.
 
     Args:
-        is_known: whether a name needs no registration.
+        find: returns what needs no registration under a name, or None.
         registered: returns the names of registered tasks and mixtures.
     """
     found = []
     for (scope, selector), values in list(gin.config._CONFIG.items()):
         # Copying a value evaluates its references.
         name = copy.deepcopy(values.get("mixture_or_task_name"))
-        if isinstance(name, str) and not is_known(name):
+        if isinstance(name, str) and find(name) is None:
             known = registered()
             if name in known:
                 continue
@@ -314,14 +304,3 @@ def _unset_macro(text: str, texts: Mapping[str, str]) -> str | None:
         f"{nearest(name, set_macros())} Set it in a gin file or with "
         f"--gin.{name}=VALUE."
     )
-
-
-def _bare_string(text: str, error: BaseException) -> str | None:
-    if isinstance(error, SyntaxError):
-        return '\nStrings need quotes of their own: --gin.NAME=\\"text\\".'
-    del text
-    return None
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(sorted(names)) or "none"

@@ -91,12 +91,6 @@ def set_up(
     return "machine: " + ("; ".join(done) or "nothing set")
 
 
-def from_flags() -> str:
-    """Calls `set_up` with the values of the flags."""
-    values = flags.FLAGS
-    return set_up(values.keep_memory, values.ynn_fusions, values.compilation_cache)
-
-
 def keep_freed_memory() -> bool:
     """Makes glibc keep freed memory; returns whether that worked.
 

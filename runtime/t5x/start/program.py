@@ -1,7 +1,5 @@
 """Flags and startup shared by train, eval, and infer."""
 
-import copy
-import inspect
 import os
 import pathlib
 import sys
@@ -111,7 +109,9 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
             "no --gin_file is given: name the gin file of an experiment, such as "
             "--gin_file=configs/d3st_aug.gin. --help lists all flags."
         )
-    settings = machine.from_flags()
+    settings = machine.set_up(
+        FLAGS.keep_memory, FLAGS.ynn_fusions, FLAGS.compilation_cache
+    )
     _join_processes()
     # Registered under __main__, so that short names (`train.model_dir`) work as well as
     # `import __main__ as train_script`.
@@ -149,13 +149,13 @@ def _check_names(bindings: Sequence[str], configured: Callable[..., Any]) -> Non
         UserError: nothing refers to a macro, or a task or mixture is unknown.
     """
     problems = gin_hints.unused_bindings(bindings)
-    if registered.may_be_registered():
-        bound = gin.get_bindings(configured, resolve_references=False)
-        # Copying a reference evaluates it.
-        reader = copy.deepcopy(bound.get("get_dataset_fn"))
-        find = getattr(inspect.unwrap(reader), "find", None)
+    readers = feature_lengths.arguments_of(
+        configured, feature_lengths.READERS.__contains__, with_data=False
+    )
+    find = registered.finder(feature_lengths.reader_of(readers))
+    if find or "seqio" in sys.modules:
         problems += gin_hints.unknown_mixtures(
-            lambda name: find is not None and find(name) is not None, _seqio_names
+            find or (lambda name: None), _seqio_names
         )
     if problems:
         raise UserError("gin configuration: " + "\n".join(problems))

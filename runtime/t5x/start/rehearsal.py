@@ -13,7 +13,7 @@ from etils import epath
 
 from t5x.checkpoint import restore, state_init
 from t5x.errors import UserError
-from t5x.feed.converters import converter_of
+from t5x.feed.converters import class_of
 from t5x.feed.data_config import DatasetConfig
 from t5x.logs.metrics_writer import NullWriter
 from t5x.logs.progress import announce
@@ -58,7 +58,8 @@ def run(configured: Callable[..., Any], accept_truncation: bool) -> None:
         )
     for message in missing:
         announce(f"dry run: not all is checked: {message}")
-    _check_checkpoint(arguments, _default_initializer(configured))
+    parameters = inspect.signature(configured).parameters
+    _check_checkpoint(arguments, parameters["train_state_initializer_cls"].default)
 
 
 def _is_read(name: str) -> bool:
@@ -67,7 +68,7 @@ def _is_read(name: str) -> bool:
         "model",
         "model_dir",
         "summarize_config_fn",
-        "get_dataset_fn",
+        *feature_lengths.READERS,
         "train_state_initializer_cls",
     )
 
@@ -100,11 +101,6 @@ class _Printer(NullWriter):
         for name, text in texts.items():
             if name != "config":
                 print(text)
-
-
-def _default_initializer(configured: Callable[..., Any]) -> Any:
-    parameters = inspect.signature(configured).parameters
-    return parameters["train_state_initializer_cls"].default
 
 
 def _check_checkpoint(arguments: Mapping[str, Any], default_initializer: Any) -> None:
@@ -161,7 +157,7 @@ def _input_shapes(
     if not isinstance(lengths, Mapping):
         lengths = dict.fromkeys(("inputs", "targets"), _ANY_LENGTH)
     try:
-        converter = converter_of(model)(pack=cfgs[0].pack)
+        converter = class_of(model)(pack=cfgs[0].pack)
         features = converter.get_model_feature_lengths(lengths)
     except (AttributeError, ImportError):
         return None  # These models and data do not use seqio.

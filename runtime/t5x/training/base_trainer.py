@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
-from types import TracebackType
 from typing import Any, Self
 
 import clu.metrics
@@ -104,12 +103,7 @@ class BaseTrainer(abc.ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -119,9 +113,7 @@ class BaseTrainer(abc.ABC):
             manager.close()
 
     def send_metrics_to(self, sinks: Sequence[MetricSink]) -> None:
-        """Sends everything that the metrics managers write from now on to `sinks` as
-        well.
-        """
+        """Sends what the metrics managers write from now on to `sinks` too."""
         managers = [self.train_metrics_manager, *self.eval_metrics_managers.values()]
         for manager in managers:
             manager.sinks = sinks
@@ -141,10 +133,7 @@ class BaseTrainer(abc.ABC):
             self._train_state = train_state
 
     def train(
-        self,
-        batch_iter: Iterator[Batch],
-        num_steps: int,
-        start_step: int | None = None,
+        self, batch_iter: Iterator[Batch], num_steps: int, start_step: int | None = None
     ) -> futures.Future:
         """Runs `num_steps` steps and keeps the next step queued on the devices.
 
@@ -208,9 +197,7 @@ class BaseTrainer(abc.ABC):
     def _advance(
         self, state: Any, batches: list[Batch], metrics: Any, step: int
     ) -> tuple[Any, Metrics, list[tuple[int, Any, Any]]]:
-        """Queues one step per batch; returns (state, summed metrics, readings per
-        step).
-        """
+        """Queues a step per batch; returns (state, summed metrics, readings)."""
         if len(batches) > 1:
             many = self._compiled_train_steps or self._partitioned_train_steps
             state, stacked = many(state, batches)

@@ -3,7 +3,6 @@
 import difflib
 import math
 from collections.abc import Callable
-from typing import Protocol
 
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int
@@ -17,10 +16,8 @@ _BY_WARMUP = frozenset(
 )
 
 
-class LearningRateCallable(Protocol):
-    """`f(step) -> learning rate`, both scalars; traced inside the train step."""
-
-    def __call__(self, step: Int[Array, ""]) -> Float[Array, ""]: ...
+# Maps a step to a learning rate; traced inside the train step.
+LearningRateCallable = Callable[[Int[Array, ""]], Float[Array, ""]]
 
 
 def create_learning_rate_scheduler(

@@ -27,28 +27,6 @@ from t5x.training.run_record import RunRecord
 from t5x.training.schedule import Schedule
 from t5x.training.setup import Saver
 
-TRAIN_METRIC_KEY = "train"
-
-
-def run_actions(
-    mode: ActionMode,
-    actions: ActionMapType,
-    train_state: Any,
-    metrics_by_task: Mapping[str, Mapping[str, Any]],
-) -> bool:
-    """Runs the actions of a mode on process 0 and broadcasts the result.
-
-    Returns:
-        Whether training should stop.
-    """
-    stop = False
-    if jax.process_index() == 0:
-        if not metrics_by_task:
-            raise RuntimeError("Metric is unexpectedly empty on process 0")
-        for action in actions.get(mode, []):
-            stop |= bool(action.run(train_state, metrics_by_task=metrics_by_task))
-    return bool(distributed.broadcast_one_to_all(np.array(stop)))
-
 
 @dataclasses.dataclass
 class Evaluation:
@@ -97,10 +75,16 @@ class Evaluation:
             evaluated_step=step, actions=states, stop=self.trainer.stop_training
         )
 
-    def _act(self, mode: ActionMode, metrics: Mapping[str, Any]) -> None:
-        if self.actions.get(mode) and run_actions(
-            mode, self.actions, self.trainer.train_state, metrics
-        ):
+    def act(self, mode: ActionMode, metrics: Mapping[str, Any]) -> None:
+        """Runs the actions of a mode on process 0; any of them may stop training."""
+        actions, stop = self.actions.get(mode), False
+        if not actions:
+            return
+        if jax.process_index() == 0:
+            state = self.trainer.train_state
+            for action in actions:
+                stop |= bool(action.run(state, metrics_by_task=metrics))
+        if distributed.broadcast_one_to_all(np.array(stop)):
             self.trainer.stop_training = True
 
     def _teacher_forced(self, step: int) -> None:
@@ -116,7 +100,7 @@ class Evaluation:
             {name: batches_of(ds) for name, ds in self.train_eval_datasets.items()}
         )
         report(step, "training eval", metrics, only=("loss", "accuracy"))
-        self._act(ActionMode.TRAIN_EVAL, metrics)
+        self.act(ActionMode.TRAIN_EVAL, metrics)
 
     def _decoded(self, step: int) -> None:
         tick = time.time()
@@ -129,7 +113,7 @@ class Evaluation:
             self._pending.append((step, future))
         else:
             metrics = self._scores(step, future)
-            self._act(ActionMode.INFER_EVAL, metrics)
+            self.act(ActionMode.INFER_EVAL, metrics)
             self._note(step)
         self.trainer.train_metrics_manager.write_scalar(
             "timing/evaluate_seconds", time.time() - tick, step
@@ -284,7 +268,7 @@ class TrainLoop:
         # The devices are busy with this round while the previous one is checked.
         self._require_sound(lag=1)
         if not self.evaluation.concurrent_metrics:
-            self.evaluation._act(ActionMode.TRAIN, {TRAIN_METRIC_KEY: summary.result()})
+            self.evaluation.act(ActionMode.TRAIN, {"train": summary.result()})
         if self.schedule.collects_at(stop):
             gc.collect()
         if self.saver is not None:

@@ -33,16 +33,11 @@ class Schedule:
     checkpoint_steps: tuple[int, ...]
     unit: int
 
-    def round_end(self, step: int) -> int:
-        """Returns the end of the round that contains the step after `step`."""
-        rounds = (step - self.first_step) // self.unit + 1
-        return min(self.first_step + rounds * self.unit, self.total_steps)
-
     def next_stop(self, step: int) -> int:
-        """Returns the next pause: end of a round or a stats period, or a checkpoint
-        step.
-        """
-        stop = min(self.round_end(step), step + self.stats_period)
+        """Returns the next pause: a checkpoint, or end of a round or stats period."""
+        rounds = (step - self.first_step) // self.unit + 1
+        round_end = self.first_step + rounds * self.unit
+        stop = min(round_end, self.total_steps, step + self.stats_period)
         later = bisect.bisect_right(self.checkpoint_steps, step)
         if later < len(self.checkpoint_steps):
             stop = min(stop, self.checkpoint_steps[later])

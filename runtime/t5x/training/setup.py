@@ -12,9 +12,7 @@ from absl import logging
 from etils import epath
 
 from t5x import variables
-from t5x.checkpoint.settings import (
-    SaveCheckpointConfig,
-)
+from t5x.checkpoint.settings import SaveCheckpointConfig
 from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import iterators, registered
@@ -80,25 +78,12 @@ def verify_vocabs(
     """Compares vocabularies if the data comes from a registered task."""
     if verify is None or not hasattr(model, "input_vocabulary"):
         return
-    found = registered.without_seqio(cfg, get_dataset_fn)
-    if found is not None:
-        verify(dataclasses.replace(cfg, mixture_or_task_name=found), model)
-        return
-    if get_dataset_fn is not datasets_lib.get_dataset and not _is_registered(cfg):
-        return
-    verify(cfg, model)
-
-
-def _is_registered(cfg: DatasetConfig) -> bool:
-    if isinstance(cfg.mixture_or_task_name, str) and not (
-        cfg.module or registered.may_be_registered()
+    if (
+        get_dataset_fn is not datasets_lib.get_dataset
+        and registered.find(cfg, get_dataset_fn) is None
     ):
-        return False
-    try:
-        registered.task_or_mixture(cfg)
-    except (UserError, ImportError):
-        return False
-    return True
+        return
+    verify(registered.resolved(cfg, get_dataset_fn), model)
 
 
 def open_train_data(

@@ -1,8 +1,8 @@
 """One training or evaluation step: pure functions that are traced inside jit."""
 
 import copy
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import clu.metrics
 import flax
@@ -23,16 +23,9 @@ Batch = Mapping[str, Any]
 Metrics = dict[str, Any]
 
 
-class PartitionedTrainCallable(Protocol):
-    """A partitioned train step: (state, batch) -> (state, metrics)."""
-
-    def __call__(self, train_state: Any, batch: Batch) -> tuple[Any, Metrics]: ...
-
-
-class PartitionedEvalCallable(Protocol):
-    """A partitioned evaluation step: (state, batch) -> metrics."""
-
-    def __call__(self, train_state: Any, batch: Batch) -> Metrics: ...
+# Partitioned steps: from a train state and a batch.
+PartitionedTrainCallable = Callable[[Any, Batch], tuple[Any, Metrics]]
+PartitionedEvalCallable = Callable[[Any, Batch], Metrics]
 
 
 def flatten_dict_string_keys(tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ To write your own trainer, subclass `BaseTrainer` and define the two partitioned
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from jaxtyping import PRNGKeyArray
 
@@ -25,20 +25,8 @@ from t5x.training.step import (
     train_with_lr,
 )
 
-
-class BaseTrainerConstructor(Protocol):
-    """Constructor of a trainer (`trainer_cls`), called with keyword arguments."""
-
-    def __call__(
-        self,
-        model: Any,
-        train_state: Any,
-        partitioner: Any,
-        eval_names: Sequence[str],
-        summary_dir: str | None,
-        train_state_axes: Any,
-        rng: PRNGKeyArray,
-    ) -> BaseTrainer: ...
+# `trainer_cls`, called with the arguments of `BaseTrainer` by keyword.
+BaseTrainerConstructor = Callable[..., BaseTrainer]
 
 
 class Trainer(BaseTrainer):

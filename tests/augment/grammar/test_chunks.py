@@ -1,4 +1,4 @@
-"""How short texts are read: noun groups, verbs and closed-class words."""
+"""Tests of chunking: noun groups, verbs, and closed-class words."""
 
 import pytest
 
@@ -42,6 +42,11 @@ def written(text: str, is_verb_phrase: bool = False) -> str:
             "farm that grows the crops",
             "farm SITE | that | grows OTHER third | the crops THING",
         ),
+        ("total cost of the stay", "total cost MONEY | of | the stay EVENT"),
+        (
+            "languages the applicant should speak",
+            "languages LANGUAGE | the applicant PERSON | should | speak OTHER base",
+        ),
         (
             "number of copies available",
             "number COUNT | of | copies THING | available THING",
@@ -69,6 +74,15 @@ def test_slots(text: str, parts: str) -> None:
             "manage accounts and transfer money",
             "manage OTHER base | accounts THING | and | transfer SEND base | money MASS",
         ),
+        ("gild the frame", "gild OTHER base | the frame THING"),
+        (
+            "returns a list of orders",
+            "returns OTHER third | a list THING | of | orders EVENT",
+        ),
+        (
+            "does the company pay for it",
+            "does | the company SITE | pay for BUY base | it",
+        ),
         (
             "search for flights by city and date",
             "search for FIND base | flights EVENT | by | city CITY | and | date DATE",
@@ -81,5 +95,5 @@ def test_orders(text: str, parts: str) -> None:
 
 @pytest.mark.parametrize("kind", ["NOBODY", "V.never", "BUY.past tense", "="])
 def test_a_pattern_with_an_unknown_class_is_refused(kind: str) -> None:
-    with pytest.raises(ValueError, match=r"no (class|variable)"):
+    with pytest.raises(ValueError, match=r"not a (class|variable)"):
         patterns.compiled("{x:" + kind + "}")

@@ -76,7 +76,7 @@ def test_synonyms_depend_on_the_sense_and_on_siblings() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("x city town", "is no sense"),
+        ("x city town", "is not a sense"),
         ("n city", "two words or more"),
         ("n city town iff=hotel", "conditions `if=`"),
     ],
@@ -86,7 +86,7 @@ def test_a_wrong_table_of_senses_is_refused(
 ) -> None:
     path = tmp_path / "senses.txt"
     path.write_text(line)
-    monkeypatch.setattr(senses, "_FILE", path)
+    monkeypatch.setattr(senses, "_FILES", (path,))
     with pytest.raises(UserError, match=f"line 1: .*{message}"):
         senses.table.__wrapped__()
 
@@ -184,6 +184,10 @@ def test_when_replaces_a_date_only_where_no_sibling_is_a_time() -> None:
         ("slot", "fee for each night", "night fee"),
         ("service", "Learn to drive with licensed teachers", "Learn that"),
         ("slot", "place where the lesson begins", "leaves"),
+        ("slot", "length of the boat in meters", "lasts"),
+        ("slot", "number of people on board", "part of the board"),
+        ("slot", "reason for the rejection", "needed"),
+        ("slot", "first day of work", "work initial"),
     ],
 )
 def test_what_readers_found_wrong_is_not_made(

@@ -1,4 +1,4 @@
-"""Every rule of the table: it gives its example, and nothing for its counter-example."""
+"""Every rule of the table gives its example, and nothing for its counterexample."""
 
 import pytest
 
@@ -36,7 +36,10 @@ def test_kinds_choose_the_rules() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[a] noun\nmatch: {x:NP}", "with kinds of slot, flag, input, intent, service"),
+        (
+            "[a] noun\nmatch: {x:NP}",
+            "with kinds of slot, flag, value, input, intent, service",
+        ),
         ("[a] slot\nrewrite: {x}", "Write `name: value`, with a name of match, write"),
         (
             "[a] slot\nmatch: {x:NP}\n\n[a] slot\nmatch: {x:NP}",

@@ -232,7 +232,7 @@ def test_sensitive_words_are_whole_words():
 
 
 def test_an_unknown_filter_is_named():
-    with pytest.raises(UserError, match=r"'pasive' is no filter; .*passive"):
+    with pytest.raises(UserError, match=r"'pasive' is not a filter; .*passive"):
         filters.reasons("a", ["b"], names=["pasive"])
 
 

@@ -40,7 +40,7 @@ def test_one_label_is_no_data():
 
 
 def test_the_fit_is_the_minimum():
-    """Against a grid: the loss is that of the docstring, both classes alike."""
+    """The weights minimize the documented loss on a grid; classes weigh the same."""
     data = made()
     features = data.features[:, :1]
     found = fitting.fit(features, data.bad, 0.1)
@@ -106,7 +106,7 @@ def test_rules_drop_whatever_the_features():
 
 
 def test_a_judge_of_noise_is_no_better_than_chance():
-    """What is reported comes from pairs that the judge has not seen."""
+    """The reported shares come from pairs that the judge has not seen."""
     rng = np.random.default_rng(1)
     data = made()._replace(features=rng.standard_normal((120, 8)))
     seen = fitting.fit(data.features, data.bad, 0.003).scores(data.features) <= 0

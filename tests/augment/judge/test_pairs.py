@@ -101,15 +101,8 @@ def test_wrong_files(tmp_path, capsys):
     assert f"--out {path}: is the input." in capsys.readouterr().err
 
 
-def test_a_language_model_needs_similarity():
-    with pytest.raises(
-        UserError, match="no judge was fitted with a language model and"
-    ):
-        verdicts.judge(model="smollm2")
-
-
 def test_the_source_of_candidates_counts(judged):
-    """What a model writes is wrong more often than what the grammar writes."""
+    """A model's candidates are judged more strictly than the grammar's."""
     text = HEADER + "slot\tdate of the visit\tday on which the visit is held\n"
     found = [
         judged(text.encode(), "--similarity", "none", "--source", source)[1][0][
@@ -121,11 +114,17 @@ def test_the_source_of_candidates_counts(judged):
     assert found[0] == found[1]
 
 
-def test_the_grammar_has_no_judge_with_a_language_model():
-    with pytest.raises(UserError, match="no judge of the grammar's candidates was"):
-        verdicts.judge("minilm", "smollm2", source="grammar")
-    with pytest.raises(UserError, match="source 'eda'; "):
-        verdicts.judge(source="eda")
+@pytest.mark.parametrize(
+    ("models", "source", "message"),
+    [
+        (("", "smollm2"), "model", "no judge was fitted with a language model and"),
+        (("minilm", "smollm2"), "grammar", "no judge of the grammar's candidates was"),
+        (("", ""), "eda", "source 'eda'; "),
+    ],
+)
+def test_judges_that_were_not_fitted(models, source, message):
+    with pytest.raises(UserError, match=message):
+        verdicts.judge(*models, source=source)
 
 
 def test_reasons_are_those_that_count_most():

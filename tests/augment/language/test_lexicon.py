@@ -158,7 +158,9 @@ def test_wrong_wordnet_folders_are_named(folder, tmp_path):
     ):
         lexicon.load(tmp_path / "none")
     (folder / "index.verb").write_text("book v\n")
-    with pytest.raises(UserError, match=r"index.verb, line 1: no line of a WordNet"):
+    with pytest.raises(
+        UserError, match=r"index.verb, line 1: is not a line of a WordNet"
+    ):
         wordnet.WordNet(folder).lookup("price")
     (folder / "index.verb").write_text("book v 1 0 1 0 00000007\n")
     with pytest.raises(UserError, match=r"data.verb: no synset at byte 7"):

@@ -1,4 +1,4 @@
-"""Variants in SGD-X layout: what is written, what is refused, what a full disk leaves."""
+"""Variants in SGD-X layout: output, refused input, and a full disk."""
 
 import errno
 import json
@@ -90,7 +90,7 @@ def test_variants_of_an_earlier_run_are_not_mixed_in(sgd_tree, schema):
 
 
 def test_wrong_texts_write_nothing(sgd_tree, schema):
-    with pytest.raises(UserError, match="'test/9/slot/0' is no text of the schema"):
+    with pytest.raises(UserError, match="'test/9/slot/0' is not a text of the schema"):
         write(sgd_tree, schema, [TEXTS[0], {"test/9/slot/0": "x"}])
     assert not (sgd_tree / "variants").exists()
 
@@ -138,7 +138,7 @@ def test_a_file_that_reads_back_differently_is_no_variant(
     monkeypatch.setattr(
         variants, "to_json", lambda one: broken(one).replace("Cost of", "Cost  of")
     )
-    with pytest.raises(UserError, match="what was read back is not what was written"):
+    with pytest.raises(UserError, match="the file read back differs from the written"):
         write(sgd_tree, schema)
     monkeypatch.setattr(variants, "to_json", lambda one: broken(one)[:-40])
     with pytest.raises(UserError, match="truncated JSON"):

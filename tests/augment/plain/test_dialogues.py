@@ -1,4 +1,4 @@
-"""Noise on what users say: values survive, spans move along, the folder is a data folder."""
+"""Noise in user turns: values survive, spans move, the output is a data folder."""
 
 import copy
 import itertools
@@ -217,7 +217,9 @@ def test_another_call_is_refused(sgd_tree, tmp_path):
     out = tmp_path / "noisy"
     noising = Noising(("typos",), 0.5, 0)
     dialogues.write(sgd_tree, out, ["train"], noising)
-    with pytest.raises(UserError, match=f"--out {out}: is there, and is not what this"):
+    with pytest.raises(
+        UserError, match=f"--out {out}: exists, and is not the output of this"
+    ):
         dialogues.write(sgd_tree, out, ["train"], noising._replace(seed=1))
     (out / "train/schema.json").write_text("[]")
     with pytest.raises(UserError, match="Choose another folder, or remove it"):
@@ -229,7 +231,7 @@ def test_another_call_is_refused(sgd_tree, tmp_path):
     [
         (
             Noising(("typo",), 0.1, 0),
-            "--scheme typo: is no scheme for dialogues; did you",
+            "--scheme typo: is not a scheme for dialogues; did you",
         ),
         (Noising(("eda",), 0.1, 0), "--scheme eda: does not say which words it has ch"),
         (Noising(("typos",), 1.5, 0), "--rate=1.5: .* number from 0 to 1"),

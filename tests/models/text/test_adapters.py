@@ -143,14 +143,14 @@ def test_an_adapter_of_another_base(tiny_lm, adapter, published, tmp_path):
     other = jax.tree.map(lambda x: x + 1, published.params)
     notes = peft_folder.Notes(base_digest=base.digest(other))
     peft_folder.write(tmp_path, matrices, found, notes)
-    with pytest.raises(UserError, match="its digest is .*, that of .* is "):
+    with pytest.raises(UserError, match="its digest is .*, but .* has "):
         registry.load(f"{tiny_lm}+{tmp_path}")
 
 
 def test_no_adapter_at_all(tiny_lm, tmp_path, run):
     with pytest.raises(UserError, match="holds no adapter. Name a folder with"):
         registry.load(f"{tiny_lm}+{tmp_path}")
-    with pytest.raises(UserError, match="is no run with configs/runs/lora.gin"):
+    with pytest.raises(UserError, match="is neither a run with configs/runs/lora.gin"):
         convert.convert(tiny_lm, tmp_path / "out", form="peft")
     with pytest.raises(UserError, match="No complete checkpoint of step 8"):
         registry.load(f"{run}/checkpoint_8")
@@ -160,7 +160,7 @@ def test_an_adapter_with_another_rank_than_its_run(run, tmp_path, tiny_lm):
     text = (run / "config.gin").read_text()
     try:
         (run / "config.gin").write_text(text.replace("RANK = 2", "RANK = 4"))
-        with pytest.raises(UserError, match="has rank 2, the settings say 4"):
+        with pytest.raises(UserError, match="has rank 2, but the settings say 4"):
             registry.load(f"{tiny_lm}+{run}")
     finally:
         (run / "config.gin").write_text(text)

@@ -146,13 +146,13 @@ def test_outputs_in_a_chat_differ_and_have_their_key(folder, tmp_path):
     [
         (None, ("has no chat template, in chat_template.jinja or as chat_template in "
          "tokenizer_config.json. Take an instruction-tuned model")),
-        ({"a": 1}, "chat_template is no text and no list of templates."),
+        ({"a": 1}, "chat_template is neither a text nor a list of templates."),
         ([{"name": "tool_use", "template": "x"}], "has no chat template, in"),
         ("{% if %}", "the chat template cannot be rendered (TemplateSyntaxError: "),
         ("{{ raise_exception('only tools') }}", "(TemplateError: only tools)"),
         ("{{ messages[0].content.__class__.mro() }}", "(SecurityError: "),
         ("{{ 1 // 0 }}", "(ZeroDivisionError: "),
-        ("nothing", "shows the message of a user 0 times, expected once."),
+        ("nothing", "shows the message of a user 0 times, but must show it once."),
         ("{{ messages[0].content * 2 }}", "shows the message of a user 2 times"),
     ],
 )  # fmt: skip
@@ -170,6 +170,6 @@ def test_a_model_of_ours_has_none(folder):
     bare = type(model)(
         model.label, model.module, model.params, model.vocabulary, model.prompt
     )
-    with pytest.raises(UserError, match=r"tiny@1: has no chat template, as it is not"):
+    with pytest.raises(UserError, match=r"tiny@1 has no chat template, because it"):
         bare.prompted("chat:plain")
     assert np.array_equal(bare.ends, model.ends)

@@ -171,7 +171,7 @@ def test_no_checkpoint(run_folder):
     folder, _ = run_folder
     for step in (3, 12):
         (folder / f"checkpoint_{step}").rename(folder / f"gone_{step}")
-    with pytest.raises(UserError, match="my_run: holds no complete checkpoint"):
+    with pytest.raises(UserError, match="my_run holds no complete checkpoint"):
         checkpoint.load(folder)
     with pytest.raises(UserError, match="of step 3 in .* Name the folder of"):
         checkpoint.load(folder / "checkpoint_3")
@@ -189,7 +189,7 @@ def test_no_checkpoint(run_folder):
         (
             "MODEL = @models.EncoderDecoderModel()",
             "MODEL = 3",
-            "MODEL is a int, neither an Enc",
+            "MODEL is a int, which is neither an Enc",
         ),
         ("MODEL = ", "OTHER = ", "MODEL"),
         ("VOCABULARY = @", "VOCABULARY = @(", "config.gin"),
@@ -211,12 +211,12 @@ def test_no_checkpoint(run_folder):
         (
             "num_encoder_layers = 1",
             "num_encoder_layers = 1000000000",
-            "num_encoder_layers is 1000000000, expected 1000 at most.",
+            "num_encoder_layers is 1000000000, but must be at most 1000.",
         ),
         (
             "vocab_size = 32",
             "vocab_size = 64",
-            r"kernel of shape \(8, 32\), .* config.gin wants \(8, 64\).*VOCABULARY",
+            r"kernel of shape \(8, 32\), .* config.gin needs \(8, 64\).*VOCABULARY",
         ),
     ],
 )

@@ -69,5 +69,5 @@ def test_a_tokenizer_without_bytes_is_refused(tmp_path):
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "name", "{"]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(UserError, match="cannot be put together byte by byte"):
+    with pytest.raises(UserError, match="cannot be joined byte by byte"):
         spelling.of_tokenizer(hf.load(tmp_path))

@@ -65,7 +65,7 @@ def test_a_configuration_that_was_changed_is_refused(tmp_path, monkeypatch, caps
 
     changed = digests.file_digest(_with(tmp_path / "other", "A = 2\n"))
     expected = (
-        f"{path}: was changed after training wrote it. It has digest {changed}, but {note} "
+        f"{path} was changed after training wrote it. It has digest {changed}, but {note} "
         f"has {written}. Restore it from a copy of the run. If the change is intended, give "
         "--accept_changed_config, or set $JAXAUG_ACCEPT_CHANGED_CONFIG=1."
     )
@@ -74,7 +74,7 @@ def test_a_configuration_that_was_changed_is_refused(tmp_path, monkeypatch, caps
     monkeypatch.setenv("JAXAUG_ACCEPT_CHANGED_CONFIG", "1")
     assert build(tmp_path, "A = 2\n", "A") == 2
     warning = (
-        f"warning: {path}: was changed after training wrote it, and is used as it is"
+        f"warning: {path} was changed after training wrote it, and is used as it is"
     )
     assert capsys.readouterr().err == f"{warning} now\n"
 
@@ -169,8 +169,8 @@ def test_unknown_code_does_not_run(tmp_path, imported, reference, target, call):
     with pytest.raises(UserError) as error:
         build(tmp_path, f"{imported}\nMODEL = @{reference}{call}\n")
     assert str(error.value) == (
-        f"{tmp_path}/config.gin: refers to @{reference} ({target}), which is no "
-        "network, model or vocabulary of jaxaug or T5X, so it is not run. If you trust "
+        f"{tmp_path}/config.gin refers to @{reference} ({target}), which is not a "
+        "network, model, or vocabulary of jaxaug or T5X, so it is not run. If you trust "
         "the authors of this folder, set $JAXAUG_TRUSTED_MODULES="
         f"{target.rpartition('.')[0]} and run the command again."
     )
@@ -211,26 +211,26 @@ def test_includes_of_the_folder_only(tmp_path):
         with pytest.raises(UserError) as error:
             build(tmp_path / "run", f"include '{name}'\n", "A")
         assert str(error.value) == (
-            f"{tmp_path}/run/config.gin: includes {name}, which lies outside of its "
+            f"{tmp_path}/run/config.gin includes {name}, which is outside of its "
             "folder, so it is not read. Write its lines into the file instead."
         )
-    with pytest.raises(UserError, match=r"config.gin: includes itself\. Remove that"):
+    with pytest.raises(UserError, match=r"config.gin includes itself\. Remove that"):
         build(tmp_path / "run", "include 'config.gin'\n", "A")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "config.gin: it defines no MODEL."),
+        ("", "config.gin does not define MODEL."),
         ("MODEL = %OTHER\n", "it needs %OTHER, which it does not define."),
-        ("MODEL = %gin.REQUIRED\n", "it needs a value that every user has to give"),
+        ("MODEL = %gin.REQUIRED\n", "it needs a value that every user must give"),
         ("MODEL = %A\nA = [%MODEL]\n", "config.gin: MODEL is needed to build itself."),
         ("MODEL = @(\n", "config.gin: line 1: Unexpected token"),
         ("MODEL = (1,\n", "config.gin: EOF in multi-line statement"),
-        ("MODEL = {[1]: 2}\n", r"config.gin: is no gin file \(unhashable type"),
+        ("MODEL = {[1]: 2}\n", r"config.gin is not a gin file \(unhashable type"),
         (
             f"MODEL = {'(' * 5000}\n",
-            "config.gin: .*too many nested parentheses|is no gin",
+            "config.gin: .*too many nested parentheses|is not a gin",
         ),
         (
             f"{IMPORTS}MODEL = @network.T5Config()\nnetwork.T5Config.emb_dims = 2\n",

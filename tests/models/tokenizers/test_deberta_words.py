@@ -95,7 +95,7 @@ def test_options_of_the_configuration(tmp_path, train_spm):
         (tmp_path / name).rename(tmp_path / "other" / name)
     config = tmp_path / "other" / "tokenizer_config.json"
     for content, message in (
-        ('{"do_lower_case": 1}', "do_lower_case is 1, expected true or false"),
+        ('{"do_lower_case": 1}', "do_lower_case is 1, but must be true or false"),
         ("[]", "holds no JSON object"),
     ):
         config.write_text(content)
@@ -105,16 +105,14 @@ def test_options_of_the_configuration(tmp_path, train_spm):
 
 def test_other_models_of_sentencepiece_are_refused(tmp_path, train_spm):
     train_spm(tmp_path / "bpe", model_type="bpe")
-    with pytest.raises(
-        UserError, match=r"spm.model: is no unigram model of SentencePi"
-    ):
+    with pytest.raises(UserError, match=r"spm.model is not a unigram model of Sente"):
         hf.load(tmp_path / "bpe")
     train_spm(tmp_path / "t5", bos_piece="<s>", eos_piece="</s>")
     with pytest.raises(UserError, match=r"lacks the pieces \[CLS\], \[SEP\]"):
         hf.load(tmp_path / "t5")
     (tmp_path / "t5" / "spm.model").write_bytes(b"\xff\xff")
     hf._load.cache_clear()
-    with pytest.raises(UserError, match="spm.model: is no model of SentencePiece"):
+    with pytest.raises(UserError, match="spm.model is not a model of SentencePiece"):
         hf.load(tmp_path / "t5")
 
 

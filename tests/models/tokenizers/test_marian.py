@@ -125,7 +125,7 @@ def test_greedy_translation_is_that_of_torch(folder, theirs):
     "name, content, text",
     [
         ("target.spm", None, r"target\.spm: no such file\. Get the model again"),
-        ("source.spm", b"no model", r"source\.spm: is no SentencePiece model"),
+        ("source.spm", b"no model", r"source\.spm is not a SentencePiece model"),
         ("vocab.json", b"{}", r"vocab\.json: must be a table .* </s> and <unk>"),
         ("vocab.json", b"[", r"vocab\.json"),
         (
@@ -136,12 +136,12 @@ def test_greedy_translation_is_that_of_torch(folder, theirs):
         (
             "vocab.json",
             b'{"</s>": 0, "<unk>": "1"}',
-            r"vocab\.json: the id of '<unk>' is '1', expected a whole number from 0 to",
+            r"vocab\.json: the id of '<unk>' is '1', but must be a whole number from 0 to",
         ),
         (
             "vocab.json",
             b'{"</s>": 0, "<unk>": 1000000000000}',
-            r"the id of '<unk>' is 1000000000000, expected a whole number from 0 to 16",
+            r"the id of '<unk>' is 1000000000000, but must be a whole number from 0",
         ),
     ],
 )

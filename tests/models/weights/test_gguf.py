@@ -6,7 +6,6 @@ import struct
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,94 +23,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.decode import sample, warpers
 from jaxaug.models.weights import gguf as ours
 from jaxaug.models.weights import gguf_file
-
-WIDTH, HIDDEN, HEADS, KV_HEADS, LAYERS = 64, 96, 4, 2, 2
-TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-MERGES = ["Ġ t", "h e", "Ġt he", "Ġ 1", "1 2"]
-
-
-def byte_tokens() -> list[str]:
-    """The 256 characters in which byte-level BPE writes bytes (Radford et al. 2019)."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    names = {byte: chr(byte) for byte in plain}
-    rest = [byte for byte in range(256) if byte not in names]
-    names |= {byte: chr(256 + place) for place, byte in enumerate(rest)}
-    return [names[byte] for byte in range(256)]
-
-
-def interleaved(rows: np.ndarray, heads: int) -> np.ndarray:
-    """The order of rows in GGUF: first and second half of each head take turns."""
-    halves = rows.reshape(heads, 2, -1, rows.shape[-1])
-    return np.stack([halves[:, 0], halves[:, 1]], axis=2).reshape(rows.shape)
-
-
-def write(
-    path: Path,
-    type_: Type = Type.F32,
-    tied: bool = True,
-    change: Callable[[gguf.GGUFWriter], None] = lambda writer: None,
-    tokenizer: tuple[str, str] = ("gpt2", "smollm"),
-    leave_out: str = "",
-    add_bos: bool = False,
-) -> dict[str, np.ndarray]:
-    """Writes a random model; returns its tensors by GGUF name, not interleaved."""
-    tokens = TOKENS + byte_tokens() + [merge.replace(" ", "") for merge in MERGES]
-    head_dim = WIDTH // HEADS
-    shapes = {"token_embd.weight": (len(tokens), WIDTH), "output_norm.weight": (WIDTH,)}
-    if not tied:
-        shapes["output.weight"] = (len(tokens), WIDTH)
-    for i in range(LAYERS):
-        shapes |= {
-            f"blk.{i}.attn_norm.weight": (WIDTH,),
-            f"blk.{i}.attn_q.weight": (WIDTH, WIDTH),
-            f"blk.{i}.attn_k.weight": (KV_HEADS * head_dim, WIDTH),
-            f"blk.{i}.attn_v.weight": (KV_HEADS * head_dim, WIDTH),
-            f"blk.{i}.attn_output.weight": (WIDTH, WIDTH),
-            f"blk.{i}.ffn_norm.weight": (WIDTH,),
-            f"blk.{i}.ffn_gate.weight": (HIDDEN, WIDTH),
-            f"blk.{i}.ffn_up.weight": (HIDDEN, WIDTH),
-            f"blk.{i}.ffn_down.weight": (WIDTH, HIDDEN),
-        }
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_block_count(LAYERS)
-    writer.add_context_length(128)
-    writer.add_embedding_length(WIDTH)
-    writer.add_feed_forward_length(HIDDEN)
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(KV_HEADS)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_freq_base(1000.0)
-    writer.add_rope_dimension_count(head_dim)
-    writer.add_vocab_size(len(tokens))
-    writer.add_tokenizer_model(tokenizer[0])
-    writer.add_tokenizer_pre(tokenizer[1])
-    writer.add_token_list(tokens)
-    writer.add_token_types([3] * len(TOKENS) + [1] * (len(tokens) - len(TOKENS)))
-    writer.add_token_merges(MERGES)
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    writer.add_add_bos_token(add_bos)
-    writer.add_chat_template("{{ messages }}")
-    change(writer)
-    rng = np.random.default_rng(0)
-    tensors = {}
-    for name, shape in shapes.items():
-        values = rng.standard_normal(shape, np.float32) * np.float32(0.3)
-        if len(shape) == 1:
-            values = values + 1
-        tensors[name] = values
-        part = name.split(".")[-2]
-        if part in ("attn_q", "attn_k"):
-            values = interleaved(values, HEADS if part == "attn_q" else KV_HEADS)
-        used = type_ if len(shape) == 2 else Type.F32
-        if name != leave_out:
-            data = gguf.quants.quantize(values, used)
-            writer.add_tensor(name, data, raw_dtype=used)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return tensors
+from tests.models.weights.gguf_kit import all_tokens, write
 
 
 def reference(path: Path) -> transformers.LlamaForCausalLM:
@@ -147,7 +59,7 @@ def test_logits_are_those_of_transformers(tmp_path: Path, type_: Type, tied: boo
 def test_float32_tensors_return_bit_by_bit(tmp_path: Path):
     written = write(tmp_path / "m.gguf")
     tensors = ours.Gguf(tmp_path / "m.gguf").tensors
-    assert len(tensors) == len(written) == 2 + 9 * LAYERS
+    assert len(tensors) == len(written) == 2 + 9 * 2
     for name, values in written.items():
         np.testing.assert_array_equal(tensors[ours.hf_name(name)], values)
 
@@ -225,10 +137,14 @@ def test_a_file_that_is_cut_off(tmp_path: Path):
     whole = path.read_bytes()
     for size in (0, 3, 20, 400, 4000, len(whole) // 2, len(whole) - 4000):
         path.write_bytes(whole[:size])
-        with pytest.raises(UserError, match=r"m\.gguf: is cut off or no GGUF file"):
+        with pytest.raises(
+            UserError, match=r"m\.gguf is cut off, or is not a GGUF file"
+        ):
             ours.load(path)
     path.write_bytes(b"GARB" + whole[4:])
-    with pytest.raises(UserError, match=r"m\.gguf: is cut off or no GGUF file .*magic"):
+    with pytest.raises(
+        UserError, match=r"m\.gguf is cut off, or is not a GGUF file .*magic"
+    ):
         ours.load(path)
     with pytest.raises(UserError, match=r"absent\.gguf: no such file"):
         ours.load(tmp_path / "absent.gguf")
@@ -287,27 +203,42 @@ def test_refused(tmp_path: Path, options: dict[str, Any], message: str):
     [
         (
             lambda w: w.add_head_count(0),
-            "llama.attention.head_count is 0, expected a whole number from 1 to 16777216.",
+            (
+                "llama.attention.head_count is 0, but must be a whole number from 1 to "
+                "16777216."
+            ),
         ),
         (
             lambda w: w.add_head_count([4, 4]),
-            "llama.attention.head_count is array([4, 4], dtype=int32), expected no list.",
+            (
+                "llama.attention.head_count is array([4, 4], dtype=int32), but must be a "
+                "single value."
+            ),
         ),
         (
             lambda w: w.add_string("llama.embedding_length", "64"),
-            "llama.embedding_length is '64', expected a whole number from 1 to 16777216.",
+            (
+                "llama.embedding_length is '64', but must be a whole number from 1 to "
+                "16777216."
+            ),
         ),
         (
             lambda w: w.add_layer_norm_rms_eps(0.0),
-            "llama.attention.layer_norm_rms_epsilon is 0.0, expected a number above 0.",
+            (
+                "llama.attention.layer_norm_rms_epsilon is 0.0, but must be a number "
+                "above 0."
+            ),
         ),
         (
             lambda w: w.add_eos_token_id(264),
-            "tokenizer.ggml.eos_token_id is 264, expected an id below 264.",
+            "tokenizer.ggml.eos_token_id is 264, but must be an id below 264.",
         ),
         (
             lambda w: w.add_array("tokenizer.ggml.tokens", [1, 2]),
-            "tokenizer.ggml.tokens is array([1, 2], dtype=int32), expected a list of te",
+            (
+                "tokenizer.ggml.tokens is array([1, 2], dtype=int32), but must be a list "
+                "of te"
+            ),
         ),
     ],
 )
@@ -326,7 +257,7 @@ def test_merges_that_are_none(tmp_path: Path):
 
 def test_tokens_of_one_text(tmp_path: Path):
     """Else ids come out that the vocabulary does not count."""
-    tokens = TOKENS + byte_tokens() + [merge.replace(" ", "") for merge in MERGES]
+    tokens = all_tokens()
     tokens[100] = tokens[50]
     write(tmp_path / "m.gguf", change=lambda w: w.add_token_list(tokens))
     with pytest.raises(UserError) as error:
@@ -359,37 +290,37 @@ def test_lists_in_lists(tmp_path: Path):
 @pytest.mark.parametrize(
     "content, problem",
     [
-        (header(b"", 2**62), "4611686018427387904 entries at byte 24 go beyond its end"),
-        (header(b"", 0, 2**62), "4611686018427387904 entries at byte 24 go beyond"),
+        (header(b"", 2**62), "4611686018427387904 entries at byte 24 exceed the file"),
+        (header(b"", 0, 2**62), "4611686018427387904 entries at byte 24 exceed"),
         (
             header(struct.pack("<Q", 2**63) + bytes(9), 1),
             "9223372036854775808 entries at byte 32",
         ),
         (
             header(field(b"a", struct.pack("<IIQ", 9, 4, 2**60)), 1),
-            "1152921504606846976 entries at byte 49 go beyond its end",
+            "1152921504606846976 entries at byte 49 exceed the file",
         ),
         (
             header(field(b"a", struct.pack("<IIQ", 9, 8, 3) + bytes(16)), 1),
-            "3 entries at byte 49 go beyond its end",
+            "3 entries at byte 49 exceed the file",
         ),
         (
             header(field(b"a", b"\x09\0\0\0" + struct.pack("<IQ", 9, 1) * 9), 1),
-            "lists in lists at byte 85, too deep",
+            "lists at byte 85 are nested too deeply",
         ),
         (header(field(b"a", b"\x0d\0\0\0"), 1), "a value of unknown type 13 at byte"),
-        (header(field(b"a", b"\x07\0\0\0\1") * 2, 2), "'a' is there twice"),
+        (header(field(b"a", b"\x07\0\0\0\1") * 2, 2), "'a' occurs twice"),
         (
             header(field(b"t", struct.pack("<I", 2**31) + bytes(99)), 0, 1),
             "tensor 't' has 2147483648 dimensions",
         ),
         (
             header(field(b"t", struct.pack("<IQIQ", 1, 2**40, 0, 0)), 0, 1),
-            "4398046511104 entries at byte 64 go beyond its end",
+            "4398046511104 entries at byte 64 exceed the file",
         ),
         (
             header(field(b"t", struct.pack("<IQIQ", 1, 2, 0, 2**63)), 0, 1),
-            "8 entries at byte 9223372036854775872 go beyond its end",
+            "8 entries at byte 9223372036854775872 exceed the file",
         ),
         (
             header(field(b"t", struct.pack("<IQIQ", 1, 33, 2, 0)), 0, 1),
@@ -399,7 +330,7 @@ def test_lists_in_lists(tmp_path: Path):
             header(
                 field(b"general.alignment", struct.pack("<II", 4, 0)), 1
             ),
-            "general.alignment is 0, no power of two",
+            "general.alignment is 0, not a power of two",
         ),
     ],
 )  # fmt: skip
@@ -409,7 +340,9 @@ def test_numbers_beyond_the_file(tmp_path: Path, content: bytes, problem: str):
     path.write_bytes(content)
     with pytest.raises(UserError) as error:
         ours.load(path)
-    assert str(error.value).startswith(f"{path}: is cut off or no GGUF file ({problem}")
+    assert str(error.value).startswith(
+        f"{path} is cut off, or is not a GGUF file ({problem}"
+    )
 
 
 def test_another_architecture(tmp_path: Path):

@@ -30,7 +30,7 @@ def test_defaults():
     ("told", "message"),
     [
         ({"n_embd": None}, "config.json: lacks n_embd, n_layer. Use the config.json"),
-        ({"n_embd": 8, "n_layer": 2, "drop": 10**400}, "a number is too great"),
+        ({"n_embd": 8, "n_layer": 2, "drop": 10**400}, "a number is too large"),
     ],
 )
 def test_what_cannot_be_read(told, message):

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from jaxaug.core.errors import UserError
 from jaxaug.models.weights import (
     export,
-    families,
     gguf_file,
     hf_folder,
     keymap,
@@ -189,7 +188,9 @@ def test_damaged_safetensors(tmp_path, size):
     path = tmp_path / "x.safetensors"
     safetensors_io.write(path, TENSORS)
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(UserError, match="x.safetensors: is cut off or no safetensors"):
+    with pytest.raises(
+        UserError, match="x.safetensors is cut off, or is not a safeten"
+    ):
         safetensors_io.Tensors(path)
 
 
@@ -210,7 +211,7 @@ def test_sharded_safetensors(tmp_path, edit_json):
     with safetensors_io.open_index(path) as found:
         assert_same(found, TENSORS)
     edit_json(path, lambda index: index["weight_map"].update(c="1.safetensors"))
-    with pytest.raises(UserError, match="1.safetensors: lacks the tensor c"):
+    with pytest.raises(UserError, match="1.safetensors lacks the tensor c"):
         safetensors_io.open_index(path)
     (tmp_path / "2.safetensors").unlink()
     with pytest.raises(UserError, match="2.safetensors: no such file"):
@@ -273,7 +274,7 @@ def test_damaged_torch_files(tmp_path):
     torch.save({"a": torch.ones(100)}, path)
     whole = path.read_bytes()
     path.write_bytes(whole[:-200])
-    with pytest.raises(UserError, match="is damaged or no PyTorch state dict"):
+    with pytest.raises(UserError, match="is damaged, or is not a PyTorch state dict"):
         torch_file.Tensors(path)
     torch.save({"a": torch.ones(2)}, path, _use_new_zipfile_serialization=False)
     with pytest.raises(UserError, match="PyTorch 1.6 and later"):
@@ -288,7 +289,7 @@ def test_a_hostile_pickle_runs_nothing(tmp_path):
     path = tmp_path / torch_file.FILE
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("archive/data.pkl", pickle.dumps({"a": Hostile()}))
-    with pytest.raises(UserError, match="open is no part of a state dict"):
+    with pytest.raises(UserError, match="open is not part of a state dict"):
         torch_file.Tensors(path)
     assert not (tmp_path / "written").exists()
 
@@ -300,7 +301,7 @@ def test_a_tensor_beyond_its_array(tmp_path):
         for name in old.namelist():
             data = old.read(name)
             new.writestr(name, data[:80] if name.endswith("/data/0") else data)
-    with pytest.raises(UserError, match="tensor a cannot be read .it reaches beyond"):
+    with pytest.raises(UserError, match="tensor a cannot be read .it extends beyond"):
         torch_file.Tensors(changed)["a"]
 
 
@@ -353,7 +354,7 @@ def test_extents_that_no_tensor_has(tmp_path, offset, shape, strides, problem):
     with pytest.raises(UserError) as error:
         torch_file.Tensors(path)
     assert str(error.value) == (
-        f"{path}: is damaged or no PyTorch state dict in the format of PyTorch 1.6 and "
+        f"{path} is damaged, or is not a PyTorch state dict in the format of PyTorch 1.6 and "
         f"later (ValueError: {problem}). Get the file again, or take model.safetensors "
         "of the same model if it is offered."
     )
@@ -362,10 +363,10 @@ def test_extents_that_no_tensor_has(tmp_path, offset, shape, strides, problem):
 @pytest.mark.parametrize(
     ("offset", "shape", "strides", "problem"),
     [
-        (0, (17,), (1,), "it reaches beyond its array"),
-        (1, (16,), (1,), "it reaches beyond its array"),
-        (16, (1,), (1,), "it reaches beyond its array"),
-        (0, (2, 2), (15, 1), "it reaches beyond its array"),
+        (0, (17,), (1,), "it extends beyond its array"),
+        (1, (16,), (1,), "it extends beyond its array"),
+        (16, (1,), (1,), "it extends beyond its array"),
+        (0, (2, 2), (15, 1), "it extends beyond its array"),
         (0, (1 << 40,), (0,), "it has more elements than its array"),
         (0, (1,), (1 << 80,), "Python int too large"),
     ],
@@ -382,16 +383,16 @@ def test_pickles_that_want_memory_or_time(tmp_path):
     assert torch_pickle.load(b"\x80\x02}r\xff\xff\xff\x7f.") == {}
     nested = b")" + b"".join(b"q%ch%c\x86" % (i, i) for i in range(60))
     hostile = {
-        b"}" + nested + b"Ns.": "entries whose keys are no names",
+        b"}" + nested + b"Ns.": "entries have keys that are not names",
         b"B\xff\xff\xff\x7fx.": "expected 2147483647 bytes",
-        b"c" + b"_io\nopen\n.": "_io.open is no part of a state dict",
-        b"}2.": "DUP is no part of a state dict",
+        b"c" + b"_io\nopen\n.": "_io.open is not part of a state dict",
+        b"}2.": "DUP is not part of a state dict",
         b"}h\x05.": "KeyError: 5",
         b"}": "pickle exhausted before seeing STOP",
-        b"0.": "POP is no part",
+        b"0.": "POP is not part",
         b"(.": "pop from empty list",
-        b"}}R.": "a call of what is no function",
-        b"ctorch\nFloatStorage\n)R.": "a call of what is no function",
+        b"}}R.": "a call of something other than a known function",
+        b"ctorch\nFloatStorage\n)R.": "a call of something other than a known function",
         b"ctorch\nFloatStorage\n}b.": "holds no state dict",
     }
     path = tmp_path / torch_file.FILE
@@ -422,7 +423,7 @@ def test_an_index_that_names_no_file_beside_it(tmp_path, reader, file):
     with pytest.raises(UserError) as error:
         reader.open_index(path)
     assert str(error.value).startswith(
-        f"{path}: weight_map has {file!r} for a, expected the name of a file beside it."
+        f"{path}: weight_map has {file!r} for a, but must have the name of a file next to it."
     )
 
 
@@ -431,10 +432,12 @@ def test_folders_that_hold_no_model(tmp_path):
         hf_folder.load(tmp_path)
     config = tmp_path / "config.json"
     config.write_text("[]")
-    with pytest.raises(UserError, match="config.json: holds no JSON object"):
+    with pytest.raises(UserError, match="config.json holds no JSON object"):
         hf_folder.load(tmp_path)
     config.write_text('{"model_type": "mamba"}')
-    with pytest.raises(UserError, match="config.json: model_type is 'mamba'.* read t5"):
+    with pytest.raises(
+        UserError, match="config.json: model_type is 'mamba'.* one of t5"
+    ):
         hf_folder.load(tmp_path)
     config.write_text('{"model_type": "t5", "architectures": ["T5EncoderModel"]}')
     with pytest.raises(
@@ -442,7 +445,7 @@ def test_folders_that_hold_no_model(tmp_path):
     ):
         hf_folder.load(tmp_path)
     config.write_text('{"model_type": "t5"}')
-    with pytest.raises(UserError, match="holds no weights, none of model.safetensors"):
+    with pytest.raises(UserError, match="holds no weights: none of model.safetensors"):
         hf_folder.load(tmp_path)
 
 
@@ -470,7 +473,7 @@ def test_configurations_of_wrong_types(tmp_path, key, value, expected):
     with pytest.raises(UserError) as error:
         hf_folder.load(tmp_path)
     assert str(error.value) == (
-        f"{tmp_path}: config.json: {key} is {value!r}, expected {expected}. Use the "
+        f"{tmp_path}: config.json: {key} is {value!r}, but must be {expected}. Use the "
         "config.json that was published with the weights."
     )
 
@@ -481,7 +484,7 @@ def test_configurations_of_wrong_types(tmp_path, key, value, expected):
         (
             {"model_type": "llama", "vocab_size": 8, "hidden_size": 8, "head_dim": 3,
              "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2},
-            "config.json: describes a network that cannot be built (",
+            "config.json describes a network that cannot be built (",
         ),
         (
             {"model_type": "t5", "feed_forward_proj": None},
@@ -490,7 +493,7 @@ def test_configurations_of_wrong_types(tmp_path, key, value, expected):
         (
             {"model_type": "pegasus", "d_model": 1 << 24,
              "max_position_embeddings": 1 << 24},
-            "expected a product of 67108864 at most.",
+            "but their product must be at most 67108864.",
         ),
     ],
 )  # fmt: skip
@@ -509,17 +512,8 @@ def test_weights_that_are_no_numbers(dtype, value):
         read({"qkv": qkv, "b": array(5)})
     assert str(error.value) == (
         "file: qkv has 2 of 36 numbers that are NaN or infinite. Get the file again; if "
-        "it stays so, take another checkpoint: the training diverged."
+        "that does not help, take another checkpoint: the training diverged."
     )
-
-
-def test_every_family_keeps_the_interface():
-    for family in families.FAMILIES.values():
-        code = family.code
-        assert callable(code.NETWORK) and callable(code.key_map)
-        assert callable(code.Config.from_hf) and callable(code.to_hf)
-        for pattern in code.IGNORED:
-            re.compile(pattern)
 
 
 def test_the_model_card():

@@ -1,4 +1,4 @@
-"""The generators of the DiPS paper and of its rivals, trained by their gin files."""
+"""The generators of the DiPS paper and its baselines, trained by their gin files."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from jaxaug.metrics import training
 
 ROOT = Path(__file__).resolve().parents[3]
 
-# What makes the runs short; all else is as it is for Quora.
+# Settings that make the runs short; other settings are from the Quora runs.
 TINY = """
 TASK = 'paraphrase_toy_both'
 TASK_FEATURE_LENGTHS = {'inputs': 6, 'targets': 6}
@@ -31,7 +31,7 @@ ANNEAL_STEPS = 2
 TEACHER_FORCING = 1.0  # Less takes long to compile; test_free_running.py has it.
 """
 
-# For RbM: its evaluation would be that of the generator.
+# For RbM, whose evaluation would repeat the evaluation of the generator.
 NOT_EVALUATED = """
 from __gin__ import dynamic_registration
 import __main__ as train_script
@@ -48,7 +48,7 @@ utils.SaveCheckpointConfig.checkpointer_cls = @checkpoints.Checkpointer
 
 @pytest.fixture(scope="module")
 def train(python, tmp_path_factory):
-    """(name of an experiment, flags) -> the folder that it has trained in."""
+    """Returns a function (name of an experiment, flags) -> folder of its run."""
     root = tmp_path_factory.mktemp("experiments")
     pairs = [f"what is n{i} ?\twhich one is n{i} ?" for i in range(100)]
     (root / "toy.tsv").write_text("\n".join(pairs) + "\n")
@@ -83,7 +83,7 @@ def train(python, tmp_path_factory):
 
 
 def weights(folder, step):
-    """The parameters of a run, by path."""
+    """Returns the parameters of a run by path."""
     state = checkpoints.load_t5x_checkpoint(str(folder), step)
     return {
         jax.tree_util.keystr(path): np.asarray(value)
@@ -98,14 +98,14 @@ def test_rbm_goes_on_from_a_generator_and_an_evaluator(train):
         "rbm", f"--gin.GENERATOR='{generator}'", f"--gin.EVALUATOR='{evaluator}'"
     )
     assert training.read(generator).scores["paraphrase_toy_both"]["bleu"].keys() == {2}
-    # Two steps after those of the generator, whose words it takes.
+    # The run has two further steps after the generator, whose vocabulary it uses.
     (reward,) = training.read(run).steps["reward"].values()
     assert 0 < reward < 1
     name = "vocabulary.model"
     assert (run / name).read_bytes() == (generator / name).read_bytes()
     before, after = weights(generator, 2), weights(run, 4)
     assert before.keys() == after.keys()
-    # Two steps of Adam at 1e-5 move a weight, and none by more than that.
+    # Two steps of Adam at 1e-5 change weights by at most 2e-5.
     moved = [np.abs(after[name] - before[name]).max() for name in before]
     assert 0 < max(moved) < 3e-5
 
@@ -116,7 +116,7 @@ def test_vae_svg_logs_the_divergence_and_its_weight(train):
     found = training.read(run)
     (divergence,) = found.steps["kl"].values()
     assert divergence > 0
-    # Half of it counts in the first step of ANNEAL_STEPS, all of it in the second.
+    # The weight is 1/2 in the first of two ANNEAL_STEPS and 1 in the second.
     (weight,) = found.steps["kl_weight"].values()
     assert weight == pytest.approx(0.75)
     assert found.scores["paraphrase_toy_both"]["bleu"].keys() == {2}

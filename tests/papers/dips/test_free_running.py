@@ -1,4 +1,4 @@
-"""The share of batches in which a decoder reads its own words."""
+"""The fraction of batches in which a decoder reads its own outputs."""
 
 import functools
 

@@ -28,7 +28,7 @@ class Words:
 
 
 class Torch(torch.nn.Module):
-    """The model of the paper's program, a row at a time; its names of parameters."""
+    """The model of the paper's program for single rows, with its parameter names."""
 
     def __init__(self, config: lstm.Config):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The evaluator of paraphrases: what it is trained against, and that it learns."""
+"""The evaluator of paraphrases: its negative examples and its training."""
 
 import functools
 
@@ -23,7 +23,7 @@ def model():
 
 
 def toy(rows, seed):
-    """Three words, and the words of the same numbers from another list."""
+    """Returns three words, and the words with the same numbers in another list."""
     rng = np.random.default_rng(seed)
     words = np.stack([rng.permutation(8)[:3] + 3 for _ in range(rows)])
     ends = np.tile([1, 0], (rows, 1))
@@ -59,7 +59,7 @@ def test_it_learns_to_separate():
     assert before["accuracy"].compute() < 0.6
     assert after["accuracy"].compute() > 0.8
     assert after["match/pairs"].compute() > 0.4 + after["match/others"].compute()
-    # The order of the words counts, and the score is the log of the chance.
+    # The score depends on word order and is a log probability.
     source = held_out["encoder_input_tokens"][:40]
     target = held_out["decoder_target_tokens"][:40]
     turned = target[:, jnp.array([2, 0, 1, 3, 4])]

@@ -1,4 +1,4 @@
-"""A latent vector for every output."""
+"""Decoding with a latent vector for every output."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ SIZE, VOCAB = 3, 6
 
 
 def decode(ids, num, **options):
-    """A model whose one word is chosen by the largest number of the vector."""
+    """A model whose single word is the argmax of its latent vector."""
     rows = len(ids)
     seen = []
 
@@ -42,7 +42,7 @@ def test_every_output_has_a_vector_of_its_own():
         words = latent[row].argmax(axis=-1) + VOCAB - SIZE
         assert sorted(tokens[row, :, 0]) == sorted(words)
         assert (tokens[row, :, 1] == 1).all() and (np.diff(scores[row]) >= 0).all()
-    # Neither the rows beside an input nor the number of outputs change its vectors.
+    # The vectors of an input depend neither on other rows nor on the number of outputs.
     _, _, alone = decode([9], 2)
     np.testing.assert_array_equal(alone[0], latent[1, :2])
 

@@ -1,4 +1,4 @@
-"""Policy gradient on rewards: the parts by hand, and that it raises them."""
+"""Policy gradient on rewards: hand-computed parts, and training that raises rewards."""
 
 import functools
 import itertools
@@ -25,7 +25,7 @@ class Words:
 
 
 class Judge:
-    """Holds a text for a paraphrase if it begins with the word of its source."""
+    """Scores a text as a paraphrase if it begins with the word of its source."""
 
     def match(self, params, sources, texts):
         return jnp.where(texts[:, 0] == sources[:, 0], params, -params)
@@ -42,7 +42,7 @@ def model(**options):
     )
 
 
-# The targets teach the wrong word: the rewards have to win.
+# The targets teach the wrong word, so the rewards must dominate.
 TARGETS = jnp.array([[4, 1], [5, 1], [3, 1]])
 BATCH = {
     "encoder_input_tokens": SOURCES,
@@ -60,7 +60,7 @@ def params():
 
 
 def expected_reward(own, params):
-    """Over all texts: the first word, then the end or another word."""
+    """The expectation over all texts: a first word, then the end or another word."""
     total, mass = 0.0, 0.0
     log_prob = jax.jit(own._log_prob)
     for first, second in itertools.product(range(1, 6), range(6)):

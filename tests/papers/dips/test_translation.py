@@ -1,4 +1,4 @@
-"""BLEU, METEOR and TER of paraphrases, on examples that were computed by hand."""
+"""BLEU, METEOR, and TER of paraphrases on hand-computed examples."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def thesaurus(word):
         ("a b c d", "A b c d", 1 - 0.5 / 64),
         # 3 of 4 words, P = R = 3/4, in two runs: penalty 0.5 (2/3)^3.
         ("a b x d", "a b y d", 0.75 * (1 - 0.5 * 8 / 27)),
-        # Recall counts 9 times as much: P = 1, R = 2/4, one run of 2.
+        # Recall has 9 times the weight: P = 1, R = 2/4, one run of 2.
         ("a b", "a b c d", 0.5 / (0.9 + 0.1 * 0.5) * (1 - 0.5 / 8)),
         ("movies run", "movie running", 1 - 0.5 / 8),
         ("x", "y", 0.0),
@@ -35,11 +35,11 @@ def test_meteor(prediction, reference, value):
 def test_meteor_with_synonyms():
     assert translation.meteor("film", "movie") == 0
     assert translation.meteor("film", "movie", thesaurus) == pytest.approx(50)
-    # nltk itself would look for the stem of movies, and compare with that of film.
+    # Without our stemmer, nltk would look up the stem of movies, not the word.
     assert translation.meteor(
         "films", "movies", lambda word: {"films": ["movie"]}[word]
     )
-    # Several words are none.
+    # Synonyms of several words are ignored.
     assert translation.meteor("film", "moving picture", thesaurus) == 0
 
 

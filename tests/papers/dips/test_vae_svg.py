@@ -1,4 +1,4 @@
-"""VAE-SVG: the bound by hand, a toy task in which a source has two paraphrases."""
+"""VAE-SVG: a hand-computed bound, and a toy task with two paraphrases per source."""
 
 import functools
 
@@ -116,7 +116,7 @@ def test_outputs_from_the_prior_are_both_paraphrases(trained):
         assert {f"{source} 10", f"{source} 11"} <= set(texts)
         right = [text in (f"{source} 10", f"{source} 11") for text in texts]
         assert np.mean(right) > 0.7
-    # At the mean of the prior all are the same; so they are under a greedy decoder.
+    # At the mean of the prior, all outputs are equal, as with a greedy decoder.
     (mean,) = outputs(params, "prior", 3, ["5"], spread=0.0)
     assert len(set(mean)) == 1 and [mean[:1]] == outputs(params, "greedy", 1, ["5"])
     (beam,) = outputs(params, "beam", 2, ["5"])

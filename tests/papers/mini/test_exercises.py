@@ -1,4 +1,4 @@
-"""Exercises for small models: what is asked can be answered from the input alone."""
+"""Exercises for small models: the input determines the answer."""
 
 import itertools
 import re
@@ -16,7 +16,7 @@ def made(seed):
 
 
 def listed(text):
-    """Index -> words of its description, and what follows the list."""
+    """Returns index -> words of its description, and the text after the list."""
     head, _, said = text.partition(" [user] ")
     head = head.partition(" | ")[0]
     items = re.split(r"(?:^| )(\d+)=", head)[1:]
@@ -48,7 +48,7 @@ def check(text, answer):
         names = {word: i for i, words in items.items() for word in own(words)}
         found = dict(re.findall(r"(\d+)=([^=]+?)(?= \d+=|$)", answer))
         assert sorted(found, key=int) == list(found)
-        # Every own word that is said names an asked item or is a value of one.
+        # Every word of a description in the text names an asked item or is its value.
         values = [word for value in found.values() for word in value.split()]
         assert {names[word] for word in own(said.split()) if word in names} == set(
             found
@@ -58,7 +58,7 @@ def check(text, answer):
         items, said = listed(text)
         names = {word: i for i, words in items.items() for word in own(words)}
         order = [f"{names[word]}=" for word in own(said.split())]
-        # Two words of a description in a row are one mention of it or two.
+        # Two adjacent words of a description are one or two mentions.
         said_once = [i for i, _ in itertools.groupby(order)]
         assert [i for i, _ in itertools.groupby(answer.split())] == said_once
 

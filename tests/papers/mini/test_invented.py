@@ -1,4 +1,4 @@
-"""Invented worlds: what is in them, what must not be, and that they come out the same."""
+"""Generated data: required content, forbidden content, and reproducibility."""
 
 import filecmp
 import json
@@ -37,7 +37,7 @@ def reworded(tmp_path_factory):
 
 
 def test_states_follow_from_what_is_said(world):
-    """Values are heard before they are in a state, and names are those of the schema."""
+    """Values occur in the text before they are in a state; names are in the schema."""
     schema = read_schema(world / "train" / "schema.json")
     slots = {s.name: {slot.name: slot for slot in s.slots} for s in schema.services}
     found = 0
@@ -57,7 +57,7 @@ def test_states_follow_from_what_is_said(world):
 
 
 def kind_of(slot):
-    """The kind that asks for a slot like this; None for a slot of no kind."""
+    """Returns the kind of a slot, or None for a slot without a kind."""
     for name, kind in typed.KINDS.items():
         asked = "|".join(re.escape(t).replace(r"\{n\}", r"\w+") for t in kind.ask)
         if all(re.fullmatch(asked, text) for text in slot.concept.ask):
@@ -66,7 +66,7 @@ def kind_of(slot):
 
 
 def test_slots_of_a_kind_take_the_values_that_their_words_say():
-    """Where two slots of a service take the same, their words tell from and to apart."""
+    """If two slots of a service share values, their words distinguish from and to."""
     plain = {text for kind in typed.KINDS.values() for text in kind.tell}
     lexis = Lexis(("tram", "gate", "lamp", "bell", "rope"), frozenset())
     found, pairs, bare = set(), 0, []
@@ -162,7 +162,7 @@ def test_exercises_are_of_all_kinds(world):
 
 
 def test_spans_are_not_of_dialogues_of_the_training_split(world):
-    """They come from another seed than the data folder of the same services."""
+    """The dialogues have another seed than the data folder of the same services."""
     from jaxaug_papers.minisgd.simulator import dialogue
 
     known = {json.dumps(dialogue("train", index, 0)["turns"]) for index in range(200)}

@@ -1,4 +1,4 @@
-"""Vocabularies of pieces: indexes and listed words are whole, everything can be spelled."""
+"""Vocabularies: indices and listed words are single pieces; any text can be encoded."""
 
 import pytest
 import sentencepiece

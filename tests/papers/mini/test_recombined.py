@@ -1,4 +1,4 @@
-"""Services made of parts of the train services."""
+"""Services that recombine parts of the train services."""
 
 import re
 
@@ -49,7 +49,7 @@ def test_words_are_kept_in_some_services_and_replaced_in_others():
 
 
 def test_a_word_is_replaced_alike_in_descriptions_and_in_what_is_said():
-    """Where "city of the hotel" lost its city, "which city" lost the same one."""
+    """A word has the same replacement in "city of the hotel" and "which city"."""
     checked = 0
     for spec in made():
         for slot in spec.slots:

@@ -1,4 +1,4 @@
-"""`jaxaug invent`: a world with its vocabulary, from the command line."""
+"""`jaxaug invent`: generated data with their vocabulary, from the command line."""
 
 import functools
 
@@ -12,7 +12,7 @@ from jaxaug_papers.mini import pretraining, run
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    """MiniSGD and the world of the vocabulary, both small."""
+    """Makes MiniSGD and the data of the vocabulary small."""
     data = minisgd.write(
         tmp_path / "mini", train_dialogues=20, dev_dialogues=2, test_dialogues=2
     )
@@ -33,7 +33,7 @@ def test_the_command_writes_world_and_vocabulary(small, tmp_path, capsys):
     model = sentencepiece.SentencePieceProcessor(str(folder / "pieces.model"))
     assert model.get_piece_size() == 1500
     assert len(model.encode("0=[user]")) == 2
-    # Again: refused, and nothing is lost.
+    # A second run is refused and keeps the existing files.
     assert cli.main(command) == 1
     assert "exists" in capsys.readouterr().err
     assert (folder / "pieces.model").exists()

@@ -68,7 +68,7 @@ def test_services_never_get_descriptions_of_unseen_ones():
 
 
 def test_a_description_of_an_unseen_service_is_refused(monkeypatch):
-    """ "number of seats" is what Buses_1 has, and what "at the event" leaves behind."""
+    """Removing "at the event" gives "number of seats", which Buses_1 has too."""
     events = next(spec for spec in services_of("train") if spec.name == "Events_1")
     monkeypatch.setattr(syntax, "reworded", lambda draw, text, noun: "number of seats")
     found = syntax.reworded_service(Draw("0"), events, "inn")

@@ -1,4 +1,4 @@
-"""Recombined services with further slots: what users say tells which one they mean."""
+"""Recombined services with further slots, which user phrases identify."""
 
 import pytest
 
@@ -12,7 +12,7 @@ SERVICES = 400
 
 @pytest.fixture(scope="module")
 def pairs():
-    """Services as recombined, and varied."""
+    """Returns pairs of a recombined service and its varied form."""
     lexis = pretraining.lexis(["lantern", "trumpet"])
     found = []
     for index in range(SERVICES):
@@ -55,7 +55,7 @@ def test_what_is_said_of_a_new_slot_is_said_of_no_other(pairs):
 
 
 def test_a_slot_of_the_service_is_told_by_its_kind_alone(pairs):
-    """ "on Monday" is of "date of the visits" where the service is "book doctor visits"."""
+    """The phrase "on Monday" means "date of the visits" for "book doctor visits"."""
     found = set()
     for before, after in pairs:
         noun = after.descriptions[ORIGINAL].split()[-1]
@@ -78,7 +78,7 @@ def test_a_slot_of_the_service_is_told_by_its_kind_alone(pairs):
 
 
 def test_users_may_begin_with_words_that_no_intent_has(pairs):
-    """Never where there are two intents to tell apart."""
+    """Other openers occur only in services with a single intent."""
     changed = 0
     for before, after in pairs:
         for old, new in zip(before.intents, after.intents, strict=True):

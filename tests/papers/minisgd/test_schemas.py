@@ -1,4 +1,4 @@
-"""The services of MiniSGD and their wordings keep the promises of their docstrings."""
+"""The services of MiniSGD and their wordings have the documented properties."""
 
 import itertools
 
@@ -27,7 +27,7 @@ FUNCTION_WORDS = {
 }
 SPLITS = ("train", "dev", "test")
 COUNTS = {None: 205, "train": 127, "dev": 92, "test": 150}
-# Of SGD-X's train schema, v1..v5 (self-BLEU from v2 on), per cent.
+# Figures of SGD-X's train schema, v1..v5 (self-BLEU from v2 on), in percent.
 SGD_X = {
     "jaccard": (55.1, 65.7, 71.4, 78.2, 85.7),
     "bleu": (21.1, 15.3, 10.7, 8.3, 5.4),
@@ -53,13 +53,13 @@ def test_services_of_the_splits():
     for seen in (dev, test):
         assert len([spec for spec in seen if spec in train]) >= 10
     assert all(4 <= len(spec.slots) <= 7 for spec in services())
-    # What test says of unseen services does not hang on one of them.
+    # Results on unseen services must not depend on a single service.
     for name, values in VALUES.items():
         assert sum(values in {s.values for s in spec.slots} for spec in unseen) >= 2, (
             name
         )
     assert all(1 <= len(spec.intents) <= 2 for spec in services())
-    # No slot can be told from the others by its values alone.
+    # The values alone do not identify any slot.
     shared = [
         spec.name
         for spec in train
@@ -69,7 +69,7 @@ def test_services_of_the_splits():
 
 
 def test_number_of_descriptions():
-    """Those of services, intents and slots, each counted once."""
+    """Services, intents, and slots have the documented number of descriptions."""
     counts = {
         split: sum(
             1 + len(spec.intents) + len(spec.slots)
@@ -81,13 +81,13 @@ def test_number_of_descriptions():
 
 
 def test_wordings_are_as_far_from_the_original_as_those_of_sgd_x(tmp_path):
-    """Table 1 of Coca et al. (2023), whose figures for SGD-X test_comparison.py finds."""
+    """The figures match Table 1 of Coca et al. (2023); see also test_comparison.py."""
     pytest.importorskip("spacy")
     root = minisgd.write(
         tmp_path / "world", train_dialogues=1, dev_dialogues=1, test_dialogues=1
     )
     metrics = {name: measures.find(name) for name in SGD_X}
-    # The deal of the wordings to v1..v5 was made for the services of train.
+    # The wordings were assigned to v1..v5 by the services of train.
     for split, within in (("train", 1.5), ("dev", 9), ("test", 6)):
         texts = comparison.read("MiniSGD", folders.sgdx_folder(root), root, [split])
         rows = comparison.rows(texts, metrics)[:-1]
@@ -99,7 +99,7 @@ def test_wordings_are_as_far_from_the_original_as_those_of_sgd_x(tmp_path):
 
 
 def test_unseen_services_speak_as_train_services_do_but_no_more_than_in_sgd():
-    """Of the words of SGD's unseen test slots, 76% are in its train schema."""
+    """The train schema has enough words of unseen test slots; SGD's has 76%."""
     train = services_of("train")
     texts = [item.wordings[ORIGINAL][1] for s in train for item in s.slots + s.intents]
     texts += [spec.descriptions[ORIGINAL] for spec in train]
@@ -141,7 +141,7 @@ def test_every_wording_of_an_item_is_different():
 
 
 def test_no_variant_repeats_the_words_of_its_augmentation():
-    """Not even with other function words, or in another order."""
+    """No wording repeats another one with other function words or another order."""
     for spec in services_of("train"):
         slots = [slot.wordings for slot in spec.slots]
         for wordings in slots + [intent.wordings for intent in spec.intents]:
@@ -168,7 +168,7 @@ def test_overlap_of_training_and_evaluation_variants():
     assert distances[0] < 0.6 and distances[4] > 0.85
     # No training variant comes close to an evaluation variant on average.
     assert min(report[f"nearest_{label}"] for label in VARIANTS) > 0.4
-    # Only words that pretraining would know are left untrained without the variants.
+    # Without the variants, only words that pretraining would teach stay untrained.
     assert report["covered_augmented"] == 1
     assert report["covered_original"] < 0.85
     for name in ("eda", "tree"):

@@ -1,4 +1,4 @@
-"""The simulated dialogues of MiniSGD: annotation, variety, and what they hold back."""
+"""The simulated dialogues of MiniSGD: annotation, variety, and unwanted values."""
 
 import re
 
@@ -14,7 +14,7 @@ SPLITS = ("train", "dev", "test")
 
 @pytest.fixture(scope="module")
 def dialogues():
-    """Raw dialogues of all splits, as (split, dialogue)."""
+    """Returns (split, dialogue) for raw dialogues of all splits."""
     return [
         (split, simulator.dialogue(split, index, seed=0))
         for split in SPLITS
@@ -72,8 +72,8 @@ def test_golden_dialogues():
         "i want to book a room",
         "when do you check in and where would you like to stay",
         (
-            "i do not mind the arrival day and located in Chicago also i need the weather "
-            "forecast for London sorry i mean for New York around 4 pm"
+            "i do not mind the arrival day and located in Chicago also i need the "
+            "weather forecast for London sorry i mean for New York around 4 pm"
         ),
         "ok around 4 pm and in New York right",
         "no make it at 8 pm",
@@ -260,7 +260,7 @@ def test_an_offer_is_never_a_clause():
 
 
 def test_phenomena_occur(dialogues):
-    """Everything that SGD has and a tracker must handle, in a visible share."""
+    """All phenomena of SGD that a tracker must handle are frequent enough."""
     frames = list(user_frames(dialogues))
     acts = {a["act"] for _, f in frames for a in f["actions"]}
     assert acts == {
@@ -315,7 +315,7 @@ def test_phenomena_occur(dialogues):
 
 
 def test_shared_values_are_distinct_in_a_state(dialogues):
-    """Otherwise a state would not show which slot the tracker bound a value to."""
+    """Values are distinct, since equal values would hide errors in the slot."""
     specs = {spec.name: spec for spec in services()}
     for _, frame in user_frames(dialogues):
         spec = specs[frame["service"]]
@@ -359,7 +359,7 @@ def test_articles_agree_too():
 
 
 def test_values_that_are_not_wanted(dialogues):
-    """Users mention values of the right kind that no state ever holds."""
+    """Users mention values of the right kind that never occur in a state."""
     lists = [(values, name) for name, values in VALUES.items()]
     unwanted = 0
     for _, dialogue in dialogues:

@@ -1,4 +1,4 @@
-"""The generated variants that MiniSGD ships: they fit its schemas, and can be made again."""
+"""The generated variants of MiniSGD match its schemas and are reproducible."""
 
 import csv
 import dataclasses
@@ -53,7 +53,7 @@ def test_only_descriptions_and_the_names_of_services_differ(world, name, unchang
 
 
 def test_what_reading_the_tree_showed(world):
-    """Each text that differs was read twice; the README has the counts."""
+    """Each changed text was read twice; the README has the counts."""
     with (ROOT / _READINGS).open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     original = descriptions.descriptions(read_schema_of(world, "train"), "train")

@@ -1,4 +1,4 @@
-"""MiniSGD on disk: layout, same bytes for same arguments, what jaxaug ships of it."""
+"""MiniSGD on disk: layout, reproducible bytes, and the archive in jaxaug."""
 
 import ast
 import itertools
@@ -83,7 +83,7 @@ def test_scale_streams_any_number_of_dialogues(tmp_path):
     assert sizes == [128] * 7 + [104]
     found = list(read_dialogues(folder, "train"))
     assert len({dialogue.dialogue_id for dialogue in found}) == 1000
-    # A larger world begins with the smaller one.
+    # The first dialogues do not depend on the number of dialogues.
     assert json.loads(files[0].read_text())[5] == simulator.dialogue("train", 5, seed=0)
 
 
@@ -114,7 +114,7 @@ def lengths_of(name):
 
 @pytest.mark.parametrize("name", ["d3st_aug", "t5dst_aug", "runs/robustness"])
 def test_no_example_is_truncated(world, tmp_path_factory, name):
-    """By the lengths of the configurations; every dialogue with one of the schemas."""
+    """Examples fit into the lengths of the configs; each dialogue has one schema."""
     limits = ast.literal_eval(lengths_of(name))
     words = vocabulary.train_words(world, tmp_path_factory.getbasetemp() / "words")
     encode = vocabulary.load(words).encode
@@ -179,7 +179,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
 
 
 def test_jaxaug_ships_what_this_package_writes():
-    """If not: `python -m jaxaug_papers.minisgd.archive`."""
+    """The archive is current; if not, run `python -m jaxaug_papers.minisgd.archive`."""
     made = archive.contents()
     for folder in ("world", "example"):
         of_it = {

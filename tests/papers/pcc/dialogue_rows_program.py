@@ -1,8 +1,9 @@
-"""What PCC's rows of dialogue become over each experiment: JSON on standard output.
+"""Prints the settings of PCC's dialogue rows on top of each experiment, as JSON.
 
     python tests/papers/pcc/dialogue_rows_program.py EXPERIMENTS ROWS
 
-Both are lists with commas. A process of its own: gin keeps what other files registered.
+Both arguments are lists separated by commas. The program runs in a separate process,
+because gin keeps the registrations of earlier files.
 """
 
 import importlib
@@ -25,7 +26,7 @@ def parse(experiment, *rows):
 
 
 def value(macro):
-    """What a macro stands for, made if need be."""
+    """Returns the value of a macro; calls it if it is a reference."""
     found = gin.query_parameter(f"%{macro}")
     if isinstance(found, gin.config.ConfigurableReference):
         return found.scoped_configurable_fn()

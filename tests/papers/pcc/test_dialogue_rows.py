@@ -1,4 +1,4 @@
-"""The rows of PCC's table of dialogue: files that stack over each experiment."""
+"""The rows of PCC's dialogue table: gin files on top of each experiment."""
 
 import importlib
 import json
@@ -39,7 +39,7 @@ def clean(monkeypatch):
 
 @pytest.fixture(scope="module")
 def found(python, pytestconfig):
-    """`ROW-EXPERIMENT` -> what the files say together."""
+    """Returns `ROW-EXPERIMENT` -> settings of the combined files."""
     script = "tests/papers/pcc/dialogue_rows_program.py"
     done = subprocess.run(
         [python, script, ",".join(EXPERIMENTS), ",".join(ROWS)],
@@ -96,7 +96,7 @@ def test_dialogpt_stops_after_ten_losses_that_are_no_better():
     class State:
         step = 0
 
-    # One better loss among worse ones begins the count anew.
+    # A single better loss restarts the count.
     losses = [3.0, 2.0, *[2.5, 2.4] * 4, 1.9, *[1.9, 2.1] * 5]
     stops = []
     for loss in losses:

@@ -1,4 +1,4 @@
-"""Table 3 of PCC: means of turns and seeds, intervals."""
+"""Table 3 of PCC: means over turns and seeds, and intervals."""
 
 import json
 import re
@@ -58,7 +58,7 @@ def test_rows(tmp_path, capsys, monkeypatch):
 
 
 def scores(values: np.ndarray, sizes: np.ndarray) -> dict:
-    """F1 of each turn of dialogues of these sizes; the other columns are 0."""
+    """Returns scores of dialogues with given F1 per turn; other columns are 0."""
     turns = [(f"{d:03}", turn) for d, size in enumerate(sizes) for turn in range(size)]
     return {t: [v, *[0.0] * 6] for t, v in zip(turns, values.tolist(), strict=True)}
 
@@ -72,7 +72,7 @@ def difference(*rows: list[dict]) -> tuple[float, ...]:
 def test_dialogues_are_drawn_and_not_turns():
     draw = np.random.default_rng(0)
     sizes = draw.integers(1, 9, 40)
-    # All turns of a dialogue alike: as many independent values as dialogues.
+    # The turns of a dialogue are equal, so the dialogues are the independent values.
     values = np.repeat(draw.standard_normal(40), sizes)
     nothing = scores(np.zeros_like(values), sizes)
     found, low, high = difference([nothing], [scores(values, sizes)])
@@ -91,12 +91,12 @@ def test_seeds_are_drawn_and_paired():
     rows = [
         [scores(np.full(10, x), sizes) for x in row] for row in ([1, 3, 8], [2, 4, 9])
     ]
-    # No dialogue differs from another and no seed from its partner: the interval is that
-    # of dialogues which ten draws may miss, of figures between 0 and 100.
+    # All dialogues are equal, and so are paired seeds. The interval then covers values
+    # from 0 to 100 of dialogues that ten draws may miss.
     missed = 1 - 0.025 ** (1 / 10)
     ends = 1.0 - 101 * missed, 1.0 + 99 * missed
     assert difference(*rows) == pytest.approx((1.0, *ends), abs=0.01)
-    # Paired otherwise, seeds are all of the variance: a t-test on three differences.
+    # With another pairing, only seeds vary, as in a t-test on three differences.
     rows[1].reverse()
     gaps = np.array([8.0, 1.0, -6.0])
     half = stats.t.ppf(0.975, 2) * gaps.std(ddof=1) / np.sqrt(3)

@@ -1,4 +1,4 @@
-"""Tables 5 and 8 of PCC: what is counted, and the released paraphrases."""
+"""Tables 5 and 8 of PCC: metrics, and the released paraphrases."""
 
 import sys
 
@@ -34,7 +34,7 @@ def test_a_row_of_table_8():
 
 
 def test_the_released_paraphrases(real_data, tmp_path, capsys, monkeypatch):
-    """The last rows of both tables, as the README has them; the encoder is a stub."""
+    """The last rows of both tables match the README; the encoder is a stub."""
     words = ["--released", "--text_dir", str(real_data / "text")]
     words += ["--work_dir", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["sampler_table", *words])

@@ -1,4 +1,4 @@
-"""Encodings against means that are computed by hand."""
+"""Encodings match hand-computed means."""
 
 import types
 
@@ -49,7 +49,7 @@ def test_scale():
 
 
 def test_raw_neighbours_on_huffpost(real_data):
-    """12.9 +- 0.3 in an independent implementation, 0.481 its deviation over seeds."""
+    """An independent implementation has 12.9 +- 0.3, and a deviation of 0.481."""
     if not catalogue.find("minilm").on_disk:
         pytest.skip("MiniLM is not there: `jaxaug models fetch minilm`")
     data_dir = real_data / "text"

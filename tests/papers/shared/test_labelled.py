@@ -1,4 +1,4 @@
-"""Few-shot sets: reading, drawing, and the traps of the published files."""
+"""Few-shot sets: reading, drawing, and errors in the published files."""
 
 import random
 
@@ -82,7 +82,10 @@ def test_a_damaged_file_is_named(tmp_path, text, problem):
     assert str(error.value).endswith(
         (
             "Correct the file, or get it again with `jaxaug data fetch fewshot`.",
-            "Write one sentence a line as `label<TAB>sentence`, lines ended by a line feed.",
+            (
+                "Write one sentence a line as `label<TAB>sentence`, lines ended by a "
+                "line feed."
+            ),
         )
     )
 
@@ -96,7 +99,7 @@ def test_a_data_set(write):
     folder = write(train="b\tx\na\ty\nb\tz\n", test="a\tx\nb\tw\nb\tx\n")
     found = labelled.load(folder)
     assert found.labels == ("b", "a")
-    # Of the two labels of x, the last one counts, in the place of the first.
+    # x has two labels; the last label is used at the position of the first.
     assert found.test == (Sentence("x", "b"), Sentence("w", "b"))
     assert found.overlap == 1
 
@@ -137,7 +140,7 @@ def test_few_shot_sets_are_those_of_the_released_files(real_data, huff, seed):
     blocks = [line.partition(" $ ")[0] for line in lines]
     in_order = [a for a, b in zip(blocks, [None, *blocks], strict=False) if a != b]
     assert texts == in_order
-    # A label after the other, ten of each, in the order of the training file.
+    # There are ten sentences per label, with labels in the order of the file.
     assert (
         tuple(labelled.by_label(labelled.few_shot(huff.train, 10, seed))) == huff.labels
     )
@@ -181,5 +184,5 @@ def test_amazon(real_data):
     assert len(found.labels) == 318
     assert {len(texts) for texts in labelled.by_label(found.train).values()} == {5}
     assert len(labelled.few_shot(found.train, 3, 0)) == 954
-    # Of the texts with two labels, the last label counts.
+    # For texts with two labels, the last label is used.
     assert len(found.test) == 1460

@@ -43,7 +43,7 @@ DOCUMENTED = {
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTED))
 def test_commands_of_the_docs_resolve(name, tmp_path, monkeypatch, capsys):
-    """MiniSGD stands for SGD."""
+    """The commands run on MiniSGD instead of SGD."""
     monkeypatch.chdir(ROOT)
     own = {"SGD": str(minisgd.materialise(cache_folder.cache_dir()))}
     words = [own.get(word, word) for word in DOCUMENTED[name]]

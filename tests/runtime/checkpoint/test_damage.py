@@ -4,10 +4,18 @@ import asyncio
 import errno
 import gc
 import os
-import subprocess
 import textwrap
 
 import pytest
+from checkpoint_kit import (
+    Iterator,
+    assert_same_state,
+    folders,
+    make_manager,
+    make_state,
+    save_steps,
+)
+from process_kit import run_together
 from t5x import checkpoints
 from t5x.checkpoint import messages, sources
 from t5x.errors import UserError
@@ -16,8 +24,8 @@ KERNEL_FOLDER = "target.layer.kernel"
 DIGESTS = "checkpoint_1/digests.json"
 
 
-def test_half_written_folders_are_never_used(kit, tmp_path, partitioner, layout):
-    kit.save_steps(kit.make_manager(layout, tmp_path, partitioner), 1)
+def test_half_written_folders_are_never_used(tmp_path, layout):
+    save_steps(make_manager(layout, tmp_path), 1)
     for name in (
         "checkpoint_5.tmp-1700000000",
         "checkpoint_6.orbax-checkpoint-tmp",
@@ -27,22 +35,22 @@ def test_half_written_folders_are_never_used(kit, tmp_path, partitioner, layout)
     ):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "checkpoint_8" / "state" / "manifest.ocdbt").touch()
-    manager = kit.make_manager(layout, tmp_path, partitioner, keep=2)
+    manager = make_manager(layout, tmp_path, keep=2)
     assert manager.latest_step() == 1
-    kit.assert_same_state(manager.restore(), kit.make_state(1, seed=1))
+    assert_same_state(manager.restore(), make_state(1, seed=1))
     with pytest.raises(UserError, match="checkpoint_7 holds neither"):
         manager.restore(path=str(tmp_path / "checkpoint_7"))
-    kit.save_steps(manager, 7)
+    save_steps(manager, 7)
     assert checkpoints.all_steps(tmp_path) == [1, 7]
-    left = set(kit.folders(tmp_path))
+    left = set(folders(tmp_path))
     assert "checkpoint_5.tmp-1700000000" not in left
     assert {"checkpoint_7.incomplete", "checkpoint_8.incomplete"} <= left
-    kit.assert_same_state(manager.restore(), kit.make_state(7, seed=7))
+    assert_same_state(manager.restore(), make_state(7, seed=7))
 
 
-def test_truncated_legacy_msgpack(kit, tmp_path, partitioner):
-    manager = kit.make_manager("legacy", tmp_path, partitioner)
-    kit.save_steps(manager, 1)
+def test_truncated_legacy_msgpack(tmp_path):
+    manager = make_manager("legacy", tmp_path)
+    save_steps(manager, 1)
     (tmp_path / DIGESTS).unlink()
     path = tmp_path / "checkpoint_1" / "checkpoint"
     path.write_bytes(path.read_bytes()[:-40])
@@ -50,11 +58,9 @@ def test_truncated_legacy_msgpack(kit, tmp_path, partitioner):
         manager.restore()
 
 
-def test_an_error_that_nobody_foresaw_names_itself(
-    kit, tmp_path, partitioner, monkeypatch
-):
+def test_an_error_that_nobody_foresaw_names_itself(tmp_path, monkeypatch):
     """It may be no damage at all: nobody is told to throw anything away."""
-    kit.save_steps(kit.make_manager("orbax", tmp_path, partitioner), 1)
+    save_steps(make_manager("orbax", tmp_path), 1)
 
     def fail(*args, **kwargs):
         raise AttributeError("no attribute 'tree'")
@@ -71,9 +77,9 @@ def test_an_error_that_nobody_foresaw_names_itself(
 
 
 @pytest.mark.parametrize("damage", ["delete", "truncate", "no array"])
-def test_damaged_legacy_chunk(kit, tmp_path, partitioner, damage):
-    manager = kit.make_manager("legacy", tmp_path, partitioner)
-    kit.save_steps(manager, 1)
+def test_damaged_legacy_chunk(tmp_path, damage):
+    manager = make_manager("legacy", tmp_path)
+    save_steps(manager, 1)
     (tmp_path / DIGESTS).unlink()
     chunk = tmp_path / "checkpoint_1" / KERNEL_FOLDER / "0.0"
     if damage == "delete":
@@ -91,8 +97,8 @@ def test_damaged_legacy_chunk(kit, tmp_path, partitioner, damage):
 # orbax leaves a reader behind on a closed event loop when a read fails.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("damage", ["metadata", "manifest", "data", "truncate"])
-def test_damaged_orbax_checkpoint(kit, tmp_path, partitioner, damage):
-    kit.save_steps(kit.make_manager("orbax", tmp_path, partitioner), 1)
+def test_damaged_orbax_checkpoint(tmp_path, damage):
+    save_steps(make_manager("orbax", tmp_path), 1)
     (tmp_path / DIGESTS).unlink()
     state = tmp_path / "checkpoint_1" / "state"
     if damage == "metadata":
@@ -105,7 +111,7 @@ def test_damaged_orbax_checkpoint(kit, tmp_path, partitioner, damage):
                 path.unlink()
             else:
                 path.write_bytes(path.read_bytes()[:20])
-    manager = kit.make_manager("orbax", tmp_path, partitioner)
+    manager = make_manager("orbax", tmp_path)
     with pytest.raises(UserError, match=f"{tmp_path}/checkpoint_1 is damaged"):
         manager.restore(path=str(tmp_path / "checkpoint_1"))
 
@@ -113,23 +119,21 @@ def test_damaged_orbax_checkpoint(kit, tmp_path, partitioner, damage):
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_full_disk_loses_nothing(kit, tmp_path, partitioner, layout):
-    good = kit.make_manager(layout, tmp_path, partitioner)
-    kit.save_steps(good, 1)
-    manager = kit.make_manager(
-        layout, tmp_path, partitioner, kit.Iterator(FULL), keep=1
-    )
+def test_full_disk_loses_nothing(tmp_path, layout):
+    good = make_manager(layout, tmp_path)
+    save_steps(good, 1)
+    manager = make_manager(layout, tmp_path, Iterator(FULL), keep=1)
     with pytest.raises(
         UserError,
         match=f"Cannot save a checkpoint in {tmp_path}: No space left on device. "
         "The checkpoint of step 1 is intact. Free space",
     ):
-        kit.save_steps(manager, 2)
-    assert kit.folders(tmp_path) == ["checkpoint_1"]
-    kit.assert_same_state(manager.restore(), kit.make_state(1, seed=1))
+        save_steps(manager, 2)
+    assert folders(tmp_path) == ["checkpoint_1"]
+    assert_same_state(manager.restore(), make_state(1, seed=1))
     # Space was freed: the same object saves again.
     manager._dataset = good._dataset
-    kit.save_steps(manager, 3)
+    save_steps(manager, 3)
     assert checkpoints.all_steps(tmp_path) == [3]
 
 
@@ -199,20 +203,13 @@ FILE_LIMIT = """
 
 
 @pytest.mark.slow
-def test_write_refused_by_the_system(python, kit, tmp_path, layout):
+def test_write_refused_by_the_system(python, tmp_path, layout):
     """A limit on file sizes stands in for a full disk; writes really fail."""
-    done = subprocess.run(
-        [python, "-c", textwrap.dedent(FILE_LIMIT), layout, str(tmp_path)],
-        check=False,
-        env={**os.environ, "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    message, *steps = done.stdout.splitlines()
+    command = ("-c", textwrap.dedent(FILE_LIMIT), layout, tmp_path)
+    ((out, err),) = run_together(python, command, devices=1)
+    message, *steps = out.splitlines()
     assert message.startswith(f"Cannot save a checkpoint in {tmp_path}: File too large")
     assert "step 1 is intact" in message
     assert steps == ["[1]", "[3]"]
-    assert kit.folders(tmp_path) == ["checkpoint_3"]
-    assert "Traceback" not in done.stderr
+    assert folders(tmp_path) == ["checkpoint_3"]
+    assert "Traceback" not in err

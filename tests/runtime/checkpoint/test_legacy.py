@@ -9,6 +9,7 @@ import msgpack
 import numpy as np
 import pytest
 import tensorstore as ts
+from checkpoint_kit import assert_same_state, folders, make_manager, make_state
 from flax import serialization
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,15 +59,15 @@ def read_legacy_independently(folder):
     return contents["version"], walk(contents["optimizer"])
 
 
-def test_legacy_files_follow_the_specification(kit, tmp_path, partitioner, monkeypatch):
+def test_legacy_files_follow_the_specification(tmp_path, monkeypatch):
     monkeypatch.setattr(legacy_writer, "_MAX_CHUNK_BYTES", 32)
-    state = kit.make_state(step=6)
-    kit.make_manager("legacy", tmp_path, partitioner).save(state)
+    state = make_state(step=6)
+    make_manager("legacy", tmp_path).save(state)
     folder = tmp_path / "checkpoint_6"
     # Arrays with axes are folders; v_row, v_col, placeholders and step are inline.
-    assert "checkpoint" in kit.folders(folder)
-    assert KERNEL_FOLDER in kit.folders(folder)
-    assert not [n for n in kit.folders(folder) if n.endswith(("v_row", "v_col", ".m"))]
+    assert "checkpoint" in folders(folder)
+    assert KERNEL_FOLDER in folders(folder)
+    assert not [n for n in folders(folder) if n.endswith(("v_row", "v_col", ".m"))]
     version, tree = read_legacy_independently(folder)
     assert version == 3
     jax.tree.map(np.testing.assert_array_equal, tree, state.state_dict())
@@ -83,10 +84,10 @@ def test_legacy_files_follow_the_specification(kit, tmp_path, partitioner, monke
     }
 
 
-def write_legacy_by_hand(kit, folder, kvstore, top_level_path=False, version=3, **meta):
+def write_legacy_by_hand(folder, kvstore, top_level_path=False, version=3, **meta):
     """A checkpoint as another program may have written it; returns the kernel."""
     folder.mkdir(parents=True)
-    state = kit.make_state(step=8, seed=4).state_dict()
+    state = make_state(step=8, seed=4).state_dict()
     kernel = np.asarray(state["target"]["layer"]["kernel"])
     metadata = {
         "chunks": [2, 4],
@@ -131,14 +132,14 @@ def write_legacy_by_hand(kit, folder, kvstore, top_level_path=False, version=3, 
     ],
 )
 def test_foreign_specs_are_read_where_the_folder_is_now(
-    kit, tmp_path, partitioner, kvstore, top_level_path
+    tmp_path, kvstore, top_level_path
 ):
     folder = tmp_path / "checkpoint_8"
-    kernel = write_legacy_by_hand(kit, folder, kvstore, top_level_path)
+    kernel = write_legacy_by_hand(folder, kvstore, top_level_path)
     for reader in ("orbax", "legacy"):
-        restored = kit.make_manager(reader, tmp_path, partitioner).restore()
+        restored = make_manager(reader, tmp_path).restore()
         np.testing.assert_array_equal(restored.params["layer"]["kernel"], kernel)
-        kit.assert_same_state(restored, kit.make_state(step=8, seed=4))
+        assert_same_state(restored, make_state(step=8, seed=4))
 
 
 def test_gs_folders_become_gcs_specs():
@@ -154,35 +155,28 @@ def test_gs_folders_become_gcs_specs():
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_old_versions_are_refused(kit, tmp_path, partitioner, version):
-    write_legacy_by_hand(
-        kit, tmp_path / "checkpoint_8", {"driver": "file"}, version=version
-    )
+def test_old_versions_are_refused(tmp_path, version):
+    write_legacy_by_hand(tmp_path / "checkpoint_8", {"driver": "file"}, version=version)
     with pytest.raises(
         UserError, match=f"earlier than 2 are not supported. Got version: {version}"
     ):
-        kit.make_manager("legacy", tmp_path, partitioner).restore()
+        make_manager("legacy", tmp_path).restore()
 
 
-def test_version_2_bfloat16_stored_as_uint16(kit, tmp_path, partitioner):
+def test_version_2_bfloat16_stored_as_uint16(tmp_path):
     folder = tmp_path / "checkpoint_8"
-    kernel = write_legacy_by_hand(
-        kit, folder, {"driver": "file"}, version=2, dtype="uint16"
-    )
+    kernel = write_legacy_by_hand(folder, {"driver": "file"}, version=2, dtype="uint16")
     loaded = checkpoints.load_t5x_checkpoint(str(folder))["target"]["layer"]["kernel"]
     assert loaded.dtype == jnp.bfloat16
     # The upper halves of the float32 values are their truncation to bfloat16.
     expected = (kernel.view(np.uint32) & 0xFFFF0000).view(np.float32)
     np.testing.assert_array_equal(loaded.astype(np.float32), expected)
-    write_legacy_by_hand(kit, tmp_path / "new", {"driver": "file"}, dtype="uint16")
+    write_legacy_by_hand(tmp_path / "new", {"driver": "file"}, dtype="uint16")
     with pytest.raises(UserError, match="uint16.*save it as bfloat16"):
         checkpoints.load_t5x_checkpoint(str(tmp_path / "new"))
 
 
-@given(
-    st.lists(st.integers(1, 60), min_size=1, max_size=4),
-    st.integers(1, 5000),
-)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=4), st.integers(1, 5000))
 def test_chunks_divide_the_shape_and_are_small_enough(shape, limit):
     chunk = legacy_writer.choose_chunk_shape(shape, limit)
     assert all(n % c == 0 for n, c in zip(shape, chunk, strict=True))

@@ -1,13 +1,11 @@
 """Two processes on one machine: partitioned calls, and checkpoints of both layouts."""
 
-import os
 import pathlib
-import socket
-import subprocess
 import textwrap
 
 import numpy as np
 import pytest
+from process_kit import free_port, run_together
 from t5x import checkpoints
 
 WORKER = """
@@ -96,12 +94,14 @@ WORKER = """
             assert int(distributed.get_local_data(got.step)) == 9
             (part,) = reader._dataset._parts.values()
             assert part.position == 10 + rank
-    # Each process verifies a part of the files; a flipped byte stops both.
-    if rank == 0:
-        for data in (folder / "orbax" / "checkpoint_9").rglob("d/*"):
+    def flip():
+        for data in (folder / "orbax" / "checkpoint_9").rglob("d/*") if rank == 0 else ():
             content = bytearray(data.read_bytes())
             content[-1] ^= 1
             data.write_bytes(content)
+
+    # Each process verifies a part of the files; a flipped byte stops both.
+    flip()
     distributed.sync_global_devices("flipped")
     try:
         orbax.restore()
@@ -110,11 +110,7 @@ WORKER = """
     else:
         raise AssertionError
     distributed.sync_global_devices("seen")
-    if rank == 0:
-        for data in (folder / "orbax" / "checkpoint_9").rglob("d/*"):
-            content = bytearray(data.read_bytes())
-            content[-1] ^= 1
-            data.write_bytes(content)
+    flip()
     # One process fails: both stop with an error, nothing is left behind.
     if rank == 1:
         def fail(path):
@@ -135,39 +131,11 @@ WORKER = """
 """
 
 
-def run_pair(python, folder):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    env = {
-        **os.environ,
-        "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} "
-        "--xla_force_host_platform_device_count=2",
-    }
-    workers = [
-        subprocess.Popen(
-            [python, "-c", textwrap.dedent(WORKER), str(i), str(port), folder],
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for i in range(2)
-    ]
-    try:
-        outputs = [w.communicate(timeout=240) for w in workers]
-    finally:
-        for worker in workers:
-            worker.kill()
-    for worker, (_, stderr) in zip(workers, outputs, strict=True):
-        assert worker.returncode == 0, stderr[-4000:]
-    return [stdout for stdout, _ in outputs]
-
-
 @pytest.mark.slow
 def test_two_processes_save_and_restore(python, tmp_path):
-    outputs = run_pair(python, str(tmp_path))
+    worker, port = textwrap.dedent(WORKER), free_port()
+    commands = [("-c", worker, rank, port, tmp_path) for rank in range(2)]
+    outputs = [out for out, _ in run_together(python, *commands, devices=2)]
     assert "done 0" in outputs[0]
     assert "done 1" in outputs[1]
     assert "orbax/checkpoint_9 is damaged: state/" in outputs[0] + outputs[1]

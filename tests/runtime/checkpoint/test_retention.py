@@ -2,6 +2,14 @@
 
 import pytest
 import tensorboardX
+from checkpoint_kit import (
+    Iterator,
+    assert_same_state,
+    folders,
+    make_manager,
+    make_state,
+    save_steps,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from t5x import checkpoints
@@ -9,24 +17,22 @@ from t5x.checkpoint import schedule
 from t5x.errors import UserError
 
 
-def test_keep_and_pinned(kit, tmp_path, partitioner, layout):
-    manager = kit.make_manager(layout, tmp_path, partitioner, keep=2)
-    kit.save_steps(manager, 1, 2)
+def test_keep_and_pinned(tmp_path, layout):
+    manager = make_manager(layout, tmp_path, keep=2)
+    save_steps(manager, 1, 2)
     (tmp_path / "checkpoint_1" / "PINNED").touch()
-    kit.save_steps(manager, 3, 4, 5)
+    save_steps(manager, 3, 4, 5)
     assert manager.all_steps() == [1, 4, 5] or layout == "orbax"
     assert checkpoints.all_steps(tmp_path) == [1, 4, 5]
-    assert kit.folders(tmp_path) == ["checkpoint_1", "checkpoint_4", "checkpoint_5"]
+    assert folders(tmp_path) == ["checkpoint_1", "checkpoint_4", "checkpoint_5"]
 
 
-def test_keep_dataset_checkpoints(kit, tmp_path, partitioner, layout):
-    manager = kit.make_manager(
-        layout, tmp_path, partitioner, kit.Iterator(), keep_dataset_checkpoints=2
-    )
-    kit.save_steps(manager, 1, 2, 3, 4)
+def test_keep_dataset_checkpoints(tmp_path, layout):
+    manager = make_manager(layout, tmp_path, Iterator(), keep_dataset_checkpoints=2)
+    save_steps(manager, 1, 2, 3, 4)
     assert checkpoints.all_steps(tmp_path) == [1, 2, 3, 4]
     assert checkpoints.all_dataset_checkpoint_steps(tmp_path) == [3, 4]
-    kit.assert_same_state(manager.restore(step=4), kit.make_state(4, seed=4))
+    assert_same_state(manager.restore(step=4), make_state(4, seed=4))
 
 
 def write_metric(folder, tag, values):
@@ -39,16 +45,11 @@ JGA = {1: 0.2, 2: 0.9, 3: 0.1, 4: 0.8, 5: 0.3}
 
 
 @pytest.mark.parametrize("tag", ["eval/jga", "jga"])
-def test_best_checkpoints_by_dev_jga_are_kept(kit, tmp_path, partitioner, layout, tag):
+def test_best_checkpoints_by_dev_jga_are_kept(tmp_path, layout, tag):
     write_metric(tmp_path / "inference_eval" / "d3st_sgd", tag, JGA)
-    manager = kit.make_manager(
-        layout,
-        tmp_path,
-        partitioner,
-        keep=1,
-        metric_name_to_monitor="inference_eval/d3st_sgd/jga",
-    )
-    kit.save_steps(manager, 1, 2, 3, 4, 5)
+    metric = "inference_eval/d3st_sgd/jga"
+    manager = make_manager(layout, tmp_path, keep=1, metric_name_to_monitor=metric)
+    save_steps(manager, 1, 2, 3, 4, 5)
     assert checkpoints.all_steps(tmp_path) == [2, 5]
 
 
@@ -60,35 +61,26 @@ def test_best_checkpoints_by_dev_jga_are_kept(kit, tmp_path, partitioner, layout
         ({"keep_checkpoints_without_metrics": False}, [2, 5]),
     ],
 )
-def test_best_checkpoint_options(
-    kit, tmp_path, partitioner, layout, settings, expected
-):
+def test_best_checkpoint_options(tmp_path, layout, settings, expected):
     write_metric(tmp_path / "train", "accuracy", JGA)
-    manager = kit.make_manager(
-        layout,
-        tmp_path,
-        partitioner,
-        keep=1,
-        metric_name_to_monitor="train/accuracy",
-        **settings,
-    )
-    kit.save_steps(manager, 1, 2, 3, 4, 5)
+    metric = {"metric_name_to_monitor": "train/accuracy"}
+    manager = make_manager(layout, tmp_path, keep=1, **metric, **settings)
+    save_steps(manager, 1, 2, 3, 4, 5)
     assert checkpoints.all_steps(tmp_path) == expected
 
 
 @pytest.mark.parametrize(
     ("keep_unknown", "expected"), [(True, [1, 2, 3, 4]), (False, [3, 4])]
 )
-def test_without_metrics(kit, tmp_path, partitioner, layout, keep_unknown, expected):
-    manager = kit.make_manager(
+def test_without_metrics(tmp_path, layout, keep_unknown, expected):
+    manager = make_manager(
         layout,
         tmp_path,
-        partitioner,
         keep=1,
         metric_name_to_monitor="train/accuracy",
         keep_checkpoints_without_metrics=keep_unknown,
     )
-    kit.save_steps(manager, 1, 2, 3, 4)
+    save_steps(manager, 1, 2, 3, 4)
     assert checkpoints.all_steps(tmp_path) == expected
 
 
@@ -119,19 +111,12 @@ def test_nan_metrics_do_not_count(tmp_path):
     assert found == {2: 1.0}
 
 
-def test_should_save(kit, tmp_path, partitioner):
-    make = checkpoints.OrbaxCheckpointManagerInterface
-    manager = make(
-        str(tmp_path),
-        kit.make_state(),
-        partitioner,
-        period=None,
-        checkpoint_steps=[3, 7],
-    )
+def test_should_save(tmp_path):
+    manager = make_manager("orbax", tmp_path, period=None, checkpoint_steps=[3, 7])
     assert [s for s in range(9) if manager.should_save(s)] == [3, 7]
-    assert not manager.save(kit.make_state(4), force=False)
+    assert not manager.save(make_state(4), force=False)
     assert manager.all_steps() == []
-    every = make(str(tmp_path), kit.make_state(), partitioner, period=4)
+    every = make_manager("orbax", tmp_path, period=4)
     assert [s for s in range(1, 9) if every.should_save(s)] == [4, 8]
 
 

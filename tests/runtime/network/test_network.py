@@ -7,104 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-import transformers
 from network_kit import TINY, apply, build, make_batch, parameter_shapes, run
 from t5x.errors import UserError
 from t5x.examples.t5 import layers, network
 
-# Parity with an independent implementation.
-
-
-def to_torch(params, config):
-    """State dict of transformers.T5ForConditionalGeneration with our parameters."""
-    state = {"shared.weight": params["token_embedder"]["embedding"]}
-
-    def attention(prefix, ours):
-        for theirs, name in (
-            ("q", "query"),
-            ("k", "key"),
-            ("v", "value"),
-            ("o", "out"),
-        ):
-            state[f"{prefix}.{theirs}.weight"] = ours[name]["kernel"].T
-
-    def mlp(prefix, ours):
-        for name, kernel in ours.items():
-            state[f"{prefix}.DenseReluDense.{name}.weight"] = kernel["kernel"].T
-
-    for stack, count in (
-        ("encoder", config.num_encoder_layers),
-        ("decoder", config.num_decoder_layers),
-    ):
-        ours = params[stack]
-        block0 = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias"
-        state[f"{block0}.weight"] = ours["relpos_bias"]["rel_embedding"].T
-        state[f"{stack}.final_layer_norm.weight"] = ours[f"{stack}_norm"]["scale"]
-        state[f"{stack}.embed_tokens.weight"] = state["shared.weight"]
-        decoder = stack == "decoder"
-        for i in range(count):
-            layer, prefix = ours[f"layers_{i}"], f"{stack}.block.{i}.layer"
-            own = "self_attention" if decoder else "attention"
-            attention(f"{prefix}.0.SelfAttention", layer[own])
-            norms = [f"pre_{own}_layer_norm", "pre_mlp_layer_norm"]
-            if decoder:
-                attention(
-                    f"{prefix}.1.EncDecAttention", layer["encoder_decoder_attention"]
-                )
-                norms.insert(1, "pre_cross_attention_layer_norm")
-            mlp(f"{prefix}.{len(norms) - 1}", layer["mlp"])
-            for j, norm in enumerate(norms):
-                state[f"{prefix}.{j}.layer_norm.weight"] = layer[norm]["scale"]
-    state["lm_head.weight"] = (
-        state["shared.weight"]
-        if config.logits_via_embedding
-        else params["decoder"]["logits_dense"]["kernel"].T
-    )
-    return {name: torch.tensor(np.array(value)) for name, value in state.items()}
-
-
-@pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("activations", [("gelu", "linear"), ("relu",)])
-def test_logits_equal_hf_torch(activations, tied):
-    config = dataclasses.replace(
-        TINY,
-        mlp_activations=activations,
-        logits_via_embedding=tied,
-        num_decoder_layers=3,
-    )
-    module, params = build(config)
-    hf_config = transformers.T5Config(
-        vocab_size=config.vocab_size,
-        d_model=config.emb_dim,
-        d_kv=config.head_dim,
-        d_ff=config.mlp_dim,
-        num_layers=config.num_encoder_layers,
-        num_decoder_layers=config.num_decoder_layers,
-        num_heads=config.num_heads,
-        feed_forward_proj="gated-gelu" if len(activations) == 2 else "relu",
-        dropout_rate=0.0,
-        decoder_start_token_id=0,
-    )
-    # The constructor of transformers 5 always ties; untied, it shares the embedding
-    # of the stacks no more, which the state dict sets anyway.
-    hf_config.tie_word_embeddings = tied
-    hf_config.scale_decoder_outputs = tied
-    hf = transformers.T5ForConditionalGeneration(hf_config).eval()
-    hf.load_state_dict(to_torch(params, config), strict=True)
-    # Long enough for the logarithmic buckets and the common last one.
-    inputs, shifted, targets = make_batch(batch=3, input_length=150, target_length=40)
-    ours = apply(module, params, inputs, shifted, targets)
-    with torch.no_grad():
-        theirs = hf(
-            input_ids=torch.tensor(inputs),
-            attention_mask=torch.tensor(inputs > 0),
-            decoder_input_ids=torch.tensor(shifted),
-            decoder_attention_mask=torch.tensor(targets > 0),
-        ).logits.numpy()
-    assert ours.dtype == jnp.float32
-    real = targets > 0
-    assert np.abs(theirs[real]).max() > 1
-    np.testing.assert_allclose(ours[real], theirs[real], atol=1e-4, rtol=1e-4)
+# Position biases. (Logits are compared in tests/models/test_t5_weights.py.)
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])

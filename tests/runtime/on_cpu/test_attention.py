@@ -174,8 +174,7 @@ def test_a_bias_in_float32_needs_more_pairs(dtype):
 
 
 @pytest.mark.parametrize(
-    ("cores", "length", "expected"),
-    [(1, 512, True), (2, 512, False), (2, 1024, True)],
+    ("cores", "length", "expected"), [(1, 512, True), (2, 512, False), (2, 1024, True)]
 )
 def test_a_bias_in_float32_needs_more_pairs_on_several_cores(
     monkeypatch, cores, length, expected

@@ -81,8 +81,8 @@ def reference(param, grads, rows=(), columns=(), batch=(), **options):
 
 def draw(shape, steps=4, seed=0, size=1.0):
     rng = np.random.RandomState(seed)
-    param = rng.randn(*shape).astype(np.float32) * size
-    grads = [rng.randn(*shape).astype(np.float32) * 10**s for s in (0, 1, -1, 0)]
+    param = np.float32(rng.randn(*shape)) * size
+    grads = [np.float32(rng.randn(*shape)) * 10**s for s in (0, 1, -1, 0)]
     return param, grads[:steps]
 
 
@@ -116,18 +116,9 @@ def check(found, expected):
             np.testing.assert_allclose(array, wanted, rtol=1e-5)
 
 
-def test_vector_is_not_factored():
-    param, grads = draw((7,))
-    check(run_one(param, grads), reference(param, grads))
-
-
-def test_scalar():
-    param, grads = np.float32(2.0), [np.float32(3.0), np.float32(-1.0)]
-    check(run_one(param, grads), reference(param, grads))
-
-
-def test_small_matrix_is_not_factored():
-    param, grads = draw((127, 130))
+@pytest.mark.parametrize("shape", [(), (7,), (127, 130)])
+def test_scalars_vectors_and_small_matrices_are_not_factored(shape):
+    param, grads = draw(shape)
     check(run_one(param, grads), reference(param, grads))
 
 

@@ -1,7 +1,5 @@
 """Meshes, partition specs and partitioned functions, on 1 and 8 devices."""
 
-import os
-import subprocess
 import textwrap
 import types
 from typing import Any
@@ -12,6 +10,7 @@ import pytest
 from flax import struct
 from jax import numpy as jnp
 from jax.sharding import PartitionSpec as P
+from process_kit import run_together
 from t5x import partitioning
 from t5x.errors import UserError
 from t5x.partition import axis_rules, mesh
@@ -33,41 +32,6 @@ class State(struct.PyTreeNode):
         return self.replace(params=self.axes)
 
 
-@pytest.fixture
-def run_on_8_devices(python):
-    """Runs code where there are 8 devices and gives what it prints."""
-
-    def run(code: str) -> str:
-        env = {
-            **os.environ,
-            "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} "
-            "--xla_force_host_platform_device_count=8",
-            "JAX_PLATFORMS": "cpu",
-        }
-        done = subprocess.run(
-            [python, "-c", textwrap.dedent(code)],
-            check=False,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        return done.stdout
-
-    return run
-
-
-def test_places_of_devices():
-    core = types.SimpleNamespace(coords=(0, 2, 1), core_on_chip=1)
-    assert partitioning.get_coords(core) == (0, 2, 1, 1)
-    assert partitioning.bounds_from_last_device(core) == (1, 3, 2, 2)
-    local = jax.local_device_count()
-    gpu = types.SimpleNamespace(process_index=3, id=2 * local)
-    assert partitioning.get_coords(gpu) == (3, 0)
-    assert partitioning.bounds_from_last_device(gpu) == (1, local)
-
-
 def test_standard_rules_map_the_axes_of_t5():
     rules = axis_rules.standard_logical_axis_rules()
     spec = axis_rules.logical_to_mesh_axes
@@ -79,12 +43,7 @@ def test_standard_rules_map_the_axes_of_t5():
 
 @pytest.mark.parametrize(
     ("activation", "parameter", "expected"),
-    [
-        (2, 1, P("model")),
-        (1, 2, P("data")),
-        (2, 2, P("model")),
-        (1, 1, P(None)),
-    ],
+    [(2, 1, P("model")), (1, 2, P("data")), (2, 2, P("model")), (1, 1, P(None))],
 )
 def test_embed_axis_by_partitioning_dims(activation, parameter, expected):
     rules = axis_rules.standard_logical_axis_rules(activation, parameter)
@@ -222,9 +181,8 @@ def test_indivisible_dimension_is_replicated_and_reported(monkeypatch):
     assert kept == P("model", None)
 
 
-def test_mesh_shapes_and_values_on_8_devices(run_on_8_devices):
-    out = run_on_8_devices(
-        """
+def test_mesh_shapes_and_values_on_8_devices(python):
+    code = """
         import jax, numpy as np
         from jax.sharding import PartitionSpec as P
         from t5x import partitioning
@@ -254,7 +212,7 @@ def test_mesh_shapes_and_values_on_8_devices(run_on_8_devices):
             assert np.array_equal(y, x @ w) and np.array_equal(new, w + 1)
             assert new.sharding.spec == P(None, 'model'), new.sharding
         """
-    )
+    ((out, _),) = run_together(python, ("-c", textwrap.dedent(code)), devices=8)
     lines = out.splitlines()
     assert lines[0] == "{'data': 1, 'model': 8}"
     assert lines[1] == "{'data': 4, 'model': 2} 4 1 0"

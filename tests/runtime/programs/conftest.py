@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
-import numpy as np
 import pytest
 from t5x import train, utils
 
@@ -16,21 +14,11 @@ HERE = Path(__file__).parent
 # Importable here as in the programs that the tests start.
 sys.path.insert(0, str(HERE))
 
-from toy_run import Numbers, TinyModel, train_settings
+from toy_run import Numbers, train_settings
 
 
 @pytest.fixture
-def numbers() -> type[Numbers]:
-    return Numbers
-
-
-@pytest.fixture
-def tiny_model() -> TinyModel:
-    return TinyModel()
-
-
-@pytest.fixture
-def run_train(tiny_model: TinyModel) -> Callable[..., Any]:
+def run_train() -> Callable[..., Any]:
     """Calls `train` on `Numbers`: 8 steps, a checkpoint every 4, no evaluation."""
 
     def run(
@@ -38,7 +26,6 @@ def run_train(tiny_model: TinyModel) -> Callable[..., Any]:
     ) -> Any:
         on_batch = overrides.pop("on_batch", lambda number: None)
         settings = {
-            "model": tiny_model,
             "total_steps": steps,
             "checkpoint_cfg": utils.CheckpointConfig(
                 save=utils.SaveCheckpointConfig(period=period)
@@ -50,21 +37,6 @@ def run_train(tiny_model: TinyModel) -> Callable[..., Any]:
         return train.train(**train_settings(model_dir, **{**settings, **overrides}))
 
     return run
-
-
-@pytest.fixture
-def same_params() -> Callable[[Any, Any], None]:
-    """Asserts that two train states hold the same bits."""
-
-    def check(a: Any, b: Any) -> None:
-        assert int(a.step) == int(b.step)
-        for name in ("params", "param_states"):
-            left, right = (jax.tree.leaves(getattr(s, name)) for s in (a, b))
-            assert len(left) == len(right) > 1
-            for x, y in zip(left, right, strict=True):
-                np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
-
-    return check
 
 
 def program_env(cwd: Path, env: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -6,9 +6,6 @@ Where the mesh is the same, so is each step's program; only where its pieces run
 
 import itertools
 import json
-import os
-import socket
-import subprocess
 from pathlib import Path
 
 import jax
@@ -16,6 +13,7 @@ import numpy as np
 import pytest
 from hosts_program import EVALUATED, FILES, PER_FILE, ROWS, order
 from jaxaug_base.event_files import read_scalars
+from process_kit import free_port, run_together
 from t5x import checkpoints
 
 pytestmark = pytest.mark.slow
@@ -39,33 +37,10 @@ def job(name, model=1, steps=STEPS, shards=SHARDS):
 
 def start(python, folder, count, *jobs):
     """Runs jobs in so many processes, one job after the other."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    env = {
-        **os.environ,
-        "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} "
-        f"--xla_force_host_platform_device_count={DEVICES // count}",
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    }
-    processes = [
-        subprocess.Popen(
-            [python, PROGRAM, *map(str, (rank, count, port, folder, json.dumps(jobs)))],
-            env=env,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(count)
-    ]
-    try:
-        errors = [process.communicate(timeout=300)[1] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    for process, error in zip(processes, errors, strict=True):
-        assert process.returncode == 0, error[-6000:]
-        assert "starts from its first batch" not in error
+    rest = (count, free_port(), folder, json.dumps(jobs))
+    commands = [(PROGRAM, rank, *rest) for rank in range(count)]
+    for _, err in run_together(python, *commands, devices=DEVICES // count):
+        assert "starts from its first batch" not in err
 
 
 @pytest.fixture(scope="module")
@@ -187,8 +162,7 @@ def test_other_processes_go_on_at_the_same_place(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "shards"),
-    [("two", [{0, 1}, {2, 3}]), ("four", [{0}, {1}, {2}, {3}])],
+    ("name", "shards"), [("two", [{0, 1}, {2, 3}]), ("four", [{0}, {1}, {2}, {3}])]
 )
 def test_a_process_reads_its_shards_and_evaluates_its_share(folder, name, shards):
     every = notes(folder, name)

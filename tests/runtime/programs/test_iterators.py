@@ -14,6 +14,7 @@ from t5x.feed.iterators import (
     ShardedDatasetIterator,
     prepare_train_iter,
 )
+from toy_run import Numbers
 
 PARTITIONER = partitioning.PjitPartitioner(num_partitions=1)
 
@@ -28,29 +29,29 @@ def tokens(batch):
     return np.asarray(batch["encoder_input_tokens"])
 
 
-def test_yields_the_batches_on_the_mesh(numbers):
-    prepared, plain = prepare(numbers()), numbers()
+def test_yields_the_batches_on_the_mesh():
+    prepared, plain = prepare(Numbers()), Numbers()
     for _ in range(5):
         batch = next(prepared)
         assert all(isinstance(x, jax.Array) for x in batch.values())
         np.testing.assert_array_equal(tokens(batch), tokens(next(plain)))
     assert prepared.element_spec == plain.element_spec
-    assert isinstance(prepared.iterator, numbers)
+    assert isinstance(prepared.iterator, Numbers)
     prepared.close()
 
 
 @pytest.mark.parametrize("used", [0, 1, 4])
 @pytest.mark.parametrize("peek", [False, True])
-def test_save_and_restore(numbers, tmp_path, used, peek):
-    first = prepare(numbers())
+def test_save_and_restore(tmp_path, used, peek):
+    first = prepare(Numbers())
     if peek:
         first.peek_async().result()
     for _ in range(used):
         next(first)
     first.save(tmp_path / "position")
-    second = prepare(numbers())
+    second = prepare(Numbers())
     second.restore(tmp_path / "position")
-    plain = numbers()
+    plain = Numbers()
     plain.position = used
     for _ in range(6):
         expected = tokens(next(plain))
@@ -61,9 +62,9 @@ def test_save_and_restore(numbers, tmp_path, used, peek):
 
 
 @pytest.fixture
-def saved(numbers, tmp_path):
+def saved(tmp_path):
     """Prefix of a position with two batches pending."""
-    iterator = prepare(numbers())
+    iterator = prepare(Numbers())
     for _ in range(3):
         next(iterator)
     with iterator._changed:
@@ -91,32 +92,32 @@ def test_the_number_of_pending_batches_is_noted(saved):
         (lambda data: data[:-9] + b"x" + data[-8:], "has changed since it was saved"),
     ],
 )
-def test_lost_and_damaged_pending_batches(numbers, saved, damage, message):
+def test_lost_and_damaged_pending_batches(saved, damage, message):
     path = saved.with_name("position.pending.npz")
     content = damage(path.read_bytes())
     path.unlink()
     if content is not None:
         path.write_bytes(content)
-    fresh = prepare(numbers())
+    fresh = prepare(Numbers())
     with pytest.raises(UserError, match=f"^{path} {message}"):
         fresh.restore(saved)
 
 
-def test_a_damaged_note_of_pending_batches(numbers, saved):
+def test_a_damaged_note_of_pending_batches(saved):
     note = saved.with_name("position.pending.json")
     note.write_text('{"batches": 2}')
     with pytest.raises(UserError, match=f"^{note} cannot be read. It held 2 batches"):
-        prepare(numbers()).restore(saved)
+        prepare(Numbers()).restore(saved)
     for content in ("[" * 100_000, '{"batches": 1e999}', "[]", "{"):
         note.write_text(content)
         with pytest.raises(UserError, match=f"^{note} cannot be read. It held "):
-            prepare(numbers()).restore(saved)
+            prepare(Numbers()).restore(saved)
 
 
-def test_pending_batches_without_a_note(numbers, saved):
+def test_pending_batches_without_a_note(saved):
     """As earlier versions wrote them, or with nothing read ahead, as others do."""
     saved.with_name("position.pending.json").unlink()
-    fresh, plain = prepare(numbers()), numbers()
+    fresh, plain = prepare(Numbers()), Numbers()
     plain.position = 3
     fresh.restore(saved)
     np.testing.assert_array_equal(tokens(next(fresh)), tokens(next(plain)))
@@ -124,17 +125,17 @@ def test_pending_batches_without_a_note(numbers, saved):
     path = saved.with_name("position.pending.npz")
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(UserError, match=rf"^{path} cannot be read \(.*It held the b"):
-        prepare(numbers()).restore(saved)
+        prepare(Numbers()).restore(saved)
     path.unlink()
-    fresh = prepare(numbers())
+    fresh = prepare(Numbers())
     fresh.restore(saved)
     plain.position = 5
     np.testing.assert_array_equal(tokens(next(fresh)), tokens(next(plain)))
     fresh.close()
 
 
-def test_peek_does_not_consume(numbers):
-    prepared = prepare(numbers())
+def test_peek_does_not_consume():
+    prepared = prepare(Numbers())
     peeked = tokens(prepared.peek())
     np.testing.assert_array_equal(peeked, tokens(prepared.peek()))
     np.testing.assert_array_equal(peeked, tokens(next(prepared)))
@@ -142,9 +143,9 @@ def test_peek_does_not_consume(numbers):
     prepared.close()
 
 
-def test_nothing_is_read_before_the_first_use(numbers, tmp_path):
+def test_nothing_is_read_before_the_first_use(tmp_path):
     seen = []
-    prepared = prepare(numbers(on_batch=seen.append))
+    prepared = prepare(Numbers(on_batch=seen.append))
     assert seen == []
     next(prepared)
     with pytest.raises(RuntimeError, match="after the first batch"):
@@ -152,7 +153,7 @@ def test_nothing_is_read_before_the_first_use(numbers, tmp_path):
     prepared.close()
 
 
-def test_reads_only_a_few_batches_ahead(numbers):
+def test_reads_only_a_few_batches_ahead():
     seen = []
     enough = threading.Event()
 
@@ -161,7 +162,7 @@ def test_reads_only_a_few_batches_ahead(numbers):
         if number == 3:
             enough.set()
 
-    prepared = PrefetchIterator(numbers(on_batch=on_batch), depth=2)
+    prepared = PrefetchIterator(Numbers(on_batch=on_batch), depth=2)
     for _ in range(2):
         next(prepared)
     assert enough.wait(10)
@@ -170,12 +171,12 @@ def test_reads_only_a_few_batches_ahead(numbers):
     prepared.close()
 
 
-def test_the_end_and_errors_reach_the_reader(numbers):
+def test_the_end_and_errors_reach_the_reader():
     def on_batch(number):
         if number == 2:
             raise OSError("disk gone")
 
-    prepared = prepare(numbers(on_batch=on_batch))
+    prepared = prepare(Numbers(on_batch=on_batch))
     next(prepared)
     next(prepared)
     for _ in range(2):
@@ -185,12 +186,12 @@ def test_the_end_and_errors_reach_the_reader(numbers):
         prepared.peek_async().result()
 
 
-def test_an_iterator_that_cannot_be_saved_says_so(numbers, tmp_path):
+def test_an_iterator_that_cannot_be_saved_says_so(tmp_path):
     class Unsaveable:
-        element_spec = numbers().element_spec
+        element_spec = Numbers().element_spec
 
         def __next__(self):
-            return next(numbers())
+            return next(Numbers())
 
     prepared = prepare(Unsaveable())
     next(prepared)
@@ -224,9 +225,9 @@ def test_a_tf_dataset_resumes(tmp_path):
         iterator.close()
 
 
-def test_a_sharded_iterator_shows_what_it_wraps(numbers):
-    source = numbers()
+def test_a_sharded_iterator_shows_what_it_wraps():
+    source = Numbers()
     wrapped = ShardedDatasetIterator(source, PARTITIONER, None)
     assert wrapped.iterator is source
     assert wrapped.element_spec == source.element_spec
-    np.testing.assert_array_equal(tokens(wrapped.get_next()), tokens(next(numbers())))
+    np.testing.assert_array_equal(tokens(wrapped.get_next()), tokens(next(Numbers())))

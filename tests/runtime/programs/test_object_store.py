@@ -18,7 +18,7 @@ from t5x.errors import UserError
 from t5x.feed import iterators
 from t5x.logs.tensorboard_writer import TensorBoardWriter
 from t5x.trainer import PreemptionError
-from toy_run import Numbers
+from toy_run import Numbers, same_params
 
 tf = pytest.importorskip("tensorflow")
 
@@ -141,7 +141,7 @@ def arrays_on_disk(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "kvstore_for", kvstore)
 
 
-def test_training(bucket, run_train, same_params, tmp_path, arrays_on_disk):
+def test_training(bucket, run_train, tmp_path, arrays_on_disk):
     def run(folder, stop_at=None, **kwargs):
         def on_batch(number):
             if number == stop_at:

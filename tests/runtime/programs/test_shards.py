@@ -8,6 +8,7 @@ from t5x.checkpoint import data_position
 from t5x.errors import UserError
 from t5x.feed import iterators
 from t5x.feed.shards import DataShards, number_of_shards
+from toy_run import Numbers
 
 ROWS = 12
 
@@ -16,16 +17,14 @@ def layouts(parts):
     """What each of several processes takes, two of which feed the last rows."""
     for part in [*range(parts), parts - 1]:
         yield types.SimpleNamespace(
-            shard_id=part,
-            num_shards=parts,
-            is_first_host_in_replica_set=True,
+            shard_id=part, num_shards=parts, is_first_host_in_replica_set=True
         )
 
 
 class Processes:
     """The iterators of several processes, and their checkpoints."""
 
-    def __init__(self, numbers, count, parts):
+    def __init__(self, count, parts):
         self.read = []  # (process, shard, batch)
         self.iterators = []
         for layout in layouts(parts):
@@ -35,7 +34,7 @@ class Processes:
             )
 
             def open_shard(shard, process=process):
-                return numbers(
+                return Numbers(
                     ROWS,
                     on_batch=lambda n: self.read.append((process, shard, n)),
                     shard=(shard, count),
@@ -64,18 +63,18 @@ class Processes:
 
 
 @pytest.fixture
-def expected(numbers):
+def expected():
     """Batches 0 ... 7, which do not depend on how they are read."""
-    plain = numbers(ROWS)
+    plain = Numbers(ROWS)
     return [next(plain)["encoder_input_tokens"] for _ in range(8)]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 6])
-def test_any_processes_go_on_where_others_stopped(numbers, expected, tmp_path, count):
+def test_any_processes_go_on_where_others_stopped(expected, tmp_path, count):
     batches = iter(expected)
     before = None
     for parts in (2, 1, 4, 3, 6):
-        now = Processes(numbers, count, parts)
+        now = Processes(count, parts)
         folder = tmp_path / str(parts)
         folder.mkdir()
         if before:
@@ -97,28 +96,28 @@ def test_any_processes_go_on_where_others_stopped(numbers, expected, tmp_path, c
         now.close()
 
 
-def test_a_process_reads_only_the_shards_of_its_rows(numbers):
-    now = Processes(numbers, count=4, parts=2)
+def test_a_process_reads_only_the_shards_of_its_rows():
+    now = Processes(count=4, parts=2)
     now.batch()
     now.close()
     read = {(process, shard) for process, shard, _ in now.read}
     assert read == {(0, 0), (0, 1), (1, 2), (1, 3), (2, 2), (2, 3)}
     # Two processes share a shard where there are more of them.
-    now = Processes(numbers, count=2, parts=4)
+    now = Processes(count=2, parts=4)
     now.batch()
     now.close()
     read = {(process, shard) for process, shard, _ in now.read}
     assert read == {(0, 0), (1, 0), (2, 1), (3, 1), (4, 1)}
 
 
-def test_a_lost_shard_is_no_new_beginning(numbers, tmp_path):
-    first = Processes(numbers, count=2, parts=1)
+def test_a_lost_shard_is_no_new_beginning(tmp_path):
+    first = Processes(count=2, parts=1)
     for position in first.positions:
         position.save(tmp_path)
     first.close()
     for path in tmp_path.glob("train_ds-001-of-002*"):
         path.unlink()
-    again = Processes(numbers, count=2, parts=2)
+    again = Processes(count=2, parts=2)
     assert again.positions[0].restore(tmp_path)
     with pytest.raises(
         UserError, match=r"some of the 2 shards of the training data, but not \['train_"
@@ -126,23 +125,23 @@ def test_a_lost_shard_is_no_new_beginning(numbers, tmp_path):
         again.positions[1].restore(tmp_path)
 
 
-def test_another_batch_size_is_refused_where_batches_were_read_ahead(numbers, tmp_path):
-    first = iterators.PrefetchIterator(numbers(ROWS))
+def test_another_batch_size_is_refused_where_batches_were_read_ahead(tmp_path):
+    first = iterators.PrefetchIterator(Numbers(ROWS))
     first.peek()
     first.save(tmp_path / "position")
     first.close()
-    other = iterators.PrefetchIterator(numbers(2 * ROWS))
+    other = iterators.PrefetchIterator(Numbers(2 * ROWS))
     with pytest.raises(UserError, match=r"shape \(12, 6\), and this run reads \(24, 6"):
         other.restore(tmp_path / "position")
 
 
-def test_several_shards_under_one_prefix(numbers, tmp_path):
+def test_several_shards_under_one_prefix(tmp_path):
     """As a checkpoint manager of one's own saves them."""
     shards = DataShards(2, ROWS)
 
     def make():
         return iterators.prepare_shards(
-            lambda shard: numbers(ROWS, shard=(shard, 2)), shards, None
+            lambda shard: Numbers(ROWS, shard=(shard, 2)), shards, None
         )
 
     first, second = make(), make()
@@ -151,7 +150,7 @@ def test_several_shards_under_one_prefix(numbers, tmp_path):
     second.restore(tmp_path / "position")
     tokens = [i.get_next()["encoder_input_tokens"] for i in (first, second)]
     np.testing.assert_array_equal(*tokens)
-    plain = numbers(ROWS)
+    plain = Numbers(ROWS)
     plain.position = 1
     np.testing.assert_array_equal(tokens[0], next(plain)["encoder_input_tokens"])
     for iterator in (first, second):

@@ -37,6 +37,18 @@ def env(folder):
     }
 
 
+@pytest.fixture(scope="module")
+def succeed(folder, env, run_program):
+    """Runs a program that must succeed; returns its standard error."""
+
+    def run(name, *flags, **more):
+        status, out, err = run_program(name, *flags, cwd=folder, env=env | more)
+        assert status == 0, err
+        return out + err
+
+    return run
+
+
 def flags(here, stock, *bindings, settings=True):
     files = ["toy_model.gin", f"{STOCK}/{stock}.gin"]
     files += ["toy_settings.gin"] * settings
@@ -59,80 +71,49 @@ def train_flags(here, model_dir, *bindings, steps=400, period=200):
 
 
 @pytest.fixture(scope="module")
-def pretrained(folder, env, here, run_program):
+def pretrained(here, succeed):
     """A straight run of 400 steps."""
-    status, _, err = run_program(
-        "train", *train_flags(here, "straight"), cwd=folder, env=env
-    )
-    assert status == 0, err
-    return err
+    return succeed("train", *train_flags(here, "straight"))
 
 
 def params(path):
-    state = checkpoints.load_t5x_checkpoint(str(path))
-    return jax.tree.leaves(state)
+    return jax.tree.leaves(checkpoints.load_t5x_checkpoint(str(path)))
 
 
-def same(a, b):
-    left, right = params(a), params(b)
-    assert len(left) == len(right) > 50
-    for x, y in zip(left, right, strict=True):
-        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+def json_lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+TAGS = """
+accuracy cross_ent_loss cross_ent_loss_per_all_target_tokens learning_rate
+effective_batch_size/decoder_target_tokens effective_batch_size/encoder_input_tokens
+learning_rate/current loss loss_per_all_target_tokens loss_per_nonpadding_target_token
+non_padding_fraction/decoder_target_tokens non_padding_fraction/encoder_input_tokens
+non_padding_fraction/loss_weights non_padding_fraction/overall
+timing/checkpoint_seconds timing/compilation_seconds timing/init_or_restore_seconds
+timing/seconds timing/seqs timing/seqs_per_second timing/seqs_per_second_per_core
+timing/steps_per_second timing/target_tokens_per_second
+timing/target_tokens_per_second_per_core timing/train_iter_warmup timing/uptime
+z_loss z_loss_per_all_target_tokens
+"""
+FILES = """
+checkpoint_200 checkpoint_400 config.gin config_digest.json finished_run.json
+inference_eval model-info.txt train training_eval
+"""
 
 
 def test_training_leaves_what_it_should(pretrained, folder):
     model_dir = folder / "straight"
     assert checkpoints.all_steps(model_dir) == [200, 400]
-    assert {p.name for p in model_dir.iterdir()} == {
-        "checkpoint_200",
-        "checkpoint_400",
-        "config.gin",
-        "config_digest.json",
-        "finished_run.json",
-        "inference_eval",
-        "model-info.txt",
-        "train",
-        "training_eval",
-    }
+    assert {p.name for p in model_dir.iterdir()} == set(FILES.split())
     assert "token_embedder/embedding" in (model_dir / "model-info.txt").read_text()
     assert "TRAIN_STEPS = 400" in (model_dir / "config.gin").read_text()
     scalars = read_scalars(model_dir / "train")
     assert list(scalars["loss"]) == list(range(1, 401))
     assert scalars["loss"][400] < scalars["loss"][1] / 2
-    assert {
-        "accuracy",
-        "cross_ent_loss",
-        "cross_ent_loss_per_all_target_tokens",
-        "effective_batch_size/decoder_target_tokens",
-        "effective_batch_size/encoder_input_tokens",
-        "learning_rate",
-        "learning_rate/current",
-        "loss",
-        "loss_per_all_target_tokens",
-        "loss_per_nonpadding_target_token",
-        "non_padding_fraction/decoder_target_tokens",
-        "non_padding_fraction/encoder_input_tokens",
-        "non_padding_fraction/loss_weights",
-        "non_padding_fraction/overall",
-        "timing/checkpoint_seconds",
-        "timing/compilation_seconds",
-        "timing/init_or_restore_seconds",
-        "timing/seconds",
-        "timing/seqs",
-        "timing/seqs_per_second",
-        "timing/seqs_per_second_per_core",
-        "timing/steps_per_second",
-        "timing/target_tokens_per_second",
-        "timing/target_tokens_per_second_per_core",
-        "timing/train_iter_warmup",
-        "timing/uptime",
-        "z_loss",
-        "z_loss_per_all_target_tokens",
-    } <= set(scalars)
-    assert list(read_scalars(model_dir / "training_eval" / "toy")["loss"]) == [
-        200,
-        400,
-    ]
+    assert set(TAGS.split()) <= set(scalars)
+    evaluated = read_scalars(model_dir / "training_eval" / "toy")
+    assert list(evaluated["loss"]) == [200, 400]
 
 
 def test_the_log_tells_what_happens(pretrained):
@@ -148,7 +129,7 @@ def test_the_log_tells_what_happens(pretrained):
 
 
 def test_sigterm_and_the_same_command_again(
-    pretrained, folder, env, here, start_program, run_program
+    pretrained, folder, env, here, start_program, succeed
 ):
     command = train_flags(here, "stopped")
     with start_program("train", *command, cwd=folder, env=env) as process:
@@ -165,10 +146,10 @@ def test_sigterm_and_the_same_command_again(
     assert f"Stopped at step {saved:,}. Everything up to step {saved:,} is saved" in err
     assert "Traceback" not in err
 
-    status, _, err = run_program("train", *command, cwd=folder, env=env)
-    assert status == 0, err
-    assert f"step {saved:,}  restored" in err
-    same(folder / "straight" / "checkpoint_400", folder / "stopped" / "checkpoint_400")
+    assert f"step {saved:,}  restored" in succeed("train", *command)
+    both = [params(folder / d / "checkpoint_400") for d in ("straight", "stopped")]
+    assert len(both[0]) > 50
+    jax.tree.map(np.testing.assert_array_equal, *both)
     for name in ("train", "training_eval/toy"):
         a, b = (
             read_scalars(folder / d / name)["loss"] for d in ("straight", "stopped")
@@ -176,24 +157,18 @@ def test_sigterm_and_the_same_command_again(
         assert a == b
 
 
-def test_eight_devices_give_the_same_losses(pretrained, folder, env, here, run_program):
+def test_eight_devices_give_the_same_losses(pretrained, folder, here, succeed):
     few = {"steps": 4, "period": 4}
-    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
-    eight = {**env, "XLA_FLAGS": flags}
-    status, _, err = run_program(
-        "train",
-        *train_flags(here, "eight", "train.train_eval_dataset_cfg=None", **few),
-        cwd=folder,
-        env=eight,
-    )
-    assert status == 0, err
+    eight = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
+    command = train_flags(here, "eight", "train.train_eval_dataset_cfg=None", **few)
+    succeed("train", *command, XLA_FLAGS=eight)
     a, b = (read_scalars(folder / d / "train")["loss"] for d in ("straight", "eight"))
     np.testing.assert_allclose([a[s] for s in b], list(b.values()), rtol=1e-4)
     assert len(b) == 4
 
 
 @pytest.fixture(scope="module")
-def finetuned(pretrained, folder, env, here, run_program):
+def finetuned(pretrained, here, succeed):
     """20 steps more, with inference evaluation, in the legacy checkpoint layout."""
     bindings = (
         'MODEL_DIR="tuned"',
@@ -203,44 +178,32 @@ def finetuned(pretrained, folder, env, here, run_program):
         "EVAL_PERIOD=10",
         "train.use_orbax=False",
     )
-    status, _, err = run_program(
-        "train", *flags(here, "finetune", *bindings), cwd=folder, env=env
-    )
-    assert status == 0, err
-    return err
+    return succeed("train", *flags(here, "finetune", *bindings))
 
 
 def test_finetuning_goes_on_from_the_step_of_the_checkpoint(finetuned, folder):
     model_dir = folder / "tuned"
     assert checkpoints.all_steps(model_dir) == [410, 420]
     assert (model_dir / "checkpoint_420" / "checkpoint").is_file()
-    lines = (
-        (model_dir / "inference_eval" / "toy-metrics.jsonl").read_text().splitlines()
-    )
-    assert [json.loads(line)["step"] for line in lines] == [410, 420]
-    results = (model_dir / "inference_eval" / "toy-000420.jsonl").read_text()
-    assert len(results.splitlines()) == 9
+    lines = json_lines(model_dir / "inference_eval" / "toy-metrics.jsonl")
+    assert [line["step"] for line in lines] == [410, 420]
+    assert len(json_lines(model_dir / "inference_eval" / "toy-000420.jsonl")) == 9
     events = read_scalars(model_dir / "inference_eval" / "toy")
-    exact = json.loads(lines[-1])["exact"]
+    exact = lines[-1]["exact"]
     assert events["eval/exact"][420] == pytest.approx(exact)
     assert f"step 420  inference eval of toy: exact {exact:.4g}" in finetuned
 
 
-def test_eval_of_all_checkpoints_once(finetuned, folder, env, here, run_program):
+def test_eval_of_all_checkpoints_once(finetuned, folder, here, succeed):
     command = eval_flags(here, "evaluated")
-    status, _, err = run_program("eval", *command, cwd=folder, env=env)
-    assert status == 0, err
+    succeed("eval", *command)
     done = (folder / "evaluated" / "eval.toy.ckpt").read_text().splitlines()
     assert [line.rsplit("_", 1)[1] for line in done] == ["410", "420"]
-    name = "inference_eval/toy-metrics.jsonl"
-    now, then = ((folder / d / name).read_text() for d in ("evaluated", "tuned"))
-    assert [json.loads(line) for line in now.splitlines()] == [
-        json.loads(line) for line in then.splitlines()
-    ]
-    status, _, err = run_program("eval", *command, cwd=folder, env=env)
-    assert status == 0, err
-    assert "skipping 2 checkpoints" in err
-    assert (folder / "evaluated" / name).read_text() == now
+    paths = [folder / d / "inference_eval" for d in ("evaluated", "tuned")]
+    now, then = (json_lines(path / "toy-metrics.jsonl") for path in paths)
+    assert now == then
+    assert "skipping 2 checkpoints" in succeed("eval", *command)
+    assert json_lines(paths[0] / "toy-metrics.jsonl") == now
 
 
 def eval_flags(here, out):
@@ -269,21 +232,15 @@ def infer_flags(here, out, *bindings):
     )
 
 
-def test_infer_on_shards(pretrained, folder, env, here, start_program, run_program):
-    status, _, err = run_program(
-        "infer", *infer_flags(here, "whole"), cwd=folder, env=env
-    )
-    assert status == 0, err
+def test_infer_on_shards(pretrained, folder, env, here, start_program, succeed):
+    succeed("infer", *infer_flags(here, "whole"))
     names = {p.name for p in (folder / "whole").iterdir()}
     output = "toy-predict.jsonl-00000-of-00001"
     assert names == {output, f"{output}.COMPLETED", "config.gin", "model-info.txt"}
-    lines = [
-        json.loads(ln) for ln in (folder / "whole" / output).read_text().splitlines()
-    ]
-    words = [
-        ln.split("\t")[0] for ln in (folder / "data/test.tsv").read_text().split("\n")
-    ]
-    assert [line["inputs"]["inputs_pretokenized"] for line in lines] == words[:-1]
+    lines = json_lines(folder / "whole" / output)
+    rows = (folder / "data/test.tsv").read_text().splitlines()
+    words = [row.split("\t")[0] for row in rows]
+    assert [line["inputs"]["inputs_pretokenized"] for line in lines] == words
     assert all(isinstance(line["prediction"], str) for line in lines)
 
     found = []
@@ -295,36 +252,33 @@ def test_infer_on_shards(pretrained, folder, env, here, start_program, run_progr
     for shard, job in enumerate(jobs):
         _, err = job.communicate(timeout=600)
         assert job.returncode == 0, err
-        path = folder / "shards" / f"toy-predict.jsonl-0000{shard}-of-00002"
-        found += [json.loads(line) for line in path.read_text().splitlines()]
-    key = str
-    assert sorted(found, key=key) == sorted(lines, key=key)
+        name = f"toy-predict.jsonl-0000{shard}-of-00002"
+        found += json_lines(folder / "shards" / name)
+    assert sorted(found, key=str) == sorted(lines, key=str)
 
 
-def test_infer_goes_on_after_a_stop(pretrained, folder, env, here, run_program):
+def test_infer_goes_on_after_a_stop(
+    pretrained, folder, env, here, run_program, succeed
+):
     """Chunks that are there stay as they are, the others are added."""
     command = infer_flags(here, "resumed", "infer.mode='score'")
-    status, _, err = run_program("infer", *command, cwd=folder, env=env)
-    assert status == 0, err
+    succeed("infer", *command)
     output = folder / "resumed" / "toy-score.jsonl-00000-of-00001"
     whole = output.read_text()
     assert len(whole.splitlines()) == 11
     assert all(json.loads(line)["score"] < 0 for line in whole.splitlines())
     # As it would be after a stop in the second chunk.
-    marker = output.with_name(f"{output.name}.COMPLETED")
-    marker.unlink()
+    output.with_name(f"{output.name}.COMPLETED").unlink()
     output.unlink()
     tmp = folder / "resumed" / "tmp-toy-00000-of-00001"
     tmp.mkdir()
     (tmp / f"{output.name}-chunk00000").write_text("kept\n")
     (tmp / f"{output.name}-chunk00000.COMPLETED").write_text("")
-    status, _, err = run_program("infer", *command, cwd=folder, env=env)
-    assert status == 0, err
+    succeed("infer", *command)
     assert output.read_text().splitlines() == ["kept", *whole.splitlines()[4:]]
     assert not tmp.exists()
-    status, _, err = run_program("infer", *command, cwd=folder, env=env)
-    assert status == 0
-    assert f"{output.name} is complete already: skipped" in err
+    said = succeed("infer", *command)
+    assert f"{output.name} is complete already: skipped" in said
     # Results of another checkpoint are not taken for those, nor is the configuration.
     config = (folder / "resumed/config.gin").read_text()
     other = [word.replace("checkpoint_400", "checkpoint_200") for word in command]
@@ -334,64 +288,27 @@ def test_infer_goes_on_after_a_stop(pretrained, folder, env, here, run_program):
 
 
 @pytest.mark.parametrize("mode", ["train", "eval", "infer"])
-def test_dry_runs_check_the_configuration(folder, env, here, run_program, mode):
-    commands = {
+def test_dry_runs_check_the_configuration(finetuned, folder, here, succeed, mode):
+    command = {
         "train": train_flags(here, "x", steps=1, period=1),
         "eval": eval_flags(here, "x"),
         "infer": infer_flags(here, "x"),
-    }
-    status, out, err = run_program(
-        "main",
-        f"--run_mode={mode}",
-        "--dry_run",
-        *commands[mode],
-        cwd=folder,
-        env=env,
-    )
-    assert status == 0, err
-    assert {"eval": "evaluate"}.get(mode, mode) + ".model" in out
-    assert "nothing was run" in err
+    }[mode]
+    said = succeed("main", f"--run_mode={mode}", "--dry_run", *command)
+    assert {"eval": "evaluate"}.get(mode, mode) + ".model" in said
+    assert "nothing was run" in said
     assert not (folder / "x").exists()
 
 
-@pytest.mark.parametrize(
-    ("binding", "message"),
-    [
-        ("TRAIN_STEP=5", "'TRAIN_STEP' is set and nothing refers to it"),
-        (
-            "train.modle_dir='x'",
-            "Unknown parameter 'modle_dir'; did you mean 'model_dir'",
-        ),
-        ("train.train_dataset_cfg=@utils.DatasetConfg()", "did you mean"),
-        ('MIXTURE_OR_TASK_NAME="toyy"', "No SeqIO task or mixture is named 'toyy'"),
-        ("train.total_steps=%NO_SUCH", "The macro %NO_SUCH is used but not set"),
-        ("utils.SaveCheckpointConfig.period=3", "must all be multiples of each other"),
-        (
-            'utils.RestoreCheckpointConfig.path="nowhere/checkpoint_1"',
-            "nowhere/checkpoint_1",
-        ),
-    ],
-)
-def test_mistakes_end_with_one_message(
-    folder, env, here, run_program, binding, message
+def test_a_mistake_in_the_middle_of_the_start_is_one_message(
+    folder, env, here, run_program
 ):
-    bindings = ['MODEL_DIR="mistake"', "EVAL_PERIOD=4"]
-    if not binding.startswith("TRAIN_STEP="):
-        bindings.append("TRAIN_STEPS=8")
-    status, _, err = run_program(
-        "train", *flags(here, "pretrain", *bindings, binding), cwd=folder, env=env
-    )
-    assert status == 1, err
-    assert "Traceback" not in err
-    assert message in err
-    assert sum(line.startswith("error: ") for line in err.splitlines()) == 1
-
-
-def test_a_batch_that_does_not_divide(folder, env, here, run_program):
+    """After the data and the state; test_gin_utils has mistakes that are found earlier."""
     bindings = ("BATCH_SIZE=3", "trainer.Trainer.num_microbatches=2")
     status, _, err = run_program(
         "train", *train_flags(here, "x", *bindings), cwd=folder, env=env
     )
     assert status == 1
     assert "Batch size (3) must be divisible by Trainer.num_microbatches (2)" in err
+    assert sum(line.startswith("error: ") for line in err.splitlines()) == 1
     assert "Traceback" not in err

@@ -13,11 +13,32 @@ from t5x import checkpoints, gin_utils, utils
 from t5x.errors import UserError
 from t5x.feed import datasets
 from t5x.trainer import PreemptionError
-from toy_run import TinyModel
+from toy_run import Numbers, TinyModel, same_params
+
+
+def terminate_at(batch):
+    """Sends SIGTERM when a batch is read."""
+
+    def stop(number):
+        if number == batch:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return stop
+
+
+def saving(restore=None, **settings):
+    """The settings of a run that saves so."""
+    return utils.CheckpointConfig(
+        save=utils.SaveCheckpointConfig(**settings), restore=restore
+    )
+
+
+def specific(path):
+    return utils.RestoreCheckpointConfig(path=str(path), mode="specific")
 
 
 @pytest.mark.parametrize("use_orbax", [True, False])
-def test_four_and_four_steps_equal_eight(tmp_path, run_train, same_params, use_orbax):
+def test_four_and_four_steps_equal_eight(tmp_path, run_train, use_orbax):
     step, straight = run_train(tmp_path / "straight", use_orbax=use_orbax)
     assert step == 8
     step, _ = run_train(tmp_path / "split", steps=4, use_orbax=use_orbax)
@@ -27,7 +48,7 @@ def test_four_and_four_steps_equal_eight(tmp_path, run_train, same_params, use_o
     same_params(straight, resumed)
 
 
-def test_a_damaged_checkpoint_is_not_gone_on_from(tmp_path, run_train, same_params):
+def test_a_damaged_checkpoint_is_not_gone_on_from(tmp_path, run_train):
     _, straight = run_train(tmp_path / "straight", steps=12)
     run_train(tmp_path / "run", steps=8)
     newest = tmp_path / "run" / "checkpoint_8"
@@ -60,17 +81,11 @@ def test_batches_after_a_restart_are_the_next_ones(tmp_path, run_train):
 
 
 @pytest.mark.parametrize("stop_at", [1, 3, 5])
-def test_sigterm_saves_and_the_same_call_continues(
-    tmp_path, run_train, same_params, stop_at, capfd
-):
+def test_sigterm_saves_and_the_same_call_continues(tmp_path, run_train, stop_at, capfd):
     _, straight = run_train(tmp_path / "straight")
 
-    def stop(number):
-        if number == stop_at:
-            os.kill(os.getpid(), signal.SIGTERM)
-
     with pytest.raises(PreemptionError, match="run the same command to continue"):
-        run_train(tmp_path / "stopped", on_batch=stop)
+        run_train(tmp_path / "stopped", on_batch=terminate_at(stop_at))
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     saved = checkpoints.all_steps(tmp_path / "stopped")
     step, resumed = run_train(tmp_path / "stopped")
@@ -83,9 +98,7 @@ def test_sigterm_saves_and_the_same_call_continues(
 
 
 def test_without_data_positions_the_data_starts_again(tmp_path, run_train):
-    save = utils.CheckpointConfig(
-        save=utils.SaveCheckpointConfig(period=4, save_dataset=False)
-    )
+    save = saving(period=4, save_dataset=False)
     seen = []
     run_train(tmp_path, steps=4, checkpoint_cfg=save)
     run_train(tmp_path, steps=8, checkpoint_cfg=save, on_batch=seen.append)
@@ -95,19 +108,11 @@ def test_without_data_positions_the_data_starts_again(tmp_path, run_train):
 def test_checkpoint_of_the_first_step_only_where_asked(tmp_path, run_train):
     run_train(tmp_path / "a", steps=2, period=2)
     assert checkpoints.all_steps(tmp_path / "a") == [2]
-    asked = utils.CheckpointConfig(
-        save=utils.SaveCheckpointConfig(period=4, checkpoint_steps=[0, 3])
-    )
+    asked = saving(period=4, checkpoint_steps=[0, 3])
     run_train(tmp_path / "b", checkpoint_cfg=asked)
     assert checkpoints.all_steps(tmp_path / "b") == [0, 3, 4, 8]
-
-
-def test_checkpoint_steps_without_a_period(tmp_path, run_train):
-    asked = utils.CheckpointConfig(
-        save=utils.SaveCheckpointConfig(checkpoint_steps=[3])
-    )
-    run_train(tmp_path, steps=5, checkpoint_cfg=asked)
-    assert checkpoints.all_steps(tmp_path) == [3, 5]
+    run_train(tmp_path / "c", steps=5, checkpoint_cfg=saving(checkpoint_steps=[3]))
+    assert checkpoints.all_steps(tmp_path / "c") == [3, 5]
 
 
 def test_no_checkpoints_at_all(tmp_path, run_train):
@@ -121,12 +126,7 @@ def test_no_checkpoints_at_all(tmp_path, run_train):
 def finetune(tmp_path, run_train):
     """Runs a fine-tuning from step 4 of another run."""
     run_train(tmp_path / "pretrained", steps=4)
-    config = utils.CheckpointConfig(
-        save=utils.SaveCheckpointConfig(period=4),
-        restore=utils.RestoreCheckpointConfig(
-            path=str(tmp_path / "pretrained" / "checkpoint_4"), mode="specific"
-        ),
-    )
+    config = saving(specific(tmp_path / "pretrained" / "checkpoint_4"), period=4)
 
     def run(name, steps, **settings):
         return run_train(
@@ -136,28 +136,18 @@ def finetune(tmp_path, run_train):
     return run
 
 
-def terminate_at(batch):
-    """Sends SIGTERM when a batch is read."""
+def modification_times(folder):
+    """Returns each file below `folder` with the time of its last change.
 
-    def stop(number):
-        if number == batch:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    return stop
-
-
-def test_relative_steps_survive_an_interruption(finetune):
-    with pytest.raises(PreemptionError):
-        finetune("tuned", 6, on_batch=terminate_at(3))
-    step, _ = finetune("tuned", 6)
-    assert step == 10
+    Reading changes a file's access time, so a whole `stat` would not do.
+    """
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {(path, path.stat().st_mtime_ns) for path in files}
 
 
-def test_a_finished_run_that_is_repeated_does_nothing(
-    tmp_path, finetune, same_params, capfd
-):
+def test_a_finished_run_that_is_repeated_does_nothing(tmp_path, finetune, capfd):
     _, first = finetune("tuned", 6)
-    content = {path: path.stat() for path in (tmp_path / "tuned").rglob("*")}
+    written = modification_times(tmp_path / "tuned")
     capfd.readouterr()
     step, again = finetune("tuned", 6)
     assert step == 10
@@ -166,12 +156,11 @@ def test_a_finished_run_that_is_repeated_does_nothing(
         "step 10  this run is finished; nothing is left to do. Give more steps to train "
         f"further. Results are in {tmp_path}/tuned\n"
     ) in capfd.readouterr().err
-    files = {path for path in (tmp_path / "tuned").rglob("*") if path.is_file()}
-    changed = {p.name for p in files if content.get(p) != p.stat()}
-    assert changed <= {"model-info.txt"}
+    after = modification_times(tmp_path / "tuned")
+    assert {path.name for path, _ in after ^ written} <= {"model-info.txt"}
 
 
-def test_more_relative_steps_count_from_the_first_beginning(finetune, same_params):
+def test_more_relative_steps_count_from_the_first_beginning(finetune):
     _, straight = finetune("straight", 8)
     assert finetune("tuned", 6)[0] == 10
     step, longer = finetune("tuned", 8)
@@ -200,7 +189,7 @@ def same_generator():
 
 
 def test_a_seed_that_is_drawn_is_kept_over_a_restart(
-    tmp_path, run_train, same_params, same_generator, monkeypatch
+    tmp_path, run_train, same_generator, monkeypatch
 ):
     seeds = iter([11, 11, 12, 13])
     monkeypatch.setattr(datasets, "fresh_seed", seeds.__next__)
@@ -230,14 +219,6 @@ def test_fewer_steps_than_the_checkpoint(tmp_path, run_train):
         run_train(tmp_path, steps=2)
 
 
-def test_equal_steps_train_nothing(tmp_path, run_train, same_params):
-    _, first = run_train(tmp_path, steps=4)
-    seen = []
-    step, again = run_train(tmp_path, steps=4, on_batch=seen.append)
-    assert step == 4
-    same_params(first, again)
-
-
 @pytest.mark.parametrize("use_orbax", [True, False])
 def test_a_model_that_lacks_parameters_of_the_run_is_refused(
     tmp_path, run_train, use_orbax
@@ -260,15 +241,8 @@ def test_a_model_that_lacks_parameters_of_the_run_is_refused(
     with pytest.raises(UserError, match=f"^{re.escape(expected)}$"):
         run_train(tmp_path, use_orbax=use_orbax)
     # As the beginning of another run it will do.
-    restore = utils.RestoreCheckpointConfig(
-        path=str(tmp_path / "checkpoint_4"), mode="specific"
-    )
-    save = utils.SaveCheckpointConfig(period=4)
-    step, _ = run_train(
-        tmp_path / "other",
-        use_orbax=use_orbax,
-        checkpoint_cfg=utils.CheckpointConfig(save=save, restore=restore),
-    )
+    config = saving(specific(tmp_path / "checkpoint_4"), period=4)
+    step, _ = run_train(tmp_path / "other", use_orbax=use_orbax, checkpoint_cfg=config)
     assert step == 8
 
 
@@ -304,12 +278,12 @@ def test_other_settings_are_listed_at_a_restart(tmp_path, run_train, capfd):
             gin.clear_config()
 
 
-def test_a_run_keeps_the_shards_of_its_data(tmp_path, run_train, numbers, same_params):
+def test_a_run_keeps_the_shards_of_its_data(tmp_path, run_train):
     asked = []
 
     def get_dataset(cfg, shard, count, converter):
         asked.append((shard, count))
-        return numbers(shard=(shard, count))
+        return Numbers(shard=(shard, count))
 
     def run(name, **settings):
         return run_train(tmp_path / name, get_dataset_fn=get_dataset, **settings)[1]

@@ -1,6 +1,7 @@
 """The trainer: gradients, keys, metrics, actions."""
 
 import functools
+import re
 import types
 
 import clu.metrics
@@ -15,6 +16,22 @@ from t5x import metrics as metrics_lib
 from t5x.checkpoint import state_init
 from t5x.errors import UserError
 from t5x.training import several_steps
+from toy_run import Numbers, TinyModel, same_params
+
+TINY = TinyModel()
+KEY = jax.random.PRNGKey(1)
+
+
+def close(a, b, rtol=1e-4, atol=1e-5):
+    """Asserts that two trees hold nearly the same numbers."""
+    same = functools.partial(np.testing.assert_allclose, rtol=rtol, atol=atol)
+    jax.tree.map(same, a, b)
+
+
+def same_metrics(found, expected):
+    close(found["loss"].total, expected["loss"].total)
+    for name in ("accuracy", "loss_per_nonpadding_target_token"):
+        close(found[name].compute(), expected[name].compute())
 
 
 class NoDropout:
@@ -28,8 +45,8 @@ class NoDropout:
 
 
 @pytest.fixture
-def state(tiny_model, numbers):
-    return make_state(tiny_model, numbers())
+def state():
+    return make_state(TINY, Numbers())
 
 
 def make_state(model, batches):
@@ -48,17 +65,17 @@ def make_initializer(model, batches):
 
 
 @pytest.fixture
-def make_trainer(tiny_model, numbers, tmp_path):
+def make_trainer(tmp_path):
     made = []
 
     def make(
         num_microbatches=None,
-        model=tiny_model,
+        model=TINY,
         cls=trainer.Trainer,
         mutables=None,
         **settings,
     ):
-        initializer = make_initializer(tiny_model, numbers())
+        initializer = make_initializer(TINY, Numbers())
         state = initializer.from_scratch(jax.random.PRNGKey(0))
         made.append(
             cls(
@@ -84,31 +101,23 @@ def make_trainer(tiny_model, numbers, tmp_path):
 
 
 @pytest.mark.parametrize("parts", [2, 4])
-def test_microbatches_add_up_to_the_batch(tiny_model, numbers, state, parts):
-    model, batch = NoDropout(tiny_model), next(numbers())
-    key = jax.random.PRNGKey(1)
+def test_microbatches_add_up_to_the_batch(state, parts):
+    model, batch = NoDropout(TINY), next(Numbers())
 
     def run(number):
         return jax.jit(
             lambda s: trainer.accumulate_grads_microbatched(
-                model, s, batch, key, number
+                model, s, batch, KEY, number
             )
         )(state)
 
     whole, whole_metrics, _ = run(None)
     summed, metrics, mutables = run(parts)
     assert mutables is None
-    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(summed), strict=True):
-        assert b.dtype == jnp.float32
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    assert {x.dtype for x in jax.tree.leaves(summed)} == {jnp.dtype("float32")}
+    close(summed, whole)
     assert float(jnp.abs(summed["embedding"]).max()) > 0.1
-    for name in ("accuracy", "loss_per_nonpadding_target_token"):
-        np.testing.assert_allclose(
-            metrics[name].compute(), whole_metrics[name].compute(), rtol=1e-5
-        )
-    np.testing.assert_allclose(
-        metrics["loss"].total, whole_metrics["loss"].total, rtol=1e-5
-    )
+    same_metrics(metrics, whole_metrics)
 
 
 class Normalized(NoDropout):
@@ -135,68 +144,51 @@ FACTORS = ["NUM_REAL_TARGET_TOKENS", "NUM_TOTAL_TARGET_TOKENS", "AVERAGE_PER_SEQ
 
 
 @pytest.mark.parametrize("factor", FACTORS)
-def test_a_special_factor_of_the_parts_or_of_the_batch(
-    tiny_model, numbers, state, factor
-):
-    model = Normalized(tiny_model, factor)
+def test_a_special_factor_of_the_parts_or_of_the_batch(state, factor):
+    model = Normalized(TINY, factor)
     # Parts of 7 and 11 tokens.
     lengths = np.array([[3], [4], [5], [6]])
-    batch = next(numbers()) | {"decoder_loss_weights": np.arange(6) < lengths}
+    batch = next(Numbers()) | {"decoder_loss_weights": np.arange(6) < lengths}
     batch["decoder_loss_weights"] = batch["decoder_loss_weights"].astype(np.float32)
 
     def run(batch, number, **settings):
         return jax.jit(
             lambda batch: trainer.accumulate_grads_microbatched(
-                model, state, batch, jax.random.PRNGKey(1), number, **settings
+                model, state, batch, KEY, number, **settings
             )[:2]
         )(batch)
 
-    def same(a, b):
-        for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
-            np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6)
-
     whole, whole_metrics = run(batch, None)
     once, metrics = run(batch, 2, normalize_over_batch=True)
-    same(whole, once)
-    np.testing.assert_allclose(
-        metrics["loss"].total, whole_metrics["loss"].total, rtol=1e-5
-    )
-    for name in ("accuracy", "loss_per_nonpadding_target_token"):
-        np.testing.assert_allclose(
-            metrics[name].compute(), whole_metrics[name].compute(), rtol=1e-5
-        )
+    close(once, whole, atol=1e-6)
+    same_metrics(metrics, whole_metrics)
     # As T5X does: the sum of what the parts give, each with its own factor.
     parts = [
         run({k: v[rows : rows + 2] for k, v in batch.items()}, None)[0]
         for rows in (0, 2)
     ]
     summed, _ = run(batch, 2)
-    same(jax.tree.map(jnp.add, *parts), summed)
+    close(summed, jax.tree.map(jnp.add, *parts), atol=1e-6)
     norm = lambda tree: float(jnp.linalg.norm(tree["kernel"]))
     assert 1.5 < norm(summed) / norm(whole) < 2.5
     assert model._loss_normalizing_factor == factor
 
 
 @pytest.mark.parametrize("factor", FACTORS)
-def test_a_part_without_target_tokens_contributes_nothing(
-    tiny_model, numbers, state, factor
-):
-    model = Normalized(tiny_model, factor)
-    batch = next(numbers())
+def test_a_part_without_target_tokens_contributes_nothing(state, factor):
+    model = Normalized(TINY, factor)
+    batch = next(Numbers())
     weights = np.ones((4, 6), np.float32)
     weights[2:] = 0
     batch |= {"decoder_loss_weights": weights}
 
     def grads(batch, number):
-        return trainer.accumulate_grads_microbatched(
-            model, state, batch, jax.random.PRNGKey(1), number
-        )[0]
+        return trainer.accumulate_grads_microbatched(model, state, batch, KEY, number)[
+            0
+        ]
 
     first = grads({k: v[:2] for k, v in batch.items()}, None)
-    for x, y in zip(
-        jax.tree.leaves(first), jax.tree.leaves(grads(batch, 2)), strict=True
-    ):
-        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6)
+    close(grads(batch, 2), first, atol=1e-6)
     empty = grads({k: v[2:] for k, v in batch.items()}, None)
     assert not any(np.any(x) for x in jax.tree.leaves(empty))
 
@@ -212,9 +204,9 @@ def test_a_part_without_target_tokens_contributes_nothing(
     ],
 )
 def test_a_special_factor_and_parts_are_announced(
-    tiny_model, make_trainer, capfd, factor, parts, once, warns
+    make_trainer, capfd, factor, parts, once, warns
 ):
-    make_trainer(parts, model=Normalized(tiny_model, factor), normalize_over_batch=once)
+    make_trainer(parts, model=Normalized(TINY, factor), normalize_over_batch=once)
     message = (
         "warning: the loss of each of the 4 microbatches is divided by its own "
         "LOSS_NORMALIZING_FACTOR = 'NUM_REAL_TARGET_TOKENS', as in T5X, so loss and "
@@ -226,15 +218,14 @@ def test_a_special_factor_and_parts_are_announced(
 
 
 @pytest.mark.parametrize("factor", FACTORS)
-def test_a_trainer_normalizes_over_the_batch(tiny_model, make_trainer, numbers, factor):
-    model = Normalized(tiny_model, factor)
+def test_a_trainer_normalizes_over_the_batch(make_trainer, factor):
+    model = Normalized(TINY, factor)
     states = []
     for parts in (None, 2):
         t = make_trainer(parts, model=model, normalize_over_batch=True)
-        t.train(numbers(), 1).result()
+        t.train(Numbers(), 1).result()
         states.append(t.train_state)
-    for a, b in zip(*map(jax.tree.leaves, states), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+    close(*states, rtol=1e-3)
 
 
 @pytest.mark.parametrize("number", [-1, 1.5])
@@ -246,28 +237,27 @@ def test_numbers_of_skipped_steps_that_are_none(make_trainer, number):
     )
 
 
-def test_microbatches_use_keys_split_from_the_step_key(tiny_model, numbers, state):
-    batch, key = next(numbers()), jax.random.PRNGKey(5)
+def test_microbatches_use_keys_split_from_the_step_key(state):
+    batch, key = next(Numbers()), jax.random.PRNGKey(5)
     grads, _, _ = trainer.accumulate_grads_microbatched(
-        tiny_model, state, batch, key, num_microbatches=2
+        TINY, state, batch, key, num_microbatches=2
     )
     expected, rng = jax.tree.map(jnp.zeros_like, state.params), key
     for part in range(2):
         rng, part_key = jax.random.split(rng)
         rows = {k: v[part * 2 : part * 2 + 2] for k, v in batch.items()}
-        loss = functools.partial(tiny_model.loss_fn, batch=rows, dropout_rng=part_key)
+        loss = functools.partial(TINY.loss_fn, batch=rows, dropout_rng=part_key)
         grad, _ = jax.grad(loss, has_aux=True)(state.params)
         expected = jax.tree.map(jnp.add, expected, grad)
-    for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(grads), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    close(grads, expected)
 
 
-def test_a_batch_that_does_not_divide(tiny_model, numbers, state):
+def test_a_batch_that_does_not_divide(state):
     with pytest.raises(
         ValueError, match=r"Batch size \(4\) must be divisible .* \(3\)"
     ):
         trainer.accumulate_grads_microbatched(
-            tiny_model, state, next(numbers()), jax.random.PRNGKey(0), 3
+            TINY, state, next(Numbers()), jax.random.PRNGKey(0), 3
         )
 
 
@@ -293,39 +283,30 @@ def test_flax_mutables_go_through_the_step(state):
         )
 
 
-def test_the_dropout_key_is_folded_from_the_absolute_step(
-    make_trainer, tiny_model, numbers
-):
+def test_the_dropout_key_is_folded_from_the_absolute_step(make_trainer):
     """The second of two steps equals one step from its state with fold_in(rng, 1)."""
     t = make_trainer()
-    batches = numbers()
+    batches = Numbers()
     t.train(batches, 1, start_step=0).result()
     before = jax.tree.map(jnp.copy, t.train_state)
     t.train(batches, 1).result()
     key = jax.random.fold_in(jax.random.PRNGKey(3), 1)
-    batch = numbers()
+    batch = Numbers()
     batch.position = 1
     expected, _ = jax.jit(
-        lambda s, b: trainer.train_with_lr(s, b, 1.0, key, tiny_model, None)
+        lambda s, b: trainer.train_with_lr(s, b, 1.0, key, TINY, None)
     )(before, next(batch))
-    for a, b in zip(
-        jax.tree.leaves(expected.params),
-        jax.tree.leaves(t.train_state.params),
-        strict=True,
-    ):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    close(t.train_state.params, expected.params, rtol=1e-5, atol=1e-6)
 
 
-def test_train_metrics_are_averages_over_the_interval(
-    make_trainer, numbers, tiny_model, tmp_path
-):
+def test_train_metrics_are_averages_over_the_interval(make_trainer, tmp_path):
     t = make_trainer()
     losses = []
     for _ in range(3):
-        losses.append(float(t.train(numbers(), 1).result()["loss"].value))
+        losses.append(float(t.train(Numbers(), 1).result()["loss"].value))
     t.close()
     t = make_trainer()
-    repeated = iter([next(numbers())] * 3)
+    repeated = iter([next(Numbers())] * 3)
     summary = t.train(repeated, 3).result()
     np.testing.assert_allclose(summary["loss"].value, np.mean(losses), rtol=1e-5)
     assert float(summary["learning_rate"].value) == pytest.approx((0.5 + 1.0 + 1.5) / 3)
@@ -339,21 +320,21 @@ def test_train_metrics_are_averages_over_the_interval(
     assert "timing/uptime" in written
 
 
-def test_compiled_and_uncompiled_steps_agree(make_trainer, numbers, same_params):
+def test_compiled_and_uncompiled_steps_agree(make_trainer):
     plain, compiled = make_trainer(), make_trainer()
-    compiled.compile_train(next(numbers()))
-    plain.train(numbers(), 2).result()
-    compiled.train(numbers(), 2).result()
+    compiled.compile_train(next(Numbers()))
+    plain.train(Numbers(), 2).result()
+    compiled.train(Numbers(), 2).result()
     same_params(plain.train_state, compiled.train_state)
 
 
-def test_several_steps_in_one_call_are_the_same_steps(make_trainer, numbers):
+def test_several_steps_in_one_call_are_the_same_steps(make_trainer):
     """7 steps: two calls of three and one step, against seven single steps."""
     states, summaries = [], []
     for count in (1, 3):
         made = make_trainer(steps_per_call=count)
-        batches = numbers()
-        made.compile_train(next(numbers()))
+        batches = Numbers()
+        made.compile_train(next(Numbers()))
         calls = []
         advance = made._advance
         made._advance = lambda s, b, *rest, to=calls, by=advance: (
@@ -371,8 +352,7 @@ def test_several_steps_in_one_call_are_the_same_steps(make_trainer, numbers):
         ]
         summaries[-1]["each loss"] = losses_read
         assert [n for n, _, _ in made.watch._windows[-1].steps] == [*range(1, 8)]
-    for a, b in zip(*map(jax.tree.leaves, states), strict=True):
-        np.testing.assert_array_equal(a, b)
+    jax.tree.map(np.testing.assert_array_equal, *states)
     timed = [name for name in summaries[0] if "second" in name or "timing" in name]
     for name in summaries[0].keys() - set(timed):
         np.testing.assert_array_equal(summaries[0][name], summaries[1][name], name)
@@ -392,7 +372,7 @@ def test_small_models_take_several_steps_in_a_call(make_trainer, monkeypatch):
     assert make_trainer().steps_per_call == 1
 
 
-def test_two_steps_at_most_are_queued(make_trainer, numbers, monkeypatch):
+def test_two_steps_at_most_are_queued(make_trainer, monkeypatch):
     """Else a run that is told to stop goes on until the devices have done them all."""
     made = make_trainer(steps_per_call=1)
     advance, wait, events, results = made._advance, jax.block_until_ready, [], []
@@ -409,40 +389,40 @@ def test_two_steps_at_most_are_queued(make_trainer, numbers, monkeypatch):
 
     monkeypatch.setattr(made, "_advance", spy)
     monkeypatch.setattr(jax, "block_until_ready", waits)
-    made.train(numbers(), 4, 0).result()
+    made.train(Numbers(), 4, 0).result()
     assert events[:6] == [
         "queue 0", "queue 1", "wait for 0", "queue 2", "wait for 1", "queue 3",
     ]  # fmt: skip
 
 
-def test_several_steps_are_watched_one_by_one(make_trainer, numbers):
+def test_several_steps_are_watched_one_by_one(make_trainer):
     """A loss that is not finite is found at its own step, inside of a call."""
     made = make_trainer(steps_per_call=4)
-    batches = [next(numbers()) for _ in range(4)]
+    batches = [next(Numbers()) for _ in range(4)]
     weights = batches[2]["decoder_loss_weights"]
     batches[2] = batches[2] | {"decoder_loss_weights": weights * np.nan}
     made.train(iter(batches), 4, start_step=10)
     assert made.watch.find() == "The training loss is nan at step 13"
 
 
-def test_an_interruption_keeps_the_finished_steps(make_trainer, numbers, tmp_path):
+def test_an_interruption_keeps_the_finished_steps(make_trainer, tmp_path):
     t = make_trainer()
     t.preempted = lambda step: step == 2
     with pytest.raises(trainer.PreemptionError, match="after step 2"):
-        t.train(numbers(), 5)
+        t.train(Numbers(), 5)
     assert int(t.train_state.step) == 2
     t.close()
     assert list(read_scalars(tmp_path / "train")["loss"]) == [2]
 
 
-def test_eval_averages_over_batches(make_trainer, numbers, tiny_model, tmp_path):
+def test_eval_averages_over_batches(make_trainer, tmp_path):
     t = make_trainer()
-    source = numbers()
+    source = Numbers()
     batches = [next(source) for _ in range(3)]
     name = "a" * 120
     t.compile_eval({name: batches[0], "b": batches[0]})
     found = t.eval({name: batches, "b": batches[:1]})
-    expected = [float(tiny_model.eval_fn(t.train_state.params, b)[0]) for b in batches]
+    expected = [float(TINY.eval_fn(t.train_state.params, b)[0]) for b in batches]
     assert float(found[name]["loss"].value) == pytest.approx(
         np.mean(expected), rel=1e-5
     )
@@ -457,10 +437,10 @@ def test_eval_without_batches(make_trainer):
         make_trainer().eval({"b": []})
 
 
-def test_weight_metrics(make_trainer, numbers):
+def test_weight_metrics(make_trainer):
     t = make_trainer(weight_metrics_computer=trainer.WeightMetricsComputer())
     before = np.asarray(t.train_state.params["kernel"]).copy()
-    summary = t.train(numbers(), 1).result()
+    summary = t.train(Numbers(), 1).result()
     after = np.asarray(t.train_state.params["kernel"])
     rms = lambda x: np.sqrt(np.mean(np.square(x)))
     values = {k: float(v.value) for k, v in summary.items() if k.startswith("weight_")}
@@ -589,17 +569,12 @@ def test_early_stopping_goes_on_after_a_restart():
 @pytest.mark.parametrize(
     ("metrics", "message"),
     [
-        (
-            {"other": {"metric": 1.0}},
-            r"task 'task' is not evaluated; tasks: \['other'\]",
-        ),
+        ({"other": {"metric": 1.0}}, r"'task' is not evaluated; tasks: \['other'\]"),
         ({"task": {"m2": 1.0}}, r"metrics of 'task': \['m2'\]"),
         ({"task": {"metric": 3}}, "its metric is a int, not a scalar"),
     ],
 )
 def test_actions_that_find_nothing_say_so(metrics, message, caplog):
-    import re
-
     for action in (
         trainer.EarlyStoppingAction(("task", "metric"), mode="min", patience=1),
         trainer.TerminateOnNanAction("task", "metric"),

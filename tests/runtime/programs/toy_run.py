@@ -166,6 +166,15 @@ class TinyModel(models.BaseModel):
         return self.module.init(rng, jnp.ones(shape, jnp.int32), enable_dropout=False)
 
 
+def same_params(a: Any, b: Any) -> None:
+    """Asserts that two train states hold the same bits."""
+    assert int(a.step) == int(b.step)
+    for name in ("params", "param_states"):
+        left, right = (getattr(state, name) for state in (a, b))
+        assert len(jax.tree.leaves(left)) > 1
+        jax.tree.map(np.testing.assert_array_equal, left, right)
+
+
 _drawn = threading.Event()
 
 

@@ -98,10 +98,7 @@ def test_max_decode_steps_counts_from_the_end_of_the_prompt():
         {"max_decode_steps": 6, "max_decode_steps_hard_limit": 2, "num_decodes": 3},
     ):
         decodes, _ = sample(inputs, {}, chain_model(CHAIN), EOS, **options)
-        assert decodes[:, 0].tolist() == [
-            [5, 6, 7, 8, 0, 0, 0],
-            [2, 3, 0, 0, 0, 0, 0],
-        ]
+        assert decodes[:, 0].tolist() == [[5, 6, 7, 8, 0, 0, 0], [2, 3, 0, 0, 0, 0, 0]]
 
 
 def test_initial_index_continues_behind_uneven_prompts():
@@ -141,13 +138,16 @@ def test_cache_is_expanded_with_its_decodes_together():
 LOGITS = jnp.array([0.3, 1.2, -0.5, 2.0, 0.9, 1.6])
 
 
-def sample_counts(draws=20000, logits=LOGITS, **options):
-    """Counts of single tokens, none of them EOS."""
-    decodes, log_prob = sample(
-        zeros(1, 1), {}, fixed_model(logits), 99, num_decodes=draws, **options
-    )
+def draw(rows=1, length=1, logits=LOGITS, **options):
+    """Tokens, none of them EOS, from the same logits in every step."""
+    return sample(zeros(rows, length), {}, fixed_model(logits), 99, **options)
+
+
+def sample_counts(**options):
+    """Counts of single tokens."""
+    decodes, log_prob = draw(num_decodes=20000, **options)
     assert (np.diff(log_prob[0]) >= 0).all()
-    return np.bincount(np.asarray(decodes).ravel(), minlength=logits.shape[-1])
+    return np.bincount(np.asarray(decodes).ravel(), minlength=len(LOGITS))
 
 
 def softmax(x):
@@ -183,15 +183,9 @@ def test_low_logits_at_a_low_temperature(options, traced):
     logits = jnp.array([-2000.0, -2000.0, -2001.0, -2002.0])
 
     def counts(temperature, **options):
-        return sample(
-            zeros(1, 1),
-            {},
-            fixed_model(logits),
-            99,
-            num_decodes=200,
-            temperature=temperature,
-            **options,
-        )[0]
+        return draw(logits=logits, num_decodes=200, temperature=temperature, **options)[
+            0
+        ]
 
     run = jax.jit(counts) if traced else counts
     assert set(np.asarray(run(1.5e-4, **options)).ravel().tolist()) == {0, 1}
@@ -203,22 +197,11 @@ def test_chi_square_would_notice_a_wrong_temperature():
 
 
 def test_traced_masks_of_zero_are_off():
-    @jax.jit
-    def draw(topk, topp):
-        return sample(
-            zeros(1, 1),
-            {},
-            fixed_model(LOGITS),
-            99,
-            num_decodes=500,
-            topk=topk,
-            topp=topp,
-        )
-
-    plain = sample(zeros(1, 1), {}, fixed_model(LOGITS), 99, num_decodes=500, topk=0)
-    np.testing.assert_array_equal(draw(0, 0.0)[0], plain[0])
-    assert set(np.unique(draw(2, 0.0)[0])) == {3, 5}
-    assert set(np.unique(draw(0, 0.7)[0])) == {1, 3, 5}
+    traced = jax.jit(lambda topk, topp: draw(num_decodes=500, topk=topk, topp=topp)[0])
+    plain, _ = draw(num_decodes=500, topk=0)
+    np.testing.assert_array_equal(traced(0, 0.0), plain)
+    assert set(np.unique(traced(2, 0.0))) == {3, 5}
+    assert set(np.unique(traced(0, 0.7))) == {1, 3, 5}
 
 
 def test_tokens_come_from_the_first_half_of_each_split_key():
@@ -230,43 +213,31 @@ def test_tokens_come_from_the_first_half_of_each_split_key():
         rows = jnp.broadcast_to(logits / 0.7, (3, 8))
         expected.append(jax.random.categorical(now, rows))
     options = {"decode_rng": key, "temperature": 0.7, "topk": 0}
-    decodes, log_prob = sample(zeros(3, 5), {}, fixed_model(logits), 99, **options)
+    decodes, log_prob = draw(3, 5, logits, **options)
     expected = np.stack(expected, axis=1)
     np.testing.assert_array_equal(decodes[:, 0], expected)
     np.testing.assert_allclose(
-        log_prob[:, 0],
-        np.log(softmax(logits / 0.7))[expected].sum(axis=1),
-        rtol=1e-4,
+        log_prob[:, 0], np.log(softmax(logits / 0.7))[expected].sum(axis=1), rtol=1e-4
     )
     options["rescale_log_probs"] = False
-    _, log_prob = sample(zeros(3, 5), {}, fixed_model(logits), 99, **options)
+    _, log_prob = draw(3, 5, logits, **options)
     np.testing.assert_allclose(
         log_prob[:, 0], np.log(softmax(logits))[expected].sum(axis=1), rtol=1e-4
     )
 
 
 def test_same_key_same_tokens_other_key_other_tokens():
-    def draw(key):
-        return sample(
-            zeros(4, 12), {}, fixed_model(LOGITS), 99, decode_rng=key, topk=0
-        )[0]
-
-    default = sample(zeros(4, 12), {}, fixed_model(LOGITS), 99, topk=0)[0]
-    np.testing.assert_array_equal(draw(jax.random.PRNGKey(0)), default)
-    assert (draw(jax.random.PRNGKey(1)) != default).any()
+    default, same, other = (
+        draw(4, 12, topk=0, **options)[0]
+        for options in ({}, *({"decode_rng": jax.random.PRNGKey(n)} for n in (0, 1)))
+    )
+    np.testing.assert_array_equal(same, default)
+    assert (other != default).any()
 
 
 def test_temperature_per_row():
     temperature = jnp.array([0.0, 1.0, 0.3])
-    decodes, _ = sample(
-        zeros(3, 1),
-        {},
-        fixed_model(LOGITS),
-        99,
-        num_decodes=8000,
-        temperature=temperature,
-        topk=0,
-    )
+    decodes, _ = draw(3, num_decodes=8000, temperature=temperature, topk=0)
     assert (decodes[0] == 3).all()
     for row in (1, 2):
         counts = np.bincount(np.asarray(decodes[row]).ravel(), minlength=6)
@@ -367,9 +338,7 @@ def test_a_row_without_a_token_to_choose_is_marked(bad, options):
     decodes, log_prob = sample(inputs, {}, broken_model, EOS, **options)
     assert decodes[:, 0].tolist() == [[2, 3, 4, EOS, 0], [2, 3, broken.BROKEN, 0, 0]]
     assert np.isnan(log_prob).tolist() == [[False], [True]]
-    message = (
-        r"decoding step 2 \(counted from 0\) of row 1: the logits of the model are"
-    )
+    message = r"decoding step 2 \(counted from 0\) of row 1: the logits of the model"
     with pytest.raises(UserError, match=message):
         broken.check_decodes(decodes)
     with pytest.raises(UserError, match=message):

@@ -209,7 +209,7 @@ function next(step) {
 // Decides, and goes on to the next row.
 function act(row, decision) {
   if (decision === "rejected" && row.same) {
-    return say("The original stands where no candidate is left: type another text.");
+    return say("The original is used if no candidate is left: type another text.");
   }
   current = row;
   decide(row, decision);

@@ -1,8 +1,8 @@
-"""`jaxaug classify`: do paraphrases of the training data make a better classifier?
+"""`jaxaug classify`: tests whether paraphrased training data improve a classifier.
 
-Table 5 of Kumar et al. (2019), and their recognition of paraphrases. `run` is the verb,
-`examples` what is trained on, `rows` where paraphrases come from, `classifiers` what is
-trained, `tables` and `plot` what comes of it.
+It reproduces Table 5 of Kumar et al. (2019) and their recognition of paraphrases. `run`
+implements the verb. `examples` reads the data, `rows` makes the paraphrases,
+`classifiers` has the models, and `tables` and `plot` show the results.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""What `jaxaug classify` trains: logistic regressions and LSTMs, by name."""
+"""The classifiers of `jaxaug classify`: logistic regressions and LSTMs, by name."""
 
 import re
 from collections import Counter
@@ -20,15 +20,15 @@ _PADDING, _UNKNOWN = 0, 1
 
 
 class Fold(NamedTuple):
-    """What is trained and tested on with one seed.
+    """The data of one seed.
 
     Attributes:
-      seed: of what is random.
-      train: with what was added.
-      originals: how many of them are none of what was added.
-      validation: to choose by.
-      test: to be classified.
-      labels: all classes.
+        seed: random seed.
+        train: training examples, including the paraphrases.
+        originals: number of training examples that are not paraphrases.
+        validation: examples for model selection.
+        test: examples to classify.
+        labels: all classes.
     """
 
     seed: int
@@ -40,17 +40,18 @@ class Fold(NamedTuple):
 
 
 Classify = Callable[[Sequence[Fold], Settings], list[list[str]]]
-"""(a fold for each seed, settings of LSTMs) -> labels of the test examples of each."""
+"""(a fold per seed, settings of LSTMs) -> labels of the test examples of each fold."""
 
 
 def sentence_regression(folds: Sequence[Fold], settings: Settings) -> list[list[str]]:
-    """Logistic regression on tf-idf of words and pairs of words.
+    """Classifies with logistic regression on tf-idf of unigrams and bigrams.
 
-    Sublinear counts, in 5 training texts at least, rows of length 1; nothing is learned
-    of test texts. Where no word is that frequent, every example has the commonest class.
+    Features occur in at least 5 training texts and have sublinear counts; rows have
+    length 1. Test texts are not used for fitting. If no word is frequent enough, every
+    example gets the most frequent class.
 
     Raises:
-      UserError: scikit-learn is not installed.
+        UserError: scikit-learn is not installed.
     """
     del settings
     found = []
@@ -61,7 +62,7 @@ def sentence_regression(folds: Sequence[Fold], settings: Settings) -> list[list[
         )
         try:
             features = vectors.fit_transform(texts)
-        except ValueError:  # No word is left.
+        except ValueError:  # No word is frequent enough.
             common = Counter(example.label for example in fold.train).most_common(1)
             found.append([common[0][0]] * len(fold.test))
             continue
@@ -71,10 +72,10 @@ def sentence_regression(folds: Sequence[Fold], settings: Settings) -> list[list[
 
 
 def pair_regression(folds: Sequence[Fold], settings: Settings) -> list[list[str]]:
-    """Logistic regression on two features of pairs: `matches` of words.
+    """Classifies pairs with logistic regression on the two features of `matches`.
 
     Raises:
-      UserError: scikit-learn is not installed.
+        UserError: scikit-learn is not installed.
     """
     del settings
     found = []
@@ -108,10 +109,10 @@ def _sklearn(module: str) -> Any:
 
 
 def word_weights(examples: Sequence[Example]) -> dict[str, float]:
-    """1 / (count + 10,000) of the words of training texts; 0 of those that come once.
+    """Returns the weights of words: 1 / (count + 10,000), or 0 if the count is 1.
 
-    With so great a constant rare and common words weigh nearly the same; that is what
-    the authors' program has.
+    The constant is from the authors' program. It is so large that rare and common words
+    have nearly the same weight.
     """
     counts = Counter(word for e in examples for t in e.texts for word in _plain(t))
     return {
@@ -126,10 +127,10 @@ def _plain(text: str) -> list[str]:
 def matches(
     first: str, second: str, weights: Mapping[str, float]
 ) -> tuple[float, float]:
-    """The share of words that two texts share, and that of their weights.
+    """Returns the fraction of shared words of two texts, unweighted and weighted.
 
-    Each distinct word that is no stop word counts, in both texts; without one the
-    shares are 0.
+    Distinct words of both texts count, except for stop words. Without any such word,
+    both fractions are 0.
     """
     left, right = ({*_plain(text)} - STOP_WORDS for text in (first, second))
     if not left or not right:
@@ -144,10 +145,11 @@ def matches(
 
 
 def lstm(folds: Sequence[Fold], settings: Settings) -> list[list[str]]:
-    """An LSTM over the words of a sentence, or one that compares two; see `networks`.
+    """Classifies with an LSTM over a sentence, or over each of a pair; see `networks`.
 
-    Words are what letters and digits make, and single other marks, in lower case; those
-    that training lacks share a vector. With `settings.encoder` they are its tokens.
+    Words are lower-cased runs of letters and digits, and single other characters. Words
+    without training examples share a vector. With `settings.encoder`, the words are its
+    tokens.
     """
     labels = list(folds[0].labels)
     if len(folds[0].test[0].texts) == 2:
@@ -177,7 +179,7 @@ _Encode = Callable[[int, Sequence[str]], list[list[int]]]
 def _words(
     folds: Sequence[Fold], settings: Settings
 ) -> tuple[_Encode, Float[np.ndarray, "words width"] | None]:
-    """(fold, texts) -> ids of words; and their vectors, if they are not learned."""
+    """Returns a function (fold, texts) -> word ids, and fixed word vectors or None."""
     if settings.encoder:
         return encoders.words_of(settings.encoder)
     vocabularies = []
@@ -202,7 +204,7 @@ def _split(
     encode: _Encode,
     settings: Settings,
 ) -> Split:
-    """Examples of all seeds, padded to the same number and length."""
+    """Returns the examples of all seeds, padded to the same number and length."""
     number = {label: n for n, label in enumerate(labels)}
     many, texts = max(map(len, examples)), len(examples[0][0].texts)
     shape = (len(examples), many, texts, settings.max_length)
@@ -213,7 +215,7 @@ def _split(
         for column in range(texts):
             found = encode(place, [example.texts[column] for example in own])
             for row, ids in enumerate(found):
-                # An empty text is one word that nobody knows.
+                # An empty text becomes a single unknown word.
                 ids = ids[: settings.max_length] or [_UNKNOWN]
                 tokens[place, row, column, : len(ids)] = ids
     return Split(tokens, classes)

@@ -20,24 +20,26 @@ class Config:
     """One experiment; every field is a field of the ConfigDict of its file.
 
     Attributes:
-      dataset: folder below the data folder.
-      reader: a name of `examples.READERS`.
-      methods: fields of `rows.Method`, for each row; the first is what the others are
-        compared with.
-      out: folder to write.
-      data_dir: data folder, where the command names none.
-      classifiers: names of `classifiers.CLASSIFIERS`.
-      train_size: examples to train on; None is all that validation leaves.
-      validation_size: examples of the training split to choose by.
-      shares: of the training examples, each an experiment of its own.
-      seeds: of splits, networks and their order.
-      num: paraphrases of a text.
-      num_sources: texts of each seed that are paraphrased, the first ones of the
-        smallest share; None is all.
-      paraphraser: model of the scheme paraphrase, such as `smollm2`, a run or
-        `smollm2+ADAPTER`.
-      wordnet_dir: of methods that look synonyms up; empty is the built-in lexicon.
-      lstm: fields of `networks.Settings`.
+        dataset: folder below the data folder.
+        reader: a name of `examples.READERS`.
+        methods: fields of `rows.Method` for each row; the first row is the baseline.
+        out: folder to write.
+        data_dir: default data folder.
+        classifiers: names of `classifiers.CLASSIFIERS`.
+        train_size: number of training examples; None means all except validation.
+        validation_size: number of examples of the training split for validation.
+        shares: fractions of the training examples, one experiment for each.
+        seeds: seeds of splits, networks, and the order of examples.
+        num: number of paraphrases per text.
+        num_sources: number of texts per seed to paraphrase, the first ones of the
+            smallest share; None means all.
+        paraphraser: model of the scheme paraphrase, such as `smollm2`, a run,
+            `smollm2+ADAPTER`, or `openai:NAME` behind an endpoint.
+        requests: options of a paraphraser behind an endpoint, as `jaxaug augment text
+            --option` takes them, such as `endpoint=URL`.
+        wordnet_dir: WordNet folder for methods with synonyms; empty uses the built-in
+            lexicon.
+        lstm: fields of `networks.Settings`.
     """
 
     dataset: str
@@ -53,11 +55,12 @@ class Config:
     num: int = 5
     num_sources: int | None = None
     paraphraser: str = "smollm2"
+    requests: tuple[str, ...] = ()
     wordnet_dir: str = ""
     lstm: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
-        """Raises `UserError` where fields do not fit together."""
+        """Raises `UserError` if a field is invalid or fields contradict each other."""
         for name in ("methods", "classifiers", "shares", "seeds"):
             found = [getattr(v, "name", v) for v in getattr(self, name)]
             if not found or len(set(found)) != len(found):
@@ -82,7 +85,8 @@ def load(path: str) -> Config:
     """Loads the config of a file; see `jaxaug.core.config_file.read`.
 
     Raises:
-      UserError: no such file, no `get_config` in it, or a field is unknown or wrong.
+        UserError: the file or its `get_config` is missing, or a field is unknown or
+            invalid.
     """
     return config_file.load(path, "configs/classify", of)
 
@@ -91,7 +95,7 @@ def of(config: ml_collections.ConfigDict | Mapping[str, Any]) -> Config:
     """Returns the checked form of a ConfigDict.
 
     Raises:
-      UserError: a field is unknown, missing or wrong.
+        UserError: a field is unknown, missing, or invalid.
     """
     fields = made_all(config, {"methods": Method})
     if "lstm" in fields:

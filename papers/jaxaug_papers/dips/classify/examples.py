@@ -1,4 +1,4 @@
-"""What `jaxaug classify` trains and tests on: the splits of a seed, and shares of them."""
+"""The data of `jaxaug classify`: the splits of a seed, and subsets of them."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -15,15 +15,15 @@ from jaxaug_papers.shared import labelled
 from jaxaug_papers.shared.labelled import FewShotData, Sentence
 
 SAME, OTHER = "1", "0"
-"""Labels of pairs: those of the published files."""
+"""Labels of pairs, as in the published files."""
 
 
 class Example(NamedTuple):
-    """Something to classify.
+    """An example to classify.
 
     Attributes:
-      texts: a sentence, or the two of a pair.
-      label: its class.
+        texts: one sentence, or the two sentences of a pair.
+        label: class of the example.
     """
 
     texts: tuple[str, ...]
@@ -34,10 +34,10 @@ class Data(NamedTuple):
     """A data set.
 
     Attributes:
-      train: to be split into training and validation.
-      test: to test with.
-      labels: of train.
-      notes: what a reader of the figures should know, a line each.
+        train: examples for training and validation.
+        test: test examples.
+        labels: classes in `train`.
+        notes: remarks for readers of the results, one line each.
     """
 
     train: tuple[Example, ...]
@@ -50,8 +50,9 @@ class Draw(NamedTuple):
     """The splits of a seed.
 
     Attributes:
-      train: in an order of which every beginning has all classes in their shares.
-      validation: what training is chosen by.
+        train: training examples, ordered so that every prefix has the proportions of
+            the classes.
+        validation: examples for model selection.
     """
 
     train: tuple[Example, ...]
@@ -73,7 +74,7 @@ def _of_sentences(
 
 
 def _read_pairs(folder: PathLike) -> Data:
-    """Pairs in `train` and `test`, each .txt, .tsv or .csv."""
+    """Returns the pairs in `train` and `test`, each .txt, .tsv or .csv."""
     splits = []
     for name in ("train", "test"):
         paths = [epath.Path(folder) / f"{name}.{end}" for end in ("txt", "tsv", "csv")]
@@ -99,13 +100,13 @@ READERS: Mapping[str, Callable[[PathLike], Data]] = {
 
 
 def read(reader: str, folder: PathLike) -> Data:
-    """The data set of a folder.
+    """Returns the data set of a folder.
 
-    Training examples that stand in the test set are left out; notes count them, and
-    tell of classes with one example.
+    Training examples that occur in the test set are dropped. Notes count them and
+    report classes with one example.
 
     Raises:
-      UserError: no such reader, or the folder does not hold such data.
+        UserError: the reader is unknown, or the folder has no such data.
     """
     if reader not in READERS:
         raise UserError(f"reader {reader!r}: {suggestion(reader, READERS)}")
@@ -128,7 +129,7 @@ def _data(train: Sequence[Example], test: Sequence[Example]) -> Data:
             f"warning: {len(single)} of {len(counts)} classes have one training "
             f"example, so none to validate with: {', '.join(sorted(single)[:5])}."
         )
-    # Classes in the order of their names: a draw depends on no order of files.
+    # Classes are sorted, so that a draw does not depend on the order of files.
     return Data(tuple(kept), tuple(test), tuple(sorted(counts)), tuple(notes))
 
 
@@ -139,16 +140,16 @@ def _plain(example: Example) -> tuple[str, ...]:
 def draw(
     examples: Sequence[Example], seed: int, train: int | None, validation: int
 ) -> Draw:
-    """Splits examples at random, every class in its share.
+    """Returns a random stratified split of examples.
 
     Args:
-      examples: of train.
-      seed: of the draw.
-      train: examples to train on; None is all that validation leaves.
-      validation: examples to choose by.
+        examples: examples of the training split.
+        seed: random seed.
+        train: number of training examples; None means all except validation.
+        validation: number of validation examples.
 
     Raises:
-      UserError: there are fewer examples, or fewer than classes.
+        UserError: there are too few examples, or fewer than classes.
     """
     wanted = len(examples) - validation if train is None else train
     classes = len({example.label for example in examples})
@@ -165,7 +166,7 @@ def draw(
 def _spread(
     examples: Sequence[Example], rng: np.random.Generator
 ) -> tuple[Example, ...]:
-    """A random order in which each class comes at equal distances, its first at once."""
+    """Returns a random order in which the examples of each class are evenly spaced."""
     sizes = Counter(example.label for example in examples)
     ranks: Counter[str] = Counter()
     keys = []
@@ -177,7 +178,7 @@ def _spread(
 
 
 def share_of(examples: Sequence[Example], share: float) -> tuple[Example, ...]:
-    """The beginning of an order of `draw`, one example of each class at least."""
+    """Returns a prefix of an order of `draw`, with at least one example per class."""
     least = len({example.label for example in examples})
     return tuple(examples[: max(round(share * len(examples)), least)])
 
@@ -185,10 +186,10 @@ def share_of(examples: Sequence[Example], share: float) -> tuple[Example, ...]:
 def sources(
     draws: Sequence[Draw], shares: Sequence[float], most: int | None
 ) -> list[str]:
-    """The texts to paraphrase: of each seed the first `most` training texts.
+    """Returns the texts to paraphrase: the first `most` training texts of each seed.
 
-    Of a pair it is the first sentence. More of them, or a greater share, add texts at
-    the end only, so that what is kept of fewer is still good.
+    The text of a pair is its first sentence. Larger numbers and shares only append
+    texts, so that cached paraphrases stay valid.
     """
     columns = [share_of(one.train, max(shares))[:most] for one in draws]
     longest = max(map(len, columns))

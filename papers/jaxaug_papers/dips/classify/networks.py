@@ -18,22 +18,24 @@ from jaxaug_papers.shared import configs as checks
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of the LSTMs; the defaults are those of the authors' program, but for batches.
+    """Hyperparameters of the LSTMs.
 
-    They train on one example at a time, which compiled programs do slowly.
+    The defaults are from the authors' program, except for the batch size. The authors
+    train on one example at a time, which is slow in compiled programs.
 
     Attributes:
-      embedding: width of the vectors of words, which are learned.
-      encoder: an encoder of `jaxaug models list` whose vectors of words are read as
-        they are in their place; empty is none.
-      hidden: width of the LSTM.
-      dropout_rate: of the scores of classes, where the authors have it.
-      learning_rate: of Adam.
-      epochs: of all training examples; the best one on validation counts.
-      batch_size: examples of an update, at most.
-      least_updates: training on the originals makes as many at least, so that few
-        examples are trained on in small batches; other rows have the same batches.
-      max_length: words of a sentence that are read.
+        embedding: width of the learned word vectors.
+        encoder: encoder of `jaxaug models list` whose fixed word vectors replace
+            learned ones; empty learns vectors.
+        hidden: width of the LSTM.
+        dropout_rate: dropout on the scores of classes, as in the authors' program.
+        learning_rate: learning rate of Adam.
+        epochs: number of epochs; the best one on validation is used.
+        batch_size: maximum number of examples of an update.
+        least_updates: minimum number of updates for the original examples, so that
+            small data sets have small batches; rows with paraphrases use the same batch
+            size.
+        max_length: maximum number of words of a sentence; the rest is cut off.
     """
 
     embedding: int = 50
@@ -47,13 +49,13 @@ class Settings:
     max_length: int = 24
 
     def __post_init__(self) -> None:
-        """Raises `UserError` where a number cannot be."""
+        """Raises `UserError` if a number is out of its range."""
         checks.check(
             self, ("embedding", "hidden", "epochs", "batch_size", "max_length")
         )
 
     def batch_for(self, originals: int) -> int:
-        """Examples of an update where there are that many originals."""
+        """Returns the batch size for a number of original examples."""
         fitting = self.epochs * originals // max(self.least_updates, 1)
         return min(self.batch_size, max(1, fitting))
 
@@ -62,8 +64,8 @@ class Split(NamedTuple):
     """Examples of all seeds as arrays.
 
     Attributes:
-      tokens: of the texts of each example; 0 is padding.
-      labels: numbers of the classes.
+        tokens: word ids of each text; 0 is padding.
+        labels: indices of the classes.
     """
 
     tokens: Int[np.ndarray, "seeds n texts length"]
@@ -71,10 +73,10 @@ class Split(NamedTuple):
 
 
 class Network(nn.Module):
-    """Scores of classes, by the last state of an LSTM over the words.
+    """Scores of classes from the last state of an LSTM over the words.
 
-    Of two texts the probability that they mean the same is exp(-|h1 - h2|), with the
-    L1 norm, after Mueller and Thyagarajan (2016).
+    For two texts, the probability of the same meaning is exp(-|h1 - h2|) with the L1
+    norm, after Mueller and Thyagarajan (2016).
     """
 
     words: int
@@ -130,26 +132,28 @@ def fit(
     classes: int,
     table: Float[np.ndarray, "words width"] | None,
 ) -> Int[np.ndarray, "seeds m"]:
-    """Trains a network for each seed, side by side; classes of the test examples.
-
-    They are those after the first of the epochs that are best on validation.
+    """Trains a network for each seed in parallel, and classifies the test examples.
 
     Args:
-      settings: of network and training.
-      train: padded to the same number for all seeds.
-      sizes: examples of each seed that are no padding.
-      validation: to choose the epoch by.
-      test: to be classified.
-      seeds: of parameters, order and dropout.
-      batch_size: examples of an update.
-      classes: how many there are; of pairs it is not read.
-      table: vectors of words that are not learned; None learns some.
+        settings: hyperparameters.
+        train: training examples, padded to the same number for all seeds.
+        sizes: number of training examples of each seed without padding.
+        validation: examples for the selection of the epoch.
+        test: examples to classify.
+        seeds: seeds of parameters, order, and dropout.
+        batch_size: number of examples of an update.
+        classes: number of classes; ignored for pairs.
+        table: fixed word vectors; None learns vectors.
+
+    Returns:
+        Classes of the test examples after the first epoch with the best validation
+        accuracy.
 
     Raises:
-      UserError: a loss is no number.
+        UserError: a loss is not finite.
     """
     words = 1 + max(int(split.tokens.max()) for split in (train, validation, test))
-    # Sizes are rounded up, so that rows of like sizes share their compiled programs.
+    # Sizes are rounded up, so that rows of similar sizes share compiled programs.
     programs = _programs(Network(_round(words, 1024), classes, settings))
     vectors = None if table is None else jnp.asarray(table)
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
@@ -187,7 +191,7 @@ def _drawn(
     steps: int,
     batch_size: int,
 ) -> Int[np.ndarray, "seeds rows batch"]:
-    """Every example of a seed once, in random order; then the first ones again."""
+    """Returns a permutation of the examples of each seed, padded by its beginning."""
     drawn = [
         np.resize(rng.permutation(size), (steps, batch_size))
         for rng, size in zip(orders, sizes, strict=True)
@@ -201,10 +205,10 @@ def _round(number: int, multiple: int) -> int:
 
 
 class _Programs:
-    """What is compiled for a network.
+    """The compiled programs of a network.
 
-    Every array has the seeds as its first axis, but for vectors of words that are not
-    learned, which may be None.
+    The first axis of every array is the seed, except for fixed word vectors, which may
+    be None.
     """
 
     def __init__(self, network: Network):
@@ -213,7 +217,7 @@ class _Programs:
 
     @functools.cached_property
     def init(self) -> Callable[..., Any]:
-        """(keys, examples, vectors) -> parameters and state of the optimizer."""
+        """The function (keys, examples, vectors) -> parameters and optimizer state."""
 
         def one(key: Array, tokens: Array, vectors: Any) -> Any:
             params = self._network.init(key, tokens, vectors, False)["params"]
@@ -223,10 +227,11 @@ class _Programs:
 
     @functools.cached_property
     def epoch(self) -> Callable[..., Any]:
-        """(state, keys, examples, labels, vectors, rows, steps, epoch) -> state, loss.
+        """The function that trains an epoch.
 
-        Makes an update for each of the first `steps` rows, [seeds, rows, batch], of the
-        numbers of examples; the loss is their mean.
+        It is (state, keys, examples, labels, vectors, rows, steps, epoch) -> state,
+        loss. `rows` has the indices of examples, [seeds, rows, batch]. Each of the
+        first `steps` rows is an update. The loss is the mean over updates.
         """
 
         def one(
@@ -266,7 +271,7 @@ class _Programs:
 
     @functools.cached_property
     def classes(self) -> Callable[..., Any]:
-        """(parameters, examples, vectors) -> the best class of each example."""
+        """The function (parameters, examples, vectors) -> best class per example."""
 
         def one(params: Any, tokens: Array, vectors: Any) -> Array:
             scores: Any = self._network.apply(

@@ -1,7 +1,7 @@
-"""Pairs of sentences that are paraphrases or not: MSRP, Quora's, and anybody's.
+"""Labeled pairs of sentences: MSRP, Quora's question pairs, and user-defined ones.
 
-A file has a header and a pair a line, with tabs between columns, or commas where its
-name ends in `.csv`. Three headers are known, see `FORMS`.
+A file has a header and one pair per line. Columns are separated by tabs, or by commas
+in `.csv` files. `FORMS` has the three known headers.
 """
 
 import csv
@@ -19,9 +19,9 @@ class Pair:
     """Two sentences.
 
     Attributes:
-      first: a sentence.
-      second: another one.
-      same: whether people said that they mean the same.
+        first: first sentence.
+        second: second sentence.
+        same: whether annotators judged them to have the same meaning.
     """
 
     first: str
@@ -30,13 +30,13 @@ class Pair:
 
 
 class Form(NamedTuple):
-    """Columns of a file.
+    """The columns of a file.
 
     Attributes:
-      label: of 1 (a paraphrase) or 0.
-      first: of a sentence.
-      second: of the other one.
-      quoted: whether quotation marks may enclose a cell; else they are part of it.
+        label: name of the column of labels, 1 (paraphrase) or 0.
+        first: name of the column of first sentences.
+        second: name of the column of second sentences.
+        quoted: whether quotation marks may enclose a cell; otherwise they are text.
     """
 
     label: str
@@ -50,7 +50,7 @@ FORMS: Mapping[str, Form] = {
     "Quora": Form("is_duplicate", "question1", "question2"),
     "any other": Form("label", "first", "second", quoted=False),
 }
-"""Whose files -> their columns; others may stand among them."""
+"""Name of a format -> its columns; files may have further columns."""
 
 _FIX = (
     "Write a header and a pair a line, tabs between the columns `label`, `first` and "
@@ -61,11 +61,11 @@ _FIX = (
 
 
 def read(path: PathLike) -> list[Pair]:
-    """The pairs of a file, in its order.
+    """Returns the pairs of a file in order.
 
     Raises:
-      UserError: no such file, its header is not known, or a line lacks a label or
-        sentence.
+        UserError: the file is missing, its header is unknown, or a line lacks a label
+            or a sentence.
     """
     lines = io.StringIO(read_text(path, _FIX), newline="")
     mark = "," if str(path).lower().endswith(".csv") else "\t"

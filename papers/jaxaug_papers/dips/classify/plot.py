@@ -13,7 +13,7 @@ def write(path: PathLike, cells: Sequence[Cell]) -> None:
     """Draws a panel for each classifier and a line for each row.
 
     Raises:
-      UserError: matplotlib is not installed.
+        UserError: matplotlib is not installed.
     """
     names = list(dict.fromkeys(cell.classifier for cell in cells))
     shares = sorted({cell.share for cell in cells})

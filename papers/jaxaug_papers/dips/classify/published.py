@@ -1,7 +1,7 @@
-"""Sentence classification as it was published: SNIPS, TREC and Yahoo-L31.
+"""Readers of published data sets for sentence classification: SNIPS, TREC, Yahoo-L31.
 
-Each reader gives the `FewShotData` of a folder; `READERS` has them by name, with that of
-lines `label<TAB>sentence`.
+Each reader returns the `FewShotData` of a folder. `READERS` has them by name, and a
+reader of lines `label<TAB>sentence`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -29,17 +29,19 @@ _YAHOO_FIX = (
 
 
 def read_snips(folder: PathLike) -> FewShotData:
-    """The seven intents of SNIPS (Coucke et al., 2018); the validation files are test.
+    """Returns SNIPS with seven intents (Coucke et al., 2018).
 
-    Runs of white space become a space. A file that is not UTF-8 is read as Latin-1, in
-    which that of PlayMusic was published.
+    The published validation files are the test split.
+
+    Runs of white space become a space. A file that is not UTF-8 is read as Latin-1, the
+    encoding of the published file of PlayMusic.
 
     Args:
-      folder: with `train_<Intent>_full.json` and `validate_<Intent>.json`.
+        folder: folder with `train_<Intent>_full.json` and `validate_<Intent>.json`.
 
     Raises:
-      UserError: a file is missing or damaged, or the splits do not fit (see
-        `jaxaug_papers.shared.labelled.checked`).
+        UserError: a file is missing or damaged, or the splits are invalid (see
+            `jaxaug_papers.shared.labelled.checked`).
     """
     place = epath.Path(folder)
     names = sorted(path.name for path in place.glob("train_*_full.json"))
@@ -73,13 +75,13 @@ def _snips_file(path: epath.Path, intent: str) -> Iterator[Sentence]:
 
 
 def read_trec(folder: PathLike) -> FewShotData:
-    """TREC's questions (Li and Roth, 2002) with their six coarse classes.
+    """Returns TREC's questions (Li and Roth, 2002) with their six coarse classes.
 
     Args:
-      folder: with `train.txt` and `test.txt` in UTF-8 or Latin-1.
+        folder: folder with `train.txt` and `test.txt` in UTF-8 or Latin-1.
 
     Raises:
-      UserError: a file is missing, a line has no label, or the splits do not fit.
+        UserError: a file is missing, a line has no label, or the splits are invalid.
     """
     place = epath.Path(folder)
     train, test = (list(_trec_file(place / f"{s}.txt")) for s in ("train", "test"))
@@ -87,7 +89,7 @@ def read_trec(folder: PathLike) -> FewShotData:
 
 
 def _trec_file(path: epath.Path) -> Iterator[Sentence]:
-    # Not `splitlines`, which also ends a line at separators inside a question.
+    # `splitlines` would also split at separators inside a question.
     text = read_text(path, _TREC_FIX, otherwise="latin-1")
     lines = text.removesuffix("\n").split("\n")
     for number, line in enumerate(lines, 1):
@@ -102,10 +104,10 @@ def _trec_file(path: epath.Path) -> Iterator[Sentence]:
 
 
 def read_yahoo_l31(folder: PathLike) -> FewShotData:
-    """Yahoo-L31, put into lines by whoever has it; an error says how to get it.
+    """Returns Yahoo-L31, which users convert to lines; messages say how to obtain it.
 
     Raises:
-      UserError: a file is missing, a line has no label, or the splits do not fit.
+        UserError: a file is missing, a line has no label, or the splits are invalid.
     """
     place = epath.Path(folder)
     for split in ("train", "test"):

@@ -1,4 +1,4 @@
-"""The rows of a table of augmentation: what is added to the training data."""
+"""The rows of the table: methods that add paraphrases to the training data."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,15 @@ from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Shards
 from jaxaug.core.text import is_copy
+from jaxaug.models.endpoint.server import is_endpoint
+from jaxaug.paraphrase.endpoint import Writer
 from jaxaug_papers.dips.classify.examples import SAME, Example
 
 NOTHING, COPIES = "nothing", "copies"
 _WORDNET = "wordnet_dir"
-# Sources of a shard: what a paraphraser decodes together at five outputs each.
+# Sources per shard: one batch of a paraphraser with five outputs per source.
 _SHARD_SIZE = 12
+_SEED = 0
 
 Outputs = Mapping[str, Sequence[str]]
 """Text -> paraphrases of it."""
@@ -24,16 +27,17 @@ Outputs = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Method:
-    """A row.
+    """A row of the table.
 
     Attributes:
-      name: of the row.
-      scheme: `nothing`; `copies`, the text itself as often as others have paraphrases,
-        which shows what more updates and counts do by themselves; or schemes of
-        `jaxaug augment text` with commas between them.
-      options: of the schemes, as `jaxaug augment text --option` takes them.
-      sampler: of the scheme paraphrase.
-      model: of the scheme contextual; of paraphrase in the place of the config's.
+        name: name of the row.
+        scheme: `nothing`, `copies`, or schemes of `jaxaug augment text` separated by
+            commas. `copies` repeats the text itself, which shows the effect of more
+            updates and higher counts alone.
+        options: options of the schemes, in the form of `jaxaug augment text --option`.
+        sampler: sampler of the scheme paraphrase.
+        model: model of the scheme contextual, or of paraphrase instead of the config's
+            model.
     """
 
     name: str
@@ -43,14 +47,15 @@ class Method:
     model: str = ""
 
     def steps(self, paraphraser: str, wordnet_dir: str) -> list[Step]:
-        """The chain of a method that has one.
+        """Returns the chain of schemes of a method other than `nothing` and `copies`.
 
         Args:
-          paraphraser: model of the scheme paraphrase.
-          wordnet_dir: for schemes that look synonyms up; empty is the built-in lexicon.
+            paraphraser: model of the scheme paraphrase.
+            wordnet_dir: WordNet folder for schemes with synonyms; empty uses the
+                built-in lexicon.
 
         Raises:
-          UserError: a scheme or option is wrong, or WordNet is not in that folder.
+            UserError: a scheme or option is invalid, or the folder has no WordNet.
         """
         names = [name.strip() for name in self.scheme.split(",")]
         options = [
@@ -68,6 +73,31 @@ class Method:
             raise UserError(f"method {self.name!r}: {error}") from None
 
 
+def of_server(
+    methods: Sequence[Method], paraphraser: str, requests: Sequence[str]
+) -> tuple[Method, ...]:
+    """Returns the rows of an experiment whose paraphraser is behind an endpoint.
+
+    A server decodes by itself, so one row replaces the rows of all decoders.
+
+    Args:
+        methods: methods of the config.
+        paraphraser: `openai:NAME`.
+        requests: see `Config`.
+    """
+    own = Method(paraphraser, PARAPHRASE, tuple(requests))
+    found = [m if m.model or m.scheme != PARAPHRASE else own for m in methods]
+    return tuple(dict.fromkeys(found))
+
+
+def writer_of(method: Method, paraphraser: str, num: int) -> Writer | None:
+    """Returns the writer of a row by a model behind an endpoint, else None."""
+    if method.scheme != PARAPHRASE or not is_endpoint(method.model or paraphraser):
+        return None
+    (step,) = method.steps(paraphraser, "")
+    return step.job(_SEED, num).endpoint
+
+
 def outputs_of(
     method: Method,
     texts: Sequence[str],
@@ -75,12 +105,13 @@ def outputs_of(
     paraphraser: str,
     wordnet_dir: str,
 ) -> Outputs:
-    """The paraphrases of texts by a method, `num` of each.
+    """Returns `num` paraphrases of each text by a method.
 
-    Those of models are kept in the cache folder, so that a run that was stopped goes on.
+    Paraphrases of models are stored in the cache folder, so that an interrupted run
+    resumes.
 
     Raises:
-      UserError: a model or WordNet is not on this machine, or an option is wrong.
+        UserError: a model or WordNet is not on this machine, or an option is invalid.
     """
     if method.scheme == NOTHING:
         return {text: () for text in texts}
@@ -88,19 +119,19 @@ def outputs_of(
         return {text: (text,) * num for text in texts}
     steps = method.steps(paraphraser, wordnet_dir)
     shards = Shards(cache_folder.cache_dir() / "augment", _SHARD_SIZE)
-    found = chain.apply(steps, texts, num, 0, shards)
+    found = chain.apply(steps, texts, num, _SEED, shards)
     return dict(zip(texts, found, strict=True))
 
 
 def augmented(examples: Sequence[Example], outputs: Outputs) -> list[Example]:
-    """Examples and what paraphrases make of them.
+    """Returns the examples, followed by new examples from paraphrases.
 
-    A paraphrase has the class of its sentence. A sentence with its paraphrase is a pair
-    that means the same, whatever the label of the pair that the sentence is first of.
+    A paraphrase of a sentence has its class. For pairs, the first sentence and its
+    paraphrase are a new positive pair, independent of the label of the original pair.
 
     Args:
-      examples: to train on.
-      outputs: of some of their first texts.
+        examples: training examples.
+        outputs: paraphrases of some first texts.
     """
     added = []
     for example in examples:
@@ -114,9 +145,9 @@ def augmented(examples: Sequence[Example], outputs: Outputs) -> list[Example]:
 
 
 def copied(outputs: Outputs) -> float | None:
-    """Returns the share of paraphrases that are copies, case and white space aside.
+    """Returns the fraction of paraphrases that are copies, or None without paraphrases.
 
-    Returns None if there are no paraphrases.
+    Case and white space are ignored.
     """
     pairs = [(text, one) for text, found in outputs.items() for one in found]
     same = sum(is_copy(one, text) for text, one in pairs)

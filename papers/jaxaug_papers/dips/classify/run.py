@@ -1,4 +1,4 @@
-"""`jaxaug classify`: every row of a table, for every share, classifier and seed."""
+"""`jaxaug classify`: computes every row for every share, classifier, and seed."""
 
 import argparse
 import dataclasses
@@ -13,6 +13,7 @@ from etils import epath
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_text
 from jaxaug.core.suggestion import suggestion
+from jaxaug.paraphrase import endpoint_run
 from jaxaug_papers.dips.classify import config as configs
 from jaxaug_papers.dips.classify import examples, plot, rows, tables
 from jaxaug_papers.dips.classify.classifiers import CLASSIFIERS, Fold
@@ -21,27 +22,64 @@ from jaxaug_papers.dips.classify.examples import Data, Draw
 from jaxaug_papers.dips.classify.rows import Method, Outputs
 from jaxaug_papers.dips.classify.tables import Cell
 
-_CHANGED = ("paraphraser", "wordnet_dir", "num_sources")
+_CHANGED = ("wordnet_dir", "num_sources")
+_ASKED = (*endpoint_run.OWN, "option")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug classify --help`."""
+    """Runs `jaxaug classify`."""
     config = configs.load(arguments.config)
     given = {name: getattr(arguments, name) for name in _CHANGED}
     given = {name: value for name, value in given.items() if value is not None}
-    if arguments.only:
-        given["methods"] = _chosen(config, arguments.only)
     for name in ("shares", "classifiers"):
         if getattr(arguments, name):
             given[name] = tuple(getattr(arguments, name))
-    config = dataclasses.replace(config, **given)
+    config = _with_model(dataclasses.replace(config, **given), arguments)
+    if arguments.only:
+        chosen = _chosen(config, arguments.only)
+        config = dataclasses.replace(config, methods=chosen)
     data_dir = epath.Path(arguments.data_dir or config.data_dir).expanduser()
+    if arguments.dry_run:
+        print("\n".join(_planned(config, data_dir)))
+        return 0
     experiment(config, data_dir, epath.Path(arguments.out or config.out))
     return 0
 
 
+def _with_model(config: Config, arguments: argparse.Namespace) -> Config:
+    """Returns the config with the paraphraser of a command line.
+
+    Raises:
+        UserError: an argument is for a model behind an endpoint, and the model is not.
+    """
+    arguments.model = arguments.model or config.paraphraser
+    config = dataclasses.replace(config, paraphraser=arguments.model)
+    if not endpoint_run.check(arguments, {}, _ASKED):
+        return config
+    names = ("endpoint", "key_variable", "max_requests", "prices")
+    given = {name: getattr(arguments, name) for name in names}
+    requests = [f"{k}={v}" for k, v in given.items() if v is not None]
+    requests += arguments.option
+    new = {request.partition("=")[0] for request in requests}
+    kept = [one for one in config.requests if one.partition("=")[0] not in new]
+    requests = [*kept, *requests]
+    methods = rows.of_server(config.methods, config.paraphraser, requests)
+    return dataclasses.replace(config, requests=tuple(requests), methods=methods)
+
+
+def _planned(config: Config, data_dir: PathLike) -> list[str]:
+    """Lines of a dry run: what the rows of a server will cost, as far as is known."""
+    _, draws = _drawn(config, data_dir)
+    texts = examples.sources(draws, config.shares, config.num_sources)
+    lines = [endpoint_run.counted(texts)]
+    for method in config.methods:
+        writer = rows.writer_of(method, config.paraphraser, config.num)
+        lines += writer.plan(texts) if writer else []
+    return lines
+
+
 def _chosen(config: Config, patterns: Sequence[str]) -> tuple[Method, ...]:
-    """The first row of a config and those that patterns name."""
+    """Returns the first row of a config and the rows that match patterns."""
     first, *others = config.methods
     for pattern in patterns:
         names = [method.name for method in config.methods]
@@ -58,31 +96,30 @@ def _chosen(config: Config, patterns: Sequence[str]) -> tuple[Method, ...]:
 def experiment(config: Config, data_dir: PathLike, out: PathLike) -> list[Cell]:
     """Trains every classifier on every row and share; prints and writes the tables.
 
-    Nothing is chosen by the test set. A row whose model is not on this machine is left
-    out; what it lacks is said below the tables.
+    The test set is not used for selection. A row whose model is not on this machine is
+    skipped; the reason is printed below the tables.
 
     Args:
-      config: what to do.
-      data_dir: data folder.
-      out: folder for `results.txt`, `results.json`, `results.csv` and `results.png`.
+        config: the experiment.
+        data_dir: data folder.
+        out: folder for `results.txt`, `results.json`, `results.csv`, and `results.png`.
 
     Returns:
-      What was reached.
+        The cells of the tables.
 
     Raises:
-      UserError: data or config are wrong, or the first row cannot be made.
+        UserError: data or config are invalid, or the first row cannot be made.
     """
     began = time.monotonic()
-    data = examples.read(config.reader, epath.Path(data_dir) / config.dataset)
-    _check(config, data)
-    draws = [
-        examples.draw(data.train, seed, config.train_size, config.validation_size)
-        for seed in config.seeds
-    ]
+    data, draws = _drawn(config, data_dir)
     notes = [_described(config, data, draws), *data.notes]
     print("\n".join(notes), flush=True)
     outputs, missing = _outputs(config, draws)
     notes += _on_outputs(outputs)
+    writers = [
+        rows.writer_of(m, config.paraphraser, config.num) for m in config.methods
+    ]
+    notes += [writer.spent() for writer in writers if writer]
     cells = []
     for share in config.shares:
         for name in outputs:
@@ -98,6 +135,16 @@ def experiment(config: Config, data_dir: PathLike, out: PathLike) -> list[Cell]:
     ]
     _write(epath.Path(out), config, cells, missing, "\n\n".join(blocks))
     return cells
+
+
+def _drawn(config: Config, data_dir: PathLike) -> tuple[Data, list[Draw]]:
+    """The data of an experiment, and what each seed draws from them."""
+    data = examples.read(config.reader, epath.Path(data_dir) / config.dataset)
+    _check(config, data)
+    return data, [
+        examples.draw(data.train, seed, config.train_size, config.validation_size)
+        for seed in config.seeds
+    ]
 
 
 def _check(config: Config, data: Data) -> None:
@@ -116,14 +163,15 @@ def _described(config: Config, data: Data, draws: Sequence[Draw]) -> str:
     return (
         f"{config.dataset}: {len(data.labels)} classes, {len(first.train)} examples to "
         f"train on, {len(first.validation)} to validate with, drawn from "
-        f"{len(data.train)} by each of {len(draws)} seeds; {len(data.test)} to test with"
+        f"{len(data.train)} by each of {len(draws)} seeds; {len(data.test)} to test "
+        "with"
     )
 
 
 def _outputs(
     config: Config, draws: Sequence[Draw]
 ) -> tuple[dict[str, list[Outputs]], dict[str, str]]:
-    """Name -> paraphrases for each seed; name -> why a row is not there."""
+    """Returns the paraphrases of each row per seed, and the reasons of skipped rows."""
     texts = examples.sources(draws, config.shares, config.num_sources)
     found: dict[str, list[Outputs]] = {}
     missing = {}
@@ -133,13 +181,13 @@ def _outputs(
                 method, texts, config.num, config.paraphraser, config.wordnet_dir
             )
         except UserError as error:
-            if place == 0:
+            # The replies of a server are kept; the same command continues.
+            if place == 0 or method.name == config.paraphraser:
                 raise
             missing[method.name] = str(error)
             print(f"{method.name}: not run: {error}", flush=True)
             continue
-        # A text that two seeds have is paraphrased with both, if it is among the first
-        # of each.
+        # A text of two seeds is added in both, if it is among the first texts of each.
         found[method.name] = [
             {text: outputs[text] for text in _of_seed(config, draw)} for draw in draws
         ]
@@ -151,7 +199,7 @@ def _of_seed(config: Config, draw: Draw) -> list[str]:
 
 
 def _on_outputs(outputs: Mapping[str, Sequence[Outputs]]) -> list[str]:
-    """What was added, and how much of it is copied."""
+    """Returns a line per row: the number of paraphrases, and the fraction of copies."""
     notes = []
     for name, by_seed in outputs.items():
         merged = {text: found for one in by_seed for text, found in one.items()}
@@ -173,7 +221,7 @@ def _cells(
     method: str,
     outputs: Sequence[Outputs],
 ) -> list[Cell]:
-    """What the classifiers reach with one row."""
+    """Returns the results of all classifiers for one row."""
     folds = []
     for seed, draw, own in zip(config.seeds, draws, outputs, strict=True):
         originals = examples.share_of(draw.train, share)

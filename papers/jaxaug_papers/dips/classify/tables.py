@@ -1,4 +1,4 @@
-"""The tables of `jaxaug classify`: accuracies, and paired differences over the seeds."""
+"""The tables of `jaxaug classify`: accuracies, and differences paired by seed."""
 
 import csv
 import io
@@ -19,14 +19,14 @@ LEGEND = (
 
 
 class Cell(NamedTuple):
-    """What a classifier has reached.
+    """The result of a classifier.
 
     Attributes:
-      share: of the training examples.
-      classifier: its name.
-      method: name of the row.
-      examples: trained on, mean over the seeds.
-      accuracy: 0 to 1.
+        share: fraction of the training examples.
+        classifier: name of the classifier.
+        method: name of the row.
+        examples: number of training examples, mean over the seeds.
+        accuracy: test accuracy of each seed, 0 to 1.
     """
 
     share: float
@@ -37,17 +37,17 @@ class Cell(NamedTuple):
 
 
 def percent(share: float) -> str:
-    """Such as `5%`."""
+    """Returns a fraction as a percentage, such as `5%`."""
     return f"{100 * share:g}%"
 
 
 def text_table(cells: Sequence[Cell], share: float, missing: Mapping[str, str]) -> str:
-    """One share: a row for each method, two columns for each classifier.
+    """Returns the table of one share: a row per method, two columns per classifier.
 
     Args:
-      cells: of all shares.
-      share: of the table.
-      missing: why a row is empty, by name.
+        cells: results of all shares.
+        share: share of the table.
+        missing: name of a skipped row -> reason.
     """
     found = {(c.method, c.classifier): c for c in cells if c.share == share}
     classifiers = list(dict.fromkeys(cell.classifier for cell in cells))
@@ -66,7 +66,7 @@ def text_table(cells: Sequence[Cell], share: float, missing: Mapping[str, str]) 
 
 
 def interval(cell: Cell, base: Cell) -> str:
-    """The interval of a difference, such as `[+0.5, +2.1] *`; empty of the base."""
+    """Returns the interval of a difference, such as `[+0.5, +2.1] *`."""
     if cell.method == base.method or len(cell.accuracy) < 2:
         return ""
     found = difference(cell.accuracy, base.accuracy)
@@ -75,7 +75,7 @@ def interval(cell: Cell, base: Cell) -> str:
 
 
 def table_5(cells: Sequence[Cell], title: str) -> str:
-    """Means in the shape of Table 5 of Kumar et al. (2019), a column for each share."""
+    """Returns the means in the layout of Table 5 of Kumar et al. (2019)."""
     columns = list(dict.fromkeys((cell.classifier, cell.share) for cell in cells))
     columns.sort(key=lambda c: [one.classifier for one in cells].index(c[0]))
     found = {(c.method, c.classifier, c.share): c for c in cells}
@@ -87,7 +87,7 @@ def table_5(cells: Sequence[Cell], title: str) -> str:
 
 
 def csv_table(cells: Sequence[Cell], seeds: Sequence[int]) -> str:
-    """Every figure for programs: fractions at full precision."""
+    """Returns all results as CSV: fractions at full precision."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [f"seed{seed}" for seed in seeds]

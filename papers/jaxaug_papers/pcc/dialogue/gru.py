@@ -1,6 +1,6 @@
-"""Gated recurrent units, and linear maps that start as theirs do.
+"""Gated recurrent units, and linear layers with the same initialization.
 
-Computed in float32; each parameter declares its logical axes in `params_axes`.
+They compute in float32. Each parameter declares its logical axes in `params_axes`.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Vectors = Float[Array, "batch features"]
 
 
 def uniform(bound: float) -> Callable[..., Array]:
-    """Initial weights that are uniform within plus and minus the bound."""
+    """Returns an initializer that is uniform in [-bound, bound]."""
 
     def draw(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
         return jax.random.uniform(key, shape, dtype, -bound, bound)
@@ -26,7 +26,7 @@ def uniform(bound: float) -> Callable[..., Array]:
 
 
 class Affine(nn.Module):
-    """A linear map with bias: weights [features in, features], uniform at first."""
+    """A linear layer with bias and uniform initial weights [features in, features]."""
 
     features: int
     initial_range: float
@@ -44,11 +44,11 @@ class Affine(nn.Module):
 
 
 class Gru(nn.Module):
-    """A layer of gated recurrent units (Cho et al., 2014) that may rest and forget.
+    """A layer of gated recurrent units (Cho et al., 2014) with masks.
 
     Attributes:
         hidden_dim: width of the state.
-        initial_range: initial weights are uniform within plus and minus this.
+        initial_range: initial weights are uniform in [-range, range].
         reverse: whether to read from the end.
     """
 
@@ -64,13 +64,13 @@ class Gru(nn.Module):
         forgets: Bool[Array, "batch length"] | None = None,
         state: Vectors | None = None,
     ) -> tuple[Float[Array, "batch length hidden"], Vectors]:
-        """States after each position, and the last one.
+        """Returns the state after each position, and the final state.
 
         Args:
-            x: what is read.
-            reads: where the state changes.
-            forgets: where it becomes 0 instead; None is nowhere.
-            state: at the start; None is 0.
+            x: inputs.
+            reads: positions where the state is updated.
+            forgets: positions where the state is reset to 0; None means nowhere.
+            state: initial state; None means 0.
         """
         size = self.hidden_dim
 

@@ -1,15 +1,15 @@
-"""PerCVAE (Song et al., 2019): a conditional variational autoencoder with persona memory.
+"""PerCVAE (Song et al., 2019): a conditional VAE with a memory of the persona.
 
-"Exploiting Persona Information for Diverse Generation of Conversational Responses". The
-last utterance queries a memory of the persona's words several times (Sukhbaatar et al.,
-2015). The result, and the last utterances as encoded by two layers of GRUs, condition a
-latent variable z and the words of the reply. In training z comes from a network that sees
-the reply, otherwise from the prior.
+Source: "Exploiting Persona Information for Diverse Generation of Conversational
+Responses". The last utterance queries a memory of the persona's words several times
+(Sukhbaatar et al., 2015). The result, and the last utterances encoded by two layers of
+GRUs, condition a latent variable z and the words of the reply. In training, z comes
+from a posterior network that sees the reply; otherwise z comes from the prior.
 
-The network follows the authors' program. Its inputs are those of the persona tasks in the
-style `marked`, and the softmax over the memory ignores padding. The program's auxiliary
-labels (which trait a reply uses, and which words of it) and the decoding weights that
-depend on them are left out: the data have no such labels.
+The network follows the authors' program. Its inputs are the persona tasks in the style
+`marked`. The softmax over the memory ignores padding. The program has auxiliary labels
+(the trait of a reply, and its words in the reply) and decoding weights that depend on
+them. Both are omitted, because the data have no such labels.
 """
 
 import itertools
@@ -32,23 +32,24 @@ Tokens = Int[Array, "batch length"]
 
 @flax.struct.dataclass
 class Config:
-    """Sizes; the defaults are those of the authors' program.
+    """The configuration; the defaults are from the authors' program.
 
     Attributes:
-        vocab_size: rows of the embeddings and of the output.
+        vocab_size: size of the vocabulary.
         markers: see `speakers.markers_of`.
-        dtype: part of what a network has; all is computed in float32.
-        emb_dim: of words.
-        sentence_dim: of a direction of the GRU that reads an utterance.
-        context_dim: of each layer of the GRU over utterances.
-        memory_dim: of words in the memory.
-        decoder_dim: of the GRU that writes.
-        latent_dim: of z.
-        bow_dim: of the layer before the bag of words.
-        hops: how often the memory is asked.
-        utterances: how many of the last utterances are read.
-        dropout_rate: on embedded words of the reply, and before the bag of words.
-        initial_range: initial weights are uniform within plus and minus this.
+        dtype: required by the interface; the network computes in float32.
+        emb_dim: width of word embeddings.
+        sentence_dim: width of each direction of the GRU over an utterance.
+        context_dim: width of each layer of the GRU over utterances.
+        memory_dim: width of words in the memory.
+        decoder_dim: width of the decoder GRU.
+        latent_dim: width of z.
+        bow_dim: width of the layer before the bag of words.
+        hops: number of queries of the memory.
+        utterances: maximum number of utterances to read, the last ones of the dialogue.
+        dropout_rate: dropout on embedded words of the reply and before the bag of
+            words.
+        initial_range: initial weights are uniform in [-range, range].
     """
 
     vocab_size: int
@@ -68,13 +69,13 @@ class Config:
 
 
 class Gaussian(NamedTuple):
-    """A diagonal normal distribution: means and logarithms of the variances."""
+    """A diagonal normal distribution: means and log variances."""
 
     mean: Vectors
     log_variance: Vectors
 
     def draw(self, key: Array | None) -> Vectors:
-        """A sample; the mean without a key."""
+        """Returns a sample, or the mean if `key` is None."""
         if key is None:
             return self.mean
         noise = jax.random.normal(key, self.mean.shape)
@@ -82,7 +83,7 @@ class Gaussian(NamedTuple):
 
 
 def divergence(posterior: Gaussian, prior: Gaussian) -> Float[Array, " batch"]:
-    """KL(posterior || prior) in nats, at least 0."""
+    """Returns KL(posterior || prior) in nats, at least 0."""
     square = jnp.square(posterior.mean - prior.mean)
     log_ratio = posterior.log_variance - prior.log_variance
     terms = jnp.exp(log_ratio) + square * jnp.exp(-prior.log_variance) - 1 - log_ratio
@@ -99,7 +100,7 @@ def _table(config: Config, features: int, name: str | None = None) -> t5_layers.
 
 
 class Memory(nn.Module):
-    """What the words of a query find among those of the persona."""
+    """Attention of the words of a query over the words of the persona."""
 
     config: Config
 
@@ -113,7 +114,7 @@ class Memory(nn.Module):
             for hop in range(config.hops + 1)
         ]
         found = jnp.sum(tables[0] * is_query[..., None], axis=1)
-        # A persona without words is found nowhere.
+        # A persona without words contributes zeros.
         some = jnp.any(is_persona, axis=1, keepdims=True)
         for keys, values in itertools.pairwise(tables):
             scores = jnp.einsum("blm,bm->bl", keys, found)
@@ -123,9 +124,10 @@ class Memory(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Writes the reply; with `decode` its state is kept in the collection `cache`.
+    """The decoder of the reply; with `decode`, the collection `cache` has its state.
 
-    The first call creates the state from what is encoded, each further one takes a step.
+    The first call creates the state from the encoded inputs; each further call
+    processes one position.
     """
 
     config: Config
@@ -149,12 +151,12 @@ class Decoder(nn.Module):
 
 
 class Outcome(NamedTuple):
-    """What training needs of a batch.
+    """The outputs for training.
 
     Attributes:
-        logits: of the reply's words, one after the other.
-        bag_logits: of its words in any order.
-        divergence: of the posterior from the prior.
+        logits: logits of the reply's words at each position.
+        bag_logits: logits of the reply's words in any order.
+        divergence: divergence of the posterior from the prior, in nats.
     """
 
     logits: Float[Array, "batch length vocab"]
@@ -184,7 +186,7 @@ class Network(nn.Module):
         self.dropout = nn.Dropout(config.dropout_rate)
 
     def _condition(self, tokens: Tokens) -> Vectors:
-        """Memory and context of inputs."""
+        """Returns the memory and context of inputs."""
         tokens = tokens.astype(jnp.int32)
         config = self.config
         marks, last, types = speakers.marked(tokens, config.markers)
@@ -225,7 +227,10 @@ class Network(nn.Module):
         encoder_segment_ids: Tokens | None = None,
         enable_dropout: bool = True,
     ) -> Vectors:
-        """Condition and z: drawn from the prior with the stream "latent", else its mean.
+        """Returns the condition and z.
+
+        z is drawn from the prior with the random stream "latent"; without it, z is the
+        mean of the prior.
 
         Raises:
             UserError: the inputs are packed.
@@ -249,7 +254,7 @@ class Network(nn.Module):
         decode: bool = False,
         max_decode_length: int | None = None,
     ) -> Float[Array, "batch length vocab"]:
-        """Logits of the reply; the arguments are those of `lstm.Transducer.decode`.
+        """Returns the logits of the reply; see `lstm.Transducer.decode` for arguments.
 
         Raises:
             UserError: the examples are packed.
@@ -268,7 +273,7 @@ class Network(nn.Module):
         decoder_target_tokens: Tokens,
         enable_dropout: bool = True,
     ) -> Outcome:
-        """The reply from a z that knows it; its mean without the stream "latent"."""
+        """Returns the outputs with z from the posterior; "latent" draws z randomly."""
         reply = decoder_target_tokens.astype(jnp.int32)
         condition = self._condition(encoder_input_tokens)
         prior = self._prior(condition)
@@ -297,7 +302,7 @@ class Network(nn.Module):
         enable_dropout: bool = True,
         decode: bool = False,
     ) -> Float[Array, "batch length vocab"]:
-        """Logits of a reply that z does not know: see `encode` and `decode`."""
+        """Returns the logits with z from the prior; see `encode` and `decode`."""
         del encoder_positions
         if self.is_initializing():
             args = (encoder_input_tokens, decoder_input_tokens, decoder_target_tokens)

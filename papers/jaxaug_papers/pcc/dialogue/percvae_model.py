@@ -1,4 +1,4 @@
-"""PerCVAE as model of the T5X programs: its loss, and replies that differ with z."""
+"""PerCVAE as a T5X model: its loss, and decoding with a random z."""
 
 import copy
 from collections.abc import Mapping
@@ -17,20 +17,22 @@ from jaxaug.core.errors import UserError
 
 Batch = Mapping[str, Array]
 ANNEALING, STEP = "annealing", "step"
-"""The mutable collection that counts updates, and what it holds."""
+"""The mutable collection with the number of updates, and its variable."""
 
 
 class VariationalModel(models.EncoderDecoderModel):
-    """Trains a `percvae.Network` by its evidence lower bound and the bag of words.
+    """Trains a `percvae.Network` on its evidence lower bound and the bag of words.
 
-    The loss is the cross entropy of the words, the divergence of the posterior from the
-    prior, and the cross entropy of the words in any order (Zhao et al., 2017), summed
-    over the batch. The weight of the divergence rises from 0 to 1 in training; in
-    evaluation it is 1. The metrics have `kl` (nats a reply, unweighted), `kl_weight` and
-    `bow_loss` (a token); `loss` is what is minimised, `cross_ent_loss` of the words alone.
+    The loss is summed over the batch. It has three terms: the cross entropy of the
+    words, the divergence of the posterior from the prior, and the cross entropy of the
+    words in any order (Zhao et al., 2017). The weight of the divergence rises from 0 to
+    1 in training and is 1 in evaluation.
 
-    How many updates there were is a mutable collection, since a loss of T5X is not told.
-    Scores are likelihoods given the mean of the prior.
+    The metrics include `kl` (nats per reply, unweighted), `kl_weight`, and `bow_loss`
+    (per token). `loss` is the minimized value; `cross_ent_loss` covers only the words.
+
+    A mutable collection counts the updates, because T5X does not pass the step to
+    losses. Scores are likelihoods given the mean of the prior.
     """
 
     def __init__(
@@ -41,16 +43,18 @@ class VariationalModel(models.EncoderDecoderModel):
         bow_weight: float = 1.0,
         **kwargs: Any,
     ):
-        """As the base class, and:
+        """Creates the model; the base class takes further arguments.
 
         Args:
-            full_kl_steps: updates until the divergence has its full weight; 0 gives it
-                from the start.
-            kl_weight: that weight.
-            bow_weight: of the bag of words.
+            *args: arguments of the base class.
+            full_kl_steps: number of updates until the divergence has its full weight; 0
+                uses the full weight from the start.
+            kl_weight: full weight of the divergence.
+            bow_weight: weight of the bag of words.
+            **kwargs: arguments of the base class.
 
         Raises:
-            UserError: a negative number of updates.
+            UserError: `full_kl_steps` is negative.
         """
         super().__init__(*args, **kwargs)
         if full_kl_steps < 0:
@@ -67,7 +71,7 @@ class VariationalModel(models.EncoderDecoderModel):
         input_shapes: Mapping[str, tuple[int, ...]],
         input_types: Mapping[str, Any] | None = None,
     ) -> flax.core.FrozenDict:
-        """As the base class, with the number of updates."""
+        """Returns the variables of the base class, and the number of updates."""
         variables = super().get_initial_variables(rng, input_shapes, input_types)
         counter = {
             ANNEALING: {STEP: jnp.zeros((), jnp.int32)},
@@ -82,10 +86,10 @@ class VariationalModel(models.EncoderDecoderModel):
         dropout_rng: jax.Array | None,
         flax_mutables: Any = None,
     ) -> Any:
-        """Loss and metrics; with the updates so far also their number after this one.
+        """Returns loss and metrics, and the new number of updates if one is given.
 
-        Without `dropout_rng` z is the mean of the posterior and the divergence has its
-        full weight.
+        Without `dropout_rng`, z is the mean of the posterior, and the divergence has
+        its full weight.
         """
         outcome = self.module.apply(
             {"params": params},
@@ -148,7 +152,7 @@ class VariationalModel(models.EncoderDecoderModel):
         }
 
     def eval_fn(self, params: Any, batch: Batch, flax_mutables: Any = None) -> Any:
-        """Loss and metrics without dropout."""
+        """Returns the loss and metrics without dropout."""
         del flax_mutables
         return self.loss_fn(params, batch, None)
 
@@ -160,7 +164,7 @@ class VariationalModel(models.EncoderDecoderModel):
         *,
         flax_mutables: Any = None,
     ) -> Any:
-        """As the base class, given the mean of the prior."""
+        """Returns the scores of the base class, given the mean of the prior."""
         del flax_mutables
         return super().score_batch(params, batch, return_intermediates)
 
@@ -172,7 +176,7 @@ class VariationalModel(models.EncoderDecoderModel):
         *,
         flax_mutables: Any = None,
     ) -> Array:
-        """The predictions of `predict_batch_with_aux`."""
+        """Returns the predictions of `predict_batch_with_aux`."""
         return self.predict_batch_with_aux(
             params, batch, rng, flax_mutables=flax_mutables
         )[0]
@@ -186,7 +190,7 @@ class VariationalModel(models.EncoderDecoderModel):
         flax_mutables: Any = None,
         **kwargs: Any,
     ) -> tuple[Int[Array, "batch *num_decodes length"], Mapping[str, Array]]:
-        """As the base class, with z drawn for each row; its mean without an rng.
+        """Predicts with a random z per row, or with the mean if `rng` is None.
 
         All decodes of a row share its z.
         """
@@ -199,7 +203,7 @@ class VariationalModel(models.EncoderDecoderModel):
 
 
 class _Drawing:
-    """A network whose encoder is given the stream that z is drawn from."""
+    """A network whose encoder gets the random stream of z."""
 
     def __init__(self, module: Any, rng: jax.Array | None):
         self._module, self._rng = module, rng
@@ -208,7 +212,7 @@ class _Drawing:
         return getattr(self._module, name)
 
     def apply(self, *args: Any, **kwargs: Any) -> Any:
-        """As the network's own."""
+        """Applies the network with the random stream of z."""
         if self._rng is not None:
             key = jax.random.fold_in(self._rng, 0)
             kwargs = {"rngs": {"latent": key}, **kwargs}

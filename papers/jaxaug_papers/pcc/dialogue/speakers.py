@@ -1,7 +1,7 @@
-"""The speaker of each token of a Persona-Chat prompt, found from the tokens alone.
+"""Finds the speaker of each token of a Persona-Chat prompt from the tokens.
 
-The styles are those of `jaxaug.formats.persona`: either markers begin the parts of the
-prompt, or the parts are lines that end with the end of sequence.
+There are two styles of prompts (`jaxaug.formats.persona`). Either markers begin the
+parts of the prompt, or each part is a line that ends with the end of sequence.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.data.personachat import MARKERS
 
 PERSONA, PARTNER, SELF = 1, 2, 3
-"""Types of tokens; 0 is no type."""
+"""Types of tokens; 0 means no type."""
 
 Markers = tuple[tuple[int, int], ...]
 """(id, type) of each marker, a token that begins a part of the prompt."""
@@ -65,11 +65,11 @@ def token_types(
     """Returns the type of each decoder input token.
 
     Args:
-        tokens: the targets shifted right.
-        prompt_lengths: column of the last prompt token; from there on tokens have the
-            type of the reply.
+        tokens: targets shifted right.
+        prompt_lengths: column of the last prompt token; from this column on, tokens
+            have the type of the reply.
         markers: see `markers_of`. If empty, the parts are lines: the persona, then
-            utterances of alternating speakers, the last one by the partner.
+            utterances of alternating speakers, ending with the partner.
         separator: id of the token that ends a line.
     """
     columns = jnp.arange(tokens.shape[1])

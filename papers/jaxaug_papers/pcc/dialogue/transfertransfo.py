@@ -1,13 +1,15 @@
 """TransferTransfo (Wolf et al., 2019): a GPT with speakers and two heads.
 
-In addition to its position, every token has a type: persona, partner, or the one who
-answers. A second head reads the end of a reply and scores how well it follows; it learns
-to tell the reply from replies to other prompts ("distractors"). Both heads are trained
-together, language modelling with twice the weight of the choice.
+In addition to its position, every token has a type: persona, partner, or self. A second
+head reads the end of a reply and scores how well it follows the prompt. It learns to
+distinguish the reply from replies to other prompts ("distractors"). Both heads are
+trained jointly; language modeling has twice the weight of the choice.
 
-Differences from the paper: types have an embedding table of their own and are absent if no
-prompt is given; distractors are the replies of other examples in the batch; the second
-head reads the last input token of the reply, the one before the end of sequence.
+There are three differences from the paper:
+
+- Types have a separate embedding table, and are absent without a prompt.
+- Distractors are the replies of other examples in the batch.
+- The second head reads the last input token of the reply, before the end of sequence.
 """
 
 import dataclasses
@@ -27,7 +29,7 @@ from jaxaug.models import causal, gpt2, layers
 from jaxaug_papers.pcc.dialogue.speakers import SELF, token_types
 
 Batch = Mapping[str, Array]
-_HEADS = "heads"  # The collection in which a call leaves the scores of the choice.
+_HEADS = "heads"  # The collection where a call stores the scores of the choice.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,13 +46,14 @@ class Config(gpt2.Config):
 
 
 class Told(NamedTuple):
-    """What the stack is told of tokens.
+    """Additional inputs of the stack.
 
     Attributes:
-        types: of the tokens; None is 0 everywhere.
-        ends: where each row's reply ends. There are `choices` times as many rows as
-            examples then, and logits of the first of each alone; None is no choice.
-        choices: candidates of each example; the first rows are the right ones.
+        types: types of the tokens; None means 0 everywhere.
+        ends: position of the end of the reply in each row; None disables the choice.
+            With a choice, each example has `choices` rows, and only its first row has
+            logits.
+        choices: number of candidates of each example; the correct ones come first.
     """
 
     types: Int[Array, "rows length"] | None
@@ -94,7 +97,7 @@ class Stack(gpt2.Stack):
 
 
 class DecoderWrapper(gpt2.DecoderWrapper):
-    """The network as module of `DoubleHeadsModel`; without prompts it is GPT-2."""
+    """The module of `DoubleHeadsModel`; without prompts it equals GPT-2."""
 
     config: Config
 
@@ -113,13 +116,14 @@ class DecoderWrapper(gpt2.DecoderWrapper):
         prefill_lengths: Int[Array, " rows"] | None = None,
         **kwargs: Any,
     ) -> causal.Logits:
-        """As `causal.CausalLM`, and:
+        """Returns the logits; `causal.CausalLM` has the other arguments.
 
         Args:
-            prompt_lengths: see `speakers.token_types`; `prefill_lengths` stand for them. Without
-                either, tokens have no type. What is decoded is the reply.
+            prompt_lengths: see `speakers.token_types`; the default is
+                `prefill_lengths`. Without both, tokens have no type. Decoded tokens
+                belong to the reply.
             ends: see `Told`.
-            choices: likewise.
+            choices: see `Told`.
         """
         if prompt_lengths is None:
             prompt_lengths = prefill_lengths
@@ -143,14 +147,14 @@ class DecoderWrapper(gpt2.DecoderWrapper):
 
 
 class Candidates(NamedTuple):
-    """Prompts with each of several replies, [count, batch, ...]; the first is right.
+    """Prompts with several replies, [count, batch, ...]; the first reply is correct.
 
     Attributes:
-        inputs: the tokens shifted right.
-        targets: the tokens.
+        inputs: tokens shifted right.
+        targets: tokens.
         prompt_lengths: see `speakers.token_types`.
-        ends: where the last token of the reply is fed.
-        valid: whether there is such a reply, and it is not the right one again.
+        ends: input position of the last token of the reply.
+        valid: whether the reply exists and differs from the correct one.
     """
 
     inputs: Int[Array, "count batch length"]
@@ -161,10 +165,10 @@ class Candidates(NamedTuple):
 
 
 def prompt_lengths_of(batch: Batch) -> Int[Array, " batch"]:
-    """Where the last token of each prompt is fed.
+    """Returns the input position of the last token of each prompt.
 
     Raises:
-        UserError: the batch does not show where the prompts end, or is packed.
+        UserError: the batch does not mark the end of prompts, or is packed.
     """
     if "decoder_causal_attention" not in batch or "decoder_segment_ids" in batch:
         raise UserError(
@@ -176,10 +180,11 @@ def prompt_lengths_of(batch: Batch) -> Int[Array, " batch"]:
 
 
 def candidates(batch: Batch, count: int) -> Candidates:
-    """The examples of a batch with their own reply and those to the next examples.
+    """Returns each example with its reply and the replies of the next examples.
 
     Raises:
-        UserError: as `prompt_lengths_of`, or there are fewer examples than candidates.
+        UserError: for the reasons of `prompt_lengths_of`, or there are fewer examples
+            than candidates.
     """
     targets = batch["decoder_target_tokens"]
     rows, length = targets.shape
@@ -212,14 +217,14 @@ def candidates(batch: Batch, count: int) -> Candidates:
 
 
 class DoubleHeadsModel(models.DecoderOnlyModel):
-    """Trains both heads; predicts and scores replies as `DecoderOnlyModel`.
+    """Trains both heads; predicts and scores replies like `DecoderOnlyModel`.
 
-    The metrics have `choice_loss` and `choice_accuracy` (the share of examples whose
-    right reply is above all others); `loss` is what is minimised, `cross_ent_loss` of the
-    language alone.
+    The metrics include `choice_loss` and `choice_accuracy`, the fraction of examples
+    whose correct reply has the highest score. `loss` is the minimized value;
+    `cross_ent_loss` covers only language modeling.
     """
 
-    ignores_padding = True  # As the base class, if the module does.
+    ignores_padding = True  # As in the base class, if the module ignores padding.
 
     def __init__(
         self,
@@ -229,16 +234,18 @@ class DoubleHeadsModel(models.DecoderOnlyModel):
         choice_weight: float = 1.0,
         **kwargs: Any,
     ):
-        """As the base class, and:
+        """Creates the model; the base class takes further arguments.
 
         Args:
-            num_candidates: replies to choose from, the right one among them.
-            language_weight: of the language modelling loss.
-            choice_weight: of the mean loss of a choice, in units of the mean loss of a
-                token.
+            *args: arguments of the base class.
+            num_candidates: number of candidate replies, including the correct one.
+            language_weight: weight of the language modeling loss.
+            choice_weight: weight of the mean loss of a choice, relative to the mean
+                loss of a token.
+            **kwargs: arguments of the base class.
 
         Raises:
-            UserError: fewer than two candidates.
+            UserError: `num_candidates` is below 2.
         """
         super().__init__(*args, **kwargs)
         if num_candidates < 2:
@@ -276,7 +283,7 @@ class DoubleHeadsModel(models.DecoderOnlyModel):
         Float[Array, "batch count"],
         Bool[Array, "batch count"],
     ]:
-        """Logits of the right replies, scores of all, and which of them there are."""
+        """Returns the logits of the correct replies, all scores, and their validity."""
         count = self._num_candidates
         made = candidates(batch, count)
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), made)
@@ -296,16 +303,16 @@ class DoubleHeadsModel(models.DecoderOnlyModel):
         return logits, jnp.where(made.valid.T, scores, layers.MASKED), made.valid.T
 
     def choice_scores(self, params: Any, batch: Batch) -> Float[Array, "batch count"]:
-        """How well replies follow: the right one, then those to the next examples.
+        """Returns the scores of the correct reply and of the replies of next examples.
 
-        What is no other reply has a score of -1e10.
+        Invalid candidates have the score -1e10.
         """
         return self._both_heads(params, batch, None)[1]
 
     def loss_fn(
         self, params: Any, batch: Batch, dropout_rng: jax.Array | None
     ) -> tuple[Float[Array, ""], metrics.MetricsMap]:
-        """The weighted sum of both losses, and metrics."""
+        """Returns the weighted sum of both losses, and metrics."""
         factor, weights = losses.get_loss_normalizing_factor_and_weights(
             self._loss_normalizing_factor, batch
         )
@@ -325,7 +332,7 @@ class DoubleHeadsModel(models.DecoderOnlyModel):
         found = self._compute_metrics(
             logits=logits, targets=targets, mask=weights, loss=language, z_loss=z_loss
         )
-        # As much as one loss a token, summed and divided as those are.
+        # The choice loss is scaled like the token losses, which are summed and divided.
         in_tokens = choice * tokens / (1.0 if factor is None else factor)
         loss = self._language_weight * language + self._choice_weight * in_tokens
         average = clu_metrics.Average.from_model_output

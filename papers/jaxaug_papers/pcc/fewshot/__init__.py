@@ -1,7 +1,7 @@
 """`jaxaug fewshot`: few-shot text classification with a triplet network.
 
-`run` is the verb, `triplet` the network, `methods` the augmentation of its training
-sentences, `tables` and `plot` the report.
+`run` implements the verb, `triplet` the network, `methods` the augmentation of its
+training sentences, and `tables` and `plot` the report.
 """
 
 import lazy_loader

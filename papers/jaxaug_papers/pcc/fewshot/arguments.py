@@ -1,4 +1,4 @@
-"""The arguments of `jaxaug fewshot`; importing this is cheap."""
+"""The arguments of `jaxaug fewshot`; cheap to import."""
 
 import argparse
 
@@ -17,12 +17,12 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--config", required=True, help=arguments.CONFIG.format("fewshot")
     )
     parser.add_argument(
-        "--data_dir", help="folder with fewshot/ and pcc/ (default: that of the config)"
+        "--data_dir", help="folder with fewshot/ and pcc/ (default: from the config)"
     )
     parser.add_argument(
         "--encoder", help="an encoder of `jaxaug models list`, or static:NAME"
     )
-    parser.add_argument("--out", help="folder to write (default: that of the config)")
+    parser.add_argument("--out", help="folder to write (default: from the config)")
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--dry_run", action="store_true", help="print the schedules and stop"

@@ -19,9 +19,9 @@ class Table:
     """A table of the report.
 
     Attributes:
-      title: above it.
-      rows: names of methods.
-      reference: the method that the others are compared with, seed by seed.
+        title: title of the table.
+        rows: names of methods.
+        reference: name of the baseline; differences to it are paired by seed.
     """
 
     title: str
@@ -34,18 +34,18 @@ class Config:
     """One experiment; every field is a field of the ConfigDict of its file.
 
     Attributes:
-      dataset: folder with train.txt and test.txt, below the data folder.
-      methods: fields of `methods.Method`, for each row.
-      tables: fields of `Table`.
-      out: folder to write.
-      data_dir: data folder, where the command names none.
-      per_label: few-shot sentences of each label; None takes all there are.
-      seeds: of the few-shot sets, the networks and the draws; one network each.
-      encoder: see `encoders.find`.
-      norm: mean norm of the encodings of the few-shot sentences, to which all are
-        scaled; what the learning rate means depends on it.
-      eval_every: updates between two points of a learning curve.
-      triplet: fields of `triplet.Settings`.
+        dataset: folder with train.txt and test.txt, below the data folder.
+        methods: fields of `methods.Method`, for each row.
+        tables: fields of `Table`.
+        out: folder to write.
+        data_dir: default data folder.
+        per_label: number of few-shot sentences of each label; None takes all.
+        seeds: seeds of the few-shot sets, networks, and draws; one network per seed.
+        encoder: see `encoders.find`.
+        norm: mean norm to which the encodings of the few-shot sentences are scaled; it
+            affects the choice of the learning rate.
+        eval_every: number of updates between two points of a learning curve.
+        triplet: fields of `triplet.Settings`.
     """
 
     dataset: str
@@ -61,7 +61,7 @@ class Config:
     triplet: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
-        """Raises `UserError` where fields do not fit together."""
+        """Raises `UserError` if a field is invalid or fields contradict each other."""
         names = [method.name for method in self.methods]
         for name in names:
             if names.count(name) > 1:
@@ -94,11 +94,11 @@ def load(path: str) -> Config:
     """Loads the config of a file.
 
     Args:
-      path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`.
+        path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`.
 
     Raises:
-      UserError: no such file, no `get_config` in it, it takes no argument or needs
-        one, or a field is unknown or wrong.
+        UserError: the file or its `get_config` is missing, the argument is missing or
+            superfluous, or a field is unknown or invalid.
     """
     return config_file.load(path, "configs/fewshot", of)
 
@@ -107,7 +107,7 @@ def of(config: ml_collections.ConfigDict | Mapping[str, Any]) -> Config:
     """Returns the checked form of a ConfigDict.
 
     Raises:
-      UserError: a field is unknown, missing or wrong.
+        UserError: a field is unknown, missing, or invalid.
     """
     fields = made_all(config, {"methods": Method, "tables": Table})
     if "triplet" in fields:

@@ -1,4 +1,4 @@
-"""The rows of a few-shot table: where a method's texts come from, and their order."""
+"""The rows of a few-shot table: the source and the order of the texts of a method."""
 
 import dataclasses
 import inspect
@@ -39,10 +39,10 @@ def constant(
     original_fraction: float = schedules.ORIGINAL_FRACTION,
     cycles: int = 1,
 ) -> Schedule:
-    """Everything from the first update on: augmentation without a curriculum.
+    """Returns a schedule with all levels from the start: no curriculum.
 
-    As long as `gradual` over five levels, `cycles` times; without a level the originals
-    alone.
+    It is as long as `gradual` over five levels, `cycles` times. Without levels, it has
+    only the originals.
     """
     steps = cycles * sum(schedules.lengths(steps_per_level, schedules.LEVELS))
     if not levels:
@@ -68,30 +68,31 @@ class Method:
     """A row of a table.
 
     Attributes:
-      name: of the row.
-      source: `originals`, for nothing else; `released`, what PCC's authors published
-        for HuffPost; `levels`, a file that `jaxaug.curriculum.levels.write` wrote; or
-        a scheme of `jaxaug.augment.schemes.registry`, such as `sentence` (its
-        `switch_out` draws from the words of the few-shot sentences).
-      path: of `released` or `levels`, below the data folder; `{seed}` stands for the
-        seed, `*` for anything.
-      keep: of `released`: `all` paraphrases, those that are `implied`, or those that
-        are `similar` (BLEURT at least 0.5): the halves of the filter of equation 3.
-      places: of `released`: which paraphrases of a sentence are read, first to before
-        last as they come in the file; none given are all. Of 20 the last 4 come from
-        bottom-k (seeds 0, 2, 3 and 4; seed 1 has none).
-      num: of `released`: that many of what `keep` and `places` leave, drawn for each
-        sentence and seed; None is all.
-      levels: options of the scheme, for level 1, 2, ...
-      schedule: a key of `SCHEDULES`.
-      steps_per_level: updates of a stage, or of the stage of each level, from the
-        originals on; of `two_stage` those of both stages.
-      cycles: of the schedules that have them; None is their default.
-      original_fraction: share of originals in a stage of paraphrases.
-      candidates: of hard-negative mining, see `triplet.Settings`; None is that of the
-        config.
-      optional: whether a table may leave the row empty where the source is not on this
-        machine; it then says why.
+        name: name of the row.
+        source: `originals` for no paraphrases; `released` for the paraphrases of
+            HuffPost by PCC's authors; `levels` for a file of
+            `jaxaug.curriculum.levels.write`; or a scheme of
+            `jaxaug.augment.schemes.registry`, such as `sentence` (its `switch_out`
+            draws words from the few-shot sentences).
+        path: path of `released` or `levels` in the data folder; `{seed}` stands for the
+            seed, `*` for any text.
+        keep: filter for `released`: `all`, `implied`, or `similar` (BLEURT at least
+            0.5). The last two are the parts of the filter in equation 3.
+        places: for `released`, the range (first, end) of paraphrases of a sentence in
+            file order; empty means all. The last 4 of 20 are from bottom-k (seeds 0, 2,
+            3, and 4; seed 1 has none).
+        num: for `released`, the number of paraphrases to draw per sentence and seed
+            after `keep` and `places`; None means all.
+        levels: options of the scheme for level 1, 2, ...
+        schedule: a key of `SCHEDULES`.
+        steps_per_level: number of updates per stage, or for each level from the
+            originals on; for `two_stage`, for both stages.
+        cycles: number of cycles of cyclic schedules; None means their default.
+        original_fraction: fraction of originals in a stage of paraphrases.
+        candidates: candidates of hard-negative mining, see `triplet.Settings`; None
+            uses the config.
+        optional: whether the row may be empty, with a reason, if the source is not on
+            this machine.
     """
 
     name: str
@@ -109,7 +110,7 @@ class Method:
     optional: bool = False
 
     def __post_init__(self) -> None:
-        """Raises `UserError` where fields do not fit together."""
+        """Raises `UserError` if a field is invalid or fields contradict each other."""
         sources = (ORIGINALS, RELEASED, LEVELS, *registry.SCHEMES)
         for name, value, known in (
             ("source", self.source, sources),
@@ -147,7 +148,8 @@ class Method:
                 )
         if self.num is not None and self.num < 1:
             raise UserError(
-                f"method {self.name!r}: num={self.num}: give 1 or more, or none for all."
+                f"method {self.name!r}: num={self.num}: give 1 or more, or none for "
+                "all."
             )
         in_order = len(self.places) == 2 and 0 <= self.places[0] < self.places[1]
         if self.places and not in_order:
@@ -157,16 +159,16 @@ class Method:
             )
 
     def settings(self, common: Settings) -> Settings:
-        """The settings of the config with those of this method in their place."""
+        """Returns the settings of the config, overridden by this method."""
         if self.candidates is None:
             return common
         return dataclasses.replace(common, candidates=self.candidates)
 
     def schedule_of(self, levels: int) -> Schedule:
-        """The schedule over that many levels.
+        """Returns the schedule for a number of levels.
 
         Raises:
-          UserError: its options are wrong.
+            UserError: the options of the schedule are invalid.
         """
         make = SCHEDULES[self.schedule]
         options = {} if self.cycles is None else {"cycles": self.cycles}
@@ -181,10 +183,10 @@ class Method:
 def levelled(
     method: Method, drawn: Sequence[Sentence], seed: int, data_dir: PathLike
 ) -> list[Levelled]:
-    """The few-shot sentences of a seed with their paraphrases, in the same order.
+    """Returns the few-shot sentences of a seed with their paraphrases, in order.
 
     Raises:
-      UserError: a file or a model is missing, or a file lacks a sentence.
+        UserError: a file or a model is missing, or a file lacks a sentence.
     """
     texts = [sentence.text for sentence in drawn]
     if method.source == ORIGINALS:
@@ -196,8 +198,8 @@ def levelled(
     for text in texts:
         if text not in found:
             raise UserError(
-                f"{path}: has no paraphrases of {shown(text)}, which seed {seed} draws. "
-                "Use the file of this seed, data set and number of sentences."
+                f"{path}: has no paraphrases of {shown(text)}, which seed {seed} "
+                "draws. Use the file of this seed, data set and number of sentences."
             )
     return [found[text] for text in texts]
 
@@ -205,8 +207,8 @@ def levelled(
 def _by_scheme(method: Method, texts: Sequence[str], seed: int) -> list[Levelled]:
     by_level = []
     for level, options in enumerate(method.levels, 1):
-        # Another seed for each level, or a stronger one would repeat what a weaker
-        # one has drawn.
+        # Each level has another seed, so that a stronger level does not repeat the
+        # draws of a weaker one.
         if options.get("method") == "switch_out":
             options = {"vocabulary": _words(texts), **options}
         jobs = registry.made(method.source, 100 * seed + level, options)
@@ -222,7 +224,7 @@ def _by_scheme(method: Method, texts: Sequence[str], seed: int) -> list[Levelled
 
 
 def _words(texts: Sequence[str]) -> list[str]:
-    """The words of the training texts, without the marks around them."""
+    """Returns the words of the training texts, without surrounding punctuation."""
     words = {word.strip(string.punctuation) for text in texts for word in text.split()}
     return sorted(words - {""})
 
@@ -230,7 +232,7 @@ def _words(texts: Sequence[str]) -> list[str]:
 def _run(method: Method, job: registry.Job, texts: Sequence[str]) -> list[list[str]]:
     if method.source == "sentence":
         return job.run(texts)
-    # A model takes long: keep what it has done.
+    # Outputs of slow models are stored in shards.
     shards = Shards(cache_folder.cache_dir() / _SHARD_FOLDER)
     return shards.run(Stage(method.source, job.key, job.run, method.name), texts)
 
@@ -240,14 +242,16 @@ def _only_file(method: Method, seed: int, data_dir: epath.Path) -> epath.Path:
         pattern = method.path.format(seed=seed)
     except (KeyError, IndexError, ValueError) as error:
         raise UserError(
-            f"method {method.name!r}: path is {method.path!r}, of which braces may hold "
+            f"method {method.name!r}: path is {method.path!r}, of which braces may "
+            "hold "
             f"{{seed}} alone ({error}). Write {{{{ and }}}} for braces."
         ) from None
     found = sorted(data_dir.glob(pattern))
     if len(found) != 1:
         raise UserError(
-            f"method {method.name!r}: {len(found)} files {data_dir / pattern}, expected "
-            "one. Put the file there, or name the data folder with --data_dir."
+            f"method {method.name!r}: {len(found)} files {data_dir / pattern}, "
+            "expected one. Put the file there, or name the data folder with "
+            "--data_dir."
         )
     return found[0]
 
@@ -284,18 +288,18 @@ def pools(
     found: Sequence[Sequence[Levelled]],
     rows: Mapping[str, int],
 ) -> Pools:
-    """What triplets are drawn from, all seeds padded to the same size.
+    """Returns the texts for triplets, padded to the same size for all seeds.
 
-    Where a sentence has no paraphrase of a level, those of the next easier one stand in
-    (`Levelled.at`), the sentence itself at last.
+    A sentence without paraphrases of a level uses the next easier level
+    (`Levelled.at`), and finally the sentence itself.
 
     Args:
-      drawn: for each seed its few-shot sentences.
-      found: for each seed their paraphrases, in the same order.
-      rows: text -> row of the table of encodings.
+        drawn: few-shot sentences of each seed.
+        found: paraphrases of each seed, in the same order.
+        rows: text -> row of the table of encodings.
 
     Raises:
-      UserError: a label has a single sentence, so there is no positive to its anchor.
+        UserError: a label has a single sentence, so its anchor has no positive.
     """
     by_seed = []
     for sentences, items in zip(drawn, found, strict=True):

@@ -1,4 +1,4 @@
-"""Plots of a few-shot experiment: learning curves, and what level a step shows."""
+"""Plots of a few-shot experiment: learning curves and schedules of levels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,10 +15,10 @@ _LINE = "{name}: {steps} updates, {stages}"
 
 
 def schedule_line(name: str, schedule: Schedule) -> str:
-    """The stages of a schedule in one line, such as `0 x200, 1 x200`.
+    """Returns the stages of a schedule in one line, such as `0 x200, 1 x200`.
 
-    A stage of one level is named by it, however many originals are among them; another
-    one by its levels with their weights.
+    A stage with one level is named by the level, even if it has originals. Other stages
+    are named by their levels and weights.
     """
     starts = (0, *schedule.ends[:-1])
     stages = []
@@ -37,7 +37,7 @@ def schedule_line(name: str, schedule: Schedule) -> str:
 
 
 def by_schedule(schedules: Mapping[str, Schedule]) -> dict[Schedule, list[str]]:
-    """Each distinct schedule with the names of the methods that have it."""
+    """Returns each distinct schedule with the names of the methods that have it."""
     found: dict[Schedule, list[str]] = {}
     for name, schedule in schedules.items():
         found.setdefault(schedule, []).append(name)
@@ -48,7 +48,7 @@ def write_schedules(path: PathLike, schedules: Mapping[str, Schedule]) -> None:
     """Draws level against update, one panel for each distinct schedule.
 
     Raises:
-      UserError: matplotlib is not installed.
+        UserError: matplotlib is not installed.
     """
     found = by_schedule(schedules)
     figure = new_figure(path, 8, 1.0 + 1.1 * len(found))
@@ -73,12 +73,12 @@ def write_schedules(path: PathLike, schedules: Mapping[str, Schedule]) -> None:
 def write_curves(
     path: PathLike, tables: Sequence[Table], results: Mapping[str, Result]
 ) -> None:
-    """Draws accuracy on the test set against the update, one panel for each table.
+    """Plots test accuracy against updates, one panel per table.
 
-    Mean and deviation over the seeds; the reference of a table is dashed.
+    Lines show mean and deviation over the seeds. The baseline of a table is dashed.
 
     Raises:
-      UserError: matplotlib is not installed.
+        UserError: matplotlib is not installed.
     """
     figure = new_figure(path, 9, 0.5 + 4 * max(len(tables), 1))
     panels = figure.subplots(max(len(tables), 1), 1, squeeze=False)[:, 0]
@@ -99,7 +99,7 @@ def _draw(axes: Any, result: Result, color: str, style: str) -> None:
     updates = [point.updates for point in result.curve]
     values = 100 * np.array([point.accuracy for point in result.curve])
     mean = values.mean(axis=1)
-    # A single point makes no line.
+    # A single point has no line.
     marker = "o" if len(updates) == 1 else None
     text = label(f"{result.name}: {mean[-1]:.1f}")
     axes.plot(updates, mean, style, color=color, label=text, marker=marker)

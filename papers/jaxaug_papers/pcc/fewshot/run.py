@@ -1,7 +1,7 @@
 """`jaxaug fewshot`: few-shot text classification with a triplet network.
 
-Wei et al. (2021); with paraphrases in a cyclic curriculum Lu and Lam (2023), Tables 2
-and 4.
+Sources: Wei et al. (2021), and Lu and Lam (2023), Tables 2 and 4, for paraphrases in a
+cyclic curriculum.
 """
 
 import argparse
@@ -36,12 +36,12 @@ class Task(NamedTuple):
     """The encodings that all methods share.
 
     Attributes:
-      table: of all texts to train on.
-      rows: text -> its row of the table.
-      support: of the few-shot sentences.
-      support_labels: numbers of their labels.
-      tests: of the test sentences.
-      test_labels: numbers of their labels.
+        table: encodings of all training texts.
+        rows: text -> row of the table.
+        support: encodings of the few-shot sentences.
+        support_labels: label indices of the few-shot sentences.
+        tests: encodings of the test sentences.
+        test_labels: label indices of the test sentences.
     """
 
     table: Float[Array, "texts width"]
@@ -53,7 +53,7 @@ class Task(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug fewshot --help`."""
+    """Runs `jaxaug fewshot`."""
     config = configs.load(arguments.config)
     data_dir = epath.Path(arguments.data_dir or config.data_dir).expanduser()
     out = epath.Path(arguments.out or config.out)
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def few_shot_texts(config: Config, data_dir: PathLike) -> list[str]:
-    """The distinct few-shot sentences of all seeds, for `jaxaug levels`."""
+    """Returns the distinct few-shot sentences of all seeds, for `jaxaug levels`."""
     found = data.load(epath.Path(data_dir) / config.dataset)
     drawn = [data.few_shot(found.train, config.per_label, s) for s in config.seeds]
     return list(dict.fromkeys(one.text for sentences in drawn for one in sentences))
@@ -80,21 +80,21 @@ def experiment(
 ) -> dict[str, Result]:
     """Trains every method of a config for every seed; prints and writes the tables.
 
-    Nothing is chosen by the test set: the figures are those after the last update, and
-    the number of updates stands in the config.
+    The test set is not used for selection. The results are measured after the last
+    update, and the config gives the number of updates.
 
     Args:
-      config: what to do.
-      data_dir: data folder.
-      out: folder for `results.txt`, `results.csv`, `curves.csv`, `curves.png` and
-        `schedules.png`.
-      dry_run: print what would be done, and stop.
+        config: the experiment.
+        data_dir: data folder.
+        out: folder for `results.txt`, `results.csv`, `curves.csv`, `curves.png` and
+            `schedules.png`.
+        dry_run: whether to print the plan and stop.
 
     Returns:
-      Result by name, in the order of the config; methods that are not run are absent.
+        Name -> result, in the order of the config; skipped methods are absent.
 
     Raises:
-      UserError: data, config or a model is wrong or missing.
+        UserError: data, config, or a model is invalid or missing.
     """
     began = time.monotonic()
     folder = epath.Path(out)
@@ -113,7 +113,7 @@ def experiment(
         print(plot.schedule_line(name, schedule))
     plot.write_schedules(folder / "schedules.png", schedules)
     task = _task(config, found, drawn, texts)
-    # What the encodings give without a network.
+    # The accuracy of the encodings without a network.
     raw = nearest_accuracy(*task[2:])
     print(f"nearest neighbour of raw encodings: {_percent(raw)}", flush=True)
     results = {}
@@ -151,7 +151,7 @@ def _described(
 
 
 def _plotted(schedules: Mapping[str, Schedule]) -> str:
-    """Level against step, one plot for all methods with the same schedule."""
+    """Returns text plots of level against step, one per distinct schedule."""
     found = plot.by_schedule(schedules)
     blocks = [f"\n{'; '.join(ns)}\n{as_plot.text(s)}" for s, ns in found.items()]
     return "\n".join(blocks)
@@ -160,7 +160,7 @@ def _plotted(schedules: Mapping[str, Schedule]) -> str:
 def _texts(
     config: Config, drawn: Sequence[Sequence[Sentence]], data_dir: PathLike
 ) -> tuple[dict[str, list[list[Levelled]]], dict[str, str]]:
-    """Name -> for each seed the paraphrases; name -> why a method cannot be run."""
+    """Returns the paraphrases by method and seed, and reasons of skipped methods."""
     texts, missing = {}, {}
     for method in config.methods:
         try:
@@ -190,7 +190,7 @@ def _task(
     drawn: Sequence[Sequence[Sentence]],
     texts: Mapping[str, Sequence[Sequence[Levelled]]],
 ) -> Task:
-    """Encodes every distinct text once."""
+    """Returns the encodings; each distinct text is encoded once."""
     encode = encoders.find(config.encoder)
     originals = [sentence.text for sentences in drawn for sentence in sentences]
     everything = dict.fromkeys(originals)
@@ -231,7 +231,7 @@ def _trained(
     task: Task,
     config: Config,
 ) -> Result:
-    """Trains one method for all seeds, with a point of the curve now and then."""
+    """Trains one method for all seeds, and records its learning curve."""
     weights = np.array([schedule(step) for step in range(schedule.steps)], np.float32)
     state = trainer.init(config.seeds)
     curve = []

@@ -1,4 +1,4 @@
-"""Tables of a few-shot experiment: mean and deviation over seeds, paired differences."""
+"""Tables of a few-shot experiment: means over seeds, and paired differences."""
 
 import csv
 import io
@@ -26,10 +26,10 @@ class Point(NamedTuple):
     """A point of the learning curves; arrays have one value for each seed.
 
     Attributes:
-      updates: made before.
-      accuracy: on the test set, 0 to 1.
-      loss: mean since the point before.
-      active: mean share of triplets with a loss, since the point before.
+        updates: number of previous updates.
+        accuracy: accuracy on the test set, 0 to 1.
+        loss: mean loss since the previous point.
+        active: mean fraction of triplets with a loss since the previous point.
     """
 
     updates: int
@@ -40,12 +40,12 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a method has reached.
+    """The result of a method.
 
     Attributes:
-      name: of the method.
-      schedule: of its levels.
-      curve: its last point is the result; the others are never chosen from.
+        name: name of the method.
+        schedule: schedule of its levels.
+        curve: learning curve; the last point is the result.
     """
 
     name: str
@@ -54,19 +54,19 @@ class Result:
 
     @property
     def accuracy(self) -> Float[np.ndarray, " seeds"]:
-        """After the last update."""
+        """The accuracy after the last update."""
         return self.curve[-1].accuracy
 
 
 def text_table(
     table: Table, results: Mapping[str, Result], missing: Mapping[str, str]
 ) -> str:
-    """A table for people, per cent.
+    """Returns a table as text, in percent.
 
     Args:
-      table: its rows and their reference.
-      results: by name.
-      missing: why a row is empty, by name.
+        table: rows and baseline.
+        results: name -> result.
+        missing: name of a skipped row -> reason.
     """
     reference = results.get(table.reference)
     rows = [["", "updates", "accuracy", f"- {table.reference}", "", ""]]
@@ -96,7 +96,7 @@ def text_table(
 def csv_table(
     tables: Sequence[Table], results: Mapping[str, Result], seeds: Sequence[int]
 ) -> str:
-    """The tables for programs: fractions at full precision."""
+    """Returns the tables for programs: fractions at full precision."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [f"seed{seed}" for seed in seeds]
@@ -124,7 +124,7 @@ def csv_table(
 
 
 def csv_curves(results: Mapping[str, Result], seeds: Sequence[int]) -> str:
-    """Every point of the learning curves, one line for each seed."""
+    """Returns every point of the learning curves, one line for each seed."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["method", "seed", "updates", "accuracy", "loss", "active"])

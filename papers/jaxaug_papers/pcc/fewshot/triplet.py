@@ -1,8 +1,8 @@
-"""The triplet network: a small network on frozen encodings, by a loss of triplets.
+"""The triplet network: a small network on frozen encodings, trained on triplets.
 
-Schroff et al. (2015); for few-shot text classification Wei et al. (2021). All seeds of
-an experiment are trained side by side: every array of a `Trainer` has them as its first
-axis.
+Sources: Schroff et al. (2015), and Wei et al. (2021) for few-shot text classification.
+All seeds of an experiment are trained in parallel; the seed is the first axis of every
+array of a `Trainer`.
 """
 
 import functools
@@ -25,19 +25,19 @@ _EPSILON = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of network and training; the defaults are those of Wei et al. (2021).
+    """Hyperparameters; the defaults are from Wei et al. (2021).
 
-    Their learning rate is 2e-5, over 15,000 to 48,000 updates.
+    Wei et al. use a learning rate of 2e-5 and 15,000 to 48,000 updates.
 
     Attributes:
-      hidden: width of the first layer.
-      output: width of the second layer.
-      dropout_rate: between the layers, in training.
-      margin: of the loss.
-      learning_rate: of Adam.
-      batch_size: triplets of an update.
-      candidates: triplets drawn for each one that is used; 1 is no mining. See
-        `hardest`.
+        hidden: width of the first layer.
+        output: width of the second layer.
+        dropout_rate: between the layers, in training.
+        margin: margin of the loss.
+        learning_rate: learning rate of Adam.
+        batch_size: number of triplets per update.
+        candidates: number of drawn triplets per used one; 1 disables mining. See
+            `hardest`.
     """
 
     hidden: int = 200
@@ -49,17 +49,17 @@ class Settings:
     candidates: int = 1
 
     def __post_init__(self) -> None:
-        """Raises `UserError` where a number cannot be."""
+        """Raises `UserError` if a number is out of its range."""
         checks.check(self, ("hidden", "output", "batch_size", "candidates"))
 
 
 class Pools(NamedTuple):
-    """What triplets are drawn from, for each seed.
+    """The texts for triplets of each seed.
 
     Attributes:
-      items: rows of the table of encodings.
-      counts: how many of the items of a label and level there are; the rest is
-        padding.
+        items: rows of the table of encodings.
+        counts: number of items of each label and level; the remaining items are
+            padding.
     """
 
     items: Int[Array, "seeds labels levels most"]
@@ -83,7 +83,8 @@ class Network(nn.Module):
 
 
 def _dense(size: int, fan_in: int) -> nn.Dense:
-    # What torch draws by default, weights and biases alike, as in the original code.
+    # The default initialization of torch for weights and biases, as in the original
+    # code.
     limit = fan_in**-0.5
 
     def uniform(key: Array, shape: Sequence[int], dtype: Any = jnp.float32) -> Array:
@@ -95,7 +96,7 @@ def _dense(size: int, fan_in: int) -> nn.Dense:
 def triplet_losses(
     embedded: Float[Array, "3 n output"], margin: float
 ) -> Float[Array, " n"]:
-    """max(0, margin - cos(anchor, positive) + cos(anchor, negative)) of each triplet."""
+    """Returns max(0, margin - cos(anchor, positive) + cos(anchor, negative))."""
     anchor, positive, negative = embedded
     return jax.nn.relu(margin - _cosine(anchor, positive) + _cosine(anchor, negative))
 
@@ -106,7 +107,7 @@ def _cosine(a: Float[Array, "n d"], b: Float[Array, "n d"]) -> Float[Array, " n"
 
 
 def _norm(x: Float[Array, "n d"]) -> Float[Array, " n"]:
-    # The root has no derivative at 0, where a text without tokens may be.
+    # The root has no derivative at 0, the encoding of a text without tokens.
     return jnp.sqrt(jnp.sum(x * x, axis=-1) + _EPSILON**2)
 
 
@@ -117,20 +118,20 @@ def draw_triplets(
     weights: Float[Array, " levels"],
     number: int,
 ) -> Int[Array, "3 n"]:
-    """Draws anchors, positives and negatives, as rows of the table of encodings.
+    """Draws anchors, positives, and negatives, as rows of the table of encodings.
 
-    Two different labels are drawn at random; anchor and positive are two different
-    items of the first, the negative is one of the second. An item's probability within
-    its label is the weight of its level over the number of its items there, so that
-    weights of 1/5 and 4/5 for 10 originals and 40 paraphrases draw uniformly, as the
-    code of Wei et al. does.
+    Two different labels are drawn at random. Anchor and positive are different items of
+    the first label; the negative is an item of the second. Within a label, the
+    probability of an item is the weight of its level, divided by the number of items of
+    the level. Weights of 1/5 and 4/5 for 10 originals and 40 paraphrases therefore draw
+    uniformly, as in the code of Wei et al.
 
     Args:
-      key: random key.
-      items: see `Pools`; at least two of every label and level.
-      counts: see `Pools`.
-      weights: of the levels, summing to 1.
-      number: of triplets.
+        key: random key.
+        items: see `Pools`; at least two per label and level.
+        counts: see `Pools`.
+        weights: weights of the levels, which sum to 1.
+        number: number of triplets.
     """
     u = jax.random.uniform(key, (8, number))
     labels = counts.shape[0]
@@ -139,7 +140,7 @@ def draw_triplets(
     shares = jnp.broadcast_to(weights, (number, len(weights)))
     level = _level(u[2], shares)
     anchor = _below(u[3], counts[first, level])
-    # The anchor's share of its level is taken away, and the anchor skipped.
+    # The positive is drawn without the anchor, whose probability is removed.
     lost = jax.nn.one_hot(level, len(weights)) / counts[first]
     level_2 = _level(u[4], shares - shares * lost)
     same = level_2 == level
@@ -162,17 +163,18 @@ def _below(u: Float[Array, " n"], limit: Any) -> Int[Array, " n"]:
 
 def _level(u: Float[Array, " n"], shares: Float[Array, "n levels"]) -> Int[Array, " n"]:
     ends = jnp.cumsum(shares, axis=1)
-    # A level of weight 0 ends where it begins and is never the first one above.
+    # A level of weight 0 is an empty interval and is never selected.
     return jnp.argmax(u[:, None] * ends[:, -1:] < ends, axis=1)
 
 
 def hardest(losses: Float[Array, " n"], number: int) -> Int[Array, " number"]:
-    """Places of the triplets to train on: those that violate the margin first.
+    """Returns the indices of the training triplets; margin violations come first.
 
-    Hard-negative mining draws more triplets than an update uses. Of those with a loss
-    above 0 the first ones are taken, not the largest, which are mostly outliers; where
-    they are too few, others fill up. Wei et al. draw a batch that is expected to hold
-    64 of them and average the loss over all of it; a batch of fixed size compiles once.
+    Hard-negative mining draws more triplets than an update uses. The first triplets
+    with a loss above 0 are used. The largest losses are not preferred, because they are
+    mostly outliers. If there are too few, other triplets fill the batch. Wei et al.
+    draw a batch with an expected number of 64 violations and average over all of it.
+    Here a fixed batch size avoids recompilation.
     """
     _, places = jax.lax.top_k(jnp.int32(losses > 0), number)
     return places
@@ -189,8 +191,8 @@ class Figures(NamedTuple):
     """Means over the updates of one call of `Trainer.train`, for each seed.
 
     Attributes:
-      loss: of the triplets that were trained on.
-      active: share of them with a loss above 0.
+        loss: loss of the training triplets.
+        active: fraction of triplets with a loss above 0.
     """
 
     loss: Float[np.ndarray, " seeds"]
@@ -198,20 +200,21 @@ class Figures(NamedTuple):
 
 
 class Trainer:
-    """Trains one network for each seed, all of them in one compiled program."""
+    """Trains one network per seed, all in one compiled program."""
 
     def __init__(self, settings: Settings, width: int):
-        """
+        """Creates a trainer.
+
         Args:
-          settings: of network and training.
-          width: of the encodings.
+            settings: hyperparameters.
+            width: width of the encodings.
         """
         self._settings, self._width = settings, width
         self._network = Network(settings.hidden, settings.output, settings.dropout_rate)
         self._optimizer = optax.adam(settings.learning_rate)
 
     def init(self, seeds: Sequence[int]) -> State:
-        """Networks that have learned nothing; equal seeds give equal networks."""
+        """Returns untrained networks; equal seeds give equal networks."""
         example = jnp.zeros((1, self._width))
 
         def one(key: Array) -> State:
@@ -232,15 +235,16 @@ class Trainer:
         """Makes one update for each row of weights.
 
         Args:
-          state: after `first` updates.
-          seeds: of the random draws.
-          table: encodings that the pools point to.
-          pools: what triplets are drawn from.
-          weights: of the levels, for each update.
-          first: updates made before, so that a run in parts equals one in one go.
+            state: state after `first` updates.
+            seeds: seeds of the random draws.
+            table: encodings of the items in `pools`.
+            pools: texts for triplets.
+            weights: weights of the levels for each update.
+            first: number of previous updates; it makes a run in parts equal to a single
+                run.
 
         Raises:
-          UserError: a loss is no number.
+            UserError: a loss is not finite.
         """
         state, loss, active = self._train(
             state, _keys(seeds, 1), table, pools, jnp.asarray(weights), first
@@ -262,7 +266,7 @@ class Trainer:
         tests: Float[Array, "m width"],
         test_labels: Int[Array, " m"],
     ) -> Float[np.ndarray, " seeds"]:
-        """Accuracy of the label of the nearest sentence of the few-shot originals."""
+        """Returns the accuracy of the label of the nearest few-shot original."""
         return np.asarray(
             self._accuracy(state.params, support, support_labels, tests, test_labels)
         )
@@ -338,7 +342,7 @@ def nearest_accuracy(
     tests: Float[Array, "m width"],
     test_labels: Int[Array, " m"],
 ) -> Float[np.ndarray, " seeds"]:
-    """Accuracy of the label of the nearest support by cosine, without a network.
+    """Returns the accuracy of the label of the nearest support, without a network.
 
     Of several nearest ones the first counts.
     """
@@ -356,5 +360,5 @@ def _share_right(support: Array, labels: Array, tests: Array, expected: Array) -
 
 
 def _keys(seeds: Sequence[int], stream: int) -> Array:
-    """One key for each seed; streams do not depend on each other."""
+    """Returns one key for each seed; streams do not depend on each other."""
     return jnp.stack([jax.random.fold_in(jax.random.key(s), stream) for s in seeds])

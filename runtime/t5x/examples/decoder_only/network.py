@@ -80,20 +80,11 @@ class Decoder(nn.Module):
     ) -> parts.Logits:
         """Returns the logits of the target tokens.
 
+        The other arguments are the same as in `t5.network.Transformer.decode`.
+
         Args:
-            decoder_input_tokens: targets shifted right; one column in a decoding step.
-            decoder_target_tokens: mark padding positions (0), unless `decode`.
-            decoder_segment_ids: segment ids of packed rows.
-            decoder_positions: unused with relative positions; part of the interface.
             decoder_causal_attention: 1 at positions that see each other in both
                 directions.
-            enable_dropout: whether to use dropout; needs the random stream "dropout".
-            decode: whether to take one step with the collection `cache`, or to create
-                it if it is missing.
-            max_decode_length: unused, since the cache knows its length; part of the
-                interface.
-            prefill: whether to put the first positions into an existing cache at once.
-            prefill_lengths: number of positions per row; needed for `prefill`.
 
         Raises:
             ValueError: `prefill` is combined with `decode`, or lacks `prefill_lengths`.

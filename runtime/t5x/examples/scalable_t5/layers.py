@@ -3,6 +3,7 @@
 They differ in their kernels: each has one axis per contracted and output axis. The
 initializer is told which axes are which, so that a scan may add a layer axis.
 """
+# ruff: noqa: F401
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -24,25 +25,6 @@ from t5x.examples.t5.layers import (
     make_decoder_mask,
     relative_position_bucket,
 )
-
-__all__ = [
-    "DenseGeneral",
-    "Embed",
-    "LayerNorm",
-    "MlpBlock",
-    "MultiHeadDotProductAttention",
-    "NdInitializer",
-    "RelativePositionBiases",
-    "activation_function",
-    "combine_biases",
-    "combine_masks",
-    "dot_product_attention",
-    "make_attention_mask",
-    "make_causal_mask",
-    "make_decoder_mask",
-    "nd_dense_init",
-    "relative_position_bucket",
-]
 
 # Maps (key, shape, dtype, input axes, output axes) to a kernel.
 NdInitializer = Callable[[Array, tuple[int, ...], Any, Any, Any], Array]

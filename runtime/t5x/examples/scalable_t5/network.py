@@ -132,7 +132,5 @@ class Transformer(t5.Transformer):
 
     @property
     def scan_layers(self) -> bool:
-        """True if parameters and caches have a layer axis, for models and checkpoint
-        code.
-        """
+        """True if parameters and caches have a layer axis."""
         return self.config.scan_layers

@@ -22,13 +22,7 @@ _MOST_DIM, _MULTIPLE = 128, 8
 
 
 def possible(query: Any, key: Any, bias: Any = None) -> bool:
-    """Returns whether an implementation supports these shapes and dtypes.
-
-    Args:
-        query: [batch, queries, heads, dim].
-        key: [batch, keys, kv_heads, dim].
-        bias: [batch or 1, heads, queries, keys].
-    """
+    """Returns whether an implementation supports these arguments of `attend`."""
     if cpu.is_used():
         return in_blocks.possible(query, key, bias)
     sizes = (query.shape[1], key.shape[1], query.shape[3])
@@ -57,16 +51,7 @@ def attend(
     *,
     scale: float,
 ) -> Float[Array, "batch queries heads dim"]:
-    """Computes attention without dropout; logits and softmax are float32.
-
-    Args:
-        query: [batch, queries, heads, dim]; heads is a multiple of kv_heads.
-        key: [batch, keys, kv_heads, dim], in the dtype of the queries.
-        value: same shape and dtype as `key`.
-        bias: added to the scaled logits.
-        mask: 0 hides a key.
-        scale: factor of the logits.
-    """
+    """Computes attention without dropout; see `t5x.on_cpu.attention.attend`."""
     if in_kernels.possible(query, key):
         if isinstance(bias, ByDistance):
             return in_kernels.attend(query, key, value, bias.vector, mask, scale=scale)

@@ -1,4 +1,5 @@
 """Public names of the layers of the T5 family."""
+# ruff: noqa: F401
 
 from t5x.examples.t5.attention import (
     MultiHeadDotProductAttention,
@@ -22,20 +23,3 @@ from t5x.examples.t5.position_bias import (
     RelativePositionBiases,
     relative_position_bucket,
 )
-
-__all__ = [
-    "DenseGeneral",
-    "Embed",
-    "LayerNorm",
-    "MlpBlock",
-    "MultiHeadDotProductAttention",
-    "RelativePositionBiases",
-    "activation_function",
-    "combine_biases",
-    "combine_masks",
-    "dot_product_attention",
-    "make_attention_mask",
-    "make_causal_mask",
-    "make_decoder_mask",
-    "relative_position_bucket",
-]

@@ -1,4 +1,4 @@
-"""Regressions whose features were counted by hand, and LSTMs that learn."""
+"""Regressions with hand-counted features, and training of LSTMs."""
 
 import dataclasses
 
@@ -30,7 +30,7 @@ def test_tf_idf_knows_the_words_of_training_only():
     train = sentences(*[("red wine", "a"), ("blue sky", "b")] * 5)
     test = sentences(("red thing", "a"), ("the blue one", "b"))
     assert classifiers.sentence_regression([fold(train, test)], SMALL) == [["a", "b"]]
-    # Words that four training texts have are none, however often the test has them.
+    # Words in only four training texts are no features, whatever their test count.
     train = sentences(*[("red", "a")] * 4, ("blue", "b"))
     test = sentences(*[("blue", "b")] * 9)
     assert classifiers.sentence_regression([fold(train, test)], SMALL) == [["a"] * 9]
@@ -38,7 +38,7 @@ def test_tf_idf_knows_the_words_of_training_only():
 
 def test_matches_counted_by_hand():
     weights = {"red": 0.5, "wine": 0.25, "sky": 0.25}
-    # `the` is a stop word; red is shared, of 2 + 2 words and weights .75 + .75.
+    # `the` is a stop word. red is shared by 2 + 2 words with weights .75 + .75.
     found = classifiers.matches("The red wine", "red SKY", weights)
     assert found == (2 / 4, 1 / 1.5)
     assert classifiers.matches("the", "red", weights) == (0.0, 0.0)
@@ -74,7 +74,7 @@ def test_an_lstm_learns_for_every_seed_and_reads_the_last_word():
     found = classifiers.lstm(folds, settings)
     right = np.array([example.label for example in test])
     assert [np.mean(np.array(one) == right) for one in found] == [1.0, 1.0]
-    # A seed depends on no other one.
+    # The result of a seed does not depend on other seeds.
     assert classifiers.lstm(folds[1:], settings) == found[1:]
 
 
@@ -124,7 +124,7 @@ def test_the_distance_of_two_texts():
     tokens = np.array([[[4, 5], [4, 5]], [[4, 5], [6, 7]]])
     params = network.init(jax.random.key(0), tokens, None, False)
     scores = np.asarray(network.apply(params, tokens, None, False))[:, 0]
-    # exp(0) is the probability of equal ones; the other one is below.
+    # Equal texts have the probability exp(0); other texts have less.
     assert scores[0] == 0 > scores[1]
 
 

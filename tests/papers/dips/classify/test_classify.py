@@ -1,4 +1,4 @@
-"""`jaxaug classify` from a config file to its tables, on a toy world."""
+"""`jaxaug classify` from a config file to its tables, on toy data."""
 
 import csv
 import json
@@ -81,7 +81,7 @@ def test_the_whole_command(world, capsys):
         for share in (1.0, 0.25)
         for name in ("NoAug", "Copies", "Dropout")
     ]
-    # Six sources of each seed, two outputs each, are added to 40 or 10 examples.
+    # Two outputs of six sources per seed are added to 40 or 10 examples.
     assert [cells[1.0, "NoAug"]["examples"], cells[1.0, "Dropout"]["examples"]] == [
         40,
         52,
@@ -120,8 +120,8 @@ def test_classifiers_of_pairs_read_no_sentences(world, capsys):
     (world / "config.py").write_text(text)
     assert command(world) == 1
     assert (
-        "classifier 'SiameseLSTM' reads 2 texts, the examples of reader 'lines' have 1. "
-        "Use LogReg, LSTM."
+        "classifier 'SiameseLSTM' reads 2 texts, the examples of reader 'lines' have "
+        "1. Use LogReg, LSTM."
     ) in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""Splits of a seed, their shares, and what is told of the data."""
+"""Splits of a seed, their shares, and notes about the data."""
 
 from collections import Counter
 
@@ -26,7 +26,7 @@ def test_every_beginning_has_all_classes_in_their_shares():
         counts = Counter(example.label for example in part)
         for label, whole in (("a", 0.6), ("b", 0.3), ("c", 0.1)):
             assert abs(counts[label] - whole * len(part)) <= 1
-    # One of each class, however small the share is.
+    # Even the smallest share has one example per class.
     least = examples.share_of(drawn.train, 0.001)
     assert sorted(example.label for example in least) == ["a", "b", "c"]
 
@@ -51,7 +51,7 @@ def test_more_sources_come_behind_those_of_fewer():
     few, many = (examples.sources(draws, (1.0, 0.1), most) for most in (3, 7))
     assert many[: len(few)] == few
     assert {*few} == {e.texts[0] for one in draws for e in one.train[:3]}
-    # No more than the greatest share has.
+    # There are at most the texts of the largest share.
     assert len(examples.sources(draws[:1], (0.1, 0.25), None)) == 5
 
 
@@ -72,12 +72,12 @@ def test_what_overlaps_is_counted_and_left_out(folder):
     assert [example.texts[0] for example in found.train] == ["three", "four", "five"]
     assert found.notes == (
         (
-            "warning: 1 of 2 test examples stand in train too (case aside); 2 of 5 training "
-            "examples are left out for it."
+            "warning: 1 of 2 test examples stand in train too (case aside); 2 of 5 "
+            "training examples are left out for it."
         ),
         (
-            "warning: 3 of 3 classes have one training example, so none to validate with: "
-            "a, b, c."
+            "warning: 3 of 3 classes have one training example, so none to validate "
+            "with: a, b, c."
         ),
     )
 

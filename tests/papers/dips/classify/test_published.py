@@ -1,4 +1,4 @@
-"""Readers of SNIPS, TREC and Yahoo-L31, and of labelled pairs."""
+"""Readers of SNIPS, TREC, Yahoo-L31, and labeled pairs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""PerCVAE: what each part reads, the loss, annealing, and replies that differ with z."""
+"""PerCVAE: inputs of each part, loss, annealing, and the effect of z on replies."""
 
 import functools
 
@@ -27,7 +27,7 @@ INPUTS, TARGETS = 12, 5
 
 
 class Words:
-    """What the model asks of a vocabulary."""
+    """The interface of a vocabulary that the model uses."""
 
     eos_id = 1
     vocab_size = 24
@@ -96,7 +96,7 @@ def test_gru_is_that_of_torch():
     reads = np.ones((2, 5), bool)
     params = layer.init(jax.random.PRNGKey(1), x, reads)["params"]
     theirs = torch.nn.GRU(4, 3, batch_first=True, bias=False)
-    # Gates there: reset, update, new; the reset gate multiplies h W, not h.
+    # torch's gates are reset, update, new; its reset gate multiplies h W, not h.
     into = np.array(params["input"]["kernel"])
     gates, new = (np.array(params[f"{name}_kernel"]) for name in ("gate", "new"))
     new[:] = np.diag(np.diag(new))  # Then the two are the same.
@@ -108,7 +108,7 @@ def test_gru_is_that_of_torch():
     found, last = layer.apply({"params": {**params, "new_kernel": new}}, x, reads)
     np.testing.assert_allclose(found, expected, atol=1e-6)
     np.testing.assert_allclose(last, expected[:, -1], atol=1e-6)
-    # It rests and forgets.
+    # Unread positions keep the state, and forget positions reset it.
     reads[:, 3] = False
     forgets = np.zeros((2, 5), bool)
     forgets[:, 0] = True
@@ -128,13 +128,13 @@ def test_memory_and_context_read_their_parts():
     )
     assert not np.allclose(persona[:size], base[:size])
     np.testing.assert_allclose(persona[size:], base[size:])
-    # Only the last two utterances are read, and the last one asks the memory.
+    # Only the last two utterances are read; the last one queries the memory.
     np.testing.assert_allclose(old, base)
     assert not np.allclose(latest[:size], base[:size])
     assert not np.allclose(latest[size:], base[size:])
     np.testing.assert_allclose(order[:size], base[:size])
     assert not np.allclose(order[size:], base[size:])
-    # The order of traits is nothing, for a memory.
+    # The order of traits does not affect the memory.
     swapped = condition([20, 5, 20, 3, 4, 21, 6, 22, 7, 8, 21, 9])[0]
     np.testing.assert_allclose(swapped, base, atol=1e-6)
 
@@ -188,13 +188,13 @@ def test_loss_is_the_bound_and_the_bag():
     assert found["kl"].compute() == pytest.approx(kl / 2, rel=1e-5)
     assert found["bow_loss"].compute() == pytest.approx(bag / 5, rel=1e-5)
     assert found["cross_ent_loss"].compute() == pytest.approx(words, rel=1e-5)
-    # All but what tells the posterior from the prior's mean is in a score.
+    # The score covers the loss except for the divergence from the prior.
     score = jax.jit(variational.score_batch)(params, batch)
     assert score.shape == (3,) and float(score[2]) == 0
 
 
 def toy(rng, rows):
-    """Any of four replies, of which the first word tells: z has something to say."""
+    """Replies have one of four first words, so that z carries information."""
     topics = rng.integers(2, 6, rows)
     kinds = rng.integers(0, 4, rows)
     return batch_of(
@@ -207,7 +207,7 @@ def toy(rng, rows):
 
 @functools.cache
 def trained():
-    """By the train step of the runtime, which carries the number of updates."""
+    """The train step of the runtime trains the model and carries the update count."""
     variational = model(full_kl_steps=120, loss_normalizing_factor=24.0)
     optimizer = optimizers.OptaxWrapper(optax.adam(1e-2))
     variables = jax.jit(

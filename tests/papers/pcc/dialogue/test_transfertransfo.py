@@ -1,4 +1,4 @@
-"""TransferTransfo: speakers, candidates, both heads, and GPT-2 where there is no prompt."""
+"""TransferTransfo: speakers, candidates, both heads, and GPT-2 without a prompt."""
 
 import functools
 
@@ -26,7 +26,7 @@ TOPICS = 6
 
 
 class Words:
-    """What the model asks of a vocabulary."""
+    """The interface of a vocabulary that the model uses."""
 
     eos_id = 1
     vocab_size = 24
@@ -57,7 +57,7 @@ def scored(both, params, batch):
 
 
 def batch_of(rows):
-    """What the prefix converter of SeqIO makes of (inputs, targets), both with EOS."""
+    """Returns SeqIO's prefix-converted features of (inputs, targets), both with EOS."""
     shape = len(rows), LENGTH
     batch = {
         f"decoder_{name}": np.zeros(shape, np.int32)
@@ -99,7 +99,7 @@ def test_types_by_markers():
     [
         # persona | partner | self | partner | reply
         ([5, 5, 1, 6, 1, 7, 7, 1, 8, 1], [1, 1, 1, 1, 2, 2, 3, 3, 3, 2, 3, 3, 3, 3]),
-        # The oldest utterance is lost, and still the last one is the partner's.
+        # Without the oldest utterance, the last one is still by the partner.
         ([5, 5, 1, 7, 7, 1, 8, 1], [1, 1, 1, 1, 3, 3, 3, 2, 3, 3, 3, 3, 3, 3]),
         ([5, 1], [1, 1, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3]),
     ],
@@ -160,7 +160,7 @@ def test_candidates():
     assert made.ends[:, 1].tolist() == [6, 6, 8]
     # The replies to examples 1 and 2 are the same.
     assert made.valid[0].all() and made.valid[1].tolist() == [True, False, True, True]
-    # A row of padding, as the last batch has them, is no example and no reply.
+    # A row of padding, as in the last batch, is neither an example nor a reply.
     padded = {name: np.pad(x, ((0, 1), (0, 0))) for name, x in batch.items()}
     made = jax.tree.map(np.asarray, candidates(padded, 2))
     assert made.valid[:, 4].tolist() == [False, False] and not made.valid[1, 3]
@@ -196,7 +196,7 @@ def test_loss_is_the_weighted_sum_and_its_gradient_is_finite():
 
 
 def test_scores_of_candidates_are_those_of_each_alone():
-    """The head reads the end of each reply, with the types of its own prompt."""
+    """The head reads the end of each reply, with the types of the same prompt."""
     params, both = initial(), model(num_candidates=3)
     together = scored(both, params, batch_of(ROWS))
     swapped = batch_of([(ROWS[0][0], ROWS[1][1]), (ROWS[3][0], ROWS[0][1])])
@@ -245,7 +245,7 @@ def test_it_learns_and_ranks_the_right_reply_first():
 
 
 def test_greedy_replies_keep_the_speakers():
-    """Prefill and steps give what the whole forward gives, types included."""
+    """Prefill and decoding steps give the same logits as a full forward pass."""
     both, params, _ = trained()
     batch = toy(np.random.default_rng(3), 8)
     predicted = np.asarray(jax.jit(both.predict_batch)(params, batch))

@@ -1,4 +1,4 @@
-"""`jaxaug fewshot` from a config file to its tables, on a toy world."""
+"""`jaxaug fewshot` from a config file to its tables, on toy data."""
 
 import csv
 from pathlib import Path
@@ -43,7 +43,7 @@ def get_config():
 
 
 def letters(texts):
-    """Counts of letters, which tell the labels of the toy world apart."""
+    """Returns counts of letters, which distinguish the labels of the toy data."""
     return np.array([[text.count(c) for c in "abcdef"] for text in texts], np.float32)
 
 
@@ -104,7 +104,7 @@ def test_the_whole_command(world, capsys):
         "16",
         "24",
     ] * 2
-    # The result is the last point of the curve, whatever the ones before.
+    # The result is the last point of the curve, independent of earlier points.
     last = [
         r["accuracy"] for r in curves if (r["method"], r["updates"]) == ("levels", "24")
     ]
@@ -112,7 +112,7 @@ def test_the_whole_command(world, capsys):
     assert 0.5 < float(rows["levels"]["mean"]) <= 1
     for name in ("curves.png", "schedules.png"):
         assert (world / "out" / name).exists()
-    # The same command gives the same figures.
+    # The same command gives the same results.
     before = (world / "out/curves.csv").read_bytes()
     assert command(world) == 0
     assert (world / "out/curves.csv").read_bytes() == before
@@ -254,7 +254,7 @@ def test_the_configs_of_the_house():
         assert found.methods and {row for t in found.tables for row in t.rows} == {
             method.name for method in found.methods
         }
-        # The command in a file's head names the file.
+        # The command in the docstring of a file names the file.
         file = folder / name.partition(":")[0]
         assert f"--config configs/fewshot/{file.name}" in file.read_text()
 

@@ -1,4 +1,4 @@
-"""Rows of a table: their texts, their order, and what triplets are drawn from."""
+"""Rows of a table: their texts, their order, and the pools of triplets."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Tables of figures that are known."""
+"""Tables of known results."""
 
 import csv
 import io

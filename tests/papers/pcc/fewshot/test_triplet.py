@@ -1,4 +1,4 @@
-"""The triplet network against plain computations, and the draws it is trained on."""
+"""The triplet network matches direct computations; tests of its random draws."""
 
 import dataclasses
 
@@ -136,7 +136,7 @@ def test_mining_prefers_triplets_with_a_loss():
 
 @pytest.fixture(scope="module")
 def toy():
-    """Two labels that the weakest of four features tells apart; two seeds."""
+    """Returns data of two seeds; two labels differ in the weakest of four features."""
     rng = np.random.default_rng(0)
     table = rng.standard_normal((80, 4)).astype(np.float32) * [5, 1, 5, 5]
     table[:40, 1] += 1.5
@@ -146,7 +146,7 @@ def toy():
     return jnp.asarray(table, jnp.float32), pools, np.repeat([0, 1], 40)
 
 
-# One for all tests, so that each program is compiled once.
+# All tests share one trainer, so that each program is compiled once.
 TRAINER = Trainer(SMALL, 4)
 
 
@@ -210,7 +210,7 @@ def test_nearest_neighbour_is_that_of_a_plain_loop():
     labels = rng.integers(0, 3, (2, 12))
     tests = rng.standard_normal((40, 3)).astype(np.float32)
     expected_labels = rng.integers(0, 3, 40)
-    # Equally near: the first one counts.
+    # Both are equally near, and the first one is used.
     support[0, 5], labels[0, 5] = support[0, 0], labels[0, 0] + 1
 
     def cosine(a, b):

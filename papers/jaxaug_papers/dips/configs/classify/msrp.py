@@ -1,13 +1,14 @@
-"""Recognition of paraphrases, with and without paraphrases as further pairs (MSRP).
+r"""Recognition of paraphrases on MSRP, with and without paraphrases as further pairs.
 
     jaxaug models fetch smollm2 minilm
-    jaxaug classify --config configs/classify/msrp.py --data_dir data --paraphraser smollm2+runs/general_paraphraser
+    jaxaug classify --config configs/classify/msrp.py --data_dir data \
+        --paraphraser smollm2+runs/general_paraphraser
 
-Figure 3 of the DiPS paper has this on Quora-PR, of whose pairs people labelled 40,000 to
-train on, 10,000 to validate and 40,000 to test with. The data folder holds
-`msrp/train.txt` and `test.txt`; another folder of pairs with labels is
-`msrp.py:FOLDER`. Each of `num_sources` first sentences and a paraphrase of it are a
-positive pair. Results: papers/jaxaug_papers/dips/README.md.
+Figure 3 of the DiPS paper has this experiment on Quora-PR, with 40,000 labeled pairs
+for training, 10,000 for validation, and 40,000 for the test. The data folder contains
+`msrp/train.txt` and `test.txt`. `msrp.py:FOLDER` names another folder of labeled pairs.
+Each of the `num_sources` first sentences and its paraphrase are a positive pair.
+Results: papers/jaxaug_papers/dips/README.md.
 """
 
 import ml_collections
@@ -24,7 +25,7 @@ def get_config(dataset: str = "msrp") -> ml_collections.ConfigDict:
     config.num = 5
     config.num_sources = 20
     config.wordnet_dir = "/usr/share/wordnet"
-    # The authors read 20 words, by word2vec, which they train no further either.
+    # The authors read 20 words with fixed word2vec vectors.
     config.lstm = {
         "encoder": "minilm",
         "max_length": 20,
@@ -44,7 +45,7 @@ def get_config(dataset: str = "msrp") -> ml_collections.ConfigDict:
 
 
 def paraphrases(name: str, sampler: str, *options: str) -> dict:
-    """Outputs of the paraphraser with a decoder."""
+    """Returns the outputs of the paraphraser with a decoder."""
     common = ("max_length=40",)
     fields = {"scheme": "paraphrase", "sampler": sampler}
     return {"name": name, **fields, "options": (*options, *common)}

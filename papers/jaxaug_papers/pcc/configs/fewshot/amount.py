@@ -2,9 +2,9 @@
 
     jaxaug fewshot --config configs/fewshot/amount.py --data_dir data
 
-Of the 20 paraphrases of each sentence that PCC's authors released, 5, 10 and 15 are drawn
-and sorted into five levels. All rows have equal numbers of updates. The
-data folder is that of pcc_huffpost.py. Results: README.md of pcc.
+PCC's authors released 20 paraphrases of each sentence. The rows draw 5, 10, and 15 of
+them and sort them into five levels. All rows have equal numbers of updates. The data
+folder is the same as for pcc_huffpost.py. Results: README.md of pcc.
 """
 
 import ml_collections
@@ -33,7 +33,7 @@ def get_config() -> ml_collections.ConfigDict:
 
 
 def pcc(amount: int) -> dict:
-    """The cyclic curriculum with that many paraphrases at each level."""
+    """Returns the cyclic curriculum with that many paraphrases at each level."""
     return {
         "name": f"{amount} a level",
         "source": "released",

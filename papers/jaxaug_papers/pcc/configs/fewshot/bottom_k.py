@@ -1,11 +1,11 @@
-"""With and without bottom-k at equal size, on the paraphrases released for HuffPost.
+"""Released paraphrases of HuffPost with and without bottom-k, at equal size.
 
     jaxaug fewshot --config configs/fewshot/bottom_k.py --data_dir data
 
-In the files of seeds 0, 2, 3 and 4 the last 4 of the 20 paraphrases of a sentence come
-from bottom-k: 6 to 7 % of them start with the first word of the sentence, against 43 to
-45 % of the first 16. The file of seed 1 has none, so that seed is left out. The data folder is
-that of pcc_huffpost.py. Results: README.md of pcc.
+In the files of seeds 0, 2, 3, and 4, the last 4 of the 20 paraphrases of a sentence
+come from bottom-k. 6 to 7% of them start with the first word of the sentence, and 43 to
+45% of the first 16. The file of seed 1 has no paraphrases from bottom-k, so seed 1 is
+omitted. The data folder is the same as for pcc_huffpost.py. Results: README.md of pcc.
 """
 
 import ml_collections
@@ -37,7 +37,7 @@ def get_config() -> ml_collections.ConfigDict:
 
 
 def pcc(name: str, places: tuple[int, int], **fields) -> dict:
-    """Some of the paraphrases of PCC's authors, all in as many updates."""
+    """Returns a row with some paraphrases of PCC's authors, at equal updates."""
     path = "pcc/aug_huff_train_s{seed}*.txt"
     fields = {"schedule": "cyclic", **fields}
     return {

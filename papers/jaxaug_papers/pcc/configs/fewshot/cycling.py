@@ -1,11 +1,11 @@
-"""Does cycling help? PCC's schedules at equal numbers of updates, on HuffPost.
+"""The effect of cycling: PCC's schedules at equal numbers of updates, on HuffPost.
 
     jaxaug fewshot --config configs/fewshot/cycling.py --data_dir data
     jaxaug fewshot --config configs/fewshot/cycling.py --data_dir data \\
         --encoder minilm --out runs/fewshot/cycling_minilm
 
-The data folder is that of pcc_huffpost.py. Encoding with MiniLM takes long the first
-time (55,000 sentences); the encodings are kept in the cache folder. Results:
+The data folder is the same as for pcc_huffpost.py. The first run with MiniLM is slow,
+because it encodes 55,000 sentences. The cache folder stores the encodings. Results:
 README.md of pcc.
 """
 
@@ -35,7 +35,7 @@ def get_config() -> ml_collections.ConfigDict:
 
 
 def rows(updates: int) -> tuple[dict, ...]:
-    """The same paraphrases in different orders, six levels in all."""
+    """Returns the same paraphrases in different orders, six levels in all."""
     once, twice = updates // 6, updates // 12
     return (
         pcc(f"cyclic {updates}", "cyclic", twice),
@@ -46,7 +46,7 @@ def rows(updates: int) -> tuple[dict, ...]:
 
 
 def pcc(name: str, schedule: str, steps_per_level: int) -> dict:
-    """The paraphrases of PCC's authors in some order."""
+    """Returns the paraphrases of PCC's authors in some order."""
     return {
         "name": name,
         "source": "released",

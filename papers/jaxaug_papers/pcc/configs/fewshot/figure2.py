@@ -2,8 +2,8 @@
 
     jaxaug fewshot --config configs/fewshot/figure2.py --data_dir data
 
-The column `loss` of curves.csv has the mean of every 50 updates. The data folder is that
-of pcc_huffpost.py. Results: README.md of pcc.
+The column `loss` of curves.csv has the mean over every 50 updates. The data folder is
+the same as for pcc_huffpost.py. Results: README.md of pcc.
 """
 
 import pathlib

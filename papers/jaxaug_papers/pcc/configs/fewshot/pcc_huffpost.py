@@ -1,11 +1,11 @@
-"""PCC on HuffPost, 10 sentences per class: in the layout of Table 4 of Lu and Lam (2023).
+"""PCC on HuffPost, 10 sentences per class, as in Table 4 of Lu and Lam (2023).
 
     jaxaug fewshot --config configs/fewshot/pcc_huffpost.py --data_dir data
 
-All orders at the same number of updates. The data folder holds `fewshot/huff` (`jaxaug
-data fetch fewshot --out data/fewshot`) and `pcc/aug_huff_train_s*.txt`, which the authors
-of PCC released in HongyuanLuke/PCC. Table 2 is table2.py, the rows on bottom-k are
-bottom_k.py. Results: README.md of pcc.
+All orders have the same number of updates. The data folder contains `fewshot/huff`
+(`jaxaug data fetch fewshot --out data/fewshot`) and `pcc/aug_huff_train_s*.txt`, which
+the authors of PCC released in HongyuanLuke/PCC. table2.py has Table 2, and bottom_k.py
+has the rows about bottom-k. Results: README.md of pcc.
 """
 
 import ml_collections
@@ -21,7 +21,7 @@ def get_config() -> ml_collections.ConfigDict:
     config.triplet = {"learning_rate": 5e-4}
     config.methods = (
         pcc("PCC cyclic", "cyclic"),
-        # As many updates as two cycles have.
+        # The number of updates of two cycles.
         pcc("gradual", "gradual", steps_per_level=400),
         pcc("inverse", "inverse", steps_per_level=400),
         pcc("inverse cyclic", "inverse_cyclic"),
@@ -30,7 +30,7 @@ def get_config() -> ml_collections.ConfigDict:
         pcc("all at once", "constant", cycles=2),
         pcc("cyclic, implied only", "cyclic", keep="implied"),
         pcc("cyclic, similar only", "cyclic", keep="similar"),
-        # As the paper has it: once through the levels, in half as many updates.
+        # As in the paper: once through the levels, with half the updates.
         pcc("gradual, once", "gradual"),
     )
     names = tuple(method["name"] for method in config.methods)
@@ -51,7 +51,7 @@ def get_config() -> ml_collections.ConfigDict:
 
 
 def pcc(name: str, schedule: str, **fields) -> dict:
-    """The paraphrases of PCC's authors in some order."""
+    """Returns a row with the paraphrases of PCC's authors and a schedule."""
     path = "pcc/aug_huff_train_s{seed}*.txt"
     fields = {"source": "released", "path": path, "schedule": schedule, **fields}
     return {"name": name, **fields}

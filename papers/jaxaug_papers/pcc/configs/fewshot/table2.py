@@ -2,12 +2,12 @@
 
     jaxaug fewshot --config configs/fewshot/table2.py:covidclu --data_dir data
 
-or `:huff` (HuffPost), `:amzn`. The data folder holds `fewshot/` (`jaxaug data fetch
-fewshot --out data/fewshot`), for `huff` `pcc/aug_huff_train_s*.txt` too, which the
-authors of PCC released in HongyuanLuke/PCC. Your own paraphrases (see table4.py)
-are used if they exist: `levels/NAME_mixed.jsonl` and `levels/NAME_top_k_top_p.jsonl`.
-Synonyms are those of WordNet where Debian's wordnet-base is installed; `:huff,DIR` names
-another folder with its files. Results: README.md of pcc.
+`:huff` (HuffPost) and `:amzn` select other data sets. The data folder contains
+`fewshot/` (`jaxaug data fetch fewshot --out data/fewshot`). HuffPost also needs
+`pcc/aug_huff_train_s*.txt`, which the authors of PCC released in HongyuanLuke/PCC. Your
+own paraphrases (see table4.py) are used if they exist: `levels/NAME_mixed.jsonl` and
+`levels/NAME_top_k_top_p.jsonl`. Synonyms are from WordNet if Debian's wordnet-base is
+installed; `:huff,DIR` names another folder of WordNet. Results: README.md of pcc.
 """
 
 import os
@@ -27,7 +27,7 @@ BASE = "none"
 
 
 def get_config(text: str) -> ml_collections.ConfigDict:
-    """Name a data set: huff, covidclu or amzn; a comma and WordNet's folder may follow."""
+    """Name a data set: huff, covidclu or amzn; a comma and a folder may follow."""
     dataset, _, folder = text.partition(",")
     stages = STAGES[dataset]
     folder = folder or (WORDNET if os.path.isdir(WORDNET) else "")
@@ -66,12 +66,12 @@ def get_config(text: str) -> ml_collections.ConfigDict:
 
 
 def eda(alpha: float) -> dict[str, float]:
-    """All four operations of EDA at one rate, as Wei et al. (2021) have it."""
+    """Returns all four operations of EDA with one rate, as in Wei et al. (2021)."""
     return dict.fromkeys(("replace", "insert", "swap", "delete"), alpha)
 
 
 def two_stage(name: str, method: str, **options) -> dict:
-    """The originals, then four outputs of each sentence too."""
+    """Returns a row with the originals first, then with four outputs per sentence."""
     return {
         "name": name,
         "source": "sentence",
@@ -82,7 +82,7 @@ def two_stage(name: str, method: str, **options) -> dict:
 
 
 def round_trip() -> dict:
-    """Through four languages and back, where the models are on this machine."""
+    """Returns back-translation by four languages, if the models are on this machine."""
     return {
         "name": "round-trip translation",
         "source": "backtranslate",
@@ -94,14 +94,14 @@ def round_trip() -> dict:
 
 
 def words(name: str, *levels: dict, schedule: str = "gradual", **fields) -> dict:
-    """EDA, four outputs a sentence at each strength, with hard negatives."""
+    """Returns EDA with four outputs per sentence and strength, and hard negatives."""
     options = tuple({"method": "eda", "num": 4, **level} for level in levels)
     fields = {"schedule": schedule, "candidates": 4, **fields}
     return {"name": name, "source": "sentence", "levels": options, **fields}
 
 
 def pcc(dataset: str, stages: tuple[int, ...]) -> list[dict]:
-    """PCC in two cycles: what was released, and paraphrases of one's own."""
+    """Returns PCC in two cycles, with released and with user-defined paraphrases."""
     files = {
         "PCC cyclic, own paraphrases, without bottom-k": "top_k_top_p",
         "PCC cyclic, own paraphrases": "mixed",

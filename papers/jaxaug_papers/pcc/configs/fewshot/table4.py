@@ -2,22 +2,26 @@
 
     jaxaug fewshot --config configs/fewshot/table4.py:covidclu --data_dir data
 
-or `:huff`, `:amzn`; all rows at the same number of updates. The level files are made from
-the few-shot sentences of all seeds, here those of COVID-Q:
+`:huff` and `:amzn` select other data sets. All rows have the same number of updates.
+The level files are made from the few-shot sentences of all seeds, here for COVID-Q.
 
     C="--config configs/fewshot/table4.py:covidclu --data_dir data"
     jaxaug fewshot $C --texts data/levels/covidclu.txt
+
     M="--in data/levels/covidclu.txt --model smollm2"
     T=data/levels/covidclu
+
     jaxaug levels $M --out ${T}_mixed.jsonl --quota bottom_k=2 top_k_top_p=18
     jaxaug levels $M --out ${T}_top_k_top_p.jsonl --quota top_k_top_p=20
     jaxaug levels $M --out ${T}_sampling.jsonl --quota sampling=2 top_k_top_p=18
-    jaxaug levels $M --out ${T}_unfiltered.jsonl --quota bottom_k=2 top_k_top_p=18 --implication none --beta -9
 
-The first is the paper's; the second its "without bottom-k", the third its "pure sampling".
-HuffPost and Amazon have quotas of 4 and 16 instead of 2 and 18. A row whose file is missing
-says so. For PCC's released paraphrases of HuffPost see pcc_huffpost.py and bottom_k.py.
-Results: README.md of pcc.
+    N="--implication none --beta -9"
+    jaxaug levels $M --out ${T}_unfiltered.jsonl --quota bottom_k=2 top_k_top_p=18 $N
+
+The first file is the paper's method, the second its "without bottom-k", and the third
+its "pure sampling". HuffPost and Amazon have quotas of 4 and 16 instead of 2 and 18.
+Rows with a missing file are skipped with a message. For PCC's released paraphrases of
+HuffPost see pcc_huffpost.py and bottom_k.py. Results: README.md of pcc.
 """
 
 import pathlib
@@ -33,7 +37,7 @@ def get_config(dataset: str) -> ml_collections.ConfigDict:
     """Name a data set: huff, covidclu or amzn."""
     config = TABLE_2["get_config"](dataset)
     stages = TABLE_2["STAGES"][dataset]
-    once = tuple(2 * steps for steps in stages)  # As many updates as two cycles have.
+    once = tuple(2 * steps for steps in stages)  # The number of updates of two cycles.
 
     def row(name: str, file: str, schedule: str, steps=stages, **fields) -> dict:
         return {

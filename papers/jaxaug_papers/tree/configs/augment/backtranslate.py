@@ -4,9 +4,10 @@
         marian-en-ja marian-ja-en
     jaxaug augment --config configs/augment/backtranslate.py --data_dir SGD --out OUT
 
-One variant per pivot language; a text that comes back unchanged keeps the original
-wording. `backtranslate.py:5` takes five; fetch marian-en-fr, marian-fr-en,
-marian-en-ru and marian-ru-en as well. The models are on the Hugging Face hub only.
+Each pivot language gives a variant. A text keeps the original wording if its
+translation is equal. `backtranslate.py:5` uses five languages and also needs
+marian-en-fr, marian-fr-en, marian-en-ru, and marian-ru-en. The models are on the
+Hugging Face hub only.
 """
 
 import ml_collections

@@ -1,8 +1,8 @@
-"""Knowledge-seeking turns, or any other folder of given variants.
+"""Knowledge-seeking turns, or any other folder of existing variants.
 
     jaxaug augment --config configs/augment/kst.py:FOLDER --data_dir SGD --out OUT
 
-FOLDER holds `v1..v5/schema.json`. The folder published with the paper on
+FOLDER contains `v1..v5/schema.json`. The folder published with the paper on
 knowledge-seeking turns describes the services of the test split (Coca et al., 2023b).
 """
 

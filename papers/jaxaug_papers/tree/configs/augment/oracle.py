@@ -1,9 +1,9 @@
-"""The human variants of SGD-X as an oracle: what the best paraphraser could do.
+"""The human variants of SGD-X as an oracle, an upper bound for paraphrasers.
 
     jaxaug augment --config configs/augment/oracle.py --data_dir SGD --out OUT
 
-Takes the descriptions of `SGD/sgd_x/data/v1..v5`, in their order. Names stay as they
-are, as in all schemes; to take those of SGD-X too, set `names`.
+The config uses the descriptions of `SGD/sgd_x/data/v1..v5` in this order. As in all
+schemes, names stay unchanged; the field `names` selects the names of SGD-X.
 """
 
 import ml_collections

@@ -3,15 +3,17 @@
     jaxaug models fetch pegasus-paraphrase bart-large-mnli
     jaxaug augment --config configs/augment/pegasus_tree.py --data_dir SGD --out OUT
 
-`pegasus_tree.py` is "Pegasus + BART", J <= 0.75; `pegasus_tree.py:b` is "Pegasus B", J <=
-0.5 and entailment >= 0.58, then the greatest J and the least S; `pegasus_tree.py:bleurt` is
-"Pegasus + BLEURT", with BLEURT (`jaxaug models fetch bleurt-20`) in place of entailment.
+- `pegasus_tree.py` is "Pegasus + BART" with J <= 0.75.
+- `pegasus_tree.py:b` is "Pegasus B" with J <= 0.5 and entailment >= 0.58, then the
+  largest J and the smallest S.
+- `pegasus_tree.py:bleurt` is "Pegasus + BLEURT", with BLEURT instead of entailment
+  (`jaxaug models fetch bleurt-20`).
 
-500 outputs for each text from ten settings of beams and temperature, as in the paper. The
-numbers of beams and the temperatures are not published; those of the grid are ours. Checks
-and tidying that the paper does not have are off, and entailment follows the zero-shot
-convention (softmax over entailment and contradiction) whose template the paper names.
-Both models are on the Hugging Face hub only (2.3 and 1.6 GB); meant for a GPU.
+As in the paper, each text has 500 outputs from ten settings of beams and temperature.
+The paper does not publish these settings, so the grid is our choice. Checks and
+clean-up that the paper lacks are off. Entailment follows the zero-shot convention
+(softmax over entailment and contradiction) with the template of the paper. Both models
+are on the Hugging Face hub only (2.3 and 1.6 GB). They need a GPU in practice.
 """
 
 import ml_collections
@@ -55,7 +57,7 @@ def get_config(tree: str = "bart") -> ml_collections.ConfigDict:
     config.scheme = "paraphrase"
     common = {"model": "pegasus-paraphrase", "max_length": 60, "sampler": "beam"}
     warm = {"temperature": [0.7, 1.0, 1.3, 1.6, 2.0]}
-    # As many beams as outputs: 5 x (25 + 75).
+    # The number of outputs equals the number of beams: 5 x (25 + 75).
     config.options = {
         "batch_size": 256,
         "grid": tuple(common | {"num": n, "options": warm} for n in (25, 75)),
@@ -70,7 +72,7 @@ def get_config(tree: str = "bart") -> ml_collections.ConfigDict:
         "string_similarity": {},
         "bleu": {},
     }
-    # Four passes of a large model for each candidate: not for those that are dropped.
+    # Dropped candidates would cost four passes of a large model each.
     config.measure_dropped = False
     config.select = "tree"
     config.tree = TREES[tree]

@@ -3,10 +3,11 @@
     jaxaug models fetch qcpg-sentences bleurt-20
     jaxaug augment --config configs/augment/qcpg.py --data_dir SGD --out OUT
 
-One greedy output of the quality-controlled paraphraser (Bandel et al., 2022) for each of
-many settings of semantic, lexical and syntactic distance, ranked by the tree with BLEURT in
-place of entailment. The settings are not published; the 100 here are ours. The models are
-on the Hugging Face hub only. `qcpg.py:captions` takes another paraphraser.
+The quality-controlled paraphraser (Bandel et al., 2022) gives a greedy output for each
+of 100 settings of semantic, lexical, and syntactic distance. The tree ranks them with
+BLEURT instead of entailment. The paper does not publish its settings, so these are our
+choice. The models are on the Hugging Face hub only. `qcpg.py:captions` uses another
+paraphraser.
 """
 
 import itertools

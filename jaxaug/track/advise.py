@@ -1,0 +1,394 @@
+"""`jaxaug advise`: which descriptions of a schema a tracker misreads, and better ones."""
+
+import argparse
+import dataclasses
+import html
+import math
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from jaxaug.augment import rewording
+from jaxaug.augment.descriptions import Description
+from jaxaug.augment.output import variants
+from jaxaug.core import columns, compiled, page
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import check_writable, write_text
+from jaxaug.core.paths import is_same
+from jaxaug.data import folders
+from jaxaug.data.dialogue import Dialogue
+from jaxaug.data.schema import Schema
+from jaxaug.formats.records import Parsed
+from jaxaug.metrics.evaluate import write_json
+from jaxaug.track import combine, rewordings, trained, turns
+from jaxaug.track import run as predicting
+from jaxaug.track.rewordings import Choice, Writers
+from jaxaug.track.several import Place
+from jaxaug.track.tracker import Tracker
+
+_HEADS = (
+    "description of",
+    "frames",
+    "agreement",
+    "gets the value of",
+    "given",
+    "advised",
+)
+_RIGHT = (False, True, True, False, False, False)
+_LEGEND = (
+    "frames: those in which an answer is about the description",
+    "consensus: the most frequent answer under the rewordings of the schema",
+    "agreement: share of the answers that equal the consensus, per cent",
+    "gets the value of: slots whose value was given to this slot, and in how many answers",
+    "unknown words: those that the training schemas do not have twice; in brackets",
+    "log-likelihood: mean of the consensus under the wordings with the text",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AdviseOptions:
+    """Options of `advise`.
+
+    Attributes:
+      wordings: wordings of the schema that dialogues are predicted under, the given one
+        included.
+      candidates: rewordings of each description that are compared, at most.
+      seed: of the draw of the wordings.
+    """
+
+    wordings: int = 16
+    candidates: int = 7
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises `UserError` if an option is out of range."""
+        rewordings.check_least(self, wordings=2, candidates=1, seed=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A text that a description may have.
+
+    Attributes:
+      text: the text.
+      unknown: number of its words that the training schemas do not have twice.
+      agreement: share of the answers under this text that equal the consensus, 0 to 1;
+        None if no dialogue tells.
+      likelihood: mean log-likelihood of the consensus under the wordings with this text;
+        None without dialogues.
+    """
+
+    text: str
+    unknown: int
+    agreement: float | None = None
+    likelihood: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What is known of one description.
+
+    Attributes:
+      item: the description.
+      frames: number of frames that tell something about it.
+      agreement: share of all answers that equal the consensus; None if `frames` is 0.
+      confused: slot -> how often its value was given to this slot.
+      options: the description and its rewordings, the best one first.
+    """
+
+    item: Description
+    frames: int
+    agreement: float | None
+    confused: Mapping[str, int]
+    options: tuple[Option, ...]
+
+    @property
+    def given(self) -> Option:
+        """The description as it is."""
+        return next(one for one in self.options if one.text == self.item.text)
+
+
+class _Wording(NamedTuple):
+    """What a tracker says under one wording.
+
+    Attributes:
+      texts: (service, id of a description) -> its text.
+      answers: the states.
+      likelihoods: of the consensus.
+    """
+
+    texts: Mapping[tuple[str, str], str]
+    answers: Mapping[Place, Parsed]
+    likelihoods: Mapping[Place, float]
+
+
+def advise(
+    tracker: Tracker,
+    dialogues: Sequence[Dialogue],
+    known: AbstractSet[str],
+    options: AdviseOptions,
+    writers: Writers = lambda _: None,
+) -> list[Advice]:
+    """Returns advice about each description of the tracker's schema, in its order.
+
+    Args:
+      tracker: with the schema.
+      dialogues: unlabeled; empty for advice by familiarity alone.
+      known: words of the training schemas, in the singular.
+      options: of the search.
+      writers: see `Writers`.
+    """
+
+    def unknown(text: str) -> int:
+        return rewording.unknown_words(text, known)
+
+    found: dict[str, list[Choice]] = {}
+    for service in tracker.schema.services:
+        found[service.name] = [
+            # Of equally familiar rewordings, the first ones of the grammar.
+            Choice(item, (own, *sorted(others, key=unknown)[: options.candidates]))
+            for item, (own, *others) in rewordings.choices(service)
+        ]
+    consensus: dict[Place, Parsed] = {}
+    wordings: list[_Wording] = []
+    if dialogues:
+        consensus, wordings = _asked(tracker, dialogues, found, options, writers)
+    return [
+        _advice(choice, unknown, consensus, wordings)
+        for one in found.values()
+        for choice in one
+    ]
+
+
+def _asked(
+    tracker: Tracker,
+    dialogues: Sequence[Dialogue],
+    found: Mapping[str, Sequence[Choice]],
+    options: AdviseOptions,
+    writers: Writers,
+) -> tuple[dict[Place, Parsed], list[_Wording]]:
+    """The consensus of all wordings, and what each of them says."""
+    draws = {
+        name: [{}, *rewordings.drawn(one, options.wordings - 1, options.seed)]
+        for name, one in found.items()
+    }
+    abouts = [
+        tracker.about(
+            rewordings.worded_schema(
+                tracker.schema, {name: one[number] for name, one in draws.items()}
+            )
+        )
+        for number in range(options.wordings)
+    ]
+    answers = [rewordings.states(about, dialogues, writers) for about in abouts]
+    consensus = {
+        place: combine.vote([one[place] for one in answers]) for place in answers[0]
+    }
+    wordings = []
+    for about, states in zip(abouts, answers, strict=True):
+        texts = {
+            (service.name, item.id): item.text
+            for service in about.schema.services
+            for item in rewordings.items_of(service)
+        }
+        wordings.append(
+            _Wording(texts, states, about.log_likelihoods(dialogues, consensus))
+        )
+    return consensus, wordings
+
+
+def _advice(
+    choice: Choice,
+    unknown: Callable[[str], int],
+    consensus: Mapping[Place, Parsed],
+    wordings: Sequence[_Wording],
+) -> Advice:
+    item = choice.item
+    agreed: dict[str, list[bool]] = defaultdict(list)
+    likely: dict[str, list[float]] = defaultdict(list)
+    confused: Counter[str] = Counter()
+    frames = 0
+    for place, state in consensus.items():
+        if place[2] != item.service:
+            continue
+        # Frames that no answer fills would agree under any wording.
+        tells = any(_about(item, one.answers[place]) for one in wordings)
+        frames += tells
+        for one in wordings:
+            text, answer = one.texts[item.service, item.id], one.answers[place]
+            likely[text].append(one.likelihoods[place])
+            if tells:
+                agreed[text].append(_part(item, answer) == _part(item, state))
+            if item.kind == "slot":
+                confused.update(combine.owners(item.name, answer, state))
+    every = [same for found in agreed.values() for same in found]
+    options = [
+        Option(text, unknown(text), _mean(agreed[text]), _mean(likely[text]))
+        for text in choice.texts
+    ]
+    ranked = tuple(sorted(options, key=rank))
+    return Advice(item, frames, _mean(every), dict(confused.most_common()), ranked)
+
+
+def _about(item: Description, answer: Parsed) -> bool:
+    """Whether an answer says something about a description."""
+    if item.kind == "intent":
+        return answer.active_intent == item.name
+    return item.kind == "service" or item.name in answer.slot_values
+
+
+def _part(item: Description, answer: Parsed) -> object:
+    """The part of an answer that a description is about."""
+    if item.kind == "slot":
+        return combine.folded(answer.slot_values.get(item.name, ()))
+    return answer.active_intent if item.kind == "intent" else combine.key(answer)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return statistics.fmean(values) if values else None
+
+
+def rank(option: Option) -> tuple[float, float]:
+    """Returns the sort key of an option: by expected accuracy, best first.
+
+    Texts without a likelihood come last among equally familiar ones.
+    """
+    likelihood = option.likelihood
+    return option.unknown, math.inf if likelihood is None else -likelihood
+
+
+def advised(schema: Schema, advice: Sequence[Advice]) -> Schema:
+    """Returns the schema with the best option of each description; names stay."""
+    texts: dict[str, dict[str, str]] = defaultdict(dict)
+    for one in advice:
+        texts[one.item.service][one.item.id] = one.options[0].text
+    return rewordings.worded_schema(schema, texts)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb; see `jaxaug advise --help`.
+
+    Raises:
+      UserError: the run, the schema, the dialogues, or an option is missing or wrong.
+    """
+    options = AdviseOptions(arguments.wordings, arguments.candidates, arguments.seed)
+    rewordings.check_least(arguments, limit=1)
+    for name in ("json", "html", "out"):
+        if path := getattr(arguments, name):
+            check_writable(path, f"--{name}")
+            if is_same(path, arguments.schema):
+                raise UserError(
+                    f"--{name} {path}: would replace --schema. Name another."
+                )
+    compiled.keep_programs()
+    tracker = Tracker.load(arguments.run, arguments.schema)
+    data_dir = folders.resolve_data_dir(arguments.data_dir)
+    known = trained.frequent_words(arguments.run, str(data_dir))
+    dialogues = []
+    title = "no dialogues (--in), so advice is by familiarity of words alone"
+    if arguments.input:
+        read = predicting.read_input(arguments.input)
+        dialogues = turns.read_dialogues(*read, tracker.schema)
+        title = f"{len(dialogues):,} dialogues under {options.wordings} wordings"
+    found = advise(tracker, dialogues, known, options, predicting.resumed)
+    print(table(found, title, arguments.limit))
+    if arguments.json:
+        about = dataclasses.asdict(options) | {"dialogues": len(dialogues)}
+        write_json(
+            arguments.json, {"about": about, "descriptions": list(map(_json, found))}
+        )
+    if arguments.html:
+        write_text(arguments.html, html_page(found, title))
+    if arguments.out:
+        write_text(arguments.out, variants.to_json(advised(tracker.schema, found)))
+    for path in filter(None, (arguments.json, arguments.html, arguments.out)):
+        print(f"written: {path}")
+    return 0
+
+
+def _json(one: Advice) -> dict[str, Any]:
+    item = {
+        name: getattr(one.item, name) for name in ("service", "kind", "name", "text")
+    }
+    return item | {k: v for k, v in dataclasses.asdict(one).items() if k != "item"}
+
+
+def table(advice: Sequence[Advice], title: str, limit: int) -> str:
+    """Returns the printed table: the least stable descriptions first.
+
+    Args:
+      advice: of all descriptions.
+      title: first line.
+      limit: number of rows.
+    """
+    shown = _worst(advice)[:limit]
+    if len(shown) < len(advice):
+        title += f" ({len(shown)} of {len(advice)} descriptions)"
+    return f"{title}\n\n{columns.aligned([_HEADS, *map(_row, shown)], _RIGHT)}"
+
+
+def _worst(advice: Sequence[Advice]) -> list[Advice]:
+    """Sorted by agreement, then by the number of unknown words."""
+
+    def key(one: Advice) -> tuple[float, int]:
+        return 1.0 if one.agreement is None else one.agreement, -one.given.unknown
+
+    return sorted(advice, key=key)
+
+
+def _row(one: Advice) -> list[str]:
+    item, best = one.item, one.options[0]
+    return [
+        item.service if item.kind == "service" else f"{item.service}.{item.name}",
+        str(one.frames),
+        _percent(one.agreement),
+        ", ".join(f"{name} {count}" for name, count in one.confused.items()),
+        _worded(one.given),
+        "" if best == one.given else _worded(best),
+    ]
+
+
+def _percent(value: float | None) -> str:
+    return "NA" if value is None else f"{100 * value:.1f}"
+
+
+def _worded(option: Option) -> str:
+    return f"{option.text} [{option.unknown}]" if option.unknown else option.text
+
+
+def html_page(advice: Sequence[Advice], title: str) -> str:
+    """Returns a self-contained page: all descriptions, then the wordings of each."""
+    shown = _worst(advice)
+    rows = [
+        [page.number(cell) if right else page.cell(cell) for cell, right in cells]
+        for cells in (zip(_row(one), _RIGHT, strict=True) for one in shown)
+    ]
+    parts = [
+        page.head("Advice", page.SORTABLE),
+        "<h1>Advice for the descriptions of a schema</h1>",
+        *page.paragraphs([title]),
+        *page.sortable(_HEADS, rows),
+        "<h2>Definitions</h2>",
+        *page.items(_LEGEND),
+        "<h2>Wordings of each description, best first</h2>",
+        *(line for one in shown for line in _options(one)),
+        page.SORT,
+        page.END,
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _options(one: Advice) -> Iterator[str]:
+    title = f"{_row(one)[0]}: {one.item.text}"
+    yield f"<details><summary>{html.escape(title)}</summary>"
+    rows = []
+    for option in one.options:
+        likelihood = "NA" if option.likelihood is None else f"{option.likelihood:.2f}"
+        numbers = _percent(option.agreement), str(option.unknown), likelihood
+        rows.append([page.cell(option.text), *map(page.number, numbers)])
+    heads = ["wording", "agreement", "unknown words", "log-likelihood"]
+    yield from page.sortable(heads, rows)
+    yield "</details>"

@@ -1,0 +1,399 @@
+"""`jaxaug attack`: faithful wordings of a schema under which a tracker fails most.
+
+The search changes one description at a time. It keeps the wordings under which the
+annotated answers are least likely, and is measured on other dialogues.
+"""
+
+import argparse
+import dataclasses
+import random
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxaug.augment.output import variants
+from jaxaug.core import columns, compiled
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import check_writable
+from jaxaug.data import folders
+from jaxaug.data.dialogue import Dialogue
+from jaxaug.data.schema import Schema, Service
+from jaxaug.formats.records import Parsed
+from jaxaug.metrics import benchmark, dst
+from jaxaug.metrics.benchmark import Benchmark
+from jaxaug.metrics.evaluate import write_json
+from jaxaug.track import combine, rewordings
+from jaxaug.track import run as predicting
+from jaxaug.track.rewordings import Choice, Texts, Writers
+from jaxaug.track.several import Place
+from jaxaug.track.tracker import Tracker
+
+ORIGINAL, RANDOM, WORST, SEARCHED = "original", "random", "worst of random", "searched"
+_WORDINGS = ORIGINAL, RANDOM, WORST, SEARCHED
+
+
+@dataclass(frozen=True, slots=True)
+class AttackOptions:
+    """Options of `attack`.
+
+    Attributes:
+      candidates: rewordings of each description that are tried, at most.
+      beam: wordings of a service that are kept after each description; 1 is greedy.
+      random: number of random rewordings to compare with.
+      seed: of the candidates and of the random rewordings.
+    """
+
+    candidates: int = 8
+    beam: int = 1
+    random: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises `UserError` if an option is out of range."""
+        rewordings.check_least(self, candidates=1, beam=1, random=1, seed=0)
+
+
+class Example(NamedTuple):
+    """A frame that is right under the given wording and wrong under the searched one.
+
+    `descriptions` of the slot and `answers` are pairs: given, searched.
+    """
+
+    dialogue_id: str
+    turn: int
+    service: str
+    utterance: str
+    slot: str
+    descriptions: tuple[str, str]
+    annotated: tuple[str, ...]
+    answers: tuple[tuple[str, ...], tuple[str, ...]]
+
+
+class Searched(NamedTuple):
+    """What the search found about one service.
+
+    Attributes:
+      worst: the kept wordings, the worst first.
+      wordings: name -> a wording to measure; random ones are called "random 1", ...
+      likelihood: name -> mean log-likelihood of the annotated answers on the dialogues
+        of the search.
+      scored: number of frames that were scored, over all wordings.
+    """
+
+    worst: tuple[Texts, ...]
+    wordings: Mapping[str, Texts]
+    likelihood: Mapping[str, float]
+    scored: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """What `attack` found.
+
+    Attributes:
+      services: name -> what the search found.
+      goals: name of a wording -> frame -> joint goal accuracy, on the other dialogues;
+        `random` is the mean of all random rewordings.
+      examples: frames that the searched wording makes wrong.
+    """
+
+    services: Mapping[str, Searched]
+    goals: Mapping[str, Mapping[Place, float]]
+    examples: tuple[Example, ...]
+
+    def accuracy(self, service: str | None = None) -> dict[str, float | None]:
+        """Returns the joint goal accuracy under each wording, of one service or of all.
+
+        None if the services have no slots.
+        """
+        found: dict[str, float | None] = {}
+        for name in _WORDINGS:
+            goals = self.goals[name].items()
+            own = [value for place, value in goals if service in (None, place[2])]
+            values = [value for value in own if not np.isnan(value)]
+            found[name] = statistics.fmean(values) if values else None
+        return found
+
+
+class _End(NamedTuple):
+    """A schema with the states and the goals under it."""
+
+    schema: Schema
+    states: Mapping[Place, Parsed]
+    goals: Mapping[Place, float]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb; see `jaxaug attack --help`.
+
+    Raises:
+      UserError: the run, the data, or an option is missing or wrong.
+    """
+    names = [field.name for field in dataclasses.fields(AttackOptions)]
+    options = AttackOptions(**{name: getattr(arguments, name) for name in names})
+    rewordings.check_least(arguments, dialogues=2, examples=0)
+    if arguments.json:
+        check_writable(arguments.json, "--json")
+    if arguments.out:
+        rewordings.check_new(arguments.out)
+    compiled.keep_programs()
+    data_dir, split = folders.resolve_data_dir(arguments.data_dir), arguments.split
+    reference = benchmark.load(data_dir, split)
+    dialogues = list(reference.dialogues.values())[: arguments.dialogues]
+    schema = _chosen(reference.schema, dialogues, arguments.services)
+    tracker = Tracker.load(arguments.run, schema)
+    found = attack(tracker, reference, dialogues, options, predicting.resumed)
+    print(text(found, arguments.examples))
+    if arguments.json:
+        about = {"split": split, "dialogues": len(dialogues)}
+        about |= dataclasses.asdict(options)
+        write_json(arguments.json, as_json(found, schema, about))
+        print(f"written: {arguments.json}")
+    if arguments.out:
+        texts = variant_texts(found, reference.schema, split, options.beam)
+        variants.write(arguments.out, data_dir, split, reference.schema, texts)
+        print(f"written: {arguments.out}")
+    return 0
+
+
+def _chosen(
+    schema: Schema, dialogues: Sequence[Dialogue], names: Sequence[str] | None
+) -> Schema:
+    """The asked services; all that at least two dialogues have if none is asked for."""
+    if names:
+        return Schema(tuple(schema.service(name) for name in dict.fromkeys(names)))
+    lists = [
+        rewordings.about_service(dialogues, service.name) for service in schema.services
+    ]
+    found = [s for s, own in zip(schema.services, lists, strict=True) if len(own) > 1]
+    if not found:
+        raise UserError(
+            f"no service occurs in two of the {len(dialogues)} dialogues, so none can be "
+            "searched and scored. Give more --dialogues."
+        )
+    return Schema(tuple(found))
+
+
+def attack(
+    tracker: Tracker,
+    reference: Benchmark,
+    dialogues: Sequence[Dialogue],
+    options: AttackOptions,
+    writers: Writers = lambda _: None,
+) -> Attack:
+    """Searches the worst wordings of the tracker's schema.
+
+    Args:
+      tracker: with the services to attack.
+      reference: annotation and schema of the split.
+      dialogues: annotated; of those about a service, the first, third, ... are for the
+        search, and the others for the scores.
+      options: of the search.
+      writers: see `Writers`.
+
+    Raises:
+      UserError: a service has fewer than two dialogues.
+    """
+    found: dict[str, Searched] = {}
+    others: list[Dialogue] = []
+    for service in tracker.schema.services:
+        own = rewordings.about_service(dialogues, service.name)
+        if len(own) < 2:
+            raise UserError(
+                f"service {service.name}: has {len(own)} of the dialogues. The search and "
+                "the scores need one each. Give more --dialogues, or other --services."
+            )
+        found[service.name] = _of_one(tracker, service, own[::2], options)
+        others += own[1::2]
+    ends = {}
+    for name in next(iter(found.values())).wordings:
+        texts = {service: one.wordings[name] for service, one in found.items()}
+        about = tracker.about(rewordings.worded_schema(tracker.schema, texts))
+        states = rewordings.states(about, others, writers)
+        ends[name] = _End(about.schema, states, _goals(reference, others, states))
+    every = [one.goals for name, one in ends.items() if name not in _WORDINGS]
+    goals = {name: one.goals for name, one in ends.items() if name in _WORDINGS}
+    goals[RANDOM] = {
+        place: statistics.fmean(one[place] for one in every)
+        for place in goals[ORIGINAL]
+    }
+    examples = tuple(_examples(others, ends[ORIGINAL], ends[SEARCHED]))
+    return Attack(found, goals, examples)
+
+
+def _of_one(
+    tracker: Tracker,
+    service: Service,
+    dialogues: Sequence[Dialogue],
+    options: AttackOptions,
+) -> Searched:
+    """Searches the worst wordings of one service."""
+    annotated = {
+        (number, index, service.name): state
+        for number, one in enumerate(dialogues)
+        for index, turn in enumerate(one.turns)
+        for _, state in benchmark.scored_frames(turn)
+    }
+    known: dict[frozenset, float] = {}
+
+    def score(texts: Texts) -> float:
+        key = frozenset(texts.items())
+        if key not in known:
+            about = tracker.about(Schema((rewordings.worded(service, texts),)))
+            found = about.log_likelihoods(dialogues, annotated)
+            known[key] = statistics.fmean(found.values())
+        return known[key]
+
+    found = []
+    for item, (own, *others) in rewordings.choices(service):
+        if item.kind == "slot" and others:
+            order = random.Random(f"{options.seed} {service.name} {item.id}")
+            texts = order.sample(others, min(options.candidates, len(others)))
+            found.append(Choice(item, (own, *texts)))
+    changed = [Choice(item, texts[1:]) for item, texts in found]
+    drawn = rewordings.drawn(changed, options.random, options.seed)
+    kept = search(found, score, options.beam)
+    wordings: dict[str, Texts] = {ORIGINAL: {}, WORST: min(drawn, key=score)}
+    wordings[SEARCHED] = kept[0]
+    likelihood = {name: score(texts) for name, texts in wordings.items()}
+    wordings |= {f"{RANDOM} {n}": texts for n, texts in enumerate(drawn, 1)}
+    return Searched(kept, wordings, likelihood, len(known) * len(annotated))
+
+
+def search(
+    found: Sequence[Choice], score: Callable[[Texts], float], beam: int
+) -> tuple[dict[str, str], ...]:
+    """Searches the texts with the smallest scores, one description after the other.
+
+    Args:
+      found: the descriptions, in the order in which they are changed.
+      score: of texts; those without an entry keep the description.
+      beam: wordings that are kept after each description; 1 is greedy.
+
+    Returns:
+      The kept wordings, the one with the smallest score first.
+    """
+    kept: list[tuple[float, dict[str, str]]] = [(score({}), {})]
+    for item, (_, *others) in found:
+        grown = [
+            (score(texts), texts)
+            for _, before in kept
+            for text in others
+            if text.casefold() not in map(str.casefold, before.values())
+            for texts in [{**before, item.id: text}]
+        ]
+        kept = sorted([*kept, *grown], key=lambda pair: pair[0])[:beam]
+    return tuple(texts for _, texts in kept)
+
+
+def _goals(
+    reference: Benchmark, dialogues: Sequence[Dialogue], states: Mapping[Place, Parsed]
+) -> dict[Place, float]:
+    references = [
+        reference.reference((dialogues[number].dialogue_id, turn, service))
+        for number, turn, service in states
+    ]
+    found = dst.frame_scores(references, [*states.values()], reference.schema)
+    return dict(zip(states, found.values[dst.JGA].tolist(), strict=True))
+
+
+def _examples(
+    dialogues: Sequence[Dialogue], given: _End, searched: _End
+) -> Iterator[Example]:
+    """One slot of each frame that is right under the given wording alone."""
+    for place, value in given.goals.items():
+        if not value == 1 > searched.goals[place]:
+            continue
+        number, index, name = place
+        turn = dialogues[number].turns[index]
+        ((_, state),) = benchmark.scored_frames(turn)
+        services = [one.schema.service(name) for one in (given, searched)]
+        values = [one.states[place].slot_values for one in (given, searched)]
+        for slot, other in zip(*(one.slots for one in services), strict=True):
+            before, after = (tuple(one.get(slot.name, ())) for one in values)
+            if combine.folded(before) != combine.folded(after):
+                yield Example(
+                    *(dialogues[number].dialogue_id, index, name, turn.utterance),
+                    *(slot.name, (slot.description, other.description)),
+                    *(tuple(state.slot_values.get(slot.name, ())), (before, after)),
+                )
+                break
+
+
+def text(found: Attack, examples: int) -> str:
+    """Returns the table and the examples that the command prints."""
+    table = [["service", "frames", *_WORDINGS]]
+    for service in (*found.services, None):
+        count = sum(service in (None, place[2]) for place in found.goals[ORIGINAL])
+        scores = found.accuracy(service).values()
+        cells = ["NA" if value is None else f"{100 * value:.1f}" for value in scores]
+        table.append([service or "all", str(count), *cells])
+    scored = sum(one.scored for one in found.services.values())
+    parts = [
+        f"JGA under each wording; the search scored {scored:,} inputs of other dialogues",
+        columns.aligned(table, [False, *[True] * 5]),
+    ]
+    for one in found.examples[:examples]:
+        values = [" | ".join(v) or "nothing" for v in (one.annotated, *one.answers)]
+        parts.append(
+            f"{one.service}.{one.slot}: {' -> '.join(map(repr, one.descriptions))}\n"
+            f"  dialogue {one.dialogue_id}, turn {one.turn}: {one.utterance}\n"
+            f"  annotated {values[0]}; before: {values[1]}; after: {values[2]}"
+        )
+    return "\n\n".join(parts)
+
+
+def as_json(found: Attack, schema: Schema, about: dict[str, Any]) -> dict[str, Any]:
+    """Returns an attack as JSON; accuracies are shares, not per cent.
+
+    Args:
+      found: the attack.
+      schema: services that were attacked, with the given descriptions.
+      about: what it was made from.
+    """
+    services = {}
+    for service in schema.services:
+        one = found.services[service.name]
+        changed = rewordings.worded(service, one.worst[0])
+        services[service.name] = {
+            "jga": found.accuracy(service.name),
+            "log_likelihood": one.likelihood,
+            "descriptions": {
+                old.name: [old.description, new.description]
+                for old, new in zip(service.slots, changed.slots, strict=True)
+                if old != new
+            },
+        }
+    return {
+        "about": about,
+        "jga": found.accuracy(),
+        "frames": len(found.goals[ORIGINAL]),
+        "scored": sum(one.scored for one in found.services.values()),
+        "services": services,
+        "examples": [one._asdict() for one in found.examples],
+    }
+
+
+def variant_texts(
+    found: Attack, schema: Schema, split: str, number: int
+) -> list[dict[str, str]]:
+    """Returns the searched texts by the ids of a whole schema, the worst wording first.
+
+    Args:
+      found: the attack.
+      schema: of the split, with all services.
+      split: part of the ids.
+      number: of wordings; services with fewer repeat their last one.
+    """
+    wordings: list[dict[str, str]] = [{} for _ in range(number)]
+    for place, service in enumerate(schema.services):
+        if service.name in found.services:
+            worst = found.services[service.name].worst
+            for rank, texts in enumerate(wordings):
+                for key, text in worst[min(rank, len(worst) - 1)].items():
+                    _, _, rest = key.split("/", 2)
+                    texts[f"{split}/{place}/{rest}"] = text
+    return wordings

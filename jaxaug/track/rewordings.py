@@ -1,0 +1,159 @@
+"""Faithful rewordings of the descriptions of a service: what `jaxaug advise` compares and
+`jaxaug attack` searches.
+
+A rewording is faithful if the grammar has it and the judge of the grammar's candidates
+keeps it.
+"""
+
+import functools
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from etils import epath
+
+from jaxaug.augment import descriptions
+from jaxaug.augment.descriptions import Description
+from jaxaug.augment.grammar import context, engine
+from jaxaug.augment.judge import verdicts
+from jaxaug.augment.judge.features import Pair
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.data import folders
+from jaxaug.data.dialogue import Dialogue, Turn
+from jaxaug.data.schema import Schema, Service
+from jaxaug.formats.records import Parsed
+from jaxaug.metrics import benchmark
+from jaxaug.track.several import Place
+from jaxaug.track.tracker import Tracker, Writer
+
+_SPLIT = "schema"  # in ids; a service counts as the only one of its schema
+_CANDIDATES = 300  # rewordings of a description before the judge
+
+Texts = Mapping[str, str]
+"""Id of a description -> its text."""
+Writers = Callable[[Tracker], Writer | None]
+"""Tracker -> what computes its outputs; None is the tracker itself."""
+
+
+class Choice(NamedTuple):
+    """A description, and the distinct texts that it may have; its own is the first."""
+
+    item: Description
+    texts: tuple[str, ...]
+
+
+def items_of(service: Service) -> list[Description]:
+    """Returns the descriptions of a service that are not blank."""
+    texts = service.description, *(one.description for one in service.slots)
+    texts += tuple(one.description for one in service.intents)
+    if not any(map(str.strip, texts)):
+        return []
+    return descriptions.descriptions(Schema((service,)), _SPLIT)
+
+
+@functools.lru_cache(1024)
+def choices(service: Service) -> tuple[Choice, ...]:
+    """Returns the descriptions of a service, each with all faithful rewordings.
+
+    They are in the order of the grammar. A rewording that equals another description of
+    the service is left out, because it would name two things.
+    """
+    items = items_of(service)
+    contexts = context.contexts(Schema((service,)))
+    judge = verdicts.judge(source=verdicts.GRAMMAR)
+    taken = {item.text.casefold() for item in items}
+    found = []
+    for item in items:
+        reworded = engine.reword(item.text, contexts[item.text][0], _CANDIDATES)
+        texts = [one.text for one in reworded if one.text.casefold() not in taken]
+        judged = judge.verdicts([Pair(item.kind, item.text, text) for text in texts])
+        kept = [t for t, verdict in zip(texts, judged, strict=True) if verdict.keep]
+        found.append(Choice(item, (item.text, *kept)))
+    return tuple(found)
+
+
+def drawn(found: Sequence[Choice], number: int, seed: int) -> list[dict[str, str]]:
+    """Draws texts for all descriptions of a service, deterministically.
+
+    Args:
+      found: the choices of one service; each text is drawn equally often, or once more.
+      number: of draws.
+      seed: of the order, which differs between descriptions.
+    """
+    draws: list[dict[str, str]] = [{} for _ in range(number)]
+    for one in found:
+        order = random.Random(f"{seed} {one.item.service} {one.item.id}")
+        texts: list[str] = []
+        while len(texts) < number:
+            texts += order.sample(one.texts, len(one.texts))
+        for draw, text in zip(draws, texts, strict=False):
+            draw[one.item.id] = text
+    return draws
+
+
+def worded(service: Service, texts: Texts) -> Service:
+    """Returns a service with other descriptions; its names stay.
+
+    A text that an earlier description has is not used: the description stays as it is.
+    """
+    taken: set[str] = set()
+    used: dict[str, str] = {}
+    for item in items_of(service):
+        text = texts.get(item.id, item.text)
+        if text.casefold() not in taken:
+            taken.add(text.casefold())
+            used[item.id] = text
+    return descriptions.with_texts(Schema((service,)), _SPLIT, used).services[0]
+
+
+def worded_schema(schema: Schema, texts: Mapping[str, Texts]) -> Schema:
+    """Returns a schema with other descriptions.
+
+    Args:
+      schema: of any services.
+      texts: name of a service -> its texts; services without any stay as they are.
+    """
+    found = [worded(one, texts.get(one.name, {})) for one in schema.services]
+    return Schema(tuple(found))
+
+
+def states(
+    about: Tracker, dialogues: Sequence[Dialogue], writers: Writers
+) -> dict[Place, Parsed]:
+    """Returns the predicted state of each frame of dialogues."""
+    return {
+        (number, frame.turn, frame.service): frame.state
+        for number, one in enumerate(about.predict_all(dialogues, writers(about)))
+        for frame in one.frames
+    }
+
+
+def about_service(dialogues: Sequence[Dialogue], name: str) -> list[Dialogue]:
+    """Returns the dialogues with user frames of a service, without all other frames."""
+    found = []
+    for one in dialogues:
+        turns = []
+        for turn in one.turns:
+            frames = [frame for frame, _ in benchmark.scored_frames(turn)]
+            own = tuple(frame for frame in frames if frame.service == name)
+            turns.append(Turn(turn.speaker, turn.utterance, own))
+        if any(turn.frames for turn in turns):
+            found.append(Dialogue(one.dialogue_id, (name,), tuple(turns)))
+    return found
+
+
+def check_new(out: PathLike) -> None:
+    """Raises `UserError` if a variants folder is not new, or no task can have its name."""
+    folder = epath.Path(out)
+    folders.check_variants_name(folder)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UserError(f"--out {folder}: exists already. Name a new folder.")
+
+
+def check_least(options: object, **least: int) -> None:
+    """Raises `UserError` if an option is below its least value."""
+    for name, value in least.items():
+        given = getattr(options, name)
+        if given < value:
+            raise UserError(f"--{name} {given}: give a number of at least {value}.")

@@ -1,0 +1,114 @@
+"""What decode functions share: prompts, the limit of steps, and logits that are NaN."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from decode_kit import EOS, first_ones, scripted_model, towards
+
+from jaxaug.core.errors import UserError
+from jaxaug.decode import beam, contract, warpers
+from jaxaug.decode.sample import sample
+
+GREEDY = functools.partial(sample, warpers=(warpers.top_k(1),))
+BEAM = functools.partial(beam.search, num_decodes=2)
+# Plain beam search would put the unlikely texts that end first.
+CHOSEN = functools.partial(BEAM, select=first_ones, alpha=0.0)
+
+
+@pytest.mark.parametrize("prefilled", [False, True])
+@pytest.mark.parametrize(
+    ("decode", "last"), [(GREEDY, 2), (BEAM, EOS)], ids=["sample", "beam"]
+)
+def test_prompts_of_uneven_length(decode, last, prefilled):
+    """The script says 2 2 2 ..., and EOS at the fifth place; prompts override it."""
+    starts = (0, 1, 3, 5)
+    inputs = np.array(
+        [[0] * 6, [0, 4, 0, 0, 0, 0], [0, EOS, 3, EOS, 0, 0], [0, 3, 3, 4, 4, 4]]
+    )
+    script = [[2, 2, 2, 2, EOS, 2]] * 4
+    if prefilled and decode is BEAM:
+        # Beam search counts steps from where it begins.
+        script = [row[n:] + [0] * n for row, n in zip(script, starts, strict=True)]
+    model, cache = scripted_model(towards(script))
+    index = jnp.array(starts) if prefilled else None
+    tokens, _ = decode(jnp.asarray(inputs), cache, model, EOS, initial_index=index)
+    assert tokens[:, -1].tolist() == [
+        [2, 2, 2, 2, EOS, 0],
+        [4, 2, 2, 2, EOS, 0],
+        [EOS, 3, EOS, 2, EOS, 0],  # An EOS of the prompt ends nothing.
+        [3, 3, 4, 4, 4, last],  # Of beams, all that ended come before all others.
+    ]
+
+
+@pytest.mark.parametrize("decode", [GREEDY, CHOSEN], ids=["sample", "beam"])
+def test_max_decode_steps_counts_from_the_prompt(decode):
+    model, cache = scripted_model(towards([[2, 3, 4, 2, 3, 4]] * 3))
+    inputs = jnp.array([[0, 0, 0, 0, 0, 0], [0, 4, 4, 0, 0, 0], [0, 4, 4, 4, 4, 4]])
+    tokens, _ = decode(inputs, cache, model, EOS, max_decode_steps=2)
+    assert tokens[:, -1].tolist() == [
+        [2, 3, 0, 0, 0, 0],
+        [4, 4, 4, 2, 0, 0],
+        [4, 4, 4, 4, 4, 4],
+    ]
+    for steps in (0, 7):
+        with pytest.raises(UserError, match=f"max_decode_steps is {steps}.*length"):
+            decode(inputs, cache, model, EOS, max_decode_steps=steps)
+
+
+BOTTOM = functools.partial(sample, num_decodes=2, warpers=(warpers.bottom_k(1),))
+BROKEN = {
+    "pure": functools.partial(sample, num_decodes=2),
+    "greedy": functools.partial(GREEDY, num_decodes=2),
+    "bottom-k": BOTTOM,
+    "beam": functools.partial(BEAM, alpha=0.0),
+    "chosen beams": CHOSEN,
+}
+NAMED = r"^decoding step 2 \(counted from 0\) of row [12]: the logits .* or infinite"
+
+
+def broken_script(bad):
+    """Rows 1 and 2 have one logit that is no finite number at step 2."""
+    script = np.array(towards([[2, 3, 4, EOS], [3, EOS, 3, EOS], [3, 3, 3, EOS]]))
+    script[1:, 2, 4] = bad
+    return script
+
+
+def decode_script(decode, script, inputs):
+    model, cache = scripted_model(script)
+    return decode(inputs, cache, model, EOS)
+
+
+@pytest.mark.parametrize("name", ["pure", "beam", "chosen beams"])
+def test_logits_that_are_no_numbers_are_an_error_that_names_the_step(name):
+    with pytest.raises(UserError, match=NAMED):
+        decode_script(BROKEN[name], broken_script(np.nan), np.zeros((3, 4), np.int32))
+
+
+@functools.cache
+def compiled(name):
+    return jax.jit(functools.partial(decode_script, BROKEN[name]))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_compiled_program_hands_the_error_on(bad, name):
+    script, inputs = broken_script(bad), np.zeros((3, 4), np.int32)
+    tokens, scores = map(np.asarray, compiled(name)(script, inputs))
+    # A decode that bottom-k began in another way may have ended before.
+    broken = tokens[..., 2] == contract.BROKEN
+    assert not broken[0].any() and broken[2].any()
+    assert not tokens[..., 3][broken].any()
+    np.testing.assert_array_equal(np.isnan(scores), broken)
+    with pytest.raises(UserError, match=NAMED):
+        contract.check_decodes(tokens)
+    # What is forced needs no logits.
+    inputs[1:] = [0, 3, 3, 4]
+    forced = np.asarray(compiled(name)(script, inputs)[0])
+    assert forced[2, -1, :3].tolist() == [3, 3, 4]
+    if name != "bottom-k":
+        assert tokens[0, -1].tolist() == [2, 3, 4, EOS]
+        assert tokens[2].tolist()[-1] == [3, 3, contract.BROKEN, 0]
+        assert forced[2, -1].tolist() == [3, 3, 4, EOS]
