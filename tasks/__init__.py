@@ -15,21 +15,11 @@ import lazy_loader
 
 from tasks import dialogues, late
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__,
-    (
-        *(
-            "adapters",
-            "cached_task",
-            "curriculum",
-            "dst",
-            "evaluation",
-            "hf_vocabulary",
-        ),
-        *("listing", "offline", "others", "paraphrase", "personachat"),
-        *("preprocessors", "report_logger", "token_feed"),
-    ),
-)
+_SUBMODULES = """
+    adapters cached_task curriculum dst evaluation hf_vocabulary listing offline others
+    paraphrase personachat preprocessors report_logger token_feed
+"""
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, _SUBMODULES.split())
 
 
 def register() -> None:

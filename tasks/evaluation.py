@@ -32,15 +32,7 @@ _MOST_SHOWN = 32  # Longer arrays are summarized in JSON lines.
 
 
 def evaluator(
-    mixture_or_task_name: str,
-    feature_converter: Any,
-    eval_split: str = "validation",
-    use_cached: bool = False,
-    sequence_length: Lengths | None = None,
-    logger_cls: Sequence[Any] | None = None,
-    log_dir: str | None = None,
-    num_examples: int | None = None,
-    **options: Any,
+    *, num_examples: int | None = None, logger_cls: Any = None, **options: Any
 ) -> Any:
     """Returns an evaluator for T5X's programs.
 
@@ -48,45 +40,38 @@ def evaluator(
     loggers that are given, and if gin binds a parameter of SeqIO.
 
     Args:
-        mixture_or_task_name: what to evaluate on.
-        feature_converter: feature converter of the model.
-        eval_split: split to evaluate on.
-        use_cached: whether to read offline caches.
-        sequence_length: feature -> maximum tokens.
+        num_examples: number of examples of each task; None means all.
         logger_cls: loggers; by default TensorBoard, JSON lines, and the robustness
             report, unless gin binds `seqio.Evaluator.logger_cls`.
-        log_dir: folder of the results.
-        num_examples: number of examples of each task; None means all.
         **options: further arguments of `seqio.Evaluator`.
     """
-    bound = [key for key in gin.config._CONFIG if key[1].startswith("seqio.")]
-    layout = token_feed.layout_of(feature_converter)
-    lengths = sequence_length or {}
-    if layout and len(lengths) == 2 and not (use_cached or logger_cls or bound):
-        tasks = dialogues.with_records(mixture_or_task_name, eval_split)
-        rows = layouts.find(layout)
-        if tasks:
-            read = {
-                task.name: Evaluated(task, eval_split, lengths, rows, num_examples)
-                for task in tasks
-            }
-            return DialogueEvaluator(tasks, read, None if logger_cls == () else log_dir)
+    layout = token_feed.layout_of(options["feature_converter"])
+    lengths = options.get("sequence_length") or {}
+    bound = {
+        f"{selector}.{name}"
+        for (_, selector), values in gin.config._CONFIG.items()
+        for name in values
+        if selector.startswith("seqio.")
+    }
+    through_seqio = options.get("use_cached") or logger_cls or bound
+    if layout and len(lengths) == 2 and not through_seqio:
+        split, rows = options["eval_split"], layouts.find(layout)
+        read = {
+            task: Evaluated(task, split, lengths, rows, num_examples)
+            for task in dialogues.with_records(options["mixture_or_task_name"], split)
+        }
+        if read:
+            return DialogueEvaluator(read, options.get("log_dir"))
     import seqio
 
-    if logger_cls is None and not _binds_loggers():
+    if num_examples is not None:
+        options["num_examples"] = num_examples
+    if logger_cls is not None:
+        options["logger_cls"] = logger_cls
+    elif not any(name.endswith("Evaluator.logger_cls") for name in bound):
         own = map(_configured, (seqio.TensorBoardLogger, seqio.JSONLogger))
-        logger_cls = [*own, RobustnessLogger]
-    given = {"logger_cls": logger_cls, "num_examples": num_examples}
-    return _configured(seqio.Evaluator)(
-        mixture_or_task_name=mixture_or_task_name,
-        feature_converter=feature_converter,
-        eval_split=eval_split,
-        use_cached=use_cached,
-        sequence_length=sequence_length,
-        log_dir=log_dir,
-        **options,
-        **{name: value for name, value in given.items() if value is not None},
-    )
+        options["logger_cls"] = [*own, RobustnessLogger]
+    return _configured(seqio.Evaluator)(**options)
 
 
 evaluator.find = dialogues.find  # type: ignore[attr-defined]
@@ -98,14 +83,6 @@ def _configured(cls: Any) -> Any:
         return gin.get_configurable(cls)
     except ValueError:
         return cls
-
-
-def _binds_loggers() -> bool:
-    try:
-        gin.query_parameter("seqio.Evaluator.logger_cls")
-    except ValueError:
-        return False
-    return True
 
 
 class Evaluated:
@@ -192,14 +169,11 @@ class DialogueEvaluator:
             writes without SeqIO; None for no events.
     """
 
-    def __init__(
-        self,
-        tasks: Sequence[Any],
-        examples: Mapping[str, Evaluated],
-        log_dir: str | None,
-    ):
-        """Creates the evaluator; `examples` maps the names of tasks."""
-        self.eval_tasks, self.cached_model_datasets = tasks, examples
+    def __init__(self, sets: Mapping[Any, Evaluated], log_dir: str | None):
+        """Creates the evaluator; `sets` maps tasks to their examples."""
+        self.eval_tasks = [*sets]
+        examples = {task.name: found for task, found in sets.items()}
+        self.cached_model_datasets = examples
         one = next(itertools.chain.from_iterable(examples.values()), (0, {}))[1]
         self.model_feature_shapes = {name: value.shape for name, value in one.items()}
         loggers: list[Any] = [JSONLogger, RobustnessLogger]

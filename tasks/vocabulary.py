@@ -73,10 +73,13 @@ class FoundVocabulary:
 
             from tasks.hf_vocabulary import HFVocabulary
 
-            is_published = isinstance(self.tokenizer, hf.Tokenizer)
-            kind = HFVocabulary if is_published else seqio.SentencePieceVocabulary
+            kind = HFVocabulary if self._published else seqio.SentencePieceVocabulary
             self._found = kind(self._path)
         return self._found
+
+    @property
+    def _published(self) -> hf.Tokenizer | None:
+        return self.tokenizer if isinstance(self.tokenizer, hf.Tokenizer) else None
 
     @property
     def sentencepiece_model_file(self) -> str:
@@ -85,26 +88,20 @@ class FoundVocabulary:
         Raises:
             AttributeError: the vocabulary is of another kind.
         """
-        if isinstance(self.tokenizer, hf.Tokenizer):
+        if self._published:
             message = f"{self._path} is no SentencePiece model"
-            raise AttributeError(message)  # noqa: TRY004 - there is no such file
+            raise AttributeError(message)
         return self._path
 
     @property
     def file(self) -> str:
         """Path of the vocabulary file."""
-        tokenizer = self.tokenizer
-        return tokenizer.path if isinstance(tokenizer, hf.Tokenizer) else self._path
+        return self._published.path if self._published else self._path
 
     @property
     def encode_batch(self) -> Callable[[Sequence[str]], list[list[int]]] | None:
         """Function that encodes many texts; None for a SentencePiece model."""
         return getattr(self._published, "encode_batch", None)
-
-    @property
-    def _published(self) -> hf.Tokenizer | None:
-        found = self.tokenizer
-        return found if isinstance(found, hf.Tokenizer) else None
 
     def _id(self, role: str) -> int | None:
         found = getattr(self.tokenizer, f"{role}_id")
@@ -165,6 +162,9 @@ class FoundVocabulary:
         return known and self.found == other
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__.copy()  # gin copies vocabularies; SeqIO's state differs.
 
     def __str__(self) -> str:
         return f"FoundVocabulary({self.file})"
