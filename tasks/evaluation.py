@@ -28,6 +28,10 @@ from tasks.report_logger import RobustnessLogger
 
 _CHUNK = 256
 _CYCLE = _BLOCK = 16  # Defaults of seqio.FileDataSource.
+_UNDERSTOOD = {
+    *("mixture_or_task_name", "feature_converter", "eval_split", "use_cached", "seed"),
+    *("sequence_length", "use_memory_cache", "log_dir"),
+}
 _MOST_SHOWN = 32  # Longer arrays are summarized in JSON lines.
 
 
@@ -36,8 +40,9 @@ def evaluator(
 ) -> Any:
     """Returns an evaluator for T5X's programs.
 
-    It is `seqio.Evaluator` for other tasks than dialogue sets, for offline caches and
-    loggers that are given, and if gin binds a parameter of SeqIO.
+    It is `seqio.Evaluator` for other tasks than dialogue sets, for offline caches, if
+    loggers or settings that only SeqIO has are given, and if gin binds a parameter of
+    SeqIO.
 
     Args:
         num_examples: number of examples of each task; None means all.
@@ -53,8 +58,8 @@ def evaluator(
         for name in values
         if selector.startswith("seqio.")
     }
-    through_seqio = options.get("use_cached") or logger_cls or bound
-    if layout and len(lengths) == 2 and not through_seqio:
+    others = logger_cls or options.get("use_cached") or options.keys() - _UNDERSTOOD
+    if layout and {*lengths} == {"inputs", "targets"} and not (bound or others):
         split, rows = options["eval_split"], layouts.find(layout)
         read = {
             task: Evaluated(task, split, lengths, rows, num_examples)

@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from jaxaug.core.files import PathLike
 from jaxaug.models.tokenizers import hf
-from tasks.vocabulary import ID_OFFSET
 
 
 class HFVocabulary(seqio.Vocabulary):
@@ -37,7 +36,7 @@ class HFVocabulary(seqio.Vocabulary):
     @functools.cached_property
     def tokenizer(self) -> hf.Tokenizer:
         """The tokenizer; raises `UserError` if it does not exist."""
-        return hf.load(self._path, ID_OFFSET)
+        return hf.load(self._path, id_offset=1)
 
     @property
     def _base_vocab_size(self) -> int:

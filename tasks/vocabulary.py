@@ -10,9 +10,6 @@ from jaxaug.decode.contract import check_tokens
 from jaxaug.feed import vocabulary
 from jaxaug.models.tokenizers import hf
 
-ID_OFFSET = 1
-"""The ids of a published tokenizer are the published ids plus this number."""
-
 
 class FoundVocabulary:
     """The named vocabulary, or the result of `jaxaug.feed.vocabulary.model_file`.
@@ -60,7 +57,7 @@ class FoundVocabulary:
                 # The copy of a run takes precedence.
                 self._path = vocabulary.model_file(named=self._path)
             if hf.is_published(self._path):
-                self._tokenizer = hf.load(self._path, ID_OFFSET)
+                self._tokenizer = hf.load(self._path, id_offset=1)
             else:
                 self._tokenizer = vocabulary.load(self._path)
         return self._tokenizer
