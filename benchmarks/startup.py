@@ -1,11 +1,12 @@
 """Startup time of training (to the first step) and of prediction (to an answer).
 
-    python benchmarks/startup.py [--gin_file configs/d3st.gin] [--rounds 3] [--only step]
+    python benchmarks/startup.py [--gin_file configs/d3st.gin] [--rounds 3] [--only warm]
 
 The program prints ratios to the start of Python with the libraries (`import jax,
 seqio`), which is measured in the same run, alternating with the others. It measures
 wall time, and the CPU time of all threads, which other work on the machine disturbs
-less. For training both end with step 1. `--only` restricts the other rows by name.
+less. For training both end with step 1. `--only` is a regular expression for the names
+of the other rows.
 
 `before` turns the optimizations off by flags and bindings: the allocator, XLA's flags,
 the cache of compiled programs, and token caches. `cold` starts without compiled
@@ -15,6 +16,7 @@ in advance.
 
 import argparse
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -118,7 +120,7 @@ def main() -> None:
         best: dict[str, list[float]] = {}
         for _ in range(options.rounds):
             for name, measure in rows.items():
-                if options.only not in name and not name.startswith("import"):
+                if not (re.search(options.only, name) or name.startswith("import")):
                     continue
                 times = measure()
                 known = best.get(name, times)
