@@ -1,15 +1,15 @@
-# The two commands of the README are `make demo` and `make test`; each does all of
-# its set-up on a machine that has only Python 3.11+ and pip.
+# The two commands of the README are `make demo` and `make test`. Each installs everything
+# that it needs on a machine with only Python 3.11+ and pip.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SEEDS ?= 0 1 2 3 4
 
-# uv unpacks with all cores what pip unpacks with one, and like it leaves compiling a module
-# to whoever imports it first. It does not know pip's settings: it is told of pip's find-links
-# (folders of wheels). Where pip has an index of its own, and where uv fails, pip installs;
-# that of Python 3.11.2 (23.0) finds no solution for the development tools.
+# uv unpacks wheels with all cores, while pip uses one. uv ignores pip's settings, so it
+# gets pip's find-links (folders of wheels). pip installs if it has an index-url, or if uv
+# fails; it is upgraded first, because pip 23.0 (Python 3.11.2) finds no solution for the
+# development tools. Modules are compiled at their first import.
 define install
 	@links=$$($(BIN)/pip config list | sed -n "s/.*\.find-links='\(.*\)'/\1/p" | paste -sd' ' -); \
 	if $(BIN)/pip config list | grep -q '\.index-url=' || \
@@ -53,7 +53,7 @@ $(VENV)/docs.stamp: pyproject.toml runtime/pyproject.toml papers/pyproject.toml 
 	$(call install,-e ./runtime -e ./papers -e '.[docs]')
 	touch $@
 
-# A run that was stopped (SIGTERM) is none to report on.
+# A stopped run (SIGTERM) fails, so that no report is printed for it.
 demo: export T5X_STOPPED_STATUS = 75
 demo: $(VENV)/run.stamp
 	$(BIN)/python -m t5x.train --gin_file=configs/d3st_aug.gin
@@ -62,7 +62,7 @@ demo: $(VENV)/run.stamp
 compare: $(VENV)/run.stamp
 	PATH="$(abspath $(BIN)):$$PATH" benchmarks/compare.sh $(SEEDS)
 
-# MkDocs warns of a version of its own that is to come.
+# MkDocs would print a warning about its future version 2.
 docs: $(VENV)/docs.stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
@@ -80,7 +80,7 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 unit:
 	$(PYTEST)
 
-# Networks once more, compiled at the normal level of XLA and with all checks of Flax.
+# Networks again, compiled with the default optimizations of XLA and all checks of Flax.
 PLAINLY := tests/runtime/network tests/models/layers
 
 test-long: $(VENV)/dev.stamp

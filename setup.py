@@ -1,4 +1,4 @@
-"""How tasks/ and configs/ get into a wheel; pyproject.toml says all else."""
+"""Adds tasks/ and configs/ to wheels; everything else is in pyproject.toml."""
 
 import re
 import shutil
@@ -9,10 +9,10 @@ from setuptools.command.build_py import build_py
 from setuptools.command.editable_wheel import editable_wheel
 
 HERE = Path(__file__).resolve().parent
-# The name `tasks` belongs to users: T5X suggests it for tasks of their own. With ours in
-# an environment, one of the two would hide the other. So a wheel holds the folder as
-# `jaxaug.tasks`, and import lines of its modules and of the gin files say so. In a
-# checkout, and so with `pip install -e`, everything is as it lies there.
+# Users of T5X often name their own module `tasks`, and two modules of that name in an
+# environment would hide each other. A wheel therefore holds the folder as
+# `jaxaug.tasks`, and imports in modules and gin files are rewritten. A checkout, and
+# `pip install -e`, use the folder as it is.
 NAMES = (
     (re.compile(r"^(\s*)from tasks\b", re.MULTILINE), r"\1from jaxaug.tasks"),
     (
@@ -24,10 +24,10 @@ OTHERS = re.compile(r"^\s*(?:from|import) tasks\b.*", re.MULTILINE)
 
 
 def renamed(path: Path) -> str:
-    """The text of a file with the name that the tasks have in a wheel.
+    """Returns the text of a file with imports of `jaxaug.tasks` instead of `tasks`.
 
     Raises:
-      ValueError: it imports them in a form that is not known here.
+        ValueError: the file imports `tasks` in an unknown form.
     """
     text = path.read_text(encoding="utf-8")
     for pattern, name in NAMES:
@@ -40,7 +40,7 @@ def renamed(path: Path) -> str:
 
 
 class BuildPy(build_py):
-    """Adds jaxaug/tasks and jaxaug/configs to what is built."""
+    """Adds jaxaug/tasks and jaxaug/configs to the build."""
 
     def run(self) -> None:
         super().run()
@@ -57,7 +57,7 @@ class BuildPy(build_py):
 
 
 class EditableWheel(editable_wheel):
-    """Makes `tasks` known under its own name."""
+    """Makes `tasks` importable under its own name."""
 
     def run(self) -> None:
         self.distribution.packages.append("tasks")

@@ -1,6 +1,6 @@
 """Startup time of training (to the first step) and of prediction (to an answer).
 
-    python benchmarks/startup.py [--gin_file configs/d3st.gin] [--rounds 3] [--only warm]
+    python benchmarks/startup.py [--gin_file FILE.gin] [--rounds 3] [--only warm]
 
 The program prints ratios to the start of Python with the libraries (`import jax,
 seqio`), which is measured in the same run, alternating with the others. It measures

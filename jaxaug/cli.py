@@ -132,13 +132,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except (UserError, OSError) as error:
-        if isinstance(error, BrokenPipeError) and _nobody_reads():
+        if isinstance(error, BrokenPipeError) and _is_pipe_closed():
             return _SIGPIPE
         if isinstance(error, OSError) and error.errno in _FIXES and not error.filename:
             # Errors of other files have their names (see `publishing.naming`).
             error.filename = "standard output"
             _drop_output()
-        print(f"jaxaug: error: {_told(error)}", file=sys.stderr)
+        print(f"jaxaug: error: {_message(error)}", file=sys.stderr)
         return 1
     except MemoryError as error:
         print(
@@ -159,7 +159,7 @@ def _print_any_name() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """Returns an error message, with advice for operating-system errors."""
     if not isinstance(error, OSError) or not (error.filename and error.strerror):
         return str(error)
@@ -169,11 +169,11 @@ def _told(error: Exception) -> str:
     return f"{final_name(str(error.filename))}: {error.strerror}. {fix}"
 
 
-def _nobody_reads() -> bool:
+def _is_pipe_closed() -> bool:
     """Returns whether standard output is a closed pipe; if so, drops the output."""
     try:
         output = sys.stdout.fileno()
-    except OSError:  # It is no file.
+    except OSError:  # Standard output has no file descriptor.
         return False
     poll = select.poll()
     poll.register(output, 0)
@@ -184,8 +184,8 @@ def _nobody_reads() -> bool:
 
 
 def _drop_output() -> None:
-    # What is still buffered would be tried again at exit.
-    with contextlib.suppress(OSError):  # It is no file.
+    # Python would write the rest of the buffer at exit, and fail again.
+    with contextlib.suppress(OSError):  # Standard output has no file descriptor.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

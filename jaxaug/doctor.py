@@ -205,8 +205,8 @@ def _check_variants(folder: epath.Path) -> Iterator[Finding]:
             yield Finding(
                 "note",
                 f"variants {name}",
-                f"{path} holds none: no robustness can be measured on it",
-                "`jaxaug data fetch sgd` gets those of SGD-X."
+                f"{path} holds no variants: no robustness can be measured on it",
+                "`jaxaug data fetch sgd` downloads the variants of SGD-X."
                 if name == "sgdx"
                 else "Write v1/<split>/schema.json there, or remove the folder.",
             )
@@ -229,7 +229,7 @@ def check_cache() -> Iterator[Finding]:
         yield Finding(
             "missing",
             "cache",
-            f"{folder} is no folder",
+            f"{folder} is not a folder",
             f"Remove it, or set ${cache_folder.CACHE_DIR_VARIABLE} to a folder.",
         )
         return
@@ -238,7 +238,7 @@ def check_cache() -> Iterator[Finding]:
             "missing",
             "cache",
             f"{folder} cannot be written",
-            f"Set ${cache_folder.CACHE_DIR_VARIABLE} to a folder that can.",
+            f"Set ${cache_folder.CACHE_DIR_VARIABLE} to a writable folder.",
         )
     size, vocabularies = 0, []
     for root, _, names in os.walk(folder):

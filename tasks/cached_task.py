@@ -29,7 +29,7 @@ COMPLETED = "COMPLETED"
 
 
 class CachedTask(FedTask, seqio.Task):
-    """SeqIO task that feeds its examples as token ids, and checks lengths and caches."""
+    """SeqIO task that feeds token ids, and checks lengths and caches."""
 
     behind: ClassVar[Sequence[Any]] = (seqio.preprocessors.append_eos,)
     """Preprocessors after the placeholder, which `cut` reproduces."""

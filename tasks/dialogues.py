@@ -132,8 +132,8 @@ def _sets() -> dict[str, DialogueSet | DialogueMixture]:
 def find(name: Any) -> DialogueSet | DialogueMixture | None:
     """Returns a set or mixture; None for other names, or if SeqIO is imported.
 
-    A program that imports SeqIO may have changed its registries, so all of its data come
-    from there.
+    A program that imports SeqIO may have changed its registries, so all of its data
+    come from there.
     """
     return None if "seqio" in sys.modules else _sets().get(name)
 

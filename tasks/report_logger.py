@@ -13,7 +13,7 @@ from jaxaug.look.robustness import RobustnessWriter
 
 
 class RobustnessLogger:
-    """`jaxaug.look.robustness.RobustnessWriter` with the interface of `seqio.Logger`."""
+    """`look.robustness.RobustnessWriter` with the interface of `seqio.Logger`."""
 
     def __init__(self, output_dir: str):
         self.output_dir = output_dir

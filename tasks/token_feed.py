@@ -156,8 +156,8 @@ def layout_of(converter: Any) -> str | None:
     """Returns the layout of a converter's features; None if SeqIO does not define it.
 
     Args:
-        converter: a feature converter; or an object whose `kind` names a class of SeqIO,
-            such as "seqio:EncDecFeatureConverter", which is then not imported.
+        converter: a feature converter; or an object whose `kind` names a class of
+            SeqIO, such as "seqio:EncDecFeatureConverter", which is then not imported.
     """
     cls = type(converter)
     kind = getattr(converter, "kind", None) or f"{cls.__module__}:{cls.__name__}"

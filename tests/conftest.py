@@ -1,4 +1,4 @@
-"""Fixtures for all tests: real data where it is there, and a small SGD folder."""
+"""Fixtures for all tests, such as real data and a small SGD folder."""
 
 import atexit
 import contextlib
@@ -30,12 +30,12 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("any machine")
 
-# To compile the small programs of tests costs more than to run them. The emitters of
-# fusions go through MLIR, which takes twice as long as to emit LLVM code at once. A
-# program is one part for LLVM: each part sets up a compiler, and there is one core.
-# Programs that tests start inherit this; what they need besides comes behind it.
-# With JAXAUG_TEST_PLAINLY=1 the tests run as a user's programs do: compiled at the normal
-# level, with all checks of Flax.
+# Compiling the small programs of tests takes longer than running them. Fusion emitters
+# go through MLIR, which takes twice as long as emitting LLVM code directly. A program
+# is compiled as one LLVM part, because each part sets up a compiler and there is one
+# core. Programs that tests start inherit these flags; their own flags follow. With
+# JAXAUG_TEST_PLAINLY=1 the tests run like programs of users: with normal optimizations
+# and all checks of Flax.
 PLAINLY = os.environ.get("JAXAUG_TEST_PLAINLY") == "1"
 if not PLAINLY:
     os.environ.setdefault(
@@ -46,9 +46,9 @@ if not PLAINLY:
 
 
 def _share_compiled_programs() -> None:
-    """One compilation cache for all workers, and for the programs that tests start.
+    """Shares one compilation cache between all workers and the programs of tests.
 
-    The first process to load this file makes the folder; workers inherit its name.
+    The first process that loads this file creates the folder; workers inherit its name.
     """
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
@@ -63,16 +63,18 @@ _share_compiled_programs()
 
 
 def _share_bytecode() -> None:
-    """Where Python is told to write no bytecode, that of the tests goes to a temporary folder.
+    """Moves the tests' bytecode to a temporary folder if Python writes none.
 
     Otherwise each worker, and each program that a test starts, compiles all libraries
-    again: 20 s of CPU time for those of a worker.
+    again, which takes 20 s of CPU time per worker.
     """
     if not sys.dont_write_bytecode:
         return
     folder = tempfile.mkdtemp(prefix="pycache_")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # python -B sets none
+    os.environ.pop(
+        "PYTHONDONTWRITEBYTECODE", None
+    )  # `python -B` does not set the variable
     os.environ["PYTHONPYCACHEPREFIX"] = folder
     sys.pycache_prefix = folder
     sys.dont_write_bytecode = False
@@ -82,11 +84,11 @@ _share_bytecode()
 
 
 def _take_own_cores() -> None:
-    """Shares the cores out among the workers of pytest-xdist.
+    """Distributes the cores among the workers of pytest-xdist.
 
-    XLA and TensorFlow start a thread for each core they see. Those of all workers on
-    all cores get into each other's way: with two of each the tests take 1.7 times the
-    CPU time. Programs that tests start inherit the choice.
+    XLA and TensorFlow start a thread for each visible core, and the threads of several
+    workers slow each other down: two workers that see all cores take 1.7 times the CPU
+    time. Programs that tests start inherit the choice.
     """
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if worker and hasattr(os, "sched_setaffinity"):
@@ -100,20 +102,20 @@ _take_own_cores()
 
 
 def _do_without_triton() -> None:
-    """PyTorch with CUDA brings Triton, which crashes Python where TensorFlow is imported first.
+    """Hides Triton from PyTorch, because it crashes Python if TensorFlow is loaded.
 
-    Both bring an LLVM of their own. PyTorch does without Triton where there is none, and
-    the tests never compile anything with it.
+    PyTorch with CUDA brings Triton. Triton and TensorFlow each contain a copy of LLVM.
+    PyTorch works without Triton, and the tests compile nothing with it.
     """
     sys.modules.setdefault("triton", None)  # type: ignore[arg-type]
 
 
 def _import_in_turns() -> None:
-    """Each worker begins with other libraries.
+    """Imports libraries in a different order in each worker.
 
-    In a fresh environment there is no bytecode yet. Workers that import the same modules
-    at the same time all compile them; in turns each module is compiled by one, and the
-    others read what it wrote.
+    A fresh environment has no bytecode. Workers that import the same modules at the
+    same time would all compile them. With different orders each module is compiled by
+    one worker, and the others read its bytecode.
     """
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if worker:
@@ -121,30 +123,33 @@ def _import_in_turns() -> None:
         count = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
         first = int(worker.removeprefix("gw")) * len(libraries) // count
         for name in libraries[first:] + libraries[:first]:
-            with contextlib.suppress(ImportError):  # Some tests are skipped then.
+            with contextlib.suppress(
+                ImportError
+            ):  # The tests that need it are skipped.
                 importlib.import_module(name)
 
 
-# What is imported stays. Its objects, a million, would be walked again and again while
-# it grows.
+# Imported objects, about a million, stay alive; the collector would walk them
+# repeatedly.
 gc.disable()
 _do_without_triton()
 _import_in_turns()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with long tests come first, so that none is left over for the end.
+    """Sorts files with long tests to the front, so that no worker ends late.
 
-    Workers take whole files: what the tests of a file share is made and compiled once.
+    Workers take whole files, so the fixtures and programs of a file are built once.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Takes what imports left out of the collector's sight: a tenth of the CPU time.
+    """Hides imported objects from the garbage collector, a tenth of the CPU time.
 
-    A million objects of libraries are walked again and again while JAX traces.
+    The collector would walk a million objects of libraries again and again while JAX
+    traces.
     """
     from tests.support import flax_checks, mlir_contexts
 
@@ -159,9 +164,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def python() -> Iterator[str]:
-    """A command that acts as `sys.executable`, with the libraries imported already."""
+    """Returns a command that acts as `sys.executable`, with preloaded libraries."""
     program = Path(__file__).parent / "support" / "warm_python.py"
-    with tempfile.TemporaryDirectory() as folder:  # A socket's path has a short limit.
+    with tempfile.TemporaryDirectory() as folder:  # The path of a socket must be short.
         line, command = Path(folder, "line"), Path(folder, "python")
         call = shlex.join([sys.executable, "-IS", str(program), str(line)])
         command.write_text(f'#!/bin/sh\nexec {call} "$@"\n')
@@ -178,7 +183,7 @@ def python() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder that holds `sgd/` and `text/`; skips where there is none."""
+    """Returns the folder with `sgd/` and `text/`; skips the test without it."""
     folder = os.environ.get("JAXAUG_REAL_DATA")
     if not folder:
         pytest.skip("real data is not there: JAXAUG_REAL_DATA is unset")
@@ -187,7 +192,7 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a Llama with random weights, which reads and writes bytes.
+    """Returns the folder of a byte-level Llama with random weights.
 
     Ids are 0 `<|begin|>`, 1 `<|end|>` (special), then the 256 bytes.
     """
@@ -246,10 +251,10 @@ def _drawn(shapes: Any, rng: Any) -> Any:
 
 @pytest.fixture
 def sgd_tree(tmp_path: Path) -> Path:
-    """A folder in SGD layout: Trains_1 in all splits, Parks_1 in dev and test only.
+    """Returns a folder in SGD layout: Trains_1 in all splits, Parks_1 in dev and test.
 
-    Variants v1..v5 append the variant's digit to service names and `_v<digit>` to
-    slot and intent names. Parks_1 has a slot of its own called `intent`.
+    Variants v1..v5 append the variant's digit to service names, and `_v<digit>` to slot
+    and intent names. Parks_1 has a slot called `intent`.
     """
     return small_sgd.write(tmp_path / "sgd_tree")
 
@@ -282,7 +287,7 @@ network.T5Config:
 
 @pytest.fixture(scope="session")
 def _tracker_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run of `trained`; no test may change it."""
+    """Returns the run of `trained`, which tests must not change."""
     import flax
     import jax
     from t5x import checkpoints, models, partitioning, train_state
@@ -320,7 +325,7 @@ def _tracker_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained(
     _tracker_run: Path, sgd_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Path, Path]:
-    """The folder of a tracker's run with random weights, and that of its data."""
+    """Returns the folders of a tracker's run with random weights, and of its data."""
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("JAXAUG_DATA_DIR", str(sgd_tree))
     return shutil.copytree(_tracker_run, tmp_path / "run"), sgd_tree
@@ -328,7 +333,10 @@ def trained(
 
 @pytest.fixture
 def edit_json() -> Callable[[Path, Callable[[Any], Any]], None]:
-    """`edit_json(path, change)`: rewrites a JSON file; `change` edits it in place."""
+    """Returns `edit_json(path, change)`, which rewrites a JSON file.
+
+    `change` edits the value in place.
+    """
 
     def edit(path: Path, change: Callable[[Any], Any]) -> None:
         data = json.loads(path.read_text())
@@ -340,13 +348,13 @@ def edit_json() -> Callable[[Path, Callable[[Any], Any]], None]:
 
 @pytest.fixture
 def page() -> Iterator[Any]:
-    """A page of headless Chromium; the test is skipped where there is none."""
+    """Returns a page of headless Chromium; skips the test without a browser."""
     sync_api = pytest.importorskip("playwright.sync_api")
     names = ("chromium", "chromium-browser")
     browser_path = next(filter(None, map(shutil.which, names)), None)
     if not browser_path:
         pytest.skip("no Chromium here: `apt-get install chromium` brings one")
-    # Its sandbox refuses to run as root, as in most containers.
+    # The sandbox of Chromium refuses to run as root, as in most containers.
     flags = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_api.sync_playwright() as play:
         browser = play.chromium.launch(executable_path=browser_path, args=flags)

@@ -1,10 +1,10 @@
-"""Dry runs of the T5X programs, each in a fork of a process that has imported all.
+"""Dry runs of the T5X programs, each in a fork of a process with all imports.
 
     python tests/dry_runs.py JOBS OUT
 
 JOBS is a JSON list of argument lists ["t5x.train", "--gin_file=...", ...]. Job n writes
-what it prints to OUT/n.txt, with its exit status in the last line. The imports take ten
-times as long as what follows them.
+its output to OUT/n.txt, with its exit status in the last line. The imports take ten
+times as long as a dry run.
 """
 
 import contextlib
@@ -28,13 +28,13 @@ def import_what_gin_files_import() -> None:
         for package, name in _IMPORT.findall(path.read_text(encoding="utf-8")):
             if package.startswith("__") or name.startswith("__"):
                 continue
-            # What does not exist is for the dry run to say.
+            # The dry run reports missing modules.
             with contextlib.suppress(ModuleNotFoundError):
                 importlib.import_module(f"{package}.{name}" if package else name)
 
 
 def run(program: str, *flags: str) -> int:
-    """What `python -m program --dry_run flags` does; its exit status."""
+    """Runs `python -m program --dry_run flags` here; returns its exit status."""
     sys.argv = [program, "--dry_run", *flags]
     try:
         runpy.run_module(program, run_name="__main__", alter_sys=True)
@@ -59,11 +59,11 @@ def run_in_fork(log: str, *job: str) -> None:
 
 
 def main(jobs: str, out: str) -> None:
-    # As for `python -m` in the repository; here it is the folder of the tests, of which
-    # Python would take `tasks` for the package of that name.
+    # `python -m` in the repository has the repository here. A script has its own
+    # folder, tests/, whose `tasks` would hide the package of that name.
     sys.path[0] = str(ROOT)
     import_what_gin_files_import()
-    gc.freeze()  # Pages of what is never collected stay shared.
+    gc.freeze()  # Memory pages of uncollected objects stay shared.
     for number, job in enumerate(json.loads(Path(jobs).read_text())):
         run_in_fork(f"{out}/{number}.txt", *job)
 

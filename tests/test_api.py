@@ -23,8 +23,9 @@ def test_importing_is_quick_and_loads_no_heavy_library():
     script = (
         "import time; start = time.process_time()\n"
         "import jaxaug, sys; taken = time.process_time() - start\n"
-        "heavy = {'jax', 'tensorflow', 'seqio', 'flax', 'numpy', 'spacy', 'transformers'}\n"
-        "print(dir(jaxaug), sorted(heavy & set(sys.modules)), taken < 1)"
+        "heavy = {'jax', 'tensorflow', 'seqio', 'flax', 'numpy', 'spacy', "
+        "'transformers'}\nprint(dir(jaxaug), sorted(heavy & set(sys.modules)), taken < "
+        "1)"
     )
     assert python_says(script) == f"{NAMES} [] True"
 
@@ -78,7 +79,7 @@ def test_load_dialogues_and_evaluate(tmp_path):
     ):
         jaxaug.load_dialogues(split="tset")
     data = folders.resolve_data_dir()
-    # The references as predictions: everything is right.
+    # The references as predictions are all right.
     (own,) = {path.parent for path in folders.dialogue_paths(data, "test")}
     shutil.copytree(own, tmp_path / "one")
     scores = jaxaug.evaluate(tmp_path / "one")
@@ -99,7 +100,7 @@ def test_the_page(title, code, request, tmp_path, monkeypatch, capsys):
     if "Tracker" in code:
         shutil.copytree(request.getfixturevalue("trained")[0], tmp_path / "runs/d3st")
     if "paraphrase" in code:
-        # The weights may not be here; tests/augment/plain has all but them.
+        # The weights may be missing; tests/augment/plain tests the rest.
         monkeypatch.setattr(people, "_Work", lambda _: lambda texts: [["Other."]])
     data = folders.resolve_data_dir()
     shutil.copy(folders.schema_path(data, "test"), tmp_path / "schema.json")

@@ -1,7 +1,7 @@
 """The import direction: configs, papers -> tasks -> jaxaug -> t5x -> (jax, flax, ...).
 
-Inside each package there are floors: a room imports rooms below it and nothing beside or
-above it. `docs/architecture.md` shows them.
+Inside each package there are floors: a room imports only rooms below it.
+`docs/architecture.md` shows them.
 """
 
 import ast
@@ -20,7 +20,7 @@ SEQIO_ADAPTERS = {
     "jaxaug/curriculum/scheduled.py",
 }
 DATA_LIBRARIES = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "seqio"}
-# The packages of the repository, and the folders that hold some of them.
+# The packages of the repository, and the folders of some of them.
 FOLDERS = (
     "jaxaug",
     "tasks",
@@ -29,7 +29,7 @@ FOLDERS = (
     "papers/jaxaug_papers",
 )
 HOMES = re.compile("^(runtime|papers)/")
-# From the ground up; rooms on one floor do not know each other.
+# From the ground up; rooms on one floor do not import each other.
 FLOORS = {
     "jaxaug": (
         "core",
@@ -90,11 +90,11 @@ FLOORS = {
         "configs",
     ),
 }
-# Packages that jaxaug, tasks and the runtime do not import.
+# Packages that jaxaug, tasks, and the runtime do not import.
 ABOVE = {"jaxaug_papers", "configs", "tests"}
-# What a gin file may import: our packages and the libraries below them.
+# Possible imports of a gin file: our packages and the libraries below them.
 HOUSE = {"__gin__", "__main__", "t5x", "seqio", "optax", "jaxaug", "tasks"}
-# What jaxaug may take from t5x: names that upstream T5X has at the same place.
+# Names that jaxaug may import from t5x: upstream T5X has them at the same place.
 UPSTREAM_NAMES = {
     "jaxaug/models": {
         "t5x.checkpoints",
@@ -124,7 +124,7 @@ UPSTREAM_NAMES = {
         ),
     },
 }
-# And what it does without where upstream's T5X is, in one file of its own.
+# Optional names: jaxaug works without them under upstream's T5X, in one file each.
 OPTIONAL_NAMES = {
     "jaxaug/decode/beam_cache.py": "t5x.decoding.share_history",
     "jaxaug/models/layers/beam_history.py": "t5x.examples.t5.beam_history",
@@ -134,7 +134,7 @@ OPTIONAL_NAMES = {
 
 @functools.cache
 def parsed(path: Path) -> ast.Module:
-    """The syntax tree of a file."""
+    """Returns the syntax tree of a file."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
@@ -173,14 +173,14 @@ def name(path: Path) -> str:
 
 
 def module_name(path: Path) -> str:
-    """Dotted name of a file of one of our packages."""
+    """Returns the dotted name of a file of one of our packages."""
     dotted = HOMES.sub("", name(path)).removesuffix(".py").replace("/", ".")
     return dotted.removesuffix(".__init__")
 
 
 @functools.cache
 def arrows() -> dict[str, set[str]]:
-    """Module -> the modules of the house that it imports, wherever in its file."""
+    """Returns module -> modules of the repository that it imports anywhere."""
     paths = {module_name(path): path for folder in FOLDERS for path in files(folder)}
     found = {}
     for module, path in paths.items():
@@ -193,7 +193,7 @@ def arrows() -> dict[str, set[str]]:
 
 
 def functions(folder: str) -> Iterator[tuple[str, str]]:
-    """(place, code without its docstring and comments) of functions worth sharing."""
+    """Yields (place, code without docstring and comments) of longer functions."""
     for path in files(folder):
         for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef):
@@ -234,8 +234,8 @@ def test_the_page_shows_the_floors():
     assert shown == list(FLOORS.values())
 
 
-def test_no_circle():
-    """Takes away modules that import nothing that is left; a circle stays."""
+def test_no_import_cycle():
+    """Repeatedly removes modules without remaining imports; a cycle would remain."""
     left = arrows()
     while free := {module for module, targets in left.items() if not targets}:
         left = {m: targets - free for m, targets in left.items() if m not in free}

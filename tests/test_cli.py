@@ -63,7 +63,7 @@ _HEAVY += ("seqio", "sentencepiece", "tensorflow", "torch", "tqdm", "transformer
 
 
 def _leaves(parser, path=()):
-    """(verb, parser) of every complete command."""
+    """Yields (verb, parser) of every complete command."""
     groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
     if not groups:
         yield path, parser
@@ -94,8 +94,8 @@ def test_help_says_that_a_config_is_a_program(verb, capsys):
         cli.main([verb, "--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert (
-        f"a file of configs/{verb}. It is a Python program and is executed, so use only "
-        "files you trust;"
+        f"a file of configs/{verb}. It is a Python program and is executed, so use "
+        "only files you trust;"
     ) in text
 
 
@@ -134,7 +134,7 @@ def test_program_prints_one_line_and_no_traceback(tmp_path):
 
 
 class _Handler:
-    """Stands for a verb's module."""
+    """Replaces the module of a verb."""
 
     def __init__(self, outcome):
         self.outcome = outcome
@@ -155,16 +155,16 @@ class _Handler:
             OSError(errno.ENOSPC, "No space left on device", "out.tsv"),
             1,
             (
-                "jaxaug: error: out.tsv: No space left on device. Free some space, then run "
-                "the same command again.\n"
+                "jaxaug: error: out.tsv: No space left on device. Free some space, "
+                "then run the same command again.\n"
             ),
         ),
         (
             OSError(errno.EACCES, "Permission denied", "a/.b.tsv.0123abcd.tmp/.c.tmp"),
             1,
             (
-                "jaxaug: error: a/b.tsv/.c.tmp: Permission denied. Change its permissions, or "
-                "name another path.\n"
+                "jaxaug: error: a/b.tsv/.c.tmp: Permission denied. Change its "
+                "permissions, or name another path.\n"
             ),
         ),
         (OSError("of its own words"), 1, "jaxaug: error: of its own words\n"),
@@ -177,8 +177,8 @@ def test_status_and_message(monkeypatch, capsys, outcome, status, message):
     assert capsys.readouterr().err == message
 
 
-def test_a_reader_that_has_seen_enough():
-    """As in `jaxaug completion bash | head -1`, where the pipe is closed."""
+def test_a_closed_pipe_ends_silently():
+    """The pipe is closed early, as in `jaxaug completion bash | head -1`."""
     ours, theirs = os.pipe()
     os.close(ours)
     command = [sys.executable, "-m", "jaxaug.cli", "completion", "bash"]

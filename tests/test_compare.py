@@ -10,7 +10,7 @@ from tests.support.programs import ran
 
 ROOT = Path(__file__).resolve().parent.parent
 CYCLIC = ROOT / "configs/d3st_cyclic.gin"
-# `-c` asks for the core; otherwise a training, which fails where a file says so.
+# `-c` asks for the core; otherwise it is a training, which fails if a file says so.
 TRAIN = """#!/usr/bin/env bash
 [ "$1" = -c ] && { echo "$CORE"; exit; }
 for word in "$@"; do
@@ -31,7 +31,7 @@ SHOW = '#!/usr/bin/env bash\necho "$(basename "$0") $*"\n'
 
 @pytest.fixture
 def compare(tmp_path):
-    """Runs the script with two sets; gives (exit status, lines printed, stderr)."""
+    """Runs the script with two sets; returns (exit status, lines printed, stderr)."""
     folder = tmp_path / "bin"
     folder.mkdir()
     programs = {"python": TRAIN, "jaxaug": SHOW, "taskset": PIN}
@@ -73,7 +73,7 @@ def test_finished_runs_are_skipped_and_the_page_is_made(compare, tmp_path):
     assert len(trained(tmp_path)) == 4
     assert compare("3", "4")[1] == ["4 runs, left: 0", lines[-1]]
     assert len(trained(tmp_path)) == 4
-    # Other configurations: the run is looked at again.
+    # A changed configuration makes the script look at the run again.
     (tmp_path / names[1] / "compare.finished").write_text("1 2\n")
     assert compare("--left", "3", "4")[1] == ["4 runs, left: 1", names[1]]
     assert len(trained(tmp_path)) == 4
@@ -123,7 +123,7 @@ def test_a_run_that_would_be_left_over_has_all_cores_at_the_beginning(
     assert {f"training {eda}", f"training {tree}"} <= set(lines[3:])
     cores = (tmp_path / "pinned.txt").read_text().split()
     assert len(cores) == 2
-    # One that is left of four: the other three are finished.
+    # One of four is left; the other three are finished.
     for done in (sgd, eda, tree):
         assert Path(done, "compare.finished").exists()
     compare("0", SETS="sgd eda_6x tree_6x aug_6x", CORE="1")

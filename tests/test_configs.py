@@ -1,4 +1,4 @@
-"""Every gin file parses, resolves and says how it is run."""
+"""Every gin file parses, resolves, and has a header with its command."""
 
 import json
 import os
@@ -17,13 +17,13 @@ FILES = {n: path.read_text(encoding="utf-8") for n, path in gin_files().items()}
 EXPERIMENTS = [name for name in FILES if name.count("/") == 1]
 SCALES = [name for name in FILES if name.startswith("configs/scale/")]
 T5_SCALES = [name for name in SCALES if "smollm2" not in name]
-# What a header leaves open: the model of an evaluation, and that under a decoder.
+# Values that headers leave open: the model of an evaluation, also for a decoder.
 MODEL = "configs/models/t5_scratch.gin"
 DECODES = "configs/paraphrase_minisgd.gin"
 
 
 def header(name):
-    """The comment that a file begins with, its broken lines put together."""
+    """Returns the comment at the start of a file, with continued lines joined."""
     head = FILES[name].split("\n\n")[0]
     assert head.startswith("# "), f"{name} does not begin with a comment"
     lines = (line.removeprefix("#") for line in head.splitlines())
@@ -31,7 +31,7 @@ def header(name):
 
 
 def commands(name):
-    """The commands in a file's header that read it, as (program, flag, ...)."""
+    """Returns the commands of a file's header that read it, as (program, flag, ...)."""
     text = header(name).replace("=MODEL.gin", f"={MODEL}").replace("$SEED", "1")
     if name.startswith("configs/decode/"):
         base = f"python -m t5x.train --gin_file={DECODES} --gin"
@@ -43,7 +43,7 @@ def commands(name):
     return [words for words in found if f"--gin_file={name}" in words]
 
 
-# Those of the rows of a paper's tables.
+# The commands of the rows of a paper's tables.
 ROWS = [
     (program, *shlex.split(flags))
     for program, flags in re.findall(
@@ -51,14 +51,14 @@ ROWS = [
         (ROOT / "papers/jaxaug_papers/tree/README.md").read_text(encoding="utf-8"),
     )
 ]
-# Tasks that no data at hand have: a package of the reader's, and MultiWOZ.
+# Tasks without data here: a package of the reader, and MultiWOZ.
 ELSEWHERE = {"extending.md", "multiwoz.md"}
 
 
 def shown():
-    """The commands that pages show in blocks and tables, for one row of a loop.
+    """Returns the commands of blocks and tables in pages, for one row of a loop.
 
-    Of `jaxaug launch`, which does not read gin files, what it hands to the program.
+    For `jaxaug launch`, which reads no gin files, it is the command for the program.
     """
     start = r"(?:python -m (t5x\.\w+)|^    jaxaug (launch) [a-z]\w+)"
     papers = (ROOT / "papers").rglob("README.md")
@@ -84,11 +84,11 @@ JOBS = list(
 
 @pytest.fixture(scope="module")
 def outputs(python, tmp_path_factory):
-    """What the dry run of each of JOBS prints."""
+    """Returns the output of the dry run of each of JOBS."""
     folder = tmp_path_factory.mktemp("dry_runs")
     (folder / "jobs.json").write_text(json.dumps(JOBS))
     script = str(ROOT / "tests" / "dry_runs.py")
-    # Variants that need weights or a network: those of EDA stand for them.
+    # Variants that need weights or a network; variants of EDA replace them.
     words = " ".join(word for job in JOBS for word in job)
     named = set(re.findall(r"(?:d3st|d3st2a|t5dst)_(\w+?)_[246]x", words))
     missing = sorted(named - {"aug", "eda", "tree", "sgdx"})
@@ -96,7 +96,7 @@ def outputs(python, tmp_path_factory):
         (folder / name).symlink_to(ROOT / "papers/jaxaug_papers/minisgd/variants/eda")
     paths = os.pathsep.join(str(folder / name) for name in missing)
     (folder / "pairs.tsv").write_text("a text\tanother text\n")
-    # Checkpoints of `make demo` in the repository would change what the jobs print.
+    # Checkpoints of `make demo` in the repository would change the output of the jobs.
     repository = folder / "repository"
     repository.mkdir()
     for path in ROOT.iterdir():
@@ -118,13 +118,13 @@ def outputs(python, tmp_path_factory):
 
 NO_CHECKPOINT = re.compile(
     r"\nerror: (?:Path is not a valid checkpoint: |Checkpoint path\(s\) must be valid "
-    r"directories when using restore mode 'all' or 'latest': )(\S+) (?:does not exist|is "
-    r"none)[^\n]*\n\nexit status 1\n$"
+    r"directories when using restore mode 'all' or 'latest': )(\S+) (?:does not "
+    r"exist|is none)[^\n]*\n\nexit status 1\n$"
 )
 
 
 def named_folders(text):
-    """What a printed configuration says a run begins with."""
+    """Returns the initial checkpoints that a printed configuration names."""
     return re.findall(r"(?m)^(?:INITIAL_)?CHECKPOINT_PATH = '([^']+)'$", text)
 
 
@@ -134,7 +134,7 @@ def test_the_command_in_a_header_or_page_resolves(outputs, job):
     text = outputs[job]
     assert "has no effect" not in text
     if found := NO_CHECKPOINT.search(text):
-        # Of a command that goes on from another one: DIR, runs/... or models/...
+        # Folders of a command that continues another one: DIR, runs/..., or models/...
         assert any(found[1].endswith(word) for word in named_folders(text)), text
         return
     assert text.endswith("\nexit status 0\n"), text
@@ -143,7 +143,7 @@ def test_the_command_in_a_header_or_page_resolves(outputs, job):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_experiments_have_a_folder_of_their_own(outputs, name):
+def test_experiments_have_separate_folders(outputs, name):
     (text,) = (
         outputs[job] for job in commands(name) if "gin_file" not in " ".join(job[2:])
     )
@@ -188,7 +188,7 @@ def test_smollm2_at_full_size_is_the_small_run_for_longer(outputs):
 @pytest.mark.slow
 def test_the_tables_of_the_paper_train_as_published(outputs):
     trained = [job for job in ROWS if job[0] == "t5x.train"]
-    assert len(trained) == 17  # Rows of tables 2 and 7, less the two that are in both.
+    assert len(trained) == 17  # Rows of tables 2 and 7; two are in both.
     for job in trained:
         words, text = " ".join(job), outputs[job]
         is_t5dst, is_plain = "t5dst_" in words, '_sgd"' in words
@@ -269,10 +269,10 @@ def test_evaluation_is_logged():
         if "logger_cls" not in text:
             continue
         found += 1
-        # The plain class, the default of evaluate(), knows nothing of the loggers.
+        # The plain class, the default of evaluate(), does not know the loggers.
         assert "inference_evaluator_cls = @seqio.Evaluator\n" in text, path
         (loggers,) = LOGGERS.findall(text)
         names = re.findall(r"@\w+\.(\w+)", loggers)
-        # Of the two, only the first one creates the folder that both write to.
+        # Only the first of the two creates the folder that both write to.
         assert names.index("TensorBoardLogger") < names.index("JSONLogger"), path
     assert found > 3

@@ -1,6 +1,6 @@
-"""The site of docs/: its order, its links, and the pages that are made of the code.
+"""The site of docs/: its order, its links, and the pages generated from code.
 
-`make docs` builds the site with MkDocs. All tests but the one that builds need no MkDocs.
+`make docs` builds the site with MkDocs. Only the test that builds it needs MkDocs.
 """
 
 import ast
@@ -38,7 +38,7 @@ CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 
 @pytest.fixture(scope="module")
 def pages():
-    """Path in the site -> Markdown, of all pages."""
+    """Returns path in the site -> Markdown, of all pages."""
     found = {
         path.relative_to(ROOT / "docs").as_posix(): REFERENCE.inside(
             path.read_text(encoding="utf-8"), Path("docs")
@@ -129,7 +129,7 @@ def test_every_flag_is_shown(pages):
     assert "or none. Default: $JAX_COMPILATION_CACHE_DIR" in pages["programs.md"]
 
 
-def test_python_pages_name_what_is_there(pages):
+def test_python_pages_name_existing_objects(pages):
     named = [
         name
         for page, text in pages.items()
@@ -182,13 +182,13 @@ def test_every_environment_variable_is_described():
 
 
 def _readable():
-    """README.md, the pages of docs/ and those of the papers."""
+    """Returns README.md, the pages of docs/, and the pages of the papers."""
     papers = sorted((ROOT / "papers").rglob("*.md"))
     return ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *papers
 
 
 def _written():
-    """(page, command line) of blocks in these pages, broken lines joined."""
+    """Yields (page, command line) of blocks in these pages, continued lines joined."""
     for path in _readable():
         text = re.sub(r" \\\n\s*", " ", path.read_text(encoding="utf-8"))
         for line in re.findall(r"^    (?:\$ )?(.*)$", text, re.MULTILINE):
@@ -206,7 +206,7 @@ def test_commands_that_pages_show_can_be_given(capsys):
             continue
         words = shlex.split(line.split(" > ")[0])[1:]
         if _placeholder(words) or (page == "extending.md" and words[0] not in VERBS):
-            continue  # The page shows a verb of the reader's.
+            continue  # The page shows a verb of the reader.
         tried += 1
         try:
             build_parser().parse_args(words)
@@ -216,7 +216,7 @@ def test_commands_that_pages_show_can_be_given(capsys):
 
 
 def test_benchmarks_take_the_options_that_pages_give_them():
-    """Read from the text, as many of them import all of JAX to parse."""
+    """Options are read from the source, because many parsers import all of JAX."""
     tried = 0
     for page, line in _written():
         found = re.search(
@@ -250,7 +250,7 @@ def test_the_readme_is_short():
 
 
 def test_the_site_builds_without_a_warning(pages, tmp_path):
-    """As `make docs` does; a name that mkdocstrings cannot find is a warning."""
+    """Builds as `make docs` does; an unknown name of mkdocstrings is a warning."""
     pytest.importorskip("mkdocs")
     command = ["-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir"]
     done = ran(

@@ -1,4 +1,4 @@
-"""`jaxaug doctor`: what it finds, and the fix for what it does not."""
+"""`jaxaug doctor`: its findings, and the fix for each problem."""
 
 import json
 import re
@@ -99,8 +99,8 @@ def test_a_file_in_place_of_the_cache(data_dir, tmp_path):
 def test_a_cache_out_of_reach(data_dir, monkeypatch, capsys):
     monkeypatch.setenv("JAXAUG_CACHE_DIR", "foo://bucket/cache")
     problem = (
-        "foo://bucket/cache: foo:// is no storage that is known (local paths, gs:// and "
-        "s3:// are). Set $JAXAUG_CACHE_DIR to a folder that can be written."
+        "foo://bucket/cache: foo:// is no storage that is known (local paths, gs:// "
+        "and s3:// are). Set $JAXAUG_CACHE_DIR to a folder that can be written."
     )
     assert main(["doctor"]) == 1
     printed = capsys.readouterr().out
@@ -146,7 +146,7 @@ def test_missing_packages_are_named_with_their_fix(monkeypatch):
     ],
 )
 def test_two_distributions_of_tensorflow(monkeypatch, names, count):
-    """Their files are the same, so that each overwrites those of the other."""
+    """They have the same files, so each overwrites the files of the other."""
     monkeypatch.setattr(
         metadata, "distributions", lambda name: [name] * (name in names)
     )
@@ -157,7 +157,7 @@ def test_two_distributions_of_tensorflow(monkeypatch, names, count):
     assert all("uninstall --yes tensorflow-cpu tensorflow`" in one.fix for one in found)
 
 
-def test_an_extra_of_a_package_stands_for_what_it_adds(monkeypatch):
+def test_an_extra_of_a_package_adds_requirements(monkeypatch):
     lists = {
         "jaxaug": [
             "etils[epath]",

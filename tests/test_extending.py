@@ -1,4 +1,4 @@
-"""examples/house, the package of docs/extending.md, is installed and used."""
+"""Installs and uses examples/house, the package of docs/extending.md."""
 
 import dataclasses
 import functools
@@ -40,7 +40,7 @@ TABLES = {
     "datasets": fetch.DATA_SETS,
     "families": families.FAMILIES,
 }
-# Of this repository, where they are installed.
+# Packages of this repository, if they are installed.
 PAPERS = {
     "samplers": ["prior"],
     "verbs": ["classify", "fewshot", "invent"],
@@ -53,7 +53,7 @@ def singular(group: str) -> str:
 
 
 def formatted(recipe):
-    """The examples of the first file."""
+    """Returns the examples of the first file."""
     job = parallel.FormatJob(recipe.corpus, recipe.corpus.files()[0], recipe.options)
     ((*examples,),) = parallel.format_file(job, lambda example: example)
     return examples
@@ -61,7 +61,7 @@ def formatted(recipe):
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """`install(name, {group: {entry: value}}, source)`: as pip leaves a package behind."""
+    """Returns `install(name, {group: {entry: value}}, source)`, which acts like pip."""
     return functools.partial(extension.install, tmp_path, monkeypatch)
 
 
@@ -175,7 +175,7 @@ def test_tasks_of_data_sets(house, install, caplog):
     seqio = pytest.importorskip("seqio")
     from tasks import others
 
-    if "rides_lines" in seqio.TaskRegistry.names():  # Importing `tasks` has called it.
+    if "rides_lines" in seqio.TaskRegistry.names():  # `import tasks` has called it.
         seqio.TaskRegistry.remove("rides_lines")
     install("broken-one", {"jaxaug.datasets": {"broken": "broken_one:no"}}, "1 / 0")
     with caplog.at_level("WARNING", logger="absl"):
@@ -233,8 +233,8 @@ def test_a_verb_of_a_package_that_is_not_installed(monkeypatch, capsys):
     monkeypatch.setattr(extensions, "_points", lambda *_: {})
     assert main(["fewshot", "--config", "x.py"]) == 1
     assert capsys.readouterr().err == (
-        "jaxaug: error: jaxaug fewshot comes with the package jaxaug-papers, which is not "
-        f"installed. Run {installed.install_advice()} of jaxaug.\n"
+        "jaxaug: error: jaxaug fewshot comes with the package jaxaug-papers, which is "
+        f"not installed. Run {installed.install_advice()} of jaxaug.\n"
     )
     monkeypatch.setattr(installed, "_ROOT", Path("/nowhere"))
     assert main(["classify"]) == 1
@@ -253,7 +253,7 @@ VERB = "def add(verbs):\n    verbs.add_parser({!r})\n"
         ("add = 3\n", "is 3, expected a function"),
     ],
 )
-def test_what_is_no_verb_is_refused(install, source, message):
+def test_invalid_verbs_are_refused(install, source, message):
     install("own", {"jaxaug.verbs": {"x": "own:add"}}, source)
     message = f"of package own: own:add {message}"
     with pytest.raises(UserError, match=re.escape(message)):
@@ -288,7 +288,7 @@ def test_family(house, tmp_path):
     repeated = {"params": params}, tokens * 0 + 3, tokens
     logits = module.apply(*repeated, enable_dropout=False)
     np.testing.assert_allclose(logits[:, 0], logits[:, 2], rtol=1e-4)
-    # What `convert` writes can be read back, by it and by `--model`.
+    # `convert` writes weights that it can read back, and that `--model` reads.
     gin = tmp_path / "network.gin"
     gin.write_text(t5x_layout.network_gin(module))
     assert t5x_layout.read_gin(gin) == (family, config)
@@ -325,7 +325,7 @@ def test_format(house, tmp_path, monkeypatch, capsys):
     assert main(["tasks", "polite_*", "--data_dir", str(root)]) == 0
     line = re.search(r"^polite_sgd .*", capsys.readouterr().out, re.MULTILINE)[0]
     assert "  POLITE, options as 1a): original schemas, train in" in line
-    # A format of no family of ours counts as it says.
+    # A format outside our families counts as it declares.
     other = dataclasses.make_dataclass("Other", [], bases=(T5DSTOptions,), frozen=True)
     other.family, other.per_slot = "other", False
     monkeypatch.setitem(recipes.FORMATS.data, "other", other())
@@ -336,15 +336,16 @@ def test_format(house, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("group", extensions.GROUPS)
-def test_what_cannot_be_imported_is_named_once_it_is_asked_for(install, group):
+def test_missing_imports_are_named_at_first_use(install, group):
     install("broken-one", {f"jaxaug.{group}": {"broken": "broken_one:no"}}, "1 / 0")
     table = TABLES[group]
     assert "broken" in table
     for name in table.data:
         assert table[name] is table.data[name]
     message = (
-        f"{singular(group)} 'broken' of package broken-one: broken_one:no cannot be imported "
-        "(ZeroDivisionError: division by zero). Mend the package, or uninstall it."
+        f"{singular(group)} 'broken' of package broken-one: broken_one:no cannot be "
+        "imported (ZeroDivisionError: division by zero). Mend the package, or "
+        "uninstall it."
     )
     with pytest.raises(UserError, match=re.escape(message)):
         table["broken"]
@@ -393,7 +394,7 @@ def test_a_name_that_two_packages_have_is_refused(install):
         ("formats", "a_b", "jaxaug_own:o", "is called 'a_b': names of formats have"),
     ],
 )
-def test_what_is_no_entry_is_refused(install, group, name, value, message):
+def test_invalid_entries_are_refused(install, group, name, value, message):
     source = "from jaxaug.formats.d3st import D3STOptions\no = D3STOptions()\n"
     install("jaxaug-own", {f"jaxaug.{group}": {name: value}}, source)
     where = f"{singular(group)} '{name}' of package jaxaug-own: "

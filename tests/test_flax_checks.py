@@ -1,4 +1,4 @@
-"""What tests skip of Flax's checks hides no mistake."""
+"""Skipping checks of Flax in tests hides no mistake."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class Network(nn.Module):
 
 
 def closed(size: int, value: Any) -> Any:
-    """An initialiser whose shape depends on what it closes over; `value` has no use."""
+    """Returns an initializer whose shape depends on its closure; `value` is unused."""
 
     def initialise(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         assert value is not None
@@ -52,7 +52,7 @@ def test_a_wrong_shape_is_found_each_time(initialiser):
                 network.apply(params)
 
 
-def test_what_is_known_is_not_traced_again(monkeypatch):
+def test_known_shapes_are_not_traced_again(monkeypatch):
     traced = []
     shape_of = jax.eval_shape
     flax_checks.once()

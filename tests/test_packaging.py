@@ -1,4 +1,4 @@
-"""What the three distributions say of themselves, and that they say the same."""
+"""Metadata of the three distributions, which must agree."""
 
 import ast
 import re
@@ -34,7 +34,7 @@ DISTRIBUTIONS = {
     "orbax": "orbax-checkpoint",
     "yaml": "pyyaml",
 }
-# These come with another: jaxlib with jax.
+# Distributions that come with another one: jaxlib with jax.
 BROUGHT = {"jaxlib"}
 
 
@@ -43,7 +43,7 @@ def project(name: str) -> dict:
 
 
 def pins() -> dict[str, Version]:
-    """The versions for the Python that runs the test."""
+    """Returns the versions for the Python that runs the test."""
     lines = map(Requirement, (ROOT / "constraints.txt").read_text().splitlines())
     return {
         canonicalize_name(line.name): Version(str(line.specifier).removeprefix("=="))
@@ -53,7 +53,7 @@ def pins() -> dict[str, Version]:
 
 
 def requirements(name: str) -> list[tuple[str, Requirement]]:
-    """(extra or "", requirement) of every line."""
+    """Yields (extra or "", requirement) of every line."""
     about = project(name)
     groups = {"": about["dependencies"], **about.get("optional-dependencies", {})}
     return [
@@ -95,7 +95,7 @@ def test_every_dependency_has_a_lower_bound_not_above_its_pin(name):
     for extra, requirement in requirements(name):
         package = canonicalize_name(requirement.name)
         if package == name:
-            continue  # An extra that takes others in.
+            continue  # An extra that includes others.
         bounds = [s for s in requirement.specifier if s.operator == ">="]
         assert len(bounds) == len(requirement.specifier) == 1, requirement
         version = (
@@ -108,7 +108,7 @@ def test_every_dependency_has_a_lower_bound_not_above_its_pin(name):
 
 
 @pytest.mark.parametrize("name", HOMES)
-def test_what_is_imported_is_declared(name):
+def test_imports_are_declared(name):
     declared = {canonicalize_name(r.name) for _, r in requirements(name)}
     if name == "jaxaug-papers":  # jaxaug brings the rest.
         declared |= {canonicalize_name(r.name) for _, r in requirements("jaxaug")}
@@ -126,7 +126,7 @@ def test_what_is_imported_is_declared(name):
 
 
 def imported(path: Path) -> set[str]:
-    """First words of the names that a file imports."""
+    """Returns the first parts of the names that a file imports."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -152,7 +152,7 @@ def test_notice_names_every_folder_of_data():
 
 
 def test_one_distribution_of_tensorflow():
-    """tensorflow-text asks for `tensorflow`; tensorflow-cpu has the same files."""
+    """tensorflow-text requires `tensorflow`; tensorflow-cpu has the same files."""
     lines = [line for name in PACKAGES for _, line in requirements(name)]
     assert "tensorflow" in {canonicalize_name(line.name) for line in lines}
     assert "tensorflow-cpu" not in {canonicalize_name(line.name) for line in lines}

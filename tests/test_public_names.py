@@ -1,4 +1,4 @@
-"""Each public package of jaxaug says what it is and what to take from it."""
+"""Each public package of jaxaug has a docstring and a list of its names."""
 
 import importlib
 import importlib.util
@@ -30,10 +30,10 @@ def test_names_are_there(name: str):
     assert package.__all__
     for public in package.__all__:
         found = getattr(package, public)
-        # `from jaxaug.x import y` gives the module y wherever there is one.
+        # `from jaxaug.x import y` gives the module y if it exists.
         is_module = importlib.util.find_spec(f"jaxaug.{name}.{public}") is not None
         assert isinstance(found, ModuleType) == is_module
-    # More than a headline: where to start.
+    # More than a headline: the docstring shows the first steps.
     assert len((package.__doc__ or "").strip().splitlines()) > 2
 
 

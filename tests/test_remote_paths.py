@@ -1,7 +1,7 @@
-"""One command of each family with data, cache and results on gs://.
+"""One command of each family with data, cache, and results on gs://.
 
-A folder stands in for the bucket: epath alone finds it under gs://, so whatever opens a
-path in another way fails.
+A local folder stands for the bucket. Only epath finds it under gs://, so code that
+opens a path in another way fails.
 """
 
 import json
@@ -21,7 +21,7 @@ ROOT = "gs://bucket"
 
 
 class Bucket:
-    """Every operation of epath, with a local folder in place of gs://."""
+    """All operations of epath, with a local folder instead of gs://."""
 
     def __init__(self, folder):
         self._folder = f"{folder}/"
@@ -45,7 +45,7 @@ class Bucket:
 
 @pytest.fixture
 def bucket(monkeypatch, sgd_tree, tmp_path):
-    """`gs://bucket/data` is the small SGD folder; the cache lies on gs://, too."""
+    """`gs://bucket/data` is the small SGD folder; the cache is on gs://, too."""
     folder = tmp_path / "remote"
     (folder / "bucket").mkdir(parents=True)
     sgd_tree.rename(folder / "bucket" / "data")
@@ -57,7 +57,7 @@ def bucket(monkeypatch, sgd_tree, tmp_path):
     cache_folder._reach_cache.cache_clear()
     yield epath.Path(ROOT)
     cache_folder._reach_cache.cache_clear()
-    assert sorted(os.listdir(tmp_path)) == ["remote"]  # Nothing went astray.
+    assert sorted(os.listdir(tmp_path)) == ["remote"]  # No file was written elsewhere.
 
 
 def go(*arguments):
@@ -113,7 +113,7 @@ def paraphrase(target, *more):
 
 
 def test_paraphrase(bucket, monkeypatch, tmp_path_factory):
-    """Written at once, by parts, and by a run that goes on: the same bytes."""
+    """One run, parts, and a resumed run write the same bytes."""
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
     (bucket / "lines.txt").write_text("one two\nthree\nfour five six\n")
@@ -135,11 +135,11 @@ def test_paraphrase(bucket, monkeypatch, tmp_path_factory):
     paraphrase(out, "--shard", "1/2")
     paraphrase(out, "--merge")
     assert out.read_bytes() == whole.read_bytes()
-    paraphrase(whole)  # Is complete.
+    paraphrase(whole)  # The output is complete.
     assert out.read_bytes() == whole.read_bytes()
     assert not [path for path in home.rglob("*.partial")]
 
 
-def test_what_must_be_local(bucket, capsys):
+def test_paths_that_must_be_local(bucket, capsys):
     assert cli.main(["data", "fetch", "sgd", "--out", f"{ROOT}/sgd"]) == 1
     assert "a download goes to a local folder" in capsys.readouterr().err

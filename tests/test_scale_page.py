@@ -1,4 +1,4 @@
-"""docs/scale.md holds what its programs print."""
+"""docs/scale.md shows the output of its programs."""
 
 import importlib
 import sys
@@ -27,7 +27,7 @@ def program(monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_the_tables_of_the_page_are_those_of_the_program(program):
+def test_the_tables_of_the_page_equal_the_program(program):
     plan = program("scale_plan")
     page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
     tables = {name: plan.TABLES[name]() for name in plan.ON_PAGE}
@@ -40,13 +40,13 @@ def test_the_tables_of_the_page_are_those_of_the_program(program):
 
 def test_the_arithmetic(program, monkeypatch):
     plan = program("scale_plan")
-    # 2 x 3 operations a weight and token; attention and the table of outputs besides.
+    # 2 x 3 operations per weight and token, plus attention and the output table.
     layers = plan.parameters() - plan.EMB * plan.VOCABULARY * 2
     least = 6 * layers * plan.TARGET_TOKENS
     assert least < plan.operations_of_row() < 8 * layers * plan.SOURCE_TOKENS
     assert plan.step_seconds(2048) == pytest.approx(2 * plan.step_seconds(1024))
     assert plan.hosts() == 256
-    # Young: at the best period the stalls cost as much as the work that is lost.
+    # Young: at the best period, stalls cost as much as lost work.
     period, lost = plan.lost_share(8)
     assert plan.VALUES["stall"] / period == pytest.approx(period / 2 / (8 * 3600))
     for other in (0.8 * period, 1.25 * period):
@@ -84,7 +84,7 @@ def test_memory_of_a_tiny_step(program):
     weights = layer + (layer + 4 * 8 * 8) + 2 * 64 * 8
     # Norms and position biases are small.
     assert weights < found.parameters < 1.5 * weights
-    # Each matrix has a second moment of its own size, being too small to be factored.
+    # The second moments have full size, because the matrices are too small to factor.
     assert 4 * found.parameters < found.state <= 8 * found.parameters + 64
     assert found.batch == 4 * 2 * (32 + 3 * 16)
     # At least the gradients.

@@ -1,4 +1,4 @@
-"""benchmarks/sgd_queue.py and what it consists of, with a tiny model on MiniSGD."""
+"""benchmarks/sgd_queue.py and its modules, with a tiny model on MiniSGD."""
 
 import json
 import os
@@ -20,7 +20,7 @@ SIZES = {
     "model": "tiny", "rows": 2, "microbatches": 1, "eval_rows": 16, "inputs": 384,
     "targets": 64,
 }  # fmt: skip
-# A Python that has neither TensorFlow nor SeqIO.
+# A Python without TensorFlow and SeqIO.
 WITHOUT = """#!{python}
 import os, sys
 folder = os.path.dirname(os.path.abspath(__file__))
@@ -33,7 +33,7 @@ HOOK = "import sys\nsys.modules.update(tensorflow=None, seqio=None)\n"
 
 @pytest.fixture(scope="module")
 def programs():
-    """The modules of benchmarks/ as the programs import them."""
+    """Returns the modules of benchmarks/ as the programs import them."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
         import sgd_item
@@ -46,7 +46,7 @@ def programs():
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """A sample of MiniSGD with its variants."""
+    """Returns a sample of MiniSGD with its variants."""
     from jaxaug.core import cache_folder
     from jaxaug.data import minisgd, sample
 
@@ -138,7 +138,7 @@ def test_a_turn_on_a_machine_without_tensorflow(programs, data, tmp_path):
     ]  # fmt: skip
     subprocess.run(command, check=True)
     assert len([*packed.glob("part.*")]) > 1
-    shutil.move(packed, place)  # as when it travels
+    shutil.move(packed, place)  # as when it is copied to another machine
     python = tmp_path / "python"
     python.write_text(WITHOUT.format(python=sys.executable))
     python.chmod(0o755)
@@ -173,7 +173,7 @@ def test_a_turn_on_a_machine_without_tensorflow(programs, data, tmp_path):
     (folder,) = results.iterdir()
     about = json.loads((folder / "item.json").read_text())
     assert about["seed"] == 2 and about["positions_per_second"] > 0
-    # Random weights are right about frames whose state is empty only.
+    # Random weights are right only about frames with an empty state.
     page = "\n".join(programs["page"].queue_table(results, queue))
     assert f"| d3st_tree_2x {about['variants'][:8]} | mixture | 3 | 2 | " in page
 

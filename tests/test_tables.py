@@ -14,11 +14,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="module")
 def tables():
-    """The names of the program."""
+    """Returns the names of the program."""
     return runpy.run_path(str(ROOT / "benchmarks/tables.py"))
 
 
-def test_tables_of_pages_are_those_of_the_results(tables):
+def test_tables_of_pages_equal_the_results(tables):
     stale = [page.name for page, text in tables["pages"]() if page.read_text() != text]
     assert not stale, "run `python benchmarks/tables.py`"
 

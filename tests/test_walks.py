@@ -1,7 +1,7 @@
-"""What three users do, from the first command to the last.
+"""Three users, from the first command to the last.
 
-The tutorial docs/own_schema.md is run once, command by command; the student and the
-engineer go on with the run that it has trained.
+The tutorial docs/own_schema.md runs once, command by command. The student and the
+engineer continue with the trained run.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from tests.support.served import rows, served
 
 ROOT = Path(__file__).resolve().parent.parent
 _PAGE = (ROOT / "docs/own_schema.md").read_text(encoding="utf-8")
-# The page's figures are of 100 steps.
+# The page shows figures after 100 steps.
 _STEPS = ["--gin.TRAIN_STEPS=2", "--gin.EVAL_PERIOD=2", "--gin.BATCH_SIZE=2"]
 _EVAL = ["--gin.EVAL_BATCH_SIZE=10"]
 _LINE = ["runs/mine", "--schema", "schema.json", "--services", "Restaurants_1"]
@@ -37,7 +37,7 @@ _LINE = ["runs/mine", "--schema", "schema.json", "--services", "Restaurants_1"]
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A command of the tutorial: what the page shows, and what it printed here."""
+    """A command of the tutorial: the output on the page, and the output here."""
 
     command: str
     shown: Sequence[str]
@@ -47,18 +47,18 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Tutorial:
-    """The folder in which the tutorial was run, and its steps."""
+    """The folder in which the tutorial ran, and its steps."""
 
     folder: Path
     steps: Sequence[Step]
 
     def of(self, verb: str) -> list[Step]:
-        """The steps of a verb."""
+        """Returns the steps of a verb."""
         return [s for s in self.steps if f"jaxaug {verb} " in f"{s.command} "]
 
 
 def commands() -> list[Step]:
-    """The commands of the page, in its order."""
+    """Returns the commands of the page, in order."""
     found: list[tuple[str, list[str]]] = []
     for line in _PAGE.splitlines():
         if line.startswith("    $ "):
@@ -69,14 +69,14 @@ def commands() -> list[Step]:
 
 
 def jaxaug_says(words: Sequence[str]) -> tuple[int, str]:
-    """Status and standard output of a command of ours."""
+    """Returns status and standard output of a `jaxaug` command."""
     with contextlib.redirect_stdout(io.StringIO()) as said:
         status = main(words)
     return status, said.getvalue()
 
 
 def program_says(python: str, command: str, *more: str) -> str:
-    """What `[NAME=VALUE] python ...` prints, with more flags."""
+    """Returns the output of `[NAME=VALUE] python ...`, with more flags."""
     words = shlex.split(command)
     given = dict(words.pop(0).split("=", 1) for _ in words[:1] if "=" in words[0])
     assert words[0] == "python"
@@ -87,7 +87,7 @@ def program_says(python: str, command: str, *more: str) -> str:
 
 @pytest.fixture(scope="module")
 def tutorial(python, tmp_path_factory):
-    """The tutorial, run as it stands but for the number of steps."""
+    """Runs the tutorial as written, with fewer steps."""
     folder = tmp_path_factory.mktemp("tutorial")
     (folder / "configs").symlink_to(ROOT / "configs")
     done = []
@@ -110,7 +110,7 @@ def tutorial(python, tmp_path_factory):
 
 @pytest.fixture
 def elsewhere(tutorial, tmp_path, monkeypatch):
-    """Another folder, to which run and schema have come; the data have changed since."""
+    """Moves run and schema to another folder, and changes the data."""
     shutil.copytree(tutorial.folder / "runs/mine", tmp_path / "runs/mine")
     data = shutil.copytree(tutorial.folder / "mydata", tmp_path / "mydata")
     shutil.move(data / "test/schema.json", tmp_path / "schema.json")
@@ -123,7 +123,7 @@ def elsewhere(tutorial, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_tutorial_says_what_happens(tutorial):
+def test_the_tutorial_shows_the_real_output(tutorial):
     for step in tutorial.steps:
         assert step.status == (1 if "3 errors" in step.shown else 0), step.said
     for verb in ("init", "data check", "augment"):
@@ -144,7 +144,7 @@ def test_the_tutorial_says_what_happens(tutorial):
 
 
 def _same_shape(made, shown):
-    """Answers after 2 steps may be others than after 100."""
+    """Compares shapes, because answers after 2 and after 100 steps may differ."""
     users = [turn for turn in made["turns"] if turn["speaker"] == "USER"]
     assert [turn["utterance"] for turn in users] == [
         "i need a table in Oslo for 2 people",
@@ -159,7 +159,7 @@ def _same_shape(made, shown):
 
 @pytest.mark.slow
 def test_a_student_installs_trains_evaluates_and_reports(tutorial, python, monkeypatch):
-    """The commands of README.md and docs/training.md, on the tutorial's run."""
+    """Runs the commands of README.md and docs/training.md on the tutorial's run."""
     made = ["make", "--no-print-directory", "-n", "demo", "VENV=new"]
     demo = ran(made, cwd=ROOT, check=True)
     environment, install, _, train, report = demo.stdout.splitlines()
@@ -171,7 +171,7 @@ def test_a_student_installs_trains_evaluates_and_reports(tutorial, python, monke
     readme = (ROOT / "README.md").read_text()
     assert f"    {train.removeprefix('new/bin/')}\n" in readme
     assert report == "new/bin/jaxaug report runs/d3st_aug"
-    # From here on the run is the tutorial's; test_wheels.py installs.
+    # From here on the run is the tutorial's; test_wheels.py tests the installation.
     monkeypatch.chdir(tutorial.folder)
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tutorial.folder / "cache"))
     monkeypatch.setenv("JAXAUG_DATA_DIR", "mydata")
@@ -188,11 +188,11 @@ def test_a_student_installs_trains_evaluates_and_reports(tutorial, python, monke
     of_training = Path("runs/mine/inference_eval/robustness/d3st-000002.json")
     of_evaluation = Path("runs/mine/eval") / of_training.relative_to("runs/mine")
     assert json.loads(of_training.read_text()) == json.loads(of_evaluation.read_text())
-    # Its own files are still those of training.
+    # Its own files are still the files of training.
     assert "train_script.train" in Path("runs/mine/config.gin").read_text()
     status, said = jaxaug_says(["report", "runs/mine", "--html", "all.html"])
     assert status == 0
-    # Name and all eleven figures, as training said them.
+    # Name and all eleven figures, as printed by training.
     assert said.splitlines()[1].split()[1:] == lines[0][0].split()[3:]
     made = Path("all.html").read_text()
     assert "<h1>Robustness" in made and "<h2>Training of mine</h2>" in made
@@ -205,7 +205,7 @@ def test_a_student_installs_trains_evaluates_and_reports(tutorial, python, monke
 
 @pytest.mark.slow
 def test_an_engineer_asks_in_four_ways(tutorial, elsewhere, request, capsys):
-    """Command, class, API and page say what the tutorial said, in another folder."""
+    """Command, class, API, and page give the tutorial's answers in another folder."""
     (predicted,) = tutorial.of("predict")
     talk = (tutorial.folder / "talk.txt").read_text()
     Path("talk.txt").write_text(talk)
@@ -226,7 +226,7 @@ def test_an_engineer_asks_in_four_ways(tutorial, elsewhere, request, capsys):
         )
         with urllib.request.urlopen(post, timeout=60) as answer:
             assert answer.read().decode() == predicted.said
-        # Last, as it skips where there is no browser.
+        # The last step, because it skips the test without a browser.
         _page_shows(request.getfixturevalue("page"), address, talk, found)
 
 
@@ -268,7 +268,7 @@ def mine(*, rank: int = 0):
 
 
 def test_a_researcher_adds_a_sampler(tiny_lm, tmp_path, monkeypatch, capsys):
-    """A package with one entry point; its outputs are those that its code chooses."""
+    """A package with one entry point adds a sampler, which decides the outputs."""
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     lines = tmp_path / "lines.txt"
     lines.write_text("find me a hotel\nfrom which city\n")

@@ -1,4 +1,4 @@
-"""The wheels of all distributions, and what works without a checkout."""
+"""The wheels of all distributions, and their use without a checkout."""
 
 import os
 import runpy
@@ -19,7 +19,7 @@ from tests.support.programs import ran
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = "from setuptools import build_meta; build_meta.build_wheel({!r})"
-# What a user has: tasks of their own, and an experiment on top of ours.
+# Files of a user: a `tasks` module, and an experiment based on ours.
 TASKS = "def rate(value=1):\n    return value\n"
 MINE = """from __gin__ import dynamic_registration
 import tasks
@@ -29,7 +29,7 @@ MODEL_DIR = 'runs/mine'
 
 
 def files_of(folder: str) -> set[str]:
-    """Files of a folder of the repository, but for what Python writes there."""
+    """Yields the files of a folder of the repository, without Python's caches."""
     return {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / folder).rglob("*")
@@ -39,7 +39,7 @@ def files_of(folder: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all wheels unpacked, as pip would put them there."""
+    """Returns a folder with all wheels unpacked, as pip would."""
     source = tmp_path_factory.mktemp("source")
     out = tmp_path_factory.mktemp("site")
     for name in ("jaxaug", "tasks", "configs", "runtime", "papers"):
@@ -56,7 +56,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_what_the_wheels_hold(site: Path):
+def test_contents_of_the_wheels(site: Path):
     assert {path.name.partition("-")[0] for path in site.iterdir()} == {
         "jaxaug",
         "jaxaug_base",
@@ -92,7 +92,7 @@ def test_what_the_wheels_hold(site: Path):
 
 @pytest.mark.slow
 def test_configs_of_the_papers(site: Path, tmp_path: Path):
-    """Found by their old names; the tasks have the name of a wheel."""
+    """Gin files have the old names; tasks have the name inside a wheel."""
     gin = site / "jaxaug_papers/pcc/configs/personachat_percvae.gin"
     assert "\nimport jaxaug.tasks as tasks\n" in gin.read_text()
     command = ["fewshot", "--config", "configs/fewshot/none.py"]
@@ -113,7 +113,7 @@ def test_configs_of_the_papers(site: Path, tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_run_in_an_empty_folder_with_tasks_of_ones_own(site: Path, tmp_path: Path):
+def test_a_run_in_an_empty_folder_with_user_defined_tasks(site: Path, tmp_path: Path):
     (tmp_path / "tasks.py").write_text(TASKS)
     (tmp_path / "mine.gin").write_text(MINE)
     done = ran(
@@ -125,7 +125,7 @@ def test_a_run_in_an_empty_folder_with_tasks_of_ones_own(site: Path, tmp_path: P
     assert done.returncode == 0, done.stderr
     assert "the configuration is valid" in done.stderr + done.stdout
     assert "oneDNN" not in done.stderr  # See t5x/logs/libraries.py.
-    # Both modules are there, each under a name of its own.
+    # Both modules are importable, under different names.
     assert "import jaxaug.tasks as tasks\n" in done.stdout
     assert "import tasks as tasks2\n" in done.stdout
     assert "tasks2.rate.value = 5\n" in done.stdout

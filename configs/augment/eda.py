@@ -2,17 +2,17 @@
 
     jaxaug augment --config configs/augment/eda.py --data_dir SGD --out OUT
 
-Synonyms replace a quarter of the words; insertion, swaps and deletion have a rate of 0.05. The
-first five of 20 draws that differ from the text and from each other are the variants.
-Synonyms come from the built-in lexicon; `eda.py:DIR` reads the WordNet files in DIR,
-such as /usr/share/wordnet of Debian's wordnet-base.
+Synonyms replace a quarter of the words; insertion, swaps, and deletion have a rate of
+0.05. The variants are the first five of 20 draws that differ from the text and from
+each other. Synonyms come from the built-in lexicon; `eda.py:DIR` reads the WordNet
+files in DIR, such as /usr/share/wordnet of Debian's wordnet-base.
 """
 
 import ml_collections
 
 
 def get_config(wordnet_dir: str = "") -> ml_collections.ConfigDict:
-    """The text behind the colon is a folder with WordNet's files."""
+    """Returns the config; the text after the colon is a folder with WordNet's files."""
     config = ml_collections.ConfigDict()
     config.name = "EDA"
     config.scheme = "sentence"

@@ -1,9 +1,9 @@
-"""Variants by the rewording grammar: rules and synonyms, in seconds and without a model.
+"""Variants by the rewording grammar: rules and synonyms, in seconds, without a model.
 
     jaxaug augment --config configs/augment/grammar.py --data_dir SGD --out OUT
 
-At most 200 rewordings of each text; `grammar.py:N` asks for N. They are ranked by the tree
-of `smollm2_tree.py` without a model: the words that stay (Jaccard), then the letters.
+The grammar yields at most 200 rewordings of each text; `grammar.py:N` asks for N. A
+tree ranks them without a model: by shared words (Jaccard), then by string similarity.
 `grammar_tree.py` adds MiniLM.
 """
 
@@ -11,7 +11,7 @@ import ml_collections
 
 
 def get_config(num: str = "200") -> ml_collections.ConfigDict:
-    """The text behind the colon is the number of rewordings of a text."""
+    """Returns the config; the text after the colon is the number of rewordings."""
     config = ml_collections.ConfigDict()
     config.name = "grammar"
     config.scheme = "grammar"

@@ -3,13 +3,14 @@
     jaxaug models fetch smollm2 minilm
     jaxaug augment --data_dir DIR --out DIR/variants/tree
 
-The default of `jaxaug augment`, for your own schemas and for
-MiniSGD. The adapter was trained on SGD-X, so data with services of SGD are refused (see
-docs/adapters.md); use `smollm2_tree.py` for those. 150 outputs for each text, 100 of them
-by the adapter; `schema_tree.py:N` asks for N from each of the six settings instead of 25.
-The judge drops unfaithful outputs (docs/augment.md); texts that it leaves fewer than five
-get as many again, three times at most. The tree ranks the rest. Needs the extras `nlp` and
-`report`.
+This is the default of `jaxaug augment`, for your own schemas and for MiniSGD. The
+adapter was trained on SGD-X, so data with services of SGD are refused (see
+docs/adapters.md); use `smollm2_tree.py` for them.
+
+Each text gets 150 outputs, 100 of them by the adapter. `schema_tree.py:N` asks for N
+outputs from each of the six settings instead of 25. The judge drops unfaithful outputs
+(docs/augment.md). Texts with fewer than five left get another 150 outputs, at most
+three times. The tree ranks the rest. Needs the extras `nlp` and `report`.
 """
 
 import pathlib
@@ -20,7 +21,7 @@ PROMPT = str(pathlib.Path(__file__).with_name("reword.txt"))
 
 
 def get_config(num: str = "25") -> ml_collections.ConfigDict:
-    """The text behind the colon is the number of outputs of each setting."""
+    """Returns the config; the text after the colon is the outputs of each setting."""
     config = ml_collections.ConfigDict()
     config.name = "schema paraphraser tree"
     config.scheme = "paraphrase"
@@ -33,7 +34,7 @@ def get_config(num: str = "25") -> ml_collections.ConfigDict:
                 "model": "schema-paraphraser",
                 "options": {"k": 40, "p": 0.9, "temperature": [0.6, 0.8, 1.0, 1.2]},
             },
-            # The base stays nearer to the words of orders such as "find flights".
+            # The base model stays closer to commands such as "find flights".
             common
             | {
                 "model": "smollm2",
@@ -45,7 +46,8 @@ def get_config(num: str = "25") -> ml_collections.ConfigDict:
     config.rounds = 4
     config.filters = (
         "advice", "named_entity", "rare_word", "several_sentences",
-        "repeated_ngram", "similar_bigrams", "repeated_word", "past_tense", "alphanumeric",
+        "repeated_ngram", "similar_bigrams", "repeated_word", "past_tense",
+        "alphanumeric",
     )  # fmt: skip
     config.slot_filters = ("action",)
     config.commands = True

@@ -3,10 +3,11 @@
     jaxaug models fetch smollm2 minilm
     jaxaug augment --config configs/augment/smollm2_tree.py --data_dir SGD --out OUT
 
-100 outputs for each text; `smollm2_tree.py:N` asks for N from each of the four settings
-instead of 25. MiniLM similarity replaces the entailment of the paper; it is not
-entailment and is not called that. Needs the extras `nlp` and `report`. The constraints other than
-J <= 0.75 are ours: see docs/augment.md for what goes wrong without them.
+Each text gets 100 outputs; `smollm2_tree.py:N` asks for N outputs from each of the four
+settings instead of 25. MiniLM similarity replaces the entailment of the paper, and is
+called similarity because it is not entailment. The paper has the constraint J <= 0.75;
+we add the others, and docs/augment.md shows the failures without them. Needs the extras
+`nlp` and `report`.
 """
 
 import pathlib
@@ -17,7 +18,7 @@ PROMPT = str(pathlib.Path(__file__).with_name("reword.txt"))
 
 
 def get_config(num: str = "25") -> ml_collections.ConfigDict:
-    """The text behind the colon is the number of outputs of each setting."""
+    """Returns the config; the text after the colon is the outputs of each setting."""
     config = ml_collections.ConfigDict()
     config.name = "SmolLM2 tree"
     config.scheme = "paraphrase"
@@ -59,7 +60,7 @@ def get_config(num: str = "25") -> ml_collections.ConfigDict:
         "length": {"path": "jaxaug.augment.judge.small_models:length"},
         "how": {"path": "jaxaug.augment.judge.small_models:how"},
     }
-    # What came up twice is nearly always good; that takes many outputs.
+    # An output that was sampled twice is nearly always good; this needs many outputs.
     config.min_count = 2 if int(num) >= 100 else 1
     config.select = "tree"
     config.tree = {
@@ -72,8 +73,8 @@ def get_config(num: str = "25") -> ml_collections.ConfigDict:
             "length >= 0.4",
             "how <= 0",
         ),
-        # The least similar string with the same words is nonsense from a small model:
-        # "car to pick up the city".
+        # The least similar string with the same words is often nonsense from a small
+        # model, such as "car to pick up the city".
         "syntactic": None,
     }
     config.report = {

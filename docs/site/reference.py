@@ -1,12 +1,12 @@
-"""The pages of the site that nobody types, as a hook of MkDocs (see mkdocs.yml).
+"""Generates pages of the site, as a hook of MkDocs (see mkdocs.yml).
 
-    README.md, CHANGELOG.md, CONTRIBUTING.md, benchmarks/NOTES.md   as pages of the site
-    commands.md     every command, from its parser
-    programs.md     the flags of the T5X programs, from where they are defined
-    gin_files.md    every gin file and every Python config
-    python/*.md     what each room offers, for mkdocstrings to fill from docstrings
+- `README.md` and other files outside docs/: pages of the site (see `OUTSIDE`).
+- `commands.md`: every command, from its parser.
+- `programs.md`: the flags of the T5X programs, from their definitions.
+- `gin_files.md`: every gin file and every Python config.
+- `python/*.md`: public names of each room; mkdocstrings adds their docstrings.
 
-They are made while the site is built and written nowhere else. Nothing heavy is imported.
+The pages exist only during the build of the site. No heavy module is imported.
 """
 
 import argparse
@@ -35,7 +35,7 @@ ROOMS = (
     ["track", "decode", "metrics", "paraphrase", "augment", "curriculum", "models"]
     + ["schemas", "formats", "data", "feed", "core"]
 )  # fmt: skip
-"""Packages of jaxaug whose `__init__` offers names, the most asked for first."""
+"""Packages of jaxaug whose `__init__` offers names, most useful first."""
 FACES = (
     ["models", "decoding", "trainer", "partitioning", "checkpoints", "optimizers"]
     + ["adafactor", "metrics", "losses", "utils", "gin_utils"]
@@ -44,7 +44,7 @@ FACES = (
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """What MkDocs calls with the files of the site: adds the pages."""
+    """Adds the generated pages; MkDocs calls it with the files of the site."""
     from mkdocs.structure.files import File
 
     for path, text in pages().items():
@@ -53,14 +53,14 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """What MkDocs calls with each page: links to pages outside docs/ lead to theirs."""
+    """Corrects links to files outside docs/; MkDocs calls it with each page."""
     if page.file.src_uri in OUTSIDE.values():
         return markdown
     return inside(markdown, Path("docs"))
 
 
 def pages() -> dict[str, str]:
-    """Path in the site -> Markdown."""
+    """Returns path in the site -> Markdown, for all generated pages."""
     made = {
         page: inside((ROOT / source).read_text(encoding="utf-8"), Path(source).parent)
         for source, page in OUTSIDE.items()
@@ -73,10 +73,10 @@ def pages() -> dict[str, str]:
 
 
 def inside(markdown: str, folder: Path) -> str:
-    """Markdown of a file in `folder`, with links as the site has them.
+    """Returns the Markdown of a file in `folder`, with links that work on the site.
 
-    Links to folders and to files that are no pages become their paths: the site does not
-    hold the code.
+    The site does not contain the code, so links to folders and other files become their
+    paths.
     """
 
     def replaced(match: re.Match) -> str:
@@ -94,7 +94,7 @@ def inside(markdown: str, folder: Path) -> str:
 
 
 def parsers() -> Iterator[tuple[str, argparse.ArgumentParser, str]]:
-    """(command, its parser, its line in the list) of every command; a group is none."""
+    """Yields (command, its parser, its help) for every command, without groups."""
     from jaxaug.cli import build_parser
 
     def below(parser: argparse.ArgumentParser, help_text: str) -> Iterator:
@@ -114,7 +114,7 @@ def parsers() -> Iterator[tuple[str, argparse.ArgumentParser, str]]:
 
 
 def commands() -> str:
-    """The page of commands: a table, then the help of each."""
+    """Returns the page of commands: a table, then the help of each."""
     found = list(parsers())
     lines = ["# Commands", "", "Output of `jaxaug COMMAND --help`.", ""]
     lines += ["| command | what it does |", "|---|---|"]
@@ -127,7 +127,7 @@ def commands() -> str:
 
 
 def flags() -> list[tuple[str, str, str]]:
-    """(name, default, text) of the flags that the T5X programs define."""
+    """Returns (name, default, text) of each flag that the T5X programs define."""
     found = []
     for path in ("start/program.py", "start/machine.py", "main.py"):
         source = (ROOT / "runtime/t5x" / path).read_text(encoding="utf-8")
@@ -157,7 +157,7 @@ def flags() -> list[tuple[str, str, str]]:
 
 
 def programs() -> str:
-    """The page of the programs' flags."""
+    """Returns the page of the programs' flags."""
     lines = ["# Flags of the T5X programs", ""]
     lines += ["    python -m t5x.train --gin_file=configs/d3st_aug.gin", ""]
     lines += ["The same flags apply to `t5x.eval` and `t5x.infer`; `t5x.main"]
@@ -177,7 +177,7 @@ def programs() -> str:
 
 
 def gin_files() -> str:
-    """The page of gin files: header, includes and plain settings of each."""
+    """Returns the page of gin files: header, includes, and plain settings of each."""
     lines = ["# Gin files", ""]
     lines += ["The header of each file, the files that it includes, and the settings"]
     lines += ["that `--gin.NAME=VALUE` changes. Files are stacked: `--gin_file` may be"]
@@ -210,7 +210,7 @@ def gin_files() -> str:
 
 
 def config_paths() -> list[Path]:
-    """Every gin file, and the Python configs; those of an experiment first."""
+    """Returns all gin files and Python configs; the files of experiments come first."""
     found: list[Path] = []
     for folder in (ROOT / "configs", *sorted((ROOT / PAPERS).glob("*/configs"))):
         found += sorted(folder.rglob("*.gin"), key=lambda p: (len(p.parts), p))
@@ -219,13 +219,13 @@ def config_paths() -> list[Path]:
 
 
 def config_name(path: Path) -> str:
-    """The name under which programs find a gin file or a config."""
+    """Returns the name under which programs find a gin file or a config."""
     name = path.relative_to(ROOT).as_posix()
     return re.sub(rf"^(?:runtime|{PAPERS}/\w+)/", "", name)
 
 
 def python_pages() -> dict[str, str]:
-    """Name of a package -> its page, on which mkdocstrings puts the docstrings."""
+    """Returns name of a package -> its page, to which mkdocstrings adds docstrings."""
     made = {}
     for room in ROOMS:
         package = f"jaxaug.{room}"
@@ -245,7 +245,7 @@ def python_pages() -> dict[str, str]:
 
 
 def offered(package: str) -> list[str]:
-    """What the `__init__` of a package offers lazily, by full names."""
+    """Returns the full names that the `__init__` of a package offers lazily."""
     source = ROOT / package.replace(".", "/") / "__init__.py"
     for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
         if (
@@ -263,7 +263,7 @@ def offered(package: str) -> list[str]:
 
 
 def behind(face: str) -> list[str]:
-    """The functions and classes that a face of the runtime shows, where they are defined."""
+    """Returns the functions and classes that a module of the runtime exports."""
     tree = ast.parse(
         (ROOT / "runtime" / f"{face.replace('.', '/')}.py").read_text(encoding="utf-8")
     )
@@ -285,10 +285,10 @@ def behind(face: str) -> list[str]:
 
 
 def fenced(text: str | None) -> list[str]:
-    """A block of text as it stands."""
+    """Returns the lines of a fenced block with the text."""
     return ["```text", (text or "").strip("\n"), "```"]
 
 
 def cell(text: str) -> str:
-    """Text for a table."""
+    """Returns the text for a cell of a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""One of each: what a package can add to jaxaug."""
+"""An example of each kind of extension of jaxaug."""
 
 import dataclasses
 import functools
@@ -15,7 +15,7 @@ from jaxaug.formats.d3st import D3STOptions
 
 
 def min_p(*, p: float = 0.1):
-    """A sampler: tokens below p times the most probable one are not drawn."""
+    """A sampler: excludes tokens below p times the greatest probability."""
 
     def warper(logits, state):
         del state
@@ -69,7 +69,7 @@ def length_ratio():
 
 
 def house():
-    """A model: a folder, under its own name."""
+    """A model: a folder of weights with a name."""
     from jaxaug.models.text import registry
 
     loaded = registry.load(os.environ["HOUSE_MODEL"])

@@ -22,7 +22,7 @@ def dialogue(name, line):
 
 
 def convert(source, out, mentioned_only):
-    """Writes a data folder in the layout of SGD; every format and `jaxaug data` read it."""
+    """Writes a data folder in the layout of SGD, for all formats and `jaxaug data`."""
     for number, split in enumerate(("train", "dev", "test")):
         lines = (source / f"{split}.tsv").read_text().splitlines()
         made = [dialogue(f"{number}_{n:05}", line) for n, line in enumerate(lines)]
@@ -33,7 +33,7 @@ def convert(source, out, mentioned_only):
 
 
 def tasks():
-    """Registers further tasks; `import tasks` calls it."""
+    """Registers additional tasks; `import tasks` calls it."""
     import seqio
 
     seqio.TaskRegistry.add(

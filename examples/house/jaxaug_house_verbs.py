@@ -1,4 +1,4 @@
-"""A verb: arguments here, work in the function that `target` names."""
+"""A verb: its arguments, and the function that `target` names."""
 
 
 def words(verbs):

@@ -43,7 +43,7 @@ class NETWORK(gpt2.DecoderWrapper):
 
 
 def key_map(config):
-    """Path of a parameter -> tensor of the published model, and how to convert it."""
+    """Returns path of a parameter -> tensor of the published model, with conversion."""
     weights = gpt2.key_map(config)
     return {path: w for path, w in weights.items() if "position" not in path}
 

@@ -23,7 +23,7 @@ from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.files import PathLike, check_writable, write_text
 from jaxaug.core.publishing import replacing
 from jaxaug.core.shards import Shards, Stage
-from jaxaug.curriculum import difficulty, levels, notes, quotas, told
+from jaxaug.curriculum import difficulty, levels, notes, quotas, summaries
 from jaxaug.curriculum import scorers as measures
 from jaxaug.curriculum.difficulty import kept
 from jaxaug.curriculum.options import NONE, Options, Setting, resolved
@@ -235,7 +235,7 @@ def make(
                 options.levels,
             )
         )
-    return items, told.summary(items, found, options, asked)
+    return items, summaries.summary(items, found, options, asked)
 
 
 def _seed(seed: int, number: int) -> int:

@@ -53,12 +53,12 @@ def unreadable(schema: Schema) -> consistency.Unreadable:
             options = dataclasses.replace(options, demonstrations=demonstrations)
         formats[name] = options, options.formatter(schema)
 
-    told: set[tuple[str, str, str]] = set()
+    reported: set[tuple[str, str, str]] = set()
 
     def found(service: str, slot: str, value: str) -> tuple[str, ...]:
-        if (service, slot, value) in told:
+        if (service, slot, value) in reported:
             return ()
-        told.add((service, slot, value))
+        reported.add((service, slot, value))
         listed = schema.service(service).slot(slot).possible_values
         alike = sum(clean(one, True) == clean(value, True) for one in listed)
         if _PLAIN.fullmatch(value) and value.lower() != _NO_VALUE and alike < 2:

@@ -130,8 +130,8 @@ class _Prompt(FramePrompt[Slot, _Rendering]):
                     intent.name,
                     intent.description,
                     {
-                        name: told
-                        for name, told in properties.items()
+                        name: value
+                        for name, value in properties.items()
                         if name
                         in {*intent.required_slots, *dict(intent.optional_slots)}
                     },
@@ -187,24 +187,24 @@ class _Prompt(FramePrompt[Slot, _Rendering]):
 
 def string_property(description: str, values: Sequence[str]) -> dict[str, Any]:
     """Returns the JSON Schema of a slot; `values` are the possible ones, if any."""
-    told: dict[str, Any] = {"type": "string", "description": description}
-    return told | {"enum": list(values)} if values else told
+    schema: dict[str, Any] = {"type": "string", "description": description}
+    return schema | {"enum": list(values)} if values else schema
 
 
 def object_schema(
     properties: Mapping[str, Any], required: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Returns the JSON Schema of an object; `required` is left out if it is empty."""
-    told: dict[str, Any] = {"type": "object", "properties": properties}
-    return told | {"required": list(required)} if required else told
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    return schema | {"required": list(required)} if required else schema
 
 
 def function_tool(
     name: str, description: str, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Returns a tool as the chat-completions interface takes it."""
-    told = {"name": name, "description": description, "parameters": parameters}
-    return {"type": "function", "function": told}
+    function = {"name": name, "description": description, "parameters": parameters}
+    return {"type": "function", "function": function}
 
 
 def dumped(value: Any) -> str:
@@ -272,20 +272,20 @@ def parse(text: str, key: str) -> Parsed:
     fields = {"name": None, "arguments": None}
     if answers_intents:
         fields["requested"] = None
-    told: dict[str, Any] = {}
+    answer: dict[str, Any] = {}
     for field, value in found:
-        if field in fields and field not in told:
-            told[field] = value
+        if field in fields and field not in answer:
+            answer[field] = value
         else:
             malformed += 1
-    malformed += told.get("name") not in names
-    slot_values, unusable = _slot_values(told.get("arguments"), slots)
+    malformed += answer.get("name") not in names
+    slot_values, unusable = _slot_values(answer.get("arguments"), slots)
     intent = NO_INTENT
     requested: tuple[str, ...] = ()
     if answers_intents:
-        if told.get("name") in names:
-            intent = told["name"]
-        requested, unread = _requested(told.get("requested"), slots)
+        if answer.get("name") in names:
+            intent = answer["name"]
+        requested, unread = _requested(answer.get("requested"), slots)
         malformed += unread
     return Parsed(slot_values, intent, requested, malformed + unusable)
 

@@ -140,10 +140,10 @@ class _Question:
         self._lowercase, self._prompts, self._bar = lowercase, prompts, bar
         self._letters = {value: letter(i) for i, value in enumerate(options)}
         self.before, self.behind = prompts(slot, options)
-        told: dict[str, Any] = {"slot": slot.name, "options": options}
+        fields: dict[str, Any] = {"slot": slot.name, "options": options}
         if bar != BAR:
-            told["bar"] = bar
-        self.key = json.dumps(told, separators=(",", ":"))
+            fields["bar"] = bar
+        self.key = json.dumps(fields, separators=(",", ":"))
 
     def shuffled(self, rng: FrameRandom) -> "_Question":
         """Returns the same question with its options in an order drawn from `rng`."""

@@ -187,15 +187,14 @@ def _bootstrap(runs: Sequence[Run], resamples: int, seed: int) -> Bootstrap:
     boot = Bootstrap.of_frames(tables, resamples, seed)
     for run, values in zip(runs, boot.values.tolist(), strict=True):
         for figure, value in zip(FIGURES, values, strict=True):
-            told = run.figures[figure]
+            stored = run.figures[figure]
             if not (
-                math.isnan(told) and math.isnan(value) or abs(told - value) < _CLOSE
+                math.isnan(stored) and math.isnan(value) or abs(stored - value) < _CLOSE
             ):
                 raise UserError(
-                    f"{run.place}: {figure} is {told}, but the scores of frames "
-                    "beside it give "
-                    f"{value}. The two are of different evaluations; evaluate the "
-                    "run again."
+                    f"{run.place}: {figure} is {stored}, but the scores of frames "
+                    f"next to it give {value}. They come from different evaluations. "
+                    "Evaluate the run again."
                 )
     return boot
 

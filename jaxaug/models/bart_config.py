@@ -151,8 +151,8 @@ class Config:
         flags = _FAMILIES[family]
         hf_config.refuse(config, {old: flags[new] for old, new in _OLD_FLAGS.items()})
         hf_config.refuse(config, {"tie_word_embeddings": True})
-        told = hf_table.read(_TABLE, config)
-        pad, start = told["pad_token_id"], told["decoder_start_token_id"]
+        fields = hf_table.read(_TABLE, config)
+        pad, start = fields["pad_token_id"], fields["decoder_start_token_id"]
         shared = config.get("share_encoder_decoder_embeddings", True)
         forced = {"forced_eos_token_id": _FORCED_EOS[family], **config}
         options: dict[str, Any] = {
@@ -161,7 +161,7 @@ class Config:
         options |= flags
         with hf_config.complete():
             return cls(
-                **told,
+                **fields,
                 logits_bias=head == "lm",
                 decoder_vocab_size=None if shared else config["decoder_vocab_size"],
                 labels=hf_config.labels(config, 3) if head == "classifier" else (),

@@ -155,10 +155,10 @@ class Config:
             },
         )
         head = _head(config, family)
-        told = hf_table.read(_TABLE, {"pad_token_id": family.padding, **config})
-        told["tie_embeddings"] |= head != "masked_lm"
+        fields = hf_table.read(_TABLE, {"pad_token_id": family.padding, **config})
+        fields["tie_embeddings"] |= head != "masked_lm"
         return cls(
-            **told,
+            **fields,
             embedding_dim=config.get(family.narrow) if family.narrow else None,
             head=head,
             labels=hf_config.labels(config, family.labels)

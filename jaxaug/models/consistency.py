@@ -85,13 +85,13 @@ class _Consistent:
     ) -> Any:
         """See `t5x.models.BaseTransformerModel`; evaluation has no divergence."""
         self.noted.clear()
-        loss, told = super().loss_fn(  # type: ignore[misc]
+        loss, aux = super().loss_fn(  # type: ignore[misc]
             params, batch, dropout_rng, *rest, **kwargs
         )
         (logits,) = self.noted
         self.noted.clear()
         if dropout_rng is None:
-            return loss, told
+            return loss, aux
         factor, weights = losses.get_loss_normalizing_factor_and_weights(
             self._loss_normalizing_factor,  # type: ignore[attr-defined]
             batch,
@@ -100,9 +100,9 @@ class _Consistent:
         found = self._divergence(logits, batch["decoder_target_tokens"], weights)
         term = self.weight * (found if factor is None else found / factor)
         metric = {"consistency_loss": metrics_lib.AveragePerStep(total=term)}
-        if isinstance(told, tuple):  # Models with adapters return their base too.
-            return loss + term, ({**told[0], **metric}, *told[1:])
-        return loss + term, {**told, **metric}
+        if isinstance(aux, tuple):  # Models with adapters return their base too.
+            return loss + term, ({**aux[0], **metric}, *aux[1:])
+        return loss + term, {**aux, **metric}
 
     def _divergence(
         self,

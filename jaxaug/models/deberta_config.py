@@ -34,9 +34,9 @@ IGNORED = (
 )
 
 
-def _terms(told: Any) -> tuple[str, ...]:
+def _terms(value: Any) -> tuple[str, ...]:
     """Reads `pos_att_type`, a list or a text with bars as separators."""
-    named = told or []
+    named = value or []
     if isinstance(named, str):
         named = [name.strip() for name in named.lower().split("|")]
     for name in named:
@@ -49,20 +49,20 @@ def _terms(told: Any) -> tuple[str, ...]:
     return tuple(kind for kind in _KINDS if kind in named)
 
 
-def _norm_distances(told: str | None) -> bool:
+def _norm_distances(value: str | None) -> bool:
     """Reads `norm_rel_ebd`; returns whether the table of distances is normalized."""
-    kinds = {name.strip() for name in (told or "none").lower().split("|")} - {"none"}
+    kinds = {name.strip() for name in (value or "none").lower().split("|")} - {"none"}
     if kinds - {"layer_norm"}:
         raise UserError(
-            f"config.json: norm_rel_ebd is {told!r}, but only 'none' and 'layer_norm' "
+            f"config.json: norm_rel_ebd is {value!r}, but only 'none' and 'layer_norm' "
             "are supported. Take weights that were trained with these."
         )
     return bool(kinds)
 
 
-def _conv_width(told: int | None) -> int:
+def _conv_width(value: int | None) -> int:
     """Reads `conv_kernel_size`; an even width would shorten the sequence."""
-    width = max(told or 0, 0)
+    width = max(value or 0, 0)
     if width and width % 2 == 0:
         raise UserError(
             f"config.json: conv_kernel_size is {width}, but must be 0 or odd. Use the "
@@ -189,32 +189,32 @@ class Config:
         hf_config.checked_type(config, [TYPE])
         known = {_BARE: "none", CLASSIFIER: "classifier"}
         head = hf_config.head(config, known, _BARE)
-        told = hf_table.read(_TABLE, config)
-        size, heads = told["emb_dim"], told["num_heads"]
+        fields = hf_table.read(_TABLE, config)
+        size, heads = fields["emb_dim"], fields["num_heads"]
         _check_heads(size, heads)
         fixed = {"pooler_hidden_size": size, "attention_head_size": size // heads}
         hf_config.refuse(config, fixed)
         narrow = config.get("embedding_size") or size
-        told["norm_distances"] &= told["relative"]
+        fields["norm_distances"] &= fields["relative"]
         head_dropout = config.get("cls_dropout")
         if head_dropout is None:
-            head_dropout = told["dropout_rate"]
+            head_dropout = fields["dropout_rate"]
         return cls(
-            **told,
+            **fields,
             embedding_dim=None if narrow == size else narrow,
-            max_distance=_furthest(config, told),
+            max_distance=_furthest(config, fields),
             head=head,
             labels=hf_config.labels(config, 2) if head == "classifier" else (),
             head_dropout_rate=float(head_dropout),
         )
 
 
-def _furthest(config: Mapping[str, Any], told: Mapping[str, Any]) -> int:
+def _furthest(config: Mapping[str, Any], fields: Mapping[str, Any]) -> int:
     """Returns the greatest distance; checks the number of buckets."""
     furthest = config.get("max_relative_positions", -1)
     if furthest < 1:
-        furthest = told["num_positions"]
-    buckets = told["buckets"]
+        furthest = fields["num_positions"]
+    buckets = fields["buckets"]
     # Half of the buckets hold one distance each; the others reach up to the greatest
     # distance.
     if buckets and not 1 <= buckets // 2 < furthest - 1:

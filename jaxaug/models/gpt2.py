@@ -80,10 +80,10 @@ class Config(causal.Config):
         hf_config.require(config, "gpt2", "GPT2LMHeadModel")
         hf_generation.refuse_forced(config, "GPT-2")
         hf_config.refuse(config, {"add_cross_attention": False})
-        told = hf_table.read(_TABLE, config)
-        width = told["emb_dim"]
-        told["mlp_dim"] = told["mlp_dim"] or 4 * width
-        return cls(**told, head_dim=width // told["num_heads"])
+        fields = hf_table.read(_TABLE, config)
+        width = fields["emb_dim"]
+        fields["mlp_dim"] = fields["mlp_dim"] or 4 * width
+        return cls(**fields, head_dim=width // fields["num_heads"])
 
 
 def to_hf(config: Config) -> dict[str, Any]:

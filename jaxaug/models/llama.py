@@ -143,9 +143,9 @@ def to_hf(config: Config) -> dict[str, Any]:
         UserError: a config.json of this `model_type` cannot express the options.
     """
     values = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
-    told = llama_config.written(values)
+    fields = llama_config.written(values)
     values["num_kv_heads"] = config.num_kv_heads or config.num_heads
-    read = Config.from_hf(told)
+    read = Config.from_hf(fields)
     differs = ", ".join(
         f"{name} = {value!r}"
         for name, value in values.items()
@@ -157,7 +157,7 @@ def to_hf(config: Config) -> dict[str, Any]:
             "config.json of that type cannot express this. Give the model_type that "
             "has these options, or leave them out."
         )
-    return told
+    return fields
 
 
 class Block(causal.Block):

@@ -173,26 +173,26 @@ def options(config: Mapping[str, Any]) -> dict[str, Any]:
     hf_generation.refuse_forced(config, kind.name)
     hf_config.refuse(config, _FIXED)
     hf_config.refuse_unknown(config, {*_READ, *_FIXED, *kind.reads})
-    told = {**_DEFAULTS, **kind.defaults, **config}
+    settings = {**_DEFAULTS, **kind.defaults, **config}
     # Null means the default in these fields, unlike in those for windows and caps.
     for name in ("rms_norm_eps", "rope_theta", "head_dim", "rope_local_base_freq"):
-        if told.get(name) is None and name in {**_DEFAULTS, **kind.defaults}:
-            told[name] = {**_DEFAULTS, **kind.defaults}[name]
+        if settings.get(name) is None and name in {**_DEFAULTS, **kind.defaults}:
+            settings[name] = {**_DEFAULTS, **kind.defaults}[name]
     if config["model_type"] == "gemma3_text":
         # `transformers` reads this field but does not apply it.
-        hf_config.refuse(told, {"attn_logit_softcapping": None})
-    read = hf_table.read(_table(kind), told)
+        hf_config.refuse(settings, {"attn_logit_softcapping": None})
+    read = hf_table.read(_table(kind), settings)
     heads = read["num_heads"]
-    activation = told.get("hidden_activation") or told["hidden_act"]
+    activation = settings.get("hidden_activation") or settings["hidden_act"]
     return {
         "model_type": config["model_type"],
         **read,
-        "head_dim": told.get("head_dim") or told["hidden_size"] // heads,
+        "head_dim": settings.get("head_dim") or settings["hidden_size"] // heads,
         "activation": hf_table.activation(activation),
-        "num_kv_heads": told.get("num_key_value_heads") or heads,
+        "num_kv_heads": settings.get("num_key_value_heads") or heads,
         **kind.options,
-        **_windows(told),
-        **_rope(told),
+        **_windows(settings),
+        **_rope(settings),
     }
 
 
@@ -200,10 +200,10 @@ def _table(kind: Kind) -> list[hf_table.Field]:
     return [*_TABLE, *(field for field in _OPTIONAL if field.theirs in kind.reads)]
 
 
-def _windows(told: Mapping[str, Any]) -> dict[str, Any]:
+def _windows(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the sliding window, and the layers without it."""
-    count, window = told["num_hidden_layers"], told.get("sliding_window")
-    kinds = told.get("layer_types") or _layer_types(told)
+    count, window = settings["num_hidden_layers"], settings.get("sliding_window")
+    kinds = settings.get("layer_types") or _layer_types(settings)
     if len(kinds) != count or set(kinds) - {_FULL, _SLIDING}:
         raise UserError(
             f"config.json: layer_types is {shown(kinds)}, expected one of {_FULL} and "
@@ -219,10 +219,10 @@ def _windows(told: Mapping[str, Any]) -> dict[str, Any]:
     return {"sliding_window": window, "full_attention_layers": full}
 
 
-def _layer_types(told: Mapping[str, Any]) -> list[str]:
-    kind, window = told["model_type"], told.get("sliding_window")
+def _layer_types(settings: Mapping[str, Any]) -> list[str]:
+    kind, window = settings["model_type"], settings.get("sliding_window")
     slides: Sequence[bool]
-    indices = range(told["num_hidden_layers"])
+    indices = range(settings["num_hidden_layers"])
     if kind == "llama":
         slides = [False for _ in indices]
     elif kind == "mistral":
@@ -231,20 +231,23 @@ def _layer_types(told: Mapping[str, Any]) -> list[str]:
         slides = [index % 2 == 0 for index in indices]
     elif kind == "gemma3_text":
         # transformers 5 uses the name with the underscore.
-        every = told.get("_sliding_window_pattern") or told["sliding_window_pattern"]
+        every = (
+            settings.get("_sliding_window_pattern")
+            or settings["sliding_window_pattern"]
+        )
         slides = [(index + 1) % every != 0 for index in indices]
     else:
-        uses = told.get("use_sliding_window") and window is not None
-        first = told.get("max_window_layers", 28)
+        uses = settings.get("use_sliding_window") and window is not None
+        first = settings.get("max_window_layers", 28)
         slides = [bool(uses) and index >= first for index in indices]
     return [_SLIDING if slide else _FULL for slide in slides]
 
 
-def _rope(told: Mapping[str, Any]) -> dict[str, Any]:
+def _rope(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns bases and scaling, from `rope_parameters` or the fields before it."""
-    rope = told.get("rope_parameters") or told.get("rope_scaling") or {}
+    rope = settings.get("rope_parameters") or settings.get("rope_scaling") or {}
     local: Mapping[str, Any] = {}
-    if told["model_type"] == "gemma3_text":
+    if settings["model_type"] == "gemma3_text":
         if _FULL in rope or _SLIDING in rope:
             local, rope = rope.get(_SLIDING) or {}, rope.get(_FULL) or {}
         if local and _rope_type(local) != "default":
@@ -252,11 +255,11 @@ def _rope(told: Mapping[str, Any]) -> dict[str, Any]:
                 "config.json: the rotary positions of sliding layers have type "
                 f"{_rope_type(local)!r}, but only 'default' is supported there. {_FIX}"
             )
-        base = local.get("rope_theta") or told["rope_local_base_freq"]
+        base = local.get("rope_theta") or settings["rope_local_base_freq"]
         chosen = {"local_rope_theta": float(base)}
     else:
         chosen = {}
-    theta = rope.get("rope_theta") or told["rope_theta"]
+    theta = rope.get("rope_theta") or settings["rope_theta"]
     return {"rope_theta": float(theta), **chosen, **_scaling(rope)}
 
 
@@ -318,7 +321,7 @@ def written(model: Mapping[str, Any]) -> dict[str, Any]:
             f"llama.Config.model_type = {name!r}: {one_of(name, KINDS, 'give')}"
         )
     kind = KINDS[name]
-    told = {
+    fields = {
         "architectures": [kind.architecture],
         "model_type": name,
         **hf_table.written(_table(kind), model),
@@ -327,40 +330,40 @@ def written(model: Mapping[str, Any]) -> dict[str, Any]:
     }
     # transformers declares no such field for Qwen 2, but applies it.
     if name != "qwen2" or model["head_dim"] * model["num_heads"] != model["emb_dim"]:
-        told["head_dim"] = model["head_dim"]
+        fields["head_dim"] = model["head_dim"]
     gemma = "hidden_activation" in kind.reads
-    told["hidden_activation" if gemma else "hidden_act"] = model["activation"]
-    return told | _written_windows(model, kind) | _written_rope(model)
+    fields["hidden_activation" if gemma else "hidden_act"] = model["activation"]
+    return fields | _written_windows(model, kind) | _written_rope(model)
 
 
 def _written_windows(model: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     if "sliding_window" not in kind.reads:
         return {}
     window, full = model["sliding_window"], model["full_attention_layers"]
-    told: dict[str, Any] = {"sliding_window": window}
+    fields: dict[str, Any] = {"sliding_window": window}
     slides = [
         window is not None and index not in full for index in range(model["num_layers"])
     ]
     if "layer_types" in kind.reads:
-        told["layer_types"] = [_SLIDING if slide else _FULL for slide in slides]
+        fields["layer_types"] = [_SLIDING if slide else _FULL for slide in slides]
     if "use_sliding_window" in kind.reads:
         # Versions of transformers before `layer_types` read only these fields.
-        told["use_sliding_window"] = window is not None
-        told["max_window_layers"] = slides.index(True) if any(slides) else len(slides)
+        fields["use_sliding_window"] = window is not None
+        fields["max_window_layers"] = slides.index(True) if any(slides) else len(slides)
     if "sliding_window_pattern" in kind.reads and full:
-        told["sliding_window_pattern"] = full[0] + 1
-    return told
+        fields["sliding_window_pattern"] = full[0] + 1
+    return fields
 
 
 def _written_rope(model: Mapping[str, Any]) -> dict[str, Any]:
     kind = model["rope_scaling"]
     scaling = {theirs: model[ours] for theirs, ours in _SCALINGS[kind].items()}
     rope = {"rope_type": kind, "rope_theta": model["rope_theta"], **scaling}
-    told: dict[str, Any] = {"rope_parameters": rope}
+    fields: dict[str, Any] = {"rope_parameters": rope}
     if kind != "default":
-        told["rope_scaling"] = {"rope_type": kind, **scaling}
+        fields["rope_scaling"] = {"rope_type": kind, **scaling}
     if (local := model["local_rope_theta"]) is not None:
         sliding = {"rope_type": "default", "rope_theta": local}
-        told["rope_parameters"] = {_FULL: rope, _SLIDING: sliding}
-        told["rope_local_base_freq"] = local
-    return told
+        fields["rope_parameters"] = {_FULL: rope, _SLIDING: sliding}
+        fields["rope_local_base_freq"] = local
+    return fields

@@ -133,7 +133,7 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
         # offset.
         offset = getattr(getattr(self.module, "config", None), "id_offset", 0)
         table = int8.table(params["token_embedder"])
-        told = {
+        arguments = {
             "source": self._sources(batch["encoder_input_tokens"]),
             "embeddings": jnp.pad(table, ((offset, 0), (0, 0))),
             **(decoder_params or {}),
@@ -142,7 +142,7 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
             params=params,
             batch=batch,
             rng=rng,
-            decoder_params=told,
+            decoder_params=arguments,
             return_all_decodes=return_all_decodes,
             num_decodes=num_decodes,
             prompt_with_targets=prompt_with_targets,

@@ -91,12 +91,12 @@ class Config(network.T5Config):
             UserError: another architecture, or an unsupported option.
         """
         _check(config)
-        told = hf_table.read(_TABLE, config)
-        told["num_decoder_layers"] = (
-            told["num_decoder_layers"] or told["num_encoder_layers"]
+        fields = hf_table.read(_TABLE, config)
+        fields["num_decoder_layers"] = (
+            fields["num_decoder_layers"] or fields["num_encoder_layers"]
         )
         return cls(
-            **told,
+            **fields,
             logits_via_embedding=_tied(config),
         )
 

@@ -236,17 +236,17 @@ def decode(
         end_together=model.end_together,
     )
     width = jnp.zeros((sources.shape[0], max_length), jnp.int32)
-    told: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "input_ids": input_ids,
         "source": sources_of(model, sources),
     }
     if embeddings is not None:
-        told["embeddings"] = embeddings
+        arguments["embeddings"] = embeddings
     decodes, _ = t5x_model.predict_batch_with_aux(
         params,
         {"encoder_input_tokens": sources, "decoder_input_tokens": width},
         rng=key,
-        decoder_params=told,
+        decoder_params=arguments,
         return_all_decodes=True,
         num_decodes=num,
     )

@@ -66,8 +66,10 @@ def decodes(
                 current,
             )  # fmt: skip
         enough = min(rows, seats.free + together * num) if waiting else rows
-        current, told = _advance(model, *settings, params, current, np.int32(enough))
-        if found := seats.leave(*jax.device_get(told)):
+        current, finished = _advance(
+            model, *settings, params, current, np.int32(enough)
+        )
+        if found := seats.leave(*jax.device_get(finished)):
             yield found
 
 

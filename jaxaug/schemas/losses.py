@@ -45,9 +45,9 @@ class Loss:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the JSON object of a loss in a file of losses."""
-        told: dict[str, Any] = {"path": list(self.path)}
-        told |= {} if self.value is ABSENT else {"value": self.value}
-        return told | ({} if self.becomes is ABSENT else {"becomes": self.becomes})
+        record: dict[str, Any] = {"path": list(self.path)}
+        record |= {} if self.value is ABSENT else {"value": self.value}
+        return record | ({} if self.becomes is ABSENT else {"becomes": self.becomes})
 
 
 def differences(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[Loss]:

@@ -107,10 +107,10 @@ class _Reading:
         if not isinstance(name, str):
             path = "".join(c if c.isalnum() else " " for c in extra["path"])
             name, extra["unnamed"] = "_".join([extra["method"], *path.split()]), True
-        told = "summary"
+        text_field = "summary"
         if operation.get("description") and not operation.get("summary"):
-            told = extra["described_by"] = "description"
-        tool = {"name": name, "description": str(operation.get(told) or "")}
+            text_field = extra["described_by"] = "description"
+        tool = {"name": name, "description": str(operation.get(text_field) or "")}
         tags = operation.get("tags")
         if isinstance(tags, list) and tags and isinstance(tags[0], str):
             tool["service"] = fit(tags[0], {})
@@ -122,7 +122,14 @@ class _Reading:
             body = self._resolver.target(operation["requestBody"])
             self._body(checked(body, dict, "requestBody", place), place)
         result = self._result(operation.get("responses"))
-        used = ("operationId", told, "tags", "parameters", "requestBody", "responses")
+        used = (
+            "operationId",
+            text_field,
+            "tags",
+            "parameters",
+            "requestBody",
+            "responses",
+        )
         if rest := without(operation, *used):
             extra["operation"] = rest
         required = {"required": self._required} if self._required else {}
@@ -216,9 +223,9 @@ def write(catalogue: dict[str, Any]) -> dict[str, Any]:
     rest_of_tags, rest_of_paths = extra.pop("x-tags", {}), extra.pop("x-paths", {})
     tags = [
         {"name": name}
-        | ({"description": told} if told else {})
+        | ({"description": description} if description else {})
         | rest_of_tags.get(name, {})
-        for name, told in catalogue["services"].items()
+        for name, description in catalogue["services"].items()
     ]
     paths: dict[str, Any] = {}
     for tool in catalogue["tools"].values():
@@ -243,14 +250,14 @@ def _operation(tool: dict[str, Any], usual: str) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object", "properties": {}}
     whole: tuple[bool, ...] = ()
     parameters = []
-    for key, told in tool["parameters"]["properties"].items():
-        place = told.get("x-in", usual)
+    for key, argument in tool["parameters"]["properties"].items():
+        place = argument.get("x-in", usual)
         if place == _WHOLE:
-            schema, whole = without(told, "x-in"), (key in needed,)
+            schema, whole = without(argument, "x-in"), (key in needed,)
         elif place == "body":
-            schema["properties"][key] = without(told, "x-in")
+            schema["properties"][key] = without(argument, "x-in")
         else:
-            parameters.append(_parameter(key, told, place, key in needed))
+            parameters.append(_parameter(key, argument, place, key in needed))
     made |= {"parameters": parameters} if parameters else {}
     around = without(tool["parameters"], *_OBJECT)
     if whole or schema["properties"] or around or "body" in extra:
@@ -269,12 +276,14 @@ def _operation(tool: dict[str, Any], usual: str) -> dict[str, Any]:
 
 
 def _parameter(
-    key: str, told: dict[str, Any], place: str, needed: bool
+    key: str, argument: dict[str, Any], place: str, needed: bool
 ) -> dict[str, Any]:
-    rest = told.get("x-parameter", {})
-    schema = without(told, "description", "x-in", "x-parameter", "x-name")
+    rest = argument.get("x-parameter", {})
+    schema = without(argument, "description", "x-in", "x-parameter", "x-name")
     schema = with_own_names(schema) | rest.get("schema", {})
-    made = {"name": told.get("x-name", key), "in": place}
-    made |= {"description": told["description"]} if "description" in told else {}
+    made = {"name": argument.get("x-name", key), "in": place}
+    made |= (
+        {"description": argument["description"]} if "description" in argument else {}
+    )
     made |= {"required": True} if needed else {}
     return {**rest, **made, **({"schema": schema} if schema else {})}

@@ -95,12 +95,12 @@ def _service(
             if given.setdefault(slot.name, slot) != slot:
                 return None
         result = tool.get("result", {})
-        told = {
+        own_results = {
             key: slots.slot(key, value)
             for key, value in result.get("properties", {}).items()
             if not slots.is_object(value) and value.get("type") != "array"
         }
-        results = told | results
+        results = own_results | results
         intents.append(
             Intent(
                 intent,
@@ -108,7 +108,7 @@ def _service(
                 tool["is_transactional"],
                 tuple(required),
                 tuple(optional.items()),
-                tuple(told),
+                tuple(own_results),
             )
         )
     given |= {key: slot for key, slot in results.items() if key not in given}
@@ -198,8 +198,8 @@ def _tool(service: Service, intent: Intent) -> dict[str, Any]:
         "extra": {},
     }
     if intent.result_slots:
-        told = slots.object_of(
+        results = slots.object_of(
             [service.slot(name) for name in intent.result_slots], (), {}
         )
-        tool["result"] = object_schema(told["properties"])
+        tool["result"] = object_schema(results["properties"])
     return tool

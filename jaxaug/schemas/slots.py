@@ -161,14 +161,16 @@ def object_of(
 
 def _property(slot: Slot, default: str | None) -> dict[str, Any]:
     is_flag = slot.is_categorical and slot.possible_values == FLAG
-    told = string_property(
+    schema = string_property(
         slot.description,
         slot.possible_values if slot.is_categorical and not is_flag else (),
     )
     if is_flag:
-        told["type"] = "boolean"
+        schema["type"] = "boolean"
     elif slot.possible_values and not slot.is_categorical:
-        told["examples"] = list(slot.possible_values)
+        schema["examples"] = list(slot.possible_values)
     if default is not None and default != NO_DEFAULT:
-        told["default"] = default == "True" if is_flag and default in FLAG else default
-    return told
+        schema["default"] = (
+            default == "True" if is_flag and default in FLAG else default
+        )
+    return schema

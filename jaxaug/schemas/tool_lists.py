@@ -167,15 +167,17 @@ def _written(tool: dict[str, Any], kind: str) -> dict[str, Any]:
     if kind == "openai":
         outside = {"type": "function", **extra.pop("outside", {})}
         flat, bare = extra.pop("flat", False), extra.pop("bare", False)
-        told = function_tool(name, tool["description"], parameters)["function"] | extra
-        made = told if bare else {"type": "function", **told}
-        made = made if flat or bare else outside | {"function": told}
+        function = (
+            function_tool(name, tool["description"], parameters)["function"] | extra
+        )
+        made = function if bare else {"type": "function", **function}
+        made = made if flat or bare else outside | {"function": function}
     else:
         made = {"name": name, "description": tool["description"]}
         made |= {LISTS[kind].arguments: parameters} | extra
-        told = made
-    if not told["description"]:
-        del told["description"]
+        function = made
+    if not function["description"]:
+        del function["description"]
         made.pop("description", None)
     if kind == "mcp":
         if "result" in tool:
@@ -234,8 +236,8 @@ def write_schema(catalogue: dict[str, Any]) -> dict[str, Any]:
     extra = catalogue["extra"]
     made = {}
     for tool in catalogue["tools"].values():
-        told = {"description": tool["description"]} if tool["description"] else {}
-        made[tool["name"]] = told | with_own_names(tool["parameters"])
+        described = {"description": tool["description"]} if tool["description"] else {}
+        made[tool["name"]] = described | with_own_names(tool["parameters"])
     if len(made) == 1 and "several" not in extra:
         [(name, schema)] = made.items()
         return schema if extra.get("untitled") else {"title": name, **schema}

@@ -1,4 +1,4 @@
-"""`jaxaug advise`: which descriptions of a schema a tracker misreads, and better ones."""
+"""`jaxaug advise`: finds descriptions that a tracker misreads, and better wordings."""
 
 import argparse
 import dataclasses
@@ -39,12 +39,12 @@ _HEADS = (
 )
 _RIGHT = (False, True, True, False, False, False)
 _LEGEND = (
-    "frames: those in which an answer is about the description",
+    "frames: number of frames with an answer about the description",
     "consensus: the most frequent answer under the rewordings of the schema",
     "agreement: share of the answers that equal the consensus, per cent",
-    "gets the value of: slots whose value was given to this slot, and in how many answers",
-    "unknown words: those that the training schemas do not have twice; in brackets",
-    "log-likelihood: mean of the consensus under the wordings with the text",
+    "gets the value of: slots whose value was given to this slot, with counts",
+    "unknown words, in brackets: words that occur less than twice in training schemas",
+    "log-likelihood: mean for the consensus, under the wordings with the text",
 )
 
 
@@ -53,10 +53,10 @@ class AdviseOptions:
     """Options of `advise`.
 
     Attributes:
-      wordings: wordings of the schema that dialogues are predicted under, the given one
-        included.
-      candidates: rewordings of each description that are compared, at most.
-      seed: of the draw of the wordings.
+        wordings: number of wordings of the schema that the tracker predicts under,
+          including the given wording.
+        candidates: maximum number of compared rewordings for each description.
+        seed: seed that draws the wordings.
     """
 
     wordings: int = 16
@@ -70,15 +70,15 @@ class AdviseOptions:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A text that a description may have.
+    """A possible text of a description, with its scores.
 
     Attributes:
-      text: the text.
-      unknown: number of its words that the training schemas do not have twice.
-      agreement: share of the answers under this text that equal the consensus, 0 to 1;
-        None if no dialogue tells.
-      likelihood: mean log-likelihood of the consensus under the wordings with this text;
-        None without dialogues.
+        text: the text.
+        unknown: number of its words that occur less than twice in the training schemas.
+        agreement: share of the answers under this text that equal the consensus, 0 to
+          1; None if no answer is about the description.
+        likelihood: mean log-likelihood of the consensus under the wordings with this
+          text; None without dialogues.
     """
 
     text: str
@@ -89,14 +89,15 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What is known of one description.
+    """The measurements of one description and its rewordings.
 
     Attributes:
-      item: the description.
-      frames: number of frames that tell something about it.
-      agreement: share of all answers that equal the consensus; None if `frames` is 0.
-      confused: slot -> how often its value was given to this slot.
-      options: the description and its rewordings, the best one first.
+        item: the description.
+        frames: number of frames with an answer about the description.
+        agreement: share of all answers that equal the consensus, 0 to 1; None if
+          `frames` is 0.
+        confused: slot -> number of answers that gave its value to this slot.
+        options: the description and its rewordings, best first.
     """
 
     item: Description
@@ -107,17 +108,17 @@ class Advice:
 
     @property
     def given(self) -> Option:
-        """The description as it is."""
+        """Returns the option with the present text of the description."""
         return next(one for one in self.options if one.text == self.item.text)
 
 
 class _Wording(NamedTuple):
-    """What a tracker says under one wording.
+    """The predictions of a tracker under one wording.
 
     Attributes:
-      texts: (service, id of a description) -> its text.
-      answers: the states.
-      likelihoods: of the consensus.
+        texts: (service, id of a description) -> its text.
+        answers: predicted state of each frame.
+        likelihoods: log-likelihood of the consensus in each frame.
     """
 
     texts: Mapping[tuple[str, str], str]
@@ -135,11 +136,11 @@ def advise(
     """Returns advice about each description of the tracker's schema, in its order.
 
     Args:
-      tracker: with the schema.
-      dialogues: unlabeled; empty for advice by familiarity alone.
-      known: words of the training schemas, in the singular.
-      options: of the search.
-      writers: see `Writers`.
+        tracker: the tracker, with the schema to improve.
+        dialogues: unlabeled dialogues; empty for advice by familiarity alone.
+        known: words of the training schemas, in the singular.
+        options: options of the search.
+        writers: see `Writers`.
     """
 
     def unknown(text: str) -> int:
@@ -148,7 +149,7 @@ def advise(
     found: dict[str, list[Choice]] = {}
     for service in tracker.schema.services:
         found[service.name] = [
-            # Of equally familiar rewordings, the first ones of the grammar.
+            # The sort is stable: ties keep the order of the grammar.
             Choice(item, (own, *sorted(others, key=unknown)[: options.candidates]))
             for item, (own, *others) in rewordings.choices(service)
         ]
@@ -170,7 +171,7 @@ def _asked(
     options: AdviseOptions,
     writers: Writers,
 ) -> tuple[dict[Place, Parsed], list[_Wording]]:
-    """The consensus of all wordings, and what each of them says."""
+    """Returns the consensus of all wordings, and the predictions under each."""
     draws = {
         name: [{}, *rewordings.drawn(one, options.wordings - 1, options.seed)]
         for name, one in found.items()
@@ -214,7 +215,7 @@ def _advice(
     for place, state in consensus.items():
         if place[2] != item.service:
             continue
-        # Frames that no answer fills would agree under any wording.
+        # Frames without any answer would agree under any wording.
         tells = any(_about(item, one.answers[place]) for one in wordings)
         frames += tells
         for one in wordings:
@@ -234,14 +235,14 @@ def _advice(
 
 
 def _about(item: Description, answer: Parsed) -> bool:
-    """Whether an answer says something about a description."""
+    """Returns whether an answer says something about a description."""
     if item.kind == "intent":
         return answer.active_intent == item.name
     return item.kind == "service" or item.name in answer.slot_values
 
 
 def _part(item: Description, answer: Parsed) -> object:
-    """The part of an answer that a description is about."""
+    """Returns the part of an answer that a description is about."""
     if item.kind == "slot":
         return combine.folded(answer.slot_values.get(item.name, ()))
     return answer.active_intent if item.kind == "intent" else combine.key(answer)
@@ -254,7 +255,7 @@ def _mean(values: Sequence[float]) -> float | None:
 def rank(option: Option) -> tuple[float, float]:
     """Returns the sort key of an option: by expected accuracy, best first.
 
-    Texts without a likelihood come last among equally familiar ones.
+    Among equally familiar texts, those without a likelihood come last.
     """
     likelihood = option.likelihood
     return option.unknown, math.inf if likelihood is None else -likelihood
@@ -269,10 +270,10 @@ def advised(schema: Schema, advice: Sequence[Advice]) -> Schema:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug advise --help`.
+    """Runs the verb; see `jaxaug advise --help`.
 
     Raises:
-      UserError: the run, the schema, the dialogues, or an option is missing or wrong.
+        UserError: the run, the schema, the dialogues, or an option is missing or wrong.
     """
     options = AdviseOptions(arguments.wordings, arguments.candidates, arguments.seed)
     rewordings.check_least(arguments, limit=1)
@@ -320,9 +321,9 @@ def table(advice: Sequence[Advice], title: str, limit: int) -> str:
     """Returns the printed table: the least stable descriptions first.
 
     Args:
-      advice: of all descriptions.
-      title: first line.
-      limit: number of rows.
+        advice: the advice about all descriptions.
+        title: first line of the output.
+        limit: maximum number of rows.
     """
     shown = _worst(advice)[:limit]
     if len(shown) < len(advice):
@@ -331,7 +332,7 @@ def table(advice: Sequence[Advice], title: str, limit: int) -> str:
 
 
 def _worst(advice: Sequence[Advice]) -> list[Advice]:
-    """Sorted by agreement, then by the number of unknown words."""
+    """Returns the advice, least agreement first, then most unknown words first."""
 
     def key(one: Advice) -> tuple[float, int]:
         return 1.0 if one.agreement is None else one.agreement, -one.given.unknown
@@ -360,7 +361,7 @@ def _worded(option: Option) -> str:
 
 
 def html_page(advice: Sequence[Advice], title: str) -> str:
-    """Returns a self-contained page: all descriptions, then the wordings of each."""
+    """Returns a self-contained HTML page: all descriptions, then their wordings."""
     shown = _worst(advice)
     rows = [
         [page.number(cell) if right else page.cell(cell) for cell, right in cells]

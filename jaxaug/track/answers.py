@@ -1,4 +1,4 @@
-"""What a tracker answers: states turn by turn, and where their values were said."""
+"""The answers of a tracker: states turn by turn, with the source of each value."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from jaxaug.track.combine import Agreement
 
 
 class Said(NamedTuple):
-    """Where a value stands: `utterance[start:end]` of a turn is `text`."""
+    """The span of a value: `utterance[start:end]` of a turn is `text`."""
 
     turn: int
     start: int
@@ -22,17 +22,18 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FrameState:
-    """The state of one service after a turn of the user.
+    """The state of one service after a user turn.
 
     Attributes:
-        turn: index in the dialogue's turns.
-        service: its name.
-        state: slots and values, intent, requested slots.
-        said: slot -> where its value was said last, for values that were.
-        agreement: slot -> how the wordings of the schema answered, for slots that any
-          filled; None if only one was asked.
-        uncertain: slots with an agreement below the asked one; None if none was asked.
-        unsaid: slots with a value that nobody said; None if that was not checked.
+        turn: index of the turn in the dialogue.
+        service: name of the service.
+        state: slots with values, intent, and requested slots.
+        said: slot -> last span of its value; slots whose value does not occur in the
+          dialogue are left out.
+        agreement: slot -> agreement of the wordings, for each slot that any wording
+          fills; None if the tracker uses a single wording.
+        uncertain: slots whose agreement is below `min_confidence`; None if it is 0.
+        unsaid: slots whose value occurs in no turn; None if this was not checked.
     """
 
     turn: int
@@ -44,7 +45,7 @@ class FrameState:
     unsaid: tuple[str, ...] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The frame as SGD writes it, with `spans` and the checks that were asked for."""
+        """Returns the frame in the layout of SGD, with `spans` and requested checks."""
         checks: dict[str, Any] = {}
         if self.agreement is not None:
             checks["agreement"] = {s: a.as_json() for s, a in self.agreement.items()}
@@ -72,7 +73,7 @@ class Prediction:
     frames: tuple[FrameState, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The dialogue as SGD writes it, with the predicted frames."""
+        """Returns the dialogue in the layout of SGD, with the predicted frames."""
         turns = [
             {
                 "speaker": turn.speaker,
@@ -89,20 +90,20 @@ class Prediction:
 
 
 def as_json_line(prediction: Prediction) -> str:
-    """One line of `jaxaug predict --out F.jsonl`."""
+    """Returns one line of `jaxaug predict --out F.jsonl`."""
     return json.dumps(prediction.as_json(), ensure_ascii=False)
 
 
 def frame_state(
     dialogue: Dialogue, turn: int, service: str, state: Parsed, **checks: Any
 ) -> FrameState:
-    """A state with the places of its values, looked for in the latest turn first.
+    """Returns a state with the spans of its values; the latest turn is searched first.
 
     Args:
-        dialogue: with the turns.
-        turn: of the state.
-        service: that the state is of.
-        state: that was predicted.
+        dialogue: the dialogue with all its turns.
+        turn: index of the turn after which the state holds.
+        service: name of the service of the state.
+        state: the predicted state.
         **checks: further attributes of `FrameState`.
     """
     said = {}
@@ -115,7 +116,10 @@ def frame_state(
 
 
 def find(dialogue: Dialogue, turn: int, value: str) -> Said | None:
-    """Where a value was said last up to a turn; letter case and spaces do not count."""
+    """Returns the last span of a value up to a turn, or None if it does not occur.
+
+    Letter case and the amount of white space are ignored.
+    """
     words = value.split()
     if not words:
         return None

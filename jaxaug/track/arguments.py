@@ -1,4 +1,4 @@
-"""The arguments of verbs that ask a trained tracker; importing this is cheap."""
+"""The arguments of verbs that use a trained tracker; importing this is cheap."""
 
 import argparse
 import sys
@@ -22,7 +22,8 @@ def add_robust(parser: argparse.ArgumentParser) -> None:
         dest="source",
         default="grammar",
         metavar="DIR",
-        help="variants folder with the wordings v1 to vN (default: the rewording grammar)",
+        help="variants folder with the wordings v1 to vN (default: the rewording "
+        "grammar)",
     )
     group.add_argument(
         "--combine",
@@ -62,21 +63,23 @@ def add_robust(parser: argparse.ArgumentParser) -> None:
         const="auto",
         default="",
         metavar="DIR",
-        help="give the schema in words of the schemas that the run was trained on; DIR: data "
-        "folder of the training (default: $JAXAUG_DATA_DIR, else MiniSGD)",
+        help="reword the schema in words of the schemas that the run was trained on; "
+        "DIR: data folder of the training (default: $JAXAUG_DATA_DIR, else MiniSGD)",
     )
     group.add_argument(
         "--constrained",
         action="store_true",
-        help="restrict answers to the format: categorical slots have one of their options",
+        help="restrict answers to the format: categorical slots have one of their "
+        "options",
     )
 
 
 def robust(parsed: argparse.Namespace) -> Any:
-    """The `Robust` of parsed arguments; says which data folder `--familiar` takes.
+    """Returns the `Robust` of parsed arguments; prints the data folder of `--familiar`.
 
     Raises:
-        UserError: see `Robust`; or there is no such data folder.
+        UserError: an option is out of range (see `Robust`), or the data folder does not
+          exist.
     """
     from jaxaug.data import folders
     from jaxaug.track.options import AUTO, Robust
@@ -91,7 +94,7 @@ def robust(parsed: argparse.Namespace) -> Any:
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """Adds the run of a tracker, as the first argument."""
+    """Adds the run of a tracker as the first positional argument."""
     parser.add_argument(
         "run", metavar="RUN", help="folder of a training run, or a checkpoint in it"
     )
@@ -130,8 +133,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         verbs,
         "predict",
         "jaxaug.track.run:run",
-        "predict the states of dialogues with a trained tracker; the same command resumes "
-        "after a stop",
+        "predict the states of dialogues with a trained tracker; the same command "
+        "resumes after a stop",
     )
     parser.add_argument(
         "--run", required=True, help="folder of a training run, or a checkpoint in it"
@@ -142,7 +145,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--services",
         nargs="+",
         metavar="NAME",
-        help="predict only these (default: those listed in the turn or dialogue, else all)",
+        help="predict only these services (default: the services that the turn or the "
+        "dialogue lists, else all)",
     )
     parser.add_argument(
         "--in",
@@ -170,8 +174,8 @@ def add_advise(verbs: argparse._SubParsersAction) -> None:
         verbs,
         "advise",
         "jaxaug.track.advise:run",
-        "tell which descriptions of a schema a trained tracker misreads, and find better "
-        "ones; no training",
+        "find descriptions of a schema that a trained tracker misreads, and better "
+        "wordings; no training",
     )
     parser.add_argument(
         "--run", required=True, help="folder of a training run, or a checkpoint in it"
@@ -183,13 +187,13 @@ def add_advise(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--in",
         dest="input",
-        help="dialogues without annotation, as for `jaxaug predict` (default: none, advice "
-        "by familiarity of words alone)",
+        help="dialogues without annotation, as for `jaxaug predict` (default: no "
+        "dialogues, advice by familiarity of words alone)",
     )
     parser.add_argument(
         "--data_dir",
-        help="data folder of the training, for its words (default: $JAXAUG_DATA_DIR, else "
-        "MiniSGD)",
+        help="data folder of the training, for its words (default: $JAXAUG_DATA_DIR, "
+        "else MiniSGD)",
     )
     parser.add_argument("--json", metavar="FILE", help="all advice as JSON")
     parser.add_argument("--html", metavar="FILE", help="page to write, self-contained")
@@ -198,8 +202,8 @@ def add_advise(verbs: argparse._SubParsersAction) -> None:
     )
     _numbers(
         parser,
-        ("wordings", 16, 64, "wordings of the schema that are asked"),
-        ("candidates", 7, 300, "rewordings of each description that are compared"),
+        ("wordings", 16, 64, "wordings of the schema to predict under"),
+        ("candidates", 7, 300, "compared rewordings of each description"),
         ("limit", 20, arguments.MANY, "rows of the printed table"),
     )
 
@@ -223,12 +227,13 @@ def add_attack(verbs: argparse._SubParsersAction) -> None:
         "--services",
         nargs="+",
         metavar="NAME",
-        help="attack only these (default: all that two of the dialogues have)",
+        help="attack only these services (default: all services of at least two "
+        "dialogues)",
     )
     _numbers(
         parser,
-        ("dialogues", 100, arguments.MANY, "of the split; half of them for the search"),
-        ("candidates", 8, 300, "rewordings of each description that are tried"),
+        ("dialogues", 100, arguments.MANY, "dialogues; half of them for the search"),
+        ("candidates", 8, 300, "tried rewordings of each description"),
         ("beam", 1, 64, "wordings kept after each description; 1 is greedy"),
         ("random", 8, 64, "random rewordings to compare with"),
         ("examples", 5, arguments.MANY, "printed frames"),
@@ -253,8 +258,8 @@ def _split(parser: argparse.ArgumentParser) -> None:
 def _numbers(
     parser: argparse.ArgumentParser, *options: tuple[str, int, int, str]
 ) -> None:
-    """Adds options that are whole numbers (name, default, most, help), and `--seed`."""
-    seed = "seed", 0, arguments.MAX_SEED, "of everything that is drawn"
+    """Adds integer options (name, default, maximum, help), and `--seed`."""
+    seed = "seed", 0, arguments.MAX_SEED, "seed of all random draws"
     for name, default, most, text in (*options, seed):
         parser.add_argument(
             f"--{name}",

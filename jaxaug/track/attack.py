@@ -1,7 +1,7 @@
-"""`jaxaug attack`: faithful wordings of a schema under which a tracker fails most.
+"""`jaxaug attack`: searches faithful wordings of a schema under which a tracker fails.
 
 The search changes one description at a time. It keeps the wordings under which the
-annotated answers are least likely, and is measured on other dialogues.
+annotated answers are least likely. Its result is scored on other dialogues.
 """
 
 import argparse
@@ -40,10 +40,10 @@ class AttackOptions:
     """Options of `attack`.
 
     Attributes:
-      candidates: rewordings of each description that are tried, at most.
-      beam: wordings of a service that are kept after each description; 1 is greedy.
-      random: number of random rewordings to compare with.
-      seed: of the candidates and of the random rewordings.
+        candidates: maximum number of tried rewordings for each description.
+        beam: number of wordings kept after each description; 1 is greedy.
+        random: number of random rewordings to compare with.
+        seed: seed that draws the candidates and the random rewordings.
     """
 
     candidates: int = 8
@@ -59,7 +59,7 @@ class AttackOptions:
 class Example(NamedTuple):
     """A frame that is right under the given wording and wrong under the searched one.
 
-    `descriptions` of the slot and `answers` are pairs: given, searched.
+    `descriptions` and `answers` are pairs (given, searched) for one slot.
     """
 
     dialogue_id: str
@@ -73,14 +73,14 @@ class Example(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """What the search found about one service.
+    """The result of the search for one service.
 
     Attributes:
-      worst: the kept wordings, the worst first.
-      wordings: name -> a wording to measure; random ones are called "random 1", ...
-      likelihood: name -> mean log-likelihood of the annotated answers on the dialogues
-        of the search.
-      scored: number of frames that were scored, over all wordings.
+        worst: the kept wordings, worst first.
+        wordings: name -> wording to score; random wordings are called "random 1", ...
+        likelihood: name -> mean log-likelihood of the annotated answers, on the
+          dialogues of the search.
+        scored: number of scored frames, over all wordings.
     """
 
     worst: tuple[Texts, ...]
@@ -91,13 +91,13 @@ class Searched(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """What `attack` found.
+    """The result of `attack`.
 
     Attributes:
-      services: name -> what the search found.
-      goals: name of a wording -> frame -> joint goal accuracy, on the other dialogues;
-        `random` is the mean of all random rewordings.
-      examples: frames that the searched wording makes wrong.
+        services: name of a service -> result of its search.
+        goals: name of a wording -> frame -> joint goal accuracy, on the dialogues that
+          the search did not see; `random` is the mean over all random rewordings.
+        examples: frames that the searched wording makes wrong.
     """
 
     services: Mapping[str, Searched]
@@ -105,9 +105,9 @@ class Attack:
     examples: tuple[Example, ...]
 
     def accuracy(self, service: str | None = None) -> dict[str, float | None]:
-        """Returns the joint goal accuracy under each wording, of one service or of all.
+        """Returns the joint goal accuracy, 0 to 1, under each wording.
 
-        None if the services have no slots.
+        It covers one service or all of them, and is None if they have no slots.
         """
         found: dict[str, float | None] = {}
         for name in _WORDINGS:
@@ -119,7 +119,7 @@ class Attack:
 
 
 class _End(NamedTuple):
-    """A schema with the states and the goals under it."""
+    """A schema with the predicted states and the joint goal accuracy of each frame."""
 
     schema: Schema
     states: Mapping[Place, Parsed]
@@ -127,10 +127,10 @@ class _End(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug attack --help`.
+    """Runs the verb; see `jaxaug attack --help`.
 
     Raises:
-      UserError: the run, the data, or an option is missing or wrong.
+        UserError: the run, the data, or an option is missing or wrong.
     """
     names = [field.name for field in dataclasses.fields(AttackOptions)]
     options = AttackOptions(**{name: getattr(arguments, name) for name in names})
@@ -162,7 +162,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _chosen(
     schema: Schema, dialogues: Sequence[Dialogue], names: Sequence[str] | None
 ) -> Schema:
-    """The asked services; all that at least two dialogues have if none is asked for."""
+    """Returns the named services, else all services of at least two dialogues."""
     if names:
         return Schema(tuple(schema.service(name) for name in dict.fromkeys(names)))
     lists = [
@@ -171,8 +171,8 @@ def _chosen(
     found = [s for s, own in zip(schema.services, lists, strict=True) if len(own) > 1]
     if not found:
         raise UserError(
-            f"no service occurs in two of the {len(dialogues)} dialogues, so none can be "
-            "searched and scored. Give more --dialogues."
+            f"no service occurs in two of the {len(dialogues)} dialogues; the search "
+            "and the scores need one each. Give more --dialogues."
         )
     return Schema(tuple(found))
 
@@ -187,15 +187,15 @@ def attack(
     """Searches the worst wordings of the tracker's schema.
 
     Args:
-      tracker: with the services to attack.
-      reference: annotation and schema of the split.
-      dialogues: annotated; of those about a service, the first, third, ... are for the
-        search, and the others for the scores.
-      options: of the search.
-      writers: see `Writers`.
+        tracker: the tracker, with the services to attack.
+        reference: annotation and schema of the split.
+        dialogues: annotated; the first, third, ... about each service are for the
+          search, and the others for the scores.
+        options: options of the search.
+        writers: see `Writers`.
 
     Raises:
-      UserError: a service has fewer than two dialogues.
+        UserError: a service has fewer than two dialogues.
     """
     found: dict[str, Searched] = {}
     others: list[Dialogue] = []
@@ -203,8 +203,8 @@ def attack(
         own = rewordings.about_service(dialogues, service.name)
         if len(own) < 2:
             raise UserError(
-                f"service {service.name}: has {len(own)} of the dialogues. The search and "
-                "the scores need one each. Give more --dialogues, or other --services."
+                f"service {service.name}: occurs in {len(own)} of the dialogues; two "
+                "are needed. Give more --dialogues, or other --services."
             )
         found[service.name] = _of_one(tracker, service, own[::2], options)
         others += own[1::2]
@@ -269,12 +269,12 @@ def search(
     """Searches the texts with the smallest scores, one description after the other.
 
     Args:
-      found: the descriptions, in the order in which they are changed.
-      score: of texts; those without an entry keep the description.
-      beam: wordings that are kept after each description; 1 is greedy.
+        found: the descriptions, in the order in which they are changed.
+        score: scores a wording; descriptions without an entry keep their text.
+        beam: number of wordings kept after each description; 1 is greedy.
 
     Returns:
-      The kept wordings, the one with the smallest score first.
+        The kept wordings, smallest score first.
     """
     kept: list[tuple[float, dict[str, str]]] = [(score({}), {})]
     for item, (_, *others) in found:
@@ -303,7 +303,7 @@ def _goals(
 def _examples(
     dialogues: Sequence[Dialogue], given: _End, searched: _End
 ) -> Iterator[Example]:
-    """One slot of each frame that is right under the given wording alone."""
+    """Yields one slot of each frame that only the given wording gets right."""
     for place, value in given.goals.items():
         if not value == 1 > searched.goals[place]:
             continue
@@ -324,7 +324,7 @@ def _examples(
 
 
 def text(found: Attack, examples: int) -> str:
-    """Returns the table and the examples that the command prints."""
+    """Returns the output of the command: a table, then examples."""
     table = [["service", "frames", *_WORDINGS]]
     for service in (*found.services, None):
         count = sum(service in (None, place[2]) for place in found.goals[ORIGINAL])
@@ -333,7 +333,7 @@ def text(found: Attack, examples: int) -> str:
         table.append([service or "all", str(count), *cells])
     scored = sum(one.scored for one in found.services.values())
     parts = [
-        f"JGA under each wording; the search scored {scored:,} inputs of other dialogues",
+        f"JGA under each wording; the search scored {scored:,} inputs of others",
         columns.aligned(table, [False, *[True] * 5]),
     ]
     for one in found.examples[:examples]:
@@ -350,9 +350,9 @@ def as_json(found: Attack, schema: Schema, about: dict[str, Any]) -> dict[str, A
     """Returns an attack as JSON; accuracies are shares, not per cent.
 
     Args:
-      found: the attack.
-      schema: services that were attacked, with the given descriptions.
-      about: what it was made from.
+        found: the result of the attack.
+        schema: the attacked services, with the given descriptions.
+        about: provenance, such as the split and the options.
     """
     services = {}
     for service in schema.services:
@@ -380,13 +380,13 @@ def as_json(found: Attack, schema: Schema, about: dict[str, Any]) -> dict[str, A
 def variant_texts(
     found: Attack, schema: Schema, split: str, number: int
 ) -> list[dict[str, str]]:
-    """Returns the searched texts by the ids of a whole schema, the worst wording first.
+    """Returns the searched texts by their ids in a whole schema, worst wording first.
 
     Args:
-      found: the attack.
-      schema: of the split, with all services.
-      split: part of the ids.
-      number: of wordings; services with fewer repeat their last one.
+        found: the result of the attack.
+        schema: the schema of the split, with all services.
+        split: the split, which is part of the ids.
+        number: number of wordings; services with fewer wordings repeat their last one.
     """
     wordings: list[dict[str, str]] = [{} for _ in range(number)]
     for place, service in enumerate(schema.services):

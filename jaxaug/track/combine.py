@@ -1,7 +1,7 @@
-"""Several answers about one frame, one for each wording of the schema, as one answer.
+"""Combines the answers about a frame, one for each wording of the schema, into one.
 
-Wording 0 is the given one. States are combined slot by slot, by names, so the indices of
-D3ST and the values of T5DST need no care here.
+Wording 0 is the given one. States are parsed, so their slots are combined by name,
+independent of the indices of D3ST and the value strings of T5DST.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,9 +20,9 @@ class Other(NamedTuple):
     """The answer of a wording that disagrees about a slot.
 
     Attributes:
-        wording: its number; 0 is the given one.
-        description: of the slot under that wording.
-        values: empty for none.
+        wording: index of the wording; 0 is the given one.
+        description: description of the slot under that wording.
+        values: values of the slot; empty if the answer does not fill it.
     """
 
     wording: int
@@ -31,11 +31,11 @@ class Other(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """How the wordings of a schema answered about one slot.
+    """The agreement between the wordings of a schema about one slot.
 
     Attributes:
-        share: part of the wordings that gave the combined value, 0 to 1; no value counts
-          as a value.
+        share: share of the wordings that gave the combined value, 0 to 1. An unfilled
+          slot counts as a value.
         others: the answers that disagree.
     """
 
@@ -43,24 +43,24 @@ class Agreement(NamedTuple):
     others: tuple[Other, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The agreement as JSON."""
+        """Returns the agreement as JSON."""
         others = [{**one._asdict(), "values": list(one.values)} for one in self.others]
         return {"share": round(self.share, 4), "others": others}
 
 
 def folded(values: Values) -> Values:
-    """Values as they are compared: letter case, spaces and order do not count."""
+    """Returns values in a form that ignores letter case, white space, and order."""
     return tuple(sorted({clean(value, True) for value in values}))
 
 
 def vote(answers: Sequence[Parsed]) -> Parsed:
-    """The most frequent value of each slot, intent, and request.
+    """Returns the most frequent value of each slot, intent, and request.
 
-    No value is a value like others. Of equally frequent ones the one that the earliest
-    wording gave is taken. The malformed pieces of all answers are added.
+    An unfilled slot votes for no value. In a tie the value of the earliest wording
+    wins. The counts of malformed pieces are added up.
 
     Args:
-        answers: of each wording, that of the given one first; at least one.
+        answers: the answer under each wording, the given wording first; at least one.
     """
     slots = dict.fromkeys(slot for one in answers for slot in one.slot_values)
     values = {
@@ -82,15 +82,12 @@ def vote(answers: Sequence[Parsed]) -> Parsed:
 
 def _most(found: Sequence[Any], key: Callable[[Any], Any]) -> Any:
     keys = [key(one) for one in found]
-    # `max` takes the first of equals.
+    # `max` returns the first of several maxima.
     return found[max(range(len(keys)), key=lambda place: keys.count(keys[place]))]
 
 
 def candidates(answers: Sequence[Parsed]) -> list[Parsed]:
-    """The distinct states among the answers and their vote, the vote first.
-
-    Their likelihoods under all wordings are compared.
-    """
+    """Returns the distinct states among the vote and the answers, the vote first."""
     found: dict[Any, Parsed] = {}
     for one in (vote(answers), *answers):
         found.setdefault(key(one), one)
@@ -98,7 +95,7 @@ def candidates(answers: Sequence[Parsed]) -> list[Parsed]:
 
 
 def key(state: Parsed) -> Any:
-    """What two states have in common if they are the same answer."""
+    """Returns a key that is equal for states with the same answer."""
     filled = {(s, folded(v)) for s, v in state.slot_values.items() if v}
     return frozenset(filled), state.active_intent, frozenset(state.requested_slots)
 
@@ -106,12 +103,12 @@ def key(state: Parsed) -> Any:
 def agreement(
     state: Parsed, answers: Sequence[Parsed], services: Sequence[Service]
 ) -> dict[str, Agreement]:
-    """How the answers agree with a combined state, for each slot that any of them fills.
+    """Returns the agreement with a combined state, for each slot that any answer fills.
 
     Args:
-        state: that the answers were combined to.
-        answers: of each wording that was asked.
-        services: the service under each wording, with the same names.
+        state: the combined state.
+        answers: the answer under each wording that was used.
+        services: the service under each wording; slot names are the same in all.
     """
     slots = dict.fromkeys(slot for one in (state, *answers) for slot in one.slot_values)
     found = {}
@@ -133,9 +130,9 @@ def owners(slot: str, answer: Parsed, consensus: Parsed) -> list[str]:
     """Returns the slots whose value an answer gives to another slot.
 
     Args:
-      slot: that is looked at.
-      answer: may give it a wrong value.
-      consensus: tells the values of all slots.
+        slot: the slot whose value is compared.
+        answer: the answer that may fill the slot with a wrong value.
+        consensus: the state with the expected value of every slot.
     """
     given = folded(answer.slot_values.get(slot, ()))
     if not given or given == folded(consensus.slot_values.get(slot, ())):
@@ -148,25 +145,25 @@ def owners(slot: str, answer: Parsed, consensus: Parsed) -> list[str]:
 
 
 def agree(answers: Sequence[Parsed]) -> bool:
-    """Whether all answers are the same state."""
+    """Returns whether all answers are the same state."""
     return len({key(one) for one in answers}) == 1
 
 
 def without(state: Parsed, slots: Sequence[str]) -> Parsed:
-    """A state without some slots."""
+    """Returns a state without some slots."""
     kept = {s: v for s, v in state.slot_values.items() if s not in slots}
     return replace(state, slot_values=kept)
 
 
 def unsaid(state: Parsed, service: Service, texts: Sequence[str]) -> list[str]:
-    """Free slots with a value that was said in none of the texts.
+    """Returns the non-categorical slots whose value occurs in no text.
 
-    A slot counts if none of its values occurs. Letter case, spaces, and marks between
-    words do not count; `dontcare` counts as said.
+    A slot is returned if no spelling of its value occurs. Letter case, white space, and
+    punctuation between words are ignored. `dontcare` counts as said.
 
     Args:
-        state: of the service.
-        service: tells which slots are free.
+        state: a state of the service.
+        service: the service, which tells the categorical slots.
         texts: utterances of both speakers, up to the turn of the state.
     """
     said = _words(" . ".join(texts))
@@ -181,6 +178,6 @@ def unsaid(state: Parsed, service: Service, texts: Sequence[str]) -> list[str]:
 
 
 def _words(text: str) -> str:
-    """The letters and digits, words with single spaces around them."""
+    """Returns the words of letters and digits, with single spaces around each."""
     spaced = "".join(c if c.isalnum() else " " for c in text.casefold())
     return f" {' '.join(spaced.split())} "

@@ -1,6 +1,6 @@
-"""Answers in the languages of their formats: categorical slots have one of their options.
+"""Restricts answers to their formats: categorical slots take one of their options.
 
-The automaton of a schema is made once for each set of languages: other wordings of the
+The automaton of a schema is built once for each set of languages. Other wordings of the
 same services share it, and compiled programs take it as an argument.
 """
 
@@ -25,7 +25,7 @@ from jaxaug.models.tokenizers import spelling
 from jaxaug.paraphrase import decoder, programs
 from jaxaug.track import turns
 
-# The code that makes languages of signatures.
+# The code that turns signatures into languages.
 _CODE = (
     "jaxaug.core.byte_machine",
     *(f"jaxaug.formats.{n}" for n in ("answer_grammar", "characters", "json_grammar")),
@@ -38,10 +38,10 @@ class Constraint:
     """The languages of a schema's answers.
 
     Attributes:
-        automaton: of all languages, padded.
-        languages: signature -> number.
+        automaton: the automaton of all languages, padded.
+        languages: signature -> number of the language.
         numbers: (service, key of an example) -> number of its language.
-        digest: of the languages, and of the code that makes them.
+        digest: digest of the languages, and of the code that builds them.
     """
 
     automaton: automaton.Automaton
@@ -57,19 +57,19 @@ def of_schema(
     room: int,
     base: "Constraint | None" = None,
 ) -> Constraint:
-    """The languages of the answers about a schema.
+    """Returns the languages of the answers about a schema.
 
     Args:
-        schema: of the services.
+        schema: the schema.
         options: the format.
         words: vocabulary of the outputs.
-        room: tokens that an output may have, EOS included.
-        base: the result for other services; its automaton is used again if it has all
+        room: maximum number of output tokens, EOS included.
+        base: the result for other services; its automaton is reused if it has all
           languages, so that nothing is compiled.
 
     Raises:
-        UserError: the format has none, the vocabulary cannot write an answer, or no answer
-          fits.
+        UserError: the format has no language, the vocabulary cannot write an answer, or
+          no answer fits into `room`.
     """
     formatter = options.formatter(schema)
     known: dict[Hashable, int] = {}
@@ -101,13 +101,13 @@ def _compiled(
 
 
 def _check_json(words: Any, spelled: Sequence[bytes | None]) -> None:
-    """Refuses vocabularies that put spaces around marks: their JSON is other bytes."""
+    """Raises `UserError` if the vocabulary puts spaces around punctuation of JSON."""
     written = b"".join(spelled[token] or b"" for token in words.encode(_JSON))
     if written.strip() != _JSON.encode():
         raise UserError(
             f"constrained answers: the vocabulary writes {_JSON} as "
-            f"{written.decode(errors='replace').strip()}, and the language of JSON has no "
-            "such spaces. Use a published tokenizer, or leave --constrained out."
+            f"{written.decode(errors='replace').strip()}, and the language of JSON has "
+            "no such spaces. Use a published tokenizer, or leave --constrained out."
         )
 
 
@@ -121,16 +121,16 @@ def decode(
     languages: Int[Array, " rows"],
     allowed: automaton.Automaton,
 ) -> Int[Array, "rows max_length"]:
-    """Outputs of a batch, each in its language.
+    """Returns the decoded outputs of a batch, each in its language, padded with 0.
 
     Args:
-        model: a tracker.
-        decode_fn: does the search.
-        max_length: tokens of an output.
-        params: of the model.
-        inputs: tokens, EOS included.
-        languages: number of each row's language.
-        allowed: all languages.
+        model: the model of a tracker.
+        decode_fn: the search, such as greedy decoding.
+        max_length: maximum number of output tokens.
+        params: parameters of the model.
+        inputs: input tokens, EOS included.
+        languages: number of the language of each row.
+        allowed: the automaton of all languages.
     """
     search = functools.partial(
         constrained.search, automaton=allowed, languages=languages, decode_fn=decode_fn
@@ -138,7 +138,7 @@ def decode(
     ids = jnp.zeros(len(inputs), jnp.int32)
     if isinstance(model, continuing.PrefixModel):
         return model.continued(params, inputs, ids, search, max_length)
-    # Not the compiled program: it would keep what it is traced with.
+    # The undecorated function: the compiled one would keep the traced `search` alive.
     plain = decoder.decode.__wrapped__  # type: ignore[attr-defined]
     key = jax.random.PRNGKey(0)
     return plain(model, search, 1, max_length, params, inputs, ids, key)[:, 0]

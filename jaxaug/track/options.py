@@ -1,4 +1,4 @@
-"""How a tracker guards itself against the wording of a schema, and what it says of it."""
+"""Options that make a tracker robust against the wording of a schema."""
 
 from dataclasses import dataclass
 
@@ -10,28 +10,29 @@ AUTO = "auto"
 VOTE, LIKELIHOOD = "vote", "likelihood"
 KEEP, MARK, DROP = "keep", "mark", "drop"
 EARLY = 3
-"""Wordings that have to agree for the others to be left out."""
+"""Number of wordings that must agree before `early` skips the others."""
 MOST = 64
+"""Maximum number of further wordings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Robust:
-    """Options of a tracker; the defaults are one wording and plain answers.
+    """Options of a tracker; by default it uses one wording and checks nothing.
 
     Attributes:
-        wordings: number of further wordings of the schema.
+        wordings: number of further wordings of the schema, 0 to 64.
         source: `grammar`, or a folder with `v1/<split>/schema.json`, `v2/...`.
-        combine: `vote` takes the most frequent value of each slot; `likelihood` the answer
-          with the greatest sum of log-likelihoods under all wordings.
-        early: whether a frame is settled once the given wording and the first two others
-          agree.
+        combine: `vote` takes the most frequent value of each slot; `likelihood` takes
+          the answer with the greatest sum of log-likelihoods under all wordings.
+        early: whether a frame is settled once the given wording and the first two
+          others agree.
         min_confidence: slots with a lower agreement, from 0 to 1, are uncertain.
         uncertain: `mark` lists uncertain slots, `drop` also empties them.
-        unsaid: what happens to free values that occur in no turn: `keep`, `mark` lists
-          them, `drop` also empties them.
-        familiar: data folder that the tracker was trained on, `auto` for the one of
-          `folders.resolve_data_dir`: the schema is given in words of its training
-          schemas where the rewording grammar can. Empty: as it is.
+        unsaid: treatment of non-categorical values that occur in no turn: `keep` keeps
+          them, `mark` lists them, `drop` also empties their slots.
+        familiar: data folder of the training; `auto` takes `folders.resolve_data_dir`.
+          The grammar rewords the schema in words of the training schemas where it can.
+          Empty: the schema stays as it is.
         constrained: whether answers are restricted to the language of their format, so
           that categorical slots have one of their options.
     """
@@ -47,7 +48,7 @@ class Robust:
     constrained: bool = False
 
     def __post_init__(self) -> None:
-        """Raises `UserError` if an option is out of range, or if it would do nothing."""
+        """Raises `UserError` if an option is out of range or would have no effect."""
         if not 0 <= self.wordings <= MOST:
             raise UserError(
                 f"wordings={self.wordings}: give a number from 0 to {MOST}."
@@ -66,8 +67,8 @@ class Robust:
                 raise UserError(f"{name}={value!r}: {one_of(value, known)}")
         if self.early and self.wordings < EARLY:
             raise UserError(
-                f"early with wordings={self.wordings}: {EARLY} answers are compared, so "
-                f"there are none to leave out. Give at least {EARLY} wordings."
+                f"early with wordings={self.wordings}: {EARLY} answers are compared "
+                f"before any is left out. Give at least {EARLY} wordings."
             )
         if self.uncertain == DROP and not self.min_confidence:
             raise UserError(

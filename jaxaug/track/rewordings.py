@@ -1,8 +1,7 @@
-"""Faithful rewordings of the descriptions of a service: what `jaxaug advise` compares and
-`jaxaug attack` searches.
+"""Faithful rewordings of service descriptions, for `jaxaug advise` and `jaxaug attack`.
 
-A rewording is faithful if the grammar has it and the judge of the grammar's candidates
-keeps it.
+A rewording is faithful if the grammar produces it and the judge of the grammar's
+candidates keeps it.
 """
 
 import functools
@@ -27,17 +26,17 @@ from jaxaug.metrics import benchmark
 from jaxaug.track.several import Place
 from jaxaug.track.tracker import Tracker, Writer
 
-_SPLIT = "schema"  # in ids; a service counts as the only one of its schema
-_CANDIDATES = 300  # rewordings of a description before the judge
+_SPLIT = "schema"  # part of the ids, which treat each service as a whole schema
+_CANDIDATES = 300  # maximum number of rewordings that are judged
 
 Texts = Mapping[str, str]
 """Id of a description -> its text."""
 Writers = Callable[[Tracker], Writer | None]
-"""Tracker -> what computes its outputs; None is the tracker itself."""
+"""Tracker -> function that computes its outputs; None uses the tracker itself."""
 
 
 class Choice(NamedTuple):
-    """A description, and the distinct texts that it may have; its own is the first."""
+    """A description, and its distinct possible texts; the present text comes first."""
 
     item: Description
     texts: tuple[str, ...]
@@ -56,8 +55,8 @@ def items_of(service: Service) -> list[Description]:
 def choices(service: Service) -> tuple[Choice, ...]:
     """Returns the descriptions of a service, each with all faithful rewordings.
 
-    They are in the order of the grammar. A rewording that equals another description of
-    the service is left out, because it would name two things.
+    Rewordings are in the order of the grammar. A rewording that equals another
+    description of the service is left out, because it would describe two things.
     """
     items = items_of(service)
     contexts = context.contexts(Schema((service,)))
@@ -77,9 +76,10 @@ def drawn(found: Sequence[Choice], number: int, seed: int) -> list[dict[str, str
     """Draws texts for all descriptions of a service, deterministically.
 
     Args:
-      found: the choices of one service; each text is drawn equally often, or once more.
-      number: of draws.
-      seed: of the order, which differs between descriptions.
+        found: the choices of one service. The counts of a description's texts differ by
+          at most 1.
+        number: number of draws.
+        seed: seed of the order, which differs between descriptions.
     """
     draws: list[dict[str, str]] = [{} for _ in range(number)]
     for one in found:
@@ -95,7 +95,7 @@ def drawn(found: Sequence[Choice], number: int, seed: int) -> list[dict[str, str
 def worded(service: Service, texts: Texts) -> Service:
     """Returns a service with other descriptions; its names stay.
 
-    A text that an earlier description has is not used: the description stays as it is.
+    A text is skipped if an earlier description of the service has it.
     """
     taken: set[str] = set()
     used: dict[str, str] = {}
@@ -111,8 +111,8 @@ def worded_schema(schema: Schema, texts: Mapping[str, Texts]) -> Schema:
     """Returns a schema with other descriptions.
 
     Args:
-      schema: of any services.
-      texts: name of a service -> its texts; services without any stay as they are.
+        schema: the schema to reword.
+        texts: name of a service -> its texts; services without an entry are unchanged.
     """
     found = [worded(one, texts.get(one.name, {})) for one in schema.services]
     return Schema(tuple(found))
@@ -121,7 +121,7 @@ def worded_schema(schema: Schema, texts: Mapping[str, Texts]) -> Schema:
 def states(
     about: Tracker, dialogues: Sequence[Dialogue], writers: Writers
 ) -> dict[Place, Parsed]:
-    """Returns the predicted state of each frame of dialogues."""
+    """Returns the predicted state of each frame of the dialogues."""
     return {
         (number, frame.turn, frame.service): frame.state
         for number, one in enumerate(about.predict_all(dialogues, writers(about)))
@@ -130,7 +130,7 @@ def states(
 
 
 def about_service(dialogues: Sequence[Dialogue], name: str) -> list[Dialogue]:
-    """Returns the dialogues with user frames of a service, without all other frames."""
+    """Returns the dialogues with user frames of a service; other frames are removed."""
     found = []
     for one in dialogues:
         turns = []
@@ -144,7 +144,7 @@ def about_service(dialogues: Sequence[Dialogue], name: str) -> list[Dialogue]:
 
 
 def check_new(out: PathLike) -> None:
-    """Raises `UserError` if a variants folder is not new, or no task can have its name."""
+    """Raises `UserError` if a variants folder exists or its name fits no task."""
     folder = epath.Path(out)
     folders.check_variants_name(folder)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
@@ -152,7 +152,7 @@ def check_new(out: PathLike) -> None:
 
 
 def check_least(options: object, **least: int) -> None:
-    """Raises `UserError` if an option is below its least value."""
+    """Raises `UserError` if an option is below its minimum."""
     for name, value in least.items():
         given = getattr(options, name)
         if given < value:

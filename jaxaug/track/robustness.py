@@ -1,4 +1,4 @@
-"""`jaxaug robustness`: scores of a trained tracker under every wording of a data folder."""
+"""`jaxaug robustness`: scores a trained tracker under all wordings of a data folder."""
 
 import argparse
 import dataclasses
@@ -21,7 +21,7 @@ _REPORT = "report.json"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug robustness --help`."""
+    """Runs the verb; see `jaxaug robustness --help`."""
     compiled.keep_programs()
     options = robust(arguments)
     out = epath.Path(arguments.out)
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(
             f"{name or ORIGINAL}: {count:,} frames in {seconds:.0f} s", file=sys.stderr
         )
-        counts[name or ORIGINAL] = predicting.told(found)
+        counts[name or ORIGINAL] = predicting.check_lines(found)
         for line in counts[name or ORIGINAL]:
             print(f"  {line}", file=sys.stderr)
     scores, frames = evaluate.score_variants(data_dir, split, out, False, False)

@@ -1,4 +1,4 @@
-"""`jaxaug predict`: the states of dialogues, by a trained tracker."""
+"""`jaxaug predict`: predicts the states of dialogues with a trained tracker."""
 
 import argparse
 import functools
@@ -21,13 +21,13 @@ from jaxaug.track.answers import Prediction, as_json_line
 from jaxaug.track.arguments import robust
 from jaxaug.track.tracker import Tracker, Writer
 
-_SHARD = 256  # inputs that a stop loses at most
+_SHARD = 256  # inputs of a shard; an interruption loses at most one shard
 _LINES = (".jsonl", ".json")
 _FIX = "Name a file with dialogues with --in, or - for standard input."
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug predict --help`."""
+    """Runs the verb; see `jaxaug predict --help`."""
     if arguments.out and is_same(_target(arguments.out), arguments.input):
         raise UserError(
             f"--out {arguments.out}: would replace the input {arguments.input}. Name "
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         asked = [tracker.schema.service(name) for name in arguments.services]
         tracker = tracker.about(Schema(tuple(asked)))
     found = predict(tracker, *read_input(arguments.input))
-    for line in told(found):
+    for line in check_lines(found):
         print(line, file=sys.stderr)
     if arguments.out is None:
         print("\n".join(map(as_json_line, found)))
@@ -54,7 +54,7 @@ def read_input(name: str) -> tuple[str, str]:
     """Returns the text of a file, or of standard input (`-`), and its name.
 
     Raises:
-      UserError: the file cannot be read, or is no UTF-8.
+        UserError: the file cannot be read, or is not UTF-8.
     """
     if name == "-":
         return read_stdin(_FIX), "standard input"
@@ -62,12 +62,12 @@ def read_input(name: str) -> tuple[str, str]:
 
 
 def predict(tracker: Tracker, text: str, where: str) -> list[Prediction]:
-    """The states of the dialogues in a text; what was computed before is read again.
+    """Predicts the states of the dialogues in a text; reuses cached outputs.
 
     Args:
-        tracker: with the schema of the dialogues.
+        tracker: the tracker, with the schema of the dialogues.
         text: see `turns.read_dialogues`.
-        where: what the text is, for messages.
+        where: name of the text in messages.
 
     Raises:
         UserError: see `turns.read_dialogues`.
@@ -77,7 +77,7 @@ def predict(tracker: Tracker, text: str, where: str) -> list[Prediction]:
 
 
 def resumed(tracker: Tracker) -> Writer:
-    """Computes the outputs of inputs in shards that are kept, and reads those again."""
+    """Returns a function that computes outputs in shards and caches them on disk."""
     code = code_digest(*identities.network_code(), "jaxaug.decode", "jaxaug.paraphrase")
     key = [tracker.identity, code, *tracker.restrictions]
     stage = Stage("predict", key, tracker.write_tokens, "predict")
@@ -85,8 +85,8 @@ def resumed(tracker: Tracker) -> Writer:
     return functools.partial(shards.run, stage)
 
 
-def told(predictions: Sequence[Prediction]) -> list[str]:
-    """What the checks found, one line each; empty without checks."""
+def check_lines(predictions: Sequence[Prediction]) -> list[str]:
+    """Returns the results of the checks, one line each; empty without checks."""
     frames = [frame for one in predictions for frame in one.frames]
     lines = []
     agreements = [frame.agreement for frame in frames if frame.agreement is not None]
@@ -108,11 +108,14 @@ def _target(out: PathLike) -> epath.Path:
 
 
 def write(predictions: Sequence[Prediction], out: PathLike) -> epath.Path:
-    """Writes JSON lines, or a folder that `jaxaug evaluate sgd --predictions` reads.
+    """Writes JSON lines, or a folder for `jaxaug evaluate sgd --predictions`.
 
     Args:
-        predictions: in the order of the file.
-        out: a file that ends in .jsonl or .json, else the folder.
+        predictions: the predictions, in the order of the file.
+        out: a file that ends in .jsonl or .json; any other path is a folder.
+
+    Returns:
+        The written file.
     """
     path = _target(out)
     if epath.Path(out).suffix in _LINES:

@@ -1,7 +1,7 @@
-"""One answer of a tracker under several wordings of the schema.
+"""Predicts under several wordings of the schema and combines the answers.
 
-Everything that predicts (`jaxaug predict`, `serve`, `evaluate run`, `Tracker`) calls
-`answered`. A question is an input of the tracker: a frame, or with T5DST a slot of one.
+All predictions (`jaxaug predict`, `serve`, `evaluate run`, `Tracker`) call `answered`.
+A question is an input of the tracker: a frame, or with T5DST a slot of a frame.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,16 +16,16 @@ from jaxaug.track.answers import FrameState, Prediction, frame_state
 from jaxaug.track.options import DROP, EARLY, KEEP, LIKELIHOOD, Robust
 
 Place = tuple[int, int, str]
-"""Number of the dialogue, turn, service."""
+"""Index of the dialogue, index of the turn, name of the service."""
 
 
 class Question(NamedTuple):
     """An input under one wording.
 
     Attributes:
-        place: of its frame.
-        example: without its text.
-        item: tokens, as the tracker takes them.
+        place: the frame of the input.
+        example: the formatted example, without its input text.
+        item: input tokens; constrained trackers put the number of the language first.
     """
 
     place: Place
@@ -34,16 +34,16 @@ class Question(NamedTuple):
 
 
 class Asking(NamedTuple):
-    """What a tracker gives to `answered`.
+    """The functions and options of a tracker that `answered` uses.
 
     Attributes:
-        options: of the combination.
-        format: writes and reads texts.
-        schemas: the given one, then its wordings.
-        questions: of a schema, in an order that is the same for all wordings.
-        write: items -> outputs.
-        read: output of a question -> its answer.
-        score: (item, text of an output) -> log-likelihoods.
+        options: options of the combination.
+        format: the text format.
+        schemas: the given schema, then its further wordings.
+        questions: schema -> questions; their order is the same for all wordings.
+        write: input items -> output tokens.
+        read: question and output tokens -> answer.
+        score: pairs (input item, output text) -> log-likelihoods.
     """
 
     options: Robust
@@ -56,11 +56,11 @@ class Asking(NamedTuple):
 
 
 def answered(dialogues: Sequence[Dialogue], asking: Asking) -> list[Prediction]:
-    """The states of dialogues, combined over all wordings.
+    """Returns the states of dialogues, combined over all wordings.
 
     Args:
-        dialogues: with a frame wherever a state is to be predicted.
-        asking: the tracker's side.
+        dialogues: dialogues with a frame for each state to predict.
+        asking: the functions and options of the tracker.
     """
     asked = [asking.questions(schema) for schema in asking.schemas]
     answers = _answers(asked, asking)
@@ -85,12 +85,13 @@ def answered(dialogues: Sequence[Dialogue], asking: Asking) -> list[Prediction]:
 
 
 def _answers(asked: Sequence[Sequence[Question]], asking: Asking) -> list[list[Parsed]]:
-    """The answers to each question under the wordings that were asked."""
+    """Returns the answers to each question, one for each wording that was used."""
     early = asking.options.early
     found: list[list[Parsed]] = [[] for _ in asked[0]]
     _ask(asked[: EARLY if early else None], range(len(found)), found, asking)
     if early:
-        # A frame is settled as a whole: all its slots need equally many answers.
+        # A frame is settled as a whole, because `merged` needs equally many answers for
+        # each of its slots.
         open_frames = {
             question.place
             for question, answers in zip(asked[0], found, strict=True)
@@ -119,7 +120,7 @@ def _chosen(
     answers: Sequence[Sequence[Parsed]],
     asking: Asking,
 ) -> list[Parsed]:
-    """The combined answer to each question."""
+    """Returns the combined answer to each question."""
     if asking.options.combine != LIKELIHOOD:
         return [combine.vote(found) for found in answers]
     candidates = [combine.candidates(found) for found in answers]
@@ -138,17 +139,17 @@ def _chosen(
         return sum(next(scores) for _ in formatters)
 
     return [
-        # The first of equals: the vote.
+        # In a tie `max` returns the first candidate, which is the vote.
         max(states, key=likelihood) if len(states) > 1 else states[0]
         for states in candidates
     ]
 
 
 def target(formatter: Formatter, example: Example, state: StateLike) -> str:
-    """The text that says a state under one wording."""
+    """Returns the target text of a state under one wording."""
     values = {slot: tuple(found) for slot, found in state.slot_values.items()}
-    told = State(state.active_intent, tuple(state.requested_slots), values)
-    written = formatter.dialogue(turns.alone(Frame(example.service, told)))
+    full = State(state.active_intent, tuple(state.requested_slots), values)
+    written = formatter.dialogue(turns.alone(Frame(example.service, full)))
     return next(one.targets for one in written if one.key == example.key)
 
 
@@ -159,7 +160,7 @@ def _checked(
     answers: Sequence[Parsed],
     asking: Asking,
 ) -> FrameState:
-    """A combined state after uncertain and unsaid slots are marked or dropped."""
+    """Returns a combined state; marks or drops uncertain and unsaid slots."""
     options, (_, turn, name) = asking.options, place
     services = [schema.service(name) for schema in asking.schemas]
     agreement = combine.agreement(state, answers, services)

@@ -1,4 +1,4 @@
-"""A trained tracker: the model of a run, its format and a schema."""
+"""A trained tracker: the model of a run, its format, and a schema."""
 
 import copy
 import dataclasses
@@ -30,7 +30,7 @@ from jaxaug.track.several import Asking, Place, Question
 
 Input = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Writer = Callable[[Sequence[list[int]]], Sequence[list[int]]]
-_PER_TOKEN = 16  # characters of a text that are read for each token that is kept
+_PER_TOKEN = 16  # characters that are tokenized for each token of the input length
 
 
 def _do_nothing() -> None:
@@ -38,14 +38,14 @@ def _do_nothing() -> None:
 
 
 class Tracker:
-    """Tells the state of dialogues after each turn of the user.
+    """Predicts the dialogue state after each user turn.
 
-    The answers are those of the greedy evaluation of the run: same format, same lengths.
+    Answers equal the greedy evaluation of the run: same format and same lengths.
 
     Attributes:
-        schema: the services that it knows; may be replaced at any time.
-        identity: stands for weights, vocabulary and format; names no path.
-        per_slot: whether each slot of a service is an input, not each service.
+        schema: the known services; may be replaced at any time.
+        identity: identifies weights, vocabulary, and format, independent of paths.
+        per_slot: whether an input is a slot of a service instead of a service.
         robust: further wordings and checks of the answers; may be replaced at any time.
     """
 
@@ -63,12 +63,12 @@ class Tracker:
     ):
         """
         Args:
-            model: was trained as a tracker.
+            model: a model that was trained as a tracker.
             family: key of `recipes.FORMATS`.
-            lengths: tokens of `inputs` and `targets`, EOS included.
-            schema: of the services.
-            batch_size: rows that are decoded together; None is `rows_of_device`.
-            robust: None is `Robust()`.
+            lengths: maximum number of tokens of `inputs` and `targets`, EOS included.
+            schema: the schema of the services.
+            batch_size: rows of a decoded batch; None takes `rows_of_device`.
+            robust: further wordings and checks of the answers; None takes `Robust()`.
         """
         self.schema = schema
         self.robust = robust or Robust()
@@ -79,12 +79,12 @@ class Tracker:
         self.per_slot = self._options.per_slot
         self._lengths = lengths
         self._rows = batch_size or rows_of_device()
-        self._narrowest = 0  # columns that a batch has at least
-        self._run = ""  # that the model comes from
-        self._keeps = True  # whether wordings are kept in files
+        self._narrowest = 0  # minimum width of a batch, in tokens
+        self._run = ""  # folder of the run; empty without one
+        self._keeps = True  # whether wordings are cached in files
         self._languages: constraints.Constraint | None = None
         self._between: Callable[[], None] = _do_nothing
-        # What a batch may have; a program is compiled for each.
+        # Possible numbers of rows of a batch; each compiles a program.
         self._sizes = [2**n for n in range((self._rows - 1).bit_length())] + [
             self._rows
         ]
@@ -99,14 +99,15 @@ class Tracker:
         batch_size: int | None = None,
         robust: Robust | None = None,
     ) -> "Tracker":
-        """The tracker of a training run, with its newest checkpoint.
+        """Returns the tracker of a training run.
 
         Args:
-            run: folder of the run, wherever it lies now, or one of its checkpoints.
-            schema: a file in the layout of `schema.json`, or what it holds; None is all
+            run: folder of the run, which may have been moved, for its newest
+              checkpoint; or one of its checkpoints.
+            schema: a file in the layout of `schema.json`, or a `Schema`; None takes all
               services of the data folder (see `folders.resolve_data_dir`).
-            batch_size: rows that are decoded together; None is `rows_of_device`.
-            robust: further wordings and checks of the answers; None is `Robust()`.
+            batch_size: rows of a decoded batch; None takes `rows_of_device`.
+            robust: further wordings and checks of the answers; None takes `Robust()`.
 
         Raises:
             UserError: there is no such run, it trained no tracker, or the schema is
@@ -129,12 +130,12 @@ class Tracker:
     def about(
         self, schema: Schema, between: Callable[[], None] = _do_nothing
     ) -> "Tracker":
-        """This tracker with other services or other wordings; it itself stays as it is.
+        """Returns a copy of this tracker with other services or other wordings.
 
         Args:
-            schema: of the services.
-            between: called before each input is written and each batch is decoded; raises
-              an error to stop.
+            schema: the schema of the services.
+            between: called before each input is formatted and each batch is decoded;
+              may raise an error to stop.
         """
         other = copy.copy(self)
         other.schema = schema
@@ -142,10 +143,10 @@ class Tracker:
         return other
 
     def with_params(self, params: Any) -> "Tracker":
-        """Returns this tracker with other weights; the two share compiled programs.
+        """Returns a copy of this tracker with other weights and the same programs.
 
         Args:
-            params: of the same network.
+            params: parameters of the same network.
         """
         other = copy.copy(self)
         other._params = jax.device_put(params)
@@ -154,14 +155,13 @@ class Tracker:
         return other
 
     def compiled(self, schemas: Iterable[Schema]) -> "Tracker":
-        """This tracker after its programs are compiled: nobody waits for them.
+        """Returns a copy of this tracker with all programs compiled, for a server.
 
-        All its batches have the same number of rows, and none is narrower than those of
-        the schemas, so that these programs are all that it needs. Wordings are kept in
-        memory alone from here on: a server writes no files.
+        Its batches have a fixed number of rows and widths that fit the schemas, so it
+        compiles nothing later. It caches wordings in memory, not in files.
 
         Args:
-            schemas: of the services; each wording has prompts of its own lengths.
+            schemas: the wordings of the services; the lengths of their prompts differ.
         """
         other = copy.copy(self)
         other._sizes = [self._rows]
@@ -179,7 +179,7 @@ class Tracker:
         return other
 
     def _widths(self, schemas: Iterable[Schema]) -> list[int]:
-        """Of the batches that dialogues about these services can need."""
+        """Returns the possible batch widths of dialogues about these services."""
         shortest = longest = self._lengths["inputs"]
         for schema in schemas:
             frames = (Frame(one.name, turns.UNKNOWN) for one in schema.services)
@@ -193,25 +193,26 @@ class Tracker:
         return [*found, longest]
 
     def predict(self, dialogue: Input) -> Prediction:
-        """The states of one dialogue after each turn of the user; see `read`."""
+        """Returns the states of one dialogue after each user turn; see `read`."""
         return self.predict_all([self.read(dialogue)])[0]
 
     def read(self, dialogue: Input) -> Dialogue:
-        """One dialogue, to be handed to `predict_all`.
+        """Returns one dialogue in the form that `predict_all` takes.
 
         Args:
-            dialogue: lines `USER: ...` and `SYSTEM: ...`, an object in the layout of SGD,
-              or its turns.
+            dialogue: lines `USER: ...` and `SYSTEM: ...`, an object in the layout of
+              SGD, or the list of its turns.
 
         Raises:
-            UserError: it is none of these, or names a service that the schema lacks.
+            UserError: the dialogue has another layout, or names a service that the
+              schema lacks.
         """
         if isinstance(dialogue, str):
             found = turns.read_dialogues(dialogue, "dialogue", self.schema)
             if len(found) > 1:
                 raise UserError(
-                    f"dialogue: holds {len(found)}, as an empty line ends one. Give one, or "
-                    "all of them to predict_all or `jaxaug predict`."
+                    f"dialogue: holds {len(found)}, because an empty line ends one. "
+                    "Give one, or all of them to predict_all or `jaxaug predict`."
                 )
             return found[0]
         return turns.of_object(dialogue, "dialogue", self.schema, "dialogue_1")
@@ -219,11 +220,11 @@ class Tracker:
     def predict_all(
         self, dialogues: Sequence[Dialogue], write: Writer | None = None
     ) -> list[Prediction]:
-        """The states of many dialogues, in their order.
+        """Returns the states of many dialogues, in their order.
 
         Args:
             dialogues: see `turns.read_dialogues`.
-            write: what makes output tokens of input tokens; None is `write_tokens`.
+            write: maps input tokens to output tokens; None takes `write_tokens`.
         """
         asking = Asking(
             self.robust,
@@ -237,7 +238,7 @@ class Tracker:
         return several.answered(dialogues, asking)
 
     def _schemas(self) -> list[Schema]:
-        """The schema, then its further wordings."""
+        """Returns the schema, then its further wordings."""
         num, source = self.robust.wordings, self.robust.source
         first = self.schema
         if self.robust.familiar:
@@ -264,7 +265,7 @@ class Tracker:
                 item = self._encode(example.inputs)
                 if allowed:
                     item.insert(0, allowed.numbers[example.service, example.key])
-                # The text may be thousands of times longer than what is kept of it.
+                # The text may be thousands of times longer than its truncated tokens.
                 short = msgspec.structs.replace(example, inputs="")
                 place = number, example.turn, example.service
                 found.append(Question(place, short, item))
@@ -280,16 +281,16 @@ class Tracker:
 
     @property
     def restrictions(self) -> list[str]:
-        """Digests of what outputs depend on besides `identity` and their inputs."""
+        """Returns digests of the constraints, which outputs depend on."""
         allowed = self._allowed(self.schema)
         return [allowed.digest] if allowed else []
 
     def write_tokens(self, inputs: Sequence[list[int]]) -> list[list[int]]:
-        """Output tokens of each input; one program is compiled for each width.
+        """Returns the output tokens of each input; compiles a program for each width.
 
         Args:
-            inputs: tokens, EOS included; of a constrained tracker behind the number of
-              their language.
+            inputs: input tokens, EOS included; a constrained tracker takes the number
+              of the language before them.
         """
         outputs: list[list[int]] = [[] for _ in inputs]
         allowed, first = self._allowed(self.schema), int(self.robust.constrained)
@@ -310,7 +311,7 @@ class Tracker:
     def _batches(
         self, inputs: Sequence[list[int]]
     ) -> Iterator[tuple[Sequence[int], Int[np.ndarray, "rows length"]]]:
-        """(places of the inputs, their tokens as rows), in a few shapes."""
+        """Yields (indices of inputs, their tokens as rows), in a few shapes."""
         few = len(inputs) <= self._rows
         for batch in plan([len(tokens) for tokens in inputs], self._rows):
             self._between()
@@ -320,7 +321,7 @@ class Tracker:
             yield batch.indices, pad([inputs[i] for i in batch.indices], rows, width)
 
     def _log_likelihoods(self, pairs: Sequence[tuple[list[int], str]]) -> list[float]:
-        """Of texts as outputs of inputs; see `likelihood.score`."""
+        """Returns log-likelihoods of (input, output text); see `likelihood.score`."""
         words, length = self._model.output_vocabulary, self._lengths["targets"]
         first, found = int(self.robust.constrained), [0.0] * len(pairs)
         for indices, tokens in self._batches([item[first:] for item, _ in pairs]):
@@ -337,8 +338,8 @@ class Tracker:
         """Returns the log-likelihood of a state as the answer about each frame.
 
         Args:
-          dialogues: with a frame wherever there is a state.
-          states: of each frame.
+            dialogues: dialogues with a frame for each state.
+            states: the state of each frame.
         """
         questions = self._questions(dialogues, self.schema)
         write = self._options.formatter(self.schema)
@@ -362,12 +363,12 @@ class Tracker:
         )[:, 0]  # fmt: skip
 
     def _encode(self, text: str) -> list[int]:
-        """Tokens of a text, cut from the left, so that the last turns are kept."""
+        """Returns the tokens of a text; cuts its beginning to keep the last turns."""
         words, length = self._model.input_vocabulary, self._lengths["inputs"]
         characters = _PER_TOKEN * length
         while (start := text.rfind(" ", 0, max(0, len(text) - characters))) > 0:
             tokens = words.encode(text[start:])
-            # Only the first tokens can differ from those of the whole text.
+            # Only the first tokens can differ from the tokens of the whole text.
             if len(tokens) >= 2 * length:
                 return [*tokens[1 - length :], words.eos_id]
             characters *= 4
@@ -394,5 +395,5 @@ def _continued(
 
 
 def rows_of_device() -> int:
-    """Rows of a batch: on a CPU, more of them leave its caches and take longer."""
+    """Returns the default rows of a batch; large ones overflow the caches of CPUs."""
     return 8 if jax.default_backend() == "cpu" else 32

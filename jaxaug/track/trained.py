@@ -1,4 +1,4 @@
-"""What a tracker takes from the configuration of its training run."""
+"""Reads the settings of a tracker from the configuration of its training run."""
 
 import functools
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _FIX = (
 
 
 def of_run(run: PathLike) -> tuple[epath.Path, str, Mapping[str, int]]:
-    """The folder, the format, and the tokens of inputs and targets of a run.
+    """Returns the folder, the format, and the lengths (in tokens) of a run.
 
     Args:
         run: folder of the run, or one of its checkpoints.
@@ -41,14 +41,14 @@ def of_run(run: PathLike) -> tuple[epath.Path, str, Mapping[str, int]]:
 
 @functools.lru_cache(8)
 def frequent_words(run: str, data_dir: str | None) -> frozenset[str]:
-    """Returns the words that the training schemas of a run have at least twice.
+    """Returns the words that occur at least twice in the training schemas of a run.
 
     Args:
         run: folder of the run, or one of its checkpoints.
-        data_dir: that it was trained on; None as for `folders.resolve_data_dir`.
+        data_dir: data folder of the training; None takes `folders.resolve_data_dir`.
 
     Raises:
-        UserError: the data folder lacks the sets of the run.
+        UserError: the data folder lacks a data set of the run.
     """
     folder = absolute(run)
     root = folder if (folder / _CONFIG).exists() else folder.parent

@@ -1,4 +1,4 @@
-"""Dialogues as users have them: SGD's JSON without annotation, or lines of plain text.
+"""Reads dialogues without annotation: JSON in the layout of SGD, or plain text.
 
     USER: i need a table for two
     SYSTEM: in which city?
@@ -19,15 +19,15 @@ from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
 from jaxaug.formats.records import NO_INTENT
 
-# Without a lazy group: it would try every blank of a long run of them.
+# A lazy group would take quadratic time on a long run of blanks.
 _LINE = re.compile(r"\s*(USER|SYSTEM)\s*:(.*)", re.IGNORECASE)
 _FIX = (
     "Give dialogues in the layout of SGD, a list of objects with `turns` (speaker and "
     "utterance), one such object a line, or lines that begin with USER: or SYSTEM:."
 )
 UNKNOWN = State(NO_INTENT, (), {})
-"""Of a frame that is to be predicted."""
-# The fields of SGD, with `turn_id` of MultiWOZ 2.2 and those of `jaxaug predict`.
+"""The empty state of a frame to predict."""
+# The fields of SGD and of `jaxaug predict`, and `turn_id` of MultiWOZ 2.2.
 _DIALOGUE_KEYS = ("dialogue_id", "services", "turns")
 _TURN_KEYS = ("speaker", "utterance", "frames", "turn_id")
 _FRAME_KEYS = (
@@ -37,28 +37,27 @@ _FRAME_KEYS = (
 
 
 def read_dialogues(text: str, where: str, schema: Schema) -> list[Dialogue]:
-    """The dialogues in a text, with an empty state wherever one is to be predicted.
-
-    Those are, in each turn of the user, the frames that the turn lists; where it lists
-    none, the services of the dialogue; where that names none, all of the schema.
+    """Returns the dialogues of a text, with an empty frame for each state to predict.
+    A user turn gets a frame for each service that it lists. If it lists no service, it
+    gets the services of the dialogue, and without those, all services of the schema.
 
     Args:
-        text: JSON, JSON lines or plain text.
-        where: what the text is, for messages.
-        schema: has the services; a service of it that is called like one of the dialogue
-          with the digit of a variant behind takes its place.
+        text: JSON, JSON lines, or plain text.
+        where: name of the text in messages.
+        schema: the schema of the services. If a service of the dialogue is not in the
+          schema, its variant is used: the same name and a digit.
 
     Raises:
-        UserError: it is none of the three, a field is missing, unknown, or of another
-          type, an id or a name in an object occurs twice, or a service is not in the schema.
+        UserError: the text has another format; a field is missing, unknown, or has a
+          wrong type; an id or a key occurs twice; or a service is not in the schema.
     """
     known: dict[str, Dialogue] = {}
     for number, (item, place) in enumerate(_objects(text, where)):
         dialogue = of_object(item, place, schema, f"dialogue_{number + 1}")
         if dialogue.dialogue_id in known:
             raise UserError(
-                f"{place}: dialogue_id {shown(dialogue.dialogue_id)} occurs twice. Give "
-                "each dialogue an id of its own, or none."
+                f"{place}: dialogue_id {shown(dialogue.dialogue_id)} occurs twice. "
+                "Give each dialogue a unique id, or leave the ids out."
             )
         known[dialogue.dialogue_id] = dialogue
     if not known:
@@ -67,7 +66,7 @@ def read_dialogues(text: str, where: str, schema: Schema) -> list[Dialogue]:
 
 
 def of_object(item: Any, where: str, schema: Schema, name: str) -> Dialogue:
-    """One dialogue; see `read_dialogues`. `name` is its id if it has none."""
+    """Returns one dialogue; see `read_dialogues`. `name` is its default id."""
     check_pairs(item, where, _FIX)
     if isinstance(item, Sequence) and not isinstance(item, str):
         item = {"turns": item}
@@ -80,7 +79,7 @@ def of_object(item: Any, where: str, schema: Schema, name: str) -> Dialogue:
         )
     listed = _names(item.get("services", ()), f"{where}: services")
     services = _services(listed, schema, where) or [s.name for s in schema.services]
-    # Turns share them: a dialogue may have thousands of turns, a schema of services.
+    # All turns share these frames: there may be thousands of turns and of services.
     frames = _frames(services)
     return Dialogue(
         str(item.get("dialogue_id", name)),
@@ -93,21 +92,21 @@ def of_object(item: Any, where: str, schema: Schema, name: str) -> Dialogue:
 
 
 def alone(*frames: Frame) -> Dialogue:
-    """Returns a dialogue with one turn of the user, who says nothing, with these frames."""
+    """Returns a dialogue with one empty user turn that has these frames."""
     services = tuple(frame.service for frame in frames)
     return Dialogue("", services, (Turn("USER", "", frames),))
 
 
 def of_text(text: str, where: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """The objects of dialogues in plain text, and where each begins."""
+    """Yields the dialogues of a plain text as objects, with the start line of each."""
     turns: list[dict[str, Any]] = []
     start = 1
     for number, line in enumerate([*_split_lines(text), ""], 1):
         if line.strip():
             if not (match := _LINE.fullmatch(line)):
                 raise UserError(
-                    f"{where}: line {number}: expected USER: or SYSTEM: and what was "
-                    f"said, got {shown(line)}. {_FIX}"
+                    f"{where}: line {number}: expected USER: or SYSTEM: and the "
+                    f"utterance, got {shown(line)}. {_FIX}"
                 )
             if not turns:
                 start = number
@@ -118,7 +117,7 @@ def of_text(text: str, where: str) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _split_lines(text: str) -> list[str]:
-    # Not splitlines, which also splits at characters that belong to a text.
+    # `splitlines` would also split at characters that belong to an utterance.
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
@@ -139,9 +138,10 @@ def _lines(text: str, where: str, whole: ValueError) -> Iterator[tuple[Any, str]
             try:
                 yield json_reader.decoded(line, halves=True), f"{where}: line {number}"
             except json_reader.JsonError as error:
-                # A file of one object fails as a whole, JSON lines in one line.
+                # If line 1 fails, the file is probably one object instead of JSON
+                # lines.
                 problem = whole if number == 1 else f"line {number}: {error}"
-                raise UserError(f"{where}: is no JSON: {problem}. {_FIX}") from error
+                raise UserError(f"{where}: is not JSON: {problem}. {_FIX}") from error
 
 
 def _turn(item: Any, where: str, schema: Schema, frames: tuple[Frame, ...]) -> Turn:
@@ -161,7 +161,7 @@ def _turn(item: Any, where: str, schema: Schema, frames: tuple[Frame, ...]) -> T
 
 
 def _listed(frames: Any, where: str) -> list[str]:
-    """The services that a turn of the user names: in objects, or as strings."""
+    """Returns the services that a user turn names, as objects or as strings."""
     if not isinstance(frames, list):
         raise UserError(
             f"{where}: frames: expected a list, got {shown(frames)}. {_FIX}"
@@ -174,7 +174,7 @@ def _listed(frames: Any, where: str) -> list[str]:
 
 
 def _frames(services: Iterable[str]) -> tuple[Frame, ...]:
-    """Frames to be predicted, one a service."""
+    """Returns an empty frame for each distinct service."""
     names = dict.fromkeys(services)
     return tuple(Frame(name, UNKNOWN) for name in names)
 

@@ -42,7 +42,7 @@ DOCUMENTED = {
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTED))
 def test_commands_of_the_docs_resolve(name, tmp_path, monkeypatch, capsys):
-    """MiniSGD stands for SGD."""
+    """The commands run on MiniSGD instead of SGD."""
     monkeypatch.chdir(FOLDER.parents[1])
     own = {"SGD": str(minisgd.materialise(cache_folder.cache_dir()))}
     words = [own.get(word, word) for word in DOCUMENTED[name]]
@@ -73,7 +73,7 @@ def test_wrong_files(name, message):
         configs.load(f"{FOLDER}/{name}")
 
 
-def test_files_that_are_no_config(tmp_path):
+def test_invalid_config_files(tmp_path):
     path = tmp_path / "x.py"
     path.write_text("a = 1\n")
     with pytest.raises(UserError, match=r"has no function get_config\(\)"):
@@ -155,7 +155,7 @@ def test_schemes_and_options_that_are_not_there(scheme, options, message):
 
 
 @pytest.mark.parametrize("value", ["None", "7", "[1]", "'scheme'", "{1: 2}"])
-def test_configs_that_are_no_mapping(tmp_path, value):
+def test_configs_that_are_not_mappings(tmp_path, value):
     path = tmp_path / "x.py"
     path.write_text(f"def get_config():\n    return {value}\n")
     with pytest.raises(UserError, match="is no ConfigDict and no mapping of fields"):
@@ -170,7 +170,7 @@ def test_configs_that_are_no_mapping(tmp_path, value):
     ],
 )
 def test_keys_of_schemes_hold_the_weights_of_their_models(tmp_path, scheme, options):
-    """A copy of a model has the same key, other weights have another one."""
+    """A copy of a model has the same key; other weights have another key."""
 
     def key(folder):
         named = json.loads(json.dumps(options).replace("{}", str(tmp_path / folder)))
@@ -186,7 +186,7 @@ def test_keys_of_schemes_hold_the_weights_of_their_models(tmp_path, scheme, opti
     assert key("b")["code"] == key("c")["code"]
 
 
-def test_the_code_of_a_scheme_is_that_of_what_it_uses(monkeypatch):
+def test_the_code_of_a_scheme_covers_its_imports(monkeypatch):
     found = [m.__name__ for m in registry._modules_of(contextual)]
     names = "schemes.contextual", "schemes.eda", "language.lexicon", "language.words"
     assert {f"jaxaug.augment.{name}" for name in names} == {*found}

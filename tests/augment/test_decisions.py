@@ -1,4 +1,4 @@
-"""Decisions of people about variants, and their effect on the next run."""
+"""Human decisions about variants, and their effect on the next run."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.support.appended_words import COST, ENDINGS, FIELDS, decide, go
 
 
 def cost(out, split="train", key="train/0/slot/2"):
-    """The texts of the variants of one description."""
+    """Returns the texts of the variants of one description."""
     found = []
     for number in (1, 2, 3):
         schema = read_schema(out / f"v{number}/{split}/schema.json")
@@ -22,14 +22,14 @@ def cost(out, split="train", key="train/0/slot/2"):
     return found
 
 
-def test_what_is_rejected_makes_way_for_the_next_of_the_ranking(sgd_tree, out):
+def test_rejected_texts_are_replaced_by_the_next_of_the_ranking(sgd_tree, out):
     assert cost(out) == ["or then", "so far", "now"]
     decide(out, {"decision": "rejected", "candidate": "Cost of the ticket so far"})
     said = go(sgd_tree, out)
     assert "dropped: 1 rejected\n" in said
     assert "decisions.jsonl: 0 accepted, 1 rejected, 0 typed" in said
     assert cost(out) == ["by and by", "or then", "now"]
-    # Of this text alone, and the records say why.
+    # For this text alone; the records say why.
     assert cost(out, key="train/0/slot/0")[1].endswith("so far")
     text = (out / "candidates.jsonl").read_text()
     (line,) = (
@@ -39,13 +39,13 @@ def test_what_is_rejected_makes_way_for_the_next_of_the_ranking(sgd_tree, out):
     )
     assert (line["dropped"], line["variant"]) == (["rejected"], None)
     assert go(sgd_tree, out) == f"{out} is complete: nothing to do"
-    # Nothing is left of it once the file is gone.
+    # Without the file, its decisions have no effect.
     (out / decisions.FILE).unlink()
     go(sgd_tree, out)
     assert cost(out) == ["or then", "so far", "now"]
 
 
-def test_where_no_candidate_is_left_the_original_stays(sgd_tree, out):
+def test_the_original_stays_if_no_candidate_is_left(sgd_tree, out):
     decide(
         out,
         *(
@@ -68,7 +68,7 @@ def test_where_no_candidate_is_left_the_original_stays(sgd_tree, out):
     assert cost(out) == ["Cost of the ticket", "Fare of it", "Cost of the ticket"]
 
 
-def test_what_is_typed_or_accepted_has_its_place(sgd_tree, out, capsys):
+def test_typed_and_accepted_texts_keep_their_places(sgd_tree, out, capsys):
     """Decisions hold if the ranking changes; replaced texts do not come back."""
     decide(
         out,
@@ -80,7 +80,7 @@ def test_what_is_typed_or_accepted_has_its_place(sgd_tree, out, capsys):
     )  # fmt: skip
     assert "1 accepted, 0 rejected, 1 typed" in go(sgd_tree, out)
     assert cost(out) == ["What a ticket costs", "so far", "now"]
-    # The other way round: the least similar first.
+    # In reverse order: the least similar first.
     other = FIELDS["tree"] | {"decisions": ("min",)}
     go(sgd_tree, out, tree=other)
     assert cost(out) == ["What a ticket costs", "in the long run of all things", "now"]
@@ -155,8 +155,8 @@ NOW = COST | {"decision": "rejected", "candidate": "Cost of the ticket now"}
         (
             [TYPED | {"source": "Price"}],
             (
-                "line 1: train/0/slot/2 is 'Price' here and 'Cost of the ticket' in the "
-                "schema. Decisions hold for one schema"
+                "line 1: train/0/slot/2 is 'Price' here and 'Cost of the ticket' in "
+                "the schema. Decisions hold for one schema"
             ),
         ),
         (

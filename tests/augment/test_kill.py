@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# Appends what it computes to a file, and is killed before the text of that number.
+# It appends its results to a file, and is killed before the text of that number.
 PROGRAM = """
 import os, signal, sys
 from jaxaug.augment import config, run
@@ -48,7 +48,7 @@ def test_killed(python, sgd_tree, tmp_path, kill_at):
     killed = go("cache", out, kill_at)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert len(seen.read_text().splitlines()) == kill_at and not out.exists()
-    # What a kill in the middle of a write leaves behind.
+    # A kill during a write leaves such a file.
     (tmp_path / "cache/augment/candidates/.half.json.tmp").write_text('[["a')
 
     done = go("cache", out)
@@ -63,6 +63,6 @@ def test_killed(python, sgd_tree, tmp_path, kill_at):
     names = [p.relative_to(out) for p in sorted(out.rglob("*.json*")) if p.is_file()]
     assert len(names) == 6
     for name in names:
-        if name.name == "augment.json":  # Holds a hash of our own code.
+        if name.name == "augment.json":  # It holds a hash of our code.
             continue
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

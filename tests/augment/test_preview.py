@@ -45,7 +45,7 @@ def nothing_fetched(tmp_path, monkeypatch):
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def test_what_would_be_done(sgd_tree, tmp_path):
+def test_the_printed_plan(sgd_tree, tmp_path):
     decide(tmp_path / "out", {"decision": "typed", "variant": 1, "text": "Fare"})
     said = dry(sgd_tree, tmp_path / "out", splits=("train", "dev")).splitlines()
     assert re.fullmatch(r"spaCy: \S+ \S+", said.pop(8))
@@ -91,7 +91,10 @@ def test_what_would_be_done(sgd_tree, tmp_path):
         ({"scheme": "paraphrases"}, "is not a scheme; did you mean 'paraphrase'"),
         (
             {"options": {"grid": [GRID | {"model": "pegasus"}]}},
-            "model 'pegasus' is neither a name of a model nor a folder; did you mean 'pegasus-",
+            (
+                "model 'pegasus' is neither a name of a model nor a folder; did you "
+                "mean 'pegasus-"
+            ),
         ),
         ({"filters": ("advise",)}, "filters: did you mean 'advice'"),
         ({"report": {"blue": {}}}, "'blue' is not a metric; did you mean 'bleu'"),
@@ -102,7 +105,7 @@ def test_what_would_be_done(sgd_tree, tmp_path):
           "tree": {}}, "no schema variants in no: no/v1/train/schema.json is missing"),
     ],
 )  # fmt: skip
-def test_what_does_not_resolve(sgd_tree, tmp_path, fields, message):
+def test_configs_that_do_not_resolve(sgd_tree, tmp_path, fields, message):
     with pytest.raises(UserError, match=message):
         dry(sgd_tree, tmp_path / "out", **fields)
 
@@ -113,7 +116,7 @@ def test_a_name_that_no_task_can_have(sgd_tree, tmp_path):
     dry(sgd_tree, tmp_path / "my vars")
 
 
-def test_a_folder_of_somebody_else(sgd_tree, tmp_path):
+def test_foreign_folders(sgd_tree, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/notes.txt").write_text("mine")
     with pytest.raises(UserError, match=r"holds notes.txt, which no run"):

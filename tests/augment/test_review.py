@@ -14,7 +14,7 @@ SMILE = "What it costs </script> \U0001f600"
 
 
 def opened(page, out):
-    """The rows of the three variants of the cost of a ticket, in a browser."""
+    """Returns the rows of the three variants of the cost of a ticket, in a browser."""
     page.goto((out / "review.html").as_uri())
     article = page.get_by_role("heading", name=COST["source"], exact=True).locator("..")
     return article, article.locator("tr").all()
@@ -34,7 +34,7 @@ def test_decisions_of_a_browser_are_honoured(sgd_tree, out, page, tmp_path):
     shown = [row.locator(".text").text_content() for row in rows]
     assert shown == [SMILE, "Cost of the ticket so far", "Cost of the ticket now"]
     assert rows[1].locator("mark").all_text_contents() == ["so", "far"]
-    # By keyboard: back to the first of the three, and on.
+    # By keyboard: back to the first of the three, then to the next.
     rows[0].focus()
     for key in ("u", "r", "a"):
         page.keyboard.press(key)
@@ -42,14 +42,14 @@ def test_decisions_of_a_browser_are_honoured(sgd_tree, out, page, tmp_path):
     page.locator("#filter").select_option("rejected")
     assert [row.is_visible() for row in rows] == [True, False, False]
     page.locator("#filter").select_option("all")
-    # By mouse; Escape leaves what was there.
+    # By mouse; Escape restores the earlier text.
     rows[2].get_by_role("button", name="Type").click()
     page.keyboard.press("Escape")
     assert rows[2].locator("input").count() == 0
     rows[2].get_by_role("button", name="Type").click()
     page.keyboard.type("  Fare  of it ")
     page.keyboard.press("Enter")
-    # What is not saved outlives the page.
+    # Unsaved decisions survive the page.
     article, rows = opened(page, out)
     assert rows[2].locator(".typed-text").text_content() == "Fare of it"
     with page.expect_download() as download:
@@ -67,7 +67,7 @@ def test_decisions_of_a_browser_are_honoured(sgd_tree, out, page, tmp_path):
         COST
         | {"decision": "typed", "variant": 3, "candidate": now, "text": "Fare of it"},
     ]
-    # The next run honours them, and the next page says so.
+    # The next run follows them, and the next page says so.
     assert "1 accepted, 1 rejected, 1 typed; run" in review.review(out, saved)
     go(sgd_tree, out)
     assert review.review(out).endswith("1 accepted, 1 rejected, 1 typed; applied")
@@ -77,7 +77,7 @@ def test_decisions_of_a_browser_are_honoured(sgd_tree, out, page, tmp_path):
     assert "rejected before: What it costs" in article.locator(".before").text_content()
     article.get_by_role("button", name="Take back").click()
     assert count.text_content() == "2 of 18 decided: 1 accepted, 0 rejected, 1 typed"
-    # Taken back, not saved, and the page is made anew by then.
+    # They were withdrawn without saving, and the page was rebuilt since.
     decide(out, {"decision": "rejected", "candidate": "x"})
     review.review(out)
     article, rows = opened(page, out)
@@ -87,8 +87,8 @@ def test_decisions_of_a_browser_are_honoured(sgd_tree, out, page, tmp_path):
     assert {url.partition(":")[0] for url in asked} == {"file"}
 
 
-def test_what_the_page_is_made_of(sgd_tree, out):
-    """One file; what splits share comes once, and the lines of others stay."""
+def test_contents_of_the_page(sgd_tree, out):
+    """One file; texts shared by splits occur once, and lines about other texts stay."""
     go(sgd_tree, out, splits=("train", "test"))
     other = {"id": "dev/0/slot/0", "source": "y", "decision": "rejected"}
     decide(out, other | {"candidate": "x"})
@@ -110,7 +110,7 @@ def test_what_the_page_is_made_of(sgd_tree, out):
     go(sgd_tree, out, splits=("train", "test"), seed=1)
 
 
-def test_the_verb_and_what_it_refuses(sgd_tree, out, tmp_path, capsys):
+def test_the_verb_and_rejected_input(sgd_tree, out, tmp_path, capsys):
     def said(*words):
         assert cli.main(["augment", "review", *map(str, words)]) == 1
         return capsys.readouterr().err
@@ -125,7 +125,7 @@ def test_the_verb_and_what_it_refuses(sgd_tree, out, tmp_path, capsys):
     )
     assert not (out / decisions.FILE).exists()
     assert "missing.jsonl: no such file" in said(out, "--decisions", "missing.jsonl")
-    (out / decisions.FILE).write_text("\n")  # there, and not to be lost
+    (out / decisions.FILE).write_text("\n")  # it exists and must not be lost
     taken.write_text("")
     assert f"{taken}: holds no decision, and would replace those in" in said(
         out, "--decisions", taken

@@ -1,4 +1,4 @@
-"""Further wordings of a schema: names stay, results are kept, folders are matched."""
+"""Further wordings of a schema: names stay, results are cached, folders are matched."""
 
 import pytest
 
@@ -9,19 +9,19 @@ from jaxaug.data.schema import Schema, Service, Slot
 
 
 def schema(*descriptions, name="Hotels_1"):
-    """A service with these slots."""
+    """Returns a service with these slots."""
     slots = tuple(Slot(f"s{n}", one, False, ()) for n, one in enumerate(descriptions))
     return Schema((Service(name, "book a hotel", slots, ()),))
 
 
 def texts(found):
-    """The descriptions of the slots."""
+    """Returns the descriptions of the slots."""
     return [slot.description for slot in found.services[0].slots]
 
 
 @pytest.fixture(autouse=True)
 def forget(monkeypatch):
-    """Nothing is in memory yet."""
+    """Clears the cache in memory."""
     monkeypatch.setattr(rewording, "_remembered", {})
 
 
@@ -67,7 +67,7 @@ def test_a_server_writes_no_file(monkeypatch, tmp_path):
     assert rewording.of_schema(given, 2) == found
 
 
-def test_no_description_becomes_that_of_another_slot(monkeypatch):
+def test_no_description_becomes_the_text_of_another_slot(monkeypatch):
     given = schema("price", "cost", "rooms")
     found = rewording.of_schema(given, 8)
     for one in found:
@@ -107,6 +107,6 @@ def test_familiar_words_replace_unknown_ones_and_no_two_slots_become_equal():
     given = schema("town of the hotel", "number of rooms", "municipality of the hotel")
     found = rewording.familiar(given, known)
     assert texts(found)[0] == "city of the hotel"
-    # Of the hotel's two cities one keeps its words.
+    # One of the hotel's two cities keeps its words.
     assert len(set(texts(found))) == 3
     assert rewording.familiar(found, known | {"number", "room"}) == found

@@ -21,7 +21,7 @@ FIELDS = {"scheme": "few", "variants": 3, "rounds": 4, "seed": 3, "shard_size": 
 
 @pytest.fixture
 def drawn(monkeypatch, tmp_path):
-    """(seed, texts) of each call of a scheme; short texts get one candidate a call."""
+    """Records (seed, texts) of each call; short texts get one candidate per call."""
     calls = []
 
     def jobs(seed, **options):
@@ -51,7 +51,7 @@ def test_texts_with_too_few_candidates_are_drawn_again(sgd_tree, drawn, tmp_path
     assert second == third == {text for text in first if len(text.split()) < 4}
     assert second and second < first
     assert records.read_manifest(out)["counts"]["original"] == 0
-    # Another run reads all rounds from the shards; what people refuse draws nothing.
+    # Another run reads all rounds from the shards; rejected texts cause no new draws.
     rows = map(json.loads, (out / records.CANDIDATES).read_text().splitlines())
     refused = next(row for row in rows if row["source"] in first - second)
     row = {name: refused[name] for name in ("id", "source", "candidate")}
@@ -77,13 +77,13 @@ def server(monkeypatch):
 
 
 def asking(server, **block):
-    """A further round by a server, judged by rules."""
+    """Returns a further round that asks a server, with the judge's rules."""
     block = {"model": "openai:tiny", "endpoint": server.url, "num": 3} | block
     options = {"grid": (block,)}
     return {"scheme": "paraphrase", "options": options, "judge": {"similarity": ""}}
 
 
-def test_a_further_round_asks_another_model_about_what_lacks(
+def test_a_further_round_asks_another_model_about_missing_variants(
     sgd_tree, drawn, tmp_path, server
 ):
     """The first round has no judge; the second asks only about short texts."""
@@ -139,7 +139,7 @@ def test_the_model_of_a_command_line_is_a_further_round(
     )
     assert "temperature=0.5 num=20" in text and "judge: rules and minilm" in text
     assert server.bodies == []
-    # What it uses is looked up among the models that have seen the data, too.
+    # Models of a further round are also looked up among models that saw the data.
     status, text = call("--model=smollm2", "--dry_run")
     assert status == 0 and "25  smollm2 top_k_top_p k=40 p=0.9 temperature=0.7" in text
     listed = text.partition("\nmodels:\n")[2].splitlines()

@@ -49,7 +49,7 @@ def broken(sources, candidates):
 
 
 class Fake:
-    """Appends words to a text; may crash at one."""
+    """Appends words to a text; may fail at one text."""
 
     def __init__(self):
         self.seen, self.crash_at = [], None
@@ -69,7 +69,7 @@ class Fake:
 
 @pytest.fixture(scope="module", autouse=True)
 def own_metrics(tmp_path_factory):
-    """The metrics of a user, on the path."""
+    """Puts the metrics of a user on the path."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "own_metrics.py").write_text(METRICS)
     with pytest.MonkeyPatch.context() as patch:
@@ -123,7 +123,9 @@ def test_checks_and_tidying_can_be_switched_off(sgd_tree, fake, tmp_path):
         go(sgd_tree, tmp_path / "x", checks=("copies of it",))
 
 
-def test_what_is_nearer_to_another_slot_is_dropped(sgd_tree, fake, edit_json, tmp_path):
+def test_candidates_closer_to_another_slot_are_dropped(
+    sgd_tree, fake, edit_json, tmp_path
+):
     """A candidate may have the meaning of a slot that differs in one word."""
 
     def reword(schema):
@@ -156,13 +158,13 @@ def test_what_is_nearer_to_another_slot_is_dropped(sgd_tree, fake, edit_json, tm
         "the departure time of it now": (["nearer_to_another"], None),
         "the arrival time of it now": ([], 1),
     }
-    # Intents and services that stand alone keep theirs.
+    # Single intents and services keep their candidates.
     assert not [
         r for r in lines(tmp_path / "apart") if r["kind"] == "service" and r["dropped"]
     ]
 
 
-def test_what_the_judge_does_not_keep_is_dropped(sgd_tree, fake, tmp_path):
+def test_candidates_that_the_judge_rejects_are_dropped(sgd_tree, fake, tmp_path):
     fake.endings = ["", "the", "of friends", "to the"]
     go(sgd_tree, tmp_path / "free", variants=1)
     go(sgd_tree, tmp_path / "judged", variants=1, judge={"similarity": ""})
@@ -177,7 +179,7 @@ def test_what_the_judge_does_not_keep_is_dropped(sgd_tree, fake, tmp_path):
         if id_ == "train/0/slot/2"
     }
     assert of_slot == {
-        # Whose reasons are known is not judged.
+        # Candidates with a reason are not judged.
         "Cost of the ticket": ["copy"],
         "Cost of the ticket the": ["judge: trivial", "judge: slips"],
         "Cost of the ticket of friends": ["judge: extra"],
@@ -202,7 +204,8 @@ def test_variants_and_records(sgd_tree, fake, tmp_path):
     assert texts_of(out, "v2")["train/0/slot/2"] == "Cost of the ticket now"
     assert texts_of(out, "v3")["train/0/slot/2"] == "Cost of the ticket or then"
     found = [r for r in lines(out) if r["id"] == "train/0/slot/2"]
-    assert [(r["candidate"], r["count"], r["dropped"], r["variant"]) for r in found] == [
+    fields = ("candidate", "count", "dropped", "variant")
+    assert [tuple(r[field] for field in fields) for r in found] == [
         ("Cost of the ticket now", 2, [], 2),
         ("Cost of the ticket", 1, ["copy"], None),
         ("Cost of the ticket or then", 1, [], 3),
@@ -217,7 +220,7 @@ def test_variants_and_records(sgd_tree, fake, tmp_path):
 
 
 def test_no_slot_is_missing(sgd_tree, fake, tmp_path):
-    """Nothing is left after the filters: the originals, and the report counts them."""
+    """The filters drop everything: the originals stay, and the report counts them."""
     fake.endings = [""]
     said = go(sgd_tree, tmp_path / "out", splits=("train", "dev"))
     assert (
@@ -257,7 +260,7 @@ def test_a_second_run_does_nothing(sgd_tree, fake, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["v2/train/schema.json", "candidates.jsonl"])
-def test_what_is_damaged_is_written_again_from_the_shards(
+def test_damaged_files_are_written_again_from_the_shards(
     sgd_tree, fake, tmp_path, name
 ):
     out = tmp_path / "out"
@@ -272,8 +275,8 @@ def tree_of(folder):
     return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_variants_of_somebody_else_are_not_overwritten(sgd_tree, fake, tmp_path):
-    """Neither SGD-X nor a folder with one file that no run wrote."""
+def test_foreign_variants_are_not_overwritten(sgd_tree, fake, tmp_path):
+    """Neither SGD-X nor a folder with one foreign file is overwritten."""
     before = tree_of(sgd_tree)
     sgdx = sgd_tree / "sgd_x/data"
     match = f"--out {sgdx}: is a folder of the data that the run reads. Choose another"
@@ -282,8 +285,8 @@ def test_variants_of_somebody_else_are_not_overwritten(sgd_tree, fake, tmp_path)
     copy = tmp_path / "copy"
     shutil.copytree(sgdx, copy)
     message = (
-        f"{copy}: holds v1/dev/schema.json, which no run of `jaxaug augment` wrote (its "
-        "files are listed in augment.json). Choose another --out, a new folder."
+        f"{copy}: holds v1/dev/schema.json, which no run of `jaxaug augment` wrote "
+        "(its files are listed in augment.json). Choose another --out, a new folder."
     )
     with pytest.raises(UserError, match=re.escape(message)):
         go(sgd_tree, copy)
@@ -341,7 +344,7 @@ def test_a_crash_half_way(sgd_tree, fake, tmp_path):
     assert not (tmp_path / "out").exists()
     fake.crash_at = None
     go(sgd_tree, tmp_path / "out")
-    # Only the shard that crashed, of two texts, was begun twice.
+    # Only the shard that failed, of two texts, was started twice.
     assert len(fake.seen) == 6 + 1
     whole = tmp_path / "whole"
     go(sgd_tree, whole)
@@ -390,7 +393,7 @@ def test_a_full_disk(sgd_tree, fake, tmp_path, monkeypatch, module):
             read_schema(path)
 
 
-def test_metrics_are_those_of_the_weights_of_their_models(tmp_path, monkeypatch):
+def test_weights_are_part_of_the_key_of_metrics(tmp_path, monkeypatch):
     """The key does not depend on the folder's name; no model is loaded for it."""
 
     def found(folder, **options):
@@ -438,7 +441,7 @@ def test_a_changed_job_is_another_run(sgd_tree, fake, tmp_path):
     assert "(6 shards computed, 0 read)" in go(sgd_tree, tmp_path / "out")
 
 
-def test_what_stands_beside_is_part_of_the_run(sgd_tree, fake, tmp_path, edit_json):
+def test_compared_schemes_are_part_of_the_run(sgd_tree, fake, tmp_path, edit_json):
     fields = {"report": {"bleu": {}}, "beside": {"SGD-X": "sgdx"}}
     go(sgd_tree, tmp_path / "out", **fields)
     path = sgd_tree / "sgd_x/data/v1/train/schema.json"
@@ -492,8 +495,8 @@ def test_names(sgd_tree, fake, tmp_path):
     assert service.intents[0].required_slots == ("city_now",)
 
 
-def test_equal_names_are_given_back(sgd_tree, fake, tmp_path, monkeypatch):
-    """All slots would be called `thing`: the first is, the others keep their names."""
+def test_equal_new_names_are_not_used(sgd_tree, fake, tmp_path, monkeypatch):
+    """The first of the equal new names is used; other slots keep their names."""
     monkeypatch.setattr(fake, "run", lambda given: [["thing"] for _ in given])
     tree = FIELDS["tree"] | {"constraints": ()}
     said = go(sgd_tree, tmp_path / "out", names=True, variants=1, tree=tree)
@@ -534,7 +537,7 @@ def test_given_variants_of_another_schema(sgd_tree, fake, tmp_path, edit_json):
         go(sgd_tree, tmp_path / "out", **fields)
 
 
-def test_the_report_stands_beside_others(sgd_tree, fake, tmp_path):
+def test_the_report_is_compared_with_others(sgd_tree, fake, tmp_path):
     out = tmp_path / "out"
     eda = {"scheme": "sentence", "options": {"method": "eda", "num": 9}}
     fields = {
@@ -568,7 +571,7 @@ def test_explain(sgd_tree, fake, tmp_path, capsys):
     assert "Cost of the ticket now x2" in said
     assert "dropped (copy): Cost of the ticket x1" in said
     assert "<svg" in image.read_text()
-    # What explain selects is what the run selected.
+    # explain selects the same texts as the run.
     taken = {r["candidate"] for r in lines(out) if r["variant"]}
     assert all(f"] {t} x" in said for t in taken if t.startswith("Cost"))
 

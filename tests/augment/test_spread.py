@@ -17,14 +17,14 @@ def test_distances_of_words_and_frames() -> None:
     assert spread.distance("booked the rooms", "book a room") == 0
     # One of three words is shared; the frames are `of` and `of`.
     assert spread.distance("city of hotel", "city of inn") == pytest.approx(0.5)
-    # No word is shared, nor is anything of the frame.
+    # No word and no part of the frame is shared.
     assert spread.distance("which city", "hotel") == 1
 
 
 def test_each_choice_differs_from_those_before() -> None:
     choices = [Choice(text, 1.0, 0.8) for text in TEXTS[:3]]
     assert spread.taken(choices, 2) == [0, 2]
-    # The second text comes last, as it repeats the first.
+    # The second text comes last, because it repeats the first.
     assert spread.taken(choices, 9) == [0, 2, 1]
 
 
@@ -69,7 +69,7 @@ def test_any_texts_are_taken_once(found, k) -> None:
 def test_the_preferred_of_nearly_equal_choices_is_taken() -> None:
     choices = [Choice("town of the inn", 0.93, 0.5), Choice("hotel city", 0.9, 0.5, 2)]
     assert spread.taken(choices, 2) == [1, 0]
-    # What differs by more than 0.05 is not nearly equal.
+    # A difference of more than 0.05 is not nearly equal.
     choices = [Choice("town of the inn", 0.96, 0.5), Choice("hotel city", 0.9, 0.5, 2)]
     assert spread.taken(choices, 1) == [0]
 

@@ -1,4 +1,4 @@
-"""The tree and the traversal: worked examples, and a naive program to compare with."""
+"""The tree and the traversal: worked examples, and a naive reference program."""
 
 import hashlib
 import math
@@ -23,9 +23,9 @@ def item(text, count=1, j=0.0, e=1.0, s=0.5):
     return Item(text, count, dict(zip(LEVELS, (j, e, s), strict=True)))
 
 
-# The part of Figure 1 of Coca et al. (2023) that their text names: under J = 66 the node
-# E = 0.77 comes first, being the greatest, and under it the leaf S = 77, being the least.
-# The other values and the texts are ours.
+# The part of Figure 1 of Coca et al. (2023) that their text describes. Under J = 66 the
+# node E = 0.77 comes first, because it is the greatest. Under it the leaf S = 77 comes
+# first, because it is the least. The other values and the texts are ours.
 FIGURE_1 = [
     item("a", 1, j=0.656, e=0.774, s=0.766),
     item("b", 1, j=0.664, e=0.766, s=0.83),
@@ -52,15 +52,15 @@ def test_readings_of_the_syntactic_paraphrase():
     def chosen(**fields):
         return [i.text for i in tree.rank(FIGURE_1, Spec(**fields), 5).selected]
 
-    # The words of the source, rightly said (greatest E), with the least similar string.
+    # The words of the source, with high entailment E and the least similar string.
     assert chosen() == ["g", "e", "a", "f", "b"]
     assert chosen(syntactic="string_similarity") == ["h", "e", "a", "g", "b"]
     assert chosen(syntactic=None) == ["e", "a", "g", "b", "f"]
 
 
-# A first level of Jaccard distances, one of entailment, one of string similarity, and a
-# J = 0 subtree that gives the syntactic paraphrase. Texts and values are ours. The source
-# is "Name of the city where the bus departs".
+# Levels of Jaccard distances, entailment, and string similarity, and a J = 0 subtree
+# with the syntactic paraphrase. Texts and values are ours. The source is "Name of the
+# city where the bus departs".
 FIGURE = [
     item("Name of the city the bus departs from", 9, j=0.0, e=0.97, s=0.82),
     item("City name where the bus departs", 4, j=0.0, e=0.98, s=0.74),
@@ -87,10 +87,10 @@ def test_one_decimal_makes_wide_leaves():
         "Where the coach departs from",
         # J 0.5: E 1.0 (0.96 before rounding) before 0.9, though S is smaller there.
         "City where the bus leaves",
-        # J 0.0: E 1.0 with S 0.7 before S 0.8, as S is to be small.
+        # J 0.0: E 1.0 with S 0.7 before S 0.8, because S should be small.
         "City name where the bus departs",
-        # Second round: the leaf of J 0.7 again, without what was pruned; of the two
-        # that occur five times the seed decides.
+        # Second round: the leaf of J 0.7 again, without pruned candidates; the seed
+        # decides between the two that occur five times.
         "Where the bus sets out",
     ]
     fifth = {tree.rank(FIGURE, COARSE, 5, seed).selected[4].text for seed in range(9)}
@@ -122,7 +122,8 @@ def test_constraints_of_pegasus_b():
         "Starting point of the coach": ("jaccard <= 0.5",),
     }
     assert len(ranking.selected) == 6
-    # After the one of J = 0: the greatest J, then the least S, whatever the entailment.
+    # After the candidate of J = 0: the greatest J, then the least S, for any
+    # entailment.
     assert ranking.selected[1].text == "City in which buses begin"
     assert tree.broken(item("x", j=0.6, e=0.57), PEGASUS_B) == (
         "jaccard <= 0.5",
@@ -218,14 +219,14 @@ def test_properties(items, spec, k, random):
     ranking = tree.rank(items, spec, k)
     selected = [one.text for one in ranking.selected]
     kept = len(items) - len(ranking.dropped)
-    # Each candidate occurs once, up to k of them.
+    # Each candidate occurs once, and k of them if there are enough.
     assert len(set(selected)) == len(selected) == min(k, kept)
     assert not any(tree.broken(one, spec) for one in ranking.selected)
     held = [one.text for leaf in ranking.tree.leaves() for one in leaf.items]
     assert sorted(held) == sorted(
         one.text for one in items if not tree.broken(one, spec)
     )
-    # The order of the candidates does not matter, nor does a greater k to the first.
+    # The result does not depend on the order of the candidates; a larger k extends it.
     shuffled = random.sample(items, len(items))
     assert tree.rank(shuffled, spec, k).selected == ranking.selected
     assert tree.rank(items, spec, k + 1).selected[:k] == ranking.selected
@@ -238,7 +239,7 @@ def test_ties_are_broken_by_the_seed_alone():
         for seed in range(20)
     }
     assert len(orders) > 10
-    # A count beats the seed.
+    # A count has precedence over the seed.
     twins[3] = item("d", 2, j=0.5)
     assert {
         tree.rank(twins, Spec(), 1, seed).selected[0].text for seed in range(9)
@@ -273,7 +274,7 @@ def test_variants_are_sorted_from_the_most_similar():
     assert [one.text for one in chosen] == ["same", "near", "far", "other"]
 
 
-def test_spec_names_what_it_needs():
+def test_spec_names_its_metrics():
     spec = Spec(constraints=("bleurt > 0.2", "jaccard <= 0.75"))
     assert spec.metrics == (*LEVELS, "bleurt")
 

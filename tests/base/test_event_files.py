@@ -1,4 +1,4 @@
-"""Scalars of TensorBoard's event files, whatever wrote them."""
+"""Scalars of TensorBoard's event files, from any writer."""
 
 import struct
 
@@ -10,7 +10,7 @@ from tensorboardX.proto import event_pb2, summary_pb2, tensor_pb2
 
 
 def frame(step, value, seconds=0.0):
-    """A record with its length; checksums are not read."""
+    """Returns a record with its length; checksums are not read."""
     summary = summary_pb2.Summary(value=[value])
     event = event_pb2.Event(step=step, wall_time=seconds, summary=summary)
     data = event.SerializeToString()
@@ -48,8 +48,8 @@ def test_every_way_to_write_a_scalar(tmp_path):
     assert [*found["loss"]] == [1, 3, 4, 5, 6, 8]
 
 
-def test_the_later_of_two_files_of_one_second_is_told_by_their_events(tmp_path):
-    """A process that was killed, and the next, whose number begins again below it."""
+def test_events_order_two_files_of_the_same_second(tmp_path):
+    """The process of the second file has a smaller number in its file name."""
     for name, seconds, steps in (("31", 10.2, (1, 2, 3)), ("204", 10.8, (3, 4))):
         path = tmp_path / f"events.out.tfevents.10.vm.{name}.0"
         path.write_bytes(b"".join(scalar(s, "loss", seconds, seconds) for s in steps))

@@ -1,4 +1,4 @@
-"""Arguments of the command line: whole numbers have a largest one everywhere."""
+"""Arguments of the command line: every whole number has a maximum."""
 
 import argparse
 
@@ -11,7 +11,7 @@ HUGE = "99999999999999999999"
 
 
 def parsers(parser):
-    """The parser and those of all verbs and commands below it."""
+    """Yields the parser and the parsers of all verbs and commands below it."""
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -19,8 +19,8 @@ def parsers(parser):
                 yield from parsers(one)
 
 
-def test_no_argument_takes_any_number():
-    """Only seeds do, which their verbs check."""
+def test_whole_numbers_have_a_maximum():
+    """Only seeds are unlimited here; their verbs check them."""
     unbounded = {
         option
         for parser in parsers(build_parser())

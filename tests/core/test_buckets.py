@@ -1,4 +1,4 @@
-"""The plan of batches: every input once, in few shapes."""
+"""The plan of batches: every input occurs once, in few shapes."""
 
 import numpy as np
 from hypothesis import given
@@ -28,7 +28,7 @@ def test_each_input_once_in_one_shape_a_length(lengths, batch_size):
     for batch in batches:
         assert 1 <= len(batch.indices) <= batch.rows <= batch_size
         for index in batch.indices:
-            # A power of two that is not twice as long as it needs to be.
+            # The length is a power of two, and less than twice the needed length.
             length = lengths[index]
             assert length <= batch.length < max(2 * length, 9)
     assert [b.length for b in batches] == sorted(b.length for b in batches)[::-1]

@@ -1,4 +1,4 @@
-"""Languages of bytes against a list of all their texts."""
+"""Languages of bytes, compared with a list of all their texts."""
 
 import itertools
 

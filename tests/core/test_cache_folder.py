@@ -1,4 +1,4 @@
-"""What is told when the cache folder disappears while a program runs."""
+"""Messages if the cache folder disappears while a program runs."""
 
 import re
 import shutil
@@ -12,14 +12,14 @@ from jaxaug.formats import d3st
 from jaxaug_papers import minisgd
 
 AGAIN = (
-    "It was in the cache folder when the program started, and was removed or changed since "
-    "then. Run the same command again: caches are made again."
+    "It was in the cache folder when the program started, and was removed or changed "
+    "since then. Run the same command again: caches are made again."
 )
 
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
-    """MiniSGD where the program puts it, in small."""
+    """Writes a small MiniSGD where the program puts it."""
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     folder = tmp_path / "cache" / "minisgd-0123456789abcdef"
     sizes = {"train_dialogues": 2, "dev_dialogues": 1, "test_dialogues": 1}

@@ -21,7 +21,7 @@ def run(**variables):
     return done.stdout.strip()
 
 
-def test_programs_are_kept_where_nobody_has_named_a_folder(tmp_path):
+def test_programs_are_kept_in_the_default_folder(tmp_path):
     mine = tmp_path / "mine"
     folder = run(JAXAUG_CACHE_DIR=str(mine))
     (kind,) = (mine / "compiled").iterdir()

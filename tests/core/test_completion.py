@@ -1,4 +1,4 @@
-"""The completion of the command line, asked as a shell asks for it."""
+"""Completion of the command line, requested as a shell does."""
 
 import pytest
 

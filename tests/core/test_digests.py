@@ -1,4 +1,4 @@
-"""Hashes of values, files and code."""
+"""Hashes of values, files, and code."""
 
 import importlib
 import sys

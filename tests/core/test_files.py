@@ -1,4 +1,4 @@
-"""Whole files: what a text or JSON file may hold, and the message about what it may not."""
+"""Reading and writing whole text and JSON files, and messages about bad ones."""
 
 import codecs
 import io
@@ -20,7 +20,7 @@ def message(function, *arguments):
     return str(error.value)
 
 
-def test_a_mark_is_no_part_of_the_text(tmp_path):
+def test_a_byte_order_mark_is_not_part_of_the_text(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(codecs.BOM_UTF8 + "é\n".encode())
     assert files.read_text(path, FIX) == "é\n"
@@ -42,7 +42,7 @@ def test_a_link_stays_one(tmp_path):
     assert [path.name for path in (tmp_path / "real").iterdir()] == ["file"]
 
 
-def test_what_is_no_file_is_not_replaced(tmp_path):
+def test_only_files_are_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(
@@ -79,15 +79,15 @@ def test_standard_input_in_another_encoding(monkeypatch):
         (
             "a\nbc".encode("utf-16-le"),
             (
-                "line 1: byte 0x00 at offset 1, expected text in UTF-8: this is another "
-                "encoding or no text."
+                "line 1: byte 0x00 at offset 1, expected text in UTF-8: this is "
+                "another encoding or no text."
             ),
         ),
         (
             b"ab\n\0",
             (
-                "line 2: byte 0x00 at offset 3, expected text in UTF-8: this is another "
-                "encoding or no text."
+                "line 2: byte 0x00 at offset 3, expected text in UTF-8: this is "
+                "another encoding or no text."
             ),
         ),
     ],
@@ -99,8 +99,8 @@ def test_other_encodings(tmp_path, data, problem):
         assert message(function, path) == f"{path}: {problem} {FIX}"
 
 
-def test_json_that_is_refused(tmp_path):
-    """`test_json_reader.py` has all that is refused."""
+def test_repeated_names_in_json_are_rejected(tmp_path):
+    """`test_json_reader.py` has all rejected forms."""
     path = tmp_path / "x.json"
     path.write_text('[{"a": 1, "b": 2,\n "a": 3}]')
     problem = "an object has the name 'a' 2 times (again at line 2, column 2)"
@@ -117,7 +117,7 @@ def test_values_in_messages():
     for _ in range(100_000):
         value = [value]
     assert files.shown(value) == "a list nested too deeply to be shown"
-    while value:  # Python would free it by recursion, too.
+    while value:  # Python would free it by recursion, which overflows.
         value = value.pop()
 
 
@@ -146,7 +146,7 @@ def test_a_service_that_fails(monkeypatch):
     with pytest.raises(UserError) as error:
         files.write_text("s3://a/b", "text")
     assert str(error.value) == f"s3://a/b: {problem}. Name a file in another place."
-    # Of a local path it is a defect of ours.
+    # For a local path it is a bug of jaxaug, so the error is not converted.
     with pytest.raises(RuntimeError, match="^no"):
         files.read_text("b", FIX)
 
@@ -169,7 +169,7 @@ def test_unwritable(tmp_path, monkeypatch):
             files.check_writable(path, "--output")
     files.check_writable(tmp_path / "new" / "out.jsonl")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "new"]
-    # What is checked is what is written.
+    # The checked path is the path that is written.
     monkeypatch.setenv("HOME", str(tmp_path / "new"))
     files.check_writable("~/out.jsonl")
     files.write_text("~/out.jsonl", "x")
@@ -203,8 +203,8 @@ def test_pipes_and_devices_are_not_read(tmp_path):
     os.mkfifo(pipe)
     for function in (files.read_text, files.read_json, files.read_bytes):
         assert message(function, pipe) == (
-            f"{pipe}: is a pipe (FIFO), expected an ordinary file. Write what it gives to "
-            f"a file and name that. {FIX}"
+            f"{pipe}: is a pipe (FIFO), expected an ordinary file. Write what it gives "
+            f"to a file and name that. {FIX}"
         )
         assert message(function, "/dev/zero").startswith(
             "/dev/zero: is a device, expected an ordinary file."
@@ -219,11 +219,11 @@ def test_pipes_and_devices_are_not_read(tmp_path):
 def test_files_that_are_too_large(tmp_path, monkeypatch):
     path = tmp_path / "huge"
     with path.open("wb") as file:
-        file.truncate(50 * 10**9)  # Sparse: takes no space.
+        file.truncate(50 * 10**9)  # Sparse, so it takes no space.
     for function in (files.read_text, files.read_json, files.read_bytes):
         assert message(function, path) == (
-            f"{path}: has 50.0 GB, more than the 2.1 GB that are read at once. Divide the "
-            f"file. {FIX}"
+            f"{path}: has 50.0 GB, more than the 2.1 GB that are read at once. Divide "
+            f"the file. {FIX}"
         )
 
     def full(self):
@@ -232,8 +232,8 @@ def test_files_that_are_too_large(tmp_path, monkeypatch):
     path.write_text("[]")
     monkeypatch.setattr(type(epath.Path(path)), "read_bytes", full)
     assert message(files.read_json, path) == (
-        f"{path}: does not fit into memory. Divide the file, or use a machine with more "
-        f"memory. {FIX}"
+        f"{path}: does not fit into memory. Divide the file, or use a machine with "
+        f"more memory. {FIX}"
     )
 
 

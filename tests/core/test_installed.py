@@ -1,4 +1,4 @@
-"""Versions, and how extras are installed."""
+"""Versions of packages, and how extras are installed."""
 
 import platform
 import re
@@ -14,7 +14,7 @@ from jaxaug import cli
 from jaxaug.core import installed
 
 ROOT = Path(__file__).resolve().parents[2]
-# Also `pip install -e .` without ./runtime before it: jaxaug-t5x would be looked up.
+# `pip install -e .` without ./runtime before it would also look up jaxaug-t5x.
 _FROM_AN_INDEX = (
     r"pip install (?:-e )?'?(?:jaxaug|\.(?!/(?:runtime|papers)))|jaxaug\[\w"
 )
@@ -32,8 +32,8 @@ def test_versions(capsys):
     )
 
 
-def test_the_version_of_what_is_not_there(monkeypatch):
-    """Upstream's T5X may stand in the place of our runtime."""
+def test_version_without_the_runtime(monkeypatch):
+    """Upstream's T5X may be installed instead of our runtime."""
     real = metadata.version
 
     def version(name):
@@ -47,16 +47,16 @@ def test_the_version_of_what_is_not_there(monkeypatch):
     assert installed.version("tensorflow-cpu") == real("tensorflow")
 
 
-def test_the_command_names_what_is_not_for_everybody(monkeypatch):
+def test_the_command_names_optional_extras(monkeypatch):
     monkeypatch.setattr(sys, "prefix", str(ROOT / ".venv"))
     assert installed.install_command("nlp") == "make install"
     assert installed.install_command("cuda") == "make install EXTRA=cuda"
 
 
-def test_the_command_names_an_environment_of_ones_own(monkeypatch, tmp_path):
+def test_the_command_names_the_active_environment(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert installed.install_command() == f"make install VENV={tmp_path}"
-    # Not that of the system, into which nobody should install.
+    # The advice never names the environment of the system.
     monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
     assert installed.install_command() == "make install"
 
@@ -65,8 +65,8 @@ def test_the_error_names_extra_and_command(monkeypatch):
     monkeypatch.setattr(sys, "prefix", str(ROOT / ".venv"))
     error = installed.missing_extra("cannot draw x.png: matplotlib is absent", "report")
     assert str(error) == (
-        "cannot draw x.png: matplotlib is absent. It comes with the extra 'report': run "
-        "`make install` in the repository of jaxaug."
+        "cannot draw x.png: matplotlib is absent. It comes with the extra 'report': "
+        "run `make install` in the repository of jaxaug."
     )
 
 
@@ -81,8 +81,8 @@ def test_a_wheel_is_completed_by_pip(monkeypatch, tmp_path):
     )
 
 
-def test_the_demo_installs_what_the_commands_of_the_readme_need():
-    """Among them `serve` (uvicorn), `paraphrase` (sacrebleu) and `augment` (spaCy)."""
+def test_the_demo_installs_all_extras_of_the_readme():
+    """The README uses `serve` (uvicorn), `paraphrase` (sacrebleu), and others."""
     recipe = (ROOT / "Makefile").read_text().partition("\n$(VENV)/run.stamp:")[2]
     assert "-e ./runtime -e ./papers -e '.[all]'" in recipe.partition("\n\n")[0]
     assert "demo: $(VENV)/run.stamp\n" in (ROOT / "Makefile").read_text()

@@ -1,4 +1,4 @@
-"""Places in JSON texts, against a brute-force reading of the same texts."""
+"""Places in JSON texts, compared with a brute-force reading of the same texts."""
 
 import json
 import random
@@ -27,7 +27,7 @@ _TEXT = """[
         ((0, "values", 3), (3, 21)),
         ((0, "empty"), (3, 26)),
         ((1, "éé"), (4, 4)),
-        # What is missing: where it should be.
+        # The place of a missing value is where it should be.
         ((1, "no", 3), (4, 3)),
         ((0, "values", 9), (2, 43)),
         ((7,), (1, 1)),
@@ -57,7 +57,7 @@ def _keys(value, keys=()):
         yield from _keys(item, (*keys, key))
 
 
-def test_every_value_of_random_texts_is_found_where_it_stands():
+def test_values_of_random_texts_are_found_in_place():
     rng = random.Random(0)
     decoder = json.JSONDecoder()
     for indent in [None, 1] * 40:
@@ -70,7 +70,7 @@ def test_every_value_of_random_texts_is_found_where_it_stands():
             for key in keys:
                 expected = expected[key]
             begun, end = decoder.raw_decode(text, offset)
-            if keys and isinstance(keys[-1], str):  # A member begins with its name.
+            if keys and isinstance(keys[-1], str):  # A member starts with its name.
                 assert begun == keys[-1]
                 start = text.index(":", end) + 1
                 begun, _ = decoder.raw_decode(text, start + (text[start] == " "))

@@ -1,4 +1,4 @@
-"""The one reader of JSON: what it refuses, and that nothing in the house goes around it."""
+"""The JSON reader: which texts it rejects, and that all modules use it."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ from jaxaug.core import json_reader
 from jaxaug.core.json_reader import MAX_DEPTH, JsonError
 from tests.test_architecture import ROOT, files, name
 
-# Not from outside: values that this process wrote, and files of the package itself.
+# Texts that do not come from outside: values of this process, and files of the package.
 OURS = {
     "jaxaug/api.py",
     "jaxaug/augment/judge/verdicts.py",
@@ -45,7 +45,10 @@ OURS = {
         ("1" * 4301, "invalid JSON: an integer has more than 4300 digits"),
         (
             '{"a": {"b": 1, "b": 2}}',
-            "invalid JSON: an object has the name 'b' 2 times (again at line 1, column 16)",
+            (
+                "invalid JSON: an object has the name 'b' 2 times (again at line 1, "
+                "column 16)"
+            ),
         ),
         (
             b'["\\udc00"]',
@@ -53,13 +56,13 @@ OURS = {
         ),
     ],
 )
-def test_what_is_refused(text, problem):
+def test_rejected_input(text, problem):
     with pytest.raises(JsonError) as error:
         json_reader.decoded(text, "the line")
     assert str(error.value) == problem
 
 
-def test_what_is_accepted():
+def test_accepted_input():
     assert json_reader.decoded(b'{"a": [1, null, "\\ud83d\\ude00"]}') == {
         "a": [1, None, "\U0001f600"]
     }
@@ -75,7 +78,7 @@ def test_what_is_accepted():
 
 
 def test_all_json_passes_through_the_reader():
-    """`json.loads(json.dumps(...))` copies a value; every other text is from outside."""
+    """All texts from outside do; `json.loads(json.dumps(...))` copies a value."""
     found = set()
     for folder in ("jaxaug", "tasks", "runtime/jaxaug_base", "runtime/t5x"):
         for path in files(folder):

@@ -1,4 +1,4 @@
-"""What libraries note is in a file; what Python says is on the screen."""
+"""Logs of libraries go to a file; messages of Python stay on the screen."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from absl import logging
 from jaxaug.core import libraries
 from tests.support.programs import ran
 
-# C++ code writes to the descriptor. SeqIO's warnings come from a file of SeqIO.
+# C++ code writes to the file descriptor. SeqIO logs from one of its files.
 PROGRAM = """
 import os, sys
 from absl import logging
@@ -57,7 +57,7 @@ def test_notes_are_kept_off_the_screen(tmp_path):
     assert done.returncode == -6 and "Fatal Python error: Aborted" in shown
 
 
-def test_where_standard_error_is_caught_already(tmp_path, monkeypatch, capsys):
+def test_standard_error_that_is_already_captured(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path))
     filters = [*logging.get_absl_logger().filters]
     with libraries.noted():

@@ -1,4 +1,4 @@
-"""How the Makefile installs: by uv, and by pip where uv cannot."""
+"""Installation by the Makefile: with uv, or with pip if uv fails."""
 
 import shutil
 import subprocess
@@ -15,12 +15,13 @@ pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="make is not th
 
 
 def installed_by(folder, *, settings="", uv_is_there=0, uv_works=0):
-    """The commands of `make install` in an environment whose programs only note theirs.
+    """Returns the commands of `make install`, with programs that only log theirs.
 
     Args:
-      folder: becomes the environment.
-      settings: what `pip config list` prints.
-      uv_is_there, uv_works: exit statuses of getting uv and of running it.
+        folder: becomes the environment.
+        settings: the output of `pip config list`.
+        uv_is_there: exit status of installing uv.
+        uv_works: exit status of uv.
     """
     programs = folder / "bin"
     programs.mkdir(parents=True)
@@ -46,18 +47,18 @@ def test_uv_installs(tmp_path):
     assert installed_by(tmp_path) == [f"{uv} {THIS}"]
 
 
-def test_pip_installs_where_uv_cannot_be_had(tmp_path):
+def test_pip_installs_if_uv_is_unavailable(tmp_path):
     assert installed_by(tmp_path, uv_is_there=1) == [f"{PIP} {THIS}"]
 
 
-def test_pip_installs_where_uv_fails(tmp_path):
+def test_pip_installs_if_uv_fails(tmp_path):
     uv = UV.format(bin=tmp_path / "bin")
     found = installed_by(tmp_path, uv_works=2)
     assert found == [f"{uv} {THIS}", f"{PIP} {THIS}"]
 
 
 @pytest.mark.parametrize("name", ["global.index-url", ":env:.index-url"])
-def test_pip_installs_where_it_is_told_of_an_index(tmp_path, name):
+def test_pip_installs_if_it_has_an_index(tmp_path, name):
     settings = f"{name}='elsewhere'"
     assert installed_by(tmp_path, settings=settings) == [f"{PIP} {THIS}"]
 
@@ -68,8 +69,8 @@ def test_a_further_index_does_not_stop_uv(tmp_path):
     assert installed_by(tmp_path, settings=settings) == [f"{uv} {THIS}"]
 
 
-def test_uv_looks_where_pip_does(tmp_path):
-    """A machine may have wheels of its own: PyTorch without CUDA, say."""
+def test_uv_uses_the_links_of_pip(tmp_path):
+    """A machine may have local wheels, such as PyTorch without CUDA."""
     settings = ":env:.find-links='/a'\nglobal.find-links='/b /c'"
     uv = UV.format(bin=tmp_path / "bin")
     assert installed_by(tmp_path, settings=settings) == [f"{uv} {THIS}"]

@@ -1,4 +1,4 @@
-"""Notes of parts: what makes the parts of one work, and what does not."""
+"""Notes of finished parts: which parts belong to the same work."""
 
 import pytest
 
@@ -12,7 +12,7 @@ WORK = {"inputs": "a", "seed": 0}
 @pytest.mark.parametrize(
     "text", ["0/2", "3/2", "1", "1/", "-1/2", "1/0", "a/b", "1/2/3"]
 )
-def test_what_is_no_part(text):
+def test_invalid_parts(text):
     with pytest.raises(
         UserError, match=rf"^--shard {text}: give K/N with K from 1 to N"
     ):

@@ -1,4 +1,4 @@
-"""Bars on a terminal, lines in a log."""
+"""Progress: bars on a terminal, lines in a log."""
 
 import io
 import re
@@ -17,13 +17,13 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def log(monkeypatch, capsys):
-    """What was written to a stderr that is no terminal; a line for each step."""
+    """Returns a function that reads a stderr without terminal; each step is a line."""
     monkeypatch.setattr(progress, "SECONDS", 0.0)
     return lambda: capsys.readouterr().err
 
 
 def steps(text):
-    """(what, done, of) of each line."""
+    """Returns (stage, done, total) of each line."""
     found = re.findall(r"(.*): (\d+)/(\d+), \d\d:\d\d gone, \S+ left, .*\n", text)
     assert len(found) == text.count("\n") and "\r" not in text
     return [(what, int(done), int(of)) for what, done, of in found]
@@ -34,7 +34,7 @@ def test_lines_in_a_log(log):
     assert steps(log()) == [("work", done, 3) for done in range(4)]
 
 
-def test_nothing_is_said_of_the_end_where_it_is_unknown(log):
+def test_an_unknown_end_is_not_estimated(log):
     list(progress.progress(iter("abc"), desc="work", unit="ex"))
     *_, last = log().splitlines()
     assert re.fullmatch(r"work: 3ex, \d\d:\d\d gone, \S+ex/s", last)
@@ -62,12 +62,12 @@ def test_shards_tell_the_time_left_for_all_stages(log, tmp_path, monkeypatch):
     work = Shards(tmp_path, 2)
     work.plan([("first", 4), ("second", 6)])
     work.run(Stage("first", 1, list, "one"), [1, 2, 3, 4])
-    # Half a minute a shard: one of this stage and three of the next, then three alone.
+    # A shard takes 30 s: one of this stage and three of the next, then three alone.
     left = r"whole command (\d\d:\d\d) left\n"
     assert re.findall(left, log()) == ["02:00", "01:30"]
     work.run(Stage("second", 1, list, "two"), [1, 2, 3, 4, 5, 6])
     assert "whole command" not in log()
-    # What is read takes no time, and says nothing.
+    # Cached shards take no time and print nothing.
     work.plan([("first", 4), ("second", 6)])
     work.run(Stage("first", 1, list, "one"), [1, 2, 3, 4])
     assert "whole command" not in log()

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and what a full disk says about them."""
+"""Files appear completely or not at all, also if the disk is full."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from jaxaug.core import files, publishing
 
 
 def full():
-    # As the system raises it for a write to an open file: without a name.
+    # The system raises it for a write to an open file, without a file name.
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -28,7 +28,7 @@ def test_a_full_disk_names_the_file(tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
-def test_other_errors_keep_what_they_say(tmp_path):
+def test_other_errors_keep_their_message(tmp_path):
     for given in (
         OSError(errno.ENOSPC, "full", "elsewhere"),
         OSError(errno.ECONNRESET, "reset"),
@@ -51,9 +51,7 @@ def test_other_errors_keep_what_they_say(tmp_path):
         (errno.EIO, "Check the disk, or name another path."),
     ],
 )
-def test_a_verb_says_which_file_and_what_to_do(
-    tmp_path, monkeypatch, capsys, number, fix
-):
+def test_a_verb_names_the_file_and_the_fix(tmp_path, monkeypatch, capsys, number, fix):
     (tmp_path / "in.txt").write_text("a cheap place\n")
 
     def write_bytes(self, data):
@@ -87,6 +85,6 @@ def test_standard_output_to_a_full_disk():
         )
     assert done.returncode == 1
     assert done.stderr.decode() == (
-        "jaxaug: error: standard output: No space left on device. Free some space, then "
-        "run the same command again.\n"
+        "jaxaug: error: standard output: No space left on device. Free some space, "
+        "then run the same command again.\n"
     )

@@ -10,7 +10,7 @@ from jaxaug.core.shards import Shards, Stage
 
 
 class Work:
-    """Squares, which it counts; may crash at an item."""
+    """Squares and counts its items; may fail at an item."""
 
     def __init__(self, crash_at=None):
         self.seen, self.crash_at = [], crash_at

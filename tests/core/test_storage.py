@@ -12,7 +12,7 @@ from jaxaug.core import files, storage
 
 @pytest.fixture
 def silent(monkeypatch):
-    """A service that does not answer before the end of the test, nor has a network."""
+    """Simulates a service that does not answer before the end of the test."""
     end = threading.Event()
     monkeypatch.setattr(type(epath.Path("gs://b")), "exists", lambda self: end.wait(60))
     monkeypatch.setattr(storage, "_SECONDS", 0.2)
@@ -52,7 +52,7 @@ def test_a_service_that_can_be_connected_has_more_time(silent, monkeypatch):
     assert "(TimeoutError: no answer in 1 s). Check the address" in found
 
 
-def test_a_proxy_is_what_is_connected(monkeypatch):
+def test_connections_go_to_the_proxy(monkeypatch):
     monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
     assert storage._place("gs") == ("proxy.example", 3128)
     monkeypatch.setenv("https_proxy", "")

@@ -1,4 +1,4 @@
-"""Nearest known names, and what they may cost."""
+"""Suggestions of similar names, and their cost."""
 
 import difflib
 import random
@@ -59,7 +59,7 @@ def test_the_nearest_name_is_suggested(name, near):
     assert suggestion(name, SAMPLERS) == f"did you mean {near!r}?"
 
 
-def test_names_far_from_all_are_told_what_is_known():
+def test_names_far_from_all_get_the_list_of_known_names():
     assert suggestion("zzz", ["b", "a"]) == "known: a, b."
     assert suggestion("zzz", map(str, range(13))).endswith("8, ...")
     assert suggestion("x", []) == "known: none."

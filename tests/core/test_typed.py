@@ -1,4 +1,4 @@
-"""Checks of what users write against annotations."""
+"""Checks of user input against type annotations."""
 
 import dataclasses
 import inspect
@@ -69,8 +69,8 @@ def test_right_types(fields):
         (
             {"table": {"a": 1}},
             (
-                "here: table={'a': 1}: expected a mapping (each key a text, each value a "
-                "mapping (each key a text, each value a finite number))."
+                "here: table={'a': 1}: expected a mapping (each key a text, each value "
+                "a mapping (each key a text, each value a finite number))."
             ),
         ),
         (
@@ -127,7 +127,7 @@ def test_seeds():
         ("{", Mapping[str, int], "{"),
     ],
 )
-def test_a_text_becomes_what_an_annotation_wants(text, kind, value):
+def test_texts_are_converted_by_annotation(text, kind, value):
     found = typed.parsed(text, kind)
     assert found == value and type(found) is type(value)
 

@@ -1,11 +1,11 @@
-"""Trains with a cyclic mixture, once with interruptions and once in one go.
+"""Trains with a cyclic mixture, once with interruptions and once without.
 
     python restart_program.py RANK COUNT PORT FOLDER PACK SHARDS STOPS
 
-STOPS is JSON, step -> "kill" (an exception; training starts again in the same process)
-or "terminate" (SIGTERM; the program ends with status 3 and must be started again).
-`FOLDER/{stopped,straight}.<rank>.jsonl` get a line [step, rows] for each batch that is
-used. Rows hold pairs of level + 1 and the number of the example.
+STOPS is JSON, step -> "kill" (an exception; training restarts in the same process) or
+"terminate" (SIGTERM; the program ends with status 3 and must be restarted).
+`FOLDER/{stopped,straight}.<rank>.jsonl` get a line [step, rows] for each used batch.
+Rows hold pairs of level + 1 and the number of the example.
 """
 
 import functools
@@ -39,7 +39,7 @@ EXAMPLES = 30
 
 
 class Killed(Exception):
-    """What happens to a run at one of the random points."""
+    """The exception that interrupts a run at a random point."""
 
 
 class Model(TinyModel):
@@ -48,7 +48,7 @@ class Model(TinyModel):
 
 
 class Recording(trainer.Trainer):
-    """Notes what each step trains on, and interrupts the run in given steps."""
+    """Records the batch of each step, and interrupts the run at given steps."""
 
     def __init__(self, *args: Any, notes: Path, stops: dict[int, str], **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -70,7 +70,7 @@ class Recording(trainer.Trainer):
                 raise Killed
             if stop == "terminate":
                 pause = 0.5  # The processes need a moment to agree on a step.
-                if jax.process_index() == 0:  # The others are told by this one.
+                if jax.process_index() == 0:  # Process 0 tells the others.
                     os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(pause)
             yield batch
@@ -106,7 +106,7 @@ def register() -> list[str]:
 def run(
     folder: Path, pack: bool, shards: int, stops: dict[int, str], period: int
 ) -> None:
-    """Trains to the end, started again after each kill; saves every `period` steps."""
+    """Trains to the end; restarts after each kill and saves every `period` steps."""
     length = 6 if pack else 2
     settings = utils.DatasetConfig(
         mixture_or_task_name=mixture.level_mixture(

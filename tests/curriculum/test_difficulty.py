@@ -43,7 +43,7 @@ def test_twenty_paraphrases_make_five_levels_of_four():
         ("bert", "BertModel", {}, difficulty.COSINE),
     ],
 )
-def test_the_scale_is_that_of_the_checkpoint(
+def test_the_scale_equals_the_checkpoint(
     model_type, architecture, options, scale, tmp_path
 ):
     sizes = {
@@ -78,7 +78,7 @@ def test_equation_4(similarity, levels):
         assert level == math.ceil(levels * rank / len(similarity))
 
 
-def test_equation_3_keeps_what_is_implied_or_similar():
+def test_equation_3_keeps_implied_or_similar_texts():
     found = difficulty.kept(
         np.array([True, True, False, False]), np.array([-1.0, 0.9, 0.5, 0.49]), 0.5
     )
@@ -89,7 +89,7 @@ def test_nothing_comes_of_nothing():
     assert difficulty.difficulty(np.zeros(0)).shape == (0,)
 
 
-def test_what_is_no_number_is_refused():
+def test_nan_scores_are_refused():
     with pytest.raises(UserError, match="similarity 1 of 3 is nan; every paraphrase"):
         difficulty.difficulty(np.array([0.1, math.nan, 0.2]))
     with pytest.raises(UserError, match="similarity 0 of 1 is inf"):

@@ -1,4 +1,4 @@
-"""`jaxaug levels`, with a paraphraser and scorers of our own."""
+"""`jaxaug levels`, with a scripted paraphraser and scripted scorers."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ OPTIONS = generate.Options(model="smollm2", implication="none", beta=0.5)
 
 @pytest.fixture(autouse=True)
 def no_models(monkeypatch):
-    """Which models are on this machine does not matter here."""
+    """Hides the models of this machine."""
     identity = generation.identity
     names = ("smollm2", "minilm")
     monkeypatch.setattr(
@@ -50,13 +50,13 @@ class Paraphraser:
 
 
 def by_number(pairs: Pairs) -> np.ndarray:
-    """Output 0 is the most similar, 0.98; each one after it is 0.02 less similar."""
+    """Output 0 has similarity 0.98; each further output has 0.02 less."""
     return np.array([0.98 - 0.02 * int(text.split()[-1][1:]) for _, text in pairs])
 
 
 @pytest.fixture
 def made(tmp_path):
-    """Makes the levels of texts: (levels, summary)."""
+    """Makes the levels of texts; returns (levels, summary)."""
 
     def make(texts, paraphrase=None, scorers=None, **changes):
         return generate.make(
@@ -81,9 +81,9 @@ def test_twenty_of_the_candidates_make_five_levels_of_four(made):
     assert [len(texts) for texts in item.levels] == [1, 4, 4, 4, 4, 4]
     scores = by_number([("a", text) for text in flat(item)])
     assert list(scores) == sorted(scores, reverse=True)
-    # What is kept is drawn, not the best or the first.
+    # The kept outputs are drawn at random, not the best or the first.
     assert scores[0] - scores[-1] > 0.2
-    # The paper's: 4 of bottom-k, 16 of top-k with top-p.
+    # The numbers of the paper: 4 of bottom-k, 16 of top-k with top-p.
     assert sorted(text[2] for text in flat(item)) == [*"bbbb", *"t" * 16]
     # 0.98, 0.96 ... 0.50 are 25 of 48.
     assert summary == (
@@ -94,9 +94,9 @@ def test_twenty_of_the_candidates_make_five_levels_of_four(made):
         "16 are kept, 16 are the quota.\n"
         "Filter: no model of implication (`jaxaug models fetch roberta-mi` gets the "
         "paper's), so similarity (auto) alone, 0.5 or more: 37 (62 %) passed.\n"
-        "0 texts have fewer than 20 (more --rounds or --oversample give more); 0 have an "
-        "empty level, which falls back to the next easier one; 0 have none and stand for "
-        "themselves."
+        "0 texts have fewer than 20 (more --rounds or --oversample give more); 0 have "
+        "an empty level, which falls back to the next easier one; 0 have none and "
+        "stand for themselves."
     )
 
 
@@ -118,8 +118,8 @@ def test_each_sampler_gives_exactly_its_quota(made, quota):
     assert paraphrase.calls == [(name, 3 * n, 1) for name, n in quota.items() if n]
 
 
-def test_a_text_is_asked_again_until_its_quotas_are_full(made):
-    """Of bottom-k one output in ten of `a` passes; of `b` all do."""
+def test_texts_are_repeated_until_their_quotas_are_full(made):
+    """One output in ten of `a` passes with bottom-k, and every output of `b`."""
     scorers = Scorers(
         by_number,
         lambda pairs: np.array(
@@ -128,7 +128,7 @@ def test_a_text_is_asked_again_until_its_quotas_are_full(made):
     )
     paraphrase = Paraphraser()
     found, summary = made(["a", "b"], paraphrase, scorers=scorers, beta=2.0)
-    # Of `a` 2 are missing, then 1: three times as many, up to a power of two.
+    # `a` lacks 2 outputs, then 1; three times as many are asked, up to a power of two.
     assert paraphrase.calls == [
         ("bottom_k", 12, 2),
         ("top_k_top_p", 48, 2),
@@ -145,18 +145,18 @@ def test_a_text_is_asked_again_until_its_quotas_are_full(made):
     assert "top_k_top_p: of 96 outputs 96 are new, 96 (100 %) of which" in summary
 
 
-def test_a_quota_that_cannot_be_filled_is_told(made):
+def test_a_quota_that_cannot_be_filled_is_reported(made):
     none_of_bottom = Scorers(
         by_number, lambda pairs: np.array(["t" in t for _, t in pairs])
     )
     (item,), summary = made(["a"], scorers=none_of_bottom, beta=2.0, rounds=2)
-    # Top-k with top-p does not take the places of bottom-k.
+    # Outputs of top-k with top-p do not fill the quota of bottom-k.
     assert len(flat(item)) == 16
     assert "bottom_k: of 24 outputs 24 are new, 0 (0 %) of which passed" in summary
     assert "\n1 texts have fewer than 20 (" in summary
 
 
-def test_what_is_neither_similar_nor_implied_is_left_out(made):
+def test_outputs_neither_similar_nor_implied_are_left_out(made):
     scorers = Scorers(
         by_number, lambda pairs: np.array([t.endswith("14") for _, t in pairs])
     )
@@ -167,13 +167,13 @@ def test_what_is_neither_similar_nor_implied_is_left_out(made):
         f"a {letter}{number}" for letter in "bt" for number in (0, 1, 14)
     ]
     assert (
-        "Filter: roberta-mi says implied both ways of 2 (4 %); similarity (auto) 0.95 or "
-        "more let 4 (8 %) more pass."
+        "Filter: roberta-mi says implied both ways of 2 (4 %); similarity (auto) 0.95 "
+        "or more let 4 (8 %) more pass."
     ) in summary
 
 
-def test_without_a_model_of_implication_the_hard_ones_stay():
-    """Similarity of at least 0.5 alone would drop what bottom-k is for."""
+def test_hard_outputs_stay_without_an_entailment_model():
+    """A minimum similarity of 0.5 alone would drop the hard outputs of bottom-k."""
     options = generate.resolved(generate.Options("smollm2", similarity="minilm"))
     assert (options.implication, options.beta) == ("none", 0.2)
     options = generate.resolved(generate.Options("smollm2", similarity="bleurt-20"))
@@ -192,10 +192,10 @@ def test_without_a_model_of_implication_the_hard_ones_stay():
         (("minilm",), "minilm", 0.8),
     ],
 )
-def test_the_learned_filters_are_the_default_where_they_are(
+def test_learned_filters_are_the_default_if_present(
     here, similarity, beta, monkeypatch
 ):
-    """The first is on the scale of the released scores, each has its own threshold."""
+    """The scorer has the scale of the released scores; each has its threshold."""
 
     def find(name):
         return type("Named", (), {"on_disk": name in (*here, "roberta-mi")})
@@ -262,7 +262,7 @@ def test_copies_and_empty_outputs_are_no_paraphrases(made):
     assert found == [levels.Levelled("a b", (("a b",), (), (), ("x y",), (), ("z",)))]
     assert found[0].at(1) == found[0].at(2) == ("a b",)
     assert found[0].at(4) == ("x y",)
-    # Two more rounds, of 4 each, give the same again, which is not new.
+    # Two more rounds, of 4 each, repeat the same outputs, which are not new.
     assert "of 14 outputs 2 are new" in summary
     assert "\n1 texts have fewer than 6 (" in summary
     assert "1 have an empty level, which falls" in summary
@@ -297,7 +297,7 @@ def test_a_stop_loses_one_shard(made):
     again = Paraphraser()
     made(texts, again, beta=0.6)
     assert again.calls == []
-    # What another run has of a sampler is used again.
+    # Outputs of a sampler in another run are reused.
     made(texts, again, quota={"bottom_k": 4, "sampling": 1})
     assert again.calls == [("sampling", 3, 2)] * 3
 
@@ -333,8 +333,8 @@ def test_the_command_writes_a_file_once(tmp_path, tiny_lm, monkeypatch, capsys):
         out.write_bytes(whole[:place] + flipped + whole[place + 1 :])
         assert run(tmp_path, model, "--beta=0", "--levels=2") == 1
         assert capsys.readouterr().err == (
-            f"jaxaug: error: {out}: has changed since it was written. Remove {out}, or name "
-            "another --out.\n"
+            f"jaxaug: error: {out}: has changed since it was written. Remove {out}, or "
+            "name another --out.\n"
         )
     out.write_bytes(whole)
     assert run(tmp_path, model, "--beta=0", "--levels=2") == 0
@@ -359,7 +359,7 @@ def test_a_table_with_blank_texts_gives_the_levels_of_its_column(
     assert [item.text for item in items] == ["a", "b b"]
 
 
-def test_a_note_of_something_else_is_not_overwritten(tmp_path, tiny_lm, capsys):
+def test_foreign_notes_are_not_overwritten(tmp_path, tiny_lm, capsys):
     note = tmp_path / "out" / "levels.jsonl.json"
     note.parent.mkdir()
     note.write_text('{"mine": 1}')
@@ -369,7 +369,7 @@ def test_a_note_of_something_else_is_not_overwritten(tmp_path, tiny_lm, capsys):
 
 
 def test_places_of_others_are_left_alone(tmp_path, tiny_lm, monkeypatch, capsys):
-    monkeypatch.setattr(generate, "make", None)  # A long run would have begun.
+    monkeypatch.setattr(generate, "make", None)  # A long run would have started.
     out = tmp_path / "out" / "levels.jsonl"
     out.parent.mkdir()
     out.write_text("mine")
@@ -386,7 +386,7 @@ def test_places_of_others_are_left_alone(tmp_path, tiny_lm, monkeypatch, capsys)
 
 
 def test_levels_of_another_model_are_refused(tmp_path, tiny_lm, monkeypatch, capsys):
-    """A model is its weights: a copy is the same, another one of the name is not."""
+    """A copy of a model is the same model; another one of its name is not."""
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     scorers = Scorers(lambda pairs: np.zeros(len(pairs)))
     monkeypatch.setattr(measures, "load", lambda *names: scorers)

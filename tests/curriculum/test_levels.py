@@ -1,4 +1,4 @@
-"""The file of levels, and the readers of what PCC's authors released."""
+"""The file of levels, and readers of the files that PCC's authors released."""
 
 import collections
 import json
@@ -30,7 +30,7 @@ def test_paraphrases_are_sorted_into_levels_most_similar_first():
     assert found.levels == (("a",), ("x", "y"), ("z", "w"))
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_written_levels_are_read(tmp_path):
     other = levels.Levelled("ü\u2028", (("ü\u2028",), (), ("x",), ()))
     levels.write(tmp_path / "f.jsonl", [ITEM, other])
     assert levels.read(tmp_path / "f.jsonl") == [ITEM, other]
@@ -134,13 +134,13 @@ def test_persona_as_released(real_data):
 
 
 def copied(text: str, paraphrases) -> list[bool]:
-    """Whether each begins with the first word of the text."""
+    """Returns whether each output starts with the first word of the text."""
     first = text.lower().split()[0]
     return [one.text.lower().split()[:1] == [first] for one in paraphrases]
 
 
 def test_the_last_four_of_twenty_released_come_from_bottom_k(real_data):
-    """Where it is that `places` of a few-shot method cuts, and what beta is."""
+    """The few-shot method takes its `places` and beta from them."""
     folder, shares = real_data / "text" / "pcc", {}
     files = {path.name[15:17]: path for path in folder.glob("aug_huff_train_s*.txt")}
     found = {seed: levels.scored_huffpost(path) for seed, path in files.items()}
@@ -151,7 +151,7 @@ def test_the_last_four_of_twenty_released_come_from_bottom_k(real_data):
         last = [hit for t, own in items for hit in copied(t, own[16:])]
         shares[name] = [round(100 * sum(hits) / len(hits)) for hits in (first, last)]
         every = [one for own in of_text.values() for one in own]
-        # Eq. 3 let nothing pass that is neither implied nor similar: beta is 0.5.
+        # Eq. 3 passes only implied or similar outputs: beta is 0.5.
         assert all(
             one.implied in (True, None) or one.similarity >= 0.5 for one in every
         )

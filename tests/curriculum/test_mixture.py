@@ -1,4 +1,4 @@
-"""The scheduled mixture, on data sets whose elements say which level they are."""
+"""The scheduled mixture, on data sets whose elements name their level."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ LEVELS = [0, 1, 1]
 
 
 def source(level: int) -> tf.data.Dataset:
-    """100000 * level, 100000 * level + 1, ... without end."""
+    """Yields 100000 * level, 100000 * level + 1, ... without end."""
     return tf.data.Dataset.counter().map(lambda i: 100_000 * level + i)
 
 
@@ -68,7 +68,7 @@ def test_wrong_arguments_are_refused():
 
 @pytest.fixture(scope="module")
 def level_tasks() -> list[str]:
-    """Tasks of levels 0 to 2; example i of level l is the tokens l + 1, i + 1."""
+    """Registers tasks of levels 0 to 2; example i of level l is (l + 1, i + 1)."""
     feature = seqio.Feature(seqio.PassThroughVocabulary(1000), add_eos=False)
     names = [f"cur_level{level}" for level in range(3)]
     for level, name in enumerate(names):
@@ -92,7 +92,7 @@ def level_tasks() -> list[str]:
 def batches(
     source: str, *, rows: int, length: int = 2, shard: int = 0, hosts: int = 1
 ) -> tf.data.Dataset:
-    """Batches as T5X makes them; packed where rows are longer than an example."""
+    """Returns batches as T5X makes them; packed if rows are longer than an example."""
     return seqio.get_dataset(
         source,
         {"inputs": length, "targets": length},
@@ -107,7 +107,7 @@ def batches(
 
 
 def tokens(dataset: tf.data.Dataset, count: int) -> list[np.ndarray]:
-    """The (level, example) pairs of each batch, in order."""
+    """Returns the (level, example) pairs of each batch, in order."""
     found = []
     for batch in dataset.take(count).as_numpy_iterator():
         inputs = batch["encoder_input_tokens"].reshape(-1, 2)
@@ -146,7 +146,8 @@ def test_any_restart_gives_the_same_examples(level_tasks, tmp_path, length):
     drawn = mixture.level_mixture(level_tasks, stages, 4, packed)
 
     def start() -> Iterator:
-        # Anew, as a program does: iterated once more, a data set shuffles once more.
+        # Built again, as a program does; iterating a data set again would shuffle
+        # again.
         return iter(batches(drawn, rows=4, length=length))
 
     straight, iterator = start(), start()
@@ -242,7 +243,7 @@ def test_prompt_curriculum_takes_the_companions_of_each_task():
     assert 0.55 < (drawn % 10 == 2).mean() < 0.78
 
 
-def test_tasks_of_another_kind_beside_the_prompts():
+def test_tasks_of_another_kind_next_to_the_prompts():
     feature = seqio.Feature(seqio.PassThroughVocabulary(10), add_eos=False)
     names = ("cur_c_short2", "cur_c_short5", "cur_c", "cur_beside")
     for value, name in enumerate(names):

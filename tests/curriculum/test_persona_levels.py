@@ -1,4 +1,4 @@
-"""Rewordings of traits by level: files, EDA, round trips, and which one is drawn."""
+"""Rewordings of traits by level: files, EDA, round trips, and the draw."""
 
 import json
 from collections import Counter
@@ -55,11 +55,11 @@ def test_the_released_file_itself(real_data):
     folder = real_data / "text" / "personachat"
     path = personachat.find_file(folder, "valid", "self", "original")
     traits = personachat.traits(personachat.read_file(path))
-    # It was made for the training personas, of which the validation set shares few.
+    # The file is for training personas, of which the validation set shares few.
     assert sum(trait in table for trait in traits) == 37
 
 
-def test_what_is_no_file_of_levels(levels_file, monkeypatch):
+def test_invalid_files_of_levels(levels_file, monkeypatch):
     wrong = [b"trait", b"[1]", b"\xff", b"", b'{"levels": []}', b'{"text": "x"}']
     for line in [*wrong, b'{"levels": 5}', b"[" * 100_000, b"[" + b"1" * 5000]:
         levels_file.write_bytes(line + b"\n")
@@ -85,14 +85,14 @@ def test_eda_changes_more_at_each_level():
         assert len(item.levels) == 6 and item.levels[0] == (trait,)
         for texts in item.levels[1:]:
             assert len(texts) <= 4 and trait not in texts and "" not in texts
-    # A trait's rewordings do not depend on the others.
+    # The rewordings of a trait do not depend on other traits.
     assert persona_levels.table("eda", TRAITS[1:])[TRAITS[1]] == table[TRAITS[1]]
     many = persona_levels.table(
         "eda", [f"{n} dogs like my old house by the sea ." for n in range(40)]
     )
 
     def changed(level):
-        """Words of the original that are not in its rewordings, on average."""
+        """Returns the mean number of original words that its rewordings lack."""
         counts = [
             len(set(item.text.split()) - set(text.split()))
             for item in many.values()
@@ -135,7 +135,7 @@ def test_draws():
     counts = Counter(draw(turn, 1) for turn in range(400))
     assert set(counts) == {"easy a", "easy b"}
     assert min(counts.values()) > 150
-    # Level 2 is empty and takes the next easier one.
+    # Level 2 is empty, so the next easier level is used.
     assert {draw(turn, 2) for turn in range(50)} == {"easy a", "easy b"}
     assert {draw(turn, 3) for turn in range(50)} == {"hard"}
     assert {draw(turn, 0) for turn in range(50)} == {TRAITS[0]}

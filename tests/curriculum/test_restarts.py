@@ -1,4 +1,4 @@
-"""A cyclic T5X run that is interrupted anywhere uses the same examples in each step."""
+"""An interrupted cyclic T5X run uses the same examples in each step."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def start(
 
 
 def notes(folder: Path, name: str) -> list[tuple[int, list]]:
-    """(step, rows) of each global batch that was used, in order."""
+    """Returns (step, rows) of each global batch that was used, in order."""
     by_process = [
         [json.loads(line) for line in path.read_text().splitlines()]
         for path in sorted(folder.glob(f"{name}.*.jsonl"))
@@ -55,7 +55,7 @@ def notes(folder: Path, name: str) -> list[tuple[int, list]]:
     first, *others = by_process
     found = []
     for number, (step, rows) in enumerate(first):
-        for notes in others:  # They end earlier where one process goes on alone.
+        for notes in others:  # They end earlier if one process continues alone.
             if number < len(notes):
                 assert notes[number][0] == step
                 rows = rows + notes[number][1]
@@ -68,7 +68,7 @@ def notes(folder: Path, name: str) -> list[tuple[int, list]]:
 def test_five_interruptions_change_no_example_and_no_level(
     python, tmp_path, count, pack
 ):
-    """Begun by one or two processes, after SIGTERM continued by a single one."""
+    """One or two processes start; after SIGTERM a single one continues."""
     points = sorted(random.Random(count).sample(range(1, STEPS - 6), 5))
     kinds = ("kill", "kill", "kill", "kill", "terminate")
     stops = dict(zip(points, kinds, strict=True))
@@ -78,7 +78,7 @@ def test_five_interruptions_change_no_example_and_no_level(
     straight, stopped = notes(tmp_path, "straight"), notes(tmp_path, "stopped")
     assert [step for step, _ in straight] == list(range(STEPS))
     expected = dict(straight)
-    # Every step is trained, some of them again after a kill, on the same rows.
+    # Every step is trained, some of them twice after a kill, on the same rows.
     assert {step for step, _ in stopped} == set(range(STEPS))
     assert len(stopped) > STEPS
     for step, rows in stopped:

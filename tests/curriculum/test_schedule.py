@@ -1,4 +1,4 @@
-"""Schedules: which level is shown at which step, and how often."""
+"""Schedules: the level at each step, and the number of visits."""
 
 import collections
 
@@ -17,12 +17,12 @@ CYCLES = st.integers(1, 4)
 
 
 def shown(found: schedule.Schedule, step: int) -> int:
-    """The level of a stage: the hardest one with weight."""
+    """Returns the level of a stage: the hardest level with a weight."""
     return max(level for level, weight in enumerate(found(step)) if weight)
 
 
 def visits(found: schedule.Schedule) -> list[int]:
-    """The level of each step."""
+    """Returns the level of each step."""
     return [shown(found, step) for step in range(found.steps)]
 
 
@@ -84,7 +84,7 @@ def test_random_shows_the_same_shares_as_gradual_at_every_step(
 
 
 @given(STEPS, LEVELS, FRACTION)
-def test_the_last_stage_goes_on(steps, levels, fraction):
+def test_the_last_stage_has_no_end(steps, levels, fraction):
     for name in ("gradual", "cyclic", "inverse", "two_stage", "random"):
         found = getattr(schedule, name)(steps, levels, fraction)
         assert sum(found(0)) == pytest.approx(1.0)
@@ -99,7 +99,7 @@ def test_a_fifth_of_every_stage_is_original_data_by_default():
             assert found(step)[0] in (pytest.approx(0.2), 1.0)
 
 
-def test_stages_of_ones_own_change_exactly_at_their_ends():
+def test_user_defined_stages_change_exactly_at_their_ends():
     found = schedule.staged((25, 50, 90), ((1, 0), (1, 3), (0, 2)), ("easy", "hard"))
     assert found(0) == found(24) == (1.0, 0.0)
     assert found(25) == found(49) == (0.25, 0.75)
@@ -153,8 +153,8 @@ def test_a_curriculum_after_short_prompts():
 
 
 def test_stages_in_examples_when_rows_are_packed():
-    # Of 100 steps of 2 rows: 40 rows of 6 short examples, then 160 rows in which
-    # three of four examples fill half a row and one a sixth: 2.4 a row.
+    # Of 100 steps of 2 rows: 40 rows of 6 short examples, then 160 rows in which three
+    # of four examples fill half a row and one a sixth: 2.4 per row.
     steps = schedule.staged((20, 100), ((1, 0), (1, 3)))
     found = schedule.in_examples(steps, 2, (6.0, 2.0))
     assert found.ends == (240, 240 + 384)
@@ -187,7 +187,7 @@ def test_stages_of_unequal_length():
     assert schedule.inverse_cyclic(covid).ends[5:8] == (24, 28, 31)
 
 
-def test_random_order_shows_what_unequal_stages_show():
+def test_random_order_shows_the_same_as_unequal_stages():
     steps = (6, 4, 4, 3, 3, 4)
     found, ordered = schedule.random(steps), schedule.gradual(steps)
     shown = [ordered(step) for step in range(ordered.steps)]
@@ -211,7 +211,7 @@ def test_a_number_for_each_stage(make, steps):
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0])
-def test_numbers_that_are_none_are_refused(bad):
+def test_invalid_numbers_are_refused(bad):
     with pytest.raises(UserError, match=r"stage 1 has weights .* finite and non-neg"):
         schedule.staged((2, 4), ((1.0, 0.0), (1.0, bad)))
     cyclic = schedule.cyclic(10, levels=1)

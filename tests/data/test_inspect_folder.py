@@ -153,8 +153,8 @@ _CASES = [
         1,
         "name with a line break",
         (
-            "service 'Trains_1': the name of the intent 'Buy\\u2028Ticket' holds a line "
-            "break"
+            "service 'Trains_1': the name of the intent 'Buy\\u2028Ticket' holds a "
+            "line break"
         ),
     ),
     (

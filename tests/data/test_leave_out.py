@@ -55,7 +55,7 @@ def _asked(dialogues):
         ("police", "alone", {}),
     ],
 )
-def test_what_is_kept(data, domain, kept, expected):
+def test_kept_dialogues_and_turns(data, domain, kept, expected):
     path, schema = data / "train/dialogues_001.json", sgd.read_schema_of(data, "train")
     dialogues = list(sgd.read_dialogue_file(path, schema))
     whole = {item.dialogue_id: [t.utterance for t in item.turns] for item in dialogues}

@@ -1,4 +1,4 @@
-"""MiniSGD in the cache: unpacked once, whole, by several processes at a time."""
+"""MiniSGD in the cache: unpacked once, completely, by several processes at a time."""
 
 import json
 import pathlib
@@ -46,7 +46,7 @@ def test_materialise_replaces_a_half_written_folder(tmp_path):
     own = folder / "variants" / "own" / "v1"
     own.mkdir(parents=True)
     assert minisgd.materialise(tmp_path) == folder
-    assert own.is_dir()  # what a user has put there
+    assert own.is_dir()  # a file of the user
     assert len(list(read_dialogues(folder, "dev"))) == 200
     assert (folder / "minisgd.json").exists()
 

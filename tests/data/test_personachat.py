@@ -73,7 +73,7 @@ def test_windows_line_ends_and_no_last_line_end(tmp_path):
         ("1 your persona: x.\n", "line 1: a dialogue ends here that has no utterance"),
     ],
 )
-def test_what_breaks_the_format(tmp_path, text, message):
+def test_invalid_files(tmp_path, text, message):
     path = tmp_path / "x.txt"
     path.write_text(text)
     with pytest.raises(UserError, match=re.escape(message)) as caught:
@@ -104,7 +104,7 @@ def test_splits_of_the_validation_dialogues(folder, monkeypatch, caplog):
     assert "figures cannot be compared with published ones" in caplog.text
 
 
-def test_splits_by_persona_are_those_of_every_wording(folder, monkeypatch, caplog):
+def test_splits_by_persona_equal_every_wording(folder, monkeypatch, caplog):
     for wording in ("original", "revised"):
         # Dialogues n and n + 6 have the same persona; the revised personas are all
         # equal.
@@ -132,7 +132,8 @@ def test_splits_by_persona_are_those_of_every_wording(folder, monkeypatch, caplo
             assert int(other[-2:]) == int(one[-2:]) + 6
     assert parts["personas"] == parts["personas:0"] != parts["personas:2"]
     digest = personachat.split_by_persona().digest
-    assert f"($JAXAUG_PERSONACHAT_SPLITS=personas:2), by persona in 6 groups (digest {digest})" in caplog.text  # fmt: skip
+    said = f"SPLITS=personas:2), by persona in 6 groups (digest {digest})"
+    assert f"($JAXAUG_PERSONACHAT_{said}" in caplog.text
 
 
 def test_variables_and_missing_files(folder, monkeypatch):

@@ -38,7 +38,7 @@ def both(path, schema, names=None):
 
 
 @pytest.mark.parametrize("variant", [None, "v2"])
-def test_it_reads_what_the_checked_reader_reads(sgd_tree, tmp_path, variant):
+def test_it_reads_the_same_as_the_checked_reader(sgd_tree, tmp_path, variant):
     minisgd.write(tmp_path / "m", train_dialogues=8, dev_dialogues=2, test_dialogues=9)
     for folder, split in ((sgd_tree, "dev"), (tmp_path / "m", "test")):
         schema = sgd.read_schema_of(folder, split)
@@ -68,7 +68,7 @@ ANYTHING = [None, True, 0, 7, 1.0, -1, "", "city", "NONE", "Trains_1", [], {}]
 ANYTHING += [["city"], [""], [1], {"city": "x"}, {"city": []}, {"city": ["x"]}]
 
 
-def test_whatever_is_changed_it_reads_as_the_checked_reader_or_not_at_all(sgd_tree):
+def test_changed_files_read_equally_or_are_rejected(sgd_tree):
     """Every value and name of a file is changed once."""
     schema = sgd.read_schema_of(sgd_tree, "dev")
     names = sgd.renaming_of(sgd_tree, "dev", "v1")
@@ -115,7 +115,7 @@ def test_whatever_is_changed_it_reads_as_the_checked_reader_or_not_at_all(sgd_tr
         ("}]", "}"),
     ],
 )
-def test_what_the_checked_reader_refuses(sgd_tree, old, new):
+def test_rejected_by_both_readers(sgd_tree, old, new):
     path = sgd_tree / FILE
     schema = sgd.read_schema_of(sgd_tree, "dev")
     text = path.read_text()
@@ -127,7 +127,7 @@ def test_what_the_checked_reader_refuses(sgd_tree, old, new):
     assert checked is None or new.startswith("\ufeff")
 
 
-def test_bytes_that_are_no_text_and_no_file(sgd_tree):
+def test_bytes_that_are_not_text(sgd_tree):
     path = sgd_tree / FILE
     schema = sgd.read_schema_of(sgd_tree, "dev")
     path.write_bytes(path.read_bytes().replace(b"Bern", b"B\xffrn"))
@@ -171,7 +171,7 @@ def test_a_pipe_is_not_read(sgd_tree):
         )
 
 
-def test_garbage_collection_is_paused_and_goes_on():
+def test_garbage_collection_is_paused_and_resumed():
     import gc
 
     assert gc.isenabled()

@@ -88,8 +88,8 @@ _IN_FRAME = "dialogue '1_00000', turn 0, frame 0: "
         (
             _edit("service_call", {"method": "FindTrain"}),
             (
-                "'service_call.parameters': expected an object from slots to values, got "
-                "no"
+                "'service_call.parameters': expected an object from slots to values, "
+                "got no"
             ),
         ),
         (
@@ -178,8 +178,8 @@ _COUNTS = "holds the same services, slots and intents as the original"
         (
             lambda d: d[0]["slots"].append(dict(d[0]["slots"][0], name="more")),
             (
-                "service 'Trains_11' (variant of 'Trains_1'): 4 slots, but the original "
-                "has 3"
+                "service 'Trains_11' (variant of 'Trains_1'): 4 slots, but the "
+                "original has 3"
             ),
         ),
         (

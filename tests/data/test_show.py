@@ -47,7 +47,7 @@ def test_frames_of_two_services(sgd_tree, capsys):
     )
 
 
-def test_what_changes_and_goes(sgd_tree, edit_json, capsys):
+def test_changed_and_removed_values(sgd_tree, edit_json, capsys):
     def change(dialogues):
         state = dialogues[1]["turns"][2]["frames"][0]["state"]
         state["slot_values"] = {"class": ["second\x1b[31m"], "city": ["Rome", "Roma"]}

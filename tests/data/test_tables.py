@@ -59,8 +59,8 @@ def test_a_single_column_may_hold_any_mark(read):
             "text;label\na;b;c\n",
             "line 2: 3 columns, the header has 2. Quote fields with ';' in them.",
         ),
-        ("\ntext\na\n", "line 1 names no column. Write the names of the columns there."),
-        (f"text\na\n{'b' * 100_001}\n", "row 2: a text of 100,001 characters, 100,000 are"),
+        ("\ntext\na\n", "line 1 names no column. Write the names of the columns"),
+        (f"text\na\n{'b' * 100_001}\n", "row 2: a text of 100,001 characters, 100,000"),
     ],
 )  # fmt: skip
 def test_tables_that_are_refused(read, content, message):

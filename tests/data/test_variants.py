@@ -82,7 +82,7 @@ def test_foreign_dialogue_files_are_refused(sgd_tree, tmp_path):
     assert list(stale.parent.iterdir()) == [stale]
 
 
-def test_files_of_somebody_else_are_not_overwritten(sgd_tree, tmp_path):
+def test_foreign_files_are_not_overwritten(sgd_tree, tmp_path):
     for name in ("dialogues_001.json", "schema.json"):
         path = tmp_path / name / "v1/dev" / name
         path.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The test modules import `decode_kit` and `naive`, which lie next to them."""
+"""Makes `decode_kit` and `naive`, which lie in this folder, importable."""
 
 import pathlib
 import sys

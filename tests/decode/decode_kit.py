@@ -10,7 +10,7 @@ VOCAB, EOS, STATES = 5, 1, 211
 
 
 def next_state(state, token):
-    """The hidden state of the table model: a hash of everything read so far."""
+    """Returns the hidden state of the table model: a hash of all tokens read so far."""
     return (state * 7 + token + 3) % STATES
 
 
@@ -20,7 +20,7 @@ def random_table(seed, scale=2.0, vocab=VOCAB):
 
 
 def table_model(table):
-    """Logits that depend on the whole prefix, through a cache that beams must carry."""
+    """Returns logits that depend on the whole prefix, through a carried cache."""
 
     def tokens_to_logits(state):
         hidden = next_state(state.cache["hidden"], state.cur_token[:, 0])
@@ -30,7 +30,7 @@ def table_model(table):
 
 
 def table_cache(inputs, initial_index=None, hidden=0):
-    """The cache of one decode a row, with the prefilled prompts read."""
+    """Returns the cache of one decode per row, after the prefilled prompts are read."""
     states = []
     for row, tokens in enumerate(np.asarray(inputs)):
         state = hidden
@@ -55,7 +55,7 @@ def run(
     arrays=(),
     **options,
 ):
-    """Tokens and scores of a decode function on the table model, compiled once."""
+    """Returns tokens and scores of a decode function on the table model."""
     inputs = np.asarray(inputs, np.int32)
     cache = table_cache(inputs, initial_index, hidden)
     told = {"initial_index": initial_index, "source": source, **dict(arrays)}
@@ -64,13 +64,13 @@ def run(
 
 
 def first_ones(candidates):
-    """Chooses the most probable ones."""
+    """Selects the most probable candidates."""
     best = jnp.arange(candidates.k, dtype=jnp.int32)
     return jnp.broadcast_to(best, (len(candidates.parents), candidates.k))
 
 
 def scripted_model(script):
-    """Row r of the input gets the logits script[r, position], whatever it reads."""
+    """Returns a model whose row r has logits `script[r, position]` for any tokens."""
     script = jnp.asarray(script, jnp.float32)
 
     def tokens_to_logits(state):
@@ -82,7 +82,7 @@ def scripted_model(script):
 
 
 def towards(tokens, vocab=VOCAB, height=20.0):
-    """Logits [rows, length, vocab] that make the tokens [rows, length] nearly sure."""
+    """Returns logits [rows, length, vocab] that make tokens [rows, length] likely."""
     return height * jax.nn.one_hot(jnp.asarray(tokens), vocab)
 
 
@@ -93,7 +93,7 @@ def log_softmax(x):
 
 
 def prefix_log_probs(table, prefix, hidden=0):
-    """Log probabilities of the token after BOS and `prefix`."""
+    """Returns log probabilities of the token after BOS and `prefix`."""
     state = next_state(hidden, 0)
     for token in prefix:
         state = next_state(state, token)
@@ -105,7 +105,7 @@ def penalty(alpha, length):
 
 
 def random_prompts(rng, batch, length, shortest=0):
-    """Inputs with BOS and forced tokens of uneven lengths, and those lengths."""
+    """Returns inputs with BOS and forced tokens of uneven lengths, and the lengths."""
     inputs = np.zeros((batch, length), np.int32)
     prompts = rng.randint(shortest, length - 1, batch)
     for row, prompt in enumerate(prompts):

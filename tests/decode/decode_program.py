@@ -1,6 +1,6 @@
 """Decodes with a tiny T5 under the T5X runtime and prints the tokens as JSON.
 
-Usage: decode_program.py BATCH_SIZE...; the devices are those of the environment.
+Usage: decode_program.py BATCH_SIZE...; the environment determines the devices.
 """
 
 import functools
@@ -41,7 +41,7 @@ AXES = types.SimpleNamespace(params=None, flax_mutables=None)
 
 
 class Examples(list):
-    """An enumerated dataset of the runtime: anything that can be iterated and counted."""
+    """An enumerated dataset of the runtime: any iterable with a length."""
 
 
 def make_model(decode_fn):

@@ -1,4 +1,4 @@
-"""Plain Python versions of what the set selectors compute, for tests and benchmarks."""
+"""Plain Python versions of the set selectors, for tests and benchmarks."""
 
 import itertools
 import math
@@ -9,7 +9,7 @@ TIE = 1e-5
 
 
 def edit(a: Tokens, b: Tokens) -> int:
-    """Levenshtein distance by the textbook table."""
+    """Returns the Levenshtein distance, by the textbook table."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         above, row = row, [i]
@@ -27,7 +27,7 @@ def dissimilarity(a: Tokens, b: Tokens) -> float:
 
 
 class Dips:
-    """F of sets of indices into `ground`; what no set changes is computed once."""
+    """F of sets of indices into `ground`; common terms are computed once."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Dips:
 
 
 def greedy(value: Callable[[Sequence[int]], float], size: int, k: int) -> list[int]:
-    """Adds the item of largest gain, the lowest index among equals, k times."""
+    """Adds the item of largest gain k times; ties take the lowest index."""
     chosen: list[int] = []
     for _ in range(k):
         base = value(chosen) if chosen else 0.0
@@ -128,7 +128,7 @@ def greedy(value: Callable[[Sequence[int]], float], size: int, k: int) -> list[i
 def best_subset(
     value: Callable[[Sequence[int]], float], size: int, k: int
 ) -> tuple[float, tuple[int, ...]]:
-    """The largest value of a set of k, by trying them all."""
+    """Returns the largest value of any set of k items."""
     return max((value(x), x) for x in itertools.combinations(range(size), k))
 
 
@@ -142,10 +142,11 @@ def beam(
     eos_id: int,
     norm: Callable[[Tokens], float],
 ) -> tuple[list[tuple[list[int], float]], list[tuple[list[int], float]]]:
-    """Beam search by lists: what ended, the best first, and the beams that grow.
+    """Beam search on lists; returns the finished hypotheses, best first, and the beams.
 
-    `choose` names k of the m candidates it is shown, the best first. What ended leaves;
-    of what it named and of the k most probable `keep` stay, by log probability over `norm`.
+    `choose` selects k of the m candidates, which are sorted, best first. Finished
+    hypotheses leave the beam. The best `keep` of the selected and of the k most
+    probable ones stay finished, by log probability over `norm`.
     """
     beams: list[tuple[list[int], float]] = [([], 0.0)]
     pool: list[tuple[list[int], float]] = []

@@ -1,4 +1,4 @@
-"""Padded arrays, and one beam step whose candidates are known, for the selectors."""
+"""Padded arrays, and one beam step with known candidates, for the selectors."""
 
 import functools
 
@@ -25,7 +25,7 @@ def arguments(ground, source, width=WIDTH):
     )
 
 
-# A beam step: parents of two and of three tokens.
+# A beam step with parents of two and of three tokens.
 EOS = 5
 STEP_ROWS = [
     ([1, 2, 3, 4], 0, False),
@@ -39,7 +39,7 @@ STEP_ROWS = [
 
 
 def beam_step(sources, seed=0, fillers=0):
-    """The same candidates for each source; the last `fillers` are no candidates."""
+    """Returns the same candidates for each source; the last `fillers` are padding."""
     batch, count = len(sources), len(STEP_ROWS)
     log_probs = [-1.0 - i if i < count - fillers else -1e7 for i in range(count)]
 
@@ -66,7 +66,7 @@ def words():
 
 
 def select(module, step, embeddings=None, **options):
-    """Which candidates of one step live on, as `module.decode` chooses them."""
+    """Returns the candidates of one step that `module.decode` selects."""
     kind = {dips: dips.DiPSOptions, dpp: dpp.DPPOptions}.get(
         module, set_search.SetOptions
     )

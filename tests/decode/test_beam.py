@@ -1,4 +1,4 @@
-"""Beam search against exhaustive search, T5X's, and a plain-Python search."""
+"""Beam search, compared with exhaustive search, T5X, and a plain-Python search."""
 
 import functools
 import itertools
@@ -36,7 +36,7 @@ def sequence_log_prob(table, sequence):
 
 @pytest.mark.parametrize("alpha", [0.0, 1.5])
 def test_wide_beam_finds_every_sequence_in_order(alpha):
-    length, k = 4, 160  # 2k = 5 * 4 ** 3 candidates are all that there are
+    length, k = 4, 160  # the search has at most 2k = 5 * 4 ** 3 candidates
     hypotheses = [
         (*prefix, EOS)
         for size in range(length)
@@ -107,7 +107,8 @@ def test_equals_t5x(batch, k, length, alpha, prefilled):
     assert ended > 0
 
 
-# A selection that no model would suggest, but that depends on all that it is shown.
+# No model would suggest this selection, but it depends on every field of the
+# candidates.
 def odd_key(tokens, length, parent, finished, source, step):
     weighted = sum(token * (position + 2) for position, token in enumerate(tokens))
     total = weighted + 5 * length + 3 * parent + 11 * finished + sum(source) + 7 * step
@@ -129,7 +130,7 @@ def odd_select(c):
 
 
 def set_search(table, prompt, source, k, m, length, alpha, limit, keep):
-    """Search by `odd_select` on Python tuples: [(score, tokens)] ascending."""
+    """Search with `odd_select` on Python tuples: [(score, tokens)] ascending."""
 
     def log_probs(tokens):
         return prefix_log_probs(table, (*prompt, *tokens))
@@ -142,7 +143,7 @@ def set_search(table, prompt, source, k, m, length, alpha, limit, keep):
         ]
         return sorted(range(len(shown)), key=lambda i: (keyed[i], i))[:k]
 
-    # The parents are known by their place among the beams of the step before.
+    # `parents` are indices of beams of the previous step.
     before = [[]]
 
     def remembering(shown):
@@ -198,7 +199,7 @@ def test_select_equals_plain_python(batch, k, m, length, steps, keep, prefilled)
             prompt = tuple(inputs[row, 1 : 1 + prompts[row]].tolist())
             limit = length if steps is None else prompts[row] + steps
             shown = [token for token in source[row].tolist() if token != EOS]
-            # With a prefilled prompt the steps count from where the search begins.
+            # With a prefilled prompt, steps count from the start of the search.
             offset = prompts[row] if prefilled else 0
             shown.append(-7 * int(offset))
             expected = set_search(
@@ -217,8 +218,8 @@ def test_select_equals_plain_python(batch, k, m, length, steps, keep, prefilled)
     assert ended > 0 and unfinished > 0
 
 
-def test_fillers_are_never_chosen_while_there_are_others():
-    """In the first step two beams have five continuations; the select asks for others."""
+def test_padding_candidates_are_selected_last():
+    """Two beams have five continuations in step 1; the select asks for padding."""
 
     def last_ones(c):
         return jnp.broadcast_to(jnp.array([c.log_probs.shape[1] - 1, 7]), (1, 2))
@@ -228,21 +229,21 @@ def test_fillers_are_never_chosen_while_there_are_others():
         num_candidates=8, alpha=0.0,
     )  # fmt: skip
     log_probs = prefix_log_probs(random_table(0), ())
-    # What ends is in the pool, and so comes before what does not.
+    # Finished hypotheses are in the pool, which is sorted before unfinished ones.
     best = [EOS, *(x for x in np.argsort(-log_probs) if x != EOS)][:2]
     assert tokens[0, :, 0].tolist() == best[::-1]
     np.testing.assert_allclose(scores[0], log_probs[best[::-1]], atol=1e-5)
 
 
 def last_in_pool(c):
-    """The least probable of those that ended."""
+    """Selects the least probable finished hypotheses."""
     rank = jnp.where(c.possible, c.log_probs, 1.0)
     return jnp.argsort(rank, axis=1)[:, : c.k]
 
 
 @pytest.mark.parametrize("prefilled", [False, True])
-def test_a_wide_beam_ends_in_a_choice(prefilled):
-    """Twelve beams go four rows at a time through the model; `last` sees all that ended."""
+def test_last_selects_from_all_finished_hypotheses(prefilled):
+    """Twelve beams pass four rows at a time; `last` sees all finished hypotheses."""
     k, width, length = 4, 12, 6
     rng = np.random.RandomState(1)
     inputs, prompts = random_prompts(rng, 5, length)
@@ -278,7 +279,7 @@ def test_a_select_of_wrong_shape_is_refused():
 
 
 def drawing_select(c):
-    """Chooses with the key of each row."""
+    """Selects at random, with the key of each row."""
     noise = jax.vmap(lambda key: jax.random.uniform(key, c.parents.shape[1:]))(c.rng)
     return jnp.argsort(noise, axis=1)[:, : c.k]
 
@@ -339,7 +340,7 @@ def test_bad_arguments_are_explained(options, message):
 @pytest.mark.parametrize("kind", ["random", "tied"])
 @pytest.mark.parametrize("vocab", [3001, 4096])
 def test_most_probable_of_a_large_vocabulary(vocab, kind):
-    """Those of a soft-max over all, bit for bit; an ended beam offers padding alone."""
+    """Results equal a softmax over all tokens; finished beams offer padding."""
     rng = np.random.default_rng(vocab)
     logits = rng.normal(size=(2, 3, vocab)).astype(np.float32) * 3
     if kind == "tied":
@@ -371,8 +372,8 @@ def test_most_probable_of_a_large_vocabulary(vocab, kind):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_large_vocabularies_decode_as_one_stage_does():
-    """Tied logits too."""
+def test_two_stage_top_k_equals_one_stage():
+    """Results equal a single top-k over all beams, also with tied logits."""
     table = np.round(random_table(4, vocab=1500) * 2) / 2
     table[:, EOS] = table.max(axis=1) - 1
     inputs = np.zeros((3, 6))
@@ -392,8 +393,8 @@ def _one_stage(shown, m):
     return beam_state.Proposal(values, values, best % vocab, best // vocab)
 
 
-def test_a_temperature_does_not_permit_what_the_model_forbids():
-    """Two texts are possible; a third slot stays empty at any temperature."""
+def test_forbidden_tokens_stay_forbidden_at_any_temperature():
+    """Only two texts are possible; the third slot stays empty at any temperature."""
     script = np.full((1, 2, 5), -1e7, np.float32)
     script[0, 0, 2:4], script[0, 1, EOS] = [2.0, 0.0], 0.0
     model, cache = scripted_model(script)

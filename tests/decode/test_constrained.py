@@ -1,4 +1,4 @@
-"""Constrained decoding: outputs are in the language and whole, whatever a model says."""
+"""Constrained decoding: outputs are complete and in the language for any model."""
 
 import functools
 
@@ -21,7 +21,7 @@ KEYS = [
     for name in ("Events_1", "Events_12")
 ]
 KEYS.append(dumped([["Buy", "NONE"], {"day": [], "seats": ["1", "2"]}, True, True]))
-# Pad, EOS, all bytes, and pieces that stand across parts of the JSON.
+# Pad, EOS, all bytes, and pieces that cross boundaries of the JSON syntax.
 PIECES = (
     '": "', '", "', '"}}', '{"name": "Events_1', "Events", '", "arguments": {', "ity",
     '"kind": "', "usic", "m", '"city": ["', "é", "\u3000a", ' "NONE"', "[]}", "2\"}",
@@ -72,8 +72,8 @@ def check(decode, key):
 
 
 @pytest.mark.parametrize(("length", "scale"), [(72, 0.0), (40, 4.0), (36, 1.0)])
-def test_ten_thousand_outputs_are_states(length, scale):
-    """Where there is room, and where there is hardly any."""
+def test_random_outputs_parse_as_states(length, scale):
+    """Lengths with ample room, and with hardly any."""
     assert AUTOMATON.shortest[list(AUTOMATON.starts)].max() <= 36
     outputs, states, rows = set(), set(), 850
     for seed in range(4):
@@ -89,8 +89,8 @@ def test_ten_thousand_outputs_are_states(length, scale):
     assert len(outputs) > 1000 and len(states) > (20 if length > 36 else 0)
 
 
-def test_a_model_that_knows_the_answer_is_not_disturbed():
-    """The mask is as wide as the language: its texts come through, spelled anyhow."""
+def test_a_sure_model_keeps_its_answer():
+    """The mask allows every spelling of a text in the language."""
     answer = (
         '{"name": "Events_1", "arguments": {"city": ["oslo", "é"], "kind": "music"}}'
     )
@@ -136,8 +136,8 @@ def test_any_decode_function_may_do_the_search(search):
             check(one, KEYS[row % len(KEYS)])
 
 
-def test_masks_are_those_of_reading_every_token():
-    """Against the machine itself, where an end is far away."""
+def test_masks_equal_reading_every_token():
+    """Masks equal a byte-wise walk through the machine if there is ample room."""
     rng = np.random.default_rng(1)
     states = rng.choice(len(MACHINE.moves), 60, replace=False)
     masked = AUTOMATON.mask(
@@ -165,7 +165,7 @@ def test_rows_find_their_language_by_the_head_of_their_prompt():
     )
     prompts = jnp.asarray([[5, 7, 8, 9], [5, 6, 8, 9], [5, 7, 9, 9], [6, 5, 6, 0]])
     assert heads.find(prompts).tolist() == [1, 0, 2, 2]
-    # In front of the prompt of a decoder-only model is BOS, and it is in the cache.
+    # A decoder-only model has BOS before the prompt, and BOS is in the cache.
     inputs = np.zeros((2, 60), np.int32)
     inputs[:, 1:4] = [[5, 7, 8], [5, 6, 9]]
     start = jnp.asarray([3, 3])
@@ -184,7 +184,7 @@ def test_rows_find_their_language_by_the_head_of_their_prompt():
         assert text_of(decode[3:])[0].count(b'Events_1"') == (key == KEYS[0])
 
 
-def test_what_cannot_be_written():
+def test_vocabularies_that_cannot_write_an_answer():
     with pytest.raises(UserError, match="has 9 tokens for an output, but the shortest"):
         decoded(random_table(0, 1.0, VOCAB), np.zeros(1, int), jax.random.PRNGKey(0), 9)
     words = Parts()

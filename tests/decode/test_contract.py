@@ -1,4 +1,4 @@
-"""What decode functions share: prompts, the limit of steps, and logits that are NaN."""
+"""Common rules of decode functions: prompts, maximum steps, and NaN logits."""
 
 import functools
 
@@ -14,7 +14,7 @@ from jaxaug.decode.sample import sample
 
 GREEDY = functools.partial(sample, warpers=(warpers.top_k(1),))
 BEAM = functools.partial(beam.search, num_decodes=2)
-# Plain beam search would put the unlikely texts that end first.
+# Plain beam search would prefer unlikely texts that end first.
 CHOSEN = functools.partial(BEAM, select=first_ones, alpha=0.0)
 
 
@@ -30,7 +30,7 @@ def test_prompts_of_uneven_length(decode, last, prefilled):
     )
     script = [[2, 2, 2, 2, EOS, 2]] * 4
     if prefilled and decode is BEAM:
-        # Beam search counts steps from where it begins.
+        # Beam search counts steps from the start of the search.
         script = [row[n:] + [0] * n for row, n in zip(script, starts, strict=True)]
     model, cache = scripted_model(towards(script))
     index = jnp.array(starts) if prefilled else None
@@ -38,8 +38,15 @@ def test_prompts_of_uneven_length(decode, last, prefilled):
     assert tokens[:, -1].tolist() == [
         [2, 2, 2, 2, EOS, 0],
         [4, 2, 2, 2, EOS, 0],
-        [EOS, 3, EOS, 2, EOS, 0],  # An EOS of the prompt ends nothing.
-        [3, 3, 4, 4, 4, last],  # Of beams, all that ended come before all others.
+        [EOS, 3, EOS, 2, EOS, 0],  # EOS inside a prompt ends nothing.
+        [
+            3,
+            3,
+            4,
+            4,
+            4,
+            last,
+        ],  # Beam search sorts finished beams before unfinished ones.
     ]
 
 
@@ -70,7 +77,7 @@ NAMED = r"^decoding step 2 \(counted from 0\) of row [12]: the logits .* or infi
 
 
 def broken_script(bad):
-    """Rows 1 and 2 have one logit that is no finite number at step 2."""
+    """Returns a script whose rows 1 and 2 have a non-finite logit at step 2."""
     script = np.array(towards([[2, 3, 4, EOS], [3, EOS, 3, EOS], [3, 3, 3, EOS]]))
     script[1:, 2, 4] = bad
     return script
@@ -82,7 +89,7 @@ def decode_script(decode, script, inputs):
 
 
 @pytest.mark.parametrize("name", ["pure", "beam", "chosen beams"])
-def test_logits_that_are_no_numbers_are_an_error_that_names_the_step(name):
+def test_nan_logits_raise_an_error_that_names_the_step(name):
     with pytest.raises(UserError, match=NAMED):
         decode_script(BROKEN[name], broken_script(np.nan), np.zeros((3, 4), np.int32))
 
@@ -94,17 +101,17 @@ def compiled(name):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_compiled_program_hands_the_error_on(bad, name):
+def test_a_compiled_program_marks_the_error_in_its_tokens(bad, name):
     script, inputs = broken_script(bad), np.zeros((3, 4), np.int32)
     tokens, scores = map(np.asarray, compiled(name)(script, inputs))
-    # A decode that bottom-k began in another way may have ended before.
+    # A decode that started differently in bottom-k may have ended before step 2.
     broken = tokens[..., 2] == contract.BROKEN
     assert not broken[0].any() and broken[2].any()
     assert not tokens[..., 3][broken].any()
     np.testing.assert_array_equal(np.isnan(scores), broken)
     with pytest.raises(UserError, match=NAMED):
         contract.check_decodes(tokens)
-    # What is forced needs no logits.
+    # Forced tokens need no logits.
     inputs[1:] = [0, 3, 3, 4]
     forced = np.asarray(compiled(name)(script, inputs)[0])
     assert forced[2, -1, :3].tolist() == [3, 3, 4]

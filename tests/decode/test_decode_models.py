@@ -1,4 +1,4 @@
-"""The decode functions inside models of T5X: caches, gin files, what they are told."""
+"""Decode functions inside models of T5X: caches, gin files, and their arguments."""
 
 import pathlib
 import types
@@ -21,8 +21,10 @@ ROOT = pathlib.Path(__file__).parents[2]
 CONFIGS = ROOT / "configs" / "decode"
 GREEDY = {"warpers": (warpers.top_k(1),)}
 LM_BATCH = {
-    # Inputs [9, 4, 6, 1] and [7, 1]; room for four and five tokens more.
-    "decoder_input_tokens": np.array([[0, 9, 4, 6, 1, 0, 0, 0], [0, 7, 1, 0, 0, 0, 0, 0]]),
+    # Inputs [9, 4, 6, 1] and [7, 1], with room for four and five more tokens.
+    "decoder_input_tokens": np.array(
+        [[0, 9, 4, 6, 1, 0, 0, 0], [0, 7, 1, 0, 0, 0, 0, 0]]
+    ),
     "decoder_causal_attention": np.array(
         [[1, 1, 1, 1, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0]]
     ),
@@ -76,7 +78,7 @@ def test_decoder_only_with_prefilled_cache_equals_t5x(
 
 
 def wide(inputs, cache, tokens_to_logits, eos_id, num_decodes=3, **options):
-    """Six beams, whatever the number of outputs; those that ended in order."""
+    """Beam search with six beams for any number of outputs."""
     return beam.search(
         inputs, cache, tokens_to_logits, eos_id, num_decodes, last=first_ones, width=6,
         **options,
@@ -84,7 +86,7 @@ def wide(inputs, cache, tokens_to_logits, eos_id, num_decodes=3, **options):
 
 
 @pytest.mark.parametrize("name", ["encoder-decoder", "decoder-only"])
-def test_a_wide_beam_goes_through_a_real_cache_a_few_rows_at_a_time(name):
+def test_a_wide_beam_splits_a_real_cache_into_sets_of_rows(name):
     """Three outputs of six beams, in two sets of rows, are the best of all six."""
 
     def outputs(k):
@@ -104,7 +106,7 @@ def test_a_wide_beam_goes_through_a_real_cache_a_few_rows_at_a_time(name):
     np.testing.assert_array_equal(outputs(3), outputs(6)[:, 3:])
 
 
-def test_the_prompt_of_a_task_is_no_part_of_the_source():
+def test_the_prompt_of_a_task_is_not_part_of_the_source():
     words = types.SimpleNamespace(
         eos_id=1, vocab_size=40, encode=lambda text: [len(x) for x in text.split()]
     )
@@ -112,7 +114,7 @@ def test_the_prompt_of_a_task_is_no_part_of_the_source():
         None, words, words, None, source_prompt="paraphrase this:"
     )
     inputs = jnp.array([[10, 5, 7, 8, 1], [10, 7, 5, 8, 1]])
-    # The second does not begin with the prompt.
+    # The second source does not start with the prompt.
     assert model._sources(inputs).tolist() == [[7, 8, 1, 0, 0], [10, 7, 5, 8, 1]]
 
 

@@ -1,4 +1,4 @@
-"""The same tokens for one device and a batch of 24, and for eight devices and 8 rows."""
+"""One device with a batch of 24 decodes the same tokens as eight devices with 8."""
 
 import json
 import os

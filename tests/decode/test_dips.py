@@ -1,4 +1,4 @@
-"""DiPS against plain Python, its properties, and when a beam step applies it."""
+"""DiPS: parity with plain Python, its properties, and its use in a beam step."""
 
 import functools
 import math
@@ -20,7 +20,7 @@ COUNT, VOCAB = 6, 6
 EMBEDDINGS = np.random.default_rng(0).normal(size=(VOCAB, 3)).astype(np.float32)
 SENTENCE = st.lists(st.integers(1, VOCAB - 1), max_size=WIDTH)
 GROUND = st.lists(SENTENCE, min_size=COUNT, max_size=COUNT)
-# F as the paper writes it.
+# F as the paper defines it.
 PLAIN = {"normalise": False, "unit": False, "rbf_sigma": 1.0}
 OPTIONS = st.fixed_dictionaries(
     {
@@ -46,7 +46,7 @@ def total(members, ground, source, **options) -> float:
 
 
 def test_components_by_hand():
-    # Token 3 lies at distance 1 from token 1, and 2 far from everything.
+    # Token 3 has distance 1 to token 1; token 2 is far from all others.
     embeddings = jnp.array([[9.0, 0], [0, 0], [50, 0], [0, 1.0]])
     ground = [[1, 2], [1, 3, 1]]
     found = dips.objective(
@@ -95,7 +95,7 @@ def test_greedy_equals_plain_python(ground, source, options):
             for other in range(COUNT)
             if other not in chosen
         }
-        # Float32 cannot tell what differs by less.
+        # Smaller differences are below the precision of float32.
         assert values[index] >= max(values.values()) - 1e-5
         chosen.append(index)
 
@@ -141,7 +141,7 @@ def test_ties_go_to_the_lowest_index():
 
 
 def test_normalised_components_by_hand():
-    """L1, L2 and D1 over their values on the whole set; D2 by roots."""
+    """L1, L2, and D1 are divided by their values on the whole set; D2 by roots."""
     found = dips.objective(
         jnp.ones((2,), bool),
         *arguments([[1, 2, 3], [1, 4]], [1, 2]),
@@ -151,7 +151,7 @@ def test_normalised_components_by_hand():
         normalise=True,
     )
     parts = [float(found[name]) for name in ("l1", "l2", "d1", "d2")]
-    # Their edit distance is 2, of 5 tokens; the set has 2 members.
+    # Their edit distance is 2 of 5 tokens; the set has 2 members.
     root = math.sqrt(2 + 2 * (1 - 2 / 5)) / math.sqrt(2)
     assert parts == pytest.approx([1, 2, 3, 4 * root])
     half = dips.objective(
@@ -161,12 +161,12 @@ def test_normalised_components_by_hand():
         lam=0.5,
         normalise=True,
     )
-    # Shared with the source: 1, 2 and their pair of the first; 1 of the second.
+    # Shared with the source: 1, 2, and their pair in the first; 1 in the second.
     assert float(half["l1"]) == pytest.approx(math.sqrt(7 / 6) / math.sqrt(9 / 6))
     # 3 + 2/2 + 1/3 n-grams of 4 + 3/2 + 1/3.
     assert float(half["d1"]) == pytest.approx((13 / 3) / (35 / 6))
     assert float(half["d2"]) == pytest.approx(math.sqrt(1.6) / math.sqrt(2))
-    # Nothing is shared with an empty source: those components are left out.
+    # An empty source shares nothing, so those components are left out.
     found = dips.objective(
         jnp.ones((2,), bool),
         *arguments([[1, 2, 3], [1, 4]], []),
@@ -179,7 +179,7 @@ def test_normalised_components_by_hand():
 
 
 def test_unit_vectors_part_words_by_their_angle():
-    # 1 and 2 point the same way, 3 across; 4 has no vector.
+    # The vectors of 1 and 2 are parallel, 3 is orthogonal, and 4 has no vector.
     embeddings = jnp.array([[0.0, 0], [1, 0], [9, 0], [0, 5], [0, 0]])
 
     def l2(candidate, source):
@@ -196,7 +196,7 @@ def test_unit_vectors_part_words_by_their_angle():
 
 
 def test_lambda_trades_diversity_for_fidelity_step_by_step():
-    """Over 64 random sets: L grows and D falls with lambda, as in Figure 2."""
+    """L grows and D falls with lambda on 64 random sets, as in Figure 2."""
     rng = np.random.default_rng(0)
     ground = jnp.asarray(rng.integers(1, VOCAB, (64, 12, WIDTH)))
     lengths = jnp.asarray(rng.integers(2, WIDTH + 1, (64, 12)))
@@ -220,19 +220,19 @@ def test_lambda_trades_diversity_for_fidelity_step_by_step():
     assert (np.diff(found[:, 1]) <= 1e-6).all() and found[-1, 1] < found[0, 1]
 
 
-# One compilation serves all tests of a step: every batch has seven rows.
+# A batch always has seven rows, so all tests of a step share one compilation.
 LAM = 0.4
 SELECT = jax.jit(lambda step: select(dips, step, embeddings=EMBEDDINGS, lam=LAM))
 
 
 def in_seven(sources, **options):
-    """What is chosen for the sources, with rows of another kind after them."""
+    """Returns the selection for the sources, padded with rows of another source."""
     found = SELECT(beam_step([*sources, *[[2, 5]] * (7 - len(sources))], **options))
     return found[: len(sources)].tolist()
 
 
 def with_end(source):
-    """EOS is a word of the source too."""
+    """Returns the source with EOS, which counts as a word of it."""
     return [*source, EOS] if source else source
 
 
@@ -246,7 +246,7 @@ def test_select_is_greedy_on_the_words_of_each_row():
     chosen = [expected(source) for source in sources]
     assert len({tuple(row) for row in chosen}) > 1
     assert in_seven(sources) == chosen
-    # Elsewhere, among others, a row chooses the same.
+    # A row selects the same in another batch, at another place.
     assert in_seven(sources[:2][::-1]) == chosen[:2][::-1]
 
 
@@ -275,7 +275,7 @@ def test_fillers_are_neither_chosen_nor_part_of_the_ground_set():
     assert found[2] == 2
 
 
-def test_probability_is_that_of_a_step():
+def test_probability_is_the_share_of_selecting_steps():
     batch, other = 400, jnp.array([6, 4, 5], jnp.int32)
 
     def choose(step, probability):
@@ -288,11 +288,11 @@ def test_probability_is_that_of_a_step():
     chosen = np.array(choose(step, 0.3))
     plain = (chosen == [0, 1, 2]).all(axis=1)
     assert (chosen[~plain] == [6, 4, 5]).all()
-    # Within four standard deviations of the binomial.
+    # Within four standard deviations of the binomial distribution.
     assert abs((~plain).sum() - 0.3 * batch) < 4 * math.sqrt(batch * 0.3 * 0.7)
     assert np.array_equal(choose(step, 0.0), [[0, 1, 2]] * batch)
     assert np.array_equal(choose(step, 1.0), [[6, 4, 5]] * batch)
-    # The draw is the row's own: it does not depend on the batch around it.
+    # The draw depends on the row only, not on its batch.
     for row in np.flatnonzero(plain)[:2], np.flatnonzero(~plain)[:2]:
         some = jax.tree.map(lambda x, row=row: x[row] if x.ndim else x, step)
         assert np.array_equal(choose(some, 0.3), chosen[row])
@@ -331,7 +331,7 @@ def test_l2_needs_embeddings():
 
 
 def test_memory_at_full_size():
-    """k = 10, T = 64 and batch 64 with T5's table need far less than 2 GiB."""
+    """k = 10, T = 64, and batch 64 with T5's table need far less than 2 GiB."""
     batch, k, length, vocab, width = 64, 10, 64, 32128, 512
     shape = jax.ShapeDtypeStruct
 
@@ -360,7 +360,7 @@ def test_memory_at_full_size():
     )
     assert memory.argument_size_in_bytes > 4 * vocab * width
     assert used < 2**29
-    # Without parents, each candidate is a prefix of its own.
+    # Without parents, each candidate is a prefix without siblings.
     whole = jax.jit(
         jax.vmap(
             lambda c, n, s, m, e: dips.greedy_select(

@@ -1,4 +1,4 @@
-"""Diverse beam search against a step-by-step search on Python tuples."""
+"""Diverse beam search, compared with a step-by-step search on Python tuples."""
 
 import decode_kit
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ def run(table, inputs, start=None, decode=diverse.decode, **options):
 
 
 def repeats(tokens, ngram, others):
-    """How often the last token, or the last n-gram, is found in the others."""
+    """Returns how often the last token, or the last n-gram, occurs in the others."""
     if ngram is None:
         return sum(other[-1] == tokens[-1] for other in others)
     if len(tokens) < ngram:
@@ -38,9 +38,10 @@ def repeats(tokens, ngram, others):
 
 
 def reference(table, prompt, k, groups, strength, ngram, length, alpha):
-    """Algorithm 1 of the paper: [(score, tokens)] ascending. No early stop.
+    """Algorithm 1 of the paper, without early stop: [(score, tokens)] ascending.
 
-    What a group ends, no later one ends; in the last step no two go on alike.
+    A text that a group finishes is closed to later groups. In the last step unfinished
+    texts differ as well.
     """
     width = k // groups
     live = [[(0.0, 0.0, ())] for _ in range(groups)]
@@ -125,8 +126,8 @@ def test_equals_plain_python(k, groups, ngram, prefilled):
 
 @pytest.mark.parametrize("strength", [1e4, 1e7, 2e9, 1e38])
 @pytest.mark.parametrize("ngram", [None, 1])
-def test_a_very_large_strength_loses_no_group(strength, ngram):
-    """Six groups share five tokens: some have to repeat, at any price."""
+def test_all_groups_survive_a_very_large_strength(strength, ngram):
+    """Six groups share five tokens, so some must repeat at any penalty."""
     length, k = 7, 6
     for seed in range(3):
         table = random_table(seed)
@@ -146,8 +147,8 @@ def test_one_group_is_plain_beam_search():
     np.testing.assert_allclose(ours[1], plain[1], atol=1e-6)
 
 
-def test_groups_without_penalty_share_out_what_they_find():
-    """All follow the same beams, but each keeps what no earlier one has."""
+def test_groups_without_penalty_return_different_texts():
+    """All groups follow the same beams, but each keeps other texts."""
     table = random_table(4)
     tokens, scores = run(table, np.zeros((2, 8)), num_decodes=6, groups=3, strength=0.0)
     pair, values = run(table, np.zeros((2, 8)), num_decodes=2, decode=beam.search)
@@ -158,7 +159,7 @@ def test_groups_without_penalty_share_out_what_they_find():
 
 @pytest.mark.parametrize("height", [3.0, 40.0])
 def test_outputs_differ_even_if_the_model_is_sure(height):
-    """A script that says one text, ended and not: ten groups, ten texts."""
+    """The script is sure of one text, yet the groups return different texts."""
     sure = height * np.eye(VOCAB)[[[2, 3, 4, EOS, 2, 2, 2], [2, 3, 4, 2, 2, 2, 2]]]
     model, cache = scripted_model(np.float32(sure))
     inputs = jnp.zeros((2, 7), jnp.int32)

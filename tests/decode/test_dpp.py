@@ -1,4 +1,4 @@
-"""The determinantal process: its kernel, the greedy choice, and the exhaustive optimum."""
+"""The determinantal process: kernel, greedy selection, and exhaustive optimum."""
 
 import math
 
@@ -36,7 +36,7 @@ def plain_similarity(rows):
 
 
 def log_det(similarity, log_quality):
-    """log det(L_X) of index lists, with the ridge of the module, by numpy."""
+    """Returns log det(L_X) of index lists, with the ridge of the module, by numpy."""
     kernel = (similarity + RIDGE * np.eye(len(similarity))) / (1 + RIDGE)
     np.fill_diagonal(kernel, 1.0)
 
@@ -80,7 +80,7 @@ def test_greedy_equals_determinants_and_nears_the_optimum(seed, scale):
     log_quality = scale * rng.normal(size=9)
     value = log_det(similarity, log_quality)
     found = greedy_select(jnp.array(similarity), jnp.array(log_quality), k=4).tolist()
-    # Gains as near as float32 tells them apart are a matter of rounding.
+    # Smaller differences between gains are rounding errors of float32.
     for n, pick in enumerate(found):
         gains = [
             value([*found[:n], i]) - value(found[:n])
@@ -95,7 +95,7 @@ def test_greedy_equals_determinants_and_nears_the_optimum(seed, scale):
 
 
 def test_ratio_to_the_exhaustive_optimum():
-    """Over 60 sets of siblings: 97 % of the largest determinant, 68 % in the worst."""
+    """60 sets of siblings reach 97 % of the largest determinant, at worst 68 %."""
     ratios = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -131,7 +131,7 @@ def test_ties_and_sets_without_rank():
 @pytest.mark.parametrize(
     ("gain", "valid", "chosen", "expected"),
     [
-        # What is valid comes first, however little it gains, and what is chosen never.
+        # Valid items come first, however small their gain; selected items never repeat.
         ([-1e35, 1.0, 2.0], [1, 0, 0], [0, 0, 0], 0),
         ([-1e35, 1.0, 2.0], [1, 0, 0], [1, 0, 0], 1),
         ([-np.inf, -np.inf], [1, 1], [1, 0], 1),

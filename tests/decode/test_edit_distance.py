@@ -1,4 +1,4 @@
-"""Bit-parallel and extended edit distances against the textbook table."""
+"""Bit-parallel and extended edit distances, compared with the textbook table."""
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ def test_distances_that_everybody_knows():
     assert np.array_equal(found, found.T)
 
 
-# Tokens of an alphabet this small repeat, which exercises the carries.
+# Tokens of such a small alphabet repeat, which exercises the carries.
 @pytest.mark.parametrize("width", [5, 31, 32, 33, 64, 70])
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
@@ -87,5 +87,5 @@ def test_no_array_grows_with_the_square_of_all_tokens():
     count, width = 30, 128
     ground = jax.eval_shape(lambda: as_set([[1] * width] * count, width))
     memory = pairwise.lower(ground).compile().memory_analysis()
-    # A table of all tokens by all tokens would take at least this many bytes.
+    # A table of all pairs of tokens would take at least this many bytes.
     assert memory.temp_size_in_bytes < (count * width) ** 2

@@ -1,4 +1,4 @@
-"""Sets of n-grams as bit masks against Python sets."""
+"""Sets of n-grams as bit masks, compared with Python sets."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ ground_masks = jax.jit(ngrams.ground_masks, static_argnames="orders")
 
 @jax.jit
 def sizes(found):
-    """Of all pairwise intersections: [orders, rows, rows]."""
+    """Returns the sizes of all pairwise intersections: [orders, rows, rows]."""
     return ngrams.count(found[:, :, None] & found[:, None])
 
 
@@ -55,7 +55,7 @@ def test_a_repeated_ngram_counts_once():
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), orders=st.sampled_from([1, 3, 4]))
 def test_masks_equal_python_sets(data, orders):
-    # Token 0 is a token like any other inside a row.
+    # Inside a row, token 0 is an ordinary token.
     short = st.lists(st.lists(st.integers(0, 3), max_size=3), min_size=2, max_size=2)
     wide = st.lists(st.lists(st.integers(0, 3), max_size=12), min_size=4, max_size=4)
     first, second = data.draw(wide), data.draw(short)
@@ -102,9 +102,9 @@ def test_tails_complete_the_ngrams_of_a_prefix(data):
 
 
 def test_ground_set_of_a_step():
-    """Parent 0 has two children and one that ends; parent 1 ends too; 2 has none.
+    """Parent 0 has two open and one finished child, parent 1 a finished one, 2 none.
 
-    The end is a word of those that end.
+    EOS counts as a word of finished children.
     """
     end = 9
     candidates = Candidates(

@@ -1,4 +1,4 @@
-"""Rows that end are given to others: what they yield, and when."""
+"""Refilled rows: new inputs take the rows of finished ones."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,10 @@ LENGTH = 12
 
 
 def rows_of(sizes, offset):
-    """Rows whose outputs have so many tokens, EOS last; a cache with axes in front."""
+    """Returns rows with outputs of the given sizes in tokens, EOS included.
+
+    The cache has `offset` leading axes.
+    """
     count = len(sizes)
     sizes = jnp.array(sizes)
     lead = (2,) * offset
@@ -34,7 +37,7 @@ def rows_of(sizes, offset):
 
 
 def script(rows):
-    """Logits that ask for token 2, and for EOS at the end; what is shared must fit."""
+    """Returns a model that emits token 2, then EOS; it checks the shared memory."""
 
     def tokens_to_logits(state):
         step, size = state.cache["cache_index"], state.cache["cached_cross_key"]
@@ -56,12 +59,12 @@ def outputs(rows):
     return [[t for t in row[1:] if t] for row in np.asarray(rows.state.tokens).tolist()]
 
 
-def test_a_row_begins_where_another_has_ended():
+def test_new_inputs_take_the_rows_of_finished_ones():
     for offset in (0, 1):
         rows = refill.empty(rows_of([1], offset), 6, offset)
         assert rows.state.ended.all() and not rows.state.tokens.any()
         new = rows_of([3, 7, 9], offset)
-        # The two rows of the third input have no place.
+        # The two rows of the third input get no place.
         rows = refill.put(rows, new, jnp.array([4, 0, 5, 2, 6, 6]), offset)
         assert rows.state.ended.tolist() == [False, True, False, True, False, False]
         rows = run(rows, 3)
@@ -76,7 +79,7 @@ def test_a_row_begins_where_another_has_ended():
 
 
 def test_draws_belong_to_the_input():
-    """The same key wherever a row stands."""
+    """A row has the key of its input at any place."""
     whole = rows_of([3, 7], 0).state.row_keys
     rows = refill.empty(rows_of([1], 0), 8, 0)
     rows = refill.put(rows, rows_of([7], 0), jnp.array([6, 3]), 0)

@@ -1,4 +1,4 @@
-"""The sampling loop: exact tokens, keys that belong to the input, parity with T5X."""
+"""The sampling loop: exact tokens, keys per input, and parity with T5X."""
 
 import functools
 
@@ -180,7 +180,7 @@ def test_identities():
 
 
 def test_cache_may_be_frozen_and_scanned():
-    """Leaves with a leading layer axis, a shared index, and a frozen container."""
+    """The cache has a leading layer axis, a shared index, and a frozen container."""
     table = random_table(3)
     inputs = jnp.zeros((2, 5), jnp.int32)
 
@@ -198,8 +198,8 @@ def test_cache_may_be_frozen_and_scanned():
     np.testing.assert_array_equal(tokens, plain)
 
 
-def test_what_the_model_forbids_is_no_way_out():
-    """A row of which nothing else would be left keeps its tokens instead."""
+def test_warpers_never_leave_only_forbidden_tokens():
+    """If a warper would leave only forbidden tokens, the row keeps its tokens."""
     script = np.zeros((1, 4, 4), np.float32)
     script[..., 0] = -1e10
     model, cache = scripted_model(script)

@@ -1,4 +1,4 @@
-"""Whole decodes with DiPS, DPP and SSR against a step-by-step search by lists."""
+"""Complete decodes with DiPS, DPP, and SSR, compared with a search on lists."""
 
 import functools
 
@@ -30,7 +30,7 @@ K, LENGTH, ALPHA = 3, 8, 0.6
 EMBEDDINGS = np.random.default_rng(1).normal(size=(VOCAB, 4)).astype(np.float32)
 
 
-# `select` and the objective are F of the paper by default, `decode` is normalised.
+# By default `select` and the objective use F of the paper, and `decode` normalizes it.
 F = {"lam": 0.3, "rbf_sigma": 0.8, "unit": True, "normalise": True}
 
 
@@ -60,7 +60,7 @@ WIDE = 6
 
 
 def by_lists(mode, value_of, table, prompt, source):
-    """Expected tokens [K, LENGTH] and scores, and how often a choice was not plain."""
+    """Returns expected tokens [K, LENGTH], scores, and the number of changed steps."""
     differed = []
 
     def log_probs(tokens):
@@ -133,7 +133,7 @@ def test_decode_equals_the_search_by_lists(name, mode, prompted, batch):
             initial_index=start,
         )
     )
-    # The encoder's EOS is no word of the source.
+    # EOS of the encoder is not a word of the source.
     source = jnp.array([padded([*row, EOS], 10) for row in sources])
     tokens, scores = run(inputs, source, table_cache(inputs, start), start)
     differed = 0
@@ -177,7 +177,7 @@ def test_select_is_greedy_on_the_candidates_of_a_step(module, value_of, options)
     value = value_of(rows, None, -1.0 - np.arange(len(rows)), **options)
     assert found[0] == naive.greedy(value, len(rows), 3)
     assert found[0] != [0, 1, 2]
-    # The second source is too long for a choice at four tokens.
+    # The second source is too long for a selection at four tokens.
     assert found[1] == [0, 1, 2]
     fillers = step_kit.select(module, step_kit.beam_step([[1]], fillers=5))
     assert sorted(fillers[0, :2].tolist()) == [0, 1]
@@ -194,19 +194,19 @@ def arguments():
 
 
 def compiled(decode, **options):
-    """As one program: what is around the loop would be many small ones."""
+    """Runs a decode as one program; eagerly it would compile many small ones."""
     return jax.jit(lambda: decode(**arguments(), **options))()
 
 
-def test_probability_is_that_of_a_choice_per_step():
-    """SSR, which shares this with the others and compiles fastest."""
+def test_probability_is_the_share_of_steps_that_select():
+    """SSR stands for all selectors, which share this code; it compiles fastest."""
     plain, plain_scores = compiled(beam.search, select=first_ones)
     never, scores = compiled(ssr.decode, probability=0.0)
     assert never.tolist() == plain.tolist()
     assert scores.tolist() == plain_scores.tolist()
     always, _ = compiled(ssr.decode)
     assert always.tolist() != plain.tolist()
-    # Half of the steps: reproducible, and different with another key.
+    # Half of the steps select: reproducible, and different with another key.
     decode = jax.jit(
         lambda key: ssr.decode(probability=0.5, decode_rng=key, **arguments())[0]
     )
@@ -217,7 +217,7 @@ def test_probability_is_that_of_a_choice_per_step():
 
 @pytest.mark.parametrize("name", SELECTORS)
 def test_outputs_end_and_differ_if_every_step_chooses(name):
-    """Where a text ends after about ten tokens, with 32 to go, 98 % and more end."""
+    """Texts end after about ten of 32 tokens; at least 98 % of them end."""
     batch, length = 24, 32
     table = random_table(seed=11, scale=1.0, vocab=24)
     table[:, EOS] += 1.0
@@ -238,7 +238,7 @@ def test_outputs_end_and_differ_if_every_step_chooses(name):
     assert all(len({tuple(x) for x in row}) == 4 for row in tokens.tolist())
 
 
-def test_a_given_table_wins_over_the_models_embeddings():
+def test_a_given_table_overrides_the_embeddings_of_the_model():
     options = {
         "source": jnp.array([[2, 3], [3, 4], [4, 0], [2, 2]]),
         "mode": "step",
@@ -246,7 +246,7 @@ def test_a_given_table_wins_over_the_models_embeddings():
         "lam": 1.0,
     }
     decode = jax.jit(lambda **tables: dips.decode(**tables, **options, **arguments()))
-    # One table tells words apart, the other does not.
+    # The first table distinguishes words, the second does not.
     apart, same = 10.0 * np.eye(VOCAB), np.ones((VOCAB, VOCAB))
     expected, _ = decode(embeddings=apart)
     other, _ = decode(embeddings=same)

@@ -1,4 +1,4 @@
-"""Sparse subset selection against plain Python and the exhaustive optimum."""
+"""Sparse subset selection, compared with plain Python and the exhaustive optimum."""
 
 import math
 
@@ -15,7 +15,7 @@ greedy_select = jax.jit(ssr.greedy_select, static_argnames="k")
 
 
 def saving(distances):
-    """Of index lists: what they spare, against no representative (distance 1)."""
+    """Returns the saving of index lists, relative to no representative (distance 1)."""
     distances = np.asarray(distances, float)
 
     def value(chosen):
@@ -44,7 +44,7 @@ def test_greedy_equals_plain_python_and_its_guarantee(seed):
 
 
 def test_ratio_to_the_exhaustive_optimum():
-    """Over 60 random sets: 99.4 % of the largest saving, 96.5 % in the worst."""
+    """60 random sets reach 99.4 % of the largest saving, 96.5 % in the worst case."""
     ratios = []
     for seed in range(60):
         distances = random_distances(seed, 9)
@@ -59,12 +59,12 @@ def test_ratio_to_the_exhaustive_optimum():
 def test_representatives_of_clear_groups():
     points = np.array([0.0, 0.1, 0.12, 0.6, 0.61, 0.62, 0.9])
     distances = jnp.array(np.abs(points[:, None] - points))
-    # The item nearest to all is first; then one of each group that is still far.
+    # The item nearest to all comes first, then one of each group that is still far.
     assert greedy_select(distances, k=3).tolist() == [3, 1, 6]
     assert greedy_select(jnp.zeros((4, 4)), k=4).tolist() == [0, 1, 2, 3]
 
 
-def test_what_is_not_valid_needs_no_representative():
+def test_invalid_items_need_no_representative():
     distances = jnp.array([[0, 1, 1.0], [1, 0, 0.1], [1, 0.1, 0]])
     valid = jnp.array([True, False, False])
     assert greedy_select(distances, k=3, valid=valid).tolist() == [0, 1, 2]

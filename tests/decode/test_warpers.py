@@ -1,4 +1,4 @@
-"""Warpers: exact values, and the frequencies with which tokens are drawn."""
+"""Warpers: exact values, and frequencies of drawn tokens."""
 
 import functools
 import math
@@ -35,7 +35,7 @@ top_p = functools.cache(warpers.top_p)
 
 
 def kept(warper, logits=LOGITS, **known):
-    """Indices of the tokens that are left."""
+    """Returns the indices of the remaining tokens."""
     warped = np.asarray(jitted(warper)(logits[None], state(**known)))[0]
     left = warped > LOWEST
     np.testing.assert_array_equal(warped[left], logits[left])
@@ -48,7 +48,7 @@ def kept(warper, logits=LOGITS, **known):
     [
         (warpers.top_k(1), [2]),
         (warpers.top_k(3), [2, 4, 5]),
-        (warpers.top_k(5), [0, 1, 2, 4, 5]),  # 0 and 3 tie: the lower one
+        (warpers.top_k(5), [0, 1, 2, 4, 5]),  # 0 and 3 tie: the lower index wins
         (warpers.top_k(8), list(range(8))),
         (warpers.top_k(99), list(range(8))),
         (warpers.top_p(0.01), [2]),
@@ -63,7 +63,7 @@ def kept(warper, logits=LOGITS, **known):
         (warpers.bottom_k(7, 1), [7]),
     ],
 )
-def test_what_is_kept_in_the_first_step(warper, expected):
+def test_kept_tokens_in_the_first_step(warper, expected):
     assert kept(warper) == expected
 
 
@@ -80,7 +80,7 @@ def test_warpers_know_the_step():
     assert kept(warpers.min_length(3, eos_id=2), step=3) == list(range(8))
     late = warpers.bottom_k(2, 3, then=(warpers.top_k(3), warpers.top_p(0.6)))
     assert kept(late, step=2) == [0, 1, 3, 4, 6, 7]
-    # Of the three kept (0.3, 0.25, 0.2 of 0.75) two have 73 % of the mass.
+    # Two of the three remaining tokens (0.3, 0.25, 0.2 of 0.75) have 73 % of the mass.
     assert kept(late, step=3) == [2, 5]
     assert kept(warpers.bottom_k(), step=1) == [0, 1, 2, 3, 4, 5]  # default: top-p 0.95
 
@@ -142,7 +142,7 @@ def test_no_repeat_ngrams_equals_python(sequence, n):
     st.sampled_from([2, 9, 300]),
 )
 def test_top_p_equals_sorting(seed, p, vocab):
-    """Coarse logits, so that there are many ties."""
+    """Coarse logits produce many ties."""
     logits = np.random.RandomState(seed).randint(-4, 5, vocab).astype(np.float32)
     probs = np.exp(logits.astype(np.float64))
     probs /= probs.sum()
@@ -161,7 +161,7 @@ def test_a_row_is_never_emptied():
     assert np.flatnonzero(np.asarray(warped)[0] > LOWEST).tolist() == [2, 5]
 
 
-# At 1e-6 logits like these are 35 million below 0.
+# At a temperature of 1e-6 such logits are 35 million below 0.
 COLD = np.float32([-35.0, -36.0, -37.0, -38.0, -39.0])
 
 
@@ -174,7 +174,7 @@ COLD = np.float32([-35.0, -36.0, -37.0, -38.0, -39.0])
         (warpers.bottom_k(2, 1), [2, 3, 4]),
     ],
 )
-def test_what_is_removed_at_any_temperature(warper, expected, t):
+def test_removed_tokens_at_any_temperature(warper, expected, t):
     known = state()
     for chain in ((warpers.temperature(t), warper), (warper, warpers.temperature(t))):
         warped = np.asarray(warpers.apply(chain, jnp.asarray(COLD)[None], known))[0]
@@ -190,8 +190,8 @@ def test_top_p_at_a_low_temperature():
     assert np.flatnonzero(warped > LOWEST).tolist() == [0]
 
 
-def test_what_is_removed_stays_so():
-    """Else a later warper takes a scaled one for a token that is left."""
+def test_removed_tokens_stay_removed():
+    """Otherwise a later warper would mistake a scaled logit for a remaining token."""
     known = state(sequences=[0, 1, 2, 3])
     chain = (
         warpers.top_k(2),
@@ -200,7 +200,7 @@ def test_what_is_removed_stays_so():
         warpers.bottom_k(2),
     )
     warped = warpers.apply(chain, jnp.asarray(COLD)[None], known)
-    # Of two tokens bottom_k would leave none, so they stay.
+    # bottom_k would remove both remaining tokens, so they stay.
     np.testing.assert_allclose(warped[0, :2], COLD[:2] / 16)
     np.testing.assert_array_equal(warped[0, 2:], [LOWEST] * 3)
 
@@ -240,8 +240,8 @@ def test_bad_arguments_are_explained(make, message):
         make()
 
 
-# What the frequencies of the first, second and third token must be. The model has the
-# same logits at every step and no EOS.
+# Expected frequencies of the first, second, and third token. The model has the same
+# logits at every step and no EOS.
 PROBS = np.float64([0.05, 0.1, 0.3, 0.05, 0.2, 0.25, 0.03, 0.02])
 
 
@@ -275,7 +275,7 @@ FREQUENCIES = {
     ),
     "bottom_k": (
         (warpers.bottom_k(2, 2),),
-        # Afterwards top-k (120) and top-p (0.95): two tokens of 0.05 are needed.
+        # Afterwards top-k (120) and top-p (0.95) need both tokens of 0.05.
         [only(0, 1, 3, 4, 6, 7)] * 2 + [only(0, 1, 2, 3, 4, 5)],
     ),
     "bottom_k, own fallback": (
@@ -290,7 +290,7 @@ LONG = [pytest.param(n, marks=pytest.mark.long) for n in FREQUENCIES if n != "bo
 
 @pytest.mark.parametrize("name", ["bottom_k", *LONG])
 def test_frequencies(name):
-    """Chi-square over 20 000 decodes, for each step and for pairs of steps."""
+    """Chi-square test over 20,000 decodes, for each step and for pairs of steps."""
     chain, expected = FREQUENCIES[name]
     decodes = 20_000
 
@@ -327,7 +327,7 @@ def check_counts(counts, probs):
 @pytest.mark.long
 @pytest.mark.parametrize("blocking", [True, False])
 def test_frequencies_given_the_first_token(blocking):
-    """The second token, given each first one, under warpers that look back."""
+    """Frequencies of the second token given the first, under warpers that look back."""
     warper = warpers.no_repeat_ngrams(1) if blocking else warpers.repetition_penalty(3)
     decodes = 20_000
 
@@ -347,7 +347,7 @@ def test_frequencies_given_the_first_token(blocking):
     check_counts(np.bincount(tokens[:, 0], minlength=8), PROBS)
     for first in range(1, 6):
         weights = PROBS.copy()
-        # Logits are negative: the penalty multiplies them by 3.
+        # Logits are negative, so the penalty multiplies them by 3.
         weights[first] = 0.0 if blocking else weights[first] ** 3
         second = tokens[tokens[:, 0] == first, 1]
         assert len(second) > 500
@@ -369,7 +369,7 @@ def test_draw_frequencies(vocab):
     np.testing.assert_allclose(log_probs, np.log(probs[tokens]), rtol=1e-4, atol=1e-5)
     counts = np.bincount(tokens, minlength=vocab)
     assert not counts[probs == 0].any()
-    # Rare tokens share a cell, as the test wants at least a handful in each.
+    # Rare tokens share a cell, because the test needs a handful in each.
     rare = probs * rows < 10
     cells = [*counts[~rare], counts[rare].sum()]
     wanted = [*probs[~rare], probs[rare].sum()]

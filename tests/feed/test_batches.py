@@ -1,4 +1,4 @@
-"""Batches from token caches: features, epochs, hosts, and a run that goes on."""
+"""Batches from token caches: features, epochs, hosts, and resumed runs."""
 
 import itertools
 import json
@@ -37,7 +37,7 @@ PAIRS = [([5, 6, 7, 8], [3]), ([9], [4, 2, 2])]
         (
             {},
             {
-                # Inputs lose their left end, targets their right one; 1 ends both.
+                # Inputs are cut on the left, targets on the right; 1 ends both.
                 "encoder_input_tokens": [[6, 7, 8, 1], [9, 1, 0, 0]],
                 "decoder_target_tokens": [[3, 1, 0], [4, 2, 1]],
                 "decoder_input_tokens": [[0, 3, 1], [0, 4, 2]],
@@ -143,7 +143,7 @@ def test_the_order_does_not_depend_on_the_hosts(layout, pack):
 
 
 def reworded(word, different=()):
-    """The target of example i is i; inputs have the word, and as many as the word."""
+    """Returns examples whose target is i and whose inputs repeat the word."""
     rows = [
         ([word] * (word // 10 + i % 3), [i + 100 * (i in different)]) for i in range(20)
     ]
@@ -188,7 +188,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("pack", [True, False])
-def test_saved_position_goes_on_exactly(tmp_path, pack):
+def test_saved_position_resumes_exactly(tmp_path, pack):
     stages = [Stage(60, (1, 1, 0)), Stage(200, (0, 1, 3))]
 
     def batches(**options):
@@ -199,9 +199,9 @@ def test_saved_position_goes_on_exactly(tmp_path, pack):
         stream = batches()
         for _ in range(stop):
             next(stream)
-        stream.peek()  # A batch that was only looked at is still to come.
+        stream.peek()  # `peek` does not consume the batch.
         stream.save(tmp_path / "position")
-        # Any host of any number of hosts goes on from it.
+        # Any host of any number of hosts can continue from it.
         other = batches(shard=(1, 2))
         next(other)
         other.restore(tmp_path / "position")
@@ -258,7 +258,7 @@ def test_damaged_positions_are_refused(tmp_path):
     assert len(refused(saved | {"stream": other})) < 500
     fix = "Start the data anew by not restoring the dataset."
     nothing = f"{file}: is no saved position of token batches"
-    # What is not exact as a 64-bit number cannot be gone on from.
+    # A run cannot continue from a value that is not exact as a 64-bit number.
     for changes in (
         {"counts": [4]},
         *({"counts": [4, 1, bad]} for bad in (-4, True, "4", 1.5, 2**63)),

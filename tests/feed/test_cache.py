@@ -1,4 +1,4 @@
-"""The record cache: same bytes whatever the workers, whole or absent, right key."""
+"""The record cache: same bytes for any workers, complete or absent, right key."""
 
 import itertools
 import os
@@ -34,7 +34,7 @@ def contents(found):
     return {path.name: path.read_bytes() for path in found.folder.iterdir()}
 
 
-def test_examples_are_those_of_the_formatter(data, tmp_path):
+def test_examples_equal_the_formatter(data, tmp_path):
     options = D3STOptions()
     found = build(Recipe(Corpus(data, "train"), options), root=tmp_path)
     formatter = D3STFormatter(sgd.read_schema_of(data, "train"), options)
@@ -92,7 +92,7 @@ def test_order_within_a_file_depends_on_the_seed(data, tmp_path):
     assert sorted(order(1)) == sorted(order(2))
 
 
-def test_a_second_call_reads_what_is_there(data, tmp_path, monkeypatch):
+def test_a_second_call_reads_the_cache(data, tmp_path, monkeypatch):
     recipe = Recipe(Corpus(data, "dev"), T5DSTOptions())
     first = build(recipe, root=tmp_path)
     monkeypatch.setattr(cache, "_write", None)
@@ -230,7 +230,7 @@ def test_a_damaged_cache_is_reported_and_made_again(data, tmp_path, caplog, dama
     ]
 
 
-def test_what_is_sound_can_be_read_while_a_cache_is_mended(data, tmp_path, monkeypatch):
+def test_sound_parts_can_be_read_while_a_cache_is_repaired(data, tmp_path, monkeypatch):
     recipe = Recipe(Corpus(data, "test"), D3STOptions())
     found = build(recipe, root=tmp_path)
     flip(largest(found), 0)
@@ -278,7 +278,7 @@ def test_a_full_disk_leaves_nothing_behind(data, tmp_path, monkeypatch):
     assert list((tmp_path / "records").iterdir()) == []
 
 
-def test_a_disk_that_does_not_keep_what_is_written(data, tmp_path, monkeypatch):
+def test_a_disk_that_loses_written_bytes(data, tmp_path, monkeypatch):
     recipe = Recipe(Corpus(data, "dev"), D3STOptions())
     monkeypatch.setattr(cache.manifest, "opened", lambda folder: None)
     with pytest.raises(UserError) as error:

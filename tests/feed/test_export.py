@@ -1,4 +1,4 @@
-"""`jaxaug format`: columns, bytes whatever the workers, errors, nothing half-written."""
+"""`jaxaug format`: columns, same bytes for any workers, and errors."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Feature lengths and vocabularies against the data."""
+"""Feature lengths and vocabularies, compared with the data."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_no_target_may_be_cut():
 
 
 def test_every_data_set_counts_by_itself():
-    """A test set whose inputs are cut is not hidden by a large training set."""
+    """A large training set does not hide the truncated inputs of a test set."""
     train = counts([100] * 100_000)
     test = counts([*MANY[1:], 161, 700], [40], "d3st_sgdx_v5 test")
     with pytest.raises(UserError) as caught:
@@ -70,8 +70,8 @@ def test_every_data_set_counts_by_itself():
             advice='--gin.LENGTHS="{}"',
         )
     assert str(caught.value) == (
-        "The feature lengths {'inputs': 160, 'targets': 32} would cut too many examples "
-        "of d3st_sgdx_v5 test:\n"
+        "The feature lengths {'inputs': 160, 'targets': 32} would cut too many "
+        "examples of d3st_sgdx_v5 test:\n"
         "  d3st_sgdx_v5 test: 2 of 100 inputs (2.0%) exceed 160 tokens (longest: 700), "
         "1 of 1 targets (100.0%) exceed 32 tokens (longest: 40)\n"
         "At most 1% of the inputs and no target of a data set may be cut (inputs lose "
@@ -101,5 +101,5 @@ def test_vocabularies_that_cannot_write_the_targets(caplog):
         match=r"^3 of 200 targets of d3st_sgd train \(1\.5%\) contain pieces that the "
         r"vocabulary lacks\.\nNo model with the vocabulary words\.model can write them",
     ):
-        # Lengths that are accepted do not make a vocabulary fit.
+        # Accepted lengths do not make a vocabulary fit.
         lengths.check([(many, LIMITS)], accept_truncation=True)

@@ -1,4 +1,4 @@
-"""The order of training data against a plain definition of it."""
+"""The order of training data, compared with a plain definition."""
 
 import collections
 import dataclasses
@@ -23,7 +23,7 @@ BATCH = 8
 
 
 def best_fit(sizes):
-    """Rows of (examples): the longest example first, into the fullest row with room."""
+    """Returns rows of examples: the longest first, into the fullest row with room."""
     rows = []
     share = [max(s / r for s, r in zip(size, ROOM, strict=True)) for size in sizes]
     for n in sorted(range(len(sizes)), key=lambda n: -share[n]):
@@ -39,7 +39,7 @@ def best_fit(sizes):
 
 
 def plain(count, seed, pack):
-    """The first rows: the definition of the order."""
+    """Returns the first rows, by the definition of the order."""
     found, draws, counts, waiting = [], 0, [0, 0, 0], [[], [], []]
     while len(found) < count:
         stage = next((s for s in STAGES[:-1] if len(found) < s.end * BATCH), STAGES[-1])
@@ -145,8 +145,8 @@ def test_other_seeds_give_other_orders():
         order(-1)
 
 
-def test_draws_have_seeds_of_their_own(monkeypatch):
-    """No seed serves both the choice of a task and the order within one."""
+def test_no_seed_is_used_twice(monkeypatch):
+    """The choice of a task and the order within a task use different seeds."""
     used = []
     real = np.random.default_rng
     monkeypatch.setattr(

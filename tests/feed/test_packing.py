@@ -14,7 +14,7 @@ def test_every_example_is_in_one_row_that_has_room():
     assert sorted(example for row in rows for example in row) == list(range(200))
     assert all((lengths[row].sum(axis=0) <= room).all() for row in rows)
     assert rows == sorted(sorted(row) for row in rows)
-    # No packing needs fewer rows than the tokens of the fuller feature fill.
+    # No packing needs fewer rows than the total of the larger feature.
     least = np.ceil((lengths.sum(axis=0) / room).max())
     assert least <= len(rows) < 1.1 * least
 
@@ -27,5 +27,5 @@ def test_rows_of_few_examples():
 
 def test_the_fullest_row_with_room_takes_an_example():
     lengths = np.array([[12, 1], [15, 1], [3, 1], [4, 8]])
-    # 4 fits into both rows of inputs, but its targets into none.
+    # 4 fits into both rows of inputs, but its targets into neither.
     assert packing.assign(lengths, np.array([20, 8])) == [[0], [1, 2], [3]]

@@ -32,15 +32,15 @@ def test_words_of_the_training_pairs(pairs):
         *words.encode(", cat"),
     ]
     held = [w for w in WORDS if words.unk_id in words.encode(w)]
-    assert held == ["dagi", "honet", "lu", "tu"]  # Those of the validation pairs.
-    # The same for both tasks of a name, and made once.
+    assert held == ["dagi", "honet", "lu", "tu"]  # The words of the validation pairs.
+    # The same for both tasks of a name, and built once.
     assert pair_words.path_of("paraphrase_mine", 100) == path
     small = vocabulary.TokenVocabulary(pair_words.path_of("paraphrase_mine", 9))
     assert small.vocab_size == 9
     assert small.unk_id not in small.encode("what is tell me ,")
 
 
-def test_what_is_refused(pairs):
+def test_rejected_input(pairs):
     with pytest.raises(UserError, match="'paraphrase_nine' has no pairs of its own"):
         pair_words.path_of("paraphrase_nine")
     with pytest.raises(UserError, match="size is 3, expected 8 or more"):

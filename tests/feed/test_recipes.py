@@ -43,7 +43,7 @@ def test_more_than_five_variants_have_a_mixture_of_all(tmp_path):
     assert mixtures["d3st_many_9x"][-1] == "d3st_many_v8"
 
 
-def test_evaluation_is_on_what_is_there_and_says_so(tmp_path):
+def test_evaluation_uses_present_data_and_reports_it(tmp_path):
     root = tmp_path / "data"
     minisgd.write(root, train_dialogues=1, dev_dialogues=1, test_dialogues=1)
     names = (
@@ -51,8 +51,8 @@ def test_evaluation_is_on_what_is_there_and_says_so(tmp_path):
         "t5dst_eval"
     )
     fix = (
-        "`jaxaug data fetch sgd` gets SGD with those of SGD-X, `jaxaug augment --splits "
-        "train,test` makes some for any data."
+        "`jaxaug data fetch sgd` gets SGD with those of SGD-X, `jaxaug augment "
+        "--splits train,test` makes some for any data."
     )
     every = "v1, v2, v3, v4, v5"
     expected = f"{names}: the original schemas and sgdx {every}."
@@ -65,16 +65,16 @@ def test_evaluation_is_on_what_is_there_and_says_so(tmp_path):
         *(f"d3st_sgdx_v{number}" for number in (1, 2, 4)),
     )
     assert table.evaluation == (
-        f"{names}: the original schemas and sgdx v1, v2, v4. {root}/sgd_x/data has no v3, "
-        f"v5 of dev or test. {fix}"
+        f"{names}: the original schemas and sgdx v1, v2, v4. {root}/sgd_x/data has no "
+        f"v3, v5 of dev or test. {fix}"
     )
-    # Variants that were made for training alone are none to evaluate on.
+    # Variants that were made for training alone are not evaluated.
     shutil.move(root / "sgd_x", tmp_path)
     table = recipes.table(root)
     assert table.mixtures["t5dst_eval"] == ("t5dst_sgd",)
     assert table.evaluation == (
-        f"{names}: the original schemas only, as {root} has no variants of dev or test: "
-        f"there will be no schema sensitivity. {fix}"
+        f"{names}: the original schemas only, as {root} has no variants of dev or "
+        f"test: there will be no schema sensitivity. {fix}"
     )
     shutil.copytree(tmp_path / "sgd_x/data", root / "variants/mine")
     table = recipes.table(root)
@@ -86,7 +86,7 @@ def test_evaluation_is_on_what_is_there_and_says_so(tmp_path):
     assert not table.is_sgdx
 
 
-def test_only_training_is_shuffled_and_each_task_in_its_own_way(table):
+def test_only_training_is_shuffled_and_each_task_differently(table):
     seeds = {}
     for task, splits in table.recipes.items():
         for split, recipe in splits.items():
@@ -107,11 +107,11 @@ def test_renderings(table, monkeypatch):
     folder = found["d3st_sgd"]["train"].corpus.data_dir
     monkeypatch.setenv(recipes.RENDERINGS_VARIABLE, "2")
     assert recipes.table(folder).recipes["d3st_sgd"]["train"].renderings == 2
-    for value in ("0", "\u00b2", "9" * 5000):  # A superscript is a digit for Python.
+    for value in ("0", "\u00b2", "9" * 5000):  # Python counts a superscript as a digit.
         monkeypatch.setenv(recipes.RENDERINGS_VARIABLE, value)
         with pytest.raises(UserError) as error:
             recipes.table(folder)
         assert str(error.value) == (
-            f"$JAXAUG_RENDERINGS={value}: set it to the number of shuffled renderings of "
-            "each training example, 1 to 9999, or unset it."
+            f"$JAXAUG_RENDERINGS={value}: set it to the number of shuffled renderings "
+            "of each training example, 1 to 9999, or unset it."
         )

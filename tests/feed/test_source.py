@@ -103,9 +103,9 @@ def test_hosts_read_disjoint_shards(source, hosts):
 
 @pytest.fixture(scope="module", params=["small", "large"])
 def mixture(request, data, tmp_path_factory):
-    """Two tasks, and how many examples they have.
+    """Returns two tasks, and their numbers of examples.
 
-    SeqIO keeps small ones in memory, which must be resumable too.
+    SeqIO keeps small tasks in memory, which must be resumable too.
     """
     vocabulary = seqio.SentencePieceVocabulary(str(train_words(data)))
     few = tmp_path_factory.mktemp("few") / "data"
@@ -135,7 +135,7 @@ def mixture(request, data, tmp_path_factory):
 
 
 @pytest.mark.parametrize("pack", [False, True])
-def test_a_saved_stream_goes_on_exactly(mixture, tmp_path, pack):
+def test_a_saved_stream_resumes_exactly(mixture, tmp_path, pack):
     both, count = mixture
 
     def batches():
@@ -155,7 +155,7 @@ def test_a_saved_stream_goes_on_exactly(mixture, tmp_path, pack):
         next(stream)
     saved = tf.train.Checkpoint(stream=stream).save(str(tmp_path / "position"))
     expected = [next(stream) for _ in range(25)]
-    assert count < 8 * (10 + 25)  # They go on beyond the end of the epoch.
+    assert count < 8 * (10 + 25)  # They continue beyond the end of the epoch.
 
     restored = iter(batches())
     tf.train.Checkpoint(stream=restored).restore(saved).assert_consumed()

@@ -1,4 +1,4 @@
-"""Tokenised caches: exact tokens, what is truncated, and no TensorFlow on the way."""
+"""Token caches: exact tokens, truncation, and no import of TensorFlow."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ def words(data):
     return vocabulary.TokenVocabulary(vocabulary.train_words(data))
 
 
-def test_tokens_are_those_of_the_vocabulary(records, words, monkeypatch):
+def test_tokens_equal_the_vocabulary(records, words, monkeypatch):
     found = tokens.build(records, words.path)
     assert len(found) == records.examples > 10
     for index, example in enumerate(records.read()):
@@ -48,7 +48,7 @@ def test_tokens_are_those_of_the_vocabulary(records, words, monkeypatch):
 
 
 def test_a_damaged_cache_is_made_again(records, words, tmp_path, caplog):
-    """All kinds of damage are in `test_cache`."""
+    """`test_cache` has all kinds of damage."""
     before = tokens.build(records, words.path, tmp_path)
     folder = tmp_path / "tokens" / before.name
     data = bytearray((folder / "inputs.npy").read_bytes())
@@ -119,9 +119,10 @@ def test_get_dataset_of_a_mixture(data, words, caplog):
             {"task_feature_lengths": {"inputs": 152, "targets": 4}},
             (
                 r"The feature lengths {'inputs': 152, 'targets': 4} would cut too many "
-                r"examples of d3st_sgd train:(?s:.*)targets \(100.0%\) exceed 4 tokens(?s:.*)"
-                r"DatasetConfig.task_feature_lengths = {'inputs': 1\d\d, 'targets': (16|32)} "
-                r"\(or accept the cut with tokens.get_dataset.accept_truncation = True\)"
+                r"examples of d3st_sgd train:(?s:.*)targets \(100.0%\) exceed 4 "
+                r"tokens(?s:.*)DatasetConfig.task_feature_lengths = {'inputs': 1\d\d, "
+                r"'targets': (16|32)} \(or accept the cut with "
+                r"tokens.get_dataset.accept_truncation = True\)"
             ),
         ),
     ],
@@ -150,7 +151,8 @@ next(first)
 first.save(sys.argv[1])
 second = tokens.get_dataset(cfg, 0, 1, None)
 second.restore(sys.argv[1])
-assert (next(first)["encoder_input_tokens"] == next(second)["encoder_input_tokens"]).all()
+name = "encoder_input_tokens"
+assert (next(first)[name] == next(second)[name]).all()
 print("trained without TensorFlow")
 """
 
@@ -168,7 +170,7 @@ def test_without_tensorflow(data, tmp_path, monkeypatch):
 
 
 def test_upstream_takes_these_batches():
-    """T5X refuses what is neither a `tf.data.Dataset` nor of clu's class."""
+    """T5X accepts only a `tf.data.Dataset` or clu's class."""
     made = type("Other", (), {})()
     assert not isinstance(made, dataset_iterator.DatasetIterator)
     assert isinstance(batches.known_to_clu(made), dataset_iterator.DatasetIterator)

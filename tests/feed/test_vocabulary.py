@@ -1,4 +1,4 @@
-"""Word vocabularies: nothing unknown, index tokens kept apart, same bytes each time."""
+"""Word vocabularies: no unknown words, separate index tokens, reproducible bytes."""
 
 import pytest
 import seqio
@@ -47,8 +47,8 @@ def test_special_ids(words):
     assert "\u2047" in words.decode([words.vocab_size + 7])
 
 
-def test_what_it_lacks_is_spelled(words):
-    # The longest word that it begins with, then bytes; known words stay whole.
+def test_unknown_words_are_spelled(words):
+    # The longest known prefix of a word, then bytes; known words stay whole.
     assert pieces(words, "tabley, zé 8") == [
         *("table", "<0x79>", ",", "", "<0x7A>", "<0xC3>", "<0xA9>", "8")
     ]
@@ -65,7 +65,8 @@ def test_every_text_of_every_task_survives(data, words):
     for splits in table.recipes.values():
         for name, recipe in splits.items():
             if name == "train" and len(splits) > 1:
-                continue  # The same words as in the short tasks; saves time.
+                # The words equal the words of the short tasks; this saves time.
+                continue
             for example in cache.build(recipe).read():
                 assert words.decode(words.encode(example.targets)) == example.targets
                 assert words.unk_id not in words.encode(example.inputs), example.inputs
@@ -82,7 +83,7 @@ def test_same_data_same_bytes(data, tmp_path, words):
 
 
 def test_a_damaged_vocabulary_is_made_again(sgd_tree, tmp_path, caplog):
-    """All kinds of damage are in `test_cache`."""
+    """`test_cache` has all kinds of damage."""
     path = train_words(sgd_tree, tmp_path)
     before = path.read_bytes()
     path.write_bytes(before[:-9])
@@ -99,8 +100,8 @@ def test_bad_data_are_named_not_the_trainer(sgd_tree, tmp_path):
     assert list((tmp_path / "vocabularies").iterdir()) == []
 
 
-def test_what_shapes_it(sgd_tree, tmp_path, edit_json):
-    """Training dialogues, all schemas and variants of training; nothing of the test."""
+def test_vocabularies_cover_training_data_only(sgd_tree, tmp_path, edit_json):
+    """They cover training dialogues, schemas, and variants of training."""
 
     def trained(older=False):
         return TokenVocabulary(train_words(sgd_tree, tmp_path, older=older))
@@ -113,8 +114,8 @@ def test_what_shapes_it(sgd_tree, tmp_path, edit_json):
 
     first, older = trained(), trained(older=True)
     assert knows(first, "rome") and knows(first, "park")  # Parks_1 is not trained on.
-    assert not knows(first, "kyiv") and knows(older, "kyiv")  # Of a test dialogue.
-    assert older.unk_id in older.encode("meadow")  # As runs without a copy had it.
+    assert not knows(first, "kyiv") and knows(older, "kyiv")  # From a test dialogue.
+    assert older.unk_id in older.encode("meadow")  # As in runs without a copy.
     edit_json(sgd_tree / "sgd_x/data/v3/test/schema.json", reword)
     edit_json(
         sgd_tree / "test/dialogues_001.json",
@@ -136,7 +137,7 @@ def test_named_vocabulary(data, words, monkeypatch, tmp_path):
         vocabulary.model_file()
 
 
-def test_files_that_are_no_t5_vocabulary(tmp_path):
+def test_invalid_t5_vocabularies(tmp_path):
     import io
 
     import sentencepiece
@@ -169,7 +170,7 @@ def test_files_that_are_no_t5_vocabulary(tmp_path):
 
 
 def test_a_model_of_the_package_by_name(sgd_tree, tmp_path, monkeypatch):
-    """In the variable as in gin; a file of that name goes before."""
+    """The name works in the variable as in gin; a file of that name has precedence."""
     shipped = initial.vocabulary("mini")
     monkeypatch.setenv("JAXAUG_VOCABULARY", "mini")
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Worker processes: errors that come through, and nothing of the running program."""
+"""Worker processes: errors reach the parent, and workers do not rerun the program."""
 
 import os
 import pickle
@@ -13,7 +13,7 @@ from jaxaug.feed import workers
 from jaxaug.feed.parallel import in_order
 from jaxaug.feed.workers import LostWorkerError, Pool
 
-# It has no main guard: to be imported by a worker would print "started" again.
+# It has no main guard, so importing it in a worker would print "started" again.
 PROGRAM = textwrap.dedent("""
     import sys
 
@@ -46,7 +46,7 @@ def start(arguments, folder, text=None):
 @pytest.mark.parametrize("how", ["script", "-", "-m", "-c"])
 def test_from_any_program(tmp_path, how):
     (tmp_path / "own_program.py").write_text(PROGRAM)
-    # A module of the working directory must not get in the way of a worker.
+    # A module of the working directory must not hide modules of a worker.
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "pickle.py").write_text("raise SystemExit(3)")
     arguments = {
@@ -68,11 +68,11 @@ def test_results_and_errors():
             futures[1].result()
         (note,) = caught.value.__notes__
         assert note.startswith("in a worker process:\nTraceback")
-        # The worker goes on after an error.
+        # The worker continues after an error.
         assert pool.submit(int, "7").result() == 7
 
 
-def test_what_a_job_prints_is_no_answer(capfd):
+def test_output_of_a_job_is_not_its_answer(capfd):
     with Pool(1) as pool:
         assert pool.submit(print, "hello").result() is None
     assert capfd.readouterr().err == "hello\n"
@@ -84,7 +84,7 @@ def test_a_job_that_reads_has_no_input():
 
 
 def test_a_function_that_cannot_be_found(monkeypatch):
-    """What is in `__main__` here is not there in a worker."""
+    """A worker has another `__main__`."""
 
     def local(job):
         raise AssertionError

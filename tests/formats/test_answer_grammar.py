@@ -1,4 +1,4 @@
-"""The languages of answers: they hold exactly what the formats write and can read."""
+"""The languages of answers: exactly the texts that formats write and can read."""
 
 import random
 
@@ -30,14 +30,14 @@ SERVICE = Service(
 
 
 def examples(options):
-    """Of a turn without annotation, one a question."""
+    """Returns the examples of a turn without annotation, one per question."""
     schema = Schema((SERVICE,))
     asked = turns.of_object([{"speaker": "USER", "utterance": "a"}], "", schema, "d")
     return list(options.formatter(schema).dialogue(asked))
 
 
 def language(options, example):
-    """The machine of an example's answers."""
+    """Returns the machine of the answers to an example."""
     one = answer_grammar.signature(options, SERVICE, example.key)
     return answer_grammar.machine((one,))
 
@@ -97,7 +97,8 @@ def test_options_of_d3st(options, accepted, refused):
 @pytest.mark.parametrize(
     ("slot", "accepted", "refused"),
     [
-        (0, ["none", " oslo", "new york || rome", "[x] 1=a"], ["", "a ||", "|| a", "a  b"]),
+        (0, ["none", " oslo", "new york || rome", "[x] 1=a"],
+         ["", "a ||", "|| a", "a  b"]),
         (1, ["none", "a", " b || a", "dontcare"], ["c", "music", "none || a", ""]),
         (2, ["none", "a", "b", "dontcare"], ["1", "2", "c"]),
     ],

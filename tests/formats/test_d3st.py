@@ -1,4 +1,4 @@
-"""D3ST text: golden examples, inversion, and what malformed answers leave."""
+"""D3ST text: golden examples, inversion, and malformed answers."""
 
 import json
 
@@ -75,7 +75,10 @@ GOLDEN = [
     (
         {"categorical": "none", "delimiter": ":", "lowercase": False},
         PLAIN,
-        "[states] 0:New York | NYC 1:Music | Team Sports 2:2 [intents] i1 [req_slots] 3 0",
+        (
+            "[states] 0:New York | NYC 1:Music | Team Sports 2:2 [intents] i1 "
+            "[req_slots] 3 0"
+        ),
     ),
 ]
 
@@ -147,7 +150,7 @@ def test_more_than_26_options_get_more_letters(number):
     )
     assert " 0z) value 25 0aa) value 26 " in example.inputs
     assert parse(example.targets, example.key).slot_values == {"x": values}
-    # More letters than the last option has are an unlisted value.
+    # A letter after the last option is an unlisted value.
     unlisted = parse("[states] 0=0zzzzzz", example.key)
     assert unlisted.slot_values == {"x": ("0zzzzzz",)}
 
@@ -224,7 +227,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join))
-def test_parse_counts_what_it_cannot_use(text):
+def test_parse_counts_malformed_parts(text):
     parsed = parse(text, KEY)
     values = sum(map(len, parsed.slot_values.values()))
     used = values + len(parsed.requested_slots) + (parsed.active_intent != "NONE")
@@ -233,7 +236,7 @@ def test_parse_counts_what_it_cannot_use(text):
         assert parsed.malformed > 0
 
 
-# Values that the text can express: no markers, bars or indices inside.
+# Values that the text can express: no markers, bars, or indices inside.
 WORDS = st.text(
     st.characters(categories=["L", "N"], exclude_characters="="), min_size=1
 )
@@ -360,7 +363,7 @@ def test_each_frame_gets_its_own_service(sgd_tree):
         "0=name of the park (wording 2) 1=what to do in the park (wording 2) "
         "1a) picnic 1b) run i0=look for a park " + context
     )
-    # The second wording of the value is none of the options: written out.
+    # The second wording of the value is not among the options, so it is written out.
     assert parks.targets == "[states] 1=1a | a picnic [intents] i0 [req_slots] 0"
     assert trains.service == "Trains_12"
     assert (trains.turn, trains.frame) == (0, 1)

@@ -1,4 +1,4 @@
-"""The rules that all formats share: orders, inversion, and what is no answer."""
+"""Common rules of all formats: orders, inversion, and invalid answers."""
 
 import functools
 from dataclasses import replace
@@ -71,7 +71,7 @@ def test_shuffled_order_depends_on_dialogue_frame_epoch_and_seed_only(options):
     options = replace(options, order="shuffled")
     more = (Turn("SYSTEM", "Done", ()),)
     assert inputs(options) == inputs(options, VALUES, 0, *more)
-    # Labels do not change the order: nothing of the answer leaks into the prompt.
+    # Labels do not change the order, so the prompt does not reveal the answer.
     assert inputs(options) == inputs(options, {})
     assert len({inputs(options, epoch=epoch) for epoch in range(12)}) > 6
     assert len({inputs(replace(options, seed=seed)) for seed in range(8)}) > 3
@@ -150,7 +150,7 @@ def folded(state):
 
 
 @pytest.mark.parametrize("options", [SDTOptions(), SDTIndOptions()])
-def test_a_demonstration_is_no_example_and_variants_have_their_names(
+def test_demonstrations_are_no_examples_and_variants_use_their_names(
     sgd_tree, tmp_path, options
 ):
     def built(split, variant=None):
@@ -171,7 +171,7 @@ def test_a_demonstration_is_no_example_and_variants_have_their_names(
     ("options", "flags"),
     [(SDTOptions(answered="active"), ["--answered", "active"]), (SDTIndOptions(), [])],
 )
-def test_format_writes_what_the_cache_holds(sgd_tree, tmp_path, options, flags):
+def test_format_writes_the_examples_of_the_cache(sgd_tree, tmp_path, options, flags):
     out = tmp_path / "x.tsv"
     command = ["format", options.family, *flags, "--data_dir", str(sgd_tree)]
     assert main([*command, "--split", "dev", "--workers", "1", "--out", str(out)]) == 0

@@ -1,4 +1,4 @@
-"""The language of answers: what is written is in it, what is in it can be read."""
+"""The language of answers: all written texts, and only readable texts."""
 
 import os
 import random
@@ -18,7 +18,7 @@ MACHINE = json_grammar.machine([signature(key) for key in KEYS])
 
 
 def drawn(start, rng):
-    """A random text of a language: bytes until an end, which comes soon."""
+    """Returns a random text of a language: bytes until an end, which comes soon."""
     state, text = MACHINE.starts[start], bytearray()
     while not MACHINE.accepting[state]:
         known = np.flatnonzero(MACHINE.moves[state] != DEAD).tolist()
@@ -62,7 +62,7 @@ def test_every_text_of_the_language_is_a_state(start):
         '{"city": []}',
     ],
 )
-def test_what_is_not_in_the_language(arguments):
+def test_texts_outside_the_language(arguments):
     def text(inner):
         return f'{{"name": "Events_1", "arguments": {inner}}}'.encode()
 
@@ -73,7 +73,7 @@ def test_what_is_not_in_the_language(arguments):
 
 
 def targets_outside(folder, options, limit):
-    """Targets that the language lacks, and how many were looked at."""
+    """Returns the targets outside the language, and the number of all targets."""
     formatter = JSONFormatter(sgd.read_schema_of(folder, "test"), options)
     found = (
         one for d in sgd.read_dialogues(folder, "test") for one in formatter.dialogue(d)

@@ -1,4 +1,4 @@
-"""Function calls: golden text, inversion on MiniSGD and SGD, answers that are no JSON."""
+"""Function calls: golden text, inversion on MiniSGD and SGD, and invalid JSON."""
 
 import json
 
@@ -47,11 +47,11 @@ def test_golden_text():
     found = example({"kind": ("Music",), "city": ("Oslo", "Osló  City")})
     assert found.inputs == (
         '[{"type": "function", "function": {"name": "Events_1", "description": '
-        '"find events", "parameters": {"type": "object", "properties": {"city": {"type": '
-        '"string", "description": "city of the event"}, "kind": {"type": "string", '
-        '"description": "kind of event", "enum": ["music", "team sports"]}, "seats": '
-        '{"type": "string", "description": "number of \\"seats\\"", "enum": ["1", "2"]}, '
-        '"price": {"type": "string", "description": "what it costs"}}}}}] '
+        '"find events", "parameters": {"type": "object", "properties": {"city": '
+        '{"type": "string", "description": "city of the event"}, "kind": {"type": '
+        '"string", "description": "kind of event", "enum": ["music", "team sports"]}, '
+        '"seats": {"type": "string", "description": "number of \\"seats\\"", "enum": '
+        '["1", "2"]}, "price": {"type": "string", "description": "what it costs"}}}}}] '
         "[user] anything in oslo? [system] what? [user] music"
     )
     assert found.targets == (
@@ -120,8 +120,10 @@ OSLO = {"city": ("oslo",)}
         ('sure: {"name": "Events_1", "arguments": {"city": "oslo"}} done', OSLO, 2),
         ('{"arguments": {"city": "oslo"}}', OSLO, 1),
         ('{"name": "Hotels_1", "arguments": {"city": "oslo"}, "x": 1}', OSLO, 2),
-        ('{"name": "Events_1", "arguments": {"city": "oslo", "city": "rome"}}', OSLO, 1),
-        ('{"name": "Events_1", "arguments": {"city": "oslo", "town": "rome"}}', OSLO, 1),
+        ('{"name": "Events_1", "arguments": {"city": "oslo", "city": "rome"}}',
+         OSLO, 1),
+        ('{"name": "Events_1", "arguments": {"city": "oslo", "town": "rome"}}',
+         OSLO, 1),
         ('{"name": "Events_1", "arguments": {"seats": 2, "kind": "MUSIC"}}',
          {"seats": ("2",), "kind": ("Music",)}, 0),
         ('{"name": "Events_1", "arguments": {"kind": "dontcare", "city": null}}',
@@ -130,7 +132,7 @@ OSLO = {"city": ("oslo",)}
          {}, 3),
         ('{"name": "Events_1", "arguments": ["city"]}', {}, 1),
         ('{"name": ["Events_1"], "arguments": {}}', {}, 1),
-        # Cut off, no JSON, no object.
+        # Truncated, not JSON, not an object.
         ('{"name": "Events_1", "arguments": {"city": "oslo"', {}, 1),
         ('{"name": "Events_1", "arguments": {"city": NaN}}', {}, 1),
         ("[states] 0=oslo", {}, 1),

@@ -1,4 +1,4 @@
-"""Orders of frames: those of Python's own shuffle."""
+"""Orders of frames equal Python's own shuffle."""
 
 import random
 
@@ -7,7 +7,7 @@ import pytest
 from jaxaug.formats.records import FrameRandom, letter, read_option
 
 
-def test_a_shuffle_is_that_of_python_draw_by_draw():
+def test_a_shuffle_equals_python_draw_by_draw():
     ours, theirs = FrameRandom(), random.Random()
     for frame in range(300):
         ours.start(3, "1_00000", 2, frame, 1)
@@ -28,6 +28,6 @@ def test_the_letters_of_every_option_are_read(number):
     }:
         assert read_option(letter(place), options) == f"value {place}"
         assert read_option(letter(place).upper(), options) == f"value {place}"
-    # Letters of no option: one is an error, more of them are an unlisted value.
+    # A single letter without option is an error; more letters are an unlisted value.
     assert read_option("zzzz", options) == "zzzz"
     assert read_option("z", options[:25]) is None

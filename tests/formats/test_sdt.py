@@ -1,4 +1,4 @@
-"""SDT text: golden examples, inversion, malformed answers, where examples come from."""
+"""SDT text: golden examples, inversion, malformed answers, and sources of examples."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ SERVICE = Service(
         Slot("city", "City of the event", False, ()),
         Slot("kind", "Kind of event", True, ("Music", "None", "Team Sports")),
         Slot("seats", "Number of seats", True, ("1", "2")),
-        Slot("price", "What it costs", False, ()),  # that no intent takes
+        Slot("price", "What it costs", False, ()),  # no intent takes it
     ),
     (
         Intent(
@@ -76,9 +76,9 @@ def test_golden_text_of_the_other_options():
     found = example({"kind": ("None",)}, options)
     assert found.inputs == (
         "[example] [user] A match in Rome [system] When? [user] Today "
-        "[slots] city=Rome kind=Team Sports of possible values Music, None, Team Sports "
-        "seats=none of possible values 1, 2 [intent] Find of possible values Find, Buy "
-        "[context] [user] Anything in Oslo? [system] What? [user] Music"
+        "[slots] city=Rome kind=Team Sports of possible values Music, None, Team "
+        "Sports seats=none of possible values 1, 2 [intent] Find of possible values "
+        "Find, Buy [context] [user] Anything in Oslo? [system] What? [user] Music"
     )
     assert found.targets == "[state] kind=None [intent] Buy"
     parsed = options.parse(found.targets, found.key)
@@ -133,7 +133,7 @@ def test_parse(text, values, malformed):
     assert parsed.malformed == malformed
 
 
-def test_what_cannot_be_shown_is_an_error():
+def test_examples_that_cannot_be_shown_are_errors():
     with pytest.raises(UserError, match="answered='some': use one of all, active"):
         SDTOptions(answered="some")
     with pytest.raises(UserError, match="'Events_1' has no example dialogue.*DEMONSTR"):
@@ -149,7 +149,7 @@ def test_the_rule(sgd_tree):
     train = demonstrations.choose(sgd_tree, "train")
     assert {n: d.dialogue_id for n, d in train.items()} == {"Trains_1": "1_00000"}
     found = demonstrations.choose(sgd_tree, "test")
-    # Trains_1 is known from train; Parks_1 is first met in dev.
+    # Trains_1 is known from train; Parks_1 first occurs in dev.
     assert found["Trains_1"] == train["Trains_1"]
     assert (found["Parks_1"].split, found["Parks_1"].dialogue_id) == ("dev", "3_00001")
     dialogues = {d.dialogue_id: d for d in sgd.read_dialogues(sgd_tree, "train")}
@@ -173,13 +173,13 @@ def test_the_rule(sgd_tree):
     )
 
 
-def test_the_rule_where_every_turn_has_frames_of_all_services(tmp_path):
+def test_the_rule_if_every_turn_has_frames_of_all_services(tmp_path):
     multiwoz.convert(small_multiwoz.write(tmp_path / "public"), tmp_path / "data")
     found = demonstrations.choose(tmp_path / "data", "train")
     assert {name: (d.dialogue_id, len(d.turns)) for name, d in found.items()} == {
         "hotel": ("B.json", 1),
-        "taxi": ("A.json", 1),  # from the turn that speaks of a taxi on
-        "police": ("A.json", 1),  # that nobody asks for
+        "taxi": ("A.json", 1),  # from the turn that mentions a taxi
+        "police": ("A.json", 1),  # no user asks for it
     }
     taxi = (("taxi-destination", "acorn"), ("taxi-leaveat", "8pm"))
     assert found["taxi"].slot_values == taxi
@@ -218,9 +218,9 @@ def test_a_file_goes_first_and_is_part_of_the_key(sgd_tree, monkeypatch, capsys)
     assert cache.cache_name(recipe) != before
     found = list(cache.build(recipe, 1, sgd_tree / "cache").read())
     assert all("city=lima" in item.inputs for item in found)
-    # Nothing of the file is in the data: no dialogue is left out.
+    # The examples of the file are not in the data, so no dialogue is left out.
     assert {item.dialogue_id for item in found} == {"1_00000", "2_00000"}
-    # Without a data folder, as in `jaxaug predict`, the file alone is asked.
+    # Without a data folder, as in `jaxaug predict`, only the file is used.
     schema = sgd.read_schema_of(sgd_tree, "train")
     (dialogue, *_) = sgd.read_dialogues(sgd_tree, "train")
     first = next(SDTOptions().formatter(schema).dialogue(dialogue))

@@ -1,4 +1,4 @@
-"""SDT-ind text: golden examples, which turns are shown, inversion, wrong input."""
+"""SDT-ind text: golden examples, shown turns, inversion, and invalid input."""
 
 import dataclasses
 
@@ -43,16 +43,16 @@ def test_golden_text():
         ),
         (
             (
-                "[example] [user] a match [system] in rome? [user] yes [system] how many? "
-                "[user] just 1, not 12 for $2,500 [slot] kind=none of possible values a) music b) none "
-                f"c) team sports {context}"
+                "[example] [user] a match [system] in rome? [user] yes [system] how "
+                "many? [user] just 1, not 12 for $2,500 [slot] kind=none of possible "
+                f"values a) music b) none c) team sports {context}"
             ),
             "c",
         ),
         (
             (
-                "[example] [user] just 1, not 12 for $2,500 [slot] seats=a of possible values a) 1 b) 2 "
-                f"{context}"
+                "[example] [user] just 1, not 12 for $2,500 [slot] seats=a of possible "
+                f"values a) 1 b) 2 {context}"
             ),
             "none",
         ),
@@ -83,7 +83,7 @@ def test_the_turns_that_say_a_value(value, turns):
     assert said_in(SHOWN, value) == turns
 
 
-def test_what_cannot_be_shown_is_an_error():
+def test_examples_that_cannot_be_shown_are_errors():
     with pytest.raises(UserError, match="SDT-ind option order='any': use one of"):
         SDTIndOptions(order="any")
     with pytest.raises(UserError, match="'Events_1' has no example dialogue.*DEMONSTR"):

@@ -1,4 +1,4 @@
-"""The fuzzer of a test file; the test modules import what lies next to them."""
+"""The fuzzer of a test file; test modules can import modules of this folder."""
 
 import pathlib
 import sys
@@ -12,13 +12,13 @@ from fuzz_kit import FILES, SHORT, Fuzzer
 
 @pytest.fixture(params=[SHORT, pytest.param(FILES, marks=pytest.mark.long)])
 def files(request):
-    """The number of damaged files for each reader."""
+    """Returns the number of damaged files for each reader."""
     return request.param
 
 
 @pytest.fixture(scope="module")
 def fuzzer(python, request, tmp_path_factory):
-    """Feeds the `READERS` of the test module, all in one child process."""
+    """Returns a function that fuzzes the `READERS` of the module in a child process."""
     fuzzer = Fuzzer(request.module.__file__, tmp_path_factory.mktemp("fuzz"), python)
     yield fuzzer
     fuzzer.close()

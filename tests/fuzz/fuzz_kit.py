@@ -1,7 +1,7 @@
-"""Feeds damaged files to readers, in a child process that may die, hang or grow.
+"""Feeds damaged files to readers, in a child process that may die, hang, or grow.
 
 A test file of this folder holds `READERS`, name -> `Reader`, and calls
-`Fuzzer.run(name)` for each. To try one file again by hand:
+`Fuzzer.run(name)` for each. To repeat a single file by hand:
 
     python tests/fuzz/fuzz_kit.py tests/fuzz/test_X.py WORK NAME MATERIAL SEED
 """
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-# The child is started as a script, and readers' tests import `tests.support`.
+# The child is started as a script, and tests of readers import `tests.support`.
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
 
 from jaxaug_base.errors import UserError
@@ -38,18 +38,17 @@ _LONGEST_MESSAGE = 3000
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
-    """One reader and what its answer to a damaged file must be.
+    """A reader, and the required result for a damaged file.
 
     Attributes:
-      make: (empty folder, material of the test) -> the good file, or the folder of
-        which any file may be damaged. It lies in the folder and is called `fuzzed`.
-      read: (the file or folder, material) -> what the reader under test makes of it;
-        can be compared with `==`.
-      mutators: what is done to the file; JSON files of a folder are damaged as JSON.
-      check: (result, result for the good file, damaged file) -> asserts that the
-        result is right for what the file says. None: only the result for the good
-        file is right.
-      seconds: of the processor, which one file may take.
+        make: (empty folder, material of the test) -> the good file, or the folder whose
+          files are damaged. It lies in the empty folder and is called `fuzzed`.
+        read: (the file or folder, material) -> result of the reader under test;
+          comparable with `==`.
+        mutators: mutators of the file; JSON files of a folder are damaged as JSON.
+        check: (result, result for the good file, damaged file) -> asserts that the
+          result matches the file. None: only the result for the good file is right.
+        seconds: maximum CPU time for one file.
     """
 
     make: Callable[[Path, Path], Path]
@@ -61,13 +60,13 @@ class Reader:
 
 @dataclasses.dataclass
 class Report:
-    """What became of the files: how many of each outcome, and the defects."""
+    """The outcomes of the files: the number of each, and the defects."""
 
     counts: collections.Counter[str]
     defects: list[str]
 
     def text(self) -> str:
-        """The defects, alike ones together with the first seed of each."""
+        """Returns the defects; equal ones are grouped, with the first seed of each."""
         first: dict[str, str] = {}
         times: collections.Counter[str] = collections.Counter()
         for defect in self.defects:
@@ -80,22 +79,22 @@ class Report:
 
 
 class Fuzzer:
-    """Drives the child process; starts another one where a file ended it."""
+    """Drives the child process; restarts it if a file ended it."""
 
     def __init__(self, test_file: str, work: Path, python: str = sys.executable):
-        """Starts nothing yet.
+        """Creates the fuzzer; the child starts later.
 
         Args:
-          test_file: holds `READERS`.
-          work: an empty folder.
-          python: runs the child.
+            test_file: the file with `READERS`.
+            work: an empty folder.
+            python: interpreter of the child.
         """
         self._command = [python, __file__, test_file, str(work)]
         self._log = work / "log.txt"
         self._child: subprocess.Popen[bytes] | None = None
 
     def run(self, name: str, material: Path, files: int) -> Report:
-        """Feeds that many damaged files to a reader, made of what `material` holds."""
+        """Feeds a number of damaged files to a reader, made from `material`."""
         report = Report(collections.Counter(), [])
         for seed in range(files):
             answer = self._ask([name, str(material), seed])
@@ -122,7 +121,8 @@ class Fuzzer:
                 stderr=self._log.open("wb"),
                 env=os.environ | {"JAX_PLATFORMS": "cpu"},
             )
-            self._child.stdout.readline()  # Its imports are not part of the time limit.
+            # The time limit excludes imports of the child.
+            self._child.stdout.readline()
         child = self._child
         child.stdin.write(json.dumps(question).encode() + b"\n")
         child.stdin.flush()
@@ -146,7 +146,7 @@ class Fuzzer:
 def try_one(
     reader: Reader, material: Path, good: tuple[Path, Any], bad: Path, seed: int
 ) -> dict[str, Any]:
-    """Damages a copy of the good file, reads it and judges the outcome."""
+    """Damages a copy of the good file, reads it, and judges the outcome."""
     path, expected = good
     shutil.rmtree(bad.parent, ignore_errors=True)
     bad.parent.mkdir(parents=True)
@@ -173,7 +173,7 @@ def try_one(
 
 
 def _place(error: BaseException) -> str:
-    """Class, text and last place in our own code of an error."""
+    """Returns class, text, and last place in our code of an error."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -185,7 +185,7 @@ def _place(error: BaseException) -> str:
 
 
 def _complaint(error: BaseException, names: Iterable[str]) -> str:
-    """What is wrong with a message for the user about one of these files."""
+    """Returns the fault of a message to the user about a damaged file, or ""."""
     text = str(error)
     if len(text) > _LONGEST_MESSAGE:
         return f"a message of {len(text)} characters"
@@ -200,7 +200,7 @@ def _complaint(error: BaseException, names: Iterable[str]) -> str:
 
 
 def _limit_memory() -> None:
-    """A gibibyte more than now; what asks for more gets a MemoryError."""
+    """Allows 1 GiB more than now; larger allocations raise MemoryError."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
@@ -211,7 +211,7 @@ def _limit_memory() -> None:
 
 
 def serve(test_file: str, work: Path) -> Callable[[str, str, int], dict[str, Any]]:
-    """A function that tries one seed on one reader; good files are made once."""
+    """Returns a function that tries one seed on one reader; caches good files."""
     readers: dict[str, Reader] = runpy.run_path(test_file)["READERS"]
     known: dict[str, tuple[Path, Any]] = {}
 
@@ -225,7 +225,7 @@ def serve(test_file: str, work: Path) -> Callable[[str, str, int], dict[str, Any
             known[name] = good, reader.read(good, Path(material))
         bad = work / name / "bad" / known[name][0].name
         _limit_memory()
-        # What runs out of time is killed by the signal, even inside of a library.
+        # The signal kills the child at the time limit, even inside a library.
         signal.setitimer(signal.ITIMER_PROF, reader.seconds)
         try:
             return try_one(reader, Path(material), known[name], bad, seed)

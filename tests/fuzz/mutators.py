@@ -1,8 +1,8 @@
-"""What is done to files: seeded damage to bytes, JSON, lines of text and folders.
+"""Seeded damage to files: bytes, JSON, lines of text, and folders.
 
 A mutator takes the bytes of a good file and a `random.Random`, and returns the bytes of
-a damaged one: the same for the same seed. `damage` applies one to a file, or to one
-file of a folder.
+a damaged file, the same for the same seed. `damage` applies a mutator to a file, or to
+one file of a folder.
 """
 
 import io
@@ -18,14 +18,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-Mutator = Callable[[bytes, Random], bytes]  # A function, with a name.
+Mutator = Callable[[bytes, Random], bytes]  # A function with a name.
 
 HUGE = (0x7F, 0x80, 0xFF, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**64 - 1)
 DEEP = 100_000
 
 
 def flip_bits(data: bytes, rng: Random) -> bytes:
-    """One to three bits are the opposite."""
+    """Inverts one to three bits."""
     changed = bytearray(data)
     for _ in range(rng.randint(1, 3)):
         changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
@@ -33,14 +33,14 @@ def flip_bits(data: bytes, rng: Random) -> bytes:
 
 
 def set_bytes(data: bytes, rng: Random) -> bytes:
-    """A run of up to 16 bytes is zero, all ones or noise."""
+    """Sets a run of up to 16 bytes to zero, ones, or noise."""
     start, count = rng.randrange(len(data)), rng.randint(1, 16)
     new = rng.choice([b"\0" * count, b"\xff" * count, rng.randbytes(count)])
     return data[:start] + new[: len(data) - start] + data[start + count :]
 
 
 def huge_number(data: bytes, rng: Random) -> bytes:
-    """Four or eight bytes are a number beyond all sizes."""
+    """Sets four or eight bytes to a number beyond all sizes."""
     width = rng.choice([4, 8])
     number = rng.choice(HUGE) & (1 << 8 * width) - 1
     start = rng.randrange(max(1, len(data) - width))
@@ -49,18 +49,18 @@ def huge_number(data: bytes, rng: Random) -> bytes:
 
 
 def truncate(data: bytes, rng: Random) -> bytes:
-    """The file ends early; at nothing now and then."""
+    """Cuts the end of the file, sometimes all of it."""
     return data[: rng.choice([0, rng.randrange(len(data)), len(data) - 1])]
 
 
 def cut_out(data: bytes, rng: Random) -> bytes:
-    """A part in the middle is missing."""
+    """Removes a part in the middle."""
     start, end = _span(data, rng)
     return data[:start] + data[end:]
 
 
 def splice(data: bytes, rng: Random) -> bytes:
-    """A part stands elsewhere too, in place of what was there or beside it."""
+    """Copies a part to another place; it replaces the bytes there or is inserted."""
     start, end = _span(data, rng)
     place = rng.randrange(len(data))
     over = rng.choice([0, end - start])
@@ -68,12 +68,12 @@ def splice(data: bytes, rng: Random) -> bytes:
 
 
 def append(data: bytes, rng: Random) -> bytes:
-    """Noise, zeros or the file itself follow its end."""
+    """Appends noise, zeros, or the file itself."""
     return data + rng.choice([rng.randbytes(40), bytes(4096), data])
 
 
 def noise(data: bytes, rng: Random) -> bytes:
-    """Nothing of the file is left."""
+    """Replaces the whole file by noise."""
     return rng.randbytes(rng.choice([1, 8, len(data)]))
 
 
@@ -88,7 +88,7 @@ BYTES: tuple[Mutator, ...] = (
 
 
 def in_front(mutator: Mutator, size: int) -> Mutator:
-    """The mutator on the first `size` bytes alone: the header of a large file."""
+    """Returns the mutator on the first `size` bytes, the header of a large file."""
 
     def mutate(data: bytes, rng: Random) -> bytes:
         return mutator(data[:size], rng) + data[size:]
@@ -98,7 +98,7 @@ def in_front(mutator: Mutator, size: int) -> Mutator:
 
 
 def other_encoding(data: bytes, rng: Random) -> bytes:
-    """Text in an encoding that is not UTF-8, or with a byte-order mark."""
+    """Encodes the text in another encoding than UTF-8, or adds a byte-order mark."""
     text = data.decode()
     return rng.choice(
         [
@@ -119,7 +119,7 @@ class Pairs(list):
 
 
 class Raw(str):
-    """JSON text that stands for itself."""
+    """JSON text that is written unchanged."""
 
 
 OTHERS: tuple[Any, ...] = (
@@ -137,7 +137,7 @@ TEXTS: tuple[Any, ...] = (
 
 
 def json_mutator(data: bytes, rng: Random) -> bytes:
-    """One or two places of a JSON file hold something else."""
+    """Returns a mutator that replaces one or two values of a JSON file."""
     tree = [json.loads(data, object_pairs_hook=lambda p: Pairs(map(list, p)))]
     for _ in range(rng.randint(1, 2)):
         rng.choice(_JSON)(tree, rng)
@@ -145,7 +145,7 @@ def json_mutator(data: bytes, rng: Random) -> bytes:
 
 
 def _places(value: Any, found: list[tuple[list, int]]) -> list[tuple[list, int]]:
-    """(list, index) of every value in a tree; those of objects are their pairs."""
+    """Yields (list, index) of every value in a tree; items of objects are pairs."""
     if isinstance(value, Pairs):
         for pair in value:
             found.append((pair, 1))
@@ -171,7 +171,7 @@ def _replace(values: Sequence[Any]) -> Callable[[list, Random], None]:
 
 def _swap(tree: list, rng: Random) -> None:
     (a, i), (b, j) = _anywhere(tree, rng), _anywhere(tree, rng)
-    # As text, since one may hold the other.
+    # Compares texts, because either may contain the other.
     a[i], b[j] = Raw(_written(b[j])), Raw(_written(a[i]))
 
 
@@ -195,7 +195,7 @@ def _remove(tree: list, rng: Random) -> None:
 
 
 def _repeat(tree: list, rng: Random) -> None:
-    """An item, or a key with its value, is there twice."""
+    """Repeats an item, or a key with its value."""
     if holders := _items(tree, list):
         holder = rng.choice(holders)
         item = rng.choice(holder)
@@ -203,7 +203,7 @@ def _repeat(tree: list, rng: Random) -> None:
 
 
 def _second_value(tree: list, rng: Random) -> None:
-    """A key occurs again with another value."""
+    """Repeats a key with another value."""
     if holders := _items(tree, Pairs):
         holder = rng.choice(holders)
         holder.append([rng.choice(holder)[0], rng.choice(OTHERS)])
@@ -217,8 +217,8 @@ def _rename(tree: list, rng: Random) -> None:
 
 
 _JSON: tuple[Callable[[list, Random], None], ...] = (
-    _replace(OTHERS), _replace(OTHERS), _replace(NUMBERS), _replace(TEXTS), _swap, _nest,
-    _remove, _remove, _repeat, _second_value, _rename,
+    _replace(OTHERS), _replace(OTHERS), _replace(NUMBERS), _replace(TEXTS), _swap,
+    _nest, _remove, _remove, _repeat, _second_value, _rename,
 )  # fmt: skip
 
 
@@ -248,7 +248,7 @@ _STRANGE = (
 
 
 def change_lines(data: bytes, rng: Random) -> bytes:
-    """Lines are missing, repeated, swapped or indented."""
+    """Removes, repeats, swaps, or indents lines."""
     lines = data.decode().splitlines(keepends=True)
     a, b = rng.randrange(len(lines)), rng.randrange(len(lines))
     match rng.randrange(5):
@@ -266,7 +266,7 @@ def change_lines(data: bytes, rng: Random) -> bytes:
 
 
 def change_words(data: bytes, rng: Random) -> bytes:
-    """A word is another one of the file, or something strange."""
+    """Replaces a word by another word of the file, or by something strange."""
     text = data.decode()
     words = list(_WORDS.finditer(text))
     word, other = rng.choice(words), rng.choice(words).group()
@@ -275,7 +275,7 @@ def change_words(data: bytes, rng: Random) -> bytes:
 
 
 def change_line(mutator: Mutator) -> Mutator:
-    """The mutator on one line: of JSON lines."""
+    """Returns the mutator on one line, for JSON lines."""
 
     def mutate(data: bytes, rng: Random) -> bytes:
         lines = data.split(b"\n")
@@ -293,18 +293,18 @@ LINES: tuple[Mutator, ...] = (
 )  # fmt: skip
 
 
-# Formats whose insides are checked or counted, so that plain damage stays outside -----
+# Formats with checksums or counts inside, which plain damage would not pass -----------
 
 
 def safetensors_header(data: bytes, rng: Random) -> bytes:
-    """The JSON header holds something else, and its length is right."""
+    """Changes the JSON header and corrects its length."""
     (length,) = struct.unpack("<Q", data[:8])
     header = json_mutator(data[8 : 8 + length], rng)
     return struct.pack("<Q", len(header)) + header + data[8 + length :]
 
 
 def zip_member(suffix: str, mutators: Sequence[Mutator]) -> Mutator:
-    """Damage inside of a zip file, with the checksum of the damaged content."""
+    """Returns the mutator on a member of a zip file; its checksum is corrected."""
 
     def mutate(data: bytes, rng: Random) -> bytes:
         target = io.BytesIO()
@@ -325,7 +325,7 @@ def zip_member(suffix: str, mutators: Sequence[Mutator]) -> Mutator:
 
 
 def pickle_numbers(data: bytes, rng: Random) -> bytes:
-    """An integer of a pickle is another one: an offset, a size or a stride."""
+    """Changes an integer of a pickle: an offset, a size, or a stride."""
     places = [
         (position, opcode.name)
         for opcode, _, position in pickletools.genops(data)
@@ -345,11 +345,11 @@ _PIPES = 0.02  # Share of the files.
 
 
 def damage(path: Path, mutators: Sequence[Mutator], rng: Random) -> str:
-    """Damages a file, or one file of a folder, in place; says how.
+    """Damages a file, or one file of a folder, in place; returns a description.
 
     Large files of a folder are chosen more often, and JSON files are damaged as JSON.
-    In addition, any file may turn into a pipe, which nobody writes to, and a file of a
-    folder may vanish, turn into a folder or into another file of the folder.
+    In addition, any file may become a pipe without a writer. A file of a folder may
+    vanish, become a folder, or become a copy of another file.
     """
     if path.is_file():
         if rng.random() < _PIPES:

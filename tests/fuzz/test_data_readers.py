@@ -1,4 +1,4 @@
-"""Damaged data: JSON, schemas, dialogues, predictions, vocabularies and caches."""
+"""Damaged data: JSON, schemas, dialogues, predictions, vocabularies, and caches."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ SPLIT = "dev"
 
 
 def copy_of(name):
-    """A maker that copies a file of the material."""
+    """Returns a maker that copies a file of the material."""
 
     def make(folder, material):
         return Path(shutil.copyfile(material / name, folder / "fuzzed.json"))
@@ -44,7 +44,7 @@ def is_json_of_file(found, expected, path):
 
 
 def is_schema_of_file(found, expected, path):
-    """The records say what the file says, and names are distinct and known."""
+    """Checks that the records equal the file, and that names are distinct and known."""
     plain = [schema.service_object(service) for service in found.services]
     given = json.loads(path.read_text("utf-8-sig"))
     assert equal_where_given(plain, given), "the records differ from the file"
@@ -64,7 +64,7 @@ def assert_distinct(names):
 
 
 def equal_where_given(mine, given):
-    """Equality of JSON, but for keys of `given` that `mine` does not have."""
+    """Compares JSON values, ignoring keys of `given` that `mine` lacks."""
     if isinstance(mine, dict):
         return isinstance(given, dict) and all(
             key in given and equal_where_given(value, given[key])
@@ -119,7 +119,7 @@ def frame_object(frame):
 
 
 def make_predictions(folder, material):
-    """Right but for one value, one slot and one intent."""
+    """Writes predictions that are right except for a value, a slot, and an intent."""
     references = benchmark.load(material, SPLIT)
     states = {
         (r.dialogue_id, r.turn, r.service): r.state
@@ -192,7 +192,7 @@ def read_records(path, material):
 
 
 def token_sources(material):
-    """Record cache and vocabulary beside the material."""
+    """Writes record cache and vocabulary next to the material."""
     root = material.parent / "token_sources"
     return (
         cache.build(recipe_of(material), 1, root),
@@ -248,7 +248,7 @@ def read_table(path, material):
 
 
 def are_rows_of_file(found, expected, path):
-    """What Python's own reader finds between the marks, all rows as long as the header."""
+    """Compares the rows with Python's csv reader; all are as long as the header."""
     delimiter, header, rows = found
     text = path.read_bytes().decode("utf-8-sig")
     cells = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
@@ -276,7 +276,7 @@ def make_position(folder, material):
 def read_position(path, material):
     stream = batches_of(material)
     stream.restore(path.with_suffix(""))
-    # Numbers of rows and examples, which a digit may change to other good ones.
+    # Numbers of rows and examples; a changed digit may give another valid number.
     position = json.loads(path.read_text("utf-8-sig"))["position"]
     return {name: array.tolist() for name, array in next(stream).items()}, position
 
@@ -304,7 +304,7 @@ def read_scores(path, material):
 
 
 def are_some_scores(found, expected, path):
-    """What is not there is computed again; what is there must be right."""
+    """Checks the present scores; missing ones are computed again."""
     assert found.items() <= expected.items(), "other scores"
 
 
@@ -367,7 +367,7 @@ def read_training(path, material):
 
 
 def are_numbers_and_texts(found, expected, path):
-    if found is None:  # No `config.gin`.
+    if found is None:  # The folder has no `config.gin`.
         return
     scores, samples, _, choices = found
     for curves in scores.values():

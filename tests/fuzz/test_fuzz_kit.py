@@ -1,4 +1,4 @@
-"""The fuzzer sees what it is there to see."""
+"""The fuzzer finds the defects that it is made for."""
 
 import os
 import time
@@ -20,7 +20,7 @@ def make(folder, material):
 
 
 def when_damaged(act):
-    """A reader that does something wrong with every damaged file."""
+    """Returns a reader that fails on every damaged file."""
 
     def read(path, material):
         data = path.read_bytes()
@@ -53,7 +53,7 @@ def refuse(message):
 
 
 def no_check(found, expected, path):
-    """Any other result is right."""
+    """Accepts any other result."""
 
 
 def reader(act, check=None):

@@ -1,4 +1,4 @@
-"""Damaged gin files and checkpoints of both layouts."""
+"""Damaged gin files, and damaged checkpoints of both layouts."""
 
 import importlib.util
 import os
@@ -79,14 +79,14 @@ def parsed(name):
 
 
 def is_configuration(found, expected, path):
-    """What a run would store says the same when it is read."""
+    """Checks that the stored configuration of a run reads back unchanged."""
     stored = path / "stored.gin"
     stored.write_text(found)
     assert parsed(str(stored)) == found
 
 
 def runtime_kit():
-    """The helpers of the tests of checkpoints."""
+    """Returns the helpers of the checkpoint tests."""
     path = Path(__file__).parents[1] / "runtime" / "checkpoint_kit.py"
     spec = importlib.util.spec_from_file_location("checkpoint_kit", path)
     module = importlib.util.module_from_spec(spec)
@@ -94,11 +94,11 @@ def runtime_kit():
     return module
 
 
-WIDTH = 64  # So that arrays lie in files of their own.
+WIDTH = 64  # So large that each array has a separate file.
 
 
 def checkpoint_reader(layout):
-    """A maker of `checkpoint_1`, and its reader by the manager of that layout."""
+    """Returns a maker of `checkpoint_1`, with the reader for that layout."""
     kit = runtime_kit()
 
     def manager_of(folder, iterator):

@@ -1,4 +1,4 @@
-"""Damaged models: safetensors, PyTorch, GGUF, tokenizers and configurations."""
+"""Damaged models: safetensors, PyTorch, GGUF, tokenizers, and configurations."""
 
 import functools
 import json
@@ -45,11 +45,11 @@ TENSORS = {
     "c": np.arange(3).astype(ml_dtypes.bfloat16),
     "d.e": np.arange(2, dtype=np.int64),
 }
-LARGE = 10**7  # Values of a view that repeats a few; it is not written out.
+LARGE = 10**7  # A view repeats a few values; it is never copied.
 
 
 def plain(tensors):
-    """Name -> (type, shape, bytes)."""
+    """Returns name -> (type, shape, bytes)."""
     return {
         name: (
             str(array.dtype),
@@ -71,7 +71,7 @@ def read_safetensors(path, material):
 
 
 def are_tensors_of_file(found, expected, path):
-    """Each is the part of the file that the header gives."""
+    """Checks that each tensor is the part of the file that the header names."""
     data = path.read_bytes()
     (length,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + length])
@@ -99,7 +99,7 @@ def read_torch(path, material):
 
 
 def are_tensors_of_torch(found, expected, path):
-    """As torch reads the file; where it refuses, nothing but values of the file."""
+    """Compares with torch; if torch fails, all values must occur in the file."""
     import torch
 
     try:
@@ -121,7 +121,7 @@ TOKENS = ["<|begin|>", "<|end|>", *map(chr, range(33, 127)), "th"]
 
 
 def make_gguf(folder, material):
-    """A Llama of one layer."""
+    """Writes a Llama of one layer."""
     path = folder / "fuzzed.gguf"
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_block_count(1)
@@ -188,7 +188,7 @@ def are_weights(params):
 
 
 def make_published(folder, material):
-    """The model without its tokenizer."""
+    """Writes the model without its tokenizer."""
     (folder / "fuzzed").mkdir()
     for name in ("config.json", "model.safetensors"):
         shutil.copyfile(material / name, folder / "fuzzed" / name)
@@ -233,11 +233,11 @@ def is_tokenizer(found, expected, path):
     assert all(0 <= i < size for i in specials)
 
 
-RUN_OF: dict[str, Path] = {}  # The checkpoint, which lies outside of what is damaged.
+RUN_OF: dict[str, Path] = {}  # The checkpoint, which is outside the damaged folder.
 
 
 def make_run(folder, material):
-    """A folder with the config.gin of a training run, whose checkpoint is elsewhere."""
+    """Writes a folder with the config.gin of a run, whose checkpoint is elsewhere."""
     minisgd.write(folder / "d", train_dialogues=1, dev_dialogues=1, test_dialogues=1)
     words = vocabulary.train_words(folder / "d", folder)
     config = network.T5Config(

@@ -1,4 +1,4 @@
-"""The Dockerfiles: what their first layer installs, made of that layer's files alone."""
+"""The Dockerfiles: the first layer installs from the files of that layer alone."""
 
 import re
 import shutil
@@ -18,7 +18,7 @@ TEXTS = {
 BUILD = "from setuptools import build_meta; build_meta.build_editable({!r})"
 
 
-def test_they_differ_in_what_the_machine_needs():
+def test_they_differ_in_the_requirements_of_the_machine():
     extras = {"cpu": "", "cuda": "[cuda]", "tpu": "[tpu]"}
     common = set()
     for name, text in TEXTS.items():
@@ -44,7 +44,7 @@ def test_the_layer_of_the_libraries_installs_all_packages(tmp_path):
     for folder in (tmp_path / "source/runtime", tmp_path / "source"):
         command = [sys.executable, "-c", BUILD.format(str(out))]
         done = ran(command, cwd=folder, check=True)
-        # Such a file is an error for later versions of setuptools.
+        # Such a file is an error in later versions of setuptools.
         assert "did not match any files" not in done.stderr, done.stderr
     for wheel in out.glob("*.whl"):
         with zipfile.ZipFile(wheel) as files:

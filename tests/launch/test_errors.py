@@ -31,15 +31,17 @@ HOST_LOST = (
         (
             ("slurm", "--gin_file=configs/d3st_agu.gin"),
             (
-                f"--gin_file configs/d3st_agu.gin: no such file in {ROOT}; did you mean "
-                "'configs/d3st_aug.gin' or 'configs/d3st.gin' or 'configs/t5dst_aug.gin'?"
+                f"--gin_file configs/d3st_agu.gin: no such file in {ROOT}; did you "
+                "mean 'configs/d3st_aug.gin' or 'configs/d3st.gin' or "
+                "'configs/t5dst_aug.gin'?"
             ),
         ),
         (
             ("slurm", "--gin_file=/elsewhere/a.gin"),
             (
-                "--gin_file /elsewhere/a.gin: the other machines have only the checkout; give a "
-                f"path inside it, relative to {ROOT}, or a gs:// address."
+                "--gin_file /elsewhere/a.gin: the other machines have only the "
+                f"checkout; give a path inside it, relative to {ROOT}, or a gs:// "
+                f"address."
             ),
         ),
         (
@@ -59,8 +61,8 @@ HOST_LOST = (
         (
             ("slurm", GIN, "--name=My run"),
             (
-                "--name My run: give at most 40 small letters, digits and hyphens, beginning "
-                "with a letter and not ending with a hyphen."
+                "--name My run: give at most 40 small letters, digits and hyphens, "
+                "beginning with a letter and not ending with a hyphen."
             ),
         ),
         (
@@ -70,15 +72,15 @@ HOST_LOST = (
         (
             (*TPU, "--type=v5lite-16", GIN, OUT),
             (
-                "--type v5lite-16: unknown kind of TPU 'v5lite'; did you mean 'v5litepod'? "
-                "Give KIND-NUMBER, such as v5litepod-16."
+                "--type v5lite-16: unknown kind of TPU 'v5lite'; did you mean "
+                "'v5litepod'? Give KIND-NUMBER, such as v5litepod-16."
             ),
         ),
         (
             (*TPU, "--type=v6e-24", GIN, OUT),
             (
-                "--type v6e-24: there is no such size; give one of v6e-1, v6e-4, v6e-8, "
-                "v6e-16, v6e-32, v6e-64, v6e-128, v6e-256."
+                "--type v6e-24: there is no such size; give one of v6e-1, v6e-4, "
+                "v6e-8, v6e-16, v6e-32, v6e-64, v6e-128, v6e-256."
             ),
         ),
         (
@@ -92,24 +94,24 @@ HOST_LOST = (
         (
             (*K8S, "--type=v6e-8", GIN, "--gin.MODEL_DIR=gs://b/r"),
             (
-                "--gin.MODEL_DIR=gs://b/r: is no value of gin; a text needs quotes of its "
-                "own, which the shell leaves in place: "
+                "--gin.MODEL_DIR=gs://b/r: is no value of gin; a text needs quotes of "
+                "its own, which the shell leaves in place: "
                 '--gin.MODEL_DIR=\\"gs://b/r\\".'
             ),
         ),
         (
             ("slurm", GIN, "--gin.TASK_FEATURE_LENGTHS={'inputs': 8"),
             (
-                "--gin.TASK_FEATURE_LENGTHS={'inputs': 8: is no value of gin; a text needs "
-                "quotes of its own, which the shell leaves in place: "
+                "--gin.TASK_FEATURE_LENGTHS={'inputs': 8: is no value of gin; a text "
+                "needs quotes of its own, which the shell leaves in place: "
                 "--gin.TASK_FEATURE_LENGTHS=\\\"{'inputs': 8\\\"."
             ),
         ),
         (
             (*K8S, "--type=v6e-8", "--gpus=8", GIN, OUT),
             (
-                "--gpus is for GPUs: the name of a TPU, v6e-8, says how many hosts and chips "
-                "there are."
+                "--gpus is for GPUs: the name of a TPU, v6e-8, says how many hosts and "
+                "chips there are."
             ),
         ),
         (
@@ -149,24 +151,25 @@ def test_a_mistake_has_one_message(capsys, monkeypatch, words, message):
         (
             ("slurm", GIN),
             (
-                "sbatch is not on PATH: run this on a login node of the Slurm cluster, or "
-                "add --dry-run to see what would run."
+                "sbatch is not on PATH: run this on a login node of the Slurm cluster, "
+                "or add --dry-run to see what would run."
             ),
         ),
         (
             (*TPU, "logs", "--type=v6e-8"),
             (
                 "gcloud is not on PATH: install the Google Cloud CLI "
-                "(https://cloud.google.com/sdk/docs/install) and run `gcloud auth login`, or "
-                "add --dry-run to see what would run."
+                "(https://cloud.google.com/sdk/docs/install) and run `gcloud auth "
+                "login`, or add --dry-run to see what would run."
             ),
         ),
         (
             (*K8S, "--type=v6e-8", GIN, OUT),
             (
                 "kubectl is not on PATH: install kubectl "
-                "(https://kubernetes.io/docs/tasks/tools) and run `gcloud container clusters "
-                "get-credentials CLUSTER`, or add --dry-run to see what would run."
+                "(https://kubernetes.io/docs/tasks/tools) and run `gcloud container "
+                "clusters get-credentials CLUSTER`, or add --dry-run to see what would "
+                "run."
             ),
         ),
     ],
@@ -189,7 +192,8 @@ def test_no_checkout(capsys, monkeypatch, tmp_path):
     assert cli.main(["launch", "local", GIN]) == 1
     assert capsys.readouterr().err == (
         f"jaxaug: error: {tmp_path} has no folder launch/: `jaxaug launch` sends a "
-        "checkout to the other machines. Clone the repository and run `make install` there.\n"
+        "checkout to the other machines. Clone the repository and run `make install` "
+        "there.\n"
     )
 
 
@@ -222,7 +226,7 @@ def test_files_of_the_runtime_are_found(capsys):
         ("v5litepod-8", "2x4", 1, 8),
         ("v5litepod-16", "4x4", 4, 4),
         ("v6e-256", "16x16", 64, 4),
-        # The numbers of these count TensorCores, two a chip.
+        # These types count TensorCores, two per chip.
         ("v4-8", "2x2x1", 1, 4),
         ("v5p-16", "2x2x2", 2, 4),
         ("v5p-2048", "8x8x16", 256, 4),
@@ -234,7 +238,7 @@ def test_sizes(name, topology, hosts, chips):
 
 
 @pytest.mark.parametrize("family", ["_FLAT", "_CUBES"])
-def test_chips_are_those_of_their_topology(family):
+def test_chips_equal_their_topology(family):
     for chips, topology in getattr(tpus, family).items():
         product = 1
         for side in topology.split("x"):

@@ -1,4 +1,4 @@
-"""`jaxaug launch local` for real: two processes, the toy run of the programs' tests."""
+"""`jaxaug launch local` with two real processes and a toy run."""
 
 import os
 import socket

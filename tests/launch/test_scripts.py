@@ -31,7 +31,7 @@ print(json.dumps([sys.argv[1:], given]), flush=True)
 
 @pytest.fixture
 def tools(tmp_path):
-    """`tools(name, script)` puts a stand-in on PATH; the folder is in `tools.folder`."""
+    """Returns `tools(name, script)`, which puts a stand-in on PATH (`tools.folder`)."""
     folder = tmp_path / "bin"
     folder.mkdir()
 
@@ -40,7 +40,7 @@ def tools(tmp_path):
         (folder / name).chmod(0o755)
 
     add.folder = folder
-    # Stands for the interpreter.
+    # Stand-in for the interpreter.
     (tmp_path / "show.py").write_text(SHOW)
     add("python-shows", f'exec {sys.executable} {tmp_path}/show.py "$@"')
     return add
@@ -94,7 +94,7 @@ def test_devices_of_a_trial(tools):
     assert given["XLA_FLAGS"] == "--a --xla_force_host_platform_device_count=2"
 
 
-def test_what_entry_misses(tools):
+def test_requirements_of_the_entry_script(tools):
     done = entry(tools)
     assert (done.returncode, done.stderr) == (
         2,
@@ -106,7 +106,7 @@ def test_what_entry_misses(tools):
 
 
 def local(tools, script, count=3):
-    """A local run whose program is `script`, in which $INDEX is the process's number."""
+    """Runs `script` as the program of a local run; $INDEX is the process's number."""
     tools(
         "python-shows", f'INDEX=$JAXAUG_PROCESS_INDEX\necho "$$" >pid_$INDEX\n{script}'
     )
@@ -214,8 +214,8 @@ def test_slurm_queues_no_failure_again(tools):
     assert run.returncode == 4
 
 
-# Writes down its calls. `describe` answers with the next line of the file states; a
-# command for worker 0 that asks for the status with the next one of statuses.
+# Logs its calls. `describe` answers with the next line of the file `states`. A status
+# command for worker 0 answers with the next line of `statuses`.
 GCLOUD = r"""
 next() { head -n 1 "$HOME/$1"; sed -i 1d "$HOME/$1"; }
 echo "$*" | head -n 1 | cut -d ' ' -f 3- >>"$HOME/calls"
@@ -231,7 +231,7 @@ esac
 
 
 def tpu_pod(tools, states, statuses=()):
-    """Runs `tpu_pod up --spot`: (status, standard error, calls of gcloud)."""
+    """Runs `tpu_pod up --spot`; returns (status, standard error, calls of gcloud)."""
     home = tools.folder.parent
     (home / "states").write_text("".join(f"{s}\n" for s in states))
     (home / "statuses").write_text("".join(f"{s}\n" for s in statuses))
@@ -264,7 +264,7 @@ def test_a_pod_from_nothing_to_the_end(tools):
     ]
     assert calls[:3] == [CREATE, DESCRIBE, DESCRIBE]
     assert calls[3].endswith("/jaxaug.tgz d3st:jaxaug.tgz")
-    # Installs, starts, and then looks twice.
+    # The script installs, starts, and then polls twice.
     assert calls[4:] == [SSH, SSH, DESCRIBE, SSH, DESCRIBE, SSH]
 
 
@@ -319,7 +319,7 @@ def test_a_pod_that_gcloud_does_not_see_any_more(tools, before, message):
 
 
 def test_workers_get_the_words_and_the_environment(tools):
-    """The command of `run.sh` is run here in place of the workers."""
+    """The command of `run.sh` runs here instead of on the workers."""
     home = tools.folder.parent
     (home / "jaxaug").symlink_to(ROOT)
     tools("gcloud", 'for word; do :; done; exec bash -c "${word#--command=}"')

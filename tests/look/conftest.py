@@ -1,4 +1,4 @@
-"""A run whose predictions are scripted: the annotation with a few changes."""
+"""A run with scripted predictions: the annotation with a few changes."""
 
 from pathlib import Path
 
@@ -17,10 +17,10 @@ def environment(monkeypatch):
 
 @pytest.fixture
 def predict():
-    """Function that writes what a run predicted under one wording.
+    """Returns a function that writes the predictions of a run under one wording.
 
     `changes`: (dialogue, turn, service) -> fields of the state that differ from the
-    annotation; names are those of the wording, a slot value of None takes it away.
+    annotation. Names are names of the wording; a slot value of None removes the slot.
     """
 
     def write(run: Path, data, name, variant=None, changes=None, place=None):

@@ -1,4 +1,4 @@
-"""`jaxaug errors`: exact counts over scripted predictions, and what it refuses."""
+"""`jaxaug errors`: exact counts over scripted predictions, and rejected input."""
 
 import contextlib
 import io
@@ -19,7 +19,7 @@ CITY, CLASS, PRICE = (SlotId("Trains_1", n) for n in ("city", "class", "price"))
 
 @pytest.fixture
 def run(tmp_path, sgd_tree, predict, monkeypatch):
-    """Errors under the original wording and v2; v1, v3, v4 and v5 are right."""
+    """Returns a run with errors under the original wording and v2 only."""
     monkeypatch.setenv("JAXAUG_DATA_DIR", str(sgd_tree))
     folder = tmp_path / "my<run>"
     for variant in (None, "v1", "v3", "v4", "v5"):
@@ -54,11 +54,11 @@ def count(run, **options):
 def test_counts(run, capsys):
     found = count(run)
     assert capsys.readouterr().err.count("ignored 1 slots that the schema lacks") == 1
-    # 2 frames of each: (Parks_1, DAY), (Trains_1, DAY), (Trains_1, TRIP) twice.
+    # Two frames each: (Parks_1, DAY), (Trains_1, DAY), (Trains_1, TRIP) twice.
     assert list(found.wordings) == ["original", "v1", "v2", "v3", "v4", "v5"]
     original, second = found.wordings["original"], found.wordings["v2"]
     assert (original.frames, original.dialogues) == (4, 2)
-    # "kyi" and "kyiv": ratio 86.
+    # "kyi" and "kyiv" have ratio 86.
     assert found.slots[CITY]["original"] == SlotCounts(2, 1, 0, 1, 0.86)
     assert found.slots[CLASS]["original"] == SlotCounts(1, 0, 0, 1, 0.0)
     assert found.slots[PRICE]["original"] == SlotCounts(0, 0, 1, 0, 0.0)
@@ -77,7 +77,7 @@ def test_counts(run, capsys):
 
 def test_the_tables(run):
     found = count(run)
-    # The value of one slot, as fuzzily as values are scored, in another slot.
+    # The value of one slot occurs in another slot; values match fuzzily, as in scores.
     assert dict(found.owners) == {(CITY, PRICE): {"original": 1}}
     assert dict(found.intents) == {
         ("Trains_1", "FindTrain", "BuyTicket"): {"original": 1},
@@ -98,7 +98,7 @@ def test_the_tables(run):
         "KYIV!",
     )
     assert example.turns == (("USER", "A train to Kyiv please"),)
-    # One frame is an example once, under the first wording in which it fails.
+    # A frame is an example once, under the first wording in which it fails.
     assert [e.wording for e in found.examples[CITY, "wrong value"]] == ["original"]
 
 
@@ -108,7 +108,7 @@ def test_exact_values(run):
     assert found.owners == {}
 
 
-def test_the_figures_are_those_of_evaluate(run, sgd_tree, tmp_path):
+def test_the_figures_equal_evaluate(run, sgd_tree, tmp_path):
     place = run / "inference_eval/predictions/d3st-000050"
     options = ["--data_dir", str(sgd_tree), "--split", "test"]
     output = tmp_path / "m.json"
@@ -167,7 +167,7 @@ Trains_1.city, wrong value under original: dialogue 4_00001, turn 2
 """
 
 
-def test_what_is_printed(run, capsys):
+def test_printed_output(run, capsys):
     assert main(["errors", str(run), "--limit", "1"]) == 0
     assert capsys.readouterr().out == PRINTED
 
@@ -176,9 +176,9 @@ def test_one_task(run, capsys):
     assert main(["errors", str(run), "--task", "d3st_sgdx_v1"]) == 0
     assert capsys.readouterr().out == (
         "my<run>: d3st, step 50, split test: 4 frames of 2 dialogues under v1\n\n"
-        "wording    JGA  missed  extra  wrong value  wrong intent  wrong requested slots\n"
-        "v1       100.0       0      0            0             0                      0"
-        "\n\nno failure\n"
+        "wording    JGA  missed  extra  wrong value  wrong intent  wrong requested "
+        "slots\nv1       100.0       0      0            0             0               "
+        "       0\n\nno failure\n"
     )
 
 
@@ -213,7 +213,7 @@ def test_the_newest_step_and_other_tasks(run, sgd_tree, predict):
 
 
 class Page(HTMLParser):
-    """Checks that every tag is closed, and keeps what a reader would see."""
+    """Checks that every tag is closed, and collects the visible text."""
 
     def __init__(self):
         super().__init__()
@@ -294,7 +294,7 @@ def test_data_that_have_changed_are_noticed(run):
     ) and "and was 75.00 when the run was evaluated: these are other data" in str(
         error.value
     )
-    report(run, 0.75, frames=3)  # of another part of the frames
+    report(run, 0.75, frames=3)  # another share of the frames
     count(run)
 
 

@@ -1,4 +1,4 @@
-"""`jaxaug tasks`: exact text on a tiny folder; counts are those of the caches."""
+"""`jaxaug tasks`: exact text on a tiny folder; counts are the counts of the caches."""
 
 import shutil
 
@@ -11,7 +11,7 @@ from jaxaug.look import tasks
 
 @pytest.fixture
 def folder(sgd_tree, monkeypatch):
-    """Variants v1 and v2 of all splits, and one of the train split alone."""
+    """Returns a folder with variants v1 and v2 of all splits, and one of train."""
     for number in (3, 4, 5):
         shutil.rmtree(sgd_tree / f"sgd_x/data/v{number}")
     variant = sgd_tree / "variants/mine/v1"
@@ -49,7 +49,7 @@ def test_exact_text(folder, capsys):
     assert listed(capsys, "t5dst*") == LISTED.format(folder=folder)
 
 
-def test_counts_are_those_of_the_caches(folder, tmp_path):
+def test_counts_equal_the_caches(folder, tmp_path):
     sizes = tasks._Sizes(False)
     table = recipes.table()
     for name in (
@@ -61,7 +61,7 @@ def test_counts_are_those_of_the_caches(folder, tmp_path):
             assert sizes.of(recipe) == str(made.examples)
 
 
-def test_what_a_task_is_of(folder, capsys):
+def test_descriptions_of_tasks(folder, capsys):
     out = listed(capsys, "d3st*_sgd*")
     lines = {line.split(" ")[0]: line for line in out.splitlines()}
     assert lines["d3st_sgd_short2"].endswith(
@@ -90,7 +90,7 @@ def test_large_data_are_read_only_when_asked(folder, capsys, monkeypatch):
 def test_nothing_of_that_name(folder, capsys):
     assert main(["tasks", "d3st_sdg"]) == 1
     assert (
-        f"'d3st_sdg' fits no task and no mixture of {folder}; did you mean 'd3st_sgd' or "
-        in (error := capsys.readouterr().err)
-    )
+        f"'d3st_sdg' fits no task and no mixture of {folder}; did you mean "
+        f"'d3st_sgd' or "
+    ) in (error := capsys.readouterr().err)
     assert "--all knows general_paraphraser, " in error

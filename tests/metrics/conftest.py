@@ -1,4 +1,4 @@
-"""A small world in SGD layout, corrupted predictions and the second scorer."""
+"""A small data set in SGD layout, corrupted predictions, and the second scorer."""
 
 import copy
 import importlib.util
@@ -47,7 +47,7 @@ def load_module(path):
 
 @pytest.fixture(scope="session")
 def oracle():
-    """The second scorer, `oracle.py` beside this file."""
+    """Returns the second scorer, `oracle.py` in this folder."""
     return load_module(Path(__file__).parent / "oracle.py")
 
 
@@ -125,7 +125,7 @@ def write_json(path, value):
 
 @pytest.fixture(scope="session")
 def data_dir(tmp_path_factory):
-    """A data folder: two services are in train too, two are not; variants v1..v5."""
+    """Returns a data folder: two of four services are in train; variants v1..v5."""
     folder = tmp_path_factory.mktemp("sgd")
     names = {"train": ["Restaurants_1", "Hotels_2"], "test": sorted(SERVICES)}
     rng = random.Random(0)
@@ -141,7 +141,7 @@ def data_dir(tmp_path_factory):
 
 
 def rename(dialogue, digit):
-    """The dialogue in the words of variant `digit` of the small world."""
+    """Returns the dialogue in the words of variant `digit`."""
     dialogue = copy.deepcopy(dialogue)
     dialogue["services"] = [name + digit for name in dialogue["services"]]
     for turn in dialogue["turns"]:
@@ -167,7 +167,7 @@ def renamed():
 
 
 def corrupt_text(rng, text):
-    """A few characters of `text` changed, dropped, doubled or replaced."""
+    """Returns `text` with a few characters changed, dropped, doubled, or replaced."""
     characters = list(text)
     for _ in range(rng.randint(1, 3)):
         place = rng.randrange(len(characters) + 1)
@@ -203,7 +203,7 @@ def corrupt_state(rng, state):
 
 @pytest.fixture(scope="session")
 def corrupted():
-    """Function: predictions made of reference dialogues by seeded damage."""
+    """Returns a function that damages reference dialogues by a seed."""
 
     def corrupt(dialogues, seed, extra_slots=None):
         rng = random.Random(seed)

@@ -16,7 +16,7 @@ JOINT = ("joint_goal_accuracy", "joint_cat_accuracy", "joint_noncat_accuracy")
 
 
 def read_dialogues(folder):
-    """Dialogue id -> dialogue, over all dialogue files of a folder."""
+    """Returns dialogue id -> dialogue, over all dialogue files of a folder."""
     found = {}
     for path in sorted(Path(folder).glob("dialogues*.json")):
         for dialogue in json.loads(path.read_text(encoding="utf-8")):
@@ -25,14 +25,14 @@ def read_dialogues(folder):
 
 
 def read_services(path):
-    """Service name -> service of a schema.json."""
+    """Returns service name -> service of a schema.json."""
     schema = json.loads(Path(path).read_text(encoding="utf-8"))
     return {service["service_name"]: service for service in schema}
 
 
 @functools.cache
 def fuzzy_match(a, b):
-    """The rounded percentage of fuzzywuzzy's `token_sort_ratio`."""
+    """Returns the rounded percentage of fuzzywuzzy's `token_sort_ratio`."""
     texts = []
     for text in (a, b):
         kept = "".join(c for c in text if not "\u0080" <= c <= "\u00ff")
@@ -80,7 +80,7 @@ def product(numbers):
 
 
 def frame_metrics(service, truth, guess, utterance, fuzzy):
-    """Metric -> value of one frame; undefined ones are absent."""
+    """Returns metric -> value of one frame; undefined metrics are absent."""
     result = {}
     state, other = truth["state"], guess["state"]
     scored = []
@@ -142,7 +142,7 @@ def per_frame(references, predictions, services, fuzzy=True):
 def evaluate(
     references, predictions, services, seen, fuzzy=True, joint_across_turn=False
 ):
-    """Group -> metric -> mean."""
+    """Returns group -> metric -> mean."""
     plain = defaultdict(lambda: defaultdict(list))
     by_turn = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for dialogue_id, turn, name, metrics in per_frame(

@@ -1,4 +1,4 @@
-"""Intervals against brute force, their coverage, and where nothing varies."""
+"""Bootstrap intervals: brute force, coverage, and data without variance."""
 
 import itertools
 import math
@@ -16,7 +16,7 @@ SERVICES = ("Hotels_1", "Trains_1")  # seen, unseen
 
 
 def scores_of(values, dialogues):
-    """`robustness`'s scores: `values` by wording, dialogue and frame."""
+    """Returns scores as `robustness` does: `values` by wording, dialogue, and frame."""
     result = {}
     for wording, rows in zip(WORDINGS, values, strict=True):
         groups = {group: {} for group in GROUPS}
@@ -38,7 +38,7 @@ def table_of(values):
 
 
 def random_values(rng, dialogues, right=0.6):
-    """Dialogues of one to three frames; some frames have no score."""
+    """Returns values of dialogues with one to three frames; some lack a score."""
     sizes = 1 + np.arange(dialogues) % 3
     draw = rng.random
     return [
@@ -54,7 +54,7 @@ def random_values(rng, dialogues, right=0.6):
 
 
 def figures(values, dialogues):
-    """The figures by the program that makes reports."""
+    """Returns the figures by the program that makes reports."""
     made = robustness(scores_of(values, dialogues))
     for index, wording in enumerate(WORDINGS):
         flat = np.array([v for d in dialogues for v in values[index][d]])
@@ -62,7 +62,7 @@ def figures(values, dialogues):
     return np.array([made[name] for name in FIGURES], float)
 
 
-def test_the_figures_are_those_of_the_report():
+def test_the_figures_equal_the_report():
     assert tuple(report.COLUMNS) == FIGURES
     values = random_values(np.random.default_rng(0), 9)
     boot = Bootstrap.of_frames([table_of(values)], 2)
@@ -104,7 +104,7 @@ def test_every_resample_equals_a_loop_over_dialogues_and_seeds():
         p = 2 * stats.t.sf(np.abs(value) / error, freedom)
         return value - half, value + half, p
 
-    # A resample may leave a figure undefined; this seed draws none such.
+    # A resample may leave a figure undefined; this seed draws no such resample.
     assert not np.isnan(means).any()
     low, high, _ = expected(
         whole[:3].mean(0), means[:, 0], fixed[:, 0], whole[:3], slice(3)
@@ -139,13 +139,13 @@ def test_the_size_of_a_chunk_changes_nothing():
 
 
 def simple(rows):
-    """A table of one frame a dialogue, the same score under every wording."""
+    """Returns a table with one frame per dialogue and one score under every wording."""
     return table_of([[[float(value)] for value in rows]] * len(WORDINGS))
 
 
 @pytest.mark.parametrize(("seed_noise", "least"), [(0.06, 0.87), (0.0, 0.9)])
 def test_coverage_of_a_known_difference(seed_noise, least):
-    """95% intervals hold a known difference about as often as they promise."""
+    """95% intervals contain a known difference about as often as they promise."""
     rng = np.random.default_rng(3)
     trials, size, seeds, gap = 80, 60, 3, 0.1
     groups = [
@@ -188,7 +188,7 @@ def test_pairing_by_seed_is_for_equal_seeds_only():
     boot = Bootstrap.of_frames(tables, 500)
     one = Group("a", (0, 1, 2), ("0", "1", "2"))
     same = boot.difference(one, Group("b", (3, 4, 5), ("0", "1", "2")))
-    # Nothing varies: what 100 dialogues can have missed.
+    # Nothing varies, so the interval covers the error rate that 100 dialogues can miss.
     assert -0.04 < same.low[0] == -same.high[0] < -0.03 and same.p[0] == 1.0
     other = boot.difference(one, Group("b", (3, 4, 5), ("3", "4", "5")))
     assert other.low[0] < -0.1 and other.high[0] > 0.1
@@ -235,7 +235,7 @@ def test_two_dialogues_show_no_difference_though_nothing_varies():
 
 
 def test_the_dialogues_that_define_a_figure_count():
-    """Equally good trackers, with few dialogues of seen services."""
+    """Both trackers are equally good; few dialogues have seen services."""
     rng = np.random.default_rng(8)
     seen, unseen = FIGURES.index("jga_v1_5_seen"), FIGURES.index("jga_v1_5_unseen")
     groups = [Group("a", (0,), ("",)), Group("b", (1,), ("",))]
@@ -245,7 +245,7 @@ def test_the_dialogues_that_define_a_figure_count():
             tables = []
             for _ in groups:
                 rows = [[float(rng.random() < 0.5)] for _ in range(2 * few)]
-                # Odd dialogues are of an unseen service: all others, too.
+                # Odd dialogues are about an unseen service, and all others too.
                 rows += [[None, float(rng.random() < 0.5)] for _ in range(30 - few)]
                 rows = [
                     row if place < 2 * few or place % 2 == 0 else row[1:]
@@ -265,7 +265,7 @@ def test_holm():
     np.testing.assert_allclose(
         holm(p), [0.03, 0.06, 0.06, math.nan, 0.02], equal_nan=True
     )
-    # By its definition: reject while p_(i) <= alpha / (m - i), from the smallest on.
+    # By definition: reject while p_(i) <= alpha / (m - i), from the smallest on.
     rng = np.random.default_rng(7)
     for size, alpha in itertools.product((1, 2, 6), (0.05, 0.2)):
         values = rng.random(size) ** 3

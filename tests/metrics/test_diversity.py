@@ -1,4 +1,4 @@
-"""distinct-n and self-BLEU against figures worked out by hand and sacrebleu itself."""
+"""distinct-n and self-BLEU, compared with hand-computed figures and sacrebleu."""
 
 import sys
 
@@ -41,8 +41,8 @@ def test_distinct_against_sets_of_strings(texts, n):
 
 
 def test_sentence_bleu_by_hand():
-    # 3 of 4 words, 1 of 3 pairs; no triple and no quadruple, which exponential
-    # smoothing takes as 1/2 of 2 and 1/4 of 1; equal length, so no penalty.
+    # 3 of 4 words and 1 of 3 pairs match; triples and quadruples do not, so exponential
+    # smoothing takes 1/2 of 2 and 1/4 of 1. Lengths are equal, so there is no penalty.
     expected = 100 * (3 / 4 * 1 / 3 * (1 / 2) / 2 * (1 / 4) / 1) ** (1 / 4)
     assert diversity.sentence_bleu("a b c d", ["a b e d"]) == pytest.approx(expected)
     # Two words for four: brevity penalty exp(1 - 4/2), orders 1 and 2 only.

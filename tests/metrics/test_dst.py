@@ -1,4 +1,4 @@
-"""The vectorised metrics against hand-worked frames, properties and a second scorer."""
+"""The vectorized metrics: hand-computed frames, properties, and a second scorer."""
 
 import json
 import math
@@ -19,7 +19,7 @@ from jaxaug.metrics.predictions import read_predictions
 
 
 def service(name, **slots):
-    """A service; keywords are slot=True for a categorical slot."""
+    """Returns a service; keywords are slot=True for a categorical slot."""
     made = [Slot(s, s, kind, ("a", "b") if kind else ()) for s, kind in slots.items()]
     return Service(name, name, tuple(made), ())
 
@@ -143,7 +143,7 @@ def test_joint_across_turn_multiplies_the_frames_of_a_turn():
         ("a", 0, "Eat_2", True),
         ("a", 2, "Lamp_1", True),
         ("a", 0, "Lamp_1", False),  # same turn as the first row
-        ("a", 2, "Chat_1", True),  # no slots: takes no part
+        ("a", 2, "Chat_1", True),  # without slots, so it is ignored
         ("b", 0, "Eat_2", True),
     ]
     slot = {"Eat_2": "city", "Lamp_1": "room", "Chat_1": "none"}
@@ -160,13 +160,13 @@ def test_joint_across_turn_multiplies_the_frames_of_a_turn():
     assert by_turn["Lamp_1"][dst.JGA] == by_turn["Lamp"][dst.JGA] == 1 / 2
     assert by_turn["#UNSEEN_SERVICES"][dst.JGA] == 1 / 2
     assert by_turn["#SEEN_SERVICES"][dst.JGA] == 1.0
-    # Other metrics stay per frame; what a group never defines is absent.
+    # Other metrics stay per frame; a metric that a group never defines is absent.
     assert by_turn["#ALL_SERVICES"]["active_intent_accuracy"] == 1.0
     assert dst.JGA not in by_turn["Chat_1"]
     assert "joint_cat_accuracy" not in by_frame["Eat_2"]
 
 
-# What fuzzywuzzy's program makes of pairs of values, by hand: 2 * common / length.
+# Percentages of fuzzywuzzy for pairs of values, by hand: 2 * common / length.
 @pytest.mark.parametrize(
     ("a", "b", "percent"),
     [
@@ -175,9 +175,9 @@ def test_joint_across_turn_multiplies_the_frames_of_a_turn():
         ("_", "", 0),
         ("O’Hare", "o hare", 100),
         ("Café", "caf", 100),  # Latin-1 is dropped,
-        ("東京", "東", 67),  # what lies above is not.
+        ("東京", "東", 67),  # characters above it are not.
         ("6:30 pm", "pm 6 30", 100),
-        ("", "!", 100),  # Nothing is left of either.
+        ("", "!", 100),  # Both are empty after cleaning.
     ],
 )
 def test_match_of_the_official_program(a, b, percent):
@@ -190,7 +190,7 @@ WORDS = st.text(
 
 
 def percentage(a, b):
-    """2 * longest common subsequence / length, of the texts with their words sorted."""
+    """Returns 2 * longest common subsequence / length, of texts with sorted words."""
     kept = (re.sub("[\u0080-\u00ff]", "", text) for text in (a, b))
     a, b = (" ".join(sorted(re.sub(r"\W", " ", t).lower().split())) for t in kept)
     common = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
@@ -265,7 +265,7 @@ def test_properties(rows):
         alone = score(*row)
         for name, values in scores.values.items():
             np.testing.assert_equal(alone[name], values[index])
-    # The mean over all services weighs those over single services.
+    # The mean over all services is the weighted mean over single services.
     report = dst.aggregate(scores, ["Eat_1"])
     total = sum(
         report[n]["active_intent_accuracy"] * c for n, c in counts(rows).items()
@@ -281,7 +281,7 @@ def counts(rows):
 
 
 def compare(benchmark, services, references, guesses, seen, oracle, tmp_path, mode):
-    """Our report, which agrees with the second scorer's on every key to 1e-9."""
+    """Returns our report after comparing all keys with the second scorer, to 1e-9."""
     fuzzy, across = mode
     (tmp_path / "pred.json").write_text(json.dumps(list(guesses.values())))
     predictions = read_predictions(tmp_path, benchmark)
@@ -335,7 +335,7 @@ def test_parity_on_a_variant(data_dir, oracle, corrupted, renamed, tmp_path):
 
 @pytest.fixture(scope="module")
 def real_test(real_data, oracle):
-    """References of the real test split as both scorers read them."""
+    """Returns the references of the real test split as both scorers read them."""
     folder = real_data / "sgd"
     services = oracle.read_services(folder / "test" / "schema.json")
     seen = services.keys() & oracle.read_services(folder / "train/schema.json").keys()

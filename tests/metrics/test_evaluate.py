@@ -20,7 +20,7 @@ def put(folder, dialogues):
 
 @pytest.fixture(scope="module")
 def references(data_dir, oracle, renamed):
-    """Wording -> dialogue id -> dialogue in those words."""
+    """Returns wording -> dialogue id -> dialogue in the words of the wording."""
     original = oracle.read_dialogues(data_dir / "test")
     worded = {
         variant: {key: renamed(d, variant[1]) for key, d in original.items()}
@@ -64,7 +64,8 @@ def evaluate(command, data_dir, predictions, output, *options):
     [("original", ()), ("v2", ("--exact", "--joint_across_turn"))],
 )
 def test_sgd(
-    data_dir, references, guesses, predictions, oracle, tmp_path, wording, options, capsys
+    data_dir, references, guesses, predictions, oracle, tmp_path, wording, options,
+    capsys,
 ):  # fmt: skip
     output = tmp_path / "sub" / "m.json"
     extra = () if wording == "original" else ("--variant", wording)
@@ -101,7 +102,7 @@ def test_sgd(
 def test_sgdx(
     data_dir, references, guesses, predictions, oracle, tmp_path, capsys, options
 ):
-    """With the option, turns take the place of frames in every figure."""
+    """The option makes every figure count turns instead of frames."""
     output = tmp_path / "m.json"
     assert evaluate("sgdx", data_dir, predictions, output, *options) == 0
     report = json.loads(output.read_text())

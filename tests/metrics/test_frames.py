@@ -1,4 +1,4 @@
-"""Scores of frames beside a report: what is kept, damage, other test sets."""
+"""Scores of frames next to a report: content, damage, and other test sets."""
 
 import dataclasses
 
@@ -46,7 +46,7 @@ def test_frames_are_sorted_and_groups_kept():
 
 
 @pytest.mark.parametrize("keys", [KEYS, []])
-def test_what_is_written_is_read(tmp_path, keys):
+def test_written_levels_are_read(tmp_path, keys):
     report, table = tmp_path / "m.json", made(keys)
     write_frames(report, table)
     assert [path.name for path in tmp_path.iterdir()] == ["m.frames.npz"]

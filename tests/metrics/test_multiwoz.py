@@ -1,4 +1,4 @@
-"""The scores of MultiWOZ, by brute force and through the command."""
+"""The scores of MultiWOZ, by brute force and by the command."""
 
 import json
 import random
@@ -23,7 +23,7 @@ SCHEMA = Schema(
 
 
 def _draw(rng, most):
-    """A state of a service; spellings of values differ in case and spaces."""
+    """Draws a state of a service; spellings of values differ in case and spaces."""
     return {
         slot: tuple(rng.choices(["a", "b", " A", "dontcare"], k=rng.randint(1, most)))
         for slot in "xyz"
@@ -69,7 +69,7 @@ def test_brute_force():
     assert 0 < sum(joint) < len(turns) == found["turns"] == 24
     marks = [right(i, s) for i in every for s in slots_of(references[i].service)]
     assert found["slot_accuracy"] == sum(marks) / len(marks)
-    assert set(found["services"]) == {"hotel", "taxi"}  # nothing is ever about a bus
+    assert set(found["services"]) == {"hotel", "taxi"}  # no dialogue is about a bus
     for service, scores in found["services"].items():
         about = {
             r.dialogue_id
@@ -90,7 +90,7 @@ def test_a_made_up_domain_is_wrong_and_any_spelling_is_right(tmp_path, capsys):
     data.convert(small_multiwoz.write(tmp_path / "public"), root)
     dialogues = list(sgd.read_dialogues(root, "test"))
     states = {r[:3]: r.state for r in references_of(dialogues)}
-    second = {"hotel-name": ("The  acorn",)}  # of two spellings
+    second = {"hotel-name": ("The  acorn",)}  # with two spellings
     states["D.json", 0, "hotel"] = State("NONE", (), second)
     made_up = State("NONE", (), {"taxi-leaveat": ("now",), "taxi-colour": ("red",)})
     states["E.json", 0, "taxi"] = made_up

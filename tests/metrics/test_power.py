@@ -1,4 +1,4 @@
-"""Planned comparisons against simulated ones, and against normal theory."""
+"""Planned comparisons, compared with simulations and normal theory."""
 
 import math
 
@@ -28,7 +28,7 @@ def variances(*seeds, dialogues=0.04):
 
 
 def simulated(rng, difference, seeds, dialogues, of_seeds, of_dialogues):
-    """A bootstrap of two configurations whose true difference is known."""
+    """Returns a bootstrap of two configurations with a known difference."""
     right = rng.normal(0.5, 0.2, dialogues)
     noise = np.concatenate([rng.normal(0, of_seeds, seeds) for _ in range(2)])
     shift = np.repeat([difference, 0.0], seeds) + noise
@@ -63,7 +63,7 @@ def test_power_is_the_share_of_simulated_studies_that_show_the_difference(
         told.append(boot.variances(*groups(seeds)))
     # Four standard errors of a share of 0.8.
     assert shown / 300 == pytest.approx(0.8, abs=0.1)
-    # The variances that studies report are those of the simulation.
+    # Studies report the variances of the simulation.
     for part in range(2):
         found = np.mean([float(each.seeds[part][0]) for each in told])
         assert found == pytest.approx(of_seeds**2, rel=0.15)

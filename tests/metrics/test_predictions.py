@@ -1,4 +1,4 @@
-"""Predictions in DSTC8 format: round trip, and the message for everything bad."""
+"""Predictions in DSTC8 format: round trip, and a message for every error."""
 
 import copy
 import json
@@ -29,7 +29,7 @@ def put(folder, value, name="dialogues_001.json"):
 
 @pytest.fixture
 def good(data_dir):
-    """The reference dialogues as JSON, which are perfect predictions."""
+    """Returns the reference dialogues as JSON, which are perfect predictions."""
     return [
         dialogue
         for path in sorted((data_dir / "test").glob("dialogues_*.json"))

@@ -1,4 +1,4 @@
-"""Tables of robustness reports: reading, seeds, text, CSV, PNG."""
+"""Tables of robustness reports: reading, seeds, text, CSV, and PNG."""
 
 import base64
 import builtins
@@ -178,7 +178,7 @@ def test_a_report_with_other_values(tmp_path, capsys, changes, problem):
     )
 
 
-def test_only_wordings_that_are_said_to_be_absent_may_be(tmp_path, capsys):
+def test_only_declared_wordings_may_be_absent(tmp_path, capsys):
     partial = robustness()
     del partial["per_variant"]["v3"]
     (tmp_path / "m.json").write_text(json.dumps(partial))
@@ -198,7 +198,7 @@ def test_figures_at_their_limits():
     )
 
 
-def test_a_list_is_no_report(tmp_path, capsys):
+def test_a_list_is_not_a_report(tmp_path, capsys):
     (tmp_path / "m.json").write_text("[]")
     assert main(["report", str(tmp_path / "m.json")]) == 1
     assert "m: no robustness report: 'jga_orig' is missing." in capsys.readouterr().err
@@ -214,13 +214,13 @@ def test_no_ending_of_a_picture(tmp_path, capsys, name, suffix):
     out, picture = tmp_path / "a.csv", tmp_path / name
     command = ["report", str(run), "--csv", str(out), "--png", str(picture)]
     assert main(command) == 1
-    # Nothing is printed or written before.
+    # Nothing is printed or written before the error.
     assert capsys.readouterr() == (
         "",
         (
             f"jaxaug: error: cannot draw {picture}: {suffix!r} is no ending of a "
-            "picture. End the name in one of .png, .svg, .pdf, .jpg, .jpeg, .webp, .tif, "
-            ".tiff, .eps, .ps.\n"
+            "picture. End the name in one of .png, .svg, .pdf, .jpg, .jpeg, .webp, "
+            ".tif, .tiff, .eps, .ps.\n"
         ),
     )
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
@@ -258,7 +258,7 @@ def test_a_missing_matplotlib_is_named(tmp_path, monkeypatch):
     ],
 )
 def test_any_name_of_a_run_folder(tmp_path, name, printed):
-    """The report prints, writes and draws it; matplotlib reads no formula in it."""
+    """The report prints, writes, and draws it; matplotlib parses no formula in it."""
     run = model_folder(tmp_path / name, s1=robustness())
     (run / "config.gin").write_text("x = 1\n")
     scores = run / "inference_eval/_task$-metrics.jsonl"

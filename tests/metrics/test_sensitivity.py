@@ -1,4 +1,4 @@
-"""Schema sensitivity against hand-worked frames and a brute-force loop."""
+"""Schema sensitivity, compared with hand-computed frames and a brute-force loop."""
 
 import math
 import statistics
@@ -44,7 +44,7 @@ def test_frames_without_slots_take_no_part():
     assert schema_sensitivity(scores, all_frames=True) == pytest.approx(alone)
 
 
-def test_nothing_defined_is_none():
+def test_nothing_defined_gives_none():
     assert schema_sensitivity(np.zeros((5, 3))) is None
     assert schema_sensitivity(np.zeros((5, 3)), all_frames=True) == 0.0
     assert schema_sensitivity(np.zeros((5, 0)), all_frames=True) is None
@@ -84,7 +84,7 @@ NAMES = (("a", 0, "Seen_1"), ("a", 2, "Seen_1"), ("b", 0, "New_1"))
 
 
 def frames(values):
-    """Two frames of a seen service, one of an unseen one."""
+    """Returns two frames of a seen service and one of an unseen service."""
     everything = dict(zip(NAMES, values, strict=True))
     groups = {"": everything, "_seen": {}, "_unseen": {}}
     for name, value in everything.items():

@@ -1,4 +1,4 @@
-"""`jaxaug report` over seeds: intervals, differences, the page, the CSV files."""
+"""`jaxaug report` over seeds: intervals, differences, the page, and the CSV files."""
 
 import base64
 import csv
@@ -20,9 +20,9 @@ from jaxaug.metrics.sensitivity import GROUPS, VARIANTS, robustness
 
 
 def model_folder(folder, right, seed=0, dialogues=30, split="test"):
-    """A run whose frames are right with chance `right`; v1..v5 are ever harder.
+    """Writes a run whose frames are right with chance `right`; v1..v5 get harder.
 
-    What makes a frame hard is the same for every run.
+    The difficulty of a frame is the same for every run.
     """
     common, own = (
         np.random.default_rng(9),
@@ -54,7 +54,7 @@ def model_folder(folder, right, seed=0, dialogues=30, split="test"):
 
 @pytest.fixture
 def runs(tmp_path):
-    """Two configurations of three seeds, one of which is much better."""
+    """Writes two configurations of three seeds, one of which is much better."""
     return [
         model_folder(tmp_path / f"{name}-seed{seed}", right, seed)
         for seed in range(3)
@@ -94,7 +94,7 @@ def test_the_printed_tables(runs, capsys):
 
 
 class Page(HTMLParser):
-    """Cells of all tables, sources of images; every tag is closed in its order."""
+    """Collects cells of tables and sources of images; checks closing tags."""
 
     def __init__(self, text):
         super().__init__()
@@ -123,7 +123,7 @@ class Page(HTMLParser):
             self.rows[-1][-1] += f"{data} " if "small" not in self.open else f"({data})"
 
 
-def test_the_page_holds_the_numbers_and_needs_nothing_else(runs, tmp_path, capsys):
+def test_the_page_is_self_contained(runs, tmp_path, capsys):
     page, table = tmp_path / "o" / "all.html", tmp_path / "o" / "all.csv"
     out = printed(capsys, *runs, "--html", str(page), "--csv", str(table))
     assert f"written: {page}" in out
@@ -218,9 +218,9 @@ def test_different_test_sets(tmp_path, capsys, other, problem):
     out, error = capsys.readouterr()
     name = "inference_eval/robustness/d3st-000007.json"
     assert out == "" and error == (
-        f"jaxaug: error: {one}/{name} and {two}/{name} were evaluated on different test "
-        f"sets ({problem}). Compare runs that scored the same frames, or report these "
-        "apart.\n"
+        f"jaxaug: error: {one}/{name} and {two}/{name} were evaluated on different "
+        f"test sets ({problem}). Compare runs that scored the same frames, or report "
+        "these apart.\n"
     )
 
 
@@ -231,7 +231,7 @@ def test_scores_of_another_evaluation(tmp_path, capsys):
     place.write_text(json.dumps(changed))
     assert main(["report", one]) == 1
     message = capsys.readouterr().err
-    assert "jga_orig is 0.125, but the scores of frames beside it give" in message
+    assert "jga_orig is 0.125, but the scores of frames next to it give" in message
 
 
 def test_names_of_runs(tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""Response metrics against other computations of the same."""
+"""Response metrics, compared with other implementations."""
 
 import math
 from collections import Counter
@@ -72,7 +72,7 @@ _SENTENCES = st.lists(
 
 @settings(max_examples=100, deadline=None)
 @given(_SENTENCES, st.lists(_SENTENCES, min_size=1, max_size=3), st.integers(1, 4))
-def test_parlai_bleu_is_what_nltk_computes(prediction, references, n):
+def test_parlai_bleu_equals_nltk(prediction, references, n):
     expected = nltk_bleu(prediction, references, n)
     found = text.parlai_bleu(prediction, references, n)
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-30)
@@ -86,7 +86,7 @@ def test_parlai_bleu_by_hand():
 
 
 def corpus_bleu(predictions, references, n):
-    """Papineni et al. (2002) over words that white space separates, no smoothing."""
+    """Papineni et al. (2002) over words separated by white space, without smoothing."""
     logs = []
     for order in range(1, n + 1):
         right = total = 0
@@ -105,7 +105,7 @@ def corpus_bleu(predictions, references, n):
 
 
 def test_sacrebleu_is_corpus_bleu():
-    # Words and marks are apart, so both ways to tokenise agree.
+    # Words and punctuation are separate, so both ways to tokenize agree.
     predictions = [PREDICTIONS[index] for index in (0, 1, 4)]
     references = ["i have two big dogs .", "what do you do for fun ?", REFERENCES[4]]
     for n in (2, 3, 4):
@@ -116,7 +116,7 @@ def test_sacrebleu_is_corpus_bleu():
 
 
 def test_full_stops_behind_blanks_raise_no_warning(caplog):
-    """sacrebleu takes 100 of them for a mistake; Persona-Chat is written so."""
+    """sacrebleu takes 100 such texts for a mistake; Persona-Chat is written so."""
     answers = [f"i have {count} dogs ." for count in range(120)]
     with caplog.at_level("WARNING"):
         found = text.sacrebleu_corpus(answers, answers, 2)
@@ -143,7 +143,7 @@ def test_rouge_by_another_computation():
     for prediction, reference in zip(PREDICTIONS[:2], REFERENCES[:2], strict=True):
         left, right = (text.normalise(t).split() for t in (prediction, reference))
         # No word here is both longer than three letters and changed by the stemmer,
-        # but for "living", which stays without a match.
+        # except "living", which has no match.
         counts = {
             "rouge_1": overlap(left, right, 1),
             "rouge_2": overlap(left, right, 2),
@@ -213,7 +213,7 @@ def test_perplexities_by_hand():
     assert found["perplexity"] == pytest.approx(math.exp(18 / 9))
     assert found["word_perplexity"] == pytest.approx(math.exp(18 / 7))
     assert text.perplexities([-1e6], [1], ["x"])["perplexity"] == math.inf
-    # That of a broken model is no number.
+    # The perplexity of a broken model is NaN.
     found = text.perplexities([-10.0, math.nan], [5, 4], ["i like dogs", "me too"])
     assert all(math.isnan(value) for value in found.values())
 

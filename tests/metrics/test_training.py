@@ -18,7 +18,7 @@ CONFIG = "TRAIN_STEPS = 4\nNAME = '<b>'\n"
 
 
 def record(step, **scalars):
-    """An event as the trainer writes it, in the frame of a TFRecord."""
+    """Returns an event as the trainer writes it, framed as a TFRecord."""
     values = [
         summary_pb2.Summary.Value(tag=tag.replace("__", "/"), simple_value=value)
         for tag, value in scalars.items()
@@ -33,7 +33,7 @@ def frame(event):
 
 @pytest.fixture
 def run(tmp_path):
-    """The folder of a run that trained for four steps and was evaluated twice."""
+    """Returns the folder of a run with four steps and two evaluations."""
     folder = tmp_path / "mine"
     (folder / "train").mkdir(parents=True)
     (folder / "training_eval/dev").mkdir(parents=True)
@@ -65,7 +65,7 @@ def run(tmp_path):
     return folder
 
 
-def test_what_a_run_has_left(run):
+def test_files_of_a_run(run):
     found = training.read(run)
     assert found.steps["loss"] == {2: 3.0, 4: 2.0}
     assert found.held_out == {"dev": {"loss": {4: 2.25}}}
@@ -118,7 +118,7 @@ def test_a_run_without_curves(tmp_path, capsys):
 
 
 def test_damaged_lines_of_scores(tmp_path, caplog):
-    """Lines that are no JSON are left out, aloud; numbers beyond floats are refused."""
+    """Invalid lines are skipped with a warning; infinite numbers are refused."""
     folder = tmp_path / "run/inference_eval"
     folder.mkdir(parents=True)
     (tmp_path / "run/config.gin").write_text("x = 1\n")

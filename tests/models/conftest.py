@@ -1,9 +1,12 @@
-"""What tests of several rooms of the models need."""
+"""Fixtures for the tests of several rooms of the models."""
 
 import json
 
 import pytest
 import sentencepiece
+
+from jaxaug.feed import vocabulary
+from jaxaug_papers import minisgd
 
 SENTENCES = (
     "the name of the restaurant in this city", "number of people for the booking",
@@ -30,6 +33,14 @@ def _train(folder, **options):
 
 
 @pytest.fixture(scope="session")
+def words(tmp_path_factory):
+    """Returns the word vocabulary of a tiny MiniSGD."""
+    root = tmp_path_factory.mktemp("words")
+    minisgd.write(root / "d", train_dialogues=1, dev_dialogues=1, test_dialogues=1)
+    return vocabulary.train_words(root / "d", root)
+
+
+@pytest.fixture(scope="session")
 def train_spm():
-    """Writes a small `spm.model` as DeBERTa's, and returns it: (folder, **options)."""
+    """Returns `train_spm(folder, **options)`, which writes a small `spm.model`."""
     return _train

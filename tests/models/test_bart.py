@@ -1,4 +1,4 @@
-"""BART, Pegasus and Marian against PyTorch."""
+"""BART, Pegasus, and Marian, compared with PyTorch."""
 
 import dataclasses
 import functools
@@ -54,7 +54,7 @@ CASES = [
         MARIAN | {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 29},
     ),
 ]
-# Padding that is 0 already, and a start of the decoder that is not.
+# Padding may be 0 already, and the decoder may start with another token.
 STARTS = [
     ("BartForConditionalGeneration", BART | {"pad_token_id": 0}),
     ("PegasusForConditionalGeneration", PEGASUS | {"decoder_start_token_id": 3}),
@@ -86,7 +86,7 @@ def keys() -> dict:
 
 
 def ours(published: np.ndarray, config: bart.Config) -> jax.Array:
-    """Ids as T5X wants them: 0 is padding."""
+    """Returns ids for T5X, where 0 is padding."""
     return jnp.where(published < 0, 0, published + config.id_offset)
 
 
@@ -128,7 +128,7 @@ def applied(module: bart.Bart):
 
 
 @every_case
-def test_logits_are_those_of_torch(name, options, tmp_path):
+def test_logits_equal_torch(name, options, tmp_path):
     model = torch_model(name, options)
     module, params = loaded(model, tmp_path)
     offset = module.config.id_offset
@@ -147,7 +147,7 @@ def test_logits_are_those_of_torch(name, options, tmp_path):
 
 
 def test_steps_with_the_cache_equal_the_full_forward(tmp_path):
-    """Of the other families, greedy decoding is compared with that of torch."""
+    """Greedy decoding covers the other families, compared with torch."""
     module, params = loaded(torch_model(*CASES[0]), tmp_path)
     sources, targets = ours(SOURCES, module.config), ours(TARGETS, module.config)
     inputs = shifted(targets)
@@ -223,7 +223,7 @@ def greedy(**kwargs):
 
 
 @pytest.mark.parametrize("name, options", [*CASES[3:8:2], CASES[0], *STARTS])
-def test_greedy_decoding_is_that_of_torch(name, options, tmp_path):
+def test_greedy_decoding_equals_torch(name, options, tmp_path):
     options = options | {"bad_words_ids": [[options["pad_token_id"]]]}
     model = torch_model(name, options)
     model.generation_config.bad_words_ids = options["bad_words_ids"]
@@ -240,8 +240,8 @@ FORCED = {"forced_bos_token_id": 7, "forced_eos_token_id": 2}
 
 @pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
 @pytest.mark.parametrize("beams", [1, 3])
-def test_forced_tokens_are_those_of_torch(file, beams, tmp_path):
-    """The generation config tells, and config.json where there is none."""
+def test_forced_tokens_equal_torch(file, beams, tmp_path):
+    """They come from generation_config.json, or else from config.json."""
     name, options = CASES[0]
     model = torch_model(name, options)
     model.generation_config.update(**FORCED, bad_words_ids=[[1]])
@@ -281,7 +281,7 @@ def test_forced_tokens_of_a_config():
 
 
 def test_sampling_does_not_count_forced_tokens(tmp_path):
-    """Bottom-k takes the first token that the model chooses."""
+    """Bottom-k applies to the first token that the model chooses."""
     name, options = CASES[0]
     module, params = loaded(torch_model(name, options), tmp_path)
     config = dataclasses.replace(module.config, forced_bos_token_id=7)
@@ -299,7 +299,7 @@ def test_sampling_does_not_count_forced_tokens(tmp_path):
     assert all(a != b for a, b in zip(most_probable, others, strict=True))
 
 
-def test_the_classifier_is_that_of_torch(tmp_path):
+def test_the_classifier_equals_torch(tmp_path):
     model = torch_model("BartForSequenceClassification", BART | {"id2label": LABELS})
     module, params = loaded(model, tmp_path)
     assert module.config.labels == tuple(LABELS.values())
@@ -330,7 +330,7 @@ def test_round_trip_of_weights_and_config_is_exact(name, options, tmp_path):
     assert bool(unread) <= (not module.config.learned_positions)
 
 
-def test_packed_rows_equal_rows_of_their_own(tmp_path):
+def test_packed_rows_equal_separate_rows(tmp_path):
     module, params = loaded(torch_model(*CASES[0]), tmp_path)
     sources, targets = ours(SOURCES, module.config), ours(TARGETS, module.config)
     pieces = {
@@ -401,7 +401,7 @@ def settings(**changes) -> dict:
     )
 
 
-def test_errors_name_what_is_wrong():
+def test_errors_name_the_wrong_part():
     module = bart.Bart(bart.Config.from_hf(settings()))
     ids = jnp.ones((1, 4), jnp.int32)
     with pytest.raises(UserError, match=r"no classifier.*ForSequenceClassification"):

@@ -1,4 +1,4 @@
-"""BERT, RoBERTa, RemBERT and BLEURT against PyTorch."""
+"""BERT, RoBERTa, RemBERT, and BLEURT, compared with PyTorch."""
 
 import dataclasses
 
@@ -66,9 +66,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("name, options, pad, pairs", CASES)
-def test_hidden_states_and_pooling_are_those_of_torch(
-    name, options, pad, pairs, tmp_path
-):
+def test_hidden_states_and_pooling_equal_torch(name, options, pad, pairs, tmp_path):
     theirs = torch_model(name, **options)
     module, params = loaded(theirs, tmp_path)
     ids, segments = tokens(pad), SEGMENTS if pairs else None
@@ -100,7 +98,7 @@ CLASSIFIERS = [
 
 
 @pytest.mark.parametrize("name, pad, options", CLASSIFIERS)
-def test_classifiers_are_those_of_torch(name, pad, options, tmp_path):
+def test_classifiers_equal_torch(name, pad, options, tmp_path):
     theirs = torch_model(name, id2label=LABELS, **options)
     module, params = loaded(theirs, tmp_path)
     assert module.config.labels == tuple(LABELS.values())
@@ -114,7 +112,7 @@ def test_classifiers_are_those_of_torch(name, pad, options, tmp_path):
 
 @pytest.mark.parametrize("embedding_size", [None, 6])
 def test_bleurt_is_bert_with_one_output_and_narrow_embeddings(embedding_size):
-    """Names of the published PyTorch BLEURT; values of BERT or RemBERT."""
+    """Tensor names of the published PyTorch BLEURT; values of BERT or RemBERT."""
     options = {"num_labels": 1}
     name, prefix = "BertForSequenceClassification", "bert."
     if embedding_size:
@@ -147,8 +145,8 @@ def test_bleurt_is_bert_with_one_output_and_narrow_embeddings(embedding_size):
 @pytest.mark.parametrize(
     "name, pad", [("BertForMaskedLM", 0), ("RobertaForMaskedLM", 1)]
 )
-def test_masked_words_are_those_of_torch(name, pad, tied, tmp_path):
-    """With the embedding as output matrix, and with an own matrix."""
+def test_masked_words_equal_torch(name, pad, tied, tmp_path):
+    """The output matrix is the embedding, or a separate matrix."""
     theirs = torch_model(name, pad_token_id=pad, tie_word_embeddings=tied)
     output = theirs.get_output_embeddings()
     with torch.no_grad():
@@ -161,7 +159,7 @@ def test_masked_words_are_those_of_torch(name, pad, tied, tmp_path):
         expected = theirs(**torch_inputs(ids, None)).logits.numpy()
     logits = np.asarray(module.apply({"params": params}, ids, method="masked_logits"))
     np.testing.assert_allclose(logits[MASK], expected[MASK], atol=1e-4, rtol=1e-4)
-    # Nothing reads the bias next to the bias of an own matrix.
+    # With a separate matrix, the inner bias is unused.
     unread = torch_kit.unread_after_round_trip(tmp_path)
     assert unread <= (set() if tied else {"cls.predictions.bias", "lm_head.bias"})
 
@@ -200,7 +198,7 @@ def _settings(**changes):
     }
 
 
-def test_errors_name_what_is_missing():
+def test_errors_name_the_missing_part():
     module = bert.Bert(bert.Config.from_hf(_settings()))
     ids = tokens(0)
     variables = module.init(jax.random.PRNGKey(0), ids)

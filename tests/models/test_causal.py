@@ -1,4 +1,4 @@
-"""Decoder-only families against their Hugging Face models, with random weights."""
+"""Decoder-only families, compared with Hugging Face models of random weights."""
 
 import dataclasses
 import functools
@@ -49,7 +49,7 @@ GPT2: dict[str, Any] = {
     "eos_token_id": 1,
     "initializer_range": 0.3,
 }
-# Each flag is in one of them at least.
+# Each flag is used in at least one of them.
 VARIANTS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "llama": (llama, LLAMA, {}),
     "llama-grouped": (llama, LLAMA, {"num_key_value_heads": 2, "head_dim": 10}),
@@ -77,7 +77,7 @@ VARIANTS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
         LLAMA,
         {"rope_parameters": {"rope_type": "linear", "factor": 2.5, "rope_theta": 50.0}},
     ),
-    # Rates that stay, that are slowed down, and one in between.
+    # Frequencies that stay, frequencies that are scaled, and one in between.
     "llama-llama3": (
         llama,
         LLAMA,
@@ -141,7 +141,7 @@ VARIANTS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
         {"scale_attn_by_inverse_layer_idx": True, "reorder_and_upcast_attn": True},
     ),
 }
-# By what a variant's name begins with.
+# By the start of the name of a variant.
 CLASSES = {
     "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
     "mistral": (transformers.MistralConfig, transformers.MistralForCausalLM),
@@ -158,7 +158,7 @@ def classes(variant: str) -> tuple[Any, Any]:
 
 
 class Words:
-    """What `DecoderOnlyModel` asks of a vocabulary."""
+    """The part of a vocabulary that `DecoderOnlyModel` uses."""
 
     eos_id = 1
     vocab_size = 61
@@ -172,11 +172,11 @@ class Endless(Words):
 
 @functools.cache
 def pair(variant: str) -> tuple[Any, Any, Any]:
-    """Torch model, our module and its parameters, the same weights in both."""
+    """Returns a torch model, our module, and its parameters, with the same weights."""
     family, base, flags = VARIANTS[variant]
     config_class, model_class = classes(variant)
     torch.manual_seed(0)
-    # Eager, since the other implementations of attention ignore some flags.
+    # Eager attention, because the other implementations ignore some flags.
     theirs = model_class(config_class(**base | flags, attn_implementation="eager"))
     theirs.eval()
     with torch.no_grad():
@@ -223,7 +223,7 @@ def forward(
 
 
 def stepper(module: Any, params: Any) -> Any:
-    """(variables, token [rows, 1]) -> logits, new variables."""
+    """Returns a function (variables, token [rows, 1]) -> logits, new variables."""
     return jax.jit(
         lambda variables, token: module.apply(
             {"params": params, **variables},
@@ -239,7 +239,7 @@ def stepper(module: Any, params: Any) -> Any:
 def filled(
     module: Any, variables: Any, tokens: np.ndarray, lengths: Any = None, **call: bool
 ) -> Any:
-    """Variables with the cache that a call with all tokens leaves."""
+    """Returns variables with the cache after a call with all tokens."""
     apply = functools.partial(
         module.apply, enable_dropout=False, mutable=["cache"], **call
     )
@@ -253,7 +253,7 @@ def draw(rows: int, length: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_logits_are_those_of_torch(variant: str):
+def test_logits_equal_torch(variant: str):
     theirs, module, params = pair(variant)
     tokens = draw(3, 9)
     with torch.no_grad():
@@ -286,7 +286,7 @@ def test_padding_is_not_seen(variant: str, side: str):
 
 @pytest.mark.parametrize("variant", ["llama-grouped", "gemma3", "gpt2"])
 def test_steps_equal_the_full_forward(variant: str):
-    """Beyond the window of those that have one, too."""
+    """Steps also go beyond the window of models that have one."""
     _, module, params = pair(variant)
     tokens = draw(2, 7)
     full = forward(module, params, tokens)
@@ -317,7 +317,7 @@ def test_steps_after_prefill_equal_the_full_forward(variant: str):
 
 
 def t5x_batch(prompts: np.ndarray, length: int) -> dict[str, np.ndarray]:
-    """Prompts in the place of BOS and inputs; 0 is padding."""
+    """Returns a batch whose prompts replace BOS and inputs; 0 is padding."""
     tokens = np.pad(prompts, ((0, 0), (0, length - prompts.shape[1])))
     return {
         "decoder_input_tokens": tokens,
@@ -335,7 +335,7 @@ def uneven_prompts() -> np.ndarray:
     "variant",
     ["llama-grouped", "llama-tied", "mistral", "qwen3", "gemma3", "gpt2-untied"],
 )
-def test_greedy_generation_is_that_of_torch(variant: str):
+def test_greedy_generation_equals_torch(variant: str):
     theirs, module, params = pair(variant)
     prompts, length = uneven_prompts(), 16
     greedy = functools.partial(sample.sample, warpers=(warpers.top_k(1),))
@@ -359,8 +359,8 @@ def test_greedy_generation_is_that_of_torch(variant: str):
 
 
 @pytest.mark.parametrize("variant", ["llama-grouped", "gpt2"])
-def test_beam_scores_are_those_of_the_full_forward(variant: str):
-    """They would not be if a cache stayed behind when beams change places."""
+def test_beam_scores_equal_the_full_forward(variant: str):
+    """They would differ if caches did not follow beams that change places."""
     _, module, params = pair(variant)
     # Id 0 is never drawn, and no beam ends.
     module = type(module)(dataclasses.replace(module.config, id_offset=1))
@@ -422,8 +422,8 @@ def test_id_offset_frees_id_zero(variant: str):
 
 @pytest.mark.parametrize("id_offset", [0, 1])
 @pytest.mark.parametrize("variant", ["llama-tied", "gpt2-untied"])
-def test_loss_in_parts_is_that_of_all_logits(variant: str, id_offset: int):
-    """Value and gradients, forbidden ids and smoothed targets included."""
+def test_loss_in_parts_equals_the_loss_of_all_logits(variant: str, id_offset: int):
+    """Value and gradients, with forbidden ids and smoothed targets."""
     _, module, params = pair(variant)
     config = dataclasses.replace(module.config, id_offset=id_offset)
     tokens = draw(2, 6) + id_offset
@@ -443,7 +443,7 @@ def test_loss_in_parts_is_that_of_all_logits(variant: str, id_offset: int):
             loss_chunk=chunk,
         )
         function = jax.value_and_grad(model.loss_fn, has_aux=True)
-        # With all logits there are 2 * 6 rows of them, with parts of 2 only 2 * 2.
+        # With all logits there are 2 * 6 rows of them, with parts only 2 * 2.
         compiled = jax.jit(lambda p: function(p, batch, None)).lower(params).compile()
         vocab = config.vocab_size
         assert (f"f32[2,6,{vocab}]" in compiled.as_text()) == (chunk == 0)
@@ -457,7 +457,7 @@ def test_loss_in_parts_is_that_of_all_logits(variant: str, id_offset: int):
     )
 
 
-def test_loss_of_capped_logits_needs_all_of_them():
+def test_capped_logits_are_not_split():
     """The factors would give the logits without the cap."""
     _, module, params = pair("gemma2")
     tokens = draw(2, 6)
@@ -499,7 +499,7 @@ def test_weights_and_config_return(variant: str):
         np.testing.assert_array_equal(tensor, state[name].numpy())
     assert family.Config.from_hf(family.to_hf(module.config)) == module.config
     again = classes(variant)[0](**family.to_hf(module.config)).to_dict()
-    # Those that transformers turns into others.
+    # transformers turns these into others.
     old = {"rope_theta", "rope_scaling", "rope_local_base_freq"}
     known = family.to_hf(module.config).keys() - old
     ours = {k: v for k, v in again.items() if k in known | {"rope_parameters"}}

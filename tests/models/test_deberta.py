@@ -1,4 +1,4 @@
-"""DeBERTa v2 and v3 against PyTorch."""
+"""DeBERTa v2 and v3, compared with PyTorch."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,8 @@ SIZES = {
     "max_position_embeddings": 24,
     "initializer_range": 0.4,
 }
-# As the published config.json of each; more buckets than a test has tokens would hide them.
+# As in the published config.json of each; more buckets than tokens in a test would hide
+# them.
 V3 = {
     "relative_attention": True,
     "position_buckets": 8,
@@ -61,7 +62,7 @@ HEAD = "DebertaV2ForSequenceClassification"
 
 
 def torch_model(folder: Path, name: str = HEAD, **options):
-    """A random model of PyTorch, which is also written to the folder."""
+    """Returns a random model of PyTorch, which is also written to the folder."""
     model = torch_kit.random_torch(name, **SIZES | options)
     model.save_pretrained(folder)
     return model
@@ -77,7 +78,7 @@ def run_torch(model, ids=IDS, mask=MASK, segments=SEGMENTS):
 
 
 def run(module, params, ids=IDS, mask=MASK, segments=SEGMENTS):
-    """Hidden states of the last layer, and logits."""
+    """Returns hidden states of the last layer, and logits."""
 
     @jax.jit
     def both(params):
@@ -88,13 +89,13 @@ def run(module, params, ids=IDS, mask=MASK, segments=SEGMENTS):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_states_and_logits_are_those_of_torch(kind, tmp_path):
+def test_states_and_logits_equal_torch(kind, tmp_path):
     theirs = torch_model(tmp_path, id2label=LABELS, **KINDS[kind])
     ours = hf_folder.load(tmp_path)
     assert ours.family.name == "deberta" and ours.config.labels == tuple(
         LABELS.values()
     )
-    # What is behind the end of a text has no say.
+    # Tokens after the end of a text have no effect.
     ids = np.where(MASK, IDS, 7)
     hidden, logits = run(ours.module, ours.params, ids)
     last = run_torch(theirs.deberta).last_hidden_state.numpy()
@@ -125,14 +126,14 @@ def test_round_trip_of_weights_and_config_is_exact(kind, options, tmp_path):
         {"LayerNorm.weight", "LayerNorm.bias"} if kind == "not relative" else set()
     )
     again = deberta.to_hf(hf_folder.read_config(tmp_path / "m")[2])
-    # And PyTorch reads what we write as the same model.
+    # PyTorch reads our files as the same model.
     (tmp_path / "m" / "config.json").write_text(json.dumps(again))
     read = getattr(transformers, name).from_pretrained(tmp_path / "m").eval()
     np.testing.assert_array_equal(run_torch(read)[0], run_torch(theirs)[0])
 
 
-def test_rows_of_distances_are_those_of_torch():
-    """At the sizes of the published models, beyond their greatest distance too."""
+def test_rows_of_distances_equal_torch():
+    """Sizes of the published models, also beyond their greatest distance."""
     config = deberta.Config(1, 1, 1, 1, 1, buckets=256, max_distance=512)
     length = 900
     places = torch.zeros(1, length, 1)
@@ -161,7 +162,7 @@ def test_gradients_reach_every_parameter_and_dropout_is_drawn(tmp_path):
 
     value, gradients = loss(ours.params, 0)
     for path, gradient in keymap.flat(gradients).items():
-        # What is added to all keys alike does not move the soft-max.
+        # A constant added to all keys does not change the softmax.
         assert np.abs(gradient).max() > 1e-7 or path.endswith("key/bias"), path
     assert value == loss(ours.params, 0)[0] != loss(ours.params, 1)[0]
 
@@ -175,7 +176,7 @@ def test_activations_of_bfloat16_stay_close_and_give_float32_logits(tmp_path):
 
 
 def test_bare_checkpoint_of_pre_training(tmp_path):
-    """As microsoft/deberta-v3-base: PyTorch's file, other heads, no architecture."""
+    """The form of microsoft/deberta-v3-base: PyTorch's file, other heads."""
     theirs = torch_model(tmp_path, "DebertaV2Model", **V3)
     (tmp_path / "model.safetensors").unlink()
     tensors = {f"deberta.{k}": v for k, v in theirs.state_dict().items()}
@@ -224,7 +225,7 @@ def _settings(**changes):
         ({"vocab_size": None}, r"config.json"),
     ],
 )
-def test_files_that_do_not_fit_say_so(changes, text, tmp_path):
+def test_files_that_do_not_fit_are_errors(changes, text, tmp_path):
     torch_model(tmp_path, **V3)
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))

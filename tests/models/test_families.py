@@ -1,4 +1,4 @@
-"""All families: their interface, logical axes, and settings that they refuse."""
+"""All families: their interface, logical axes, and rejected settings."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Adapters in the T5X programs' hands: what is trained, saved, restored and refused."""
+"""Adapters in the T5X programs: training, saving, restoring, and rejected settings."""
 
 import functools
 import shutil
@@ -37,7 +37,7 @@ ADAPTER = Settings(rank=2, alpha=6, targets="all-linear")
 
 
 class Words:
-    """What `DecoderOnlyModel` asks of a vocabulary."""
+    """The part of a vocabulary that `DecoderOnlyModel` uses."""
 
     eos_id = 1
     vocab_size = 31
@@ -45,7 +45,7 @@ class Words:
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    """Folder of a random Llama."""
+    """Returns the folder of a random Llama."""
     return save(tmp_path_factory.mktemp("base"), seed=0)
 
 
@@ -57,7 +57,7 @@ def save(folder, seed):
 
 
 def plain(folder, **kwargs):
-    """The model without an adapter, and its parameters."""
+    """Returns the model without an adapter, and its parameters."""
     found = hf_folder.load(folder)
     optimizer = optimizers.adamw(learning_rate=0.05)
     model = models.DecoderOnlyModel(
@@ -86,7 +86,7 @@ def partitioner():
 
 
 def steps(model, states, state, number):
-    """The state after some training steps, and their losses."""
+    """Returns the state after some training steps, and their losses."""
     train = trainer.Trainer(
         model=model,
         train_state=state,
@@ -133,9 +133,10 @@ def test_only_the_adapter_is_trained_and_saved(base, tmp_path):
     assert set(saved["flax_mutables"]) == {"base_digest"}
     arrays = [v for v in leaves(saved["state"]).values() if v is not None]
     largest = max(np.size(array) for array in arrays)
-    assert largest <= 40 * 2  # The biggest matrix of the adapter; the base has none.
+    # The biggest matrix of the adapter; the base has no optimizer state.
+    assert largest <= 40 * 2
 
-    # In another process: from the checkpoint, the base from its own place.
+    # In another process: the adapter from the checkpoint, the base from its folder.
     again = initializer(adapted(base))
     manager = checkpoints.OrbaxCheckpointManagerInterface(
         tmp_path, again.global_train_state_shape, partitioner()
@@ -143,7 +144,7 @@ def test_only_the_adapter_is_trained_and_saved(base, tmp_path):
     restored = manager.restore()
     jax.tree.map(np.testing.assert_array_equal, state.params, restored.params)
     jax.tree.map(np.testing.assert_array_equal, frozen, restored.flax_mutables["base"])
-    # What a checkpoint may lack, the digest of the base among it.
+    # Optional parts of a checkpoint, such as the digest of the base.
     lacking = leaves(again.fallback_state_dict(jax.random.PRNGKey(1)))
     assert set(lacking) == set(leaves(start_names))
     np.testing.assert_array_equal(
@@ -171,7 +172,7 @@ def test_another_base_is_refused(base, tmp_path):
         reader.restore()
 
 
-def test_it_computes_what_the_merged_model_does(base):
+def test_it_computes_the_same_as_the_merged_model(base):
     model = adapted(base, loss_chunk=4)
     state = initializer(model, False).from_scratch(jax.random.PRNGKey(1))
     rng = np.random.default_rng(0)
@@ -199,7 +200,7 @@ def test_it_computes_what_the_merged_model_does(base):
         jax.jit(model.predict_batch)(params, BATCH, flax_mutables=mutables),
         jax.jit(reference.predict_batch)(merged, BATCH),
     )
-    # The gradient along a direction, against a difference of the losses.
+    # The gradient along a direction, compared with a difference of losses.
     step = jax.tree.map(draw, params)
     products = jax.tree.map(jnp.vdot, jax.jit(jax.grad(loss))(params), step)
     slope = sum(map(float, jax.tree.leaves(products)))
@@ -226,7 +227,7 @@ def test_dropout_is_on_in_training_alone(base):
 
 
 def test_backward_pass_leaves_the_base_out():
-    """Forward, gradient by activations and by weights cost a third each."""
+    """Forward pass and both gradients cost a third each."""
     config = llama.Config(
         vocab_size=64, emb_dim=64, num_layers=2, num_heads=2, head_dim=32,
         mlp_dim=256, id_offset=1, dtype=jnp.float32,

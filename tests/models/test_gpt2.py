@@ -1,11 +1,11 @@
-"""What a config.json of the GPT-2 family may say; numbers are in test_causal."""
+"""Possible config.json files of the GPT-2 family; numbers are in test_causal."""
 
 import re
 from typing import Any
 
 from jaxaug.models import gpt2
 
-# The parts of that of DialoGPT-small that say something.
+# The relevant part of the config.json of DialoGPT-small.
 DIALOGPT: dict[str, Any] = {
     "activation_function": "gelu_new",
     "architectures": ["GPT2LMHeadModel"],

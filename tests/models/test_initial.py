@@ -1,4 +1,4 @@
-"""Named models as checkpoints that training starts from."""
+"""Named models as initial checkpoints of training."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ CONFIG = transformers.T5Config(
 
 @pytest.fixture
 def named(tmp_path, monkeypatch):
-    """A model of the catalogue that lies in a folder; stored in bfloat16."""
+    """Returns a model of the catalogue that is in a folder, stored in bfloat16."""
     folder = tmp_path / "jaxaug" / "tiny"
     model = transformers.T5ForConditionalGeneration(CONFIG).bfloat16()
     model.save_pretrained(folder)
@@ -75,7 +75,7 @@ def test_an_unknown_name(named):
         initial.checkpoint("tyni")
 
 
-def test_what_is_shipped_is_on_disk_and_needs_no_network(named):
+def test_shipped_models_need_no_network(named):
     model = catalogue.find("tiny")
     assert model.on_disk and model.shipped
     assert catalogue.fetch("tiny") == model.folder

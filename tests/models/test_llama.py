@@ -1,4 +1,4 @@
-"""What a config.json of the Llama family may say; numbers are in test_causal."""
+"""Possible config.json files of the Llama family; numbers are in test_causal."""
 
 import dataclasses
 from pathlib import Path
@@ -15,7 +15,7 @@ from jaxaug.models.weights import families, hf_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# That of SmolLM2-135M-Instruct.
+# The config.json of SmolLM2-135M-Instruct.
 SMOLLM2: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
     "attention_bias": False,
@@ -44,7 +44,7 @@ SMOLLM2: dict[str, Any] = {
 }
 
 
-# What is told of them in the config.json of each; the rest changes no network.
+# The relevant fields of each config.json; other fields do not change the network.
 _GEMMA = {
     "bos_token_id": 2,
     "cache_implementation": "hybrid",
@@ -176,7 +176,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 
 
 def of_gin(name: str) -> llama.Config:
-    """What configs/models/NAME.gin gives, without what it leaves to training."""
+    """Returns the config of configs/models/NAME.gin, without training options."""
     text = (ROOT / f"configs/models/{name}.gin").read_text()
     values = {
         statement.arg_name: statement.value
@@ -190,7 +190,7 @@ def of_gin(name: str) -> llama.Config:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_gin_files_are_what_was_published(name: str):
+def test_gin_files_equal_the_published_ones(name: str):
     config = of_gin(name)
     hf_config.check_types(PUBLISHED[name])
     assert llama.Config.from_hf(PUBLISHED[name]) == config
@@ -216,9 +216,9 @@ def test_a_kind_is_written_with_its_own_options_alone():
     with pytest.raises(UserError) as caught:
         llama.to_hf(odd)
     assert str(caught.value) == (
-        "llama.Config with model_type = 'llama' and qk_norm = True, sliding_window = 8: "
-        "a config.json of that type cannot express this. Give the model_type that has "
-        "these options, or leave them out."
+        "llama.Config with model_type = 'llama' and qk_norm = True, sliding_window = "
+        "8: a config.json of that type cannot express this. Give the model_type that "
+        "has these options, or leave them out."
     )
 
 

@@ -1,4 +1,4 @@
-"""Three heads that start with what reading a schema takes."""
+"""Three heads whose initial weights help to read a schema."""
 
 import functools
 
@@ -35,7 +35,7 @@ class Words:
 
 
 def initial(net=network, num_heads=HEADS, **options):
-    """The function of a key that gives parameters."""
+    """Returns a function of a key that gives parameters."""
     module = transformer(net, num_heads)
     model = t5.ScratchEncoderDecoderModel(module, Words(), Words(), None, **options)
 
@@ -55,7 +55,7 @@ def flat(tree):
     return {"/".join(k): v for k, v in flax.traverse_util.flatten_dict(tree).items()}
 
 
-def test_only_what_they_look_at_is_set():
+def test_only_queries_keys_and_position_tables_are_set():
     plain, made = flat(params()), flat(params(reading_heads=True))
     assert plain.keys() == made.keys()
     for path, value in plain.items():
@@ -63,7 +63,7 @@ def test_only_what_they_look_at_is_set():
             ("rel_embedding", "attention/query/kernel", "attention/key/kernel")
         )
         assert np.array_equal(value, made[path]) != own, path
-    # The fourth head and, of queries and keys, all but the third keep their draw.
+    # The fourth head keeps its draw; queries and keys keep all but the third.
     table = "encoder/relpos_bias/rel_embedding"
     np.testing.assert_array_equal(plain[table][3], made[table][3])
     query = "encoder/layers_1/attention/query/kernel"
@@ -73,8 +73,8 @@ def test_only_what_they_look_at_is_set():
 
 
 @pytest.mark.parametrize("layer", [0, 1])
-def test_where_they_look(layer):
-    """Tokens 5 and 9 of twelve are the same; what the first three heads look at most."""
+def test_initial_heads_attend_left_right_and_to_equal_tokens(layer):
+    """Tokens 5 and 9 of twelve are equal; checks where the first three heads attend."""
     made = params(reading_heads=True)["encoder"]
     draws = np.random.default_rng(0).standard_normal((12, WIDTH))
     draws[9] = draws[5]

@@ -1,4 +1,4 @@
-"""Blocks that are computed again backwards compute the same, and keep less."""
+"""Rematerialized blocks compute the same and store less."""
 
 import dataclasses
 import functools
@@ -66,7 +66,7 @@ def near(found: Any, expected: Any) -> None:
 @BOTH
 @pytest.mark.parametrize("policy", ["minimal", "full"])
 def test_logits_and_gradients_stay(config, policy):
-    """With the same dropout."""
+    """The dropout is the same."""
     params = random_params(config)
     near(compute(params, network(config, policy)), compute(params, network(config)))
 
@@ -86,21 +86,21 @@ def test_adapters_go_along(config):
 
 
 def products(policy: str) -> int:
-    """Products of matrices in the program of loss and gradients."""
+    """Returns the matrix products in the program of loss and gradients."""
     program = jax.make_jaxpr(jax.grad(loss, has_aux=True), static_argnums=1)
     return str(program(random_params(LLAMA), network(LLAMA, policy))).count(
         "dot_general"
     )
 
 
-def test_a_policy_computes_again_what_it_does_not_keep():
+def test_a_policy_recomputes_values_that_it_does_not_store():
     """Attention's products of activations alone, or all products of a block."""
     kept, minimal, full = (products(name) for name in ("none", "minimal", "full"))
     assert kept < minimal < full
 
 
 def test_a_policy_keeps_less():
-    """XLA for CPUs undoes it, so what is kept is counted before it compiles."""
+    """XLA for CPUs undoes it, so stored values are counted before compilation."""
 
     def kept(policy: str) -> int:
         module = network(LLAMA, policy)

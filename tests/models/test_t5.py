@@ -1,4 +1,4 @@
-"""Initialisation of models that start from nothing."""
+"""Initialization of models without a checkpoint."""
 
 import functools
 
@@ -60,7 +60,7 @@ def test_only_the_relative_biases_differ_and_have_the_deviation():
 
 @pytest.mark.parametrize("offset", [0, 1])
 def test_the_decode_function_sees_source_and_embeddings_by_id(offset):
-    """With an offset, token i stands in row i - 1 of the table of BART."""
+    """An offset puts token i into row i - 1 of BART's table."""
     config = bart.Config(
         family="bart", vocab_size=12, emb_dim=8, num_encoder_layers=1,
         num_decoder_layers=1,
@@ -93,7 +93,7 @@ def test_the_decode_function_sees_source_and_embeddings_by_id(offset):
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_the_unknown_word_is_written_only_where_it_may_be(written):
+def test_the_unknown_word_is_written_only_if_allowed(written):
     config = lstm.Config(vocab_size=8, emb_dim=4, hidden_dim=4, num_layers=1)
     sampler = samplers.find("sampling")
     model = t5.SourceEncoderDecoderModel(
@@ -113,6 +113,6 @@ def test_the_unknown_word_is_written_only_where_it_may_be(written):
         return_all_decodes=True,
         num_decodes=64,
     )
-    # One token in about eight, of 512, where nothing forbids it.
+    # One token in about eight, of 512, if nothing forbids it.
     share = np.mean(np.asarray(decodes) == Words.unk_id)
     assert share > 0.05 if written else share == 0

@@ -1,4 +1,4 @@
-"""T5 as scanned stacks and back: same logits and gradients, same weights, files too."""
+"""T5 as scanned stacks and back: same logits, gradients, weights, and files."""
 
 import functools
 
@@ -52,7 +52,7 @@ def test_there_and_back(params, axis):
     same(t5_stacks.unstacked(stacked, "x"), params)
 
 
-def test_logits_and_gradients_are_those_of_t5(params):
+def test_logits_and_gradients_equal_t5(params):
     config = t5_stacks.scanned_config(CONFIG)
 
     def loss(params, module):
@@ -69,7 +69,7 @@ def test_logits_and_gradients_are_those_of_t5(params):
     np.testing.assert_allclose(logits, expected, atol=1e-5)
     wanted = t5_stacks.stacked(gradient, config)
     for stack in ("encoder", "decoder"):
-        # One bias for a stack gathers what each layer's own would get.
+        # A bias shared by the stack gets the sum of the gradients of all layers.
         own = found[stack][stack].pop("relpos_bias")["rel_embedding"]
         shared = wanted[stack][stack].pop("relpos_bias")["rel_embedding"][:, 0]
         np.testing.assert_allclose(own.sum(1), shared, atol=1e-4)
@@ -92,7 +92,7 @@ def test_convert_both_ways(params, tmp_path):
     same(t5x_layout.read(back).params, params)
 
 
-def test_what_cannot_be_converted(params, tmp_path):
+def test_input_that_cannot_be_converted(params, tmp_path):
     stacked = t5_stacks.stacked(params, t5_stacks.scanned_config(CONFIG))
     bias = stacked["encoder"]["encoder"]["relpos_bias"]
     bias["rel_embedding"] = bias["rel_embedding"] + np.arange(2)[:, None]

@@ -1,4 +1,4 @@
-"""Published T5 in the network of the runtime, against transformers and torch."""
+"""Published T5 in the network of the runtime, compared with transformers and torch."""
 
 import functools
 import json
@@ -33,7 +33,7 @@ TARGETS = np.array([[11, 12, 13, 1], [14, 1, 0, 0]])
 
 
 def add_head(folder):
-    """Stores an output matrix that is not the embedding."""
+    """Stores an output matrix that differs from the embedding."""
     path = folder / "model.safetensors"
     tensors = safetensors.torch.load_file(path)
     tensors["lm_head.weight"] = torch.randn(TINY["vocab_size"], TINY["d_model"])
@@ -41,7 +41,7 @@ def add_head(folder):
 
 
 def published(folder, feed_forward_proj, untied=False, cls="T5", **options):
-    """A random T5 as transformers writes it; returns its torch model."""
+    """Writes a random T5 as transformers does; returns its torch model."""
     config_cls = getattr(transformers, f"{cls}Config")
     model_cls = getattr(transformers, f"{cls}ForConditionalGeneration")
     if untied:
@@ -55,7 +55,7 @@ def published(folder, feed_forward_proj, untied=False, cls="T5", **options):
             parameter.add_(0.3 * torch.randn_like(parameter))
     model.save_pretrained(folder)
     if untied:
-        # As T5 v1.1 is published; transformers 5 itself builds tied models only.
+        # T5 v1.1 is published so; transformers 5 itself builds tied models only.
         add_head(folder)
         path = folder / "config.json"
         values = json.loads(path.read_text())
@@ -175,7 +175,7 @@ def test_the_tie_of_mt5_by_version():
         (mt5, False),
         (tied, False),
         ({**tied, "transformers_version": "5.0.0"}, False),
-        # Until then a tie meant the scale, too.
+        # Before that version a tie implied the scale, too.
         ({**tied, "transformers_version": "4.57.1"}, True),
         ({**mt5, "transformers_version": "4.57.1"}, False),
     ):
@@ -184,7 +184,7 @@ def test_the_tie_of_mt5_by_version():
 
 
 def test_the_published_configs():
-    """As the hub has them: t5-small of 2019, flan-t5-base."""
+    """Configs of the hub: t5-small of 2019 and flan-t5-base."""
     small = t5_weights.Config.from_hf(
         {
             "architectures": ["T5WithLMHeadModel"], "model_type": "t5", "d_ff": 2048,
@@ -218,11 +218,11 @@ def test_the_published_configs():
         ({"forced_bos_token_id": 7}, "forced_bos_token_id is 7, but a T5 here decodes"),
     ],
 )
-def test_what_generation_would_need(tmp_path, told, message):
+def test_unsupported_settings_of_generation(tmp_path, told, message):
     config = {"model_type": "t5", "forced_eos_token_id": 1}
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "generation_config.json").write_text("{}")
-    hf_folder.read_config(tmp_path)  # Where there are both, the second one tells.
+    hf_folder.read_config(tmp_path)  # If both exist, the second one decides.
     (tmp_path / "generation_config.json").write_text(json.dumps(told))
     with pytest.raises(UserError, match=f"{tmp_path}: config.json.*{message}"):
         hf_folder.read_config(tmp_path)

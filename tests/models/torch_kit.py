@@ -13,7 +13,7 @@ LABELS = {0: "contradiction", 1: "neutral", 2: "entailment"}
 
 
 def random_torch(name: str, **config: Any) -> Any:
-    """A model of transformers by the name of its class, always with the same weights."""
+    """Returns a transformers model by class name, always with the same weights."""
     torch.manual_seed(1)
     cls = getattr(transformers, name)
     model = cls(cls.config_class(**config)).eval()
@@ -25,7 +25,7 @@ def random_torch(name: str, **config: Any) -> Any:
 
 
 def loaded(model: Any, folder: Path) -> tuple[Any, Any]:
-    """Our network and its parameters, from the folder that transformers writes."""
+    """Returns our network and its parameters, from a folder of transformers."""
     model.save_pretrained(folder)
     found = hf_folder.load(folder)
     return found.module, found.params
@@ -35,7 +35,7 @@ def unread_after_round_trip(folder: Path) -> set[str]:
     """Checks that weights and configuration return unchanged.
 
     Returns:
-        Names of the tensors that no parameter stands for.
+        Names of the tensors without a parameter.
     """
     found = hf_folder.load(folder)
     code = found.family.code

@@ -114,7 +114,7 @@ def test_the_public_folder_itself_is_an_error_with_the_command(public, capsys):
     assert fix in capsys.readouterr().err
 
 
-def test_what_is_no_multiwoz(public, tmp_path):
+def test_invalid_multiwoz_folders(public, tmp_path):
     with pytest.raises(UserError, match=r"x/schema.json.*data fetch multiwoz22"):
         multiwoz.convert(tmp_path / "x", tmp_path / "out")
     path = public / "dev/dialogues_001.json"

@@ -77,5 +77,5 @@ def test_a_statement_takes_no_mark_of_a_question() -> None:
         tidied(question, "Says whether the guest pays") == "Says whether the guest pays"
     )
     assert tidied(question, "Will the guest pay") == "Will the guest pay?"
-    # The source may be no question by its words either.
+    # The source must not be a question by its words either.
     assert tidied("The guest pays?", "The visitor pays") == "The visitor pays?"

@@ -37,7 +37,7 @@ def test_outputs_and_records(call, server, monkeypatch):
     assert body["model"] == "tiny" and body["temperature"] == 0.5
     assert body["response_format"]["type"] == "json_schema"
     assert {h["Authorization"] for h in server.headers} == {f"Bearer {KEY}"}
-    # Another seed asks again, the same one does not.
+    # Another seed sends new requests, the same seed does not.
     _, text, same = call(*options, texts=[*LINES, "", LINES[0]])
     assert same == records and len(server.bodies) == 4 and "4 replies from" in text
     status, text, _ = call("--seed", "4")
@@ -120,8 +120,8 @@ def test_a_dry_run_asks_nothing(call, server, tmp_path):
     assert "the key $OPENAI_API_KEY is not set" in text
     read = sum(-(-len(prompt) // 4) for prompt in _prompts(LINES[1:]))
     assert (
-        f"expected: 3 requests; 1 replies from the cache; about {read} tokens of input, "
-        f"48 of output; ${read / 1000:.4f}"
+        f"expected: 3 requests; 1 replies from the cache; about {read} tokens of "
+        f"input, 48 of output; ${read / 1000:.4f}"
     ) in text
     assert "the limit of 2 requests (max_requests) is too low" in text
 
@@ -153,15 +153,15 @@ def test_the_commands_of_the_page(server, tmp_path, monkeypatch, capsys):
     assert job.run(["Number of rooms"])[0][19] == "Number of rooms, wording t"
 
 
-def test_a_prompt_of_ones_own(call, server, tmp_path):
+def test_a_user_defined_prompt(call, server, tmp_path):
     prompt = tmp_path / "mine.txt"
     prompt.write_text("Reword.\nKnown: {known}\nText: {text}\n")
     assert call("--prompt", str(prompt), texts=["a {num} b"])[0] == 0
     assert server.prompts == [
         (
             "Reword.\nText: a {num} b\n\n"
-            'Answer with a JSON object {"paraphrases": [...]} that holds 2 strings, and '
-            "nothing else."
+            'Answer with a JSON object {"paraphrases": [...]} that holds 2 strings, '
+            "and nothing else."
         )
     ]
     for text, message in (
@@ -178,8 +178,8 @@ def test_a_prompt_of_ones_own(call, server, tmp_path):
     [
         (["--sampler", "beam"], "--sampler: is for models on this machine"),
         (["--shard", "1/2"], "--shard: is for models on this machine"),
-        (["--option", "k=2"], "--option k=2: write it as NAME=VALUE; known: concurrent"),
-        (["--option", "temperature=hot"], "temperature='hot': expected a finite number"),
+        (["--option", "k=2"], "--option k=2: write it as NAME=VALUE; known: "),
+        (["--option", "temperature=hot"], "temperature='hot': expected a finite"),
         (["--option", "top_p=2"], "top_p is 2.0: give a number above 0, at most 1."),
         (["--option", "timeout=0"], "timeout is 0.0: give seconds above 0"),
         (["--option", "concurrent=0"], "concurrent is 0: give at least 1."),
@@ -191,7 +191,7 @@ def test_a_prompt_of_ones_own(call, server, tmp_path):
         (["--endpoint", "localhost:8000"], "is not the address of a server. Write it"),
         (["--endpoint", ""], "--endpoint is missing: a model openai:NAME needs"),
         (["--endpoint", "http://u:p4ss@h/v1"], "holds a user, a password, or a query"),
-        (["--endpoint", "http://h/v1?key=p4ss"], "holds a user, a password, or a query"),
+        (["--endpoint", "http://h/v1?key=p4ss"], "holds a user, a password, or a"),
         (["--model", "random-tiny", "--sampler", "beam"], "--endpoint: model 'random-"),
         (["--prompt", "plane"], "Use plain or schema, or name a text file with {text}"),
     ],
@@ -208,7 +208,7 @@ def test_a_text_that_is_too_long(call, server):
     assert "a text has 9,999 characters; 8,000 is the maximum" in text
 
 
-def test_a_file_of_something_else_stays(call, server, tmp_path):
+def test_foreign_files_stay(call, server, tmp_path):
     (tmp_path / "out.jsonl").write_text('{"line": 1}\n')
     status, text, records = call()
     assert status == 1 and records == [{"line": 1}] and server.bodies == []

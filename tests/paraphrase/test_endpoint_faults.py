@@ -61,8 +61,8 @@ def test_retry_after_is_honored(call, server, as_date):
         (failed(429, Retry_After="9999"), "HTTP 429 (tried 1 time)."),
         (slow(1.0), "no reply within 0.3 s (tried 3 times). Give a longer timeout"),
         (lambda body: (200, {}, b'{"choices": [{"mess'),
-         ('the reply is not a complete chat completion: {"choices": [{"mess (tried 3 times). '
-         "Check that --endpoint")),
+         ('the reply is not a complete chat completion: {"choices": [{"mess (tried '
+         "3 times). Check that --endpoint")),
         (failed(404, "model not found"),
          "HTTP 404: model not found. The server needs to know the model 'tiny'"),
         (failed(401, "no key"),
@@ -76,7 +76,7 @@ def test_retry_after_is_honored(call, server, as_date):
     ids=["429", "500", "wait", "timeout", "truncated", "404", "401", "400", "quota",
          "307"],
 )  # fmt: skip
-def test_lasting_faults_keep_what_was_finished(call, server, fault, message):
+def test_lasting_faults_keep_finished_replies(call, server, fault, message):
     server.script = [good, good]
     server.answer = fault
     options = ["--option", "timeout=0.3", "retries=2", "concurrent=1"]
@@ -99,13 +99,13 @@ def test_connection_refused(call, server):
     assert "(tried 2 times). Start the server, or correct --endpoint." in text
 
 
-def test_prose_is_no_paraphrase(call, server):
+def test_prose_is_not_a_paraphrase(call, server):
     server.answer = said("Certainly! One may call it the town of the hotel.")
     status, text, records = call()
     assert status == 1 and records == []
     assert "its replies hold no paraphrase that differs from the text" in text
     server.bodies.clear()
-    # Of many texts only some are tried.
+    # Only some of many texts are tried.
     assert call("--option", "concurrent=1", texts=[f"t {i}" for i in range(50)])[0] == 1
     assert len(server.bodies) == 5 * 3
     server.answer = good
@@ -122,7 +122,7 @@ def test_the_limit_of_requests(call, server):
     assert status == 0 and outputs(records) == EXPECTED and len(server.bodies) == 4
 
 
-def test_a_killed_run_goes_on(call, server, tmp_path):
+def test_a_killed_run_resumes(call, server, tmp_path):
     blocked, released = threading.Event(), threading.Event()
 
     def block(body):
@@ -162,10 +162,10 @@ def test_a_killed_run_goes_on(call, server, tmp_path):
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_the_key_is_written_nowhere(
+def test_the_key_is_never_written(
     call, server, tmp_path, monkeypatch, caplog, is_refused
 ):
-    """Even where the server repeats it."""
+    """The server may even repeat it."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
     echo = f"You sent {KEY}"

@@ -1,4 +1,4 @@
-"""Paraphrasing with a language model: prompts, cut outputs, log probabilities."""
+"""Paraphrasing with a language model: prompts, cut outputs, and log probabilities."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ from jaxaug.paraphrase import causal, run, samplers
 from jaxaug.paraphrase.decoder import Decoder
 
 LENGTH = 8
-# All of one bucket: compilation is what takes time here.
+# All texts are of one bucket, because compilation is slow.
 LINES = ["a bus", "hotel", "date", "hotel", "People"]
 PROMPT = "Say it otherwise.\nA: hot\nB: warm\n\nA: {text}\nB:"
 
@@ -34,7 +34,7 @@ def prompt_file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(tiny_lm, prompt_file):
-    """The same object in all runs, so that each program is compiled once."""
+    """Returns the same object in all runs, so that each program is compiled once."""
     loaded = language.load(tiny_lm, "tiny@0", str(prompt_file))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(language.LanguageModel, "prompted", lambda self, prompt: self)
@@ -70,7 +70,7 @@ def greedy(num=1):
 
 
 def line_in_torch(theirs, prompt, ends):
-    """Published ids of the greedy line without its end, and its log probability."""
+    """Returns published ids of the greedy line and its log probability."""
     tokens, total = [], 0.0
     while len(tokens) < LENGTH:
         with torch.no_grad():
@@ -85,7 +85,7 @@ def line_in_torch(theirs, prompt, ends):
     return tokens, total
 
 
-def test_greedy_lines_and_log_probabilities_are_those_of_torch(model, tiny_lm):
+def test_greedy_lines_and_log_probabilities_equal_torch(model, tiny_lm):
     theirs = transformers.LlamaForCausalLM.from_pretrained(tiny_lm).eval()
     words = model.vocabulary
     ends = [0, 1, words.encode("\n")[0] - 1, words.encode("\r")[0] - 1]
@@ -106,7 +106,7 @@ def test_greedy_lines_and_log_probabilities_are_those_of_torch(model, tiny_lm):
 
 @pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
 def test_every_listed_token_ends_an_output(model, tiny_lm, tmp_path, name):
-    """A letter that the model writes becomes an end, though it is no special token."""
+    """An ordinary letter that the model writes becomes an end."""
     theirs = transformers.LlamaForCausalLM.from_pretrained(tiny_lm).eval()
     words = model.vocabulary
     ends = [0, 1, words.encode("\n")[0] - 1, words.encode("\r")[0] - 1]
@@ -131,12 +131,12 @@ def test_every_listed_token_ends_an_output(model, tiny_lm, tmp_path, name):
 
 
 def test_log_probabilities_of_many_outputs(model):
-    """More outputs than are scored side by side, each as if it were alone."""
+    """More outputs than are scored in one batch, each as if it were alone."""
     prompt = np.array([model.encode("find a hotel") + [0] * 5], np.int32)
     eos = model.vocabulary.eos_id
     outputs = np.random.default_rng(0).integers(3, 250, (11, 5)).astype(np.int32)
     outputs[4, 2:] = [eos, 9, 9]
-    outputs[5] = [*outputs[4, :3], 7, 8]  # Differs behind its end only.
+    outputs[5] = [*outputs[4, :3], 7, 8]  # Differs after its end only.
     together = causal.log_probabilities(model, model.params, prompt, outputs)
     alone = [
         causal.log_probabilities(model, model.params, prompt, outputs[i : i + 1])[0]
@@ -291,7 +291,7 @@ def test_wrong_prompts(paraphrase, tmp_path, monkeypatch, model):
             paraphrase(tmp_path / "out", prompt="schema")
 
 
-def test_buckets_round_up_what_is_not_shared():
+def test_buckets_round_up_unshared_tokens():
     batches = plan([103, 109, 117, 101], 4, shared=100)
     assert batches == [Batch((2,), 1, 132), Batch((1,), 1, 116), Batch((0, 3), 2, 108)]
 
@@ -309,7 +309,7 @@ def test_no_eos(tiny_lm, tmp_path):
     for path in tiny_lm.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     config = json.loads((tmp_path / "config.json").read_text())
-    # The first one of a list is what the model writes.
+    # The model writes the first one of a list.
     for folder, ids in ((tmp_path / "list", [9, 1]), (tmp_path, None)):
         folder.mkdir(exist_ok=True)
         (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": ids}))
@@ -336,7 +336,7 @@ def test_the_prefix_is_computed_once(model):
         causal.log_probabilities(model, model.params, rows[2:3], outputs),
         rtol=1e-5,
     )
-    # What is not computed again is not looked at.
+    # Cached outputs are not checked.
     other = rows.copy()
     other[:, : len(model.before)] = 9
     found = causal.decode(model, *settings, params, other, ids, key)

@@ -74,8 +74,8 @@ def test_the_key_holds_the_text_of_the_prompt(tmp_path, tiny_lm):
     assert keys[0]["prompt"] == ["Say", " ", " so:"]
 
 
-def test_a_model_is_its_weights_not_its_folder(tmp_path, tiny_lm):
-    """A copy has the same key, draws and outputs; another model of the name has not."""
+def test_weights_identify_a_model(tmp_path, tiny_lm):
+    """A copy has the same key, draws, and outputs, unlike other weights."""
     copy, other = tmp_path / "another_name", tmp_path / "other" / tiny_lm.name
     shutil.copytree(tiny_lm, copy)
     shutil.copytree(tiny_lm, other)
@@ -91,8 +91,8 @@ def test_a_model_is_its_weights_not_its_folder(tmp_path, tiny_lm):
     assert Paraphraser(0)(settings[2], TEXTS) != outputs[0]
 
 
-def test_a_named_model_is_its_prompt_too(tmp_path, tiny_lm, monkeypatch):
-    """The same folder by its name and by its path: the name says what is read."""
+def test_a_prompt_is_part_of_a_named_model(tmp_path, tiny_lm, monkeypatch):
+    """The same folder by name and by path: the name determines the prompt."""
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path))
     folders = {
         name: catalogue.find(name).folder for name in ("t5-paws", "smollm2-135m")
@@ -127,14 +127,14 @@ def test_precision_changes_the_key_and_no_draw(tiny_lm):
 
 
 def reweigh(folder):
-    """Other weights in the same files."""
+    """Writes other weights to the same files."""
     for path in folder.glob("*.safetensors"):
         save_file({k: -v for k, v in load_file(path).items()}, path, {"format": "pt"})
 
 
 @pytest.fixture(scope="module")
 def outputs(tiny_lm, tmp_path_factory):
-    """(texts, ...) -> text -> outputs of a random model after a short prompt."""
+    """Returns a function (texts, ...) -> text -> outputs of a random model."""
     folder = tmp_path_factory.mktemp("prompts")
     for name in ("one", "two"):
         (folder / name).write_text("{text} >")
@@ -164,11 +164,11 @@ def test_an_output_depends_on_text_setting_and_seed_alone(outputs):
 
 def test_settings_draw_different_numbers(outputs):
     assert outputs(TEXTS) != outputs(TEXTS, options={"temperature": 1.0001})
-    # The prompts are the same: what their files are called does not matter.
+    # The prompts are the same; the names of their files do not matter.
     assert outputs(TEXTS) == outputs(TEXTS, prompt="two")
 
 
-def test_weights_that_are_no_numbers_name_the_step(tiny_lm, tmp_path, monkeypatch):
+def test_nan_weights_are_an_error_that_names_the_step(tiny_lm, tmp_path, monkeypatch):
     (tmp_path / "prompt").write_text("{text} >")
     fields = {
         "model": str(tiny_lm),

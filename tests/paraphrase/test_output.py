@@ -1,4 +1,4 @@
-"""The output file: what survives a stop, what is refused, what it holds at the end."""
+"""The output file: after a stop, with errors, and at the end."""
 
 import errno
 import json
@@ -20,7 +20,7 @@ def output_file(tmp_path, inputs=INPUTS, num=2, **changes):
 
 @pytest.fixture
 def whole(tmp_path):
-    """The bytes of a finished file."""
+    """Returns the bytes of a finished file."""
     folder = tmp_path / "whole"
     with output_file(folder) as file:
         file.add(OUTPUTS)
@@ -41,7 +41,7 @@ def test_records(whole):
     }
 
 
-def test_the_order_is_that_of_the_inputs(tmp_path, whole):
+def test_the_order_equals_the_inputs(tmp_path, whole):
     with output_file(tmp_path) as file:
         for index in (2, 0, 1):
             assert index not in file
@@ -58,12 +58,12 @@ def test_the_order_is_that_of_the_inputs(tmp_path, whole):
 
 
 def test_every_cut_of_the_partial_file_is_mended(tmp_path, whole):
-    """Stopped after any byte, complete inputs are kept and the rest is made again."""
+    """A file cut after any byte keeps complete inputs; the rest is repeated."""
     with output_file(tmp_path) as file:
         file.add({2: OUTPUTS[2]})
         file.add({0: OUTPUTS[0]})
     partial = (tmp_path / "out.jsonl.partial").read_bytes()
-    one = len(partial) // 2  # The two inputs differ in no length.
+    one = len(partial) // 2  # The records of the two inputs have equal length.
     for cut in range(0, len(partial) + 1, 7):
         (tmp_path / "out.jsonl").unlink(missing_ok=True)
         (tmp_path / "out.jsonl.partial").write_bytes(partial[:cut])
@@ -169,7 +169,7 @@ def test_foreign_lines_are_refused(tmp_path, line):
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.partial"])
 @pytest.mark.parametrize("content", [b"hello", b"\xff", b"find a bus\nfind a train"])
 def test_a_foreign_file_without_a_last_line_break(tmp_path, name, content):
-    """It is no record that was cut off, and is not overwritten."""
+    """The last line is not a truncated record, so the file is not overwritten."""
     (tmp_path / name).write_bytes(content)
     with (
         pytest.raises(

@@ -1,4 +1,4 @@
-"""Compiled programs: shared by the decoders of a model, and gone with it."""
+"""Compiled programs: shared by the decoders of a model, and freed with it."""
 
 import dataclasses
 import gc
@@ -69,7 +69,7 @@ def test_one_program_for_all_numbers_of_a_sampler():
         return set(np.asarray(tokens(model, decode_fn, 64, logits))[0, :, 0].tolist())
 
     model, logits = Scaled(1, np.ones(1)), -jnp.arange(20.0)
-    # EOS, which is token 1, may not come first.
+    # EOS, which is token 1, must not come first.
     assert drawn("bottom_k", k=3, then_k=2, temperature=1e-3) == {4}
     assert drawn("bottom_k", k=5, then_k=4, temperature=1e-3) == {6}
     assert drawn("bottom_k", k=16, then_k=9, temperature=99.0) == {17, 18, 19}

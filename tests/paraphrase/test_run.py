@@ -35,7 +35,7 @@ LINES = [
 
 @pytest.fixture
 def lines(tmp_path, small_world):
-    """A file of five lines, two of them equal."""
+    """Returns a file of five lines, two of them equal."""
     path = tmp_path / "lines.txt"
     path.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     return path
@@ -69,7 +69,7 @@ def test_records(lines, tmp_path):
     assert len(set(texts)) > 10
 
 
-def test_greedy_equals_t5x_and_scores_are_those_of_the_model(small_world):
+def test_greedy_outputs_and_scores_equal_t5x(small_world):
     """Text and log probability equal the runtime's greedy decoding and scoring."""
     loaded = registry.load("random-tiny")
     params = jax.device_put(loaded.params)
@@ -111,7 +111,7 @@ def test_greedy_equals_t5x_and_scores_are_those_of_the_model(small_world):
 
 
 def test_tokens_after_eos_do_not_count(small_world):
-    """The sum ends with EOS, whatever stands behind it."""
+    """The sum ends with EOS, whatever follows."""
     loaded = registry.load("random-tiny")
     source = np.array([loaded.encode("find a hotel")], np.int32)
     outputs = np.array([[9, 8, 1, 0], [9, 8, 1, 5], [9, 8, 7, 1]], np.int32)
@@ -122,7 +122,7 @@ def test_tokens_after_eos_do_not_count(small_world):
 
 
 @pytest.mark.parametrize("sampler", ["greedy", "bottom_k", "beam", "dips"])
-def test_weights_that_are_no_numbers_name_the_step(
+def test_nan_weights_are_an_error_that_names_the_step(
     lines, tmp_path, monkeypatch, sampler
 ):
     loaded = registry.load("random-tiny")
@@ -136,8 +136,10 @@ def test_weights_that_are_no_numbers_name_the_step(
         paraphrase(lines, tmp_path / "out.jsonl", sampler, num=1)
 
 
-def test_log_probabilities_that_are_no_numbers_name_the_input(small_world, monkeypatch):
-    """They come from another program than the outputs."""
+def test_nan_log_probabilities_raise_an_error_that_names_the_input(
+    small_world, monkeypatch
+):
+    """Log probabilities come from another program than the outputs."""
     loaded = registry.load("random-tiny")
     decoder = Decoder(
         loaded, samplers.find("sampling").build(2, {}), num=2, max_length=LENGTH, seed=0
@@ -199,7 +201,7 @@ def test_same_bytes_after_a_stop(lines, tmp_path, monkeypatch):
     assert not out.exists()
     kept = records(tmp_path / "out.jsonl.partial")
     assert {record["line"] - 1 for record in kept} == set(calls[0])
-    calls += [None, None]  # No further stop; only what is missing is decoded.
+    calls += [None, None]  # No further stop; only missing outputs are decoded.
     with monkeypatch.context() as patch:
         patch.setattr(Decoder, "__call__", stop_at_the_second)
         paraphrase(lines, out)
@@ -263,7 +265,7 @@ def test_every_sampler_gives_different_outputs(lines, tmp_path, sampler):
     paraphrase(lines, tmp_path / "out", sampler)
     found = records(tmp_path / "out")
     assert [(r["line"], r["index"]) for r in found] == [(1, 0), (1, 1), (1, 2)]
-    # The unknown token has one text, so that outputs may look the same.
+    # All unknown tokens have the same text, so outputs may look equal.
     assert len({(r["output"], r["log_probability"]) for r in found}) == 3
     assert all(r["sampler"] == sampler for r in found)
 
@@ -343,8 +345,8 @@ def test_wrong_arguments(lines, tmp_path, changes, message):
     assert [path.name for path in tmp_path.iterdir()] == ["lines.txt"]
 
 
-def test_tables_and_blank_texts_give_what_lines_give(tmp_path, small_world):
-    """A header is no text, a row one text; a blank one is its own output."""
+def test_tables_give_the_same_as_lines(tmp_path, small_world):
+    """A header is not a text; a row is one text; a blank text is its own output."""
     files = {
         "lines.txt": "find a hotel\n\nDate\n",
         "semicolon.csv": "label;text\n1;find a hotel\n2;\n3;Date\n",
@@ -391,7 +393,7 @@ def test_minisgd_tells_how_to_train_it(tmp_path, monkeypatch):
         "--gin_file=configs/paraphrase_minisgd.gin`, or name the folder of another run."
     )
     monkeypatch.setattr(registry, "_CHECKOUT", checkout)
-    # Found in the checkout, and before that in the current folder.
+    # Found in the checkout, but first in the current folder.
     for folder in (checkout, here):
         run_folder = folder / registry.MINISGD_RUN
         run_folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The table of samplers and the options that come from a command line."""
+"""The table of samplers, and their options on the command line."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,13 +28,13 @@ def test_options_have_a_default_that_tells_the_type(name):
 
 
 def chain(monkeypatch, name, **options):
-    """The warpers that a sampler is made of, as (factory, arguments)."""
+    """Returns the warpers of a sampler, as (factory, arguments)."""
     for factory in ("temperature", "top_k", "top_p", "bottom_k", "min_length"):
         monkeypatch.setattr(warpers, factory, lambda *a, f=factory: (f, *a))
     monkeypatch.setattr(warpers, "held_back", lambda *a: ("min_length", *a))
     for factory in ("repetition_penalty", "no_repeat_ngrams"):
         monkeypatch.setattr(warpers, factory, lambda *a, f=factory: (f, *a))
-    samplers._made.cache_clear()  # Warpers made before would be found.
+    samplers._made.cache_clear()  # Cached warpers would be found.
     sampler = samplers.find(name)
     decode_fn = sampler.build(1, sampler.complete(options))
     samplers._made.cache_clear()
@@ -115,7 +115,7 @@ def first_tokens(name, **options):
     return set(np.asarray(tokens)[0, :, 0].tolist())
 
 
-def test_zero_is_greedy_among_what_is_left():
+def test_temperature_zero_is_greedy_among_remaining_tokens():
     assert first_tokens("sampling", temperature=0.0) == {3}
     assert first_tokens("top_k_top_p", temperature=0.0) == {3}
     assert first_tokens("bottom_k", temperature=0.0) == {2}
@@ -199,7 +199,7 @@ def test_the_contract_of_t5x_holds_by_place_and_by_name(name, least):
 )
 def test_beams_get_their_options(name, function, options):
     sampler = samplers.find(name)
-    # The table of embeddings depends on the model: `paraphrase` makes it.
+    # The table of embeddings depends on the model, so `paraphrase` passes it.
     assert sampler.options.keys() - {"embeddings"} == options.keys()
     decode_fn = sampler.build(2, sampler.complete(options))
     assert decode_fn.func is function
@@ -232,7 +232,7 @@ def test_parse_by_type():
     assert samplers.parse("greedy", []) == {}
 
 
-def test_defaults_are_those_of_the_papers():
+def test_defaults_equal_the_papers():
     options = samplers.find("bottom_k").complete({"k": 4})
     assert options["k"] == 4 and options["min_length"] == 1
     assert (options["n_steps"], options["then_k"], options["then_p"]) == (1, 120, 0.95)
@@ -303,7 +303,10 @@ def test_wrong_options(sampler, texts, message):
             "sampling",
             100_000,
             {},
-            "--num is 100000: the outputs of an input are decoded together, 1024 at most",
+            (
+                "--num is 100000: the outputs of an input are decoded together, 1024 "
+                "at most"
+            ),
         ),
     ],
 )

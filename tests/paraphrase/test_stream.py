@@ -1,4 +1,4 @@
-"""Rows that end make room: the same outputs, in fewer steps."""
+"""New inputs take the rows of finished ones: the same outputs, in fewer steps."""
 
 import dataclasses
 
@@ -42,7 +42,7 @@ def model(request, small_world, tiny_lm, tmp_path):
     return language.load(tiny_lm, "tiny", str(path))
 
 
-def test_outputs_are_those_of_batches(model):
+def test_outputs_equal_batches(model):
     fn = build("bottom_k", repetition_penalty=1.5)
     decoder = Decoder(model, fn, num=3, max_length=LENGTH, seed=3)
     sequences = [model.encode(text) for text in LINES]
@@ -57,7 +57,7 @@ def test_outputs_are_those_of_batches(model):
     assert max(lengths) > 2 * min(lengths)
 
 
-def test_what_searches_is_no_stream(model):
+def test_search_decoders_cannot_stream(model):
     assert not Decoder(model, build("beam"), num=3, max_length=4, seed=0).can_stream
 
 

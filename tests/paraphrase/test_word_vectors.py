@@ -1,4 +1,4 @@
-"""Word embeddings of a file or model for a model's tokens; inputs without prompts."""
+"""Word embeddings from a file or model for a model's tokens; inputs without prompts."""
 
 import dataclasses
 import json
@@ -90,7 +90,7 @@ def test_vectors_decide_and_are_part_of_a_run(tmp_path, small_world):
         outputs("given", embeddings=str(vectors))
 
 
-def test_the_prompt_is_no_part_of_the_source(model):
+def test_the_prompt_is_not_part_of_the_source(model):
     asked = dataclasses.replace(
         model, prompt=lambda text: f"find : {text} bus", first=(5,)
     )

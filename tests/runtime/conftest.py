@@ -1,11 +1,11 @@
-"""Lets test modules import the kits, and runs checkpoint tests on both layouts."""
+"""Makes the kits importable, and runs checkpoint tests on both layouts."""
 
 import pathlib
 import sys
 
 import pytest
 
-# The test modules import the *_kit modules next to them.
+# The test modules import the *_kit modules of this folder.
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 

@@ -56,7 +56,7 @@ def language_model(**kwargs):
 
 @functools.cache
 def random_params(make_model):
-    """Random values in the tree of the model's parameters; nothing is compiled."""
+    """Returns random values in the tree of the model's parameters."""
     model = make_model()
     shapes = {"encoder_input_tokens": (2, 6), "decoder_input_tokens": (2, 5)}
     variables = jax.eval_shape(

@@ -21,7 +21,7 @@ TINY = network.T5Config(
 
 
 def make_batch(seed=0, batch=3, input_length=11, target_length=8):
-    """Right-padded inputs and targets of different lengths."""
+    """Returns right-padded inputs and targets of different lengths."""
     rng = np.random.default_rng(seed)
     inputs = rng.integers(2, 37, (batch, input_length))
     targets = rng.integers(2, 37, (batch, target_length))
@@ -34,9 +34,9 @@ def make_batch(seed=0, batch=3, input_length=11, target_length=8):
 
 @functools.cache
 def build(config):
-    """Module and random parameters, norm scales included.
+    """Returns a module and random parameters, also for norm scales.
 
-    Compiling an initialisation takes longer than all else here: only shapes come from it.
+    Compiling an initialization is slow, so only shapes come from it.
     """
     module = network.Transformer(config)
     rng = np.random.default_rng(1)

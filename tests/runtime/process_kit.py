@@ -1,4 +1,4 @@
-"""Programs that run at the same time, on forced numbers of CPU devices."""
+"""Runs programs simultaneously, on forced numbers of CPU devices."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ def free_port() -> int:
 def run_together(
     python: str, *commands: tuple, devices: int, timeout: int = 300
 ) -> list[tuple[str, str]]:
-    """Runs Python programs that must succeed; returns what each printed: (out, err)."""
+    """Runs Python programs that must succeed; returns (stdout, stderr) of each."""
     count = f"--xla_force_host_platform_device_count={devices}"
     env = {
         **os.environ,

@@ -1,4 +1,4 @@
-"""Settings from gin files, where any value can stand anywhere."""
+"""Settings from gin files, where any value may occur anywhere."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ def test_no_path_of_a_folder(value, tmp_path, monkeypatch):
     assert os.listdir() == []
 
 
-def test_where_no_folder_can_be(tmp_path):
+def test_a_path_that_cannot_be_a_folder(tmp_path):
     file = tmp_path / "file"
     file.touch()
     for path in (file, file / "folder"):

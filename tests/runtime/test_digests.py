@@ -1,4 +1,4 @@
-"""Flipped, short and lost files of checkpoints are noticed at restore."""
+"""Changed, truncated, and lost checkpoint files are detected at restore."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ from t5x.errors import UserError
 
 
 def files_of(root):
-    """Relative names of the data files of a checkpoint."""
+    """Returns the relative names of the data files of a checkpoint."""
     marks = {"digests.json", "_CHECKPOINT_METADATA", "commit_success.txt"}
     found = (p for p in root.rglob("*") if p.is_file() and p.name not in marks)
     return sorted(p.relative_to(root).as_posix() for p in found)
@@ -33,7 +33,7 @@ def flip(path):
 
 @pytest.fixture
 def saved(tmp_path, layout):
-    """Checkpoint of step 1 with a data position; its folder."""
+    """Returns the folder of a checkpoint of step 1 with a data position."""
     manager = make_manager(layout, tmp_path, Iterator())
     save_steps(manager, 1)
     return tmp_path / "checkpoint_1"
@@ -85,7 +85,7 @@ def test_short_and_lost_files(saved):
     for name in names:
         (saved / name).unlink()
         if name in ("state/_METADATA", "checkpoint"):
-            (saved / name).write_text("")  # else there is no checkpoint at all
+            (saved / name).write_text("")  # otherwise there is no checkpoint
     with pytest.raises(
         UserError, match=f"; and {len(names) - 3} more. Restore another"
     ):

@@ -1,4 +1,4 @@
-"""Helpers for runs of several processes, with the others played."""
+"""Helpers for runs of several processes; the other processes are simulated."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from t5x.errors import UserError
 
 @pytest.fixture
 def of_three(monkeypatch):
-    """The failures that the three processes report."""
+    """Returns the failures that the three processes report."""
 
     def play(*fine):
         monkeypatch.setattr(distributed.jax, "process_count", lambda: 3)

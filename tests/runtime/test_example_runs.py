@@ -1,4 +1,4 @@
-"""The runs that ship with T5.1.1 resolve, and so does inference on files."""
+"""The example runs of T5.1.1 resolve, and so does inference on files."""
 
 import sys
 import types
@@ -39,7 +39,7 @@ OTHERS = {
 
 @pytest.fixture(autouse=True)
 def programs(monkeypatch):
-    """`t5` as an empty package, and the programs where gin files look for them."""
+    """Installs `t5` as an empty package, and the programs where gin files look."""
     for name in ("t5", "t5.data", "t5.data.mixtures"):
         package = types.ModuleType(name)
         package.__path__ = []
@@ -65,14 +65,14 @@ def parse(*names, bindings=()):
     gin.clear_config()
     includes = [f"include 't5x/{name}.gin'" for name in names]
     start = "from __gin__ import dynamic_registration"
-    # Not finalised: folders and checkpoints are for the user to give.
+    # Not finalized, because users must give folders and checkpoints.
     gin_utils.parse_gin_flags(
         [], [], [start, *includes, *bindings], finalize_config=False
     )
 
 
 def bound(name):
-    """The value that a parameter resolves to, or None."""
+    """Returns the value that a parameter resolves to, or None."""
     try:
         value = gin.query_parameter(name)
     except ValueError:
@@ -114,7 +114,7 @@ def test_optimizers_of_optax():
         assert type(optimizer).__name__ == "OptaxWrapper"
         assert bound("optax.warmup_cosine_decay_schedule.peak_value") == rate
         schedule = gin.query_parameter(f"optax.{name}.learning_rate")
-        # The peak after 1,000 steps, and nothing at the end of training.
+        # The peak after 1,000 steps, and zero at the end of training.
         assert float(schedule.scoped_configurable_fn()(1000)) == pytest.approx(rate)
         assert float(schedule.scoped_configurable_fn()(50_000)) == 0.0
 
@@ -157,6 +157,6 @@ def test_inference_on_files_of_examples(tmp_path):
         (row,) = dataset.as_numpy_iterator()
     finally:
         seqio.TaskRegistry.remove(config.mixture_or_task_name)
-    # Bytes begin after padding, EOS and the unknown token.
+    # Byte ids start after padding, EOS, and the unknown token.
     assert row["inputs"].tolist() == [ord("a") + 3, ord("b") + 3, 1]
     assert (config.split, config.batch_size) == ("infer", 32)

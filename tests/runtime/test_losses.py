@@ -1,4 +1,4 @@
-"""Losses against a reference written out with numpy, and gradients against autodiff."""
+"""Losses, compared with a numpy reference; gradients, compared with autodiff."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ WEIGHTS = RNG.random((2, 5)).astype(np.float32)
 
 
 def reference(logits, targets, label_smoothing, z_loss):
-    """Loss and z-loss of every position in float64."""
+    """Returns the loss and z-loss of every position, in float64."""
     logits = logits.astype(np.float64)
     loss, z_losses = np.zeros(targets.shape), np.zeros(targets.shape)
     for index in np.ndindex(targets.shape):
@@ -51,7 +51,7 @@ def test_weighted_cross_entropy(label_smoothing, z_loss, weights, factor):
 
 @pytest.mark.parametrize("label_smoothing", [0.1, jnp.float32(0.1)])
 def test_forbidden_tokens_share_no_smoothing(label_smoothing):
-    """The loss and its gradient are those without the token, here id 0."""
+    """Loss and gradient equal those without the token, here id 0."""
     forbidden = np.pad(LOGITS, ((0, 0), (0, 0), (1, 0)), constant_values=-1e10)
 
     @jax.value_and_grad
@@ -199,7 +199,7 @@ def test_average_per_sequence_of_packed_rows():
     )
     expected = [[0.25, 0.75, 0, 0.5, 0.5, 0], [1, 0, 0, 0.25, 0.25, 0.5]]
     np.testing.assert_allclose(weights, expected, rtol=1e-6)
-    # Five sequences, one of which has no weight.
+    # Five sequences; one of them has no weight.
     assert float(factor) == pytest.approx(4)
 
 

@@ -1,4 +1,4 @@
-"""Metric objects: merge, compute, and what the trainer fills in."""
+"""Metric objects: merge, compute, and fields set by the trainer."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Files that are read and written: no waiting for pipes, and a full disk by its name."""
+"""Reading and writing files: no waiting for pipes, and a full disk is named."""
 
 import errno
 import os
@@ -26,8 +26,8 @@ def test_a_full_disk_names_the_file_and_leaves_nothing(tmp_path):
 
 def test_full_memory_is_a_message():
     assert gin_config.user_message(MemoryError()) == (
-        "the memory is full (MemoryError). Use shorter lengths or a smaller batch, or a "
-        "machine with more memory."
+        "the memory is full (MemoryError). Use shorter lengths or a smaller batch, or "
+        "a machine with more memory."
     )
 
 
@@ -48,7 +48,7 @@ def test_pipes_are_not_read(tmp_path):
         ("{", "Expecting property name"),
     ],
 )
-def test_json_that_is_refused(tmp_path, text, problem):
+def test_invalid_json_is_refused(tmp_path, text, problem):
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(ValueError, match=problem):
         paths.read_json(tmp_path / "x.json")

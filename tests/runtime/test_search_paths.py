@@ -4,7 +4,7 @@ from t5x.start import search_paths
 
 
 def install(folder, name, value):
-    """A distribution with one entry point, as pip would leave it in `folder`."""
+    """Writes a distribution with one entry point to `folder`, as pip would."""
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(

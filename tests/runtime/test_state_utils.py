@@ -57,7 +57,7 @@ def test_renames_by_groups_and_copies_the_rest():
     }
 
 
-def test_first_rule_wins_and_none_drops():
+def test_first_rule_wins_and_none_removes():
     checkpoint = tree(a=1, b=2)
     found = apply(
         checkpoint, tree(a=0, b=0), [("target/a", None), ("target/[ab]", "target/a")]
@@ -99,7 +99,7 @@ def test_unused_rules_may_be_allowed():
     assert found == {"target/a": 1, "state/step": 1}
 
 
-def test_missing_old_name_lists_what_there_is():
+def test_missing_old_name_lists_known_names():
     with pytest.raises(
         UserError,
         match=r"Parameter 'target/zz' does not exist in restore checkpoint.*"

@@ -110,7 +110,7 @@ def test_as_logical_axes():
         assert axes.step is None
         assert axes.state_dict()["target"] == {"kernel": P("embed", "mlp")}
     assert axes.param_states["kernel"].v == P("embed", "mlp")
-    # A partitioner restores mesh axes into it in the same way.
+    # A partitioner inserts mesh axes in the same way.
     swapped = axes.state_dict()
     swapped["target"]["kernel"] = P(None, "model")
     assert state.restore_state(swapped).params["kernel"] == P(None, "model")
@@ -179,8 +179,8 @@ def test_errors():
     with pytest.raises(ValueError) as error:
         new_state(adafactor.Adafactor(), plain)
     assert str(error.value) == (
-        "The optimizer supports params_axes for model-based partitioning, but the model "
-        "is not emitting them."
+        "The optimizer supports params_axes for model-based partitioning, but the "
+        "model is not emitting them."
     )
     assert "param_with_axes" in error.value.__notes__[0]
     unnamed = {"bias": jnp.ones(4), "angle": jnp.ones(2)}

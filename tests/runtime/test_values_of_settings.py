@@ -1,4 +1,4 @@
-"""Numbers of gin files that would train on nothing, on NaN, or end in a traceback later."""
+"""Values in gin files that would train on nothing, on NaN, or fail later."""
 
 import types
 
@@ -110,7 +110,10 @@ def data(lengths):
         (
             beams,
             {"alpha": 200.0},
-            r"alpha = 200.0: .* of 4 tokens leaves float32. Give .* from -135\.2 to 135\.2",
+            (
+                r"alpha = 200.0: .* of 4 tokens leaves float32. Give .* from -135\.2 "
+                r"to 135\.2"
+            ),
         ),
         (stopping, {"patience": 0}, "patience = 0: give a whole number of at least 1"),
         (stopping, {"atol": float("nan")}, "atol = nan: give a number of at least 0"),
@@ -138,7 +141,7 @@ def test_values_out_of_range_are_named(make, settings, message):
 
 def test_arrays_are_taken_for_topk_and_topp():
     for settings in ({"topk": jnp.array(2)}, {"topk": 0, "topp": jnp.array(0.5)}):
-        with pytest.raises(TypeError):  # the network of this test, which is none
+        with pytest.raises(TypeError):  # the network of this test is not a real network
             sample(**settings)
 
 

@@ -1,4 +1,4 @@
-"""Documents of every kind become schemas, and come back as they were."""
+"""Documents of every kind become schemas and are restored unchanged."""
 
 import json
 from pathlib import Path
@@ -45,14 +45,14 @@ def test_a_tool_list_comes_back_equal(name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_comes_back_means_the_same(name, tmp_path):
-    """Also where references are written out: a second import finds the same tools."""
+def test_restored_documents_have_the_same_meaning(name, tmp_path):
+    """References may be written out: a second import finds the same tools."""
     found = read_document(DOCUMENTS / name)
     document, _, left = document_of(found.schema, found.format, found.lost)
     assert left == []
     out = tmp_path / "schema.json"
     text = json.dumps(document)
-    # The circle of animals and their mothers has one round more.
+    # The cycle of animals and their mothers has one more round.
     out.write_text(text.replace('{"$ref": "#/components/schemas/Animal"}', "{}"))
     again = read_document(out, found.format)
     if name != "pets.yaml":
@@ -128,7 +128,7 @@ def test_operations_of_one_tag_are_a_service():
     assert [i.is_transactional for i in animals.intents] == [False, True]
     assert _slots(animals)["home.postal_code"] == ("home postal code",)
     lost = {"/".join(one.path): one for one in found.lost}
-    # A circle is cut where it closes.
+    # A cycle is cut where it closes.
     mother = lost["tools/addAnimal/parameters/properties/mother/$ref"]
     assert mother.value == "#/components/schemas/Animal"
     assert _slots(animals)["mother"] == ("mother",)
@@ -216,7 +216,7 @@ def test_constraints_go_from_one_format_to_another(tmp_path):
 
 
 def test_reworded_texts_and_other_names_of_a_variant(tmp_path, capsys):
-    """The tool keeps its names and constraints, and has the texts of the variant."""
+    """The tool keeps its names and constraints, and gets the texts of the variant."""
     path, losses = DOCUMENTS / "openai.json", tmp_path / "losses.json"
     schema, out = tmp_path / "schema.json", tmp_path / "out.json"
     words = ["--losses", str(losses), "--out"]

@@ -1,4 +1,4 @@
-"""Documents that cannot be imported, and what the messages say."""
+"""Documents that cannot be imported, and the messages about them."""
 
 import copy
 import json
@@ -26,11 +26,17 @@ _TOOL = '[\n {"name": "a",\n  "input_schema": {"type": "object",\n   "properties
         (_TOOL + "]", r"invalid JSON: Expecting value at line 4, column 18\. Name"),
         (
             _TOOL + '{"x": {"$ref": "#/$defs/Statoin"}}, "$defs": {"Station": {}}}}]',
-            r"d\.json:4: \$ref '#/\$defs/Statoin' has no target: .* did you mean 'Station'\? N",
+            (
+                r"d\.json:4: \$ref '#/\$defs/Statoin' has no target: .* did you mean "
+                r"'Station'\? N"
+            ),
         ),
         (
             _TOOL + '{"x": {"$ref": "other.json#/A"}}}}]',
-            r"d\.json:4: \$ref 'other.json#/A' leads out of the file\. Bundle the document",
+            (
+                r"d\.json:4: \$ref 'other.json#/A' leads out of the file\. Bundle the "
+                r"document"
+            ),
         ),
         (
             '[\n {"name": 3,\n  "input_schema": {}}]',
@@ -181,7 +187,7 @@ def _places(value: Any, keys: tuple = ()) -> Iterator[tuple]:
 
 @pytest.mark.parametrize("name", sorted(p.name for p in DOCUMENTS.iterdir()))
 def test_damaged_documents(name, tmp_path):
-    """Each place of a document gets each bad value: an error, or a lossless import."""
+    """Each bad value at each place gives an error or a lossless import."""
     yaml = pytest.importorskip("yaml")
     document = yaml.safe_load((DOCUMENTS / name).read_text())
     path = tmp_path / "d.json"
@@ -205,7 +211,7 @@ def test_damaged_documents(name, tmp_path):
     assert read > 50
 
 
-def test_a_file_of_losses_that_is_none(tmp_path, capsys, sgd_tree):
+def test_invalid_files_of_losses(tmp_path, capsys, sgd_tree):
     for text, message in (
         ("{}", "is no file of losses, expected one that `jaxaug schema"),
         (

@@ -1,4 +1,4 @@
-"""docs/tools.md: its commands are run, and print what it shows."""
+"""The commands of docs/tools.md print what the page shows."""
 
 import json
 import re
@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs/tools.md").read_text(encoding="utf-8")
 
 
 def _steps() -> list[tuple[str, list[str]]]:
-    """(command, lines that it prints) of the page."""
+    """Returns (command, printed lines) of the page."""
     found: list[tuple[str, list[str]]] = []
     for line in re.findall(r"^    (.*)$", PAGE.partition("In Python")[0], re.MULTILINE):
         if line.startswith("$ "):
@@ -26,7 +26,7 @@ def _steps() -> list[tuple[str, list[str]]]:
 
 @pytest.fixture
 def walked(tmp_path, monkeypatch, capsys):
-    """The folder in which the commands of the page ran."""
+    """Returns the folder in which the commands of the page ran."""
     for package in ("spacy", "sacrebleu", "nltk"):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
@@ -52,8 +52,8 @@ def _texts(tools):
             yield argument, name
 
 
-def test_the_walk(walked):
-    """Of the tools only the texts have changed, to those of the page's table."""
+def test_the_page_rewords_only_texts(walked):
+    """Only the texts of the tools change, to the texts of the page's table."""
     before = json.loads((walked / "tools.json").read_text())
     after = json.loads((walked / "tools_v1.json").read_text())
     rows = re.findall(r"^\| (\w[^`|]*) \| (\w[^`|]*) \|$", PAGE, re.MULTILINE)

@@ -21,7 +21,7 @@ _DOTTED = st.lists(_NAME, min_size=1, max_size=3).map(".".join)
 @st.composite
 def services(draw, name):
     names = draw(st.lists(_DOTTED, unique=True, max_size=5))
-    # A slot is no object that holds another one.
+    # A slot with nested slots is not generated.
     names = [n for n in names if not any(o.startswith(f"{n}.") for o in names)]
     made = []
     for slot in names:
@@ -54,8 +54,8 @@ _SCHEMAS = st.lists(_NAME, unique=True, min_size=1, max_size=3).flatmap(
 )
 
 
-def _held(schema: Schema, kind: str) -> dict:
-    """What a format can hold: results and kinds of calls are not in all formats."""
+def _without_lost_fields(schema: Schema, kind: str) -> dict:
+    """Returns the services without fields that the format cannot hold."""
     held = {}
     for service in schema.services:
         intents = {}
@@ -88,7 +88,9 @@ def test_sgd_there_and_back(kind, schema, tmp_path_factory):
     path.write_text(json.dumps(document))
     again = read_document(path)
     assert again.format == kind
-    assert _held(again.schema, kind) == _held(schema, kind)
+    assert _without_lost_fields(again.schema, kind) == _without_lost_fields(
+        schema, kind
+    )
     assert left == []
     fields = {
         one.path[1] if one.path[1] != "intents" else one.path[-1] for one in dropped

@@ -1,4 +1,4 @@
-"""The web application: answers, limits, errors."""
+"""The web application: answers, limits, and errors."""
 
 import asyncio
 import io
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Fake(Tracker):
-    """Reads as a tracker does and answers nothing; asks `work` for each batch."""
+    """Reads like a tracker, answers nothing, and calls `work` for each batch."""
 
     def __init__(self, schema, work=lambda: None):
         self.schema, self.work, self.batches = schema, work, []
@@ -47,7 +47,7 @@ def ask(web, **request):
     return web.post("/api/predict", json=request)
 
 
-def test_answers_are_those_of_the_tracker_and_the_command(trained, monkeypatch, capsys):
+def test_answers_equal_the_tracker_and_the_command(trained, monkeypatch, capsys):
     """All have two inputs of full length, so that one program is compiled."""
     run, data = trained
     known = wordings.read(None, data, 1000)
@@ -87,7 +87,7 @@ def test_wordings_page_and_health(sgd_tree):
     for path, kind in (("/page.js", "text/javascript"), ("/page.css", "text/css")):
         assert f'"{path[1:]}"' in page.text
         assert web.get(path).headers["content-type"].startswith(kind)
-        # Nothing comes from elsewhere, and nothing needs a weaker policy.
+        # The page loads nothing from elsewhere and needs no weaker policy.
         assert "//" not in web.get(path).text.replace("// ", "")
     assert not {"http:", "https:", "style=", "onclick", "<style"} & {*page.text.split()}
 
@@ -123,7 +123,7 @@ def test_every_answer_has_the_headers(sgd_tree, path):
         ),
     ],
 )
-def test_mistakes_are_told(sgd_tree, request_, text):
+def test_mistakes_are_reported(sgd_tree, request_, text):
     web, fake = client(sgd_tree)
     answer = ask(web, **request_)
     assert answer.status_code == 400 and not fake.batches
@@ -153,7 +153,7 @@ def test_mistakes_are_told(sgd_tree, request_, text):
         (b"[]", "the request: expected a JSON object, got []"),
     ],
 )
-def test_what_is_no_request(sgd_tree, body, text):
+def test_invalid_requests(sgd_tree, body, text):
     web, _ = client(sgd_tree)
     answer = web.post(
         "/api/predict", content=body, headers={"content-type": "application/json"}
@@ -174,7 +174,7 @@ def test_large_bodies_and_other_types_are_refused(sgd_tree):
     answer = web.post("/api/predict", content=parts(), headers=headers)
     assert answer.status_code == 413
     assert answer.json() == {"error": "The request is larger than 100 bytes."}
-    # A form of another site is sent as one of three types, this not among them.
+    # Forms of other sites are sent as one of three types; JSON is not among them.
     answer = web.post(
         "/api/predict", content=b"{}", headers={"content-type": "text/plain"}
     )
@@ -205,11 +205,11 @@ def test_no_depth_is_a_defect(sgd_tree, depth):
     ("limits", "what"),
     [
         (Limits(inputs=7), "8 inputs; at most 7 are taken. Name fewer services, or"),
-        # Four turns of 3 more characters each, twice, and what the services say.
+        # Four turns of 3 characters, twice, and the texts of the services.
         (Limits(characters=60), r"\d+ characters of inputs; at most 60 are taken"),
     ],
 )
-def test_what_would_be_too_much_text_is_refused(sgd_tree, limits, what):
+def test_too_much_text_is_refused(sgd_tree, limits, what):
     web, fake = client(sgd_tree, limits)
     answer = ask(web, dialogue="USER: abc\n" * 4)
     assert answer.status_code == 400 and not fake.batches
@@ -270,7 +270,7 @@ def test_one_computation_at_a_time(sgd_tree):
         first.join()
         assert answers[0].status_code == 503
         go_on.set()
-        # 20 turns with two services are 40 inputs: the last 8 are left, as time is over.
+        # 20 turns with two services are 40 inputs; the last 8 are not computed in time.
         fake.work = lambda: None
         deadline = time.monotonic() + 30
         while ask(web, dialogue="USER: c").status_code != 200:

@@ -1,4 +1,4 @@
-"""A real server whose clients are slow, leave, or send and read strangely."""
+"""A real server with slow, leaving, and misbehaving clients."""
 
 import http.client
 import json
@@ -23,7 +23,7 @@ def request(**asked):
 
 
 class Place:
-    """A running server: its address, its tracker, connections to it."""
+    """A running server: its address, its tracker, and connections to it."""
 
     def __init__(self, address, fake):
         self.port = int(address.rpartition(":")[2])
@@ -37,7 +37,7 @@ class Place:
         return one
 
     def health(self):
-        """Seconds until `/healthz` has answered."""
+        """Returns the seconds until `/healthz` has answered."""
         start = time.monotonic()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         connection.request("GET", "/healthz")
@@ -48,7 +48,7 @@ class Place:
 
 @pytest.fixture
 def start(sgd_tree):
-    """`start(limits, work)`: a server that lives until the test ends."""
+    """Returns `start(limits, work)`, a server that runs until the test ends."""
     stack = []
 
     def begin(limits=None, work=lambda: None):
@@ -79,8 +79,8 @@ def is_closed(one):
 @pytest.mark.parametrize(
     "data", [b"", b"GET / HTTP/1.1\r\nx: ", POST + b"content-length: 9\r\n\r\n{"]
 )
-def test_slow_clients_lock_nobody_out(start, data):
-    """More of them than connections are allowed, with or without their headers."""
+def test_slow_clients_do_not_block_others(start, data):
+    """There are more slow clients than connections, with and without headers."""
     place = start(Limits(connections=8))
     for _ in range(30):
         place.connect(data)
@@ -127,14 +127,14 @@ def test_work_of_a_client_that_has_left_stops(start):
     place = start(work=work)
     one = place.connect(request(dialogue="USER: a\n" * 60))
     assert begun.wait(20)
-    # This one waits, and is never computed.
+    # This request waits, and is never computed.
     place.connect(request(dialogue="USER: b")).close()
     one.close()
     time.sleep(0.3)
     go_on.set()
     last = place.connect(request(dialogue="USER: c", services=["Trains_1"]))
     assert b"200 OK" in last.recv(65_536)
-    # Of 120 inputs only the group that was computed when the client left.
+    # Of 120 inputs only the batch in progress was computed when the client left.
     assert place.fake.batches == [32, 1]
 
 
@@ -154,11 +154,11 @@ def test_reading_a_request_does_not_stop_others(start, monkeypatch):
     go_on.set()
 
 
-def test_a_client_that_leaves_within_its_body_is_no_defect(start, caplog):
+def test_a_client_that_leaves_within_its_body_is_not_an_error(start, caplog):
     place = start()
     with caplog.at_level(logging.ERROR):
         place.connect(POST + b"content-length: 99\r\n\r\n{").close()
-        # An answer before the end of a body, and then what is no chunk.
+        # An answer before the end of a body, followed by a malformed chunk.
         head = POST.replace(b"application/json", b"text/plain")
         one = place.connect(head + b"transfer-encoding: chunked\r\n\r\n")
         assert b"415" in one.recv(65_536)

@@ -19,7 +19,7 @@ TALK = (
 
 
 class OfFrames(Tracker):
-    """Without a model: `_frames` gives the states of a dialogue."""
+    """A tracker without model: `_frames` returns the states of a dialogue."""
 
     def __init__(self, schema):
         self.schema = schema
@@ -30,7 +30,7 @@ class OfFrames(Tracker):
 
 
 class Literal(OfFrames):
-    """Hears a city wherever the description of the first slot says where."""
+    """Finds a city if the description of the first slot says "where"."""
 
     def _frames(self, dialogue: sgd.Dialogue):
         for index, turn in enumerate(dialogue.turns):
@@ -53,7 +53,7 @@ class Literal(OfFrames):
 
 @pytest.fixture
 def address(sgd_tree):
-    """Of a server that answers in this process."""
+    """Returns the address of a server in this process."""
     schema = read_schema(sgd_tree / "test/schema.json")
     known = wordings.read(None, sgd_tree, 1000)
     built = app.build(Literal(schema), known, hosts=["127.0.0.1"])
@@ -78,9 +78,9 @@ def test_which_slots_a_wording_changes(page, address):
         "In the end, no slot differs between v2 and original."
     )
     said = "oslo | <i>oslo</i> (turn 1: “Oslo”)"
-    # The names of v2 are others, the slots are not.
+    # v2 has other names for the same slots.
     intents = "FindTrain_v2", "FindTrain"
-    # A value that is missed under both is seen by its absence.
+    # A value that both wordings miss is shown as missing.
     assert rows(page, 1) == [
         ("city", "", said, said),
         ("class", "", "no value", "no value"),
@@ -104,7 +104,7 @@ def test_which_slots_a_wording_changes(page, address):
     assert found[1] == ("class", "", first, first)
     texts = page.locator("tr.differs .description").all_text_contents()
     assert texts[-2:] == ["Where the train goes (wording 2)", "Name of the town"]
-    # A mistake is told in the server's words.
+    # A mistake is reported in the words of the server.
     page.get_by_label("Dialogue, a line for each turn").fill("hello")
     page.get_by_role("button", name="Show the states").click()
     sync_api.expect(status).to_contain_text(
@@ -112,7 +112,7 @@ def test_which_slots_a_wording_changes(page, address):
     )
     assert page.locator("#result article").count() == 0
     assert {url.rpartition("/")[0].removesuffix("/api") for url in asked} == {address}
-    # What the browser itself says about the last answer.
+    # A message of the browser about the last answer.
     assert len(trouble) == 1 and "400 (Bad Request)" in trouble[0]
 
 
@@ -120,7 +120,7 @@ NAMES = ("constructor", "__proto__", "toString", "a/b c", "hasOwnProperty")
 
 
 class ByDescription(OfFrames):
-    """Gives each slot its description, unless that is empty."""
+    """Fills each slot with its description, unless that is empty."""
 
     def _frames(self, dialogue: sgd.Dialogue):
         for index, turn in enumerate(dialogue.turns):
@@ -132,7 +132,7 @@ class ByDescription(OfFrames):
 
 
 def test_names_that_objects_have_and_slashes(page, tmp_path):
-    """Services, slots and intents may be called like members of JavaScript's objects."""
+    """Services, slots, and intents may be called like members of JavaScript objects."""
     slots = [
         {
             "name": name,
@@ -165,7 +165,7 @@ def test_names_that_objects_have_and_slashes(page, tmp_path):
         page.get_by_label("Dialogue, a line for each turn").fill("USER: the a/b c")
         page.get_by_text("Edit its descriptions").nth(1).click()
         for service in range(len(names)):
-            # The first service has both changed, the others one.
+            # The first service has two changes, the others one.
             changed = ("a/b c", "__proto__") if service == 0 else ("constructor",)
             for name in changed:
                 page.get_by_label(f"slot {name}").nth(service).fill(f"my {name}")

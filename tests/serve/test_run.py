@@ -1,4 +1,4 @@
-"""The verb: where it listens and what it says."""
+"""The verb: its address and its output."""
 
 import socket
 import sys
@@ -14,7 +14,7 @@ from jaxaug.track.tracker import Tracker
 
 @pytest.fixture
 def uvicorn(monkeypatch):
-    """Stands for the server; keeps its configuration and sockets."""
+    """Replaces the server; keeps its configuration and sockets."""
     import uvicorn
 
     kept = types.SimpleNamespace()
@@ -27,7 +27,7 @@ def uvicorn(monkeypatch):
     return kept
 
 
-def test_it_listens_here_and_says_where(trained, uvicorn, capsys):
+def test_it_prints_the_address_it_listens_on(trained, uvicorn, capsys):
     folder, _ = trained
     assert cli.main(["serve", str(folder), "--port", "0"]) == 0
     out, err = capsys.readouterr()
@@ -63,7 +63,7 @@ def test_a_port_that_cannot_be_had():
 
 
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn"])
-def test_what_is_not_installed(monkeypatch, capsys, missing):
+def test_missing_packages(monkeypatch, capsys, missing):
     for name in [n for n in sys.modules if n.partition(".")[0] == "starlette"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "jaxaug.serve.app", raising=False)
@@ -84,6 +84,6 @@ def test_what_is_not_installed(monkeypatch, capsys, missing):
     )
 
 
-def test_what_is_local():
+def test_local_addresses():
     local = ["127.0.0.1", "127.1.2.3", "::1", "localhost"]
     assert [*filter(run.is_local, [*local, "0.0.0.0", "::", "10.0.0.1", "me"])] == local

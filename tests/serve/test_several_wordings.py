@@ -1,4 +1,4 @@
-"""The server with further wordings: answers, limits, what the page shows, no files."""
+"""The server with further wordings: answers, limits, page, and no files."""
 
 import pytest
 from starlette.testclient import TestClient
@@ -17,7 +17,7 @@ from tests.support.served import served
 TALK = "USER: A train to Oslo please"
 
 
-def test_answers_are_those_of_the_tracker_and_no_file_is_written(
+def test_answers_equal_the_tracker_and_no_file_is_written(
     trained, monkeypatch, tmp_path
 ):
     run, data = trained

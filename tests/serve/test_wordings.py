@@ -1,4 +1,4 @@
-"""What requests may choose from, and what they may bring."""
+"""Wordings that requests may choose or send."""
 
 import json
 import shutil
@@ -20,18 +20,18 @@ def test_every_variant_of_the_data_folder_is_there(sgd_tree):
     found = wordings.read(None, sgd_tree, 100)
     names = ["original", "v1", "v2", "v3", "v4", "v5", "mine/v1"]
     assert [item["name"] for item in found.as_json()] == names
-    # Parks_1 is in dev and test only, where it stands at another place.
+    # Parks_1 is in dev and test only, at another place.
     for item in found.as_json():
         assert [*item["services"]] == ["Trains_1", "Parks_1"]
     of_v3 = json.loads((sgd_tree / "sgd_x/data/v3/test/schema.json").read_text())
     assert found.as_json()[3]["services"] == {"Parks_1": of_v3[0], "Trains_1": of_v3[1]}
 
 
-def test_a_schema_file_has_the_wordings_of_services_like_its_own(sgd_tree, edit_json):
+def test_a_schema_file_uses_the_wordings_of_equal_services(sgd_tree, edit_json):
     mine = shutil.copy(sgd_tree / "test/schema.json", sgd_tree / "mine.json")
 
     def change(services):
-        services[0]["slots"][0]["name"] = "garden"  # of Parks_1, which is another now
+        services[0]["slots"][0]["name"] = "garden"  # of Parks_1, which then differs
         services[0]["intents"][0]["result_slots"] = []
         services[1]["slots"][0]["description"] = "My town"
 
@@ -55,7 +55,7 @@ def test_names_edits_and_whole_schemas(sgd_tree):
     known = wordings.read(None, sgd_tree, 40)
     assert known.choose(None, None) == known.original == known.choose("original", [])
     v2 = read_schema(sgd_tree / "sgd_x/data/v2/test/schema.json")
-    # By either name, in the order of the request, once.
+    # By either name, in the order of the request, without duplicates.
     asked = ["Parks_1", "Trains_12", "Parks_12", "Trains_1"]
     assert known.choose("v2", asked) == v2
     assert known.choose([service_object(s) for s in v2.services], None) == v2
@@ -72,7 +72,7 @@ def test_names_edits_and_whole_schemas(sgd_tree):
     expected["slots"][1]["description"] = "Comfort"
     expected["intents"][1]["description"] = "Get one"
     assert service_object(edited) == expected
-    # The next request finds what was read.
+    # The next request uses the cached wording.
     assert known.choose("v2", asked) == v2
     assert known.choose({"edits": {}}, None) == known.original
 
@@ -118,14 +118,14 @@ CITY = {"Trains_1": {"slots": {"city": "x" * 41}}}
         (None, ["Trains_2"], "services: the wording has no service 'Trains_2'; did"),
     ],
 )
-def test_what_is_no_wording(sgd_tree, schema, services, message):
+def test_invalid_wordings(sgd_tree, schema, services, message):
     known = wordings.read(None, sgd_tree, 40)
     with pytest.raises(UserError, match=message):
         known.choose(schema, services)
 
 
-def test_the_first_ten_problems_of_a_schema_are_told(sgd_tree):
-    """The others are not looked for: each costs a search for similar names."""
+def test_the_first_ten_problems_of_a_schema_are_reported(sgd_tree):
+    """The check stops there, because each problem costs a search for names."""
     known = wordings.read(None, sgd_tree, 40)
     services = [service_object(service) for service in known.original.services]
     slot = services[0]["slots"][0]

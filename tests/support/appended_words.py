@@ -1,4 +1,4 @@
-"""A scheme of augmentation that appends words to texts, for runs without a model."""
+"""An augmentation scheme that appends words to texts, for runs without a model."""
 
 import json
 
@@ -23,7 +23,7 @@ FIELDS = {
 
 
 def jobs(seed, **options):
-    """The scheme: each text with each of the endings."""
+    """Returns the jobs of the scheme: each text with each of the endings."""
 
     def work(texts):
         return [[f"{text} {end}" for end in ENDINGS] for text in texts]

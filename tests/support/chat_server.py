@@ -11,7 +11,7 @@ from typing import Any
 
 LINES = ["City of the hotel", "Number of people", "Book a room", "Date of the visit"]
 Action = Callable[[dict[str, Any]], tuple[int, dict[str, str], bytes] | None]
-LETTERS = "abcdefghijklmnopqrstuvwxyz"  # A number would change what a text says.
+LETTERS = "abcdefghijklmnopqrstuvwxyz"  # A number would change the meaning of a text.
 TEXT = re.compile(r"^(?:Text|Description): (.*)$", re.MULTILINE)
 
 
@@ -19,12 +19,12 @@ class ChatServer:
     """Answers requests by a script, then by `answer`.
 
     Attributes:
-      url: base address.
-      bodies: of the requests so far.
-      headers: likewise.
-      script: what to do with the next requests: an action, or the content of a reply.
-      answer: what to do when the script is used up.
-      busiest: most requests in flight at once.
+        url: base address.
+        bodies: bodies of the requests so far.
+        headers: headers of the requests so far.
+        script: answers to the next requests: actions, or contents of replies.
+        answer: action for requests after the script.
+        busiest: maximum number of simultaneous requests.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class ChatServer:
             action = self.script.pop(0) if self.script else self.answer
             self._busy += 1
             self.busiest = max(self.busiest, self._busy)
-        # A client that waits no longer has closed the connection.
+        # A client that stopped waiting has closed the connection.
         with contextlib.suppress(ConnectionError):
             if isinstance(action, str):
                 action = said(action)
@@ -91,7 +91,7 @@ def running() -> Iterator[ChatServer]:
 
 
 def said(content: str, **fields: Any) -> Action:
-    """A chat completion with this content; 100 tokens in, 10 out."""
+    """Returns a chat completion with this content; 100 tokens in, 10 out."""
     value = {
         "model": "served-model",
         "choices": [{"message": {"role": "assistant", "content": content}}],
@@ -102,14 +102,14 @@ def said(content: str, **fields: Any) -> Action:
 
 
 def failed(status: int, text: str = "", **headers: str) -> Action:
-    """A failure with the JSON of an error."""
+    """Returns an action that fails with a JSON error."""
     data = json.dumps({"error": {"message": text}}).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda body: (status, named, data)
 
 
 def good(body: dict[str, Any]) -> tuple[int, dict[str, str], bytes] | None:
-    """As many paraphrases as asked for, in the form that was asked for."""
+    """Answers with as many paraphrases as requested, in the requested form."""
     prompt = body["messages"][0]["content"]
     text = (TEXT.findall(prompt) or [prompt.splitlines()[-1]])[-1]
     count = int(re.findall(r"(?:holds|list of) (\d+) (?:strings|lines)", prompt)[-1])
@@ -121,7 +121,7 @@ def good(body: dict[str, Any]) -> tuple[int, dict[str, str], bytes] | None:
 
 
 def slow(seconds: float, after: Action = good) -> Action:
-    """An answer that comes late."""
+    """Answers late."""
 
     def action(body: dict[str, Any]) -> Any:
         time.sleep(seconds)
@@ -131,7 +131,7 @@ def slow(seconds: float, after: Action = good) -> Action:
 
 
 def outputs(records: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """Input -> outputs of the records of `jaxaug paraphrase`."""
+    """Returns input -> outputs of the records of `jaxaug paraphrase`."""
     found: dict[str, list[str]] = {}
     for record in records:
         found.setdefault(record["input"], []).append(record["output"])

@@ -1,4 +1,4 @@
-"""Packages that add to jaxaug, as an installation leaves them behind."""
+"""Installs packages that extend jaxaug, as pip would."""
 
 import sys
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ def install(
     """Puts a package where Python looks for packages.
 
     Args:
-      folder: for the package.
-      monkeypatch: takes it away again.
-      name: of the distribution; the module's has `_` for `-`.
-      groups: of entry points: name -> value.
-      source: of the module.
-      **others: sources of further modules, by name.
+        folder: folder for the package.
+        monkeypatch: removes the package after the test.
+        name: name of the distribution; the module has `_` instead of `-`.
+        groups: entry points by group: name -> value.
+        source: source of the module.
+        **others: sources of further modules, by name.
     """
     module = name.replace("-", "_")
     info = folder / name / f"{module}-1.dist-info"

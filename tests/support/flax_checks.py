@@ -1,7 +1,7 @@
-"""What Flax checks at each use of a parameter, checked once.
+"""Caches the shapes that Flax checks at each use of a parameter.
 
-Flax traces the initialiser of a parameter each time that a network is applied, to compare
-shapes: a good part of the time of tests of networks.
+Flax traces the initializer of a parameter each time a network is applied, to compare
+shapes. This takes a good part of the time of network tests.
 """
 
 import functools
@@ -16,7 +16,7 @@ _shapes: dict[Any, Any] = {}
 
 
 def once() -> None:
-    """Keeps the shapes that initialisers have given in this process."""
+    """Caches the shapes that initializers gave in this process."""
     scope.jax = _Jax("jax")
 
 
@@ -28,10 +28,14 @@ class _Jax(types.ModuleType):
 
     @staticmethod
     def eval_shape(function: Any, *arguments: Any) -> Any:
-        """That of JAX; what has the same code and the same values, has the same shape."""
+        """Acts as `jax.eval_shape`, with a cache by code and captured values."""
         try:
             key = _key(function)
-        except (_UnknownError, RecursionError, ValueError):  # Also of an empty cell.
+        except (
+            _UnknownError,
+            RecursionError,
+            ValueError,
+        ):  # Also raised for an empty closure cell.
             key = None
         if arguments or key is None:
             return jax.eval_shape(function, *arguments)
@@ -41,7 +45,7 @@ class _Jax(types.ModuleType):
 
 
 class _UnknownError(Exception):
-    """A value that cannot be compared."""
+    """The error of a value that cannot be compared."""
 
 
 def _key(value: Any) -> Any:

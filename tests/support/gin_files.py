@@ -6,7 +6,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def gin_files() -> dict[str, Path]:
-    """Name, such as `configs/d3st.gin` -> path, of the library and of the papers."""
+    """Returns name, such as `configs/d3st.gin` -> path, of library and papers."""
     papers = sorted((ROOT / "papers/jaxaug_papers").glob("*/configs"))
     return {
         path.relative_to(folder.parent).as_posix(): path

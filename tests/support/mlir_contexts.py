@@ -1,7 +1,7 @@
 """A context of MLIR for many programs.
 
-JAX makes one for each program that it lowers and loads all dialects into it: 6 ms, most of
-what it costs to lower an operation on its own. Tests lower thousands.
+JAX creates a context for each program that it lowers and loads all dialects into it.
+This takes 6 ms, most of the time of lowering a small operation; tests lower thousands.
 """
 
 import threading
@@ -17,7 +17,7 @@ _own = threading.local()
 
 
 def shared() -> None:
-    """Lets the programs of a thread share a context, up to 100 of them."""
+    """Shares a context between up to 100 programs of a thread."""
     mlir.make_ir_context = _shared
 
 

@@ -16,9 +16,9 @@ def format_frame(
     options: D3STOptions,
     epoch: int = 0,
 ) -> Example:
-    """The example of one user frame.
+    """Returns the example of one user frame.
 
-    `turn` is an index of `dialogue.turns`, `frame` one of that turn's frames.
+    `turn` is an index of `dialogue.turns`, `frame` an index of the frames of that turn.
     """
     formatter = D3STFormatter(Schema((service,)), options)
     (example,) = formatter.dialogue(_only(dialogue, turn, frame), epoch)
@@ -26,7 +26,7 @@ def format_frame(
 
 
 def _only(dialogue: sgd.Dialogue, turn: int, frame: int) -> sgd.Dialogue:
-    """The dialogue up to `turn`, with no other state than that of the frame."""
+    """Returns the dialogue up to `turn`, with the state of this frame only."""
     turns = [replace(item, frames=()) for item in dialogue.turns[: turn + 1]]
     frames = tuple(
         item if index == frame else replace(item, state=None)

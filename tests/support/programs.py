@@ -1,4 +1,4 @@
-"""Programs that tests start."""
+"""Runs programs in tests."""
 
 import subprocess
 import sys
@@ -19,5 +19,5 @@ def ran(command: Sequence[str | Path], **options: Any) -> Any:
 
 
 def python_says(script: str) -> str:
-    """Returns the output of a script, which runs in its own interpreter."""
+    """Returns the output of a script, which runs in a new interpreter."""
     return ran([sys.executable, "-c", script], check=True).stdout.strip()

@@ -1,4 +1,4 @@
-"""The page of `jaxaug serve`: a server of this process, and what the page shows."""
+"""The page of `jaxaug serve`: a server in this process, and the content of the page."""
 
 import contextlib
 import threading
@@ -13,7 +13,7 @@ from jaxaug.serve.limits import Limits
 
 @contextlib.contextmanager
 def served(app, limits=None) -> Iterator[str]:
-    """The address of a server of this process, which ends with the block."""
+    """Yields the address of a server in this process, which stops after the block."""
     config = connections.config(app, limits or Limits())
     config.port = 0
     server = uvicorn.Server(config)
@@ -32,7 +32,7 @@ def served(app, limits=None) -> Iterator[str]:
 
 
 def rows(page, article):
-    """(first cell, class, other cells without descriptions) of an article's tables."""
+    """Returns (first cell, class, other cells) of the tables of an article."""
     found = page.locator(f"#result article:nth-of-type({article}) tbody tr").all()
     return [
         (

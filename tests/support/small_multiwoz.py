@@ -1,4 +1,4 @@
-"""A few dialogues of our own in the public layout of MultiWOZ 2.2."""
+"""A few invented dialogues in the public layout of MultiWOZ 2.2."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,7 @@ SCHEMA = [
 
 
 def frame(service: str, intent: str = "NONE", slots: Any = (), **values: list[str]):
-    """A user's frame; slots of the state without the name of the service."""
+    """Returns a user frame; its slots are given without the name of the service."""
     state = {
         "active_intent": intent,
         "requested_slots": [],
@@ -59,7 +59,7 @@ def frame(service: str, intent: str = "NONE", slots: Any = (), **values: list[st
 
 
 def dialogue(name: str, services: list[str], *turns: tuple[str, list[Any]]) -> Any:
-    """A dialogue whose turns are (utterance, frames), the user first."""
+    """Returns a dialogue of turns (utterance, frames); the user speaks first."""
     return {
         "dialogue_id": name,
         "services": services,
@@ -80,7 +80,7 @@ COPIED = {"slot": "taxi-destination", "copy_from": "hotel-name", "value": ["acor
 
 
 def both(name: str) -> Any:
-    """About a hotel and then a taxi to it."""
+    """Returns a dialogue about a hotel and a taxi to it."""
     named = {"name": ["acorn", "the acorn"]}
     return dialogue(
         name,
@@ -105,7 +105,7 @@ def both(name: str) -> Any:
 
 
 def hotel(name: str) -> Any:
-    """About a hotel alone, with frames of other domains as MultiWOZ has them."""
+    """Returns a dialogue about a hotel; it has frames of other domains too."""
     found = frame("hotel", "find_hotel", area=["north"])
     return dialogue(
         name, ["hotel"], ("one in the north", [found, frame("taxi"), frame("police")])
@@ -113,12 +113,12 @@ def hotel(name: str) -> Any:
 
 
 def police(name: str) -> Any:
-    """About no service; its intent is one that the schema lacks."""
+    """Returns a dialogue without service; its intent is not in the schema."""
     return dialogue(name, [], ("help", [frame("police", "find_police")]))
 
 
 def write(root: Path) -> Path:
-    """Writes the folder: train both, hotel; dev hotel; test both, police."""
+    """Writes the folder: train has both and hotel, dev hotel, test both and police."""
     splits = {
         "train": [both("A.json"), hotel("B.json")],
         "dev": [hotel("C.json")],

@@ -113,7 +113,7 @@ def _state(active: str, requested: list[str], **values: list[str]) -> dict[str, 
 
 
 def trip(dialogue_id: str, city: str) -> dict[str, Any]:
-    """Three turns of Trains_1 with a service call; `city` has four letters."""
+    """Returns three turns of Trains_1 with a service call; `city` has four letters."""
     return {
         "dialogue_id": dialogue_id,
         "services": ["Trains_1"],
@@ -159,7 +159,7 @@ def trip(dialogue_id: str, city: str) -> dict[str, Any]:
 
 
 def day_out(dialogue_id: str) -> dict[str, Any]:
-    """Two turns; the user's has a frame of Parks_1 and one of Trains_1."""
+    """Returns two turns; the user turn has a frame of Parks_1 and one of Trains_1."""
     return {
         "dialogue_id": dialogue_id,
         "services": ["Parks_1", "Trains_1"],

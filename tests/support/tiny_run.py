@@ -1,6 +1,6 @@
 """The `config.gin` of a tiny run, as `t5x.train` writes it."""
 
-# With bindings of the function that trains; `{words}` is the path of the vocabulary.
+# It has bindings of the training function; `{words}` is the path of the vocabulary.
 CONFIG = """from __gin__ import dynamic_registration
 import __main__ as train_script
 from jaxaug.feed import vocabulary

@@ -1,16 +1,17 @@
-"""An interpreter for the programs of tests that has imported the libraries already.
+"""An interpreter with preloaded libraries, for the programs of tests.
 
     python warm_python.py SOCKET        serves, until its standard input ends
     python -IS warm_python.py SOCKET ARGUMENTS...
 
-The second form acts as `python ARGUMENTS...` for `-m NAME`, `-c CODE` and a script: it
-hands its arguments, folder, environment and streams to the server, which forks, and it
-ends as the fork ends. JAX, TensorFlow, SeqIO and T5X take 6 s of CPU to import, which
-is most of what a small program costs. A signal that ends the caller ends the fork. What
-a fork has TensorFlow translate into graphs, the server translates for those after it.
+The second form acts as `python ARGUMENTS...` for `-m NAME`, `-c CODE`, and a script. It
+sends its arguments, folder, environment, and streams to the server. The server forks,
+and the caller ends as the fork ends. A signal that ends the caller ends the fork.
+AutoGraph translations of a fork are repeated in the server, for later forks. Importing
+JAX, TensorFlow, SeqIO, and T5X takes 6 s of CPU time, most of the time of a small
+program.
 
-Variables that TensorFlow reads while it is imported, or that keep modules from being
-found, come too late here: a program that needs them is started with `sys.executable`.
+Some environment variables have no effect here: TensorFlow reads them at import, or they
+hide modules. A program that needs them is started with `sys.executable`.
 """
 
 import array
@@ -28,7 +29,7 @@ STREAMS = 3
 
 
 def call(path: str, arguments: list[str]) -> int:
-    """Has the server run the arguments, and gives the exit status."""
+    """Sends the arguments to the server and returns the exit status."""
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     line.connect(path)
     request = {"argv": arguments, "cwd": os.getcwd(), "env": dict(os.environ)}
@@ -43,7 +44,7 @@ def call(path: str, arguments: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
         signal.signal(number, lambda number, _: os.kill(pid, number))
     status = int.from_bytes(_exactly(line, 8), "big", signed=True)
-    if status < 0:  # As the program ended: by a signal.
+    if status < 0:  # The program ended by a signal.
         if -status != signal.SIGKILL:
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
@@ -71,7 +72,7 @@ class Server:
         self.translations = Translations(f"{path}.translated")
 
     def serve(self) -> list[str] | None:
-        """The arguments of a program, in its fork; None in the server, at the end."""
+        """Returns the arguments of a program in its fork; None when the server ends."""
         import select
 
         wake, waker = os.pipe()
@@ -84,7 +85,7 @@ class Server:
             ready, _, _ = select.select([0, wake, self._socket, *lines], [], [])
             if wake in ready:
                 os.read(wake, 4096)
-            # The end of a caller comes before the call of the next one.
+            # The end of a caller is handled before the call of the next one.
             for line in lines.keys() & set(ready):
                 os.kill(lines[line], signal.SIGKILL)
             self._reap(sure={lines[line] for line in lines.keys() & set(ready)})
@@ -118,7 +119,9 @@ class Server:
         streams.frombytes(extra[0][2][: STREAMS * streams.itemsize])
         request = json.loads(_exactly(line, int.from_bytes(head, "big")))
         self.translations.repeat()
-        with warnings.catch_warnings(action="ignore"):  # JAX warns of its own threads.
+        with warnings.catch_warnings(
+            action="ignore"
+        ):  # JAX warns about its own threads.
             pid = os.fork()
         if pid:
             for stream in streams:
@@ -139,10 +142,10 @@ class Server:
 
 
 class Translations:
-    """What AutoGraph translates in the forks, which is translated here, too, once.
+    """AutoGraph translations of the forks, which are repeated once in the server.
 
-    AutoGraph takes the functions apart that SeqIO maps over a dataset: a quarter of what
-    a program with SeqIO costs. It starts no thread, as all else of TensorFlow may.
+    AutoGraph analyzes the functions that SeqIO maps over a dataset, a quarter of the
+    time of a program with SeqIO. Unlike the rest of TensorFlow, it starts no thread.
     """
 
     def __init__(self, path: str):
@@ -150,7 +153,7 @@ class Translations:
         self._done = 0
 
     def note(self) -> None:
-        """Has this fork note what it translates."""
+        """Makes this fork record its translations."""
         from tensorflow.python.autograph.impl import api
 
         transpiler = api._TRANSPILER
@@ -171,7 +174,7 @@ class Translations:
         transpiler.transform_function = noted
 
     def repeat(self) -> None:
-        """Translates what was noted since the last call, if its module is here."""
+        """Translates the recorded functions of loaded modules."""
         if not os.path.exists(self._path):
             return
         from tensorflow.python.autograph.core import converter
@@ -188,14 +191,16 @@ class Translations:
                 if (code.co_qualname, code.co_firstlineno) == (name, number):
                     cells = tuple(types.CellType() for _ in code.co_freevars) or None
                     function = types.FunctionType(code, vars(found), closure=cells)
-                    with contextlib.suppress(Exception):  # The forks report theirs.
+                    with contextlib.suppress(
+                        Exception
+                    ):  # Errors are reported by the forks.
                         api._TRANSPILER.transform(function, context)
                     break
         self._done = len(lines)
 
 
 def _codes(module: types.ModuleType) -> Iterator[types.CodeType]:
-    """The code of all functions that a module defines, the inner ones, too."""
+    """Yields the code of all functions of a module, nested ones included."""
     pending = list(vars(module).values())
     while pending:
         one = pending.pop()
@@ -223,7 +228,7 @@ def become(arguments: list[str]) -> None:
         if text is not None:
             jax.config.update(name, _like(value, text))
     paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-    # The folder of this script stands first.
+    # The first entry is the folder of this script.
     sys.path[:1] = paths
     how, *rest = arguments
     if how == "-c":
@@ -243,14 +248,14 @@ def become(arguments: list[str]) -> None:
 
 
 def _like(value: object, text: str) -> object:
-    """What JAX makes of the text of a variable, for a setting that holds `value`."""
+    """Returns the value that JAX parses from a variable, for a setting of this type."""
     if isinstance(value, bool):
         return text.lower() in ("y", "yes", "t", "true", "on", "1")
     return type(value)(text) if isinstance(value, int | float) else text
 
 
 def prepare() -> None:
-    """Imports what programs import; nothing of it may start a thread that works."""
+    """Imports libraries; none of them may start a thread."""
     import gc
     import importlib
 
@@ -264,7 +269,7 @@ def prepare() -> None:
         importlib.import_module(name)
     if os.environ.get("JAXAUG_TEST_PLAINLY") != "1":
         importlib.import_module("flax_checks").once()  # It is next to this file.
-    gc.freeze()  # Pages of what is never collected stay shared.
+    gc.freeze()  # Memory pages of uncollected objects stay shared.
     gc.enable()
 
 

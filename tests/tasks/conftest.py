@@ -9,7 +9,7 @@ from jaxaug_papers import minisgd
 
 @pytest.fixture(scope="session")
 def small_minisgd():
-    """A context manager: the registries hold nothing, and the data folder is small."""
+    """Context manager with empty registries and a small data folder."""
     seqio = pytest.importorskip("seqio")
 
     @contextlib.contextmanager
@@ -33,7 +33,7 @@ def small_minisgd():
 
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory, small_minisgd):
-    """The package with the registries holding the tasks of a small MiniSGD only."""
+    """Returns the package with only the tasks of a small MiniSGD in the registries."""
     root = tmp_path_factory.mktemp("tasks")
     sizes = {"train_dialogues": 40, "dev_dialogues": 5, "test_dialogues": 12}
     with small_minisgd(root, **sizes):

@@ -64,7 +64,7 @@ def test_without_variants(tmp_path):
 
 @pytest.fixture
 def text_dir(tmp_path, monkeypatch):
-    """A folder with one pair or paraphrase of each kind, and one that is trivial."""
+    """Returns a folder with one pair or paraphrase of each kind, and a trivial one."""
     (tmp_path / "quora").mkdir()
     (tmp_path / "pcc").mkdir()
     (tmp_path / "quora/train.source.txt").write_text("How is it?\nWhy not?\n")

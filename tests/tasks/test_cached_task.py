@@ -1,4 +1,4 @@
-"""How the preprocessors of our tasks are traced."""
+"""Tracing of the preprocessors of our tasks."""
 
 import pytest
 

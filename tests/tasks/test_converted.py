@@ -1,4 +1,4 @@
-"""A scale that starts from a converted Hugging Face folder, on a tiny model."""
+"""A run from a converted Hugging Face folder, on a tiny model."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ from jaxaug_papers import minisgd
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What makes the run short; all else is as it is for the real model.
+# These settings shorten the run; all others are as for the real model.
 TINY = """
 from __gin__ import dynamic_registration
 import __main__ as train_script
@@ -93,7 +93,7 @@ def test_a_run_starts_from_a_converted_folder(python, tmp_path):
     assert done.returncode == 0, done.stderr
     assert f"step 0  restored {folder}/checkpoint_0" in done.stderr
     state = checkpoints.load_t5x_checkpoint(str(tmp_path / "run"))
-    # One step of warm-up moves it hardly at all.
+    # One warm-up step hardly changes it.
     np.testing.assert_allclose(
         state["target"]["token_embedder"]["embedding"],
         model.shared.weight.detach().numpy(),

@@ -42,7 +42,7 @@ def test_the_plot_is_written_when_a_run_starts(tmp_path):
 
 @pytest.fixture
 def dry_run(python):
-    """Prints what the files of these names would run."""
+    """Prints the dry runs of the files of these names."""
 
     def run(*names: str) -> str:
         files = [f"--gin_file=configs/{name}.gin" for name in names]
@@ -75,7 +75,7 @@ STACKS = [
 
 
 def job(*parts):
-    """The dry run of gin files (names) and bindings on configs/d3st_cyclic.gin."""
+    """Returns the dry run of gin files and bindings on configs/d3st_cyclic.gin."""
     flags = [
         f"--gin.{part}" if "=" in part else f"--gin_file=configs/{part}.gin"
         for part in parts
@@ -84,7 +84,7 @@ def job(*parts):
 
 
 def begun(folder, steps):
-    """The folder of a run with a checkpoint, whose schedule had `steps` steps."""
+    """Returns the folder of a run with a checkpoint and a schedule of `steps`."""
     (folder / "checkpoint_5" / "state").mkdir(parents=True)
     (folder / "checkpoint_5" / "state" / "_METADATA").write_text("{}")
     (folder / "curriculum.txt").write_text(f"curriculum: 12 stages, {steps} steps\n")
@@ -93,7 +93,7 @@ def begun(folder, steps):
 
 @pytest.fixture(scope="module")
 def planned(python, tmp_path_factory):
-    """What dry runs print, by the names of their files and bindings."""
+    """Returns the output of dry runs, by the names of their files and bindings."""
     folder = tmp_path_factory.mktemp("plans")
     runs = {
         **{stack: job(*stack) for stack in STACKS},
@@ -155,13 +155,13 @@ def test_every_schedule_fits_every_scale(planned, stack):
         (
             "double",
             (
-                "error: curriculum: the schedule has 3,600 steps, but the run only 1,800. "
-                "Its last stages would be missing. Train for at least 3,600 steps; or, in "
-                "a new MODEL_DIR, stretch the schedule to the run with "
+                "error: curriculum: the schedule has 3,600 steps, but the run only "
+                "1,800. Its last stages would be missing. Train for at least 3,600 "
+                "steps; or, in a new MODEL_DIR, stretch the schedule to the run with "
                 "--gin.CURRICULUM_STEPS=None.\n"
             ),
         ),
-        ("uncounted", "error: curriculum: rows are packed (DatasetConfig.pack = True), "),
+        ("uncounted", "error: curriculum: rows are packed (DatasetConfig.pack = "),
         ("longer", "curriculum: 12 stages, 1,800 steps\n"),
         ("longer", "the last stage goes on until step 3,600, the end of the run\n"),
         ("shorter", "the schedule has 1,800 steps, but the run only 900."),

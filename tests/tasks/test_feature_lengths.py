@@ -47,7 +47,7 @@ MODULE.program = program
 
 @pytest.fixture
 def configured(tasks, monkeypatch):
-    """A function of feature lengths, as in gin: the program with them."""
+    """Returns a function of feature lengths, configured by gin with these lengths."""
 
     monkeypatch.setitem(sys.modules, MODULE.__name__, MODULE)
 
@@ -62,7 +62,7 @@ def configured(tasks, monkeypatch):
 
 
 def longest(feature, *uses):
-    """Tokens of the longest example of (task, split) pairs, by SeqIO itself."""
+    """Returns the tokens of the longest example of (task, split) pairs, by SeqIO."""
     return max(
         len(example[feature])
         for name, split in uses
@@ -80,8 +80,8 @@ def test_lengths_that_cut_stop_the_program_and_those_of_the_message_do_not(confi
         feature_lengths.check(feature_lengths.arguments_of(program), False)
     message = str(caught.value)
     assert message.startswith(
-        "The feature lengths {'inputs': 40, 'targets': 48} would cut too many examples of "
-        "d3st_aug_v1 train:\n  d3st_aug_v1 train: "
+        "The feature lengths {'inputs': 40, 'targets': 48} would cut too many examples "
+        "of d3st_aug_v1 train:\n  d3st_aug_v1 train: "
     )
     for name in ("d3st_sgd train", "d3st_sgd test"):
         assert f"\n  {name}: " in message

@@ -1,4 +1,4 @@
-"""Published tokenizers as vocabularies of the tasks, up to training and its checkpoint."""
+"""Published tokenizers as vocabularies of the tasks, in training and checkpoints."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ def test_ids(words):
 
 
 def sorted_byte(letter: str) -> int:
-    """Place of a printable ASCII character in the sorted alphabet of bytes."""
+    """Returns the index of a printable ASCII character among sorted bytes."""
     return ord(letter) - ord("!")
 
 
@@ -62,7 +62,7 @@ def test_streams_are_saved_and_restored(words, tmp_path):
 
 
 def test_task_for_a_decoder_only_model(words):
-    """Padding, BOS and EOS are where T5X looks for them."""
+    """Padding, BOS, and EOS are where T5X looks for them."""
     source = tf.data.Dataset.from_tensor_slices({"inputs": ["ab"], "targets": ["c"]})
     feature = seqio.Feature(words, add_eos=True)
     features = {"inputs": feature, "targets": feature}
@@ -80,7 +80,7 @@ def test_task_for_a_decoder_only_model(words):
 
 
 def test_vocabulary_of_the_tasks(words, tiny_lm, monkeypatch):
-    """A folder takes the place of the SentencePiece model; one vocabulary only."""
+    """A folder replaces the SentencePiece model; there is one vocabulary only."""
     found = vocabulary.FoundVocabulary()
     monkeypatch.setattr(vocabulary, "_DEFAULT", found)
     assert vocabulary.default_vocabulary(str(tiny_lm)) is found
@@ -144,7 +144,7 @@ def train(python):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["smollm2", "gpt2"])
 def test_model_files_resolve(train, name):
-    """On top of an experiment, with the fine-tuning run between them."""
+    """They are read on top of an experiment, with the fine-tuning run between them."""
     done = train(
         "--gin_file=configs/runs/finetune_sgd.gin",
         f"--gin_file=configs/models/{name}.gin",
@@ -154,7 +154,7 @@ def test_model_files_resolve(train, name):
     )
     shown = done.stdout + done.stderr
     assert "DecoderOnlyModel" in shown and "id_offset = 1" in shown
-    # All but the checkpoint is there.
+    # Everything but the checkpoint exists.
     assert done.returncode == 1
     assert f"error: Path is not a valid checkpoint: {ROOT}/x does not exist" in shown
 

@@ -1,4 +1,4 @@
-"""`jaxaug tasks --all`: what only SeqIO knows."""
+"""`jaxaug tasks --all`: information that only SeqIO has."""
 
 import pytest
 
@@ -28,7 +28,7 @@ personachat_rt        80.0% personachat_rt_level1; 20.0% personachat_self_origin
 tasks of SeqIO are not counted: a split is made when it is read
 """
     )
-    # What the table has is listed from it.
+    # Tasks in the table are listed from the table.
     assert main(["tasks", "t5dst_sgd", "--all"]) == 0
     assert "T5DST: original schemas" in capsys.readouterr().out
 

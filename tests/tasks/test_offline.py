@@ -1,4 +1,4 @@
-"""Offline caches: what is written, and that streams from them are the same."""
+"""Offline caches: their content, and streams from them, which are the same."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ LENGTHS = {"inputs": 60, "targets": 24}
 
 @pytest.fixture(scope="module", autouse=True)
 def out(tmp_path_factory, small_minisgd):
-    """The folder of caches, which SeqIO knows; the tasks of a small MiniSGD."""
+    """Returns the folder of caches of a small MiniSGD, which SeqIO knows."""
     root = tmp_path_factory.mktemp("offline")
     sizes = {"train_dialogues": 24, "dev_dialogues": 4, "test_dialogues": 2}
     with small_minisgd(root, **sizes) as patch:
@@ -189,7 +189,7 @@ def test_what_is_there_is_not_made_again(out, monkeypatch):
     monkeypatch.setattr(offline, "_write", None)
     folder, examples = offline.cache_task(task, out)
     assert examples["train"] == len(stream(task, "train", use_cached=True))
-    # Another program's, or of another vocabulary.
+    # Tasks of another program, or with another vocabulary.
     (folder / "meta.json").write_text("{}")
     with pytest.raises(
         UserError, match=r"holds something else than this cache: .*--out"
@@ -211,8 +211,9 @@ def test_errors_of_reading(out, tmp_path, monkeypatch):
     task = seqio.get_mixture_or_task("t5dst_sgd")
     with pytest.raises(
         UserError,
-        match=r"task 't5dst_sgd' is in no cache folder \(.*out\)\. Make it with `jaxaug "
-        r"data cache --task t5dst_sgd --out DIR` .*--seqio_additional_cache_dirs=DIR",
+        match=r"task 't5dst_sgd' is in no cache folder \(.*out\)\. Make it with "
+        r"`jaxaug data cache --task t5dst_sgd --out DIR` .*"
+        r"--seqio_additional_cache_dirs=DIR",
     ):
         task.get_dataset(LENGTHS, "train", use_cached=True)
     task = cached("d3st_eda_v1", out)
@@ -260,7 +261,7 @@ def test_tokens_are_counted_from_the_cache(out):
 
 
 def test_persona_chat(out, tmp_path, monkeypatch):
-    """Ids of persona and history are kept apart: lengths are known later."""
+    """Ids of persona and history are separate, because lengths are known later."""
     monkeypatch.setenv("JAXAUG_PERSONACHAT_DIR", str(tmp_path))
     lines = [
         f"{n} your persona: i like {word}." for n, word in ((1, "tea"), (2, "cats"))

@@ -25,7 +25,7 @@ LENGTHS = {"inputs": 60, "targets": 24}
 
 @pytest.fixture(scope="module", autouse=True)
 def out(tmp_path_factory):
-    """The folder of the cache of `d3st_sgd`, of more shards than SeqIO opens at once."""
+    """Returns the cache of `d3st_sgd`, with more shards than SeqIO opens at once."""
     root = tmp_path_factory.mktemp("offline")
     minisgd.write(root / "data", train_dialogues=90, dev_dialogues=4, test_dialogues=2)
     with pytest.MonkeyPatch.context() as patch:
@@ -122,7 +122,7 @@ def test_a_process_without_seqio_reads_its_caches(python, out, tmp_path):
         config(use_cached=False), 0, 1, None, num_epochs=1, accept_truncation=True
     )
     assert len(whole) > 20
-    assert_same(whole, plain)  # The order is that of the data without this cache.
+    assert_same(whole, plain)  # The order equals the data without this cache.
     assert_same(resumed, whole)
 
 
@@ -135,7 +135,7 @@ def test_shuffled_batches_hold_each_example_once(out):
     )
     found = [batch["encoder_input_tokens"][0].tolist() for batch in batches]
     plain = [row.tolist() for b in of_seqio() for row in b["encoder_input_tokens"]]
-    # SeqIO leaves out what does not fill a batch of eight.
+    # SeqIO drops an incomplete batch of eight.
     assert 0 <= len(found) - len(plain) < 8 and found[: len(plain)] != plain
     rest = Counter(map(tuple, found)) - Counter(map(tuple, plain))
     assert rest.total() == len(found) - len(plain)

@@ -1,4 +1,4 @@
-"""The paraphrasing tasks: pairs by position, exact tokens, what is refused."""
+"""The paraphrasing tasks: pairs by position, exact tokens, and rejected data."""
 
 import json
 
@@ -20,7 +20,7 @@ LENGTHS = {"inputs": 32, "targets": 32}
 
 @pytest.fixture(scope="module")
 def registered(tmp_path_factory):
-    """The tasks of a small MiniSGD."""
+    """Registers the tasks of a small MiniSGD."""
     root = tmp_path_factory.mktemp("paraphrase")
     minisgd.write(root / "data", train_dialogues=5, dev_dialogues=2, test_dialogues=2)
     with pytest.MonkeyPatch.context() as patch:
@@ -70,7 +70,7 @@ def test_examples_are_the_pairs_in_tokens(registered):
 
 
 def test_pairs_by_hand(sgd_tree, edit_json):
-    """A wording that equals the original but for case and spaces is left out."""
+    """A wording that equals the original up to case and spaces is left out."""
     folder = sgd_tree / "sgd_x/data"
 
     def reword(schema):

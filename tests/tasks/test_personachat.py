@@ -1,4 +1,4 @@
-"""Persona-Chat tasks: names, exact tokens, what is cut, mixtures, metrics."""
+"""Persona-Chat tasks: names, exact tokens, truncation, mixtures, and metrics."""
 
 import subprocess
 from pathlib import Path
@@ -24,7 +24,7 @@ THINGS = ("dogs", "cats", "books", "cars", "tea")
 
 
 def write_files(folder):
-    """24 dialogues, as validation and as training files; traits recur."""
+    """Writes 24 dialogues, as validation and as training files; traits recur."""
     for wording in data.WORDINGS:
         for side, owner in (("self", "your"), ("other", "partner's")):
             lines = []
@@ -160,7 +160,7 @@ def test_what_is_too_long_loses_its_oldest_utterances(caplog):
         "48 of 48 targets lose the end of the response at 16 tokens",
     ):
         assert f"{ORIGINAL} validation: {line} (longest: " in caplog.text
-    # With too little room for the persona it gets half, its beginning.
+    # With too little room for the persona it keeps its first half.
     tiny = examples(ORIGINAL, lengths={"inputs": 9, "targets": 16})[1]
     assert tiny["inputs"].tolist() == first[:4] + whole[-5:]
     assert len(tiny["inputs"]) == 9
@@ -173,7 +173,7 @@ def test_levels_reword_the_traits():
         "[persona] dogs are what i like. [persona] books are what i like. [partner] hi"
     )
     assert two[0].startswith("[persona] dogs , yes. [persona] books , yes. [partner]")
-    # Nothing is known about tea, which stays; responses and history stay anyway.
+    # No rewordings of tea are known, so it stays; responses and history stay anyway.
     assert "[persona] i like tea. [partner] hi" in two[4]
     plain = examples(ORIGINAL, "train")
     changed = examples("personachat_pcc_level2", "train")
@@ -275,7 +275,7 @@ def test_wrong_answers():
     }
     assert predictions[0] == {"text": "tea"}
     half = personachat.responses(targets, predictions)
-    # Of the even ones, 4 in 24 say "good i like tea and you".
+    # Of the even examples, 4 in 24 say "good i like tea and you".
     assert half["f1"] == pytest.approx(50 + 50 * 4 / 24 * 2 / 7)
     assert half["parlai_bleu_2"] == pytest.approx(50.0, abs=1e-4)
 

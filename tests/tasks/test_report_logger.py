@@ -1,4 +1,4 @@
-"""The robustness logger: what it scores, writes and prints after an evaluation."""
+"""The robustness logger: its scores, files, and output after an evaluation."""
 
 import csv
 import json
@@ -42,7 +42,7 @@ def environment(world, monkeypatch):
 
 
 def answers(world, task, seed=None, split="test"):
-    """Targets of a task, and predictions: the targets' text, damaged by `seed`."""
+    """Returns targets of a task, and predictions that `seed` damages."""
     family = task.partition("_")[0]
     corpus = recipes.table(world).recipes[task][split].corpus
     loaded = benchmark.load(world, corpus.split, corpus.variant)
@@ -228,7 +228,7 @@ def test_fewer_variants_are_reported_as_such(
     assert 0 < made["jga_orig"] < 1
     assert made["jga_v1_5"] == (pytest.approx(np.mean(scores)) if kept else None)
     assert (made["ss_jga"] is None) == (len(kept) < 2)
-    # The table, the intervals of the same figures and the page.
+    # The table, the intervals of the same figures, and the page.
     page = tmp_path / "a.html"
     assert main(["report", str(run), "--html", str(page), "--resamples", "100"]) == 0
     missing = [f"v{n}" for n in range(1, 6) if n not in kept]
@@ -276,7 +276,7 @@ evaluator.close()
 
 @pytest.mark.slow
 def test_as_a_logger_of_seqio(python, world, tmp_path):
-    """Through seqio.Evaluator with the registered tasks, beside the JSON logger."""
+    """It runs in seqio.Evaluator with the registered tasks, next to the JSON logger."""
     (tmp_path / "log").mkdir()
     done = subprocess.run(
         [python, "-c", EVALUATION, str(tmp_path / "log")],

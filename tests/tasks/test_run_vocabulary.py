@@ -1,4 +1,4 @@
-"""A run owns its vocabulary: what is added to the data later does not change it."""
+"""A run owns its vocabulary: later additions to the data do not change it."""
 
 import json
 import os
@@ -46,7 +46,7 @@ train/utils.DatasetConfig.mixture_or_task_name = 'd3st_sgd'
 
 
 def call(python, program, folder, *arguments, **variables):
-    """Runs a program of T5X to its end; returns what it printed."""
+    """Runs a program of T5X to its end; returns its output."""
     done = subprocess.run(
         [python, "-m", f"t5x.{program}", *arguments],
         cwd=ROOT,
@@ -89,14 +89,14 @@ def evaluate(python, folder, run, **variables):
 
 
 def answers(folder):
-    """The lines with inputs and predictions of the evaluation in a folder."""
+    """Returns the lines with inputs and predictions of the evaluation in a folder."""
     found = sorted((folder / "inference_eval").glob("*d3st_sgd*.jsonl"))
     return [line for path in found for line in path.read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, python):
-    """A folder with `data` and a small `run` that was trained on it."""
+    """Returns a folder with `data` and a small `run` that was trained on it."""
     folder = tmp_path_factory.mktemp("owned")
     minisgd.write(folder / "data", train_dialogues=6, dev_dialogues=1, test_dialogues=5)
     (folder / "tiny.gin").write_text(TINY)
@@ -108,7 +108,7 @@ def trained(tmp_path_factory, python):
 
 @pytest.fixture(scope="module")
 def grown(trained):
-    """The same; the data folder has got variants with new words, the run has moved."""
+    """Returns the same with new words in variants of the data, and a moved run."""
     words = vocabulary.train_words(trained / "data", trained / "cache")
     kept = trained / "run" / run_vocabulary.NAME
     assert kept.read_bytes() == words.read_bytes()
@@ -137,7 +137,7 @@ def test_evaluation_after_the_data_grew(grown, python):
 
 
 def test_a_tracker_answers_as_the_run_did(grown, tmp_path, monkeypatch, capsys):
-    """From the dialogues alone, with the run moved and its data folder gone."""
+    """It reads dialogues alone; the run was moved and its data folder deleted."""
     monkeypatch.setenv("JAXAUG_DATA_DIR", str(tmp_path / "gone"))
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     dialogues = json.loads((grown / "data/test/dialogues_001.json").read_text())
@@ -169,9 +169,9 @@ def test_a_run_that_goes_on_keeps_its_vocabulary(grown, python):
     assert status == 1
     assert (
         f"the run was trained with the vocabulary {own} (digest {digests[0]}), and "
-        f"{other} is another one (digest {digests[1]}). Name no vocabulary, neither with "
-        "$JAXAUG_VOCABULARY nor with vocabulary.default_vocabulary.path, to use that of "
-        "the run, or train in another MODEL_DIR."
+        f"{other} is another one (digest {digests[1]}). Name no vocabulary, neither "
+        "with $JAXAUG_VOCABULARY nor with vocabulary.default_vocabulary.path, to use "
+        "that of the run, or train in another MODEL_DIR."
     ) in said
     other = grown / "other"
     other.symlink_to(grown / "data")
@@ -181,13 +181,13 @@ def test_a_run_that_goes_on_keeps_its_vocabulary(grown, python):
     assert status == 1
     assert (
         f"{run} was begun with other data: $JAXAUG_DATA_DIR was {grown}/data and is "
-        f"{other}. Set what it was, train in another MODEL_DIR, or, where the same data "
-        f"have moved, correct {run}/choices.json."
+        f"{other}. Set what it was, train in another MODEL_DIR, or, where the same "
+        f"data have moved, correct {run}/choices.json."
     ) in said
     status, said = train(python, grown, run, "--gin.TRAIN_STEPS=4")
     assert status == 0 and "step 2  restored" in said, said
     assert own.read_bytes() == kept
-    # Each checkpoint says which ids it was trained with.
+    # Each checkpoint names the ids it was trained with.
     noted = (run / run_vocabulary.NOTES).read_text()
     checkpoints = sorted(run.glob("checkpoint_*"))
     assert checkpoints
@@ -197,7 +197,7 @@ def test_a_run_that_goes_on_keeps_its_vocabulary(grown, python):
 
 
 def test_models_are_loaded_with_their_own_words(grown, tmp_path, monkeypatch):
-    """Several in one process, without their data folder."""
+    """Several models share a process, without their data folders."""
     monkeypatch.setenv("JAXAUG_DATA_DIR", str(tmp_path / "gone"))
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path))
     run = checkpoint.load(grown / "moved")
@@ -274,7 +274,7 @@ def test_a_start_that_failed_fixes_nothing(tmp_path, monkeypatch):
         used = run_vocabulary.owned(str(tmp_path / f"{name}.model"), str)
         assert used == str(own) and own.read_text() == name
         assert run_choices.read(tmp_path) == {"JAXAUG_TEXT_DIR": f"/{texts}"}
-    # With its first step the run has both for good.
+    # From its first step on the run stores both.
     write_text(tmp_path / "config.gin", "")
     with pytest.raises(UserError, match="one.model is another one"):
         run_vocabulary.owned(str(tmp_path / "one.model"), str)

@@ -133,7 +133,7 @@ def test_padded_size_and_equality(tasks):
 
 
 def evaluate(name, split, change):
-    """Metrics of predictions made by `change(number, target ids)`."""
+    """Returns metrics of predictions made by `change(number, target ids)`."""
     evaluator = seqio.Evaluator(
         name,
         feature_converter=seqio.EncDecFeatureConverter(pack=False),

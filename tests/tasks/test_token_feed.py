@@ -1,4 +1,4 @@
-"""The token feed beside SeqIO's pipeline: the same examples, the same stages."""
+"""The token feed and SeqIO's pipeline give the same examples and stages."""
 
 import collections
 
@@ -14,7 +14,7 @@ from t5x import utils
 from jaxaug.core.errors import UserError
 from jaxaug.feed import layouts
 
-LENGTHS = {"inputs": 80, "targets": 20}  # They cut inputs and targets.
+LENGTHS = {"inputs": 80, "targets": 20}  # They truncate inputs and targets.
 CONVERTERS = {
     "enc_dec": seqio.EncDecFeatureConverter,
     "prefix_lm": seqio.PrefixLMFeatureConverter,
@@ -29,7 +29,7 @@ PERSONA = """1 your persona: i like tea and the long evenings of winter .
 
 @pytest.fixture(scope="module", autouse=True)
 def more_tasks(tasks, tmp_path_factory):
-    """Tasks of the other kinds, of which no split is empty."""
+    """Registers tasks of the other kinds; all their splits have examples."""
     import tasks.paraphrase
     import tasks.personachat
 
@@ -44,7 +44,7 @@ def more_tasks(tasks, tmp_path_factory):
 
 
 def config(name, **changes):
-    """What T5X's DatasetConfig has."""
+    """Has the fields of T5X's DatasetConfig."""
     values = {
         "mixture_or_task_name": name,
         "task_feature_lengths": LENGTHS,
@@ -128,7 +128,7 @@ def test_packed_rows_are_those_of_seqios_converters(kind):
         ]
         for number in (1, 3, 2)
     ]
-    # Each example fits into a row of the first ones, and none of the next row does.
+    # Each example fits into one of the first rows, and no example of the next row does.
     lengths = {"inputs": 30, "targets": 30}
     batch = layouts.find(kind).fill(rows, lengths, pack=True)
     for number, row in enumerate(rows):
@@ -145,12 +145,12 @@ def test_packed_rows_are_those_of_seqios_converters(kind):
 
 
 def levels(steps):
-    """A mixture whose level is the original schema, then v1, then v2."""
+    """Registers a mixture of levels: the original schema, then v1, then v2."""
     from jaxaug.curriculum import mixture, schedule
 
     stages = schedule.gradual(steps, levels=2, original_fraction=0.0)
     names = ["d3st_sgd", "d3st_aug_v1", "d3st_aug_v2"]
-    # The batch size is wrong: the reader has its own.
+    # The batch size is wrong, because the reader has its own.
     return mixture.level_mixture(names, stages, batch_size=400)
 
 
@@ -166,7 +166,7 @@ def texts_of(batch):
 
 @pytest.fixture(scope="module")
 def texts():
-    """Inputs of each level of `levels`."""
+    """Returns the inputs of each level of `levels`."""
     found = []
     for name in ("d3st_sgd", "d3st_aug_v1", "d3st_aug_v2"):
         cfg = config(name, pack=True, batch_size=1)
@@ -276,7 +276,7 @@ def test_features_of_other_converters_come_from_seqio():
 
 
 def test_examples_in_rows_of_seqio_are_counted(monkeypatch):
-    """Upstream packs after mixing: stages are counted in examples."""
+    """Upstream packs after mixing, so stages are counted in examples."""
     from tasks import curriculum
 
     monkeypatch.setattr(curriculum, "_SAMPLED", 1000)
@@ -295,7 +295,7 @@ def test_examples_in_rows_of_seqio_are_counted(monkeypatch):
     )
     assert isinstance(cfg.mixture_or_task_name, str)
     rates = plan[cfg.mixture_or_task_name].mixture_or_task_name.examples_per_row
-    # What the first stage reads are rows of level 0.
+    # The first stage reads rows of level 0.
     rows = [
         count
         for batch in batches.take(300).as_numpy_iterator()

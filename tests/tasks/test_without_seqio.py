@@ -1,4 +1,4 @@
-"""Training and evaluation of dialogue sets without SeqIO, against the same through it."""
+"""Training and evaluation without SeqIO, against the same runs through it."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Answers under several wordings as one: exact results on scripted answers."""
+"""Combination of answers under several wordings: exact results on scripted answers."""
 
 import itertools
 
@@ -15,7 +15,7 @@ from jaxaug.track.options import Robust
 
 
 def service(*descriptions):
-    """Of slots `city` and `kind`."""
+    """Returns a service with slots `city` and `kind`."""
     city, kind = descriptions
     return Service(
         "E_1",
@@ -26,7 +26,7 @@ def service(*descriptions):
 
 
 def state(city=None, kind=None, intent="NONE", asked=()):
-    """Of values for the slots that have one."""
+    """Returns a state with the given values."""
     values = {"city": city, "kind": kind}
     return Parsed({s: (v,) for s, v in values.items() if v}, intent, asked)
 
@@ -46,7 +46,7 @@ def test_every_slot_is_voted_for_by_itself():
 def test_of_equals_the_earliest_wording_is_taken():
     assert combine.vote([state("oslo"), state("rome")]) == state("oslo")
     assert combine.vote([state(), state("rome")]) == state()
-    # Letter case and spaces do not count; the earliest spelling stays.
+    # Letter case and spaces are ignored; the earliest spelling is kept.
     answers = [state("rome"), state("New  York"), state("new york")]
     assert combine.vote(answers) == state("New  York")
 
@@ -117,7 +117,7 @@ def test_intents_and_requests_count_for_agreement():
         ("", True),
     ],
 )
-def test_values_that_nobody_said(value, said):
+def test_values_that_occur_in_no_turn(value, said):
     texts = ["A turn in OSLO, to New York!", "At St. Mary's, 11:30?"]
     found = combine.unsaid(state(value, "a"), service("", ""), texts)
     assert found == ([] if said else ["city"])

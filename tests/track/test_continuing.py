@@ -75,7 +75,7 @@ def run_of(tmp_path, tiny_lm, both_ways=False, more=""):
 
 
 def evaluated(module, params, words, texts, both_ways):
-    """Tokens of an evaluation: T5X's model, with the features of its converter."""
+    """Returns the tokens of an evaluation by T5X's model and converter."""
     model = models.DecoderOnlyModel(
         module, words, None, inputs_bidirectional_attention=both_ways,
         decode_fn=functools.partial(decoding.temperature_sample, temperature=0.0),
@@ -99,7 +99,7 @@ TEXTS = ["0=city 1=class [user] " + "oslo please " * n for n in range(0, 12, 2)]
 
 
 @pytest.mark.parametrize("both_ways", [False, True])
-def test_tokens_are_those_of_an_evaluation(tiny_lm, sgd_tree, tmp_path, both_ways):
+def test_tokens_equal_an_evaluation(tiny_lm, sgd_tree, tmp_path, both_ways):
     folder = run_of(tmp_path, tiny_lm, both_ways)
     convert.convert(tiny_lm, folder / "checkpoint_3", form="t5x")
     tracker = Tracker.load(folder, sgd_tree / "test/schema.json", batch_size=4)
@@ -110,7 +110,7 @@ def test_tokens_are_those_of_an_evaluation(tiny_lm, sgd_tree, tmp_path, both_way
         model.module, tracker._params, model.input_vocabulary, TEXTS, both_ways
     )
     assert [tracker._encode(text) for text in TEXTS] == rows
-    assert len(rows[-1]) == LENGTHS["inputs"]  # Cut from the left.
+    assert len(rows[-1]) == LENGTHS["inputs"]  # Cut on the left.
     assert tracker.write_tokens(rows) == expected
     assert len({tuple(row) for row in expected}) > 3
 
@@ -164,7 +164,7 @@ def test_predict(tiny_lm, sgd_tree, tmp_path, monkeypatch, capsys):
     assert found["turns"][2]["frames"][0]["service"] == "Trains_1"
 
 
-def test_it_is_no_paraphraser(tiny_lm, tmp_path):
+def test_it_is_not_a_paraphraser(tiny_lm, tmp_path):
     folder = run_of(tmp_path, tiny_lm)
     convert.convert(tiny_lm, folder / "checkpoint_3", form="t5x")
     with pytest.raises(UserError, match="is a DecoderOnlyModel, which writes no para"):

@@ -1,4 +1,4 @@
-"""benchmarks/in_context.py: solved frames in the prompt of a model that is not trained."""
+"""benchmarks/in_context.py: solved frames in the prompt of an untrained model."""
 
 import importlib
 import json
@@ -57,7 +57,7 @@ def test_right_answers_score_100(program, call, sgd_tree, monkeypatch):
         assert wording["#ALL_SERVICES"]["joint_goal_accuracy"] == 1.0
     assert (out / "predictions/d3st-000000/v5/dialogues.json").exists()
 
-    # What is answered is not answered again, and other examples are refused.
+    # Answered frames are not computed again, and other examples are refused.
     monkeypatch.setattr(program, "answers", None)
     call()
     with pytest.raises(SystemExit, match="holds answers to another prompt"):
@@ -72,7 +72,7 @@ def test_the_prompt_shows_solved_frames_of_train(program, sgd_tree):
         f"{program.TASK}\n\nInput: {one.inputs}\nOutput: {one.targets}\n\n"
         f"Input: {two.inputs}\nOutput: {two.targets}\n\nInput: {{text}}\nOutput:"
     )
-    # None without a state, none that is too long.
+    # Frames without a state and frames that are too long are left out.
     empty = [example for example in train if program.EMPTY in example.targets]
     assert empty and not {one, two} & {*empty}
     with pytest.raises(UserError, match="--shots 3: 2 services have a frame"):
@@ -81,7 +81,7 @@ def test_the_prompt_shows_solved_frames_of_train(program, sgd_tree):
         program.chosen(train, 1, 9, 0)
 
 
-def test_answers_are_those_of_greedy_paraphrasing(program, sgd_tree, tiny_lm, tmp_path):
+def test_answers_equal_greedy_paraphrasing(program, sgd_tree, tiny_lm, tmp_path):
     inputs = [example.inputs for example in of_split(sgd_tree, "d3st_sgd", "test")]
     prompt = tmp_path / "prompt.txt"
     prompt.write_text("Input: a\nOutput: b\n\nInput: {text}\nOutput:")
@@ -102,7 +102,7 @@ def test_answers_are_those_of_greedy_paraphrasing(program, sgd_tree, tiny_lm, tm
     assert any(found)
 
 
-def test_a_model_that_is_no_language_model(call):
+def test_other_models_than_language_models(call):
     with pytest.raises(SystemExit, match="is no decoder-only language model"):
         call("--model", "random-tiny")
 

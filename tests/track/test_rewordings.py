@@ -31,7 +31,7 @@ OTHERS = {"leave": ("depart", "quit"), "arrive": ("reach",)}
 
 
 class Scripted:
-    """Says oslo and rome; reads "quit" as the end, and "reach" as nothing."""
+    """Answers oslo and rome; misreads "quit" as the end and ignores "reach"."""
 
     schema = Schema((SERVICE,))
 
@@ -60,7 +60,7 @@ class Scripted:
         ]
 
     def log_likelihoods(self, dialogues, states):
-        """-1 for each value of a state that is not said."""
+        """Returns -1 for each value of a state that the tracker does not answer."""
         said = self._state().slot_values
         return {
             place: -float(sum(said.get(s) != v for s, v in one.slot_values.items()))
@@ -70,7 +70,7 @@ class Scripted:
 
 @pytest.fixture
 def scripted(monkeypatch):
-    """Rewordings that need no grammar."""
+    """Replaces the grammar by scripted rewordings."""
     monkeypatch.setattr(
         rewordings,
         "choices",
@@ -82,14 +82,14 @@ def scripted(monkeypatch):
 
 
 def dialogues(count):
-    """From oslo to rome, one turn each."""
+    """Returns dialogues from oslo to rome, one turn each."""
     state = State("Find", (), {"start": ("oslo",), "end": ("rome",)})
     turn = Turn("USER", "from oslo to rome", (Frame("Trips_1", state),))
     return [Dialogue(f"d{n}", ("Trips_1",), (turn,)) for n in range(count)]
 
 
 @pytest.mark.usefixtures("scripted")
-def test_advice_says_what_is_stable_confused_and_better():
+def test_advice_names_stable_confused_and_better_descriptions():
     known = frozenset(
         {"leave", "quit", "depart", "arrive", "find", "a", "trip", "trips"}
     )
@@ -97,7 +97,7 @@ def test_advice_says_what_is_stable_confused_and_better():
     found = advise.advise(Scripted(), dialogues(2), known, options)
     by_name = {one.item.name: one for one in found}
     assert [*by_name] == ["Trips_1", "start", "end", "Find"]
-    # The given wording, then each text of `leave` twice and each of `arrive` three times.
+    # The given wording; then each text of `leave` twice, and of `arrive` three times.
     start = by_name["start"]
     assert start.frames == 2 and start.agreement == pytest.approx(5 / 7)
     assert start.confused == {"end": 4}
@@ -111,7 +111,7 @@ def test_advice_says_what_is_stable_confused_and_better():
         ("reach", 1),
     ]
     assert by_name["Find"].agreement == 1.0
-    # The service: whole answers, which equal the consensus only if both slots do.
+    # For the service, whole answers count; they equal the consensus only in both slots.
     assert by_name["Trips_1"].agreement < 4 / 7
     assert found == advise.advise(Scripted(), dialogues(2), known, options)
     schema = advise.advised(Scripted.schema, found)
@@ -120,7 +120,7 @@ def test_advice_says_what_is_stable_confused_and_better():
 
 
 def test_texts_that_were_not_tried_come_last():
-    """Among equally familiar ones, and the likelier of those that were tried first."""
+    """Untried texts come after equally familiar tried ones."""
     tried = [Option("a", 0, 1.0, -3.0), Option("b", 0, 1.0, -2.0), Option("c", 0)]
     found = sorted([*tried, Option("d", 1, 1.0, 0.0)], key=advise.rank)
     assert [one.text for one in found] == ["b", "a", "c", "d"]
@@ -164,14 +164,14 @@ def test_the_search_finds_the_worst_wording_and_measures_it_elsewhere():
     example = found.examples[0]
     assert example.slot == "start" and example.descriptions == ("leave", "quit")
     assert example.annotated == ("oslo",) and example.answers == (("oslo",), ("rome",))
-    # The given wording, two for `leave`, one for `arrive`, and two that are drawn.
+    # The given wording, two for `leave`, one for `arrive`, and two random ones.
     assert one.scored == 2 * 5
-    with pytest.raises(UserError, match="Trips_1: has 1 of the dialogues"):
+    with pytest.raises(UserError, match="Trips_1: occurs in 1 of the dialogues"):
         attack.attack(Scripted(), reference, dialogues(1), AttackOptions())
 
 
-def test_a_beam_finds_what_greedy_search_misses():
-    """A description that is harmless alone makes the next one harmful."""
+def test_a_beam_finds_a_wording_that_greedy_search_misses():
+    """A harmless change makes the change of the next description harmful."""
     items = rewordings.items_of(SERVICE)[1:3]
     found = [Choice(items[0], ("a", "b", "c")), Choice(items[1], ("d", "e"))]
     scores = {("b",): -1.0, ("c",): -0.5, ("c", "e"): -9.0, ("b", "e"): -2.0}
@@ -230,7 +230,7 @@ def test_rewordings_are_faithful_and_name_nothing_twice(sgd_tree):
         )
 
 
-def test_likelihoods_of_states_are_those_of_their_answers(trained):
+def test_likelihoods_of_states_equal_their_answers(trained):
     from jaxaug import Tracker
 
     run, data = trained

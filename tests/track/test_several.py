@@ -1,4 +1,4 @@
-"""A tracker under several wordings: scripted answers, one batch, options of the verb."""
+"""A tracker under several wordings: scripted answers, one batch, options."""
 
 import io
 import json
@@ -26,7 +26,7 @@ OSLO, ROME, NONE = "0=oslo", "0=rome", ""
 
 @pytest.fixture
 def tracker(trained, monkeypatch):
-    """With wordings that need no grammar, of one service with three slots."""
+    """Returns a tracker with scripted wordings of one service with three slots."""
     folder, data = trained
     found = Tracker.load(folder, data / "train/schema.json")
     monkeypatch.setattr(
@@ -46,7 +46,7 @@ def _worded(schema, number):
 
 
 class Scripted:
-    """Answers by the number of the wording, and counts the inputs of each call."""
+    """Answers by the index of the wording, and counts the inputs of each call."""
 
     def __init__(self, tracker, answers):
         self.words, self.answers = tracker._model.input_vocabulary, answers
@@ -67,7 +67,7 @@ class Scripted:
 
 
 def predicted(tracker, options, answers):
-    """The JSON frames of both turns, and the calls."""
+    """Returns the JSON frames of both turns, and the calls."""
     tracker.robust = options
     write = Scripted(tracker, answers)
     dialogues = turns.read_dialogues(TALK, "talk", tracker.schema)
@@ -99,7 +99,7 @@ def test_all_wordings_are_one_batch_and_the_vote_wins(tracker, monkeypatch):
 def test_three_that_agree_are_not_asked_further(tracker, monkeypatch):
     monkeypatch.setattr(tracker, "_lengths", {"inputs": 400, "targets": 12})
     answers = [[OSLO, OSLO, OSLO, ROME, ROME], [OSLO, ROME, OSLO, ROME, ROME]]
-    # Of the second turn alone the answers of wordings 3 and 4 are asked for.
+    # Wordings 3 and 4 are needed for the second turn only.
     late = [[OSLO] * 5, [OSLO, ROME, OSLO, ROME, ROME]]
     full, calls = predicted(tracker, Robust(wordings=4), answers)
     assert calls == [10]
@@ -146,8 +146,8 @@ def test_uncertain_and_unsaid_slots_are_marked_or_dropped(tracker, monkeypatch):
     assert [f["unsaid"] for f in dropped] == [[], ["city"]]
 
 
-def test_log_likelihoods_are_those_of_the_decoder(trained):
-    """Against the program that scores one input at a time; batches do not matter."""
+def test_log_likelihoods_equal_the_decoder(trained):
+    """Equals the program that scores one input at a time, for any batches."""
     from jaxaug.paraphrase import decoder
 
     tracker = Tracker.load(trained[0], batch_size=2)
@@ -166,7 +166,7 @@ def test_log_likelihoods_are_those_of_the_decoder(trained):
 
 @pytest.mark.parametrize("family", ["d3st", "t5dst"])
 def test_constrained_answers_can_always_be_read(trained, family):
-    """Of random weights, which write no answer by themselves."""
+    """Random weights write no valid answer without constraints."""
     folder, data = trained
     plain = Tracker.load(folder, data / "train/schema.json")
     lengths = {"inputs": 60, "targets": 90}
@@ -196,7 +196,7 @@ def test_json_needs_a_vocabulary_without_extra_spaces(trained):
 
 
 def test_pieces_of_targets_are_in_the_language(trained):
-    """Our vocabulary puts spaces around marks, which its decoder takes away again."""
+    """Our vocabulary puts spaces around punctuation, which its decoder removes."""
     folder, data = trained
     schema = sgd.read_schema_of(data, "train")
     words = Tracker.load(folder, schema)._model.output_vocabulary
@@ -247,7 +247,7 @@ def test_options_of_the_verb(trained, monkeypatch, capsys):
         assert told in err
         frame = json.loads(out)["turns"][0]["frames"][0]
         assert ("agreement" in frame) == ("--wordings" in more)
-        # What comes out can be read again.
+        # The output can be read again.
         monkeypatch.setattr("sys.stdin", io.StringIO(out))
         assert cli.main([*command, *more]) == 0
         assert capsys.readouterr().out == out
@@ -270,7 +270,7 @@ def test_scores_under_every_wording(trained, tmp_path, capsys):
 
 
 def test_a_schema_in_words_of_the_training_schemas(tracker, monkeypatch):
-    """The tracker reads them, and answers under the given names."""
+    """The tracker reads reworded descriptions and answers under the given names."""
     data = Path(os.environ["JAXAUG_DATA_DIR"])
     words = trained_run.frequent_words(tracker._run, None)
     train = (data / "train/schema.json").read_text().lower()

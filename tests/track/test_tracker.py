@@ -1,4 +1,4 @@
-"""A tracker outside of its run: what it reads, that it answers as T5X does, what it writes."""
+"""A tracker outside its run: its inputs, parity with T5X, and its outputs."""
 
 import dataclasses
 import functools
@@ -32,8 +32,8 @@ def schema(sgd_tree):
     return read_schema(sgd_tree / "test/schema.json")
 
 
-def test_tokens_are_those_of_t5x(trained):
-    """In batches of a few widths, each with one number of rows, the order kept."""
+def test_tokens_equal_t5x(trained):
+    """Batches have a few widths and one number of rows; the order is kept."""
     folder, _ = trained
     tracker = Tracker.load(folder, batch_size=2)
     inputs = [[*range(9, 9 + n % 39), 1] for n in (3, 38, 5, 37, 6, 33, 2, 36)]
@@ -54,8 +54,8 @@ def test_tokens_are_those_of_t5x(trained):
     assert len({tuple(row) for row in found}) > 3
 
 
-def test_nothing_is_compiled_after_all_is(trained, monkeypatch):
-    """The shapes of all that is asked later are those that `compiled` has asked."""
+def test_compiled_trackers_compile_nothing_later(trained, monkeypatch):
+    """Later predictions have only shapes that `compiled` has compiled."""
     folder, data = trained
     asked = set()
 
@@ -79,7 +79,7 @@ def test_nothing_is_compiled_after_all_is(trained, monkeypatch):
     asked.clear()
     own.predict("USER: a\nUSER: b\n")
     assert asked == {(2, 32), (2, 40)}
-    # A prompt that is shorter than those of all wordings.
+    # A prompt shorter than the prompts of all wordings.
     asked.clear()
     bare = dataclasses.replace(own.schema.services[0], slots=(), intents=())
     ready.about(Schema((bare,))).predict("USER: a")
@@ -94,7 +94,7 @@ def test_of_a_long_text_only_the_end_is_tokenized(trained, monkeypatch):
     texts = [
         "a train, to oslo. " * 5000,
         "a" + " " * 90_000 + "b",  # the whole text has few tokens
-        "x" * 20_000,  # has no blank at which it could be cut
+        "x" * 20_000,  # no blank where it could be cut
         "a train to oslo",
     ]
     expected = [[*encode(text)[1 - length :], words.eos_id] for text in texts]
@@ -126,13 +126,13 @@ def test_work_stops_when_asked_between_inputs_and_batches(trained):
 
 
 def answering(tracker, *texts):
-    """Writes one text after the other, whatever is asked."""
+    """Returns a writer that answers with the texts in turn, for any input."""
     left = iter(texts)
     words = tracker._model.input_vocabulary
     return lambda inputs: [[*words.encode(next(left)), 1, 0, 0] for _ in inputs]
 
 
-def test_states_and_where_they_were_said(trained):
+def test_states_and_spans(trained):
     folder, data = trained
     tracker = Tracker.load(folder, data / "train/schema.json")
     dialogue = turns.read_dialogues(TALK, "talk", tracker.schema)
@@ -158,11 +158,11 @@ def test_states_and_where_they_were_said(trained):
         "city": ["oslo"], "class": ["first"], "price": ["50"]
     }  # fmt: skip
     assert frame["spans"]["class"] == {"turn": 2, "start": 0, "end": 5, "text": "First"}
-    assert frame["spans"].keys() == {"city", "class"}  # Nobody said 50.
+    assert frame["spans"].keys() == {"city", "class"}  # The value 50 occurs in no turn.
 
 
-def test_prompts_are_those_of_training(trained):
-    """From dialogues without annotation, cut from the left, lower-cased."""
+def test_prompts_equal_training(trained):
+    """Prompts from dialogues without annotation, cut on the left, in lower case."""
     folder, data = trained
     tracker = Tracker.load(folder)
     seen = []
@@ -229,13 +229,13 @@ def test_a_folder_that_evaluate_reads(trained, tmp_path):
     file = data / "test/dialogues_001.json"
     run.write(run.predict(tracker, file.read_text(), str(file)), tmp_path / "pred")
     assert evaluate_folder(data, "test", tmp_path / "pred")
-    # A variant's schema takes its place, names and all.
+    # The variant's schema replaces it, with its names.
     variant = Tracker.load(folder, data / "sgd_x/data/v2/test/schema.json")
     run.write(run.predict(variant, file.read_text(), str(file)), tmp_path / "v2")
     assert evaluate_folder(data, "test", tmp_path / "v2", variant="v2")
 
 
-def test_what_was_computed_is_not_computed_again(trained, monkeypatch):
+def test_computed_results_are_reused(trained, monkeypatch):
     folder, _ = trained
     monkeypatch.setattr(run, "_SHARD", 2)
     text = f"{TALK}\n{TALK.replace('Oslo', 'Rome')}"
@@ -270,22 +270,22 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
     ("text", "message"),
     [
         ("", "talk: holds no dialogue. Give dialogues in the layout of SGD"),
-        ("USER: a\nhello", "talk: line 2: expected USER: or SYSTEM: and what was said"),
-        ("[{]", "talk: is no JSON: "),
+        ("USER: a\nhello", "talk: line 2: expected USER: or SYSTEM: and the utterance"),
+        ("[{]", "talk: is not JSON: "),
         (
             '{"turns": [{"speaker": "USER", "utterance": "a"}]}\n{',
-            "talk: is no JSON: line 2",
+            "talk: is not JSON: line 2",
         ),
         (
-            '{"turns": [{"speaker": "USER", "utterance": "a"}]}\n{"turns": [], "turns": 1}',
-            "talk: is no JSON: line 2: .*an object has the name 'turns' 2 times",
+            '{"turns": [{"speaker": "USER", "utterance": ""}]}\n{"turns":0, "turns":1}',
+            "talk: is not JSON: line 2: .*an object has the name 'turns' 2 times",
         ),
         (
             '{"turn": [], "services": []}',
             "dialogue #0: unknown key 'turn'; did you mean 'turns'. Correct or remove",
         ),
         (
-            '{"servces": ["Trains_1"], "turns": [{"speaker": "USER", "utterance": "a"}]}',
+            '{"servces": ["Trains_1"], "turns": [{"speaker": "USER", "utterance": 1}]}',
             "dialogue #0: unknown key 'servces'; did you mean 'services'",
         ),
         (
@@ -293,13 +293,13 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
             "turn 0: unknown key 'utterence'; did you mean 'utterance'",
         ),
         (
-            '{"turns": [{"speaker": "USER", "utterance": "a", "frames": [{"servce": 1}]}]}',
+            '{"turns": [{"speaker": "USER", "utterance":"", "frames":[{"servce":1}]}]}',
             "turn 0: frames: unknown key 'servce'; did you mean 'service'",
         ),
         ('{"turns": []}', "talk: dialogue #0: expected a dialogue with turns, got"),
         ('[{"turns": [{"speaker": "BOT"}]}]', r"turn 0: expected speaker \(USER or"),
         (
-            '{"services": ["Train_1"], "turns": [{"speaker": "USER", "utterance": ""}]}',
+            '{"services": ["Train_1"], "turns": [{"speaker": "USER", "utterance":""}]}',
             "the schema has no service 'Train_1'; did you mean 'Trains_1'.*--schema",
         ),
         (
@@ -317,13 +317,13 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
         ),
     ],
 )
-def test_what_is_no_dialogue(schema, text, message):
+def test_invalid_dialogues(schema, text, message):
     with pytest.raises(UserError, match=message):
         turns.read_dialogues(text, "talk", schema)
 
 
 def test_fields_of_other_files_are_known(schema):
-    """Those of annotated dialogues of SGD and MultiWOZ, and of `jaxaug predict`."""
+    """Fields of annotated SGD and MultiWOZ dialogues, and of `jaxaug predict`."""
     frame = dict.fromkeys(
         ("slots", "state", "actions", "service_call", "service_results", "spans")
     )
@@ -373,7 +373,7 @@ def test_the_input_is_not_replaced(trained, tmp_path, capsys, monkeypatch):
         assert (tmp_path / "x" / name).read_text() == "USER: hi\n"
 
 
-def test_what_is_no_run_of_a_tracker(trained, tmp_path):
+def test_runs_of_other_models_are_refused(trained, tmp_path):
     folder, _ = trained
     with pytest.raises(
         UserError, match="config.gin: no such file. Name the folder of a"

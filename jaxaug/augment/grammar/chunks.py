@@ -1,9 +1,9 @@
 """Splits a short text into noun groups, verbs, and function words, without a tagger."""
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from jaxaug.augment.descriptions import LITERAL
 from jaxaug.augment.grammar import vocabulary
@@ -18,21 +18,8 @@ _PAIR = re.compile(
     re.IGNORECASE,
 )
 _SUBJECTS = frozenset({"it", "you", "they", "we", "i", "that", "which", "who", "there"})
-_MODALS = frozenset(
-    [
-        "can",
-        "could",
-        "will",
-        "would",
-        "should",
-        "may",
-        "might",
-        "must",
-        "do",
-        "does",
-        "did",
-        "not",
-    ]
+_MODALS = vocabulary.word_set(
+    "can could will would should may might must do does did not"
 )
 # Adjectives that may follow their noun.
 _BEHIND = frozenset(
@@ -40,12 +27,12 @@ _BEHIND = frozenset(
 )
 _JOINING = frozenset({"and", "or", ","})
 _ASKING = frozenset({"should", "can", "will", "may", "must"})
-_ENDS = frozenset({"", "the", "each", "every"})
+_ENDS = frozenset({"", "the", "each", "every", ",", ";", "("})
 _ARTICLES = frozenset({"a", "an", "the", "my", "your", "all"})
 _BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Chunk:
     """A noun group, a verb, or a closed-class word.
 
@@ -54,7 +41,7 @@ class Chunk:
         cls: class of the head noun or of the verb; the lower-case word itself for
             `WORD`.
         words: words of a noun group without its determiner, or of a verb with its
-            particle.
+            particle and behind its adverb.
         det: determiner of a noun group, else empty.
         base: base form of a verb, with its particle.
         form: form of a verb; a constant of `language.inflection`.
@@ -66,6 +53,16 @@ class Chunk:
     det: str = ""
     base: str = ""
     form: str = ""
+
+    @property
+    def adverb(self) -> tuple[str, ...]:
+        """The adverb in front of a verb, else ()."""
+        first = self.words[:1] if self.kind == VERB else ()
+        return first if {*map(str.lower, first)} <= vocabulary.ADVERBS else ()
+
+    def inflected(self, base: str, form: str) -> tuple[str, ...]:
+        """Returns the words of another verb in a form, behind the same adverb."""
+        return (*self.adverb, *vocabulary.inflected(base, form).split())
 
     @property
     def text(self) -> str:
@@ -82,9 +79,14 @@ class _Reader:
     """Reads tokens from left to right."""
 
     def __init__(
-        self, words: Sequence[str], is_verb_phrase: bool, nouns: AbstractSet[str]
+        self,
+        words: Sequence[str],
+        is_verb_phrase: bool,
+        nouns: AbstractSet[str],
+        verbs: AbstractSet[str],
     ):
-        self.words, self.is_verb_phrase, self.nouns = words, is_verb_phrase, nouns
+        self.words, self.is_verb_phrase = words, is_verb_phrase
+        self.nouns, self.verbs = nouns, verbs
         self.lower = [word.lower() for word in words]
         self.found: list[Chunk] = []
         # True after the beginning of a clause until its verb.
@@ -94,9 +96,22 @@ class _Reader:
     def read(self) -> list[Chunk]:
         """Returns the chunks of all tokens."""
         while self.place < len(self.words):
-            if not (self._closed() or self._verb()):
+            if not (self._adverb() or self._closed() or self._verb()):
                 self._noun()
         return self.found
+
+    def _adverb(self) -> bool:
+        """Takes an adverb with the verb behind it."""
+        adverb, after = self.words[self.place], self._next()
+        if adverb.lower() not in vocabulary.ADVERBS or self._is_closed(after):
+            return False
+        self.place += 1
+        if not self._verb():
+            self.place -= 1
+            return False
+        verb = self.found.pop()
+        self.found.append(dataclasses.replace(verb, words=(adverb, *verb.words)))
+        return True
 
     def _closed(self) -> bool:
         word = self.lower[self.place]
@@ -111,16 +126,13 @@ class _Reader:
             ):
                 return False
             # "Do students pay": the verb comes after the group.
-            self.waits = word in ("do", "does", "did") or self._asks_modal(word)
+            begins = not self.found and word in ("has", "have", *_ASKING)
+            self.waits = word in ("do", "does", "did") or begins
         elif word not in vocabulary.PREPOSITIONS | vocabulary.OTHERS:
             return False
         self.found.append(Chunk(WORD, word, (self.words[self.place],)))
         self.place += 1
         return True
-
-    def _asks_modal(self, word: str) -> bool:
-        """Returns whether a text begins with a modal: "should guests pay"."""
-        return not self.found and word in _ASKING
 
     def _helps(self) -> bool:
         """Returns whether a form of have or do is an auxiliary of another verb."""
@@ -129,28 +141,47 @@ class _Reader:
             before = self.found[-1].cls if self.found else ""
             relative = before in ("that", "which", "who")
             return not (relative and after[:1] and after[0] in vocabulary.DETERMINERS)
+        if not self.found and after[:1] and after[0] in vocabulary.DETERMINERS:
+            # "Has the guest paid", but not "has a deposit".
+            behind = self.lower[self.place + 3 : self.place + 5]
+        else:
+            behind = after[:1]
         return any(
             form.form == PARTICIPLE
-            for word in after[:1]
+            for word in behind
             for form in vocabulary.verb_forms(word)
-        ) or after[:1] == ["been"]
+        ) or behind[:1] in (["been"], ["had"])
 
     def _verb(self) -> bool:
         word = self.lower[self.place]
         if word in ("has", "have", "had"):
             return self._take("have", {"has": THIRD, "have": BASE}.get(word, PAST))
         for form in vocabulary.verb_forms(word):
-            if self._is_verb(form.form, word):
-                return self._take(form.base, form.form)
+            if self._is_verb(form.form, word) and self._take(form.base, form.form):
+                return True
         return self._unknown_verb(word)
+
+    def _is_plural(self, word: str) -> bool:
+        """Returns whether a word is the subject behind "which": "which guests pay"."""
+        known = vocabulary.singular(word) in vocabulary.nouns()
+        return word in self.nouns or known or self._next() in _BE | _MODALS
+
+    def _is_tagged(self, word: str) -> bool:
+        """Returns whether the tagger has a word as a verb, and it may be one here."""
+        before = self.found[-1] if self.found else None
+        if word not in self.verbs or before is None:
+            return False
+        return before.cls == "to" or before.cls not in vocabulary.PREPOSITIONS
 
     def _unknown_verb(self, word: str) -> bool:
         """Takes a verb that verbs.txt lacks, if only a verb fits the place."""
         before = self.found[-1].cls if self.found else ""
         wanted = ""
-        if before in ("that", "which", "who"):
+        if before in ("that", "which", "who") and not self._is_plural(word):
             wanted = THIRD
-        elif before in _BE and self._is_closed(self._next()):
+        elif before in _BE and (
+            self._is_closed(self._next()) or self._next() in vocabulary.PARTICLES
+        ):
             wanted = PARTICIPLE
         elif (before == "to" and self._next() in vocabulary.DETERMINERS) or (
             before in _MODALS and self._is_closed(self._next())
@@ -159,9 +190,12 @@ class _Reader:
         elif not self.found and self.is_verb_phrase and self._next() in _ARTICLES:
             # "Assess the damage", "computes the fee".
             wanted = THIRD if re.search(r"[^s]s$", word) else BASE
+        elif self._is_tagged(word):
+            wanted = _form(word)
         for form in vocabulary.any_verb(word, wanted) if wanted else ():
+            cls = vocabulary.verbs().get(form, "OTHER")
             self.found.append(
-                Chunk(VERB, "OTHER", (self.words[self.place],), base=form, form=wanted)
+                Chunk(VERB, cls, (self.words[self.place],), base=form, form=wanted)
             )
             self.place += 1
             self.waits = False
@@ -227,8 +261,8 @@ class _Reader:
             return False
         if before.words[-1].lower() == "user":
             return self.waits or word == "want"
-        # "Do guests pay", "does the guest pay".
-        agrees = self.found[0].cls in {"does", "did", *_ASKING}
+        # "Do guests pay", "where does the guest pay".
+        agrees = any(c.cls in {"does", "did", *_ASKING} for c in self.found[:3])
         agrees |= vocabulary.is_plural(before.words[-1])
         return self.waits and agrees and not is_noun
 
@@ -285,7 +319,10 @@ class _Reader:
                     break
                 det = self.words[self.place]
             elif self._ends_group(word, bool(words)) or (
-                words and word in _BEHIND and self._is_closed(self._next())
+                words
+                and word in _BEHIND
+                and self._is_closed(self._next())
+                and words[-1].lower() not in vocabulary.ADVERBS
             ):
                 break
             else:
@@ -312,10 +349,12 @@ class _Reader:
             return True
         if not begun:
             return False
+        if word in vocabulary.ADVERBS:
+            return True
         # The current group precedes the word.
         group = Chunk(NOUN, "THING", (self.words[self.place - 1],))
         self.found.append(group)
-        found = any(
+        found = self._is_tagged(word) or any(
             self._is_verb(form.form, word) for form in vocabulary.verb_forms(word)
         )
         self.found.pop()
@@ -333,8 +372,17 @@ class _Reader:
         return self.lower[self.place + 1] if self.place + 1 < len(self.words) else ""
 
 
+def _form(word: str) -> str:
+    """Returns the form of a word that is a verb."""
+    ends = (("ing", GERUND), ("ed", PARTICIPLE), ("s", THIRD))
+    return next((form for end, form in ends if word.endswith(end)), BASE)
+
+
 def chunks(
-    text: str, is_verb_phrase: bool = False, nouns: AbstractSet[str] = frozenset()
+    text: str,
+    is_verb_phrase: bool = False,
+    nouns: AbstractSet[str] = frozenset(),
+    verbs: AbstractSet[str] = frozenset(),
 ) -> list[Chunk]:
     """Returns the chunks of a text.
 
@@ -342,5 +390,6 @@ def chunks(
         text: text of one sentence.
         is_verb_phrase: whether it may begin with a verb, as descriptions of intents do.
         nouns: lower-case words that are no verb in the third person here.
+        verbs: lower-case words that are verbs here, but behind prepositions.
     """
-    return _Reader(tokens(text), is_verb_phrase, nouns).read()
+    return _Reader(tokens(text), is_verb_phrase, nouns, verbs).read()

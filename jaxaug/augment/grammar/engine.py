@@ -51,7 +51,6 @@ def reword(
     text: str,
     context: Context | None = None,
     num: int = 100,
-    confirmed: bool = False,
 ) -> list[Reworded]:
     """Rewords a description, deterministically.
 
@@ -60,7 +59,6 @@ def reword(
             time.
         context: context of the description; None is a slot without further information.
         num: maximum number of results.
-        confirmed: whether to use only synonyms that labels confirm.
 
     Returns:
         Distinct results that differ from the text in more than articles and letter
@@ -71,25 +69,30 @@ def reword(
     context = context or Context()
     sentences = re.split(r"(?<=[.!?]) (?=[A-Z])", text)
     if len(sentences) == 1:
-        return _sentence(text, context, num, confirmed)
+        return _sentence(text, context, num)
     groups = [
         [
             Reworded(
                 " ".join([*sentences[:place], one.text, *sentences[place + 1 :]]),
                 one.steps,
             )
-            for one in _sentence(sentence, context, num, confirmed)
+            for one in _sentence(sentence, context, num)
+            if not _asks(one.text) or _asks(sentence)
         ]
         for place, sentence in enumerate(sentences)
     ]
     return list(_turns(groups))[:num]
 
 
+def _asks(sentence: str) -> bool:
+    """Returns whether a sentence begins as a question: "Which code you get. It is"."""
+    return sentence.partition(" ")[0].lower() in vocabulary.QUESTIONS
+
+
 def under_all(
     text: str,
     contexts: Sequence[Mapping[str, Any]],
     num: int,
-    confirmed: bool = False,
 ) -> list[str]:
     """Rewords a text that occurs in several places.
 
@@ -98,13 +101,12 @@ def under_all(
         contexts: contexts of the places, as JSON; empty is a slot without further
             information.
         num: maximum number of results.
-        confirmed: see `reword`.
 
     Returns:
         The results under each context in turn.
     """
     places = [Context.of_json(one) for one in contexts] or [Context()]
-    found = [reword(text, place, num, confirmed) for place in places]
+    found = [reword(text, place, num) for place in places]
     results = [one.text for one in _turns(found)]
     return list(dict.fromkeys(results))[:num]
 
@@ -124,7 +126,7 @@ def derivation(text: str, kind: str, result: str) -> Steps:
     return ()
 
 
-def _sentence(text: str, context: Context, num: int, confirmed: bool) -> list[Reworded]:
+def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
     body = text.rstrip(".!? ")
     if body.count(" ") >= _LONGEST:
         return []
@@ -135,8 +137,6 @@ def _sentence(text: str, context: Context, num: int, confirmed: bool) -> list[Re
         body = body[:1].lower() + body[1:]
     literals = descriptions.protected(body)
     about = _source(body, _is_verb_phrase(context))
-    if confirmed:
-        about = dataclasses.replace(about, only=source.confirmed())
     stepwise = list(itertools.islice(_stepwise(body, context, about), num))
     at_once = itertools.islice(_at_once([(body, ()), *stepwise], context, about), num)
     seen = {_folded(body)}
@@ -188,7 +188,9 @@ def _at_once(
         (steps, parsed, senses.choices(parsed, context, about.allows))
         for text, steps in results
         if names.issuperset(name for name, _ in steps)
-        for parsed in [_parsed(text, _is_verb_phrase(context), about.nouns)]
+        for parsed in [
+            _parsed(text, _is_verb_phrase(context), about.nouns, about.verbs)
+        ]
     ]
     for number in range(_CHOICES):
         for place, (steps, parsed, found) in enumerate(plain):
@@ -201,7 +203,7 @@ def _at_once(
 def _once(one: _Result, context: Context, about: Source) -> Iterator[_Result]:
     """Yields the results of one more step; only words of the source get synonyms."""
     text, steps = one
-    parsed = _parsed(text, _is_verb_phrase(context), about.nouns)
+    parsed = _parsed(text, _is_verb_phrase(context), about.nouns, about.verbs)
     used = {name for name, _ in steps}
     if not used & rules.final() and not any(map(_ends, used)):
         for name, written in rules.apply(parsed, context):
@@ -210,8 +212,7 @@ def _once(one: _Result, context: Context, about: Source) -> Iterator[_Result]:
     if any(" -> " in name for name in used):
         return  # `_at_once` replaces several words.
     for name, written in senses.apply(parsed, context, about.allows):
-        if about.has(name):  # Phrases are not asked about above.
-            yield written, (*steps, (name, written))
+        yield written, (*steps, (name, written))
 
 
 def _hides_unit(written: str, body: str, context: Context) -> bool:
@@ -263,9 +264,9 @@ def _source(text: str, is_verb_phrase: bool) -> Source:
 
 @functools.lru_cache(20_000)
 def _parsed(
-    text: str, is_verb_phrase: bool, nouns: frozenset[str]
+    text: str, is_verb_phrase: bool, nouns: frozenset[str], verbs: frozenset[str]
 ) -> tuple[Chunk, ...]:
-    return tuple(chunks(text, is_verb_phrase, nouns))
+    return tuple(chunks(text, is_verb_phrase, nouns, verbs))
 
 
 def _folded(text: str) -> str:

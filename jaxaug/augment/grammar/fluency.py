@@ -19,32 +19,46 @@ _SHORT = 4
 
 
 @functools.cache
-def _table() -> tuple[dict[str, int], tuple[re.Pattern[str], ...]]:
-    """Returns (word -> number of its family, shapes).
+def _table() -> tuple[
+    dict[str, int],
+    tuple[re.Pattern[str], ...],
+    tuple[tuple[re.Pattern[str], re.Pattern[str]], ...],
+]:
+    """Returns (word -> number of its family, shapes, words to keep).
+
+    Words to keep are (words of a source, words of which a rewording then has one).
 
     Raises:
         UserError: a line of the file is malformed.
     """
     families: dict[str, int] = {}
-    shapes = []
+    shapes, kept = [], []
     for number, line in enumerate(_FILE.read_text(encoding="utf-8").splitlines(), 1):
         kind, _, value = line.partition(" # ")[0].partition(" ")
         if kind == "family":
             families.update(dict.fromkeys(value.split(), number))
         elif kind == "shape":
             shapes.append(re.compile(value))
+        elif kind == "keep":
+            asked, _, also = value.partition(" -> ")
+            kept.append((_any_of(asked), _any_of(f"{asked} {also}")))
         elif line and not line.startswith("#"):
             raise UserError(
-                f"{_FILE}, line {number}: {line!r} is neither a family nor a shape. "
-                "Write `family` and words, or `shape` and a regular expression."
+                f"{_FILE}, line {number}: {line!r} is no family, shape, or keep. Write "
+                "`family` or `keep` and words, or `shape` and a regular expression."
             )
-    return families, tuple(shapes)
+    return families, tuple(shapes), tuple(kept)
+
+
+def _any_of(words: str) -> re.Pattern[str]:
+    either = "|".join(word.replace("_", " ") for word in words.split())
+    return re.compile(rf"\b(?:{either})\b")
 
 
 @functools.lru_cache(4096)
 def faults(text: str) -> frozenset[str]:
     """Returns the families and words that a text has twice, and the shapes it has."""
-    families, shapes = _table()
+    families, shapes, _ = _table()
     seen: set[str] = set()
     found: set[str] = set()
     for word in _WORD.findall(text.lower()):
@@ -75,5 +89,9 @@ def _unparallel() -> re.Pattern[str]:
 
 
 def is_clumsy(text: str, source: str) -> bool:
-    """Returns whether a rewording has a fault that its source does not have."""
-    return not faults(text) <= faults(source)
+    """Returns whether a rewording has a fault that its source does not have, or lacks a
+    word of the source that changes its meaning."""
+    lower, before = text.lower(), source.lower()
+    kept = _table()[2]
+    loses = any(one.search(before) and not any_.search(lower) for one, any_ in kept)
+    return loses or not faults(text) <= faults(source)

@@ -224,6 +224,8 @@ def _the(chunks: Sequence[Chunk]) -> str:
     own = first.det.lower() in _OWN or first.words[0].endswith(("'s", "s'"))
     own = own or first.words[0][:1].isupper() or _is_activity(first)
     det = first.det if own else "the"
+    if not det and first.words[0].endswith("'s") and first.words[0][0].islower():
+        det = "the"  # "Donor's weight".
     return text_of([dataclasses.replace(first, det=det), *chunks[1:]])
 
 
@@ -306,6 +308,7 @@ _NOUN: dict[str, Callable[[Sequence[Chunk]], str]] = {
     "is": lambda chunks: "are" if is_plural(chunks) else "is",
     "has": lambda chunks: "have" if is_plural(chunks) else "has",
     "does": lambda chunks: "do" if is_plural(chunks) else "does",
+    "who": lambda chunks: "who" if chunks[0].cls == "PERSON" else "that",
     "it": lambda chunks: "they" if is_plural(chunks) else "it",
 }
 _VERB: dict[str, str] = {
@@ -371,11 +374,11 @@ def _written(chunks: Sequence[Chunk], change: str) -> str:
         return base if is_plural(chunks) else vocabulary.inflected(base, THIRD)
     if first.kind == VERB:
         if change == "noun":
-            if first.base not in NOMINALS:
+            if first.base not in NOMINALS or first.adverb:
                 raise Unwritable(change)
             return NOMINALS[first.base]
         rest = text_of(chunks[1:])
-        return f"{vocabulary.inflected(first.base, _VERB[change])} {rest}".strip()
+        return " ".join([*first.inflected(first.base, _VERB[change]), rest]).strip()
     if change.startswith("event."):
         verb = EVENT_VERBS.get(vocabulary.singular(first.words[-1]).lower())
         if verb is None:

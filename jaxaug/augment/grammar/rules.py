@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from etils import epath
 
-from jaxaug.augment.grammar import patterns
-from jaxaug.augment.grammar.chunks import Chunk
+from jaxaug.augment.grammar import patterns, vocabulary
+from jaxaug.augment.grammar.chunks import VERB, Chunk
 from jaxaug.augment.grammar.context import Context
 from jaxaug.augment.grammar.patterns import Pattern
+from jaxaug.augment.language.inflection import GERUND, PARTICIPLE
 from jaxaug.core.errors import UserError
 
 _FILE = epath.Path(__file__).parent / "rules.txt"
@@ -89,7 +90,14 @@ def tidy(text: str) -> str:
     if not text.replace(" ", "").isalpha():  # It has marks.
         text = re.sub(r" ([,;:.!?)])", r"\1", text).replace("( ", "(")
         text = re.sub(r"(?<=\w) - (?=\w)", "-", text.replace(" / ", "/"))
+    text = re.sub(r"\b([ei])\. ?([ge])\. ?(?=\w)", r"\1.\2. ", text)  # "e. g."
     return _VOWEL_SOUND.sub(article, text)
+
+
+_REMARKS = vocabulary.PREPOSITIONS | vocabulary.word_set(
+    "not if as when where unless such like because since"
+)
+_MARKS = frozenset(["(", ";", ":"])
 
 
 @functools.cache
@@ -148,6 +156,32 @@ def apply(chunks: Sequence[Chunk], context: Context) -> Iterator[tuple[str, str]
         chunks: chunks of the text.
         context: context of the description.
     """
+    yield from _apply(chunks, context)
+    place = _remark(chunks)
+    if place:
+        remark = patterns.text_of(chunks[place:])
+        for name, written in _apply(chunks[:place], context):
+            if not written.endswith("?"):
+                yield name, tidy(f"{written} {remark}")
+
+
+def _remark(chunks: Sequence[Chunk]) -> int:
+    """Returns the place of a comma or bracket with a remark behind it, else 0.
+
+    "Price, including taxes" has one, and "name, address" has none.
+    """
+    for place, chunk in enumerate(chunks[1:-1], 1):
+        after = chunks[place + 1]
+        if chunk.cls in _MARKS or chunk.text in _MARKS:
+            return place
+        if chunk.cls == ",":
+            is_verb = after.kind == VERB and after.form in (GERUND, PARTICIPLE)
+            is_remark = is_verb or {after.cls, after.text} & _REMARKS
+            return place if is_remark else 0
+    return 0
+
+
+def _apply(chunks: Sequence[Chunk], context: Context) -> Iterator[tuple[str, str]]:
     codes = patterns.encode(chunks)
     text = patterns.text_of(chunks)
     clashes = _clashes(text)

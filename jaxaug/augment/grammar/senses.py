@@ -185,8 +185,10 @@ def choices(
         for form in (word.lower(), vocabulary.singular(word.lower()))
     }
     near = words | _service(context)
+    twice = _repeated(chunks)
     found: list[list[tuple[Sense, Chunk]]] = []
     before: Chunk | None = None
+    subject: Chunk | None = None
     asks = bool(chunks) and chunks[0].cls in _BE
     for chunk, behind in zip(chunks, [*chunks[1:], None], strict=False):
         # "Is the bin full": the last word describes the group before it.
@@ -197,13 +199,27 @@ def choices(
             changed.text: (sense, changed)
             for sense, changed in _changed(chunk, follows)
             if allows(chunk.kind, sense)
-            and _takes(sense, behind)
+            and sense.old not in twice
+            and _takes(sense, subject if chunk.form == PARTICIPLE else None, behind)
             and _holds(sense, words, near)
             and not _is_taken(sense, words, context.siblings)
         }
         found.append(list(one.values()))
-        before = chunk
+        # "The room that is reserved": the subject of a passive is what the verb is about.
+        subject = before if chunk.cls in _PASSIVE else None
+        before = chunk if chunk.cls != "that" else before
     return found
+
+
+def _repeated(chunks: Sequence[Chunk]) -> frozenset[str]:
+    """Returns the base forms that a text has twice: both would need the same synonym."""
+    bases = [
+        vocabulary.singular(word.lower().removesuffix("'s"))
+        for chunk in chunks
+        if chunk.kind == NOUN
+        for word in chunk.words
+    ]
+    return frozenset(base for base in bases if bases.count(base) > 1)
 
 
 @functools.lru_cache(8192)
@@ -230,11 +246,14 @@ def _is_taken(
     return bool(meaning & words - own) or bool(head & siblings - own)
 
 
-def _takes(sense: Sense, behind: Chunk | None) -> bool:
+def _takes(sense: Sense, subject: Chunk | None, behind: Chunk | None) -> bool:
     """Returns whether the next chunk fits: class of the noun, number, prepositions."""
     is_noun = behind is not None and behind.kind == NOUN
+    if sense.pos == "v" and behind is not None and behind.text in vocabulary.PARTICLES:
+        return False  # "Makes up" is another verb than "makes".
     if sense.objects:
-        return behind is not None and is_noun and behind.cls in sense.objects
+        about = subject or behind
+        return about is not None and about.kind == NOUN and about.cls in sense.objects
     if sense.pos == "v" and sense.new.rpartition(" ")[2] in _TAKE_NOUNS:
         return is_noun or sense.old.rpartition(" ")[2] in vocabulary.PREPOSITIONS
     if sense.pos == "n" and behind is not None:
@@ -262,6 +281,7 @@ _TAKE_NOUNS = frozenset(["for", "of", "to", "with", "at", "from", "through", "af
 
 
 _BE = frozenset(["is", "are"])
+_PASSIVE = _BE | {"was", "were", "be"}
 
 
 @functools.lru_cache(20_000)
@@ -276,8 +296,8 @@ def _changes(chunk: Chunk, is_predicate: bool) -> Iterator[tuple[Sense, Chunk]]:
             # "To be made a booking for" and "to be gotten" are not passives.
             active = sense.new.count(" ") > 1 or sense.new.split()[0] in _ACTIVE
             if sense.pos == "v" and not (active and chunk.form == PARTICIPLE):
-                written = vocabulary.inflected(sense.new, chunk.form)
-                yield sense, dataclasses.replace(chunk, words=tuple(written.split()))
+                written = chunk.inflected(sense.new, chunk.form)
+                yield sense, dataclasses.replace(chunk, words=written)
     if chunk.kind != NOUN:
         return
     for start, end, base in spans(chunk.words):

@@ -14,7 +14,6 @@ from jaxaug.augment.language.inflection import BASE, GERUND, THIRD, readings
 from jaxaug.core.errors import UserError
 
 _FILE = epath.Path(__file__).parent / "collocations.txt"
-_CONFIRMED = epath.Path(__file__).parent / "confirmed.txt"
 # Words in front of a description, with which it is a whole clause or group.
 _BEFORE = {VERB: "i want to", NOUN: "the", THIRD: "it"}
 # A gerund behind one of these may be the subject of a clause: "before boarding starts".
@@ -41,32 +40,21 @@ class Source:
     Attributes:
         known: (kind of chunk, base form) of the words that may be replaced.
         nouns: lower-case words that look like a third person and are nouns here.
+        verbs: lower-case words that are verbs here.
         fixed: ((kind of chunk, base form), partners) of its fixed verb-noun pairs.
-        only: names of the synonyms that may be used; None allows all.
     """
 
     known: frozenset[tuple[str, str]]
     nouns: frozenset[str]
+    verbs: frozenset[str] = frozenset()
     fixed: tuple[tuple[tuple[str, str], frozenset[str]], ...] = ()
-    only: frozenset[str] | None = None
 
     def allows(self, kind: str, sense: Sense) -> bool:
         """Returns whether a chunk of a kind may have a synonym."""
-        if (kind, sense.old) not in self.known or not self.has(sense.name):
+        if (kind, sense.old) not in self.known:
             return False
         partners = (p for key, p in self.fixed if key == (kind, sense.old))
         return all(_pairs(kind, sense.new, one) for many in partners for one in many)
-
-    def has(self, name: str) -> bool:
-        """Returns whether a synonym with this name, `old -> new`, may be used."""
-        return self.only is None or name in self.only
-
-
-@functools.cache
-def confirmed() -> frozenset[str]:
-    """Returns the names of the synonyms that labels confirm (`confirmed.txt`)."""
-    lines = _CONFIRMED.read_text(encoding="utf-8").splitlines()
-    return frozenset(line for line in lines if " -> " in line and line[0] != "#")
 
 
 def read(text: str, is_verb_phrase: bool) -> Source:
@@ -79,7 +67,8 @@ def read(text: str, is_verb_phrase: bool) -> Source:
     first = chunks(text, is_verb_phrase)
     tagged = _tags(text, first)
     nouns = frozenset(word for word, kinds in tagged.items() if kinds == {NOUN})
-    parsed = chunks(text, is_verb_phrase, nouns)
+    verbs = frozenset(word for word, kinds in tagged.items() if kinds == {VERB})
+    parsed = chunks(text, is_verb_phrase, nouns, verbs)
     # The tagger decides what neighbors leave open, but for a clause of two such words.
     unclear = _subjects(parsed) if tagged else _subjects(parsed) | _undecided(parsed)
     known: set[tuple[str, str]] = set()
@@ -91,13 +80,13 @@ def read(text: str, is_verb_phrase: bool) -> Source:
             disagrees = bool(kinds) and chunk.kind not in kinds
             if not disagrees and (place, word) not in unclear:
                 known.add((chunk.kind, base))
-    return Source(frozenset(known), nouns, _fixed(text))
+    return Source(frozenset(known), nouns, verbs, _fixed(text))
 
 
 def _bases(chunk: Chunk) -> list[tuple[str, str]]:
     """(lower-case word that decides the class, base form) of a noun group or a verb."""
     if chunk.kind == VERB:
-        return [(chunk.words[0].lower(), chunk.base)]
+        return [(chunk.words[len(chunk.adverb)].lower(), chunk.base)]
     spans = senses.spans(chunk.words)
     found = [(chunk.words[end - 1].lower(), base) for _, end, base in spans]
     return found + [(word.lower(), word.lower()) for word in chunk.words]

@@ -53,7 +53,8 @@ PURPOSES = word_set(
 )
 # Nouns whose sense depends on the noun before them: "subject area".
 VAGUE = word_set(
-    "area point place position spot list form line field group class order part level"
+    "area point place position spot list form line field group class order part level "
+    "type kind"
 )
 ADJECTIVES = word_set(
     "monthly weekly daily nightly yearly hourly total overall full average mean exact "
@@ -98,6 +99,14 @@ def nouns() -> dict[str, str]:
 def verbs() -> dict[str, str]:
     """Returns base form, with its particle -> class."""
     return _table("verbs.txt")
+
+
+# Behind a verb they make another verb of it: "makes up".
+PARTICLES = word_set("up off out down away back over along aside apart")
+# They stand before their verb and stay there: "still accepted".
+ADVERBS = word_set(
+    "already also always automatically currently directly only still usually"
+)
 
 
 @functools.cache

@@ -73,8 +73,8 @@ def keeps_command(source: str, candidates: Sequence[str]) -> list[bool]:
     as words such as "place to visit" look like orders too. It needs spaCy, which reads
     "book a flight" as the noun "book"; such verbs are listed here.
     """
-    told, *others = _tells([source, *candidates])
-    return [other or not told for other in others]
+    source_tells, *others = _tells([source, *candidates])
+    return [other or not source_tells for other in others]
 
 
 def _tells(texts: Sequence[str]) -> list[bool]:

@@ -5,6 +5,7 @@ the lexicon's 307 adjectives.
 """
 
 import functools
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -52,8 +53,10 @@ def readings(word: str) -> Iterator[Form]:
         if word.endswith(ending) and len(word) > len(ending) + 1:
             for base in _bases(word, ending):
                 for pos, form in forms:
-                    # `taked` is not a form of take.
-                    if inflect(base, pos, form) == word:
+                    # `taked` is not a form of take; "cancelled" is British.
+                    written = inflect(base, pos, form)
+                    british = base.endswith(("al", "el")) and base + "l" + ending
+                    if word in (written, british):
                         yield Form(base, pos, form)
 
 
@@ -123,16 +126,11 @@ def _syllables(base: str) -> int:
 
 # Words of two syllables that double their last letter: with a stressed last syllable,
 # or irregular.
-_DOUBLING = {
-    "refer",
-    "prefer",
-    "transfer",
-    "permit",
-    "commit",
-    "begin",
-    "forget",
-    "occur",
-}
+_DOUBLING = re.compile(
+    "(ad|com|e|o|per|sub)mit|(com|ex|pro)pel|(con|de|in|pre|re|trans)fer|(re|up)set|"
+    "un(plug|wrap|zip)|begin|control|deter|equip|forget|format|kidnap|occur|patrol|"
+    "program|regret"
+)
 
 
 def _doubles(base: str) -> bool:
@@ -140,7 +138,7 @@ def _doubles(base: str) -> bool:
     if len(base) < 3 or base[-1] in _VOWELS + "wxy" or base[-2] not in _VOWELS:
         return False
     is_short = base[-3] not in _VOWELS or base[-3:-1] == "ui"
-    return is_short and (_syllables(base) == 1 or base in _DOUBLING)
+    return is_short and (_syllables(base) == 1 or bool(_DOUBLING.fullmatch(base)))
 
 
 @functools.cache

@@ -133,13 +133,12 @@ def sentence(seed: int, *, method: str, num: int, **options: Any) -> list[Job]:
     return [Job(method, lambda: key, run, num)]
 
 
-def grammar(seed: int, *, num: int = 100, confirmed: bool = False) -> list[Job]:
+def grammar(seed: int, *, num: int = 100) -> list[Job]:
     """Returns the job of the rewording grammar: rules and synonyms, deterministic.
 
     Args:
         seed: ignored.
         num: maximum outputs of each text.
-        confirmed: whether to use only synonyms that labels confirm.
 
     Raises:
         UserError: `num` is below 1.
@@ -149,15 +148,13 @@ def grammar(seed: int, *, num: int = 100, confirmed: bool = False) -> list[Job]:
         raise UserError(f"scheme 'grammar': num={num}: give at least 1.")
 
     def run(items: Sequence[Any]) -> list[list[str]]:
-        return [engine.under_all(text, found, num, confirmed) for text, found in items]
+        return [engine.under_all(text, found, num) for text, found in items]
 
     folder = pathlib.Path(engine.__file__).parent
     tables = [file_digest(path) for path in sorted(folder.glob("*.txt"))]
     code = code_digest("jaxaug.augment.grammar", "jaxaug.augment.language")
     key = {"grammar": num, "code": code, "tables": tables, "tagger": nlp.installed()}
-    key |= {"confirmed": True} if confirmed else {}
-    label = "grammar, confirmed synonyms" if confirmed else "grammar"
-    return [Job(label, lambda: key, run, num, needs_context=True)]
+    return [Job("grammar", lambda: key, run, num, needs_context=True)]
 
 
 def from_module(module: str, seed: int, **options: Any) -> list[Job]:

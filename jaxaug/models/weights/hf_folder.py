@@ -102,10 +102,10 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
     try:
         rules.check_types(hf_config)
         rules.refuse(hf_config, {"quantization_config": None})
-        told = hf_generation.added(hf_config, hf_generation.read(path.parent, FIX))
+        merged = hf_generation.added(hf_config, hf_generation.read(path.parent, FIX))
         if family.kind != "encoder":
-            hf_generation.refuse_chosen(told, never_pad=family.bars_padding)
-        config = family.config(told)
+            hf_generation.refuse_chosen(merged, never_pad=family.bars_padding)
+        config = family.config(merged)
     except UserError as error:
         raise UserError(f"{folder}: {error}") from None
     except KeyError as error:

@@ -65,7 +65,7 @@ def added(
     """
     if generation is None:
         return config
-    told = {name: generation.get(name) for name in (*FORCED, *CHOSEN)}
+    settings = {name: generation.get(name) for name in (*FORCED, *CHOSEN)}
     start, other = generation.get(_START), config.get(_START)
     if start is not None and other is not None and start != other:
         raise UserError(
@@ -74,8 +74,8 @@ def added(
             "trained with into both files."
         )
     if start is not None:
-        told[_START] = start
-    return {**config, **told}
+        settings[_START] = start
+    return {**config, **settings}
 
 
 def refuse_chosen(config: Mapping[str, Any], never_pad: bool) -> None:

@@ -17,7 +17,7 @@ class LazyConverter:
 
     Attributes:
         kind: module and name of the class, such as "seqio:EncDecFeatureConverter"; None
-            if the model has a class of its own.
+            if the model defines another class.
     """
 
     def __init__(self, model: Any, make: Callable[[Any], Any]):
@@ -40,8 +40,8 @@ def class_of(model: Any) -> Any:
 def unpacked_of(model: Any) -> Any:
     """Returns the model's converter without packing; imports seqio only if needed.
 
-    SeqIO's own converters run without AutoGraph, which has nothing to convert there, and
-    whose rewriting takes longer than the rest of the data setup.
+    SeqIO's own converters run without AutoGraph, which has nothing to convert there.
+    Its rewriting takes longer than the rest of the data setup.
     """
     return _late(model, _unpacked)
 

@@ -70,7 +70,7 @@ def find(cfg: DatasetConfig, reader: Any) -> Any | None:
 
 
 def resolved(cfg: DatasetConfig, reader: Any) -> DatasetConfig:
-    """Returns a configuration with the task or mixture itself if SeqIO is not needed."""
+    """Returns `cfg`, with the task or mixture itself if SeqIO is not needed."""
     found = find(cfg, reader)
     if found is None or "seqio" in sys.modules:
         return cfg

@@ -24,6 +24,14 @@ def written(text: str, is_verb_phrase: bool = False) -> str:
         ),
         ("waiting time for the cab", "waiting time TIME | for | the cab VEHICLE"),
         (
+            "time at which bags are still kept",
+            "time TIME | at | which | bags THING | are | still kept OTHER participle",
+        ),
+        (
+            "where does the walk begin",
+            "where | does | the walk THING | begin START base",
+        ),
+        (
             "number of seats to reserve",
             "number COUNT | of | seats ITEM | to | reserve RESERVE base",
         ),
@@ -72,7 +80,10 @@ def test_slots(text: str, parts: str) -> None:
         ),
         (
             "manage accounts and transfer money",
-            "manage OTHER base | accounts THING | and | transfer SEND base | money MASS",
+            (
+                "manage OTHER base | accounts THING | and | transfer SEND base | money "
+                "MASS"
+            ),
         ),
         ("gild the frame", "gild OTHER base | the frame THING"),
         (
@@ -97,3 +108,17 @@ def test_orders(text: str, parts: str) -> None:
 def test_a_pattern_with_an_unknown_class_is_refused(kind: str) -> None:
     with pytest.raises(ValueError, match=r"not a (class|variable)"):
         patterns.compiled("{x:" + kind + "}")
+
+
+def test_verbs_of_the_tagger_are_verbs() -> None:
+    text = "where the guest boards the ship"
+    verbs = [c for c in chunks(text, verbs=frozenset(["boards"])) if c.form]
+    assert [(c.text, c.base, c.form) for c in verbs] == [("boards", "board", "third")]
+    assert not [
+        c for c in chunks("number of boards", verbs=frozenset(["boards"])) if c.form
+    ]
+
+
+def test_an_adverb_stays_with_its_verb() -> None:
+    verb = chunks("whether bags are still accepted")[-1]
+    assert verb.inflected("admit", "gerund") == ("still", "admitting")

@@ -23,7 +23,7 @@ def test_the_first_rewordings_of_a_place() -> None:
         "City where the hotel is located",
         "Town of the accommodation",
         "City in which the hotel is situated",
-        "Municipality where the lodging is located",
+        "Town where the lodging is located",
         "Which city the hotel is in",
     ]
 
@@ -42,7 +42,7 @@ def test_every_other_result_changes_all_words() -> None:
     assert found[1].steps == ((names, text),)
 
 
-def test_case_and_final_marks_are_those_of_the_source() -> None:
+def test_case_and_final_punctuation_follow_the_source() -> None:
     assert "Hotel city." in texts("City of the hotel.")
     assert "hotel city" in texts("city of the hotel")
     assert "Is the parcel insured?" in texts(
@@ -56,7 +56,7 @@ def test_sentences_are_reworded_one_at_a_time() -> None:
     assert "Find a doctor. Booking a visit." in found
 
 
-def test_only_what_users_give_is_wanted() -> None:
+def test_only_inputs_are_requested() -> None:
     wanted = "date requested for the appointment"
     assert wanted in texts("date of the appointment", Context(is_input=True))
     assert wanted not in texts("date of the appointment", Context(is_input=False))
@@ -147,7 +147,7 @@ def test_nearly_all_texts_of_minisgd_have_rewordings(tmp_path) -> None:
     assert len(few) <= len(found) // 10, few
 
 
-def test_contexts_say_what_a_text_is_part_of() -> None:
+def test_contexts_name_slots_and_services() -> None:
     flags = ("True", "False")
     slots = (
         Slot("title", "title of the book", False, ()),
@@ -166,7 +166,7 @@ def test_contexts_say_what_a_text_is_part_of() -> None:
     assert Context.of_json(overdue.to_json()) == overdue
 
 
-def test_when_replaces_a_date_only_where_no_sibling_is_a_time() -> None:
+def test_when_replaces_a_date_only_if_no_sibling_is_a_time() -> None:
     def asks_when(siblings: list[str]) -> list[str]:
         context = Context("slot", siblings=frozenset(siblings))
         found = reword("date of the visit", context, 300)
@@ -179,7 +179,7 @@ def test_when_replaces_a_date_only_where_no_sibling_is_a_time() -> None:
 @pytest.mark.parametrize(
     ("kind", "source", "part"),
     [
-        # Whose order is it?
+        # The subject of "order" is ambiguous.
         ("intent", "track my order", "user"),
         ("slot", "fee for each night", "night fee"),
         ("service", "Learn to drive with licensed teachers", "Learn that"),
@@ -190,8 +190,20 @@ def test_when_replaces_a_date_only_where_no_sibling_is_a_time() -> None:
         ("slot", "first day of work", "work initial"),
     ],
 )
-def test_what_readers_found_wrong_is_not_made(
+def test_wrong_rewordings_found_by_readers_are_not_made(
     kind: str, source: str, part: str
 ) -> None:
     found = texts(source, Context(kind), 300)
     assert found and not [text for text in found if part in text]
+
+
+def test_a_remark_behind_a_comma_stays() -> None:
+    found = texts("Price of the ticket, including taxes")
+    assert "How much the ticket costs, including taxes" in found
+    assert not [text for text in found if "including taxes" not in text]
+    assert "Name, address of the hotel" not in texts("Name, city of the hotel")
+
+
+def test_one_of_several_sentences_is_no_question() -> None:
+    source = "Code that opens the door. It has six digits"
+    assert not [one for one in texts(source) if one.startswith(("Which", "What"))]

@@ -1,4 +1,4 @@
-"""Every rule of the table gives its example, and nothing for its counterexample."""
+"""Every rule of the table rewords its example and leaves its counterexample."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Word classes, fixed pairs and questions: which words of a source get synonyms."""
+"""Word classes, fixed pairs, and questions: words of a source that get synonyms."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_a_word_of_a_clear_class_may_change(tagger, text, is_intent, kept) -> No
     assert kept in source.read(text, is_intent).known
 
 
-def test_the_tag_decides_where_the_neighbors_do_not(tagger) -> None:
+def test_the_tag_decides_if_the_neighbors_do_not(tagger) -> None:
     known = source.read("service for custom prints of photos", False).known
     assert ((NOUN, "print") in known) == (tagger == "spaCy")
     assert (VERB, "print") not in known
@@ -78,11 +78,11 @@ def test_a_plural_that_looks_like_a_third_person_stays_a_noun(tagger) -> None:
             "purchase",
             "day when the order was placed",
         ),
-        # The noun is free where its verb is no partner.
+        # The noun is free if its verb is not part of a fixed pair.
         (
-            "reason for cancelling the order",
-            "ordering",
-            "reason for cancelling the purchase",
+            "reason for cancelling the booking",
+            "making",
+            "reason for cancelling the reservation",
         ),
     ],
 )

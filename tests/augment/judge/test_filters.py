@@ -1,11 +1,11 @@
-"""The twelve filters, sensitive words, and what must survive a paraphrase."""
+"""The twelve filters, sensitive words, and required parts of a paraphrase."""
 
 import pytest
 
 from jaxaug.augment.judge import filters
 from jaxaug.core.errors import UserError
 
-# code -> source, a paraphrase that is dropped for it, one that is near and is kept
+# code -> source, a dropped paraphrase, and a similar one that is kept
 EXAMPLES = {
     "advice": (
         "Name of the hotel",
@@ -79,11 +79,11 @@ def test_each_filter_drops_its_example_and_keeps_its_neighbour(code):
     source, dropped, kept = EXAMPLES[code]
     found = filters.reasons(source, [dropped, kept, source], names=[code])
     assert found == [(code,), (), ("copy",)]
-    # What a source has itself, its paraphrases may have too.
+    # Paraphrases may contain whatever their source contains.
     assert filters.reasons(dropped, [dropped], names=[code]) == [("copy",)]
 
 
-# The examples of table 4, with descriptions of SGD that may have led to them.
+# The examples of table 4, with probable descriptions of SGD as sources.
 OF_THE_PAPER = [
     (
         "advice",

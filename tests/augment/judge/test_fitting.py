@@ -9,7 +9,7 @@ AIM = Aim(drop=0.8, keep=0.7)
 
 
 def made(count=120, seed=0):
-    """Pairs of 24 originals: the first feature tells, the second says nothing."""
+    """Returns pairs of 24 originals; only the first feature is informative."""
     rng = np.random.default_rng(seed)
     bad = rng.random(count) < 0.5
     told = bad + 0.4 * rng.standard_normal(count)
@@ -34,13 +34,13 @@ def test_too_few_originals():
         list(fitting.folds(["a", "b", "a"], 3, 0))
 
 
-def test_one_label_is_no_data():
+def test_one_label_is_not_enough():
     with pytest.raises(UserError, match="all pairs have one label"):
         fitting.fit(np.ones((3, 1)), np.ones(3, np.bool_), 0.1)
 
 
 def test_the_fit_is_the_minimum():
-    """The weights minimize the documented loss on a grid; classes weigh the same."""
+    """The weights minimize the documented loss on a grid, with balanced classes."""
     data = made()
     features = data.features[:, :1]
     found = fitting.fit(features, data.bad, 0.1)
@@ -85,7 +85,7 @@ def test_threshold(scores, bad, limit):
     assert found == limit
 
 
-def test_an_aim_trades_what_is_kept_for_what_is_dropped():
+def test_an_aim_trades_kept_pairs_for_dropped_pairs():
     data = made(count=480)
     strict, lenient = (
         fitting.kept_out_of_fold(data, aim) for aim in (Aim(0.99, 0.4), Aim(0.4, 0.99))
@@ -100,7 +100,7 @@ def test_held_out_originals_are_judged_well():
     assert kept[~data.bad].mean() > 0.7 and kept[data.bad].mean() < 0.2
 
 
-def test_rules_drop_whatever_the_features():
+def test_rules_drop_pairs_with_any_features():
     data = made()._replace(dropped=np.arange(120) % 24 == 3)
     assert not fitting.kept_out_of_fold(data, AIM)[data.dropped].any()
 

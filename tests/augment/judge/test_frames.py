@@ -21,7 +21,7 @@ from jaxaug.augment.judge import frames
         ("slot", "tells if it is new or not", "whether it is new"),
         ("slot", "flag for whether it is new", "whether it is new"),
         ("slot", "is it new?", "is it new"),
-        # These say what they are about.
+        # These descriptions name their topic.
         ("intent", "help a neighbor", "help a neighbor"),
         ("intent", "request a refund", "request a refund"),
         ("slot", "person who wants to go", "person who wants to go"),

@@ -1,4 +1,4 @@
-"""Metrics between sources and candidates: by hand, against sacrebleu, bad ones."""
+"""Metrics between sources and candidates: by hand, by sacrebleu, and invalid ones."""
 
 import json
 import sys
@@ -59,7 +59,7 @@ def test_self_bleu_against_sacrebleu(pairs):
 
 
 def test_self_bleu_by_hand():
-    # Each pair of words is in the other text, and none is in the third source's.
+    # Each pair of words is in the other text, and none is in the third source.
     found = measures.self_bleu(["s", "s", "t", "t"], ["a b", "a b", "a b", "c d"])
     assert found.tolist() == pytest.approx([1.0, 1.0, 0.0, 0.0])
 

@@ -1,4 +1,4 @@
-"""`jaxaug augment judge`, whole, with the rules alone."""
+"""`jaxaug augment judge`, complete, with the rules alone."""
 
 import json
 
@@ -30,7 +30,7 @@ ROWS = [
 
 @pytest.fixture
 def judged(tmp_path):
-    """Runs the command on a text; gives its lines."""
+    """Runs the command on a text; returns its lines."""
 
     def run(text, *options):
         (tmp_path / "pairs.tsv").write_bytes(text)
@@ -102,7 +102,7 @@ def test_wrong_files(tmp_path, capsys):
 
 
 def test_the_source_of_candidates_counts(judged):
-    """A model's candidates are judged more strictly than the grammar's."""
+    """Candidates of a model are judged more strictly than candidates of the grammar."""
     text = HEADER + "slot\tdate of the visit\tday on which the visit is held\n"
     found = [
         judged(text.encode(), "--similarity", "none", "--source", source)[1][0][
@@ -147,7 +147,7 @@ def test_coefficients_are_written_as_they_are_read():
 
 
 def test_labelled_candidates(real_data):
-    """Dropped and kept shares that the judge is to have, on pairs that fitted it."""
+    """The judge must drop and keep these shares, on the pairs that fitted it."""
     path = real_data / "judged.tsv"
     if not path.exists():
         pytest.skip(f"{path} is not there: it is not a part of the repository")

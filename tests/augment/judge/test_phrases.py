@@ -68,7 +68,7 @@ def test_orders(text, heads, object_):
         ("pets", "are pets allowed", False),
     ],
 )
-def test_what_is_asked_for(first, second, asked):
+def test_asked(first, second, asked):
     assert phrases.asked(phrases.of_slot(first), phrases.of_slot(second)) is asked
 
 

@@ -9,7 +9,7 @@ from jaxaug.paraphrase import causal
 
 
 @pytest.mark.parametrize("prompt", ["plain", "few"])
-def test_log_likelihoods_are_those_of_the_decoder(tiny_lm, tmp_path, prompt):
+def test_log_likelihoods_equal_the_decoder(tiny_lm, tmp_path, prompt):
     """The likelihoods equal the single scores of `jaxaug paraphrase`."""
     (tmp_path / "few").write_text("a -> b\n{text} ->")
     name = prompt if prompt == "plain" else str(tmp_path / "few")

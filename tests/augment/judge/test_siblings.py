@@ -1,4 +1,4 @@
-"""Paraphrases that say what another slot of the service says."""
+"""Paraphrases with the meaning of another slot of the service."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_others_are_of_the_same_kind_and_service():
     found = siblings.beside(DESCRIPTIONS)
     assert found == {
         "train/0/service": (),
-        # The third slot has the same text but for case.
+        # The third slot has the same text up to letter case.
         "train/0/slot/0": ("departure time",),
         "train/0/slot/1": ("arrival time", "Arrival time"),
         "train/0/slot/2": ("departure time",),

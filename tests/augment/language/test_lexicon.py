@@ -1,4 +1,4 @@
-"""The lexicon of ours, WordNet files, and word forms."""
+"""The built-in lexicon, WordNet files, and word forms."""
 
 from pathlib import Path
 
@@ -64,12 +64,12 @@ def test_every_form_can_be_read_back(base, form):
         ("prices", None, ("costs", "charges")),
         ("Destination", None, ("end point",)),
         ("booked", None, ("reserved",)),
-        # Noun or verb: the word before tells.
+        # Noun or verb: the previous word decides.
         ("book", "to", ("reserve",)),
         ("book", "Please", ("reserve",)),
         ("visits", "the", ("stops", "stays")),
         ("visit", "to", ("tour",)),
-        # `chosen` and `chose` are both `selected`: which one is not known.
+        # `chosen` and `chose` are both `selected`, so the form is ambiguous.
         ("selected", "the", ("picked",)),
         ("chose", "I", ("selected", "picked")),
         ("bigger", None, ("larger", "huger")),
@@ -142,12 +142,12 @@ def test_wordnet_files_are_read(folder):
 def test_words_that_share_a_synset(folder):
     words = wordnet.WordNet(folder)
     assert words.shared("price") == {"price", "cost", "damage", "terms"}
-    # A form is traced to its base, an exception by the file of exceptions.
+    # A form is reduced to its base, an exception by the file of exceptions.
     assert words.shared("prices") == words.shared("price")
     assert words.shared("unknown") == words.shared("prix") == set()
     (folder / "noun.exc").write_text("prix price\n")
     assert wordnet.WordNet(folder).shared("prix") == words.shared("price")
-    # Nouns only: `price` as another part of speech is not asked for.
+    # Nouns only: `price` is not looked up as another part of speech.
     (folder / "adj.exc").write_text("prixer price\n")
     assert wordnet.WordNet(folder).shared("prixer") == set()
 

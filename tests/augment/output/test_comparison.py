@@ -1,4 +1,4 @@
-"""Table 1: by hand, against sacrebleu, and on the real schemas of SGD-X."""
+"""Table 1: by hand, by sacrebleu, and on the real schemas of SGD-X."""
 
 import math
 import re
@@ -13,7 +13,7 @@ from jaxaug.augment.output import comparison
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders
 
-# Of SGD-X in table 1 of Coca et al. (2023), v1..v5, per cent.
+# SGD-X in table 1 of Coca et al. (2023), v1..v5, per cent.
 PAPER = {
     "jaccard": (55.6, 65.6, 71.2, 78.1, 85.7),
     "bleu": (20.4, 15.3, 10.8, 8.3, 5.2),
@@ -30,7 +30,7 @@ def texts(sources, **variants):
     return comparison.Texts("ours", tuple(originals), found)
 
 
-# The two descriptions are equal, which must not make one set of their variants.
+# The two descriptions are equal, but their variants must stay separate sets.
 SMALL = texts(
     ["Cost of the ticket", "Cost of the ticket"],
     v1=["Ticket cost", "Cost of the ticket"],
@@ -86,7 +86,7 @@ def test_self_bleu_against_sacrebleu():
 def test_self_bleu_by_hand():
     # One word for one word of two: 1 of 1, and a penalty of exp(1 - 2/1) for brevity.
     two = texts(["x"], v1=["a"], v2=["a b"])
-    # The other way: 1 of 2 words, 0 of 1 pair, taken as 1/2: sqrt(1/2 * 1/2).
+    # Vice versa: 1 of 2 words, 0 of 1 pair, taken as 1/2: sqrt(1/2 * 1/2).
     assert found("self_bleu", two)[:2] == pytest.approx([math.exp(-1), 1 / 2])
     assert all(map(math.isnan, found("self_bleu", texts(["x"], v1=["a"]))))
 
@@ -106,7 +106,7 @@ def test_text_and_csv():
         texts(["a b"], v1=["a b"]),
         {"bleu": measures.bleu, "self_bleu": measures.self_bleu, "mine": measures.bleu},
     )
-    # Two words have no trigram: without the effective order that is no full BLEU.
+    # Two words have no trigram: without the effective order, BLEU would not be full.
     lines = comparison.text_table(rows).splitlines()
     assert [re.split("  +", line) for line in lines[:3]] == [
         ["scheme", "variant", "texts", "unchanged", "BLEU T1", "self-BLEU T1"]
@@ -119,7 +119,10 @@ def test_text_and_csv():
         ["table1_bleu", "table1_self_bleu", "bleu", "self_bleu"]
     )
     assert comparison.csv_table(rows).splitlines() == [
-        "scheme,variant,texts,unchanged,table1_bleu,table1_self_bleu,bleu,self_bleu,mine",
+        (
+            "scheme,variant,texts,unchanged,table1_bleu,table1_self_bleu,bleu,"
+            "self_bleu,mine"
+        ),
         "ours,v1,1,1,0.0,,1.0,,1.0",
         "ours,mean,1,1,0.0,,1.0,,1.0",
     ]
@@ -149,7 +152,7 @@ def test_reads_all_splits_and_kinds(sgd_tree):
     assert names.variants["v3"][0] == "park v 3"
 
 
-def test_what_cannot_be_compared(sgd_tree, edit_json):
+def test_schemas_that_cannot_be_compared(sgd_tree, edit_json):
     with pytest.raises(UserError, match="holds no variants: .*v1/test/schema.json"):
         comparison.read("ours", sgd_tree / "nothing", sgd_tree, ["test"])
     folder = folders.sgdx_folder(sgd_tree)
@@ -165,7 +168,7 @@ def test_what_cannot_be_compared(sgd_tree, edit_json):
 
 
 def test_table_1_on_the_real_train_schema(real_data):
-    """The figures of people's variants, which anybody can compute."""
+    """The figures of human variants, which can be computed from public data."""
     root = real_data / "sgd"
     sgdx = comparison.read("SGD-X", folders.sgdx_folder(root), root, ["train"])
     metrics = {name: measures.find(name) for name in PAPER}
@@ -190,6 +193,6 @@ def test_table_1_counts_marks_and_slots_alone():
     variants = {"v1": ("Cost of a ticket", "x"), "v2": ("Cost of the ticket!", "y")}
     small = comparison.Texts("ours", tuple(originals), variants)
     rows = comparison.rows(small, {"jaccard": measures.jaccard})
-    # {cost, ticket} against itself, and with the mark.
+    # {cost, ticket} against itself, and with punctuation.
     figures = [row.figures["table1_jaccard"] for row in rows]
     assert figures == pytest.approx([0.0, 1 / 3, 1 / 6])

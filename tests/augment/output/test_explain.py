@@ -51,7 +51,7 @@ def test_text():
 
 
 def test_text_of_many_leaves():
-    # 11 leaves at J 0.3, of which the second selected candidate is one.
+    # 11 leaves at J 0.3; the second selected candidate is one of them.
     lines = explain.as_text(ranking(40), TITLE, max_leaves=3).splitlines()
     assert lines[-2] == "... and 10 leaves more, without a selected candidate"
     assert sum("similarity" in line for line in lines) == 3
@@ -112,7 +112,7 @@ def test_full_disk_leaves_the_earlier_drawing(tmp_path, monkeypatch):
     assert path.read_text() == before
 
 
-def test_what_cannot_be_drawn(tmp_path, monkeypatch):
+def test_errors_of_drawings(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="name a file that ends in .png or .svg"):
         explain.draw(tmp_path / "tree.pdf", ranking(), TITLE)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

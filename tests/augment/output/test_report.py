@@ -1,4 +1,4 @@
-"""The three files of a report: EDA-like, ours and SGD-X side by side."""
+"""The three files of a report: EDA-like, ours, and SGD-X side by side."""
 
 import csv
 import re
@@ -66,7 +66,7 @@ def test_samples_are_drawn_by_the_seed(sgd_tree, schemes, tmp_path):
     assert "<h2>3 samples</h2>" in pages[0] and pages[0].count("<h3>") == 3
 
 
-def test_what_cannot_be_reported(sgd_tree, schemes, tmp_path, monkeypatch):
+def test_errors_of_reports(sgd_tree, schemes, tmp_path, monkeypatch):
     out = tmp_path / "out"
     with pytest.raises(UserError, match="name at least one scheme and one metric"):
         report.write(out, {}, sgd_tree, ["test"], METRICS)

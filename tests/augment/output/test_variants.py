@@ -96,7 +96,7 @@ def test_wrong_texts_write_nothing(sgd_tree, schema):
 
 
 def full_disk(monkeypatch, after):
-    """Writing fails half-way through the file after the first `after` ones."""
+    """Makes writing fail half-way through the file after the first `after` files."""
     written = []
     plain = type(epath.Path("/")).write_text
 
@@ -119,7 +119,7 @@ def test_full_disk_leaves_no_half_written_variant(sgd_tree, schema, monkeypatch,
         ):
             write(sgd_tree, schema)
     assert not (sgd_tree / "variants").exists()
-    # With an earlier run in place, that one stays.
+    # The output of an earlier run stays.
     write(sgd_tree, schema)
     folder = sgd_tree / "variants" / "mine"
     before = {p: p.read_text() for p in folder.rglob("*.json")}
@@ -131,9 +131,7 @@ def test_full_disk_leaves_no_half_written_variant(sgd_tree, schema, monkeypatch,
     assert len(files(folder)) == 3 * 3  # v1, v1/test, v1/test/schema.json, ...
 
 
-def test_a_file_that_reads_back_differently_is_no_variant(
-    sgd_tree, schema, monkeypatch
-):
+def test_a_variant_must_read_back_unchanged(sgd_tree, schema, monkeypatch):
     broken = variants.to_json
     monkeypatch.setattr(
         variants, "to_json", lambda one: broken(one).replace("Cost of", "Cost  of")

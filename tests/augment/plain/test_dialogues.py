@@ -40,7 +40,7 @@ TEXTS = st.lists(WORDS, max_size=9).map(" ".join) | st.text(max_size=40)
 
 @st.composite
 def cases(draw):
-    """A text with spans in it, which may overlap, and a seed."""
+    """Draws a text with spans, which may overlap, and a seed."""
     text = draw(TEXTS)
     ends = st.tuples(*[st.integers(0, len(text))] * 2).map(sorted)
     spans = [tuple(span) for span in draw(st.lists(ends, max_size=4))]
@@ -57,7 +57,7 @@ def test_texts_in_spans_stay_and_spans_move_along(name, case, rate):
     for span in spans:
         start, end = edits.moved(span, found)
         assert changed[start:end] == text[slice(*span)]
-    # Sorted, apart, and all of the text but for the edits is still there.
+    # Spans are sorted and separate, and the unchanged text is still there.
     for one, following in itertools.pairwise(found):
         assert one.end <= following.start
     assert len(changed) - len(text) == sum(len(e.new) - e.end + e.start for e in found)
@@ -170,7 +170,7 @@ def test_a_noisy_folder_is_a_data_folder(world, tmp_path, names, capsys):
 
 
 def _compared(old, new):
-    """Number of changed turns; all but utterances and places of spans is as it was."""
+    """Returns the number of changed turns; only utterances and spans may change."""
     changed = 0
     for turn, other in zip(old["turns"], new["turns"], strict=True):
         for frame, noisy in zip(turn["frames"], other["frames"], strict=True):

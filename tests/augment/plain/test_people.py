@@ -36,7 +36,7 @@ class NoModels:
 
 @pytest.fixture
 def drawn(tmp_path, monkeypatch):
-    """Outputs of the model by text; the texts of each call."""
+    """Returns outputs of the model by text, and the texts of each call."""
     outputs, calls = {}, []
 
     def made(scheme, seed, options):
@@ -66,7 +66,7 @@ def test_rules_and_a_model_write_and_the_filter_keeps(drawn):
         [FRONTED], [], ["My dog is sick."], [],
     ]  # fmt: skip
     assert jaxaug.paraphrase([TEXT], filter="light") == [[FRONTED]]
-    # Each differs from the text; the one by rule is not preferred any more.
+    # Each differs from the text; the rule-based output is no longer preferred.
     found = jaxaug.paraphrase([TEXT], filter="off")[0]
     assert sorted(found) == sorted(
         [FRONTED, WRONG, "An app crashes when I open settings."]
@@ -90,9 +90,9 @@ def test_a_table_keeps_its_columns_and_texts_without_paraphrase_have_no_row(
         call = ["paraphrase", "--in", f"in.{suffix}", "--out", f"out.{suffix}"]
         assert cli.main(call) == 0
         assert capsys.readouterr().out == (
-            f"1 paraphrases of 1 of 2 texts; wrote out.{suffix}\n1 texts have none: nothing "
-            "passed the filter. A larger model (--model openai:NAME --endpoint URL) finds "
-            "more.\n"
+            f"1 paraphrases of 1 of 2 texts; wrote out.{suffix}\n1 texts have none: "
+            "nothing passed the filter. A larger model (--model openai:NAME --endpoint "
+            "URL) finds more.\n"
         )
         written = (tmp_path / f"out.{suffix}").read_text()
         assert list(csv.reader(io.StringIO(written), delimiter=mark)) == [
@@ -131,22 +131,22 @@ def test_finished_work_is_kept_and_texts_have_room_by_length(drawn):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--num", "0"], "--num is 0: give at least 1."),
-        (["--seed", "-1"], "--seed is -1"),
-        (["--filter", "strikt"], "--filter is 'strikt': give"),
-        (["--endpoint", "http://h/v1"], "--endpoint: model 'smollm2' runs on this machine"),
-        (["--option", "k=2"], "--option: needs --sampler or"),
-        (["--shard", "1/2"], "--shard: needs --sampler or"),
-        (["--dry_run"], "--dry_run: model 'smollm2' runs on this machine and costs"),
-        (["--sampler", "greedy"], "--model is missing: a call with --sampler or --prompt"),
-        (["--sampler", "greedy", "--model", "random-tiny"], "--out is missing: a call"),
-        (["--prompt", "plain", "--model", "random-tiny", "--out", "o", "--filter", "off"],
+        ("--num 0", "--num is 0: give at least 1."),
+        ("--seed -1", "--seed is -1"),
+        ("--filter strikt", "--filter is 'strikt': give"),
+        ("--endpoint http://h/v1", "--endpoint: model 'smollm2' runs on this machine"),
+        ("--option k=2", "--option: needs --sampler or"),
+        ("--shard 1/2", "--shard: needs --sampler or"),
+        ("--dry_run", "--dry_run: model 'smollm2' runs on this machine and costs"),
+        ("--sampler greedy", "--model is missing: a call with --sampler or --prompt"),
+        ("--sampler greedy --model random-tiny", "--out is missing: a call"),
+        ("--prompt plain --model random-tiny --out o --filter off",
          "--filter: outputs of a sampler or prompt are not filtered."),
     ],
 )  # fmt: skip
 def test_wrong_arguments(drawn, tmp_path, capsys, arguments, message):
     (tmp_path / "in.txt").write_text(TEXT)
-    assert cli.main(["paraphrase", "--in", "in.txt", *arguments]) == 1
+    assert cli.main(["paraphrase", "--in", "in.txt", *arguments.split()]) == 1
     assert message in capsys.readouterr().err
     assert drawn[1] == []
 

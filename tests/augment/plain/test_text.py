@@ -1,4 +1,4 @@
-"""`jaxaug augment text`: what is read, changed and written, and what is refused."""
+"""`jaxaug augment text`: input, changes, output, and errors."""
 
 import csv
 import io
@@ -207,8 +207,8 @@ def test_a_second_call_does_nothing_and_another_is_refused(capsys):
     assert _augment(*call) == 0
     assert capsys.readouterr().out == "out.txt is complete: nothing to do\n"
     message = (
-        "jaxaug: error: --out out.txt: exists, and is not the output of this call. Choose "
-        "another file, or remove it.\n"
+        "jaxaug: error: --out out.txt: exists, and is not the output of this call. "
+        "Choose another file, or remove it.\n"
     )
     assert _augment(*call, "--seed", 1) == 1
     assert capsys.readouterr().err == message
@@ -222,7 +222,7 @@ def test_a_second_call_does_nothing_and_another_is_refused(capsys):
 
 
 class _Model:
-    """Stands for a scheme with a model: its outputs say what it was asked."""
+    """Replaces a scheme with a model; its outputs contain the request."""
 
     def __init__(self):
         self.calls = []
@@ -242,7 +242,7 @@ class _Model:
         return [registry.Job(name, lambda: [name, seed, num], run, num)]
 
 
-def test_models_work_on_distinct_texts_and_keep_what_they_did(monkeypatch, tmp_path):
+def test_models_process_distinct_texts_and_cache_outputs(monkeypatch, tmp_path):
     model = _Model()
     monkeypatch.setattr(chain.registry, "made", model.made)
     step = chain.Step("contextual", {})
@@ -254,7 +254,7 @@ def test_models_work_on_distinct_texts_and_keep_what_they_did(monkeypatch, tmp_p
     assert model.calls == [["a", "one", "none"]]
     assert chain.apply([step], texts, 2, 5, Shards(tmp_path / "shards")) == found
     assert len(model.calls) == 1
-    # Behind another scheme, each number draws for itself.
+    # After another scheme, each number draws independently.
     copy = chain.Step("typos", {"rate": 0.0})
     found = chain.apply([copy, step], ["a", "", "none"], 2, 5, shards)
     seeds = [zlib.crc32(f"5 1 {number}".encode()) for number in (0, 1)]
@@ -285,47 +285,46 @@ def test_a_paraphraser_and_a_language_model(tiny_lm):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--scheme", "typoos"], "--scheme typoos: no such scheme; did you mean 'typos'?"),
-        (["--scheme", "eda,eda"], "--scheme: 'eda' comes twice. Name it once."),
-        (["--scheme", "given"], "--scheme given: no such scheme; known: "),
-        (["--scheme", "eda", "--num", "0"], "--num is 0: give at least 1."),
-        (["--scheme", "eda", "--seed", "-1"], "--seed is -1: give a whole number"),
-        (["--scheme", "eda", "--option", "swap"], "--option swap: write it as name=value."),
-        (["--scheme", "eda", "--option", "rate=1"], "--option rate=1: eda has no option 'rate'"),
-        (["--scheme", "eda", "--option", "num=1"], "eda has no option 'num'; known: delete"),
-        (["--scheme", "eda", "--option", "x.swap=1"], "'x' is not a scheme of this chain; known"),
-        (["--scheme", "eda", "--option", "swap=1", "swap=0"], "'swap' comes twice: give it"),
-        (["--scheme", "eda", "--option", "swap=lots"], "scheme 'eda': swap='lots': expected a"),
-        (["--scheme", "eda", "--option", "swap=7"], "swap=7.0: expected a finite number from 0 to 1."),
+        ("--scheme typoos", "--scheme typoos: no such scheme; did you mean 'typos'?"),
+        ("--scheme eda,eda", "--scheme: 'eda' comes twice. Name it once."),
+        ("--scheme given", "--scheme given: no such scheme; known: "),
+        ("--scheme eda --num 0", "--num is 0: give at least 1."),
+        ("--scheme eda --seed -1", "--seed is -1: give a whole number"),
+        ("--scheme eda --option swap", "--option swap: write it as name=value."),
+        ("--scheme eda --option rate=1", "--option rate=1: eda has no option 'rate'"),
+        ("--scheme eda --option num=1", "eda has no option 'num'; known: delete"),
+        ("--scheme eda --option x.swap=1", "'x' is not a scheme of this chain; known"),
+        ("--scheme eda --option swap=1 swap=0", "'swap' comes twice: give it"),
+        ("--scheme eda --option swap=lots", "scheme 'eda': swap='lots': expected a"),
+        ("--scheme eda --option swap=7", "swap=7.0: expected a finite number from 0"),
         (
-            ["--scheme", "typos,disfluency", "--option", "rate=1"],
+            "--scheme typos,disfluency --option rate=1",
             "--option rate=1: typos and disfluency have it. Write typos.rate=1.",
         ),
-        (["--scheme", "paraphrase"], "--model and --sampler are missing, such as --model"),
-        (["--scheme", "eda", "--model", "x"], "--model x: only paraphrase and contextual"),
-        (["--scheme", "eda", "--sampler", "x"], "--sampler x: only paraphrase has one."),
+        ("--scheme paraphrase", "--model and --sampler are missing, such as --model"),
+        ("--scheme eda --model x", "--model x: only paraphrase and contextual"),
+        ("--scheme eda --sampler x", "--sampler x: only paraphrase has one."),
         (
-            ["--scheme", "paraphrase", "--model", "smollm2", "--sampler", "top_k"],
+            "--scheme paraphrase --model smollm2 --sampler top_k",
             "'top_k' is not a sampler; did you mean 'top_k_top_p'",
         ),
         (
-            ["--scheme", "paraphrase", "--model", "nobody", "--sampler", "greedy"]
-            + ["--option", "min_length=x"],
+            "--scheme paraphrase --model nobody --sampler greedy --option min_length=x",
             "sampler 'greedy': option: min_length='x': expected a whole number",
         ),
         (
-            ["--scheme", "contextual", "--model", "hf:me/mine"],
-            "model hf:me/mine is not on this machine. Get it with `jaxaug models fetch hf:",
+            "--scheme contextual --model hf:me/mine",
+            "hf:me/mine is not on this machine. Get it with `jaxaug models fetch hf:",
         ),
-        (["--scheme", "backtranslate"], "model 'marian-en-zh' is not on this machine. Get it"),
-        (["--scheme", "eda", "--column", "text"], "--column text: in.txt is lines of text."),
-        (["--scheme", "eda", "--out", "out.csv"], "--out out.csv: lines are written, as the"),
+        ("--scheme backtranslate", "model 'marian-en-zh' is not on this machine"),
+        ("--scheme eda --column text", "--column text: in.txt is lines of text."),
+        ("--scheme eda --out out.csv", "--out out.csv: lines are written, as the"),
     ],
 )  # fmt: skip
 def test_wrong_arguments(words, message, capsys):
     _lines()
     out = [] if "--out" in words else ["--out", "out.txt"]
-    assert _augment("--in", "in.txt", *words, *out) == 1
+    assert _augment("--in", "in.txt", *words.split(), *out) == 1
     error = capsys.readouterr().err
     assert error.startswith("jaxaug: error: ") and message in error
 
@@ -333,16 +332,16 @@ def test_wrong_arguments(words, message, capsys):
 @pytest.mark.parametrize(
     ("name", "content", "column", "message"),
     [
-        ("a.csv", "id,text\n1,a\n", "txt", "a.csv: no column 'txt'; did you mean 'text'?"),
+        ("a.csv", "id,text\n1,a\n", "txt", "no column 'txt'; did you mean 'text'?"),
         ("a.csv", "id,said\n1,a\n", None, "the texts with --column: 'id', 'said'."),
-        ("a.csv", "text,b\n1\n", None, "a.csv: line 2: 1 columns, the header has 2. Quote"),
-        ("a.csv", 'text,b\n"a"b,c\n', None, "a.csv: line 2: ',' expected after '\"'. Quote"),
-        ("a.csv", "text,text\n", None, "a.csv: two columns are called 'text'. Rename one."),
-        ("a.csv", "text,scheme\na,b\n", None, "a.csv: there is a column 'scheme', which is"),
-        ("a.jsonl", '{"text": 1}\n', None, "a.jsonl: line 1: 'text' is 1, expected a text"),
-        ("a.jsonl", "[]\n", None, "a.jsonl: line 1: [] is no object. Write one a line."),
+        ("a.csv", "text,b\n1\n", None, "a.csv: line 2: 1 columns, the header has 2."),
+        ("a.csv", 'text,b\n"a"b,c\n', None, "line 2: ',' expected after '\"'."),
+        ("a.csv", "text,text\n", None, "a.csv: two columns are called 'text'."),
+        ("a.csv", "text,scheme\na,b\n", None, "a.csv: there is a column 'scheme'"),
+        ("a.jsonl", '{"text": 1}\n', None, "line 1: 'text' is 1, expected a text"),
+        ("a.jsonl", "[]\n", None, "a.jsonl: line 1: [] is no object."),
         ("a.jsonl", '{"text": "a"\n', None, "a.jsonl: line 1: truncated JSON"),
-        ("a.jsonl", '{"text":"a"}\n{"b":""}', None, "a.jsonl: line 2: no column 'text'"),
+        ("a.jsonl", '{"text":"a"}\n{"b":""}', None, "line 2: no column 'text'"),
         ("a.json", "[]", None, "a.json: one JSON text is no table of texts."),
         ("a.txt", " \n", None, "a.txt: holds no text. Name a UTF-8 file with --in"),
         ("b.txt", None, None, "b.txt: no such file. Name a UTF-8 file with --in"),
@@ -355,7 +354,7 @@ def test_wrong_files(name, content, column, message):
         text.augment_text(name, "out", chain.steps(["eda"]), column=column)
 
 
-def test_the_page_shows_what_its_commands_write():
+def test_the_page_shows_the_output_of_its_commands():
     page = (ROOT / "docs/any_text.md").read_text(encoding="utf-8")
     part = page[page.index("## Lines and tables") : page.index("## Users who")]
     blocks = [

@@ -28,7 +28,8 @@ def test_rules_and_words_combine():
     "text",
     [
         "I had a good start.",  # The noun.
-        "Remind me to call her tomorrow.",  # Fronted, the call would not be tomorrow's.
+        # If "tomorrow" came first, it would modify "remind".
+        "Remind me to call her tomorrow.",
         "He asked me when the bus leaves.",
         "It rained. We left when it stopped.",
         "Anna met Ben.",
@@ -36,7 +37,7 @@ def test_rules_and_words_combine():
         "?!",
     ],
 )
-def test_what_is_in_doubt_stays(text):
+def test_doubtful_texts_stay(text):
     assert wordings.reword(text) == []
 
 
@@ -55,7 +56,8 @@ SOURCE = "The app crashes when I open the settings."
     [
         (SOURCE, "When I open the settings, the app crashes.", (), ()),
         (SOURCE, SOURCE.upper(), ("copy", "same_words"), ("copy", "same_words")),
-        (SOURCE, "An app crashes when I open settings.", ("same_words",), ("same_words",)),
+        (SOURCE, "An app crashes when I open settings.",
+         ("same_words",), ("same_words",)),
         (SOURCE, "The app crashes when you open the settings.",
          ("persons", "words"), ("persons",)),
         (SOURCE, "Opening the settings makes the app crash on me.",

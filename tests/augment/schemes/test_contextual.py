@@ -1,4 +1,4 @@
-"""Contextual substitution with language models of random weights, and with SmolLM2."""
+"""Contextual substitution with random language models, and with SmolLM2."""
 
 import jax
 import numpy as np
@@ -23,7 +23,7 @@ TEXT = "the price of the hotel in {city}."
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
-    """A masked language model of random weights; its tokens are whole words."""
+    """Returns a masked language model of random weights; its tokens are whole words."""
     folder = tmp_path_factory.mktemp("bert")
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##ly", "."]
     ids = {name: number for number, name in enumerate(names)}
@@ -52,7 +52,7 @@ def bert(tmp_path_factory):
     return str(folder), model
 
 
-def test_masked_proposals_are_those_of_torch(bert):
+def test_masked_proposals_equal_torch(bert):
     folder, model = bert
     proposer = contextual._proposer(folder)
     ids = {word: number for number, word in enumerate(WORDS, 5)}
@@ -119,7 +119,7 @@ def test_a_text_does_not_depend_on_its_company(bert):
 
 @pytest.fixture(scope="module")
 def causal(tiny_lm):
-    """A proposer, and tokens -> logits of the next token at each place."""
+    """Returns a proposer, and tokens -> logits of the next token at each place."""
     model = language.load(tiny_lm, "tiny")
     longest = 40
 
@@ -140,7 +140,7 @@ def causal(tiny_lm):
     return contextual._Causal(model), logits
 
 
-def test_causal_scores_are_those_of_whole_texts(causal):
+def test_causal_scores_equal_whole_texts(causal):
     proposer, logits = causal
     # A vocabulary of bytes has no words, so only synonyms are proposed.
     gap = Gap("the ", " of a (room)", ("fee", "cost", "toll"))
@@ -221,7 +221,7 @@ def test_smollm2_writes_words_that_fit():
     for output in found:
         old, new = text.split(), output.split()
         assert len(new) >= len(old) and new != old
-        # What holds the sentence together is still there.
+        # The function words of the sentence are still there.
         assert [w for w in new if w in STOP_WORDS] == [
             w for w in old if w in STOP_WORDS
         ]

@@ -84,8 +84,8 @@ def test_context_of_a_schema():
         "Service: Hotels_1: Find hotels",
         "Possible values: 1; 5",
         (
-            "Other descriptions of the service, which a paraphrase must not be confused "
-            "with: City of the hotel"
+            "Other descriptions of the service, which a paraphrase must not be "
+            "confused with: City of the hotel"
         ),
         "Keep these parts as they are: 1; 5",
         "These paraphrases are there already; write others: Hotel stars",

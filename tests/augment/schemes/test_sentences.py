@@ -1,4 +1,4 @@
-"""EDA, token substitution, pervasive dropout and SwitchOut."""
+"""EDA, token substitution, pervasive dropout, and SwitchOut."""
 
 import collections
 import re
@@ -109,7 +109,7 @@ def test_the_number_of_replaced_words_follows_the_rate():
     text = "Price of the hotel room and the flight ticket"  # 9 words, 5 to replace
     for rate, count in ((0.1, 1), (0.25, 2), (0.34, 3), (1.0, 5)):
         for changed in many(eda.token_substitution, text, 30, rate=rate):
-            # `ticket price` for one word is two words, so count those that went.
+            # `ticket price` replaces one word by two, so the removed words are counted.
             gone = bag(text) - bag(changed)
             assert sum(gone.values()) == count, changed
 
@@ -148,7 +148,7 @@ def test_dropout_leaves_out_words_at_its_rate_but_never_all():
 
 
 def test_switch_out_changes_each_word_at_a_drawn_rate():
-    """The number n gives a rate of n/4; so n = 2 may change 0 to 4 of the words."""
+    """The number n gives a rate of n/4; n = 2 may change 0 to 4 of the words."""
     text, vocabulary = "w x y z", ["Q"]
     for temperature in (1.0, 3.0):
         drawn = many(
@@ -225,7 +225,7 @@ def test_switch_out_leaves_marks_alone_and_white_space():
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_time_for_a_long_text_is_linear(name):
-    """Distinct numbers, marks and unclosed brackets were each quadratic."""
+    """Distinct numbers, punctuation, and unclosed brackets were each quadratic."""
     for text in (
         " ".join(f"the hotel {number}" for number in range(7000)),
         "a" + "=" * 100_000 + "b",
@@ -249,7 +249,7 @@ def test_arguments_out_of_range_are_named():
             method(TEXT, rng(), **options)
 
 
-def test_words_keep_marks_and_what_is_protected():
+def test_words_keep_punctuation_and_protected_spans():
     found = words.split('The "old" town (in New York), for $price!', ["new york"])
     assert [(w.before, w.core, w.after, w.fixed) for w in found] == [
         ("", "The", "", False),

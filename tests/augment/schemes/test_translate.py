@@ -26,7 +26,7 @@ TEXTS = ["the name of the city", "a date in the near future", "the price of a ro
 
 @pytest.fixture(scope="module")
 def marian(tmp_path_factory):
-    """A translation model as it would be published, with other weights by seed."""
+    """Writes a translation model in the published layout, with weights by seed."""
     folder = tmp_path_factory.mktemp("marian")
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXTS * 4),
@@ -106,7 +106,7 @@ def fake(monkeypatch):
 
 def test_three_and_five_pivots(fake):
     three = backtranslate.candidates(["a", "b"], pivots=3, beams=2)
-    # Languages agree, and a model may write nothing.
+    # Languages match, and a model may write nothing.
     assert three == [["A", "B"], []]
     assert [model for model, _, _ in fake.asked] == [
         "marian-en-zh", "marian-zh-en", "marian-en-ko", "marian-ko-en",
@@ -140,7 +140,7 @@ def test_wrong_arguments_of_back_translation(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def controlled(tmp_path_factory):
-    """A T5 of random weights whose tokenizer has the control fields of QCPG."""
+    """Returns a T5 of random weights whose tokenizer has the control fields of QCPG."""
     folder = tmp_path_factory.mktemp("qcpg")
     fields = [
         f"COND_{name}_{value}"
@@ -166,7 +166,7 @@ def controlled(tmp_path_factory):
     )  # fmt: skip
     module = type(base.module)(config)
     params = draw_parameters(module, words)
-    # So that words are written, not control fields.
+    # The model then writes words instead of control fields.
     kernel = params["decoder"]["logits_dense"]["kernel"]
     kernel[:, [i for i, name in enumerate(words.texts()) if name not in plain]] = 0.0
     first = tuple(
@@ -199,7 +199,7 @@ def test_controls_stand_before_the_text(controlled, monkeypatch):
             for index, row in zip(batch.indices, rows, strict=True):
                 expected[index] |= dict.fromkeys(o.text for o in row if o.text)
     assert found == [list(own) for own in expected]
-    assert max(map(len, found)) > 2  # The controls change what comes out.
+    assert max(map(len, found)) > 2  # The controls change the output.
     qcpg._model.cache_clear()
 
 

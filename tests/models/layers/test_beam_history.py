@@ -1,7 +1,7 @@
-"""Beams that look up their past get what beams get that take it with them.
+"""Beams that look up their history equal beams that copy their cache.
 
-Both attentions, of T5 and of the other families, step by step: the same cache once moved
-as a whole in every step, and once shared by all beams of an input.
+Both attentions, of T5 and of the other families, are tested step by step. One cache is
+moved as a whole in every step; the other is shared by all beams of an input.
 """
 
 import functools
@@ -32,13 +32,13 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def bias_at(positions: jax.Array, keys: int) -> jax.Array:
-    """Of T5's attention: a bias that differs for heads, queries and keys."""
+    """Returns a bias as in T5's attention; it differs for heads, queries, and keys."""
     apart = jnp.arange(keys) - positions[..., None]
     return jnp.stack([jnp.sin(apart), 0.3 * apart], axis=1)
 
 
 def created(name: str, prefill: np.ndarray | None) -> tuple[Any, Any]:
-    """Parameters, and the cache of one row an input, with prompts if there are any."""
+    """Returns parameters, and the cache of one row per input, after its prompt."""
     module = MODULES[name]
     x = normal(BATCH, LENGTH, EMB)
     places = {} if name == "t5" else {"positions": np.arange(LENGTH)[None]}
@@ -59,13 +59,13 @@ def created(name: str, prefill: np.ndarray | None) -> tuple[Any, Any]:
 
 
 def of_beams(cache: Any) -> Any:
-    """The shared cache as a first step gets it."""
+    """Returns the shared cache as the first step gets it."""
     expand = functools.partial(decoding.flat_batch_beam_expand, beam_size=BEAMS)
     return decoding.cache_map(expand, decode_state.share_history(cache, BEAMS))
 
 
 def attended(name: str, prefill: np.ndarray | None, shared: bool) -> Any:
-    """Outputs of some steps with other parents in each, and the last cache."""
+    """Returns outputs of some steps with other parents in each, and the last cache."""
     module, (params, cache) = MODULES[name], created(name, prefill)
     parents = np.random.default_rng(3).integers(0, BEAMS, (LENGTH, BATCH, BEAMS))
     if shared:
@@ -96,10 +96,10 @@ def attended(name: str, prefill: np.ndarray | None, shared: bool) -> Any:
 
 @pytest.mark.parametrize("prefill", [None, np.array([3, 1])], ids=["free", "prompts"])
 @pytest.mark.parametrize("name", MODULES)
-def test_shared_histories_give_what_moved_caches_give(name, prefill):
+def test_shared_histories_equal_moved_caches(name, prefill):
     expected, moved = attended(name, prefill, shared=False)
     found, cache = attended(name, prefill, shared=True)
-    # What a row writes past its end is nobody's business.
+    # Entries after the end of a row are never read.
     start = np.zeros(BATCH, int) if prefill is None else prefill
     for row in range(BATCH):
         inside = LENGTH - start[row]
@@ -107,7 +107,7 @@ def test_shared_histories_give_what_moved_caches_give(name, prefill):
             found[:inside, row], expected[:inside, row], atol=1e-5
         )
         assert np.abs(expected[:inside, row]).max() > 0.1
-        # In the history lies, where the ancestors say, what the beam would hold.
+        # At the places of its ancestors, the history contains the cache of a beam.
         for beam, place in np.ndindex(BEAMS, LENGTH):
             slot = place * BEAMS + cache["cached_ancestors"][row, beam, place]
             np.testing.assert_allclose(
@@ -151,7 +151,7 @@ def test_the_layout_of_a_history(scanned):
     _, cache = created("plain", np.array([3, 1]))
     cache = {"layer": jax.tree.map(lambda x: x[None], cache) if scanned else cache}
     found = beam_cache.share_history(cache, BEAMS)
-    # A prompt is the first beam's, from whom all have it.
+    # A prompt is stored once, in the first beam, for all beams.
     layer = found["layer"]
     slots = layer["cached_beam_key"].reshape(*cache["layer"]["cached_key"].shape, BEAMS)
     np.testing.assert_array_equal(slots[..., 0], cache["layer"]["cached_key"])

@@ -1,4 +1,4 @@
-"""Weights of 8 bits: the same networks, but for what rounding takes."""
+"""8-bit weights: the same networks up to rounding."""
 
 import functools
 
@@ -67,7 +67,7 @@ def in_int8(module, params):
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_compute_with_the_floats_that_integers_stand_for(name, monkeypatch):
-    monkeypatch.setattr(int8, "_FLOATS", 150)  # Several blocks, the last ones overlap.
+    monkeypatch.setattr(int8, "_FLOATS", 150)  # Several blocks; the last ones overlap.
     module = NETWORKS[name]
     params = random_params(module)
     packed, sizes = in_int8(module, params)
@@ -110,7 +110,7 @@ def test_networks_compute_with_the_floats_that_integers_stand_for(name, monkeypa
 
 @functools.cache
 def trained():
-    """A language model that has learned to count in steps: x, x + d, x + 2 d, ..."""
+    """Returns a language model trained to count in steps: x, x + d, x + 2 d, ..."""
     config = llama.Config(
         vocab_size=VOCAB, emb_dim=48, num_layers=1, num_heads=4, head_dim=12, mlp_dim=96
     )
@@ -170,7 +170,7 @@ def test_a_trained_model_writes_the_same():
 
 
 def test_floats_of_all_weights_never_exist():
-    """Nor does XLA make them before the loop over the steps."""
+    """XLA does not create them before the loop over the steps either."""
     module = Linear(1024, ("embed", "mlp"))
     rng = np.random.default_rng(0)
     params = {"kernel": np.float32(rng.standard_normal((1024, 1024)) / 50)}
@@ -191,7 +191,7 @@ def test_floats_of_all_weights_never_exist():
 
 
 class Plain(nn.Module):
-    """A layer of somebody else."""
+    """A layer of another package."""
 
     @nn.compact
     def __call__(self, x):

@@ -1,4 +1,4 @@
-"""The shared layers against torch, NumPy and themselves."""
+"""The shared layers, compared with torch, NumPy, and themselves."""
 
 import functools
 from typing import Any
@@ -21,7 +21,7 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def made(module: Any, *args: Any, **kwargs: Any) -> Any:
-    """Random parameters, biases and scales included."""
+    """Returns random parameters, also for biases and scales."""
     shapes = jax.eval_shape(
         lambda: module.init(jax.random.PRNGKey(0), *args, **kwargs)
     )["params"]
@@ -31,7 +31,7 @@ def made(module: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted(layers.ACTIVATIONS))
-def test_activation_is_that_of_transformers(name: str):
+def test_activation_equals_transformers(name: str):
     x = normal(50) * 3
     expected = ACT2FN[name](torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(layers.activation(name)(x), expected, atol=1e-6)
@@ -42,7 +42,7 @@ def test_unknown_activation():
         layers.activation("gelo")
 
 
-def test_layer_norm_is_that_of_torch():
+def test_layer_norm_equals_torch():
     x, module = normal(2, 3, 8) + 5, layers.LayerNorm(epsilon=0.1)
     variables = made(module, x)
     scale, bias = (torch.from_numpy(variables["params"][n]) for n in ("scale", "bias"))
@@ -52,7 +52,7 @@ def test_layer_norm_is_that_of_torch():
     np.testing.assert_allclose(module.apply(variables, x), expected, atol=1e-5)
 
 
-def test_rms_norm_is_that_of_torch():
+def test_rms_norm_equals_torch():
     x, module = normal(2, 3, 8) + 5, layers.RMSNorm(epsilon=0.1)
     variables = made(module, x)
     expected = torch.nn.functional.rms_norm(
@@ -104,7 +104,7 @@ def test_gated_mlp():
 
 
 @pytest.mark.parametrize("length, features", [(11, 8), (5, 2)])
-def test_sinusoids_are_those_of_transformers(length: int, features: int):
+def test_sinusoids_equal_transformers(length: int, features: int):
     ours = layers.sinusoidal_positions(length, features)
     assert ours.dtype == np.float32
     for theirs in (
@@ -216,7 +216,7 @@ def test_cache_holds_the_key_heads_and_the_length_last():
 
 
 def test_steps_of_several_positions():
-    """As one by one, where all rows are at the same position, and only there."""
+    """They equal single steps, if all rows are at the same position."""
     x = normal(2, 5, 8)
     module = layers.Attention(num_heads=2, head_dim=4, rope_theta=50.0)
     places = jnp.arange(5)[None]
@@ -251,7 +251,7 @@ def test_steps_of_several_positions():
 
 @pytest.mark.parametrize("kv_heads", [None, 2])
 def test_cross_attention_reads_shared_keys(kv_heads: int | None):
-    """Two decodes of each input, keys and values projected once for each input."""
+    """Two decodes of each input; keys and values are projected once for each input."""
     encoded = normal(3, 5, 8)
     steps = normal(6, 1, 8, seed=1)
     module = layers.Attention(4, 6, kv_heads, qkv_bias=True, out_bias=True)

@@ -1,4 +1,4 @@
-"""Adapters against the library peft, on random models of every family."""
+"""Adapters, compared with the library peft on random models of every family."""
 
 import dataclasses
 import functools
@@ -80,7 +80,7 @@ SHIFTED = np.concatenate([np.zeros((2, 1), int), TOKENS[:, :-1]], axis=1)
 
 @pytest.fixture(scope="module", params=CASES)
 def case(request, tmp_path_factory):
-    """Name, folder of the base, folder of the adapter, peft's logits."""
+    """Returns name, folder of the base, folder of the adapter, and peft's logits."""
     return made(request.param, tmp_path_factory.mktemp("base"))
 
 
@@ -125,7 +125,7 @@ def logits_of(model, decoder_only):
 
 
 def ours(name, module, params, apply):
-    """Logits [2, 5, 31] by published id."""
+    """Returns logits [2, 5, 31] by published id."""
     if name.startswith(DECODERS):
         arguments = (jnp.asarray(TOKENS), jnp.asarray(TOKENS))
     else:
@@ -142,14 +142,14 @@ def loaded(folder, adapter):
 
 
 def assert_merged_is_peft(name, folder, adapter_folder, expected):
-    """The adapter in the weights computes what peft does."""
+    """Checks that merged weights compute the same as peft."""
     model, found, adapter = loaded(folder, adapter_folder)
     merged = merge.merge(model.params, adapter, found)
     logits = ours(name, model.module, merged, model.module.apply)
     np.testing.assert_allclose(logits, expected, atol=1e-4)
 
 
-def test_logits_are_those_of_peft(case):
+def test_logits_equal_peft(case):
     name, folder, adapter_folder, expected = case
     model, found, adapter = loaded(folder, adapter_folder)
     adapted = network.AdaptedNetwork(model.module, found)
@@ -161,7 +161,7 @@ def test_logits_are_those_of_peft(case):
     assert_merged_is_peft(*case)
 
 
-def test_peft_reads_what_is_written(case, tmp_path):
+def test_peft_reads_our_files(case, tmp_path):
     name, folder, adapter_folder, expected = case
     _, found, adapter = loaded(folder, adapter_folder)
     notes = peft_folder.Notes("ab12", "some-base", "Text: {text}\nParaphrase:")
@@ -186,7 +186,7 @@ def test_an_initialization_that_leaves_the_base_alone_is_read(init, tmp_path):
     assert_merged_is_peft(*made("llama", tmp_path, **options))
 
 
-def test_conv1d_is_read_whatever_fan_in_fan_out_says(tmp_path):
+def test_conv1d_is_read_for_any_fan_in_fan_out(tmp_path):
     case = made("gpt2", tmp_path)
     edit(case[2], fan_in_fan_out=False)
     assert_merged_is_peft(*case)
@@ -199,22 +199,23 @@ def edit(folder, **changes):
 
 @pytest.fixture
 def plain(llama, tmp_path):
-    """Folder of the base, and a copy of the adapter's folder."""
+    """Returns the folder of the base, and a copy of the adapter's folder."""
     _, folder, adapter_folder, _ = llama
     for name in (peft_folder.CONFIG, peft_folder.FILE):
         (tmp_path / name).write_bytes((adapter_folder / name).read_bytes())
     return folder, tmp_path
 
 
-# Values of the fields of `LoraConfig` that are neither notes nor understood.
+# Values of unsupported fields of `LoraConfig` that change results.
 SET = {
     "alora_invocation_tokens": [5, 6], "alpha_pattern": {"q_proj": 3},
     "arrow_config": {"top_k": 2}, "bias": "all", "corda_config": {"verbose": True},
     "ensure_weight_tying": True, "eva_config": {"rho": 2.0},
     "exclude_modules": ["q_proj"], "kasa_config": {"beta": 1e-4},
     "layer_replication": [[0, 2]], "layers_pattern": "layers", "layers_to_transform": 0,
-    "loftq_config": {"loftq_bits": 4}, "lora_bias": True, "lora_ga_config": {"scale": 1},
-    "megatron_config": {"hidden_size": 8}, "megatron_core": "other",
+    "loftq_config": {"loftq_bits": 4}, "lora_bias": True,
+    "lora_ga_config": {"scale": 1}, "megatron_config": {"hidden_size": 8},
+    "megatron_core": "other",
     "modules_to_save": ["lm_head"], "monteclora_config": {"n": 4},
     "qalora_group_size": 8, "rank_pattern": {"q_proj": 2},
     "runtime_config": {"ephemeral_gpu_offload": True},

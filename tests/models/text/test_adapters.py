@@ -42,7 +42,7 @@ def published(tiny_lm):
 
 @pytest.fixture(scope="module")
 def adapter(published):
-    """Layout and matrices, in values that bfloat16 has."""
+    """Returns layout and matrices, with values that bfloat16 can represent."""
     found = layout(published.family, published.config, published.params, SETTINGS)
     rng = np.random.default_rng(0)
     draw = lambda x: np.float32(rng.integers(-8, 9, x.shape)) / 16
@@ -57,7 +57,7 @@ def merged(published, adapter):
 
 @pytest.fixture(scope="module")
 def folder(published, adapter, tmp_path_factory):
-    """The adapter in the format of peft."""
+    """Returns the adapter in the format of peft."""
     out = tmp_path_factory.mktemp("adapter") / "polite"
     notes = peft_folder.Notes(base.digest(published.params), "tiny", "{text}\n=>")
     return peft_folder.write(out, adapter[1], adapter[0], notes)
@@ -65,7 +65,7 @@ def folder(published, adapter, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(tiny_lm, published, adapter, tmp_path_factory):
-    """The folder of a run that trained the adapter, at step 7."""
+    """Returns the folder of the run that trained the adapter, at step 7."""
     out = tmp_path_factory.mktemp("runs") / "my_run"
     out.mkdir()
     (out / "config.gin").write_text(CONFIG.format(base=tiny_lm))
@@ -166,7 +166,7 @@ def test_an_adapter_with_another_rank_than_its_run(run, tmp_path, tiny_lm):
         (run / "config.gin").write_text(text)
 
 
-def test_digest_is_that_of_the_values(published):
+def test_digest_depends_on_the_values(published):
     digest = base.digest(published.params)
     assert base.digest(jax.tree.map(np.float64, published.params)) == digest
     changed = dict(keymap.flat(published.params))

@@ -1,4 +1,4 @@
-"""Chat templates: rendered as transformers does, and around prompts."""
+"""Chat templates: rendered as in transformers, and around prompts."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.models.text import chat_template, language, prompts
 from jaxaug.paraphrase import generation, run
 
-# Everything that published templates use, in two templates of ours.
+# Two templates use all features of the published templates.
 PLAIN = """\
 {%- set names = {"user": "Person", "assistant": "Model"} -%}
 {{ bos_token }}{% for message in messages %}
@@ -47,7 +47,7 @@ MESSAGE = 'Say it & "otherwise" é\n  <b>{text}</b>  '
 
 @pytest.fixture
 def folder(tiny_lm, tmp_path):
-    """Writes the files of a tokenizer with a template beside a tiny model."""
+    """Writes the files of a tokenizer with a template next to a tiny model."""
 
     def make(template=None, name="tokenizer_config.json", **config):
         target = tmp_path / "model"
@@ -89,7 +89,7 @@ def test_which_template(folder):
 
 
 def test_tokens_of_a_prompt_in_a_chat(folder, tmp_path):
-    """The model reads what transformers feeds: one first token, then the rest."""
+    """The model reads the tokens of transformers: one first token, then the rest."""
     path = folder(PLAIN)
     (tmp_path / "mine.txt").write_text("Reword it.\n\n  {text}\n")
     loaded = language.load(path, "tiny")
@@ -103,14 +103,14 @@ def test_tokens_of_a_prompt_in_a_chat(folder, tmp_path):
     )
     first = model.module.config.bos_token_id
     mine = [first, *(token - 1 for token in model.encode("a  <|end|> b"))]
-    # Text of data is no special token, which it is to transformers.
+    # Text of the data is never a special token, unlike in transformers.
     text = [tokenizer.convert_tokens_to_ids(c) for c in "<|end|>"]
     place = mine.index(text[0])
     assert mine[:place] == wanted[:place]
     assert mine[place : place + len(text)] == text
     assert mine[place + len(text) :] == wanted[place + 1 :]
     assert wanted[:1] == [0] and wanted.count(1) == 3
-    # Without a chat, nothing has changed.
+    # Without a chat, the tokens are unchanged.
     assert model.prompted("schema").before == loaded.prompted("schema").before
 
 
@@ -163,7 +163,7 @@ def test_wrong_templates(folder, template, message):
     assert message in str(caught.value) and str(model.folder) in str(caught.value)
 
 
-def test_a_model_of_ours_has_none(folder):
+def test_models_without_chat_template(folder):
     with pytest.raises(UserError, match=r"plane: no such file. Use one of plain, "):
         prompts.find("chat:plane")
     model = language.load(folder(PLAIN), "tiny@1")

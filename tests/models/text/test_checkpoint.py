@@ -1,4 +1,4 @@
-"""A T5X run folder as a model: configuration, newest checkpoint, what is refused."""
+"""A T5X run folder as a model: configuration, newest checkpoint, and errors."""
 
 import functools
 import shutil
@@ -15,15 +15,7 @@ from t5x.examples.t5 import network
 from jaxaug.core.errors import UserError
 from jaxaug.feed import vocabulary
 from jaxaug.models.text import checkpoint, registry
-from jaxaug_papers import minisgd
 from tests.support.tiny_run import CONFIG
-
-
-@pytest.fixture(scope="module")
-def words(tmp_path_factory):
-    root = tmp_path_factory.mktemp("words")
-    minisgd.write(root / "d", train_dialogues=1, dev_dialogues=1, test_dialogues=1)
-    return vocabulary.train_words(root / "d", root)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +37,7 @@ def variables(words):
 
 @pytest.fixture
 def run_folder(tmp_path, words, variables):
-    """A run with checkpoints of steps 3 and 12; returns folder and parameters."""
+    """Writes a run with checkpoints 3 and 12; returns folder and parameters."""
     folder = tmp_path / "my_run"
     folder.mkdir()
     (folder / "config.gin").write_text(CONFIG.format(words=words))
@@ -96,7 +88,7 @@ def test_relative_paths(run_folder, monkeypatch):
 
 @pytest.fixture
 def upstream(monkeypatch):
-    """The loader of upstream T5X, which takes an orbax checkpoint for none at all."""
+    """Simulates upstream's loader, which ignores orbax checkpoints."""
 
     def load(path, step):
         raise ValueError(f"Path is not a valid checkpoint: {path}/checkpoint_{step}")
@@ -128,9 +120,9 @@ def test_checkpoints_of_orbax_on_upstream(run_folder, variables, upstream):
     with pytest.raises(UserError) as error:
         checkpoint.load(folder)
     assert str(error.value) == (
-        f"{saved}: the checkpoint is damaged or incomplete (FileNotFoundError: its list "
-        "of arrays cannot be read). Name another checkpoint of the run, or train from an "
-        "earlier one again."
+        f"{saved}: the checkpoint is damaged or incomplete (FileNotFoundError: its "
+        "list of arrays cannot be read). Name another checkpoint of the run, or train "
+        "from an earlier one again."
     )
 
 
@@ -145,7 +137,7 @@ def test_registry_reads_folders(run_folder, words):
 
 
 def test_a_copy_of_a_run_is_the_same_model(run_folder, tmp_path):
-    """Another checkpoint and another network are others, whatever they are called."""
+    """Other checkpoints and networks are different models, whatever their names."""
     folder, _ = run_folder
     copy, changed = tmp_path / "copy", tmp_path / "x" / "my_run"
     for other in (copy, changed):
@@ -184,7 +176,10 @@ def test_no_checkpoint(run_folder):
         (
             "from t5x import models",
             "from t5x import modells",
-            "refers to @models.EncoderDecoderModel, but has no line that imports models",
+            (
+                "refers to @models.EncoderDecoderModel, but has no line that imports "
+                "models"
+            ),
         ),
         (
             "MODEL = @models.EncoderDecoderModel()",
@@ -196,7 +191,10 @@ def test_no_checkpoint(run_folder):
         (
             "emb_dim = 8",
             "emb_dim = 'x'",
-            "T5Config.emb_dim = 'x': give a whole number of at least 1. Name the folder",
+            (
+                "T5Config.emb_dim = 'x': give a whole number of at least 1. Name the "
+                "folder"
+            ),
         ),
         (
             "vocab_size = 32",
@@ -229,7 +227,7 @@ def test_wrong_configuration(run_folder, old, new, message):
 
 
 @pytest.mark.parametrize(("mode", "step"), [("max", 3), ("min", 12)])
-def test_the_best_checkpoint_where_the_run_keeps_it(run_folder, mode, step):
+def test_the_best_checkpoint_of_the_run(run_folder, mode, step):
     folder, params = run_folder
     config = folder / "config.gin"
     config.write_text(

@@ -1,4 +1,4 @@
-"""Which tokens end an output of a published model, and what that does to its outputs."""
+"""Tokens that end an output of a published model, and their effect on outputs."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ def write(folder, **files):
     [
         ({"eos_token_id": 3}, None, (4,)),
         ({"eos_token_id": [3, 7]}, None, (4, 8)),
-        # Of transformers, generation_config.json decides where there is one.
+        # In transformers, generation_config.json has precedence.
         ({"eos_token_id": 3}, {"eos_token_id": [5, 6]}, (6, 7)),
         ({"eos_token_id": [3, 7]}, {"temperature": 1.0}, (4, 8)),
         ({"eos_token_id": -1}, None, ()),
@@ -43,7 +43,7 @@ def test_all_listed_ids_are_read(tmp_path, config, generation, expected):
 
 
 @pytest.mark.parametrize("value", ["3", 10, [3, 10], [3, None], 2.0, True, -2])
-def test_what_is_no_id_is_named(tmp_path, value):
+def test_invalid_ids_are_named(tmp_path, value):
     write(tmp_path, generation_config={"eos_token_id": value})
     message = (
         r"generation_config.json: eos_token_id is .* has ids from 0 to 9. Take the"
@@ -52,7 +52,7 @@ def test_what_is_no_id_is_named(tmp_path, value):
         ends.listed(tmp_path, 10, 1)
 
 
-def test_the_probabilities_of_all_ends_are_those_of_eos():
+def test_the_probabilities_of_all_ends_are_added_to_eos():
     logits = jnp.log(jnp.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1]]))
     found = jax.nn.softmax(ends.together(logits, (3, 2), 1))
     expected = [[0.1, 0.9, 0, 0], [0.7, 0.3, 0, 0]]
@@ -87,7 +87,7 @@ def decode(model, source):
 
 
 def log_probs(model, source, target):
-    """Of every token after the first ones of an output, by teacher forcing."""
+    """Returns the log probability of each later token, by teacher forcing."""
     tokens = jnp.asarray([[0, *target]], jnp.int32)
     logits = model.module.apply(
         {"params": model.params},

@@ -1,4 +1,4 @@
-"""Valid function calls from any logits, with vocabularies of three kinds."""
+"""Valid function calls from any logits, with three kinds of vocabularies."""
 
 import jax
 import jax.numpy as jnp

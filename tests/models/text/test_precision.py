@@ -1,4 +1,4 @@
-"""Models with weights of fewer bits."""
+"""Models with weights of lower precision."""
 
 import jax
 import jax.numpy as jnp
@@ -19,14 +19,14 @@ def logits(model):
 
 
 def kinds(model):
-    """Type of each parameter's last name and of what it is like there."""
+    """Returns type -> last name of the parameters of that type."""
     flat = traverse_util.flatten_dict(dict(model.params))
     return {(path[-1], str(jnp.asarray(x).dtype)) for path, x in flat.items()}
 
 
 @pytest.mark.parametrize("which", ["encoder-decoder", "decoder-only"])
 def test_weights_and_computation_are_bfloat16(which, tiny_lm):
-    """The statistics of norms and the logits stay float32, and so do the scales."""
+    """Statistics of norms, logits, and scales stay float32."""
     name = str(tiny_lm) if which == "decoder-only" else "random-tiny"
     model = registry.load(name)
     half = with_precision(model, "bfloat16")
@@ -48,7 +48,7 @@ def test_float32_is_the_model_itself():
 
 
 def test_a_network_without_a_dtype():
-    """Networks of other packages may have a config of any kind, or none."""
+    """Networks of other packages may have a config of any kind, or no config."""
 
     class Other(nn.Module):
         @nn.compact

@@ -1,4 +1,4 @@
-"""The configuration of a run: what is built of it, and that nothing else of it runs."""
+"""The configuration of a run: only allowed parts of it are built, nothing else runs."""
 
 import functools
 import importlib
@@ -65,9 +65,10 @@ def test_a_configuration_that_was_changed_is_refused(tmp_path, monkeypatch, caps
 
     changed = digests.file_digest(_with(tmp_path / "other", "A = 2\n"))
     expected = (
-        f"{path} was changed after training wrote it. It has digest {changed}, but {note} "
-        f"has {written}. Restore it from a copy of the run. If the change is intended, give "
-        "--accept_changed_config, or set $JAXAUG_ACCEPT_CHANGED_CONFIG=1."
+        f"{path} was changed after training wrote it. It has digest {changed}, but "
+        f"{note} has {written}. Restore it from a copy of the run. If the change is "
+        "intended, give --accept_changed_config, or set "
+        "$JAXAUG_ACCEPT_CHANGED_CONFIG=1."
     )
     with pytest.raises(UserError, match=f"^{re.escape(expected)}$"):
         build(tmp_path, "A = 2\n", "A")
@@ -90,7 +91,7 @@ def _with(path, text):
         ["predict", "--run", "R"],
         ["serve", "R"],
         ["convert", "--from", "R", "--to", "O"],
-        ["paraphrase", "--model", "R", "--sampler", "greedy", "--in", "I", "--out", "O"],
+        ["paraphrase", "--model", "R", "--sampler", "beam", "--in", "I", "--out", "O"],
         ["levels", "--model", "R", "--in", "I", "--out", "O"],
     ],
 )  # fmt: skip
@@ -102,16 +103,17 @@ def test_verbs_that_load_a_run_accept_a_changed_configuration(verb, monkeypatch)
     )
     monkeypatch.setattr(cli.importlib, "import_module", lambda name: target)
     assert cli.main(verb) == 0
-    # Keeps what the verb sets from other tests.
+    # Restores the variable of the verb for other tests.
     monkeypatch.setenv("JAXAUG_ACCEPT_CHANGED_CONFIG", "")
     assert cli.main([*verb, "--accept_changed_config"]) == 0
     assert noted == [None, "1"]
 
 
-def test_builds_what_gin_builds(tmp_path):
+def test_builds_the_same_as_gin(tmp_path):
     text = IMPORTS + NETWORK.replace("@unknown.Optimizer()", "None")
     model = build(tmp_path, text)
-    # gin keeps the first name of a class for the whole process, so not under an alias.
+    # gin keeps the first name of a class for the whole process, so an alias is not
+    # used.
     plain = text.replace("models as m", "models").replace("m.Enc", "models.Enc")
     try:
         gin.parse_config(plain)
@@ -170,14 +172,14 @@ def test_unknown_code_does_not_run(tmp_path, imported, reference, target, call):
         build(tmp_path, f"{imported}\nMODEL = @{reference}{call}\n")
     assert str(error.value) == (
         f"{tmp_path}/config.gin refers to @{reference} ({target}), which is not a "
-        "network, model, or vocabulary of jaxaug or T5X, so it is not run. If you trust "
-        "the authors of this folder, set $JAXAUG_TRUSTED_MODULES="
+        "network, model, or vocabulary of jaxaug or T5X, so it is not run. If you "
+        "trust the authors of this folder, set $JAXAUG_TRUSTED_MODULES="
         f"{target.rpartition('.')[0]} and run the command again."
     )
 
 
-def test_nothing_is_imported_that_the_model_does_not_need(tmp_path, monkeypatch):
-    """A module in the folder, or any other: importing it would run it."""
+def test_only_modules_of_the_model_are_imported(tmp_path, monkeypatch):
+    """A module in the folder, or any other; importing it would run it."""
     (tmp_path / "hostile.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(tmp_path)
     text = f"import hostile\n{IMPORTS}A = 3\nB = @hostile.run()\nhostile.run.x = 1\n"
@@ -248,7 +250,7 @@ def test_mistakes(tmp_path, text, message):
     assert str(tmp_path / "config.gin") in str(error.value)
 
 
-def test_what_a_vocabulary_says_comes_with_the_configuration(tmp_path):
+def test_messages_of_a_vocabulary_come_with_the_configuration(tmp_path):
     text = (
         "from jaxaug.feed import vocabulary\nMODEL = @vocabulary.TokenVocabulary()\n"
         f"vocabulary.TokenVocabulary.path = '{tmp_path}/%s'\n"
@@ -274,8 +276,8 @@ def test_long_values_are_not_quoted_whole(tmp_path):
 
 
 @pytest.mark.parametrize("name", families.FAMILIES.data)
-def test_what_convert_writes_is_known(name, tmp_path):
-    """`network.gin` names the classes by the modules that define them."""
+def test_classes_of_converted_folders_are_known(name, tmp_path):
+    """`network.gin` names the classes by their defining modules."""
     code = families.FAMILIES[name].code
     for cls in (code.NETWORK, code.Config):
         package, _, module = cls.__module__.rpartition(".")
@@ -284,7 +286,7 @@ def test_what_convert_writes_is_known(name, tmp_path):
         assert run_config.build(tmp_path / "network.gin", "A") is cls
 
 
-def test_the_list_of_what_is_known_is_right():
+def test_the_list_of_known_names_is_right():
     for module, names in run_config.KNOWN.items():
         for name in names:
             assert callable(getattr(importlib.import_module(module), name))

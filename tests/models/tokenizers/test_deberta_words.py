@@ -1,4 +1,4 @@
-"""DeBERTa's tokenizer: spm.model and tokenizer.json against both libraries."""
+"""DeBERTa's tokenizer: spm.model and tokenizer.json, compared with both libraries."""
 
 import itertools
 import json
@@ -12,10 +12,10 @@ from jaxaug.models.tokenizers import deberta, hf
 
 SPECIAL = {"pad": "[PAD]", "bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]"}
 PLAIN = [
-    "The name of the restaurant", " two   spaces ", "", "日本 dollars", "a city, a date!",
-    "two nights\tin the hotel\n", "caf\u00e9 😀😀 x",
+    "The name of the restaurant", " two   spaces ", "", "日本 dollars",
+    "a city, a date!", "two nights\tin the hotel\n", "caf\u00e9 😀😀 x",
 ]  # fmt: skip
-# What SentencePiece writes in another way before it cuts.
+# Texts that SentencePiece normalizes before it splits them.
 COMPATIBLE = [
     "\ufb01rst \uff34\uff28\uff25 city",
     "cafe\u0301",
@@ -30,7 +30,7 @@ def published(tmp_path_factory, train_spm):
     return folder, train_spm(folder)
 
 
-def test_ids_are_those_of_sentencepiece(published):
+def test_ids_equal_sentencepiece(published):
     folder, processor = published
     words = hf.load(folder)
     for text in PLAIN + COMPATIBLE:
@@ -41,7 +41,7 @@ def test_ids_are_those_of_sentencepiece(published):
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_texts_and_pairs_are_those_of_transformers(published, tmp_path, fast):
+def test_texts_and_pairs_equal_transformers(published, tmp_path, fast):
     folder, _ = published
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
     if fast:
@@ -66,11 +66,11 @@ def test_texts_and_pairs_are_those_of_transformers(published, tmp_path, fast):
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_text_of_data_is_no_special_token(published, tmp_path, fast):
+def test_text_of_data_is_not_a_special_token(published, tmp_path, fast):
     folder, _ = published
     if fast:
         transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
-        # As it was published: what cuts and normalises is in the file.
+        # As published: splitting and normalization are in the file.
         backend, _ = deberta.read(folder / "spm.model")
         backend.save(str(tmp_path / "tokenizer.json"))
         folder = tmp_path

@@ -1,4 +1,4 @@
-"""Published tokenizers: ids for T5X, special tokens, pairs, the three kinds of files."""
+"""Published tokenizers: ids for T5X, special tokens, pairs, three kinds of files."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def test_ids_leave_zero_to_t5x(tiny_lm):
     assert words.encode_batch(["a", "bc"]) == [words.encode("a"), words.encode("bc")]
 
 
-def test_decoding_ends_at_eos_and_skips_what_is_no_text(tiny_lm):
+def test_decoding_ends_at_eos_and_skips_special_ids(tiny_lm):
     words = hf.load(tiny_lm, id_offset=1)
     a, b = words.encode("ab")
     assert words.decode([0, a, 1, b, 999, 2, a]) == "ab"
@@ -32,14 +32,14 @@ def test_decoding_ends_at_eos_and_skips_what_is_no_text(tiny_lm):
     assert words.texts()[2] == "<|end|>"
 
 
-def test_text_of_data_is_no_control_token(tiny_lm):
+def test_text_of_data_is_not_a_control_token(tiny_lm):
     words = hf.load(tiny_lm)
     ids = words.encode("<|end|>")
     assert words.eos_id not in ids and words.decode(ids) == "<|end|>"
 
 
 def byte_level(vocabulary, **more):
-    """Of the kind of Qwen 2 and 3 and Llama 3: a pattern, then bytes."""
+    """Returns a tokenizer like Qwen 2 and 3 and Llama 3: a pattern, then bytes."""
     pattern = (
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
         r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -63,15 +63,15 @@ def test_the_kind_of_qwen(tmp_path):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     words = hf.load(tmp_path, id_offset=1)
     assert (words.eos_id, words.bos_id, words.vocab_size) == (257, None, 258)
-    # NFC: one letter of two bytes, however it is written.
+    # NFC: one letter of two bytes, in either spelling.
     assert words.encode("cafe\u0301") == words.encode("caf\u00e9")
     text = 'It\'s 12 {"caf\u00e9": 3}\n\n \U0001f600'
     assert len(words.encode(text)) == len(text.encode())
     assert words.decode([*words.encode(text), 257, 5]) == text
 
 
-def test_the_kind_of_gemma(tmp_path):
-    """No bytes below the pieces but for what they lack; spaces are a character."""
+def test_tokenizers_like_gemma(tmp_path):
+    """Bytes serve only characters without a piece; spaces are a character."""
     pieces = ["<pad>", "<eos>", "<bos>", "<unk>"]
     pieces += [f"<0x{byte:02X}>" for byte in range(256)]
     pieces += ["\u2581", "h", "i", "\u2581h", "\u2581hi", "\u2581\u2581"]
@@ -115,7 +115,7 @@ def test_bert_files(tmp_path):
     assert (words.pad_id, words.unk_id, words.mask_id) == (0, 1, 4)
     (pair,) = words.pairs([("hotel", "date")], 10)
     assert pair == ([2, 5, 7, 3, 8, 3], [0, 0, 0, 0, 1, 1])
-    # The longer text of a pair is cut.
+    # The longer text of a pair is truncated.
     (pair,) = words.pairs([("date", "hotel hotel hotel")], 7)
     assert pair == ([2, 8, 3, 5, 7, 5, 3], [0, 0, 0, 1, 1, 1, 1])
     (single,) = words.pairs(["hotel hotel"], 4)
@@ -134,8 +134,8 @@ def test_bert_files(tmp_path):
         {"tokenize_chinese_chars": False},
     ],
 )
-def test_words_of_bert_are_those_of_transformers(told, tmp_path):
-    """Where tokenizer_config.json and tokenizer.json differ, the first one counts."""
+def test_words_of_bert_equal_transformers(told, tmp_path):
+    """If tokenizer_config.json and tokenizer.json differ, the first one decides."""
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Caf\u00e9", "caf\u00e9"]
     words += ["Cafe", "cafe", "\u4e00", "\u4e8c", "\u4e00\u4e8c"]
     vocabulary = {word: number for number, word in enumerate(words)}
@@ -182,7 +182,10 @@ def test_errors(tmp_path, monkeypatch):
         (
             "special_tokens_map.json",
             b'{"pad_token": {"content": 3}}',
-            "pad_token is {'content': 3}, but must be a text or an object with content.",
+            (
+                "pad_token is {'content': 3}, but must be a text or an object with "
+                "content."
+            ),
         ),
         (
             "tokenizer_config.json",
@@ -215,14 +218,14 @@ def test_files_of_wrong_types(tiny_lm, tmp_path, name, content, problem):
     assert message.removeprefix(":").startswith(f" {problem}")
 
 
-def test_older_files_that_are_no_text(tmp_path):
+def test_older_binary_files(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "vocab.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match=f"{tmp_path}: its tokenizer cannot be read .*"):
         hf.load(tmp_path)
 
 
-def test_what_is_published(tiny_lm):
+def test_published_files(tiny_lm):
     for name in (tiny_lm, "smollm2", "a/tokenizer.json", "b.gguf"):
         assert hf.is_published(name)
     assert not hf.is_published("gs://bucket/sentencepiece.model")
@@ -244,8 +247,8 @@ def test_gguf(tmp_path, monkeypatch):
     shutil.rmtree(tmp_path)
 
 
-def test_pipes_are_no_files_of_a_tokenizer(tmp_path):
-    """transformers would wait for who writes to them."""
+def test_pipes_are_not_read_as_tokenizer_files(tmp_path):
+    """transformers would wait for a writer."""
     os.mkfifo(tmp_path / "vocab.txt")
     with pytest.raises(UserError, match="vocab.txt: is a pipe"):
         hf.load(str(tmp_path))

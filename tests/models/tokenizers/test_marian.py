@@ -1,4 +1,4 @@
-"""Marian's two SentencePiece models and its table, against transformers."""
+"""Marian's two SentencePiece models and its table, compared with transformers."""
 
 import json
 
@@ -19,7 +19,7 @@ TARGETS = ["le nom de la ville", "une date proche", "le prix de la chambre"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A translation model of random weights, as it would be published."""
+    """Writes a translation model of random weights, in the published layout."""
     path = tmp_path_factory.mktemp("marian")
     pieces: dict[str, None] = {"</s>": None, "<unk>": None, ">>fra<<": None}
     for name, texts in (("source", SOURCES), ("target", TARGETS)):
@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
         (path / f"{name}.model").rename(path / f"{name}.spm")
         (path / f"{name}.vocab").unlink()
         model = sentencepiece.SentencePieceProcessor(str(path / f"{name}.spm"))
-        # Not in the order of the SentencePiece model, and one piece is missing.
+        # The order differs from the SentencePiece model, and one piece is missing.
         found = [model.id_to_piece(i) for i in range(model.get_piece_size())]
         pieces |= dict.fromkeys(sorted(set(found) - {"z", "<unk>", "</s>", "q"}))
     ids = {piece: number for number, piece in enumerate([*pieces, "<pad>"])}
@@ -68,14 +68,14 @@ def theirs(folder):
 @pytest.mark.parametrize(
     "text", [*SOURCES, ">>fra<< the city", "unknown: \u00e9\u00df!", "2 >>fra<< cities"]
 )
-def test_inputs_are_those_of_transformers(folder, theirs, text):
+def test_inputs_equal_transformers(folder, theirs, text):
     source, _ = marian.load(folder, 1)
     expected = theirs(text)["input_ids"]
     assert [*source.encode(text), source.eos_id] == [i + 1 for i in expected]
     assert source.unk_id == 2 and source.vocab_size == len(theirs.encoder) + 1
 
 
-def test_outputs_are_those_of_transformers(folder, theirs):
+def test_outputs_equal_transformers(folder, theirs):
     _, target = marian.load(folder, 1)
     for text in TARGETS:
         expected = theirs(text_target=text)["input_ids"]
@@ -83,12 +83,12 @@ def test_outputs_are_those_of_transformers(folder, theirs):
         ours = [i + 1 for i in expected]
         assert target.decode([0, *ours, 5, 6]) == text
         assert theirs.decode(expected, skip_special_tokens=True) == text
-    # Special ids, unknown ones and those beyond the table have no text.
+    # Special ids, unknown ids, and ids beyond the table have no text.
     first = target.encode("le nom")
     assert target.decode([first[0], 2, 999, *first[1:]]) == "le nom"
 
 
-def test_a_target_table_of_its_own(folder, tmp_path):
+def test_a_separate_target_table(folder, tmp_path):
     for name in ("source.spm", "target.spm", "vocab.json"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     _, joint = marian.load(tmp_path, 0)
@@ -101,7 +101,7 @@ def test_a_target_table_of_its_own(folder, tmp_path):
     assert target.decode([1, 2]) == first.strip("\u2581")
 
 
-def test_greedy_translation_is_that_of_torch(folder, theirs):
+def test_greedy_translation_equals_torch(folder, theirs):
     model = registry.load(str(folder))
     decoded = decoder.Decoder(
         model, samplers.find("greedy").build(1, {}), num=1, max_length=8, seed=0
@@ -136,7 +136,10 @@ def test_greedy_translation_is_that_of_torch(folder, theirs):
         (
             "vocab.json",
             b'{"</s>": 0, "<unk>": "1"}',
-            r"vocab\.json: the id of '<unk>' is '1', but must be a whole number from 0 to",
+            (
+                r"vocab\.json: the id of '<unk>' is '1', but must be a whole number "
+                r"from 0 to"
+            ),
         ),
         (
             "vocab.json",

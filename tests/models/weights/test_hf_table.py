@@ -13,7 +13,7 @@ TABLE = (
 )
 
 
-def test_what_is_read_is_written_again():
+def test_parsed_files_are_written_back():
     told = {"n_embd": 8, "n_layer": 2, "drop": 0, "sizes": [3, 4], "other": 1}
     read = hf_table.read(TABLE, told)
     assert read == {"emb_dim": 8, "num_layers": 2, "rate": 0.0, "widths": (3, 4)}
@@ -33,6 +33,6 @@ def test_defaults():
         ({"n_embd": 8, "n_layer": 2, "drop": 10**400}, "a number is too large"),
     ],
 )
-def test_what_cannot_be_read(told, message):
+def test_unreadable_files(told, message):
     with pytest.raises(UserError, match=message):
         hf_table.read(TABLE, told)

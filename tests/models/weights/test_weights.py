@@ -1,4 +1,4 @@
-"""Key maps, weight files in and out, and what is refused."""
+"""Key maps, weight files in and out, and rejected files."""
 
 import json
 import math
@@ -132,7 +132,7 @@ def test_tied_names():
         read({**tensors, "b": array(5) + 1})
 
 
-def test_a_substitute_serves_only_where_the_tensor_is_missing():
+def test_a_substitute_serves_only_if_the_tensor_is_missing():
     key_map = {"e": keymap.identity("e"), "h": keymap.transposed("h")}
     key_map["h"] = key_map["h"]._replace(otherwise="e")
     shapes = {"e": Shape(2, 3), "h": Shape(3, 2)}
@@ -312,12 +312,12 @@ def write_torch_file(path, pickled, compression=zipfile.ZIP_STORED):
 
 
 def push(value):
-    """The opcodes that put a value on the stack of a pickle."""
+    """Returns the opcodes that put a value on the stack of a pickle."""
     return pickle.dumps(value, 2)[2:-1]
 
 
 def state_dict(offset, shape, strides):
-    """The pickle of {"a": a tensor over an array of 16 numbers}."""
+    """Returns the pickle of {"a": a tensor over an array of 16 numbers}."""
     storage = push("storage") + b"ctorch\nFloatStorage\n"
     storage = b"(" + storage + push("0") + push("cpu") + push(16) + b"tQ"
     view = storage + push(offset) + push(shape) + push(strides) + push(False) + b"}"
@@ -338,7 +338,7 @@ def test_tensors_that_lie_within_their_array(tmp_path):
 @pytest.mark.parametrize(
     ("offset", "shape", "strides", "problem"),
     [
-        # The sum of the extents alone is within the array.
+        # Only the sum of the extents is within the array.
         (0, (2, 5), (4, -1), "a tensor of negative extent"),
         (0, (2, 2), (1 << 40, -(1 << 40)), "a tensor of negative extent"),
         (5, (2,), (-1,), "a tensor of negative extent"),
@@ -354,9 +354,9 @@ def test_extents_that_no_tensor_has(tmp_path, offset, shape, strides, problem):
     with pytest.raises(UserError) as error:
         torch_file.Tensors(path)
     assert str(error.value) == (
-        f"{path} is damaged, or is not a PyTorch state dict in the format of PyTorch 1.6 and "
-        f"later (ValueError: {problem}). Get the file again, or take model.safetensors "
-        "of the same model if it is offered."
+        f"{path} is damaged, or is not a PyTorch state dict in the format of PyTorch "
+        f"1.6 and later (ValueError: {problem}). Get the file again, or take "
+        "model.safetensors of the same model if it is offered."
     )
 
 
@@ -403,11 +403,11 @@ def test_pickles_that_want_memory_or_time(tmp_path):
     write_torch_file(path, b"\x80\x02}.", zipfile.ZIP_DEFLATED)
     with pytest.raises(UserError, match="data.pkl is compressed, which PyTorch never"):
         torch_file.Tensors(path)
-    # The directory at the end says that data.pkl has 2 GiB.
+    # The directory at the end claims that data.pkl has 2 GiB.
     write_torch_file(path, b"\x80\x02}.")
     whole = path.read_bytes()
     entry = whole.index(b"PK\1\2")
-    for place in (entry + 20, entry + 24):  # As it is stored, and when it is unpacked.
+    for place in (entry + 20, entry + 24):  # The stored and the unpacked size.
         path.write_bytes(whole[:place] + struct.pack("<I", 2**31) + whole[place + 4 :])
         with pytest.raises(
             UserError, match=r"data.pkl has 2147483648 bytes, more than the"
@@ -417,13 +417,14 @@ def test_pickles_that_want_memory_or_time(tmp_path):
 
 @pytest.mark.parametrize("file", ["../1.bin", "/1.bin", "..", "", 3, ["1.bin"]])
 @pytest.mark.parametrize("reader", [torch_file, safetensors_io])
-def test_an_index_that_names_no_file_beside_it(tmp_path, reader, file):
+def test_an_index_that_names_files_elsewhere(tmp_path, reader, file):
     path = tmp_path / reader.INDEX
     path.write_text(json.dumps({"weight_map": {"a": file}}))
     with pytest.raises(UserError) as error:
         reader.open_index(path)
     assert str(error.value).startswith(
-        f"{path}: weight_map has {file!r} for a, but must have the name of a file next to it."
+        f"{path}: weight_map has {file!r} for a, but must have the name of a file next "
+        f"to it."
     )
 
 
@@ -505,14 +506,14 @@ def test_configurations_that_do_not_fit_together(tmp_path, config, problem):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-def test_weights_that_are_no_numbers(dtype, value):
+def test_nan_weights(dtype, value):
     qkv = array(3, 12).astype(dtype)
     qkv[1, 2:4] = value
     with pytest.raises(UserError) as error:
         read({"qkv": qkv, "b": array(5)})
     assert str(error.value) == (
-        "file: qkv has 2 of 36 numbers that are NaN or infinite. Get the file again; if "
-        "that does not help, take another checkpoint: the training diverged."
+        "file: qkv has 2 of 36 numbers that are NaN or infinite. Get the file again; "
+        "if that does not help, take another checkpoint: the training diverged."
     )
 
 
@@ -554,7 +555,7 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path):
 
 
 def test_a_full_disk_is_an_error_of_the_system(tmp_path, monkeypatch):
-    """safetensors raises a class of its own, with the number in its text."""
+    """safetensors raises its own error class, with the error number in its text."""
 
     def save_file(*_, **__):
         raise safetensors.SafetensorError(
@@ -567,7 +568,7 @@ def test_a_full_disk_is_an_error_of_the_system(tmp_path, monkeypatch):
     assert error.value.filename == str(tmp_path / "x.safetensors")
 
 
-def test_pipes_are_no_weights(tmp_path):
+def test_pipes_are_not_read_as_weights(tmp_path):
     for name in ("x.safetensors", "x.bin", "x.gguf"):
         os.mkfifo(tmp_path / name)
     with pytest.raises(UserError, match="x.safetensors: is a pipe"):

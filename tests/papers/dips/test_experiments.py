@@ -92,7 +92,7 @@ def weights(folder, step):
 
 
 @pytest.mark.slow
-def test_rbm_goes_on_from_a_generator_and_an_evaluator(train):
+def test_rbm_starts_from_a_generator_and_an_evaluator(train):
     generator, evaluator = train("lstm"), train("evaluator")
     run = train(
         "rbm", f"--gin.GENERATOR='{generator}'", f"--gin.EVALUATOR='{evaluator}'"

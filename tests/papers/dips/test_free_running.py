@@ -51,7 +51,7 @@ def logits(params, teacher_forcing, key=3, batch=BATCH):
     return np.asarray(compute(params, batch, jax.random.PRNGKey(key)))
 
 
-def test_the_free_decoder_reads_what_it_found_most_probable(params):
+def test_the_free_decoder_reads_its_most_probable_words(params):
     found = logits(params, 0.0)
     inputs = np.zeros((2, 4), np.int32)
     for column in range(4):

@@ -96,7 +96,7 @@ def real(row: np.ndarray) -> list[int]:
 
 
 @pytest.mark.parametrize("bidirectional, num_layers", [(False, 1), (True, 3)])
-def test_logits_are_those_of_torch_without_padding(bidirectional, num_layers):
+def test_logits_equal_torch_without_padding(bidirectional, num_layers):
     config = CONFIG.replace(bidirectional=bidirectional, num_layers=num_layers)
     theirs, module, params = both(config)
     logits = applied(module)(params, SHIFTED)
@@ -148,7 +148,7 @@ def model(module: lstm.Transducer, decode_fn) -> models.EncoderDecoderModel:
     )
 
 
-def test_greedy_decoding_is_that_of_torch():
+def test_greedy_decoding_equals_torch():
     theirs, module, params = both(CONFIG)
 
     def greedy(**kwargs):
@@ -165,7 +165,7 @@ def test_greedy_decoding_is_that_of_torch():
     assert len({tuple(row) for row in expected}) > 1
 
 
-def test_beam_search_scores_what_it_returns():
+def test_beam_search_scores_its_outputs():
     """The state follows its beam when beams are reordered."""
     _, module, params = both(CONFIG)
     batch = {

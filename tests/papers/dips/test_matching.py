@@ -82,7 +82,7 @@ def test_padding_does_not_count():
     )
 
 
-def test_texts_that_are_no_paraphrases():
+def test_invalid_paraphrases():
     targets = toy(6, 3)["decoder_target_tokens"]
     other, mixed, shuffled = matching.others(targets, jax.random.PRNGKey(2))
     for row in range(6):
@@ -94,7 +94,7 @@ def test_texts_that_are_no_paraphrases():
     assert (shuffled != targets).any()
 
 
-def test_what_is_refused():
+def test_rejected_input():
     batch = toy(1, 0)
     params = jax.eval_shape(lambda: initial(batch))
     with pytest.raises(UserError, match="give batches of two pairs or more"):

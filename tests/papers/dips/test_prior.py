@@ -33,7 +33,7 @@ def decode(ids, num, **options):
     return np.asarray(tokens), np.asarray(scores), seen
 
 
-def test_every_output_has_a_vector_of_its_own():
+def test_every_output_has_a_separate_vector():
     tokens, scores, seen = decode([7, 9], 4)
     latent = seen[0].reshape(2, 4, SIZE)
     assert all((later == seen[0]).all() for later in seen)

@@ -126,7 +126,7 @@ def test_the_likelihood_has_its_weight(params):
     assert losses[2] - losses[0] > 1.0
 
 
-def test_what_is_refused(params):
+def test_rejected_input(params):
     with pytest.raises(UserError, match="samples = 1: give 2 or more"):
         model(samples=1)
     with pytest.raises(UserError, match=r"likelihood_weight = -1: give 0 or more"):

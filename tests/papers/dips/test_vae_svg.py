@@ -82,7 +82,7 @@ def trained():
     return own, params, mutables, history
 
 
-def test_it_learns_both_paraphrases_and_its_vector_says_which(trained):
+def test_its_vector_selects_one_of_both_paraphrases(trained):
     own, params, mutables, history = trained
     _, metrics = jax.jit(own.eval_fn)(params, TOY, mutables)
     assert metrics["accuracy"].compute() == 1.0
@@ -169,7 +169,7 @@ def test_hidden_words_are_unknown_ones():
     np.testing.assert_array_equal(whole, expected)
 
 
-def test_what_is_refused():
+def test_rejected_input():
     with pytest.raises(UserError, match=r"word_dropout = 2: give 0 or more, at most 1"):
         model(word_dropout=2)
     with pytest.raises(UserError, match=r"free_bits = -1: give 0 or more\."):

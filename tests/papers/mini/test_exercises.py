@@ -74,7 +74,7 @@ def test_hidden_words_and_the_rest_make_up_the_text():
         assert list(hidden) == [f"<{n}>" for n in range(len(hidden))]
 
 
-def test_about_as_many_words_are_hidden_as_is_said():
+def test_the_share_of_hidden_words():
     text = " ".join(f"word{n}" for n in range(40))
     shares = []
     for seed in range(400):

@@ -36,7 +36,7 @@ def reworded(tmp_path_factory):
     return pretraining.write(folder, words=words, reword=True, **SIZES)
 
 
-def test_states_follow_from_what_is_said(world):
+def test_states_follow_from_utterances(world):
     """Values occur in the text before they are in a state; names are in the schema."""
     schema = read_schema(world / "train" / "schema.json")
     slots = {s.name: {slot.name: slot for slot in s.slots} for s in schema.services}
@@ -65,7 +65,7 @@ def kind_of(slot):
     return None
 
 
-def test_slots_of_a_kind_take_the_values_that_their_words_say():
+def test_slots_of_a_kind_take_the_values_of_their_words():
     """If two slots of a service share values, their words distinguish from and to."""
     plain = {text for kind in typed.KINDS.values() for text in kind.tell}
     lexis = Lexis(("tram", "gate", "lamp", "bell", "rope"), frozenset())

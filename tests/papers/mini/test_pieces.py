@@ -47,7 +47,7 @@ def test_any_text_is_read_and_written(processor, text):
     assert processor.decode(ids) == text
 
 
-def test_special_ids_are_those_of_t5(processor):
+def test_special_ids_equal_t5(processor):
     assert (processor.pad_id(), processor.eos_id()) == (0, 1)
     assert processor.unk_id() == 2
 

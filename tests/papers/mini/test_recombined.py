@@ -48,7 +48,7 @@ def test_words_are_kept_in_some_services_and_replaced_in_others():
     assert sum(not any(flags) for flags in kept) > COUNT / 10
 
 
-def test_a_word_is_replaced_alike_in_descriptions_and_in_what_is_said():
+def test_a_word_is_replaced_alike_in_descriptions_and_utterances():
     """A word has the same replacement in "city of the hotel" and "which city"."""
     checked = 0
     for spec in made():
@@ -63,7 +63,7 @@ def test_a_word_is_replaced_alike_in_descriptions_and_in_what_is_said():
     assert checked
 
 
-def test_what_an_intent_needs_can_be_said():
+def test_required_slots_of_intents_can_be_said():
     for spec in made():
         names = [slot.name for slot in spec.slots]
         assert len(set(names)) == len(names)

@@ -37,7 +37,7 @@ def test_the_same_words_come_in_other_orders(text):
     assert WAYS[text] <= found
 
 
-def test_no_word_is_added_but_those_of_the_grammar():
+def test_only_the_grammar_adds_words():
     grammar = {"to", "of", "in", "at", "for", "on", "the", "inn"}
     for spec in services_of("train"):
         for slot in spec.slots:

@@ -43,7 +43,7 @@ def test_slots_come_behind_the_others_and_every_intent_may_tell_them(pairs):
     assert added > SERVICES / 2
 
 
-def test_what_is_said_of_a_new_slot_is_said_of_no_other(pairs):
+def test_phrases_of_a_new_slot_are_unique(pairs):
     for before, after in pairs:
         assert len({text(slot) for slot in after.slots}) == len(after.slots)
         for number in range(len(before.slots), len(after.slots)):
@@ -54,7 +54,7 @@ def test_what_is_said_of_a_new_slot_is_said_of_no_other(pairs):
             assert not said & {*after.slots[number].concept.tell}
 
 
-def test_a_slot_of_the_service_is_told_by_its_kind_alone(pairs):
+def test_a_slot_is_identified_by_its_kind_alone(pairs):
     """The phrase "on Monday" means "date of the visits" for "book doctor visits"."""
     found = set()
     for before, after in pairs:

@@ -80,7 +80,7 @@ def test_number_of_descriptions():
     assert counts == COUNTS
 
 
-def test_wordings_are_as_far_from_the_original_as_those_of_sgd_x(tmp_path):
+def test_wordings_are_as_far_from_the_original_as_in_sgd_x(tmp_path):
     """The figures match Table 1 of Coca et al. (2023); see also test_comparison.py."""
     pytest.importorskip("spacy")
     root = minisgd.write(
@@ -150,7 +150,7 @@ def test_no_variant_repeats_the_words_of_its_augmentation():
             assert not evaluated & trained
 
 
-def test_no_variant_is_what_users_say():
+def test_no_variant_is_a_user_utterance():
     names = {spec.name for spec in services_of("train")}
     said = {t for key, texts in OPENERS.items() if key[0] in names for t in texts}
     for spec in services():

@@ -150,7 +150,7 @@ def test_spans_quote_the_utterance(dialogues):
     assert carried > 20
 
 
-def test_values_were_said_before(dialogues):
+def test_values_occur_in_earlier_turns(dialogues):
     specs = {spec.name: spec for spec in services()}
     checked = 0
     for _, dialogue in dialogues:

@@ -52,7 +52,7 @@ def test_only_descriptions_and_the_names_of_services_differ(world, name, unchang
     assert same == unchanged  # The figure of variants/README.md.
 
 
-def test_what_reading_the_tree_showed(world):
+def test_counts_from_reading_the_tree(world):
     """Each changed text was read twice; the README has the counts."""
     with (ROOT / _READINGS).open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))

@@ -178,7 +178,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
     assert not [*tmp_path.iterdir()]
 
 
-def test_jaxaug_ships_what_this_package_writes():
+def test_jaxaug_ships_the_output_of_this_package():
     """The archive is current; if not, run `python -m jaxaug_papers.minisgd.archive`."""
     made = archive.contents()
     for folder in ("world", "example"):

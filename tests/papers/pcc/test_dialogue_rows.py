@@ -86,7 +86,7 @@ def test_dialogpt_trains_as_published():
     assert value("CURRICULUM").ends == (130000, 430000)
 
 
-def test_dialogpt_stops_after_ten_losses_that_are_no_better():
+def test_dialogpt_stops_after_ten_losses_without_improvement():
     parse("dialogpt")
     (reference,) = gin.query_parameter("train_script.train.actions")["TRAIN_EVAL"]
     action = reference.scoped_configurable_fn()

@@ -22,7 +22,7 @@ def test_a_line_is_parsed(text, label):
 
 
 @pytest.mark.parametrize("text", ["", " ", "a\tb", "a\nb", "a\r"])
-def test_what_cannot_stand_in_a_line(text):
+def test_texts_that_do_not_fit_into_a_line(text):
     with pytest.raises(UserError, match="^here: .* Write one sentence a line"):
         parse_line(f"6\t{text}", "here")
 
@@ -132,7 +132,7 @@ def test_too_few_sentences():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_few_shot_sets_are_those_of_the_released_files(real_data, huff, seed):
+def test_few_shot_sets_equal_the_released_files(real_data, huff, seed):
     [path] = (real_data / "text/pcc").glob(f"aug_huff_train_s{seed}*.txt")
     texts = [sentence.text for sentence in labelled.few_shot(huff.train, 10, seed)]
     assert len(texts) == 410

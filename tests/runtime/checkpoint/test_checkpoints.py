@@ -131,7 +131,7 @@ def test_lazy_restore_needs_host_parameters(tmp_path, layout):
         device.restore(lazy_parameters=True)
 
 
-def test_save_transformations_change_what_is_written(tmp_path, layout):
+def test_save_transformations_change_the_written_values(tmp_path, layout):
     def rename(state_dict, infos):
         for tree in (state_dict, infos):
             tree["target"]["renamed"] = tree["target"].pop("layer")
@@ -211,7 +211,7 @@ def test_tf_data_iterator(tmp_path, layout):
 
 
 class FailedPreconditionError(Exception):
-    """Has the name of TensorFlow's error, which is how it is recognised."""
+    """Has the name of TensorFlow's error, by which it is recognized."""
 
 
 def test_stateful_source_warns_once_and_saves_the_rest(tmp_path, layout, caplog):

@@ -1,4 +1,4 @@
-"""Half-written, damaged and refused checkpoints, here those without digests."""
+"""Incomplete, damaged, and refused checkpoints, here those without digests."""
 
 import asyncio
 import errno
@@ -58,8 +58,8 @@ def test_truncated_legacy_msgpack(tmp_path):
         manager.restore()
 
 
-def test_an_error_that_nobody_foresaw_names_itself(tmp_path, monkeypatch):
-    """It may be no damage at all: nobody is told to throw anything away."""
+def test_unknown_errors_are_named(tmp_path, monkeypatch):
+    """It may not be damage, so the message does not advise to delete anything."""
     save_steps(make_manager("orbax", tmp_path), 1)
 
     def fail(*args, **kwargs):
@@ -69,10 +69,10 @@ def test_an_error_that_nobody_foresaw_names_itself(tmp_path, monkeypatch):
     with pytest.raises(UserError) as error:
         checkpoints.load_t5x_checkpoint(tmp_path)
     assert str(error.value) == (
-        f"Checkpoint {tmp_path}/checkpoint_1 is damaged or incomplete, or cannot be read "
-        "here (AttributeError: no attribute 'tree'). Copy it again from where it came "
-        "from, or restore another step: a run goes on from an earlier one once this "
-        "folder is moved elsewhere."
+        f"Checkpoint {tmp_path}/checkpoint_1 is damaged or incomplete, or cannot be "
+        "read here (AttributeError: no attribute 'tree'). Copy it again from where it "
+        "came from, or restore another step: a run goes on from an earlier one once "
+        "this folder is moved elsewhere."
     )
 
 
@@ -94,7 +94,7 @@ def test_damaged_legacy_chunk(tmp_path, damage):
         manager.restore()
 
 
-# orbax leaves a reader behind on a closed event loop when a read fails.
+# If a read fails, orbax leaves a reader on a closed event loop.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("damage", ["metadata", "manifest", "data", "truncate"])
 def test_damaged_orbax_checkpoint(tmp_path, damage):
@@ -150,7 +150,7 @@ def test_reason_is_found_behind_other_exceptions():
 @pytest.mark.parametrize(
     ("error", "logged"), [(FULL, []), (ValueError("bad"), ["Task exception"])]
 )
-def test_writes_that_nobody_waits_for_say_no_more(error, logged, caplog):
+def test_pending_writes_without_a_waiter_are_silent(error, logged, caplog):
     messages.quieten_orbax()
 
     async def write():
@@ -204,7 +204,7 @@ FILE_LIMIT = """
 
 @pytest.mark.slow
 def test_write_refused_by_the_system(python, tmp_path, layout):
-    """A limit on file sizes stands in for a full disk; writes really fail."""
+    """A limit on file sizes replaces a full disk; writes really fail."""
     command = ("-c", textwrap.dedent(FILE_LIMIT), layout, tmp_path)
     ((out, err),) = run_together(python, command, devices=1)
     message, *steps = out.splitlines()

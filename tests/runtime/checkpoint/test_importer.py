@@ -1,4 +1,4 @@
-"""Mesh TensorFlow checkpoints of T5, made here and read by T5X names."""
+"""Mesh TensorFlow checkpoints of T5, written here and read by T5X names."""
 
 import jax
 import numpy as np
@@ -21,7 +21,7 @@ SHAPES |= {"mlp": MLP, "vocab": VOCAB}
 
 
 def t5_1_1_names():
-    """Names of a one-layer-per-stack T5 v1.1 with an untied output layer."""
+    """Returns the names of a T5 v1.1 with one layer per stack and an untied head."""
     names = {
         "token_embedder/embedding": ("shared/embedding", ("vocab", "embed")),
         "decoder/logits_dense/kernel": ("decoder/logits/kernel", ("embed", "vocab")),
@@ -70,7 +70,7 @@ def t5_1_1_names():
 
 
 class Model:
-    """Parameters of the names above."""
+    """A model with parameters of the names above."""
 
     def get_initial_variables(self, rng, input_shapes, input_types=None):
         params, axes = {}, {}
@@ -100,7 +100,7 @@ def make_initializer():
 
 @pytest.fixture(scope="module")
 def tf_checkpoint(tmp_path_factory):
-    """(prefix, T5X name -> values) of a checkpoint of step 1000."""
+    """Writes a checkpoint of step 1000; returns (prefix, T5X name -> values)."""
     tf = pytest.importorskip("tensorflow")
     initializer, _ = make_initializer()
     state = initializer.global_train_state_shape.state_dict()

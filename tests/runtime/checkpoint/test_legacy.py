@@ -1,4 +1,4 @@
-"""The legacy layout, read and written by somebody else."""
+"""The legacy layout, read and written by independent code."""
 
 import gzip
 import itertools
@@ -22,7 +22,7 @@ KERNEL_FOLDER = "target.layer.kernel"
 
 
 def read_legacy_independently(folder):
-    """Reads a legacy checkpoint with msgpack, gzip and numpy only."""
+    """Reads a legacy checkpoint with msgpack, gzip, and numpy only."""
 
     def ext(code, data):
         # flax packs arrays as extension 1: (shape, dtype name, bytes)
@@ -64,7 +64,7 @@ def test_legacy_files_follow_the_specification(tmp_path, monkeypatch):
     state = make_state(step=6)
     make_manager("legacy", tmp_path).save(state)
     folder = tmp_path / "checkpoint_6"
-    # Arrays with axes are folders; v_row, v_col, placeholders and step are inline.
+    # Arrays with axes are folders; v_row, v_col, placeholders, and step are inline.
     assert "checkpoint" in folders(folder)
     assert KERNEL_FOLDER in folders(folder)
     assert not [n for n in folders(folder) if n.endswith(("v_row", "v_col", ".m"))]
@@ -85,7 +85,7 @@ def test_legacy_files_follow_the_specification(tmp_path, monkeypatch):
 
 
 def write_legacy_by_hand(folder, kvstore, top_level_path=False, version=3, **meta):
-    """A checkpoint as another program may have written it; returns the kernel."""
+    """Writes a checkpoint as another program could; returns the kernel."""
     folder.mkdir(parents=True)
     state = make_state(step=8, seed=4).state_dict()
     kernel = np.asarray(state["target"]["layer"]["kernel"])

@@ -75,7 +75,8 @@ WORKER = """
     iterator.position = 10 + rank
     orbax = checkpoints.OrbaxCheckpointManagerInterface(
         str(folder / "orbax"), shape, p, iterator, keep=1)
-    legacy = checkpoints.Checkpointer(shape, p, str(folder / "legacy"), iterator, keep=1)
+    legacy = checkpoints.Checkpointer(
+        shape, p, str(folder / "legacy"), iterator, keep=1)
     for manager in (orbax, legacy):
         for step in (7, 9):
             manager.save(state.replace_step(state.step * 0 + step))
@@ -95,7 +96,8 @@ WORKER = """
             (part,) = reader._dataset._parts.values()
             assert part.position == 10 + rank
     def flip():
-        for data in (folder / "orbax" / "checkpoint_9").rglob("d/*") if rank == 0 else ():
+        saved = (folder / "orbax" / "checkpoint_9").rglob("d/*")
+        for data in saved if rank == 0 else ():
             content = bytearray(data.read_bytes())
             content[-1] ^= 1
             data.write_bytes(content)
@@ -143,7 +145,7 @@ def test_two_processes_save_and_restore(python, tmp_path):
     assert "No space left on device. The checkpoint of step 9 is intact" in outputs[1]
     names = sorted(p.name for p in pathlib.Path(tmp_path, "legacy").iterdir())
     assert names == ["checkpoint_9"]
-    # One process reads what two have written.
+    # One process reads a checkpoint that two have written.
     expected = np.load(tmp_path / "w.npy")
     for layout in ("orbax", "legacy"):
         loaded = checkpoints.load_t5x_checkpoint(str(tmp_path / layout))

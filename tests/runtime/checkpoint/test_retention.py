@@ -1,4 +1,4 @@
-"""Which checkpoints are kept, and when one is due."""
+"""Retention of checkpoints, and the steps at which one is due."""
 
 import pytest
 import tensorboardX
@@ -122,7 +122,7 @@ def test_should_save(tmp_path):
 
 def test_checkpoint_steps_with_and_without_period():
     find = schedule.find_next_checkpoint_step
-    # from step 10, 10 steps at a time; 15 lies inside, 20 is saved by the period
+    # from step 10, 10 steps at a time; 15 is inside, 20 is saved by the period
     assert find(0, 10, False, 10, [5, 15, 20], 20, 5, 0) == (10, False)
     assert find(0, 10, False, 10, [5, 13, 20], 20, 5, 0) == (3, True)
     assert find(0, 10, False, 10, [5, 13, 20], 20, None, 0) == (3, True)

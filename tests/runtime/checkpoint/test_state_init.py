@@ -1,4 +1,4 @@
-"""Train states from scratch, from checkpoints and from parts of checkpoints."""
+"""Train states from scratch, from checkpoints, and from parts of checkpoints."""
 
 import functools
 
@@ -20,7 +20,7 @@ KERNEL = "target/layer/kernel"
 
 
 class Model:
-    """Two parameters with logical axes."""
+    """A model of two parameters with logical axes."""
 
     names = ("layer", "head")
 
@@ -60,7 +60,7 @@ def make(model=None, optimizer=True):
 
 
 def save(tmp_path, initializer, partitioner, *steps, use_orbax=True):
-    """Saves states of the given steps; returns the last."""
+    """Saves states of the given steps; returns the last state."""
     _, manager = state_init.create_checkpoint_manager_and_restore(
         initializer,
         partitioner,
@@ -99,7 +99,7 @@ def test_from_scratch_equals_the_model_initialisation():
 
 
 def test_a_gpu_computes_initial_values_one_operation_at_a_time(monkeypatch):
-    """The same values in the same places."""
+    """The values are the same, at the same places."""
     model = EncoderDecoderModel(
         network.Transformer(T5_CONFIG), VOCABULARY, VOCABULARY, adafactor.Adafactor(0.1)
     )
@@ -218,7 +218,7 @@ def test_assignment_map_and_fallback(tmp_path, use_orbax):
         )
 
 
-def test_only_what_a_checkpoint_lacks_is_initialised(tmp_path, monkeypatch):
+def test_only_missing_parameters_are_initialized(tmp_path, monkeypatch):
     old, partitioner = make(Model(("layer", "head")))
     save(tmp_path, old, partitioner, 4)
     new, partitioner = make(Model(("layer", "head", "extra")))

@@ -1,4 +1,4 @@
-"""What TensorFlow and SeqIO note is in the folder of a run and not on the screen."""
+"""Logs of TensorFlow and SeqIO are in the run folder and not on the screen."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from t5x.logs import libraries
 
-# C++ code writes to the descriptor. SeqIO's warnings come from a file of SeqIO.
+# C++ code writes to the file descriptor. SeqIO logs from one of its files.
 PROGRAM = """
 import os, sys
 from importlib import util
@@ -17,7 +17,8 @@ from t5x.start import program
 
 def job(folder):
     def of_seqio(line):
-        place = os.path.join(os.path.dirname(util.find_spec('seqio').origin), "evaluation.py")
+        folder = os.path.dirname(util.find_spec('seqio').origin)
+        place = os.path.join(folder, "evaluation.py")
         exec(compile(line, place, "exec"), {"logging": logging})
 
     from t5x.logs import libraries
@@ -46,7 +47,7 @@ def run(tmp_path):
         (tmp_path / "noisy.py").write_text(PROGRAM)
         flag = f"--gin_bindings=job.folder = '{tmp_path / 'run'}'"
         done = subprocess.run(
-            # A fork of the warm interpreter would have TensorFlow's notes, too.
+            # A fork of the warm interpreter would have TensorFlow's messages, too.
             [sys.executable, "noisy.py", flag, *flags],
             cwd=tmp_path,
             capture_output=True,

@@ -1,4 +1,4 @@
-"""The progress line shows what happened since the line before."""
+"""The progress line covers the time since the previous line."""
 
 import io
 
@@ -57,11 +57,11 @@ def test_intervals_shorter_than_the_period_share_a_line(monkeypatch):
     line = progress.Progress(0, 100, stream)
     for start in (0, 8, 16):
         line.resume(start)
-        for step in range(start + 1, start + 9):  # a step a second
+        for step in range(start + 1, start + 9):  # one second per step
             clock.now += 1.0
             line.update(step, accumulated(6.0 * (step - start), step - start))
         line.pause(start + 8)
-        clock.now += 30.0  # something else
+        clock.now += 30.0  # another pause
     assert stream.getvalue().splitlines() == [
         "step 10/100 (10%)  loss 6  1.0 steps/s  ETA 1m30s",
         "step 20/100 (20%)  loss 6  1.0 steps/s  ETA 1m20s",
@@ -125,7 +125,7 @@ def test_work_shows_the_time_left_for_the_whole_command(monkeypatch):
     work.add(50)  # too early: nothing is printed
     clock.now = 10.0
     work.add(50)
-    work.skip_to(100)  # is done already
+    work.skip_to(100)  # done already
     clock.now = 40.0
     work.add(300)
     assert stream.getvalue().splitlines() == [
@@ -150,7 +150,7 @@ def test_work_that_more_work_follows(monkeypatch):
 
 def test_work_of_unknown_length(monkeypatch):
     clock, stream = Clock(monkeypatch), io.StringIO()
-    for total in (None, 15):  # A total that is exceeded is not one.
+    for total in (None, 15):  # A total that is exceeded is ignored.
         clock.now = 0.0
         work = progress.Work("inference", total, stream=stream)
         clock.now = 10.0

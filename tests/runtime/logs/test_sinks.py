@@ -1,4 +1,4 @@
-"""Scalars of a run beside TensorBoard, with a stand-in for the package wandb."""
+"""Scalars of a run in other sinks than TensorBoard, with a stand-in for wandb."""
 
 import sys
 import types
@@ -27,7 +27,7 @@ class Run:
 
 @pytest.fixture
 def wandb(monkeypatch):
-    """The package; `runs` are those that were begun."""
+    """Stands for the package; `runs` are the started runs."""
     module = types.ModuleType("wandb")
     module.errors = types.SimpleNamespace(Error=type("Error", (Exception,), {}))
     module.runs = []
@@ -41,7 +41,7 @@ def wandb(monkeypatch):
     return module
 
 
-def test_a_run_that_goes_on_goes_on_there(wandb, tmp_path):
+def test_a_resumed_run_continues_there(wandb, tmp_path):
     folder = tmp_path / "mine"
     for _ in range(2):
         sinks.Wandb(model_dir=str(folder), config="A = 1", project="p").close()
@@ -57,7 +57,7 @@ def test_a_run_that_goes_on_goes_on_there(wandb, tmp_path):
     assert wandb.runs[0].defined == [("*", "step")]
 
 
-def test_what_a_metrics_manager_writes_arrives(wandb, tmp_path):
+def test_scalars_of_a_metrics_manager_arrive(wandb, tmp_path):
     sink = sinks.Wandb(model_dir=str(tmp_path), config="")
     manager = metrics_writer.MetricsManager("train", summary_dir=None)
     manager.sinks = [sink]
@@ -83,7 +83,7 @@ def test_without_wandb_the_message_says_what_to_do(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_refusal_says_what_to_do(wandb, tmp_path):
+def test_refusals_contain_advice(wandb, tmp_path):
     def refuse(**_):
         raise wandb.errors.Error("No API key.")
 

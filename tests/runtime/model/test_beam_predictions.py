@@ -1,4 +1,4 @@
-"""Beams that look up their past predict what beams predict that take it with them."""
+"""Beams that look up their history predict the same as beams that copy their cache."""
 
 import functools
 
@@ -70,7 +70,7 @@ def language_model(dtype, **options):
 )
 @pytest.mark.parametrize("decode_fn", [decoding.beam_search, beam.search])
 def test_a_shared_history_changes_no_prediction(decode_fn, make, batch, dtype):
-    """Prompts of uneven length that are prefilled, rows that end before others."""
+    """Prompts of uneven length are prefilled, and rows end at different steps."""
     make = functools.partial(make, dtype)
     params = random_params(make)
     offers = []
@@ -101,8 +101,8 @@ def test_a_shared_history_changes_no_prediction(decode_fn, make, batch, dtype):
 
 
 @pytest.mark.parametrize("decode_fn", [decoding.beam_search, beam.search])
-def test_keys_of_beams_stay_where_they_were_written(decode_fn):
-    """The loop carries histories of the inputs, and no cache with a row for each beam."""
+def test_keys_of_beams_are_not_moved(decode_fn):
+    """The loop carries the history of each input, and no cache with a row per beam."""
     predict = functools.partial(
         t5_model(decode_fn=decode_fn).predict_batch_with_aux, num_decodes=3
     )

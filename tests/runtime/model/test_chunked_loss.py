@@ -1,4 +1,4 @@
-"""The loss in parts against the loss of all logits: values, gradients, metrics."""
+"""The loss in parts equals the loss of all logits: values, gradients, and metrics."""
 
 import functools
 
@@ -34,7 +34,7 @@ def close(actual, expected):
     ("label_smoothing", "z_loss", "factor"), [(0.0, 0.0, None), (0.1, 1e-2, 2.5)]
 )
 def test_equals_the_loss_of_all_logits(chunk, by_row, label_smoothing, z_loss, factor):
-    """Lengths that a part does not divide are padded without a trace."""
+    """Padding to a multiple of the part size changes nothing."""
     options = (label_smoothing, z_loss, factor)
 
     def whole(hidden, matrix, weights):
@@ -54,7 +54,7 @@ def test_equals_the_loss_of_all_logits(chunk, by_row, label_smoothing, z_loss, f
     np.testing.assert_array_equal(
         result.correct, np.argmax(HIDDEN @ MATRIX, -1) == TARGETS
     )
-    # A factor of 3 shows that the gradient from above is passed on.
+    # A factor of 3 shows that the outer gradient is passed on.
     first = lambda function: lambda *xs: 3 * function(*xs)[0]
     close(
         jax.jit(jax.grad(first(parts), (0, 1, 2)))(*arguments),
@@ -63,7 +63,7 @@ def test_equals_the_loss_of_all_logits(chunk, by_row, label_smoothing, z_loss, f
 
 
 def test_parts_without_a_weight_are_left_out():
-    """What is not a number would count, times 0, if it were computed."""
+    """If NaN positions were computed, 0 * NaN would spoil the sum."""
     weights = np.zeros((BATCH, LENGTH), np.float32)
     weights[0, 3], weights[1, 5], weights[1, 0] = 1.0, 2.0, 0.5
     hidden = np.where(weights[..., None] > 0, HIDDEN, np.nan)
@@ -75,7 +75,8 @@ def test_parts_without_a_weight_are_left_out():
         return result.loss, (result.correct, result.weight_sum)
 
     def counted(hidden, matrix):
-        # The fourth fills up the second part, which has as many positions as rows.
+        # The fourth position fills the second part, which has as many positions as
+        # rows.
         rows, places = np.array([0, 1, 1, 0]), np.array([3, 5, 0, 0])
         logits = hidden[rows, places] @ matrix
         return losses.compute_weighted_cross_entropy(
@@ -99,7 +100,7 @@ def test_the_first_of_equal_tokens_is_the_best():
 
 
 def test_no_array_has_all_logits():
-    """What is compiled holds logits of one position of each row, never of all."""
+    """The program holds logits of one position of each row, never of all."""
     length, vocab = 64, 1000
 
     def loss(hidden, matrix):
@@ -116,7 +117,7 @@ def test_no_array_has_all_logits():
 
 
 def run(model, params, batch):
-    """Loss, values of the metrics, gradients."""
+    """Returns the loss, values of the metrics, and gradients."""
     function = jax.value_and_grad(model.loss_fn, has_aux=True)
     (loss, metrics), gradients = jax.jit(lambda p: function(p, batch, None))(params)
     values = {
@@ -169,7 +170,7 @@ def test_tied_embeddings_get_both_gradients(monkeypatch):
 
 
 def spy(monkeypatch):
-    """List to which each loss in parts adds the size of its parts."""
+    """Returns a list that collects the part size of each loss in parts."""
     seen = []
     function = chunked_loss.chunked_cross_entropy
 
@@ -182,7 +183,7 @@ def spy(monkeypatch):
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1 << 26, []), (1, [None])])
-def test_size_decides_where_nothing_is_said(size, expected, monkeypatch):
+def test_size_decides_by_default(size, expected, monkeypatch):
     monkeypatch.setattr(chunked_loss, "BYTES", size)
     seen = spy(monkeypatch)
     jax.eval_shape(
@@ -200,7 +201,7 @@ class Colder(network.Transformer):
 
 
 def test_logits_that_are_changed_after_the_product_count(monkeypatch):
-    """A network or model of one's own around ours trains on its own logits."""
+    """A user-defined network or model around ours trains on its changed logits."""
     seen = spy(monkeypatch)
 
     def of_network(chunk):

@@ -1,4 +1,4 @@
-"""Every gin file of a model parses, and builds the model that its name promises."""
+"""Every gin file of a model parses, and builds the model of its name."""
 
 import functools
 from pathlib import Path
@@ -10,7 +10,7 @@ import t5x.examples
 from t5x import decoding, gin_utils, models
 
 EXAMPLES = Path(t5x.examples.__file__).parent
-# The folders named examples hold whole runs, which have tests of their own.
+# The folders named examples hold whole runs, which have separate tests.
 FILES = sorted(
     str(path.relative_to(EXAMPLES))
     for path in EXAMPLES.rglob("*.gin")
@@ -64,7 +64,7 @@ COUNTS = {
 
 
 class Vocabulary:
-    """Stands for a SentencePiece model, which the tests cannot download."""
+    """Replaces a SentencePiece model, which the tests cannot download."""
 
     eos_id = 1
     vocab_size = 100
@@ -78,7 +78,7 @@ def _clean_gin():
 
 
 def build(name, *bindings, dropout="DROPOUT_RATE = 0.1"):
-    """The model of a run that includes the file; the vocabulary is ours."""
+    """Returns the model of a run that includes the file, with our vocabulary."""
     run = [
         "from __gin__ import dynamic_registration",
         f"include 't5x/examples/{name}.gin'",

@@ -1,4 +1,4 @@
-"""Models: losses, metrics, scores and initial variables of tiny networks."""
+"""Models: losses, metrics, scores, and initial variables of tiny networks."""
 
 import dataclasses
 import subprocess
@@ -22,7 +22,7 @@ from t5x import decoding, losses, models
 
 
 class ScriptedModule(nn.Module):
-    """Stands for a network: gives the same logits whatever the parameters."""
+    """Replaces a network; gives the same logits for any parameters."""
 
     logits: tuple
 
@@ -33,14 +33,14 @@ class ScriptedModule(nn.Module):
 
 
 def scripted_model(batch, correct=None, **kwargs):
-    """Model whose logits are 2 at one token of each position, 0 at the others."""
+    """Returns a model whose logits are 2 at one token of each position, else 0."""
     choice = batch["decoder_target_tokens"] if correct is None else correct
     logits = 2 * np.eye(20)[choice]
     module = ScriptedModule(tuple(map(tuple, (map(tuple, row) for row in logits))))
     return models.EncoderDecoderModel(module, VOCABULARY, VOCABULARY, None, **kwargs)
 
 
-# Log of the softmax normaliser of one logit 2 and nineteen 0, and the two losses.
+# Log of the softmax normalizer of one logit 2 and nineteen 0, and the two losses.
 LOG_Z = float(np.log(np.exp(2) + 19))
 RIGHT, WRONG = LOG_Z - 2, LOG_Z
 
@@ -253,7 +253,7 @@ def test_vocabularies_and_decode_function_are_readable():
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "decoder-only"])
 def test_rematerialisation_changes_no_gradient(kind):
-    """The backward pass computes again, and gets the same."""
+    """The backward pass recomputes the same values."""
     make, params, batch = {
         "encoder-decoder": (t5_model, T5_PARAMS(), BATCH),
         "decoder-only": (language_model, LM_PARAMS(), LM_BATCH),
@@ -275,7 +275,7 @@ def test_rematerialisation_changes_no_gradient(kind):
     )
 
 
-def test_a_logit_that_is_nan_is_no_hit():
+def test_a_nan_logit_is_not_a_hit():
     logits = jnp.array([[[0.0, jnp.nan, 2.0], [0.0, 3.0, 2.0]]])
     targets = jnp.array([[1, 1]])
     assert float(models.compute_weighted_accuracy(logits, targets)) == 1

@@ -30,7 +30,7 @@ from t5x.examples.t5 import network
 
 
 def recorder(calls):
-    """A decode function that records its arguments and takes one step."""
+    """Returns a decode function that records its arguments and takes one step."""
 
     def decode(inputs, cache, tokens_to_logits, num_decodes, **kwargs):
         rows = inputs.shape[0] * num_decodes
@@ -54,7 +54,7 @@ def recorder(calls):
     return decode
 
 
-def test_decode_function_gets_what_the_contract_says():
+def test_arguments_of_the_decode_function():
     calls = []
     model = t5_model(decode_fn=recorder(calls))
     options = {"alpha": 0.25}
@@ -78,15 +78,15 @@ def test_decode_function_gets_what_the_contract_says():
     layer = call["new_cache"]["decoder"]["layers_0"]
     assert layer["self_attention"]["cache_index"] == 1
     assert len(layer["self_attention"]["cached_key"]) == 6
-    # What the decodes of an input share is not repeated for them.
+    # Values shared by the decodes of an input are not repeated.
     assert len(layer["encoder_decoder_attention"]["cached_cross_key"]) == 2
-    # Best decode: the last one.
+    # The best decode is the last one.
     assert best.tolist() == [[10, 11, 12, 13, 14], [25, 26, 27, 28, 29]]
     assert aux["scores"].tolist() == [2, 5]
 
 
 class StandIn:
-    """Stands for a module where only the calls matter."""
+    """Replaces a module if only the calls matter."""
 
     def __init__(self):
         self.calls = []
@@ -98,15 +98,15 @@ class StandIn:
         return None, {"cache": {"decoder": {"position_embedder": {}}}}
 
     def encode(self):
-        """Never called by itself."""
+        """Is never called directly."""
 
     def decode(self):
-        """Never called by itself."""
+        """Is never called directly."""
 
 
 class PrefillingStandIn(StandIn):
     def decode(self, prefill, prefill_lengths):
-        """Never called by itself."""
+        """Is never called directly."""
 
 
 def stand_in_model(module, calls, **kwargs):
@@ -137,7 +137,7 @@ def test_all_decodes_and_defaults():
 
 
 class WithoutCache(StandIn):
-    """A module that keeps nothing between steps."""
+    """A module without a cache."""
 
     def apply(self, variables, *args, **kwargs):
         result = super().apply(variables, *args, **kwargs)
@@ -164,7 +164,7 @@ def test_prompt_is_the_targets_without_eos():
 
 
 def test_module_may_prefill_prompts():
-    """A module with the parameter `prefill` gets its prompt into the cache at once."""
+    """A module with the parameter `prefill` caches its prompt in one call."""
     calls = []
     module = PrefillingStandIn()
     model = stand_in_model(module, calls)
@@ -186,7 +186,7 @@ def test_module_may_prefill_prompts():
     ],
 )
 def test_prompts_of_uneven_length_prefilled_equal_those_fed(decode_fn, scan, options):
-    """Of T5 and of T5 with scanned layers: same tokens, same scores, fewer steps."""
+    """T5 and scanned T5 give the same tokens and scores in fewer steps."""
 
     def without_prefill(
         inputs, cache, tokens_to_logits, eos_id, num_decodes, cache_offset, **options
@@ -298,7 +298,7 @@ def test_beam_scores_equal_scores_by_full_forward_passes():
 
 
 def test_cross_attention_is_projected_once_per_decode():
-    """The only product with a cross-attention key kernel stands before the loop."""
+    """The only product with a cross-attention key kernel is before the loop."""
     model = t5_model()
     predict = functools.partial(model.predict_batch_with_aux, num_decodes=2)
     jaxpr = jax.make_jaxpr(predict)(T5_PARAMS(), BATCH).jaxpr

@@ -1,4 +1,4 @@
-"""Attention in one kernel: same numbers as the plain products, used where it can be."""
+"""Fused attention: the numbers of plain products, and the cases that use it."""
 
 import dataclasses
 import functools
@@ -27,7 +27,7 @@ LLAMA = llama.Config(
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Lets JAX's own implementation of the kernel run here, and counts its calls."""
+    """Runs JAX's implementation instead of the kernel, and counts its calls."""
     made = []
 
     def possible(query, key, bias=None):
@@ -38,7 +38,7 @@ def calls(monkeypatch):
     for module in (fused_attention, fused_of_decoders):
         monkeypatch.setattr(module, "_IMPLEMENTATION", "xla")
         monkeypatch.setattr(module, "possible", possible)
-    # Else the CPU would have a way of its own.
+    # Otherwise the CPU would use another path.
     monkeypatch.setattr(features, "is_used", lambda: False)
     return made
 
@@ -106,7 +106,7 @@ def test_grouped_queries_in_a_packed_row_are_the_same(calls):
         ({"key_rows": 1}, False),
     ],
 )
-def test_where_there_is_a_kernel(monkeypatch, change, expected):
+def test_cases_with_a_kernel(monkeypatch, change, expected):
     values = {
         "backend": "gpu", "dtype": jnp.bfloat16, "dim": 64, "queries": 16, "keys": 24,
         "key_rows": 3, **change,
@@ -119,10 +119,10 @@ def test_where_there_is_a_kernel(monkeypatch, change, expected):
 
 
 def test_dropout_drops_the_same_weights(calls):
-    # All queries of a head drop those of some keys, which values can do as well.
+    # All queries of a head drop the same keys; dropout of values is equivalent.
     module, params = build(TINY)
     rngs = {"dropout": jax.random.PRNGKey(0)}
-    calls.clear()  # Making the parameters, too, goes through the network.
+    calls.clear()  # The initialization of parameters runs the network, too.
     fused = module.apply({"params": params}, *make_batch(), rngs=rngs)
     assert calls
     plainly = network.Transformer(dataclasses.replace(TINY, fused_attention=False))

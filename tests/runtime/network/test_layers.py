@@ -1,4 +1,4 @@
-"""The layers as networks of users call them."""
+"""The layers, called as by networks of users."""
 
 import functools
 import re
@@ -71,7 +71,7 @@ def test_both_forms_of_attention_start_from_the_same_kernels():
 )
 def test_mlp_with_kernels_of_the_user(module, init):
     block = module.MlpBlock(3, ("linear", "relu"), init)
-    # Second comes `decode`, which networks may pass by position.
+    # `decode` comes second; networks may pass it by position.
     out, _ = block.init_with_output(KEY, jnp.ones((1, 2, 4)), True, deterministic=True)
     # (4 * 0.5) ** 2 in each of three hidden units, then times 0.5.
     np.testing.assert_array_equal(out, np.full((1, 2, 4), 6.0))
@@ -126,7 +126,7 @@ def test_deterministic_attention_ignores_its_key():
     np.testing.assert_allclose(out, np.ones((1, 1, 1, 2)), rtol=1e-6)
 
 
-# Decoding with the biases of all positions, as published networks do it.
+# Published networks decode with the biases of all positions.
 
 LENGTH = 5
 
@@ -234,11 +234,11 @@ def test_biases_are_cached_while_decoding():
         module.init(KEY, LENGTH, LENGTH, False, decode=True)
 
 
-# A model of a user's own network, written as published ones are.
+# A model with a user-defined network, written like published ones.
 
 
 class Stack(nn.Module):
-    """One layer that makes its biases for all positions, also while decoding."""
+    """One layer that computes its biases for all positions, also while decoding."""
 
     @nn.compact
     def __call__(
@@ -310,7 +310,7 @@ def test_a_network_of_a_user_decodes_what_it_scores_best():
 
     @jax.jit
     def logits(tokens):
-        # Column j sees the BOS in front and the tokens up to j.
+        # Column j sees the leading BOS and the tokens up to j.
         return model.module.apply({"params": params}, tokens, jnp.ones_like(tokens))
 
     expected = np.zeros((2, 7), int)

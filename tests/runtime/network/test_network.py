@@ -1,4 +1,4 @@
-"""The T5 network against HF torch T5, its masks and its dropout."""
+"""The T5 network, compared with HF torch T5; its masks and its dropout."""
 
 import dataclasses
 

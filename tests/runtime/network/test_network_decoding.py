@@ -1,4 +1,4 @@
-"""Step-by-step decoding of the T5 network against its forward pass."""
+"""Step-by-step decoding of the T5 network equals its forward pass."""
 
 import dataclasses
 import functools
@@ -61,7 +61,7 @@ def test_cached_steps_equal_full_forward(cross, dtype):
     encoded = apply(module, params, inputs, method="encode")
     cache = start_decoding(module, params, encoded, inputs, shifted.shape[1], cross)
     if cross:
-        # The steps must not read the encoder outputs any more.
+        # Later steps must not read the encoder outputs.
         encoded = jnp.full_like(encoded, jnp.nan)
     tolerance = 1e-4 if dtype == "float32" else 0.2
     for i in range(shifted.shape[1]):
@@ -81,7 +81,7 @@ def test_rows_may_share_cross_keys():
     full = apply(module, params, repeated, tokens, np.ones_like(tokens))
     encoded = apply(module, params, inputs, method="encode")
     cache = start_decoding(module, params, encoded, inputs, tokens.shape[1], True)
-    # As a decode function does that repeats the self-attention cache only.
+    # Some decode functions repeat the self-attention cache only.
     cache = traverse_util.path_aware_map(
         lambda path, x: (
             jnp.repeat(x, 2, axis=0)
@@ -105,7 +105,7 @@ def test_rows_may_share_cross_keys():
 def test_cache_layout_and_names():
     module, params = build(TINY)
     inputs, shifted, targets = make_batch()
-    # The way of the T5X interface: a call on placeholders, for the shapes.
+    # The T5X interface calls the network on placeholders, for the shapes.
     call = functools.partial(
         module.apply, enable_dropout=False, decode=True, mutable=["cache"]
     )

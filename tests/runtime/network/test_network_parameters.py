@@ -1,4 +1,4 @@
-"""Names, shapes, axes, numbers and initial values of the T5 parameters."""
+"""Names, shapes, axes, numbers, and initial values of the T5 parameters."""
 
 import dataclasses
 import functools
@@ -15,7 +15,7 @@ from t5x.examples.t5 import network
 
 
 def expected_parameters(config):
-    """Shapes and logical axes as published checkpoints have them."""
+    """Returns shapes and logical axes as in published checkpoints."""
     emb, mlp_dim = config.emb_dim, config.mlp_dim
     inner = config.num_heads * config.head_dim
     table = {"token_embedder/embedding": ((config.vocab_size, emb), ("vocab", "embed"))}
@@ -86,7 +86,7 @@ INITIAL = dataclasses.replace(
     num_encoder_layers=1,
     num_decoder_layers=1,
 )
-# What upstream T5X yields for this configuration and seed 3.
+# Upstream T5X gives these values for this configuration and seed 3.
 RECORDED = {
     "token_embedder/embedding": ((0, 0), -0.9255880117416382),
     "encoder/relpos_bias/rel_embedding": ((1, 7), 0.23724651336669922),
@@ -109,7 +109,7 @@ def initial_values():
     return traverse_util.flatten_dict(unfreeze(variables["params"]), sep="/")
 
 
-def test_initial_values_are_those_of_upstream():
+def test_initial_values_equal_upstream():
     params = initial_values()
     for name, (index, value) in RECORDED.items():
         assert float(params[name][index]) == pytest.approx(value, rel=1e-6), name

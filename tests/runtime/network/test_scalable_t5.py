@@ -1,4 +1,4 @@
-"""T5 over scanned layers against the same layers one after the other, and against T5."""
+"""T5 over scanned layers equals unrolled layers, and T5."""
 
 import dataclasses
 import functools
@@ -46,7 +46,7 @@ def random_params(config):
 
 
 def unroll(params, axis=1):
-    """Parameters of the scanned network as those of the unrolled one."""
+    """Returns parameters of the scanned network in the layout of the unrolled one."""
     flat = {}
     for path, value in traverse_util.flatten_dict(params).items():
         if path[:2] not in (("encoder", "encoder"), ("decoder", "decoder")):
@@ -108,7 +108,7 @@ def test_rematerialisation_changes_no_value_and_no_gradient(policy, scan):
         gradient,
         same_gradient,
     )
-    # The backward pass does compute again.
+    # The backward pass does recompute.
     text = str(jax.make_jaxpr(jax.grad(loss), static_argnums=1)(params, saving))
     assert "remat" in text or "checkpoint" in text
 

@@ -1,4 +1,4 @@
-"""Attention in blocks against the plain soft-max, gradients included."""
+"""Attention in blocks equals the plain softmax, gradients included."""
 
 import dataclasses
 import functools
@@ -19,7 +19,7 @@ BATCH, DIM, SCALE = 2, 8, 0.3
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Blocks of at most 32, for sequences that are short enough for a test."""
+    """Limits blocks to 32 positions, for short sequences."""
     monkeypatch.setattr(attention, "_BLOCK", 32)
     monkeypatch.setattr(attention, "_LEAST_PAIRS", 1)
     monkeypatch.setattr(attention, "_LEAST_BIASED", 1)
@@ -32,7 +32,7 @@ def drawn(*shape):
 
 
 def plain(query, key, value, bias, mask):
-    """Equation 1 of Vaswani et al. (2017), a head at a time; hidden queries give 0."""
+    """Equation 1 of Vaswani et al. (2017), head by head; hidden queries give 0."""
     heads = query.shape[2] // key.shape[2]
     key, value = (jnp.repeat(x, heads, axis=2) for x in (key, value))
     logits = SCALE * jnp.einsum("bqhd,bkhd->bhqk", query, key)
@@ -51,7 +51,7 @@ def causal(queries, keys):
 
 
 def packed(queries, keys):
-    """Causal within examples of other lengths in each row, and padding at the end."""
+    """Returns a causal mask of packed examples of different lengths, with padding."""
     del keys
     segments = np.repeat([[1, 2, 3, 0], [1, 2, 0, 0]], queries // 4 + 1, 1)[:, :queries]
     same = segments[:, :, None] == segments[:, None]
@@ -65,13 +65,13 @@ def window(queries, keys):
 
 
 def keys_of_rows(queries, keys):
-    """One row of the mask for all queries."""
+    """Returns one mask row for all queries."""
     del queries
     return (np.arange(keys) < np.array([[keys], [keys // 3]]))[:, None, None]
 
 
 MASKS = [None, causal, packed, window, keys_of_rows]
-# Lengths that blocks divide, and others.
+# Lengths that are multiples of blocks, and others.
 LENGTHS = [(64, 64), (45, 77)]
 CASES = [
     (mask, lengths, with_bias)
@@ -108,8 +108,8 @@ def test_values_and_gradients(small_blocks, mask, lengths, with_bias):
     jax.tree.map(close, found, expected)
 
 
-def test_blocks_that_no_query_sees_are_not_computed(small_blocks):
-    """Numbers there would spoil the sums, whatever their weight."""
+def test_hidden_blocks_are_not_computed(small_blocks):
+    """Values there would spoil the sums, whatever their weight."""
     length = 96
     x = drawn(1, length, 2, DIM)
     spoilt = x.copy()
@@ -149,10 +149,10 @@ def test_sums_of_16_bit_factors_are_float32(small_blocks):
         ({"backend": "gpu"}, False),
     ],
 )
-def test_where_blocks_are_used(monkeypatch, change, expected):
+def test_cases_that_use_blocks(monkeypatch, change, expected):
     values = {
-        "dtype": jnp.float32, "queries": 512, "keys": 512, "key_rows": 2, "bias_rows": 1,
-        "devices": 1, "backend": "cpu", **change,
+        "dtype": jnp.float32, "queries": 512, "keys": 512, "key_rows": 2,
+        "bias_rows": 1, "devices": 1, "backend": "cpu", **change,
     }  # fmt: skip
     monkeypatch.setattr(jax, "device_count", lambda: values["devices"])
     monkeypatch.setattr(jax, "default_backend", lambda: values["backend"])
@@ -194,7 +194,7 @@ def test_blocks_are_equal_and_fit_the_cache():
 
 
 def test_dropout_of_t5_drops_the_same_weights(small_blocks, monkeypatch):
-    """It is the same for all queries of a head, and so can be applied to the values."""
+    """All queries of a head share it, so it can be applied to the values."""
     module, params = network_kit.build(network_kit.TINY)
     batch = network_kit.make_batch(input_length=40, target_length=36)
     calls = []
@@ -225,7 +225,7 @@ def test_dropout_of_t5_drops_the_same_weights(small_blocks, monkeypatch):
 
 
 def test_packed_rows_of_a_decoder(small_blocks):
-    """Examples in one row give what each gives alone."""
+    """Examples in one row give the same results as alone."""
     config = llama.Config(
         vocab_size=23, emb_dim=12, num_layers=2, num_heads=4, head_dim=6, mlp_dim=16,
         num_kv_heads=2, sliding_window=11,
@@ -245,7 +245,7 @@ def test_packed_rows_of_a_decoder(small_blocks):
         decoder_segment_ids=np.repeat([1, 2, 3], lengths)[None],
         decoder_positions=np.concatenate([np.arange(n) for n in lengths])[None],
     )
-    # Alone and plainly.
+    # Each alone, without blocks.
     module = llama.DecoderWrapper(dataclasses.replace(config, fused_attention=False))
     alone = [
         jax.jit(functools.partial(module.apply, enable_dropout=False))(

@@ -1,4 +1,4 @@
-"""Products of 16-bit factors: sums and gradients as of the same factors in float32."""
+"""Products of 16-bit factors: sums and gradients as in float32."""
 
 import functools
 
@@ -20,7 +20,7 @@ TOKENS = np.random.default_rng(0).integers(2, 23, (2, 6)).astype(np.int32)
 
 @pytest.fixture
 def tiles(monkeypatch):
-    """A machine whose CPU multiplies tiles, in a program of ours."""
+    """Simulates a machine whose CPU multiplies tiles."""
     monkeypatch.setattr(features, "has_tiles", lambda: True)
     monkeypatch.setenv("XLA_FLAGS", OFF)
 
@@ -30,7 +30,7 @@ def drawn(*shape):
 
 
 def rounded(x):
-    """The nearest numbers of 16 bits, in float64."""
+    """Returns the nearest 16-bit numbers, as float64."""
     return np.asarray(jnp.asarray(x, NARROW), np.float64)
 
 
@@ -39,7 +39,7 @@ def compiled(function, *args):
     return lowered.compile(features.compiler_options(lowered))
 
 
-# The last two: one factor is far narrower than the other, either way round.
+# In the last two, one factor is far narrower than the other.
 @pytest.mark.parametrize(
     ("rows", "size", "width"), [(24, 40, 56), (96, 64, 8), (96, 8, 64)]
 )
@@ -62,7 +62,7 @@ def test_values_and_gradients(tiles, rows, size, width, by_row, result):
     expected = rounded(x) @ rounded(kernel)
     assert out.dtype == result
     close(out, expected if result == jnp.float32 else rounded(expected))
-    # The gradient of the kernel is never rounded; that of the inputs once, as they are.
+    # The gradient of the kernel is never rounded; the gradient of the inputs is, once.
     assert of_kernel.dtype == jnp.float32
     close(of_kernel, rounded(x).T @ rounded(above))
     close(of_x, rounded(rounded(above) @ rounded(kernel).T), rtol=1e-2, atol=1e-2)
@@ -78,7 +78,7 @@ def test_several_axes_are_contracted_in_the_type_asked_for():
 
 
 def test_all_products_of_a_step_have_kernels(tiles):
-    """The transpose of a left factor, too, and products that are turned afterwards."""
+    """Transposes of left factors count, and products that are transposed afterwards."""
     x, kernel = drawn(64, 32), drawn(32, 48)
 
     def gradients(x, kernel):
@@ -94,8 +94,8 @@ def test_all_products_of_a_step_have_kernels(tiles):
 
 
 @pytest.mark.parametrize(("policy", "count"), [("minimal", 6), ("full", 8)])
-def test_rematerialisation_keeps_these_products_too(policy, count):
-    """Two products forwards and four backwards; what is not kept comes once more."""
+def test_rematerialization_keeps_these_products_too(policy, count):
+    """Two products forward and four backward; the full policy repeats two."""
     kernel = drawn(16, 16)
     product = functools.partial(products.contract, dtype=NARROW, result=jnp.float32)
 
@@ -158,7 +158,7 @@ def of_decoder(family, **options):
     ids=["t5", "llama", "gpt2"],
 )
 def test_networks_train_with_these_kernels(tiles, make):
-    """XLA has no kernel at all for products that only seem to fit; none may be left."""
+    """XLA has no kernel for products that only seem to fit; none may remain."""
     module, params, batch = make()
 
     def loss(params):

@@ -1,4 +1,4 @@
-"""Soft-max and sums over rows against those of JAX, gradients included."""
+"""Softmax and sums over rows equal JAX, gradients included."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from t5x.on_cpu import reductions
 
 @pytest.fixture
 def short(monkeypatch):
-    """Arrays of the size of a test count as long."""
+    """Makes arrays of test size count as long."""
     monkeypatch.setattr(reductions, "_LEAST", 1)
 
 
@@ -20,7 +20,7 @@ def drawn(*shape):
 
 
 def reduced_sizes(function, *arguments):
-    """How many numbers each sum and maximum of a function is of."""
+    """Returns the number of values in each sum and maximum of a function."""
     sizes = []
 
     def walk(jaxpr):
@@ -45,7 +45,8 @@ def both(function, x, of_result):
 )
 def test_soft_max_and_its_gradient(short, size):
     x, of_result = drawn(2, 3, size), drawn(3, 2, size).swapaxes(0, 1)
-    x = x.at[0, 0, size // 2 :].set(-1e10).at[1].set(-1e10)  # Hidden keys; all of them.
+    # Half of the keys are hidden, or all of them.
+    x = x.at[0, 0, size // 2 :].set(-1e10).at[1].set(-1e10)
     found = both(reductions.softmax, x, of_result)
     for ours, expected in zip(found, both(jax.nn.softmax, x, of_result), strict=True):
         np.testing.assert_allclose(ours, expected, rtol=2e-5, atol=2e-6)
@@ -68,7 +69,7 @@ def test_soft_max_of_nan_and_infinity(short):
         ({"backend": "tpu"}, False),
     ],
 )
-def test_where_slices_are_used(monkeypatch, change, is_sliced):
+def test_cases_that_use_slices(monkeypatch, change, is_sliced):
     values = {
         "size": 160, "dtype": jnp.float32, "devices": 1, "backend": "cpu", **change
     }  # fmt: skip
@@ -76,13 +77,13 @@ def test_where_slices_are_used(monkeypatch, change, is_sliced):
     monkeypatch.setattr(jax, "device_count", lambda: values["devices"])
     monkeypatch.setattr(jax, "default_backend", lambda: values["backend"])
     x = jax.ShapeDtypeStruct((2, 3, values["size"]), values["dtype"])
-    # Not the function itself: JAX keeps what it has traced.
+    # A new function, because JAX caches traces by function.
     sizes = reduced_sizes(lambda x: reductions.softmax(x), x)
     assert (max(sizes) <= 40) is is_sliced
 
 
 @pytest.mark.parametrize("rows_shape", [(5, 1, 6, 8), (5, 3, 6, 8), (1, 1, 6, 8)])
-def test_what_is_added_to_rows_gets_their_sum(short, rows_shape):
+def test_an_addition_to_rows_gets_the_sum_of_their_gradients(short, rows_shape):
     rows, shared = drawn(*rows_shape), drawn(1, 3, 6, 8)
 
     def of(add):
@@ -95,7 +96,7 @@ def test_what_is_added_to_rows_gets_their_sum(short, rows_shape):
         np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_a_learned_bias_is_added_to_that_of_a_mask_so(monkeypatch):
+def test_a_learned_bias_is_added_to_the_bias_of_a_mask(monkeypatch):
     hidden, learned = drawn(4, 1, 5, 7), drawn(1, 2, 5, 7)
 
     def sizes():

@@ -1,6 +1,6 @@
-"""Kernels of attention for GPUs: the numbers of plain products, pair by pair.
+"""Attention kernels for GPUs: the numbers of plain products, pair by pair.
 
-On a GPU the kernels themselves run; elsewhere JAX interprets them.
+A GPU runs the kernels; elsewhere JAX interprets them.
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ def draw(queries, keys, radius, seed=0):
 
 
 def passes(attend, arrays, mask, gradient):
-    """Output and gradients."""
+    """Returns output and gradients."""
 
     @jax.jit
     def run(arrays):
@@ -63,7 +63,7 @@ def passes(attend, arrays, mask, gradient):
 
 
 def packed(length):
-    """Rows of three examples of other lengths, and padding, whose queries see nothing."""
+    """Returns rows of three packed examples; padded queries see nothing."""
     rng = np.random.default_rng(1)
     segments = np.sort(rng.integers(1, 4, (2, length)), axis=1)
     segments[:, length - 70 :] = 0
@@ -80,7 +80,7 @@ def causal(length):
     [
         (256, 256, RADIUS, None),
         (256, 256, RADIUS, packed(256) * causal(256)),
-        # Far pairs on both sides, a radius that no block divides by.
+        # Far pairs on both sides, a radius that is not a multiple of any block.
         (384, 384, 40, packed(384)),
         # A mask that rows share, of queries and of keys alone.
         (128, 128, RADIUS, causal(128)),
@@ -90,7 +90,7 @@ def causal(length):
     ids=["all", "packed and causal", "packed", "causal", "cross", "no mask"],
 )
 @pytest.mark.usefixtures("interpreted")
-def test_output_and_gradients_are_those_of_plain_products(queries, keys, radius, mask):
+def test_output_and_gradients_equal_plain_products(queries, keys, radius, mask):
     arrays, gradient = draw(queries, keys, radius)
     mask = None if mask is None else jnp.asarray(mask, jnp.bfloat16)
 
@@ -120,7 +120,7 @@ def test_a_query_that_sees_no_key_gets_zeros_and_gives_no_gradient():
     assert all(np.isfinite(x).all() for x in rest)
 
 
-def test_biases_by_distance_are_those_of_all_pairs():
+def test_biases_by_distance_equal_all_pairs():
     config = network.T5Config(vocab_size=9, num_heads=HEADS)
     module = parts.position_biases(config)
     params = {"rel_embedding": np.random.default_rng(0).standard_normal((HEADS, 32))}
@@ -134,7 +134,7 @@ def test_biases_by_distance_are_those_of_all_pairs():
 
 
 def loss_and_gradients(config):
-    """Of packed rows that fill whole blocks, with dropout."""
+    """Returns loss and gradients of packed full rows, with dropout."""
     rng = np.random.default_rng(2)
     inputs = rng.integers(2, 37, (2, 256))
     targets = rng.integers(2, 37, (2, 128))
@@ -216,11 +216,11 @@ def test_t5_trains_with_the_same_gradients(monkeypatch):
         ({"key_heads": 1}, False),
     ],
 )
-def test_where_the_kernels_are_used(monkeypatch, change, expected):
+def test_cases_that_use_the_kernels(monkeypatch, change, expected):
     values = {
         "backend": "gpu", "devices": 1, "capability": "9.0",
-        "compiler": attention._COMPILER, "dtype": jnp.bfloat16, "dim": 64, "queries": 256,
-        "keys": 384, "key_heads": 4, **change,
+        "compiler": attention._COMPILER, "dtype": jnp.bfloat16, "dim": 64,
+        "queries": 256, "keys": 384, "key_heads": 4, **change,
     }  # fmt: skip
     device = types.SimpleNamespace(compute_capability=values["capability"])
     monkeypatch.setattr(jax, "devices", lambda: [device])

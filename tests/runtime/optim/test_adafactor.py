@@ -1,4 +1,4 @@
-"""Adafactor against NumPy written from the paper, and against optax."""
+"""Adafactor, compared with NumPy code written from the paper, and with optax."""
 
 import flax.core
 import jax
@@ -21,10 +21,10 @@ ROW, COLUMN, BATCH, NONE = (
 
 
 def reference(param, grads, rows=(), columns=(), batch=(), **options):
-    """Parameter, v_row, v_col, v and m after all gradients, in float64.
+    """Returns parameter, v_row, v_col, v, and m after all gradients, in float64.
 
-    Loops over the indices of the batch axes, so that it shares no axis arithmetic with
-    the implementation: each slice is an unstacked parameter of its own.
+    It loops over the indices of the batch axes, unlike the implementation. Each slice
+    is a separate parameter.
     """
     if batch:
         moved = [np.moveaxis(np.asarray(x), batch, range(len(batch))) for x in grads]
@@ -49,7 +49,7 @@ def reference(param, grads, rows=(), columns=(), batch=(), **options):
     row_moment = column_moment = moment = momentum = 0.0
     for t, grad in enumerate(grads, start=1 - options.get("step_offset", 0)):
         grad = np.asarray(grad, np.float64)
-        # Before the offset every step is as the first one.
+        # Before the offset every step is like the first one.
         decay = 1 - max(t, 1) ** -options.get("decay_rate", 0.8)
         squared = grad**2 + 1e-30
         if rows:
@@ -180,7 +180,8 @@ def test_factored_false_keeps_the_full_moment():
     ("axes", "shape", "layout"),
     [
         (P("embed", "heads", "kv"), (6, 3, 4), {"rows": (0,), "columns": (1, 2)}),
-        (P("joined_kv", "layers", "embed"), (5, 2, 6), {"rows": (2,), "columns": (0,), "batch": (1,)}),
+        (P("joined_kv", "layers", "embed"), (5, 2, 6),
+         {"rows": (2,), "columns": (0,), "batch": (1,)}),
         (P("layers", "embed"), (3, 8), {"batch": (0,)}),
         (P("layers", "heads", "relpos_buckets"), (2, 3, 8), {"batch": (0,)}),
     ],

@@ -124,12 +124,12 @@ def test_states_have_dictionaries_and_axes(optimizer):
 
     axes = optimizer.derive_logical_axes(state, AXES)
     assert axes.state.step is None
-    # Every partitioned array has as many dimensions as it has names.
+    # Every partitioned array has as many dimensions as names.
     named = traverse_util.flatten_dict(axes.state_dict()["state"])
     pairs = [(named[p], x) for p, x in flat.items() if named.get(p) is not None]
     assert all(len(names) == x.ndim for names, x in pairs)
     assert set(named) == set(flat)
-    # A partitioner takes the state apart by name and puts mesh axes into it.
+    # A partitioner addresses the state by name and inserts mesh axes.
     assert state.restore_state(axes.state_dict()).state_dict() == axes.state_dict()
 
 
@@ -143,7 +143,7 @@ def test_states_have_dictionaries_and_axes(optimizer):
         ),
     ],
 )
-def test_noise_is_that_of_optax_and_its_key_can_be_saved(wrapped, plain):
+def test_noise_equals_optax_and_its_key_can_be_saved(wrapped, plain):
     grads = jax.tree.map(lambda g: jnp.stack([g, 2 * g]), GRADS)
     if plain.init(PARAMS)[0].__class__ is optax.AddNoiseState:
         grads = GRADS
@@ -167,7 +167,7 @@ def test_masked_parameters_stay_masked_in_the_axes():
     assert moments["norm"]["scale"] == optax.MaskedNode()
 
 
-def test_unknown_state_type_says_where_to_add_a_rule():
+def test_unknown_state_type_is_an_error_with_advice():
     optimizer = optimizers.OptaxWrapper(optax.scale_by_factored_rms())
     state = optimizer.create(PARAMS)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Meshes, partition specs and partitioned functions, on 1 and 8 devices."""
+"""Meshes, partition specs, and partitioned functions, on 1 and 8 devices."""
 
 import textwrap
 import types
@@ -17,7 +17,7 @@ from t5x.partition import axis_rules, mesh
 
 
 class State(struct.PyTreeNode):
-    """Smallest object with the train-state API that a partitioner uses."""
+    """The smallest object with the train-state interface of a partitioner."""
 
     params: Any
     axes: Any = struct.field(pytree_node=False, default=None)
@@ -89,11 +89,12 @@ def test_partitioner_needs_a_size():
 
 
 @pytest.mark.parametrize("number", [-1, 1.5, "2"])
-def test_numbers_of_partitions_that_are_none(number):
+def test_invalid_numbers_of_partitions(number):
     with pytest.raises(UserError) as caught:
         partitioning.PjitPartitioner(num_partitions=number)
     assert str(caught.value) == (
-        f"PjitPartitioner.num_partitions = {number!r}: give a whole number of at least 1."
+        f"PjitPartitioner.num_partitions = {number!r}: give a whole number of at least "
+        f"1."
     )
 
 
@@ -107,7 +108,7 @@ def test_more_partitions_than_devices():
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5])
-def test_batch_sizes_that_are_none(size):
+def test_invalid_batch_sizes(size):
     with pytest.raises(UserError) as caught:
         partitioning.PjitPartitioner(num_partitions=1).get_data_layout(size)
     assert str(caught.value) == (
@@ -234,7 +235,7 @@ def test_local_chunker_of_one_process():
 
 
 def fake_mesh(grid):
-    """Mesh of devices that say which process they belong to."""
+    """Returns a mesh of fake devices with process indices."""
     devices = np.array(
         [[types.SimpleNamespace(process_index=i) for i in row] for row in grid], object
     )

@@ -11,7 +11,7 @@ import pytest
 from t5x import train, utils
 
 HERE = Path(__file__).parent
-# Importable here as in the programs that the tests start.
+# Makes the modules of this folder importable, as in programs that tests start.
 sys.path.insert(0, str(HERE))
 
 from toy_run import Numbers, train_settings
@@ -19,7 +19,7 @@ from toy_run import Numbers, train_settings
 
 @pytest.fixture
 def run_train() -> Callable[..., Any]:
-    """Calls `train` on `Numbers`: 8 steps, a checkpoint every 4, no evaluation."""
+    """Returns a call of `train` on `Numbers`: 8 steps, a checkpoint every 4."""
 
     def run(
         model_dir: Path, *, steps: int = 8, period: int = 4, **overrides: Any
@@ -40,7 +40,7 @@ def run_train() -> Callable[..., Any]:
 
 
 def program_env(cwd: Path, env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a program that finds modules in its own folder."""
+    """Returns the environment of a program that finds modules in its own folder."""
     env = dict(env or {})
     first = [env.pop("PYTHONPATH")] if "PYTHONPATH" in env else []
     path = os.pathsep.join([*first, str(cwd), str(HERE)])
@@ -49,7 +49,7 @@ def program_env(cwd: Path, env: Mapping[str, str] | None = None) -> dict[str, st
 
 @pytest.fixture(scope="session")
 def here() -> Path:
-    """The folder of the toy modules and gin files."""
+    """Returns the folder of the toy modules and gin files."""
     return HERE
 
 
@@ -57,7 +57,7 @@ def here() -> Path:
 def start_program(python: str) -> Callable[..., subprocess.Popen]:
     """Starts `python -m t5x.<name> <flags>` in a folder.
 
-    `fresh`: in an interpreter that has imported nothing.
+    `fresh` starts a new interpreter without preloaded modules.
     """
 
     def start(
@@ -81,7 +81,7 @@ def start_program(python: str) -> Callable[..., subprocess.Popen]:
 
 @pytest.fixture(scope="session")
 def run_program(start_program: Callable[..., subprocess.Popen]) -> Callable[..., Any]:
-    """Runs a program to its end: (exit status, stdout, stderr)."""
+    """Runs a program to its end; returns (exit status, stdout, stderr)."""
 
     def run(name: str, *flags: str, cwd: Path, **kwargs: Any) -> tuple[int, str, str]:
         with start_program(name, *flags, cwd=cwd, **kwargs) as process:

@@ -2,10 +2,10 @@
 
     python hosts_program.py RANK COUNT PORT FOLDER JOBS
 
-JOBS is JSON, a list of runs that are made one after the other: `name` of the run (its
-folder is `FOLDER/<name>`), `steps`, `model` (size of the mesh's model axis), `shards`
-(`data_shards` or null), `evaluate` (at the end). `FOLDER/<name>.<steps>.<rank>.json` gets a note of what this
-process did.
+JOBS is JSON, a list of consecutive runs: `name` of the run (its folder is
+`FOLDER/<name>`), `steps`, `model` (size of the mesh's model axis), `shards`
+(`data_shards` or null), `evaluate` (at the end). `FOLDER/<name>.<steps>.<rank>.json`
+gets the record of this process.
 """
 
 import functools
@@ -28,7 +28,7 @@ FILES, PER_FILE, ROWS, LENGTH, EVALUATED = 8, 5, 8, 6, 10
 
 
 def example(number: int) -> dict[str, np.ndarray]:
-    """An example that holds its number, from 1 on, and predicts other ones."""
+    """Returns an example that holds its number and predicts other numbers."""
     inputs = np.full(LENGTH, number, np.int32)
     targets = (number * np.arange(1, LENGTH + 1) % (FILES * PER_FILE)).astype(np.int32)
     return {
@@ -40,7 +40,7 @@ def example(number: int) -> dict[str, np.ndarray]:
 
 
 def order(shard: int, shards: int, epoch: int) -> list[int]:
-    """Numbers of the examples of a shard: its files, shuffled in each epoch."""
+    """Returns the example numbers of a shard: its files, shuffled in each epoch."""
     numbers = [
         file * PER_FILE + line + 1
         for file in range(shard, FILES, shards)
@@ -91,7 +91,7 @@ class Model(toy_run.TinyModel):
 
 
 class Recording(trainer.Trainer):
-    """Notes which rows of each step's batch this process feeds."""
+    """Records the rows of each step's batch that this process feeds."""
 
     def __init__(self, *args: Any, rows: list, **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -119,14 +119,14 @@ def likelihood(targets: list, scores: list) -> dict[str, float]:
 
 
 def evaluator(**settings: Any) -> Any:
-    """SeqIO's, which writes the metrics to a file."""
+    """Returns SeqIO's evaluator, which writes the metrics to a file."""
     import seqio
 
     return seqio.Evaluator(**settings, logger_cls=[seqio.JSONLogger])
 
 
 def register() -> None:
-    """A task of a few examples, for evaluation by decoding and scoring."""
+    """Registers a task of a few examples, for evaluation by decoding and scoring."""
     import seqio
     import tensorflow as tf
 
@@ -155,7 +155,7 @@ def register() -> None:
 def run(
     folder: Path, name: str, steps: int, model: int, shards: int | None, evaluate: bool
 ) -> None:
-    """One run, from its newest checkpoint to a step; notes what it did."""
+    """Runs from the newest checkpoint to a step; records the batches."""
     read: set = set()
     rows: list = []
     evaluated: list[int] = []

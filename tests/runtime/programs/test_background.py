@@ -1,4 +1,4 @@
-"""Evaluators that are built beside training."""
+"""Evaluators that are built during training."""
 
 import threading
 
@@ -27,7 +27,7 @@ def test_the_thread_starts_after_the_first_step():
     assert not built.wait(0.01)
     assert not before(8)
     assert built.wait(10)
-    assert before(9)  # What is asked besides is still asked.
+    assert before(9)  # The caller's condition is still checked.
     evaluator = background.join()
     assert background.join() is evaluator
     with background:

@@ -27,7 +27,7 @@ def differences(new, old=OLD):
 
 def test_equal_configurations_have_none():
     assert differences(OLD) == []
-    # Order, comments and where a value is written do not matter.
+    # Order, comments, and places of values do not matter.
     moved = OLD.replace("%RATE", "0.1").replace("RATE = 0.1\n", "")
     assert differences(moved + "# comment") == [("RATE", "0.1", "not set", False)]
 
@@ -110,8 +110,8 @@ def test_a_file_that_was_edited_is_a_warning(tmp_path, monkeypatch, capfd, note)
         (tmp_path / "config_digest.json").write_text(note)
     config_changes.report(str(tmp_path), 5)
     assert capfd.readouterr().err == (
-        f"warning: {tmp_path}/config.gin was changed after training wrote it. The run goes "
-        "on with the settings of this command, not with those of the file.\n"
+        f"warning: {tmp_path}/config.gin was changed after training wrote it. The run "
+        "goes on with the settings of this command, not with those of the file.\n"
     )
 
 

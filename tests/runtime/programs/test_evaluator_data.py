@@ -1,4 +1,4 @@
-"""The data of an evaluator: what it keeps, and how they are traced."""
+"""The data of an evaluator: its cache, and how it is traced."""
 
 import functools
 
@@ -10,7 +10,7 @@ from t5x.inference.evaluator import InferenceEvaluator
 
 
 class Model:
-    """As much of a model as the data of an evaluation take."""
+    """The part of a model that the data of an evaluation use."""
 
     FEATURE_CONVERTER_CLS = seqio.EncDecFeatureConverter
 

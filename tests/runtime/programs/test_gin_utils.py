@@ -1,4 +1,4 @@
-"""gin: flags, the nearest known name, and the small configurables."""
+"""gin: flags, suggestions of similar names, and the small configurables."""
 
 import functools
 import subprocess
@@ -24,12 +24,12 @@ def fresh_gin():
 def parse(tmp_path, text, *bindings, **kwargs):
     path = tmp_path / "run.gin"
     path.write_text(text)
-    # By its whole path: gin keeps the search paths of earlier tests.
+    # The path is absolute, because gin keeps the search paths of earlier tests.
     gin_utils.parse_gin_flags(["."], [str(path)], list(bindings), **kwargs)
 
 
 def mistake(*files, bindings=()):
-    """The message about files or bindings that are refused."""
+    """Returns the message about rejected files or bindings."""
     with pytest.raises(UserError) as caught:
         gin_utils.parse_gin_flags(["."], [str(path) for path in files], list(bindings))
     message = str(caught.value)
@@ -73,14 +73,17 @@ def test_search_paths_are_tried_in_order(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("utils.DatasetConfg.split = 'x'", "Unknown name 'DatasetConfg'; did you mean 'DatasetConfig'"),
+        ("utils.DatasetConfg.split = 'x'",
+         "Unknown name 'DatasetConfg'; did you mean 'DatasetConfig'"),
         ("util.DatasetConfig.split = 'x'", "Unknown name 'util'; did you mean 'utils'"),
-        ("utils.DatasetConfig.splt = 'x'", "Unknown parameter 'splt'; did you mean 'split'"),
+        ("utils.DatasetConfig.splt = 'x'",
+         "Unknown parameter 'splt'; did you mean 'split'"),
         ("import tas", "There is no module 'tas'"),
         ("from t5x import util", "There is no module 't5x.util'; did you mean 'utils'"),
         ("X = abc", "Strings need quotes of their own"),
         ("STEPS = %gin.REQUIRED", "Give --gin.STEPS=VALUE or set STEPS in a gin file"),
-        ("STEPS = %gin.REQUIRED\nSTEP = 3", "'STEP' is set and nothing refers to it: did you mean 'STEPS'"),
+        ("STEPS = %gin.REQUIRED\nSTEP = 3",
+         "'STEP' is set and nothing refers to it: did you mean 'STEPS'"),
     ],
 )  # fmt: skip
 def test_mistakes_in_a_file(tmp_path, line, message):
@@ -98,8 +101,8 @@ def test_mistakes_in_a_binding(tmp_path):
 
 
 QUOTES = (
-    "the value is no number, text, list, @function or %MACRO. Strings need quotes of their "
-    "own: --gin."
+    "the value is no number, text, list, @function or %MACRO. Strings need quotes of "
+    "their own: --gin."
 )
 NAME = "Write --gin.NAME=VALUE, where NAME is a macro or FUNCTION.PARAMETER."
 
@@ -119,7 +122,10 @@ NAME = "Write --gin.NAME=VALUE, where NAME is a macro or FUNCTION.PARAMETER."
         ("--gin.=3", f"'' is no name of a setting. {NAME}"),
         (
             "--gin.A=[1,",
-            "a bracket or string is not closed in a binding: EOF in multi-line statement.",
+            (
+                "a bracket or string is not closed in a binding: EOF in multi-line "
+                "statement."
+            ),
         ),
     ],
 )
@@ -191,7 +197,7 @@ def test_a_file_that_is_not_there():
 
 
 def test_the_nearest_file_is_named(tmp_path):
-    # Python takes such a folder for a package without a file.
+    # Python takes such a folder for a namespace package.
     folder = tmp_path / "nearest_gin_files"
     folder.mkdir()
     (folder / "d3st_aug.gin").write_text("X = 1\n")
@@ -221,8 +227,8 @@ def test_unknown_mixtures_are_named_with_the_nearest(tmp_path):
         {"d3st_sgd": 1}.get, lambda: ["d3st_eval", "d3st_sgd"]
     )
     assert found == [
-        f"{place}/DatasetConfig.mixture_or_task_name is '{wrong}': no task or mixture is "
-        f"registered under that name; did you mean '{near}'?"
+        f"{place}/DatasetConfig.mixture_or_task_name is '{wrong}': no task or mixture "
+        f"is registered under that name; did you mean '{near}'?"
         for place, wrong, near in (
             ("a", "d3st_evl", "d3st_eval"),
             ("c", "d3st_sg", "d3st_sgd"),
@@ -234,10 +240,14 @@ def test_unknown_mixtures_are_named_with_the_nearest(tmp_path):
     ("data", "message"),
     [
         (b"", "is empty (0 bytes): give a gin file with bindings, or leave it out."),
-        (b" \n\n", "is empty (3 bytes): give a gin file with bindings, or leave it out."),
-        ("X = 1\n".encode("utf-16"), "is not UTF-8 text (it is UTF-16): save it in the encoding UTF-8."),
-        (b"X = '\xe9'\n", "is not UTF-8 text (invalid continuation byte at byte 5): save it in the encoding UTF-8."),
-        (b"X = 1\0\n", "is not text (it holds a NUL byte): give a gin file, in the encoding UTF-8."),
+        (b" \n\n",
+         "is empty (3 bytes): give a gin file with bindings, or leave it out."),
+        ("X = 1\n".encode("utf-16"),
+         "is not UTF-8 text (it is UTF-16): save it in the encoding UTF-8."),
+        (b"X = '\xe9'\n", ("is not UTF-8 text (invalid continuation byte at "
+         "byte 5): save it in the encoding UTF-8.")),
+        (b"X = 1\0\n", ("is not text (it holds a NUL byte): give a gin file, "
+         "in the encoding UTF-8.")),
     ],
 )  # fmt: skip
 def test_files_that_hold_no_gin(tmp_path, data, message):
@@ -258,13 +268,14 @@ def test_files_that_include_themselves(tmp_path, monkeypatch):
     (tmp_path / "b.gin").write_text("include 'a.gin'\n")
     first, *places = mistake("a.gin").splitlines()
     assert first == (
-        "a.gin includes itself (a.gin -> b.gin -> a.gin): take out one of these includes."
+        "a.gin includes itself (a.gin -> b.gin -> a.gin): take out one of these "
+        "includes."
     )
     assert [p.strip() for p in places[::2]] == [
         'In file "b.gin", line 1',
         'In file "a.gin", line 2',
     ]
-    # Twice, one after the other, is no circle.
+    # Including a file twice in sequence is not a cycle.
     (tmp_path / "b.gin").write_text("\ufeffY = 2\n", encoding="utf-8")
     (tmp_path / "a.gin").write_text("include 'b.gin'\ninclude 'b.gin'\n")
     gin_utils.parse_gin_flags(["."], ["a.gin"], [])
@@ -282,8 +293,8 @@ def test_an_error_in_a_module_of_the_user_keeps_its_traceback(tmp_path, monkeypa
 
 
 def test_a_schedule_that_optax_refuses():
-    """Fewer steps than those of the warm-up."""
-    # gin keeps one selector for a function: optax's own stays as other tests need it.
+    """There are fewer steps than warm-up steps."""
+    # gin keeps one selector for a function, and other tests need optax's own.
     copy = functools.partial(optax.warmup_cosine_decay_schedule)
     functools.update_wrapper(copy, optax.warmup_cosine_decay_schedule)
     schedule = gin.external_configurable(copy, name="a_schedule")
@@ -337,8 +348,9 @@ def test_what_counts_as_a_mistake_of_the_user():
         "NotFoundError", (Exception,), {}, lambda n: n.update(error_code=5)
     )
     assert gin_utils.user_message(gone("c/a.tsv; No such file\n\t [[op]]")) == (
-        "a file that was read is gone: c/a.tsv; No such file If it is in a cache folder, run "
-        "the same command again: caches are made again. Restore other data first."
+        "a file that was read is gone: c/a.tsv; No such file If it is in a cache "
+        "folder, run the same command again: caches are made again. Restore other data "
+        "first."
     )
     assert gin_utils.user_message(ValueError("a defect")) is None
     assert gin_utils.user_message(KeyError("a defect")) is None
@@ -437,7 +449,7 @@ def test_who_starts_runs_again_chooses_the_status_of_a_stop(
 def test_a_program_that_is_cut_short_ends_without_teardown(
     python, end, status, message, torn
 ):
-    """Threads that it leaves inside TensorFlow would crash the teardown."""
+    """Remaining threads inside TensorFlow would crash the teardown."""
     done = subprocess.run(
         [python, "-c", ENDING.format(end=end)],
         check=False,

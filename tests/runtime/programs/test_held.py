@@ -1,4 +1,4 @@
-"""Examples of an evaluation that are read from TensorFlow once."""
+"""Evaluation examples that are read from TensorFlow once."""
 
 import numpy as np
 import tensorflow as tf
@@ -8,7 +8,7 @@ from t5x.inference.held import held
 
 
 def counted(size):
-    """A dataset of dictionaries, and a list that grows whenever one is read."""
+    """Returns a dataset of dictionaries, and a list that grows at each pass over it."""
     read = []
 
     def examples():
@@ -37,11 +37,11 @@ def test_all_passes_see_the_same_of_one_reading():
         assert as_lists(found.as_numpy_iterator()) == expected
     assert read == [0, 1, 2, 3, 4]
     assert found.element_spec == dataset.element_spec
-    # What a pass does to an example is not seen by the next.
+    # Changes to an example in one pass do not affect the next pass.
     for example in found:
         del example["ids"]
     assert as_lists(tfds.as_numpy(found)) == expected
-    # Transformations are those of the dataset.
+    # Transformations are the dataset's.
     batch = next(iter(found.skip(3).padded_batch(2)))
     assert batch["ids"].numpy().tolist() == [[0, 1, 2, 0], [0, 1, 2, 3]]
 

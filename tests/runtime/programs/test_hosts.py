@@ -1,7 +1,8 @@
-"""1, 2 and 4 real processes and meshes 8x1, 4x2, 1x8 train, evaluate and resume alike.
+"""1, 2, and 4 real processes and meshes 8x1, 4x2, 1x8 train and resume alike.
 
-All runs have eight devices: one process with eight, two with four each, four with two.
-Where the mesh is the same, so is each step's program; only where its pieces run differs.
+All runs have eight devices: one process with eight, two with four each, or four with
+two. With the same mesh each step has the same program; only the places of its parts
+differ.
 """
 
 import itertools
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.slow
 PROGRAM = Path(__file__).with_name("hosts_program.py")
 STEPS, SHARDS, DEVICES = 6, 4, 8
 EVALUATING = {"one", "two", "four"}
-# Sums of float32 are taken in another order where the mesh differs.
+# Another mesh sums float32 values in another order.
 TOLERANCE = {"rtol": 2e-5, "atol": 1e-6}
 
 
@@ -36,7 +37,7 @@ def job(name, model=1, steps=STEPS, shards=SHARDS):
 
 
 def start(python, folder, count, *jobs):
-    """Runs jobs in so many processes, one job after the other."""
+    """Runs jobs in a number of processes, one job after the other."""
     rest = (count, free_port(), folder, json.dumps(jobs))
     commands = [(PROGRAM, rank, *rest) for rank in range(count)]
     for _, err in run_together(python, *commands, devices=DEVICES // count):
@@ -45,7 +46,7 @@ def start(python, folder, count, *jobs):
 
 @pytest.fixture(scope="module")
 def folder(python, tmp_path_factory):
-    """All runs; `moved` goes from two processes to one and four, on other meshes."""
+    """Returns all runs; `moved` changes from two processes to one and four."""
     folder = tmp_path_factory.mktemp("hosts")
     (folder / "files").mkdir()
     for file in range(FILES):
@@ -59,7 +60,7 @@ def folder(python, tmp_path_factory):
         job("one"),
         job("one_4x2", model=2),
         job("one_1x8", model=8),
-        # It keeps its shards unasked.
+        # It keeps its shards without the setting.
         job("moved", model=2, steps=4, shards=None),
     )
     start(python, folder, 4, job("four"), job("moved", model=4, shards=None))
@@ -67,13 +68,13 @@ def folder(python, tmp_path_factory):
 
 
 def notes(folder, name, steps=STEPS):
-    """What each process noted in the start of a run that went up to a step."""
+    """Returns the records of each process about a run up to a step."""
     paths = sorted(folder.glob(f"{name}.{steps}.*.json"))
     return [json.loads(path.read_text()) for path in paths]
 
 
 def batches(folder, name, steps=STEPS):
-    """step -> numbers of the examples of the global batch."""
+    """Returns step -> example numbers of the global batch."""
     by_part = {}
     for note in notes(folder, name, steps):
         # Processes that feed the same rows agree.
@@ -86,7 +87,7 @@ def batches(folder, name, steps=STEPS):
 
 
 def expected_batches():
-    """What all runs must see: of each shard, two rows a step."""
+    """Returns the batches of all runs: two rows of each shard per step."""
     rows = ROWS // SHARDS
     streams = [
         [n for epoch in range(2) for n in order(shard, SHARDS, epoch)]
@@ -99,7 +100,7 @@ def expected_batches():
 
 
 def scalars(folder, name):
-    """(losses of all steps, what both kinds of evaluation found at the end, if any)"""
+    """Returns (losses of all steps, results of both evaluations at the end, if any)."""
     losses = read_scalars(folder / name / "train")["loss"]
     assert list(losses) == list(range(1, STEPS + 1))
     found = {}
@@ -139,7 +140,7 @@ def test_losses_metrics_and_checkpoints_are_those_of_one_process(folder, name):
 
 
 def test_two_and_four_processes_have_the_same_bits(folder):
-    """Both add up by the same collective operations; a single process has others."""
+    """Both sum with the same collective operations; a single process has others."""
     (of_two, found_by_two), (of_four, found) = (
         scalars(folder, name) for name in ("two", "four")
     )

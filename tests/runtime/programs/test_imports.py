@@ -1,4 +1,4 @@
-"""Shorter imports: no garbage collection, and nothing that Keras can do without."""
+"""Shorter imports: no garbage collection, and no optional imports of Keras."""
 
 import gc
 import os
@@ -8,7 +8,7 @@ import sys
 import pytest
 from t5x.start import imports
 
-# `keras` and `sklearn` are made by the test, as is `other`, which wants the same.
+# The test creates `keras` and `sklearn`, and `other`, which imports the same.
 _PROGRAM = """
 import sys
 from t5x.start import imports
@@ -36,7 +36,7 @@ def test_the_garbage_collector_rests_while_modules_are_imported():
         made = [[] for _ in range(1000)]
         raise KeyError
     assert gc.isenabled()
-    # What was made and stays is out of the collector's sight.
+    # Remaining objects are hidden from the collector.
     assert gc.get_freeze_count() >= frozen + len(made)
 
 

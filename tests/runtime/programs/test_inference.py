@@ -1,4 +1,4 @@
-"""get_infer_fn: order, padding, keys, auxiliary values."""
+"""get_infer_fn: order, padding, keys, and auxiliary values."""
 
 import functools
 from collections import namedtuple
@@ -150,7 +150,7 @@ def test_predictions_of_a_model_whose_logits_are_nan_are_an_error(method):
     ):
         infer_fn(step)(examples(6), STATE)
     infer_fn(functools.partial(step))(examples(4), STATE)
-    # Another step may return what it likes.
+    # Another step may return any values.
     assert (
         infer_fn(lambda params, batch: -batch["x"])(examples(2), STATE)[1][1]
         == [-1] * 3

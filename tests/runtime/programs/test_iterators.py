@@ -1,4 +1,4 @@
-"""Iterators: reading ahead in a thread, and resuming exactly."""
+"""Iterators: reading ahead in a thread, and exact resumption."""
 
 import json
 import threading
@@ -63,7 +63,7 @@ def test_save_and_restore(tmp_path, used, peek):
 
 @pytest.fixture
 def saved(tmp_path):
-    """Prefix of a position with two batches pending."""
+    """Saves a position with two pending batches; returns its prefix."""
     iterator = prepare(Numbers())
     for _ in range(3):
         next(iterator)
@@ -115,7 +115,7 @@ def test_a_damaged_note_of_pending_batches(saved):
 
 
 def test_pending_batches_without_a_note(saved):
-    """As earlier versions wrote them, or with nothing read ahead, as others do."""
+    """Earlier versions, other iterators, and iterators without prefetch write none."""
     saved.with_name("position.pending.json").unlink()
     fresh, plain = prepare(Numbers()), Numbers()
     plain.position = 3

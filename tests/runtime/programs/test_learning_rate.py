@@ -1,4 +1,4 @@
-"""Schedules, against values worked out by hand from their definitions."""
+"""Schedules, compared with values computed by hand from their definitions."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Batches without common padding: the same results, of fewer columns."""
+"""Batches without common padding: the same results, with fewer columns."""
 
 import collections
 import functools
@@ -38,7 +38,7 @@ def tokens(rng, size, width):
 
 
 def examples(count, sizes):
-    """Inputs of the sizes in turn, in 64 columns, with targets of other sizes."""
+    """Returns inputs of the given sizes, in 64 columns, with targets of other sizes."""
     rng = np.random.default_rng(0)
     found = Examples()
     for index in range(count):
@@ -60,7 +60,7 @@ def infer(step, ds, params, rng=None, **options):
 
 
 def recorded(model):
-    """The model, and a list that grows by the widths of the inputs that it compiles."""
+    """Returns the model, and a list of the input widths that it compiles."""
     widths, inner = [], model._compute_kv_cache
 
     def compute(*args, encoder_input_tokens, **kwargs):
@@ -78,7 +78,7 @@ def test_beams_are_those_of_whole_rows_in_order():
     expected, scores = infer(step, ds, T5_PARAMS(), trim_padding=False)
     assert widths == [WIDTH]
     found, found_scores = infer(step, ds, T5_PARAMS())
-    # Two batches of inputs between 17 and 32 tokens are not worth a program.
+    # Two batches of inputs between 17 and 32 tokens do not justify a program.
     assert widths[1:] == [48, 16]
     assert found == expected
     np.testing.assert_allclose(found_scores["scores"], scores["scores"], rtol=1e-5)
@@ -107,7 +107,7 @@ def test_a_language_model_scores_shorter_rows():
     step = language_model().score_batch
     expected = infer(step, ds, LM_PARAMS(), trim_padding=False)
     np.testing.assert_allclose(infer(step, ds, LM_PARAMS()), expected, rtol=1e-5)
-    # What it writes ends where the inputs leave no room: nothing may be cut.
+    # Its outputs end where the inputs leave no room, so the batch must not be narrowed.
     assert lengths.rule_of(language_model().predict_batch) is None
 
 
@@ -125,11 +125,11 @@ def test_samples_are_drawn_in_the_same_company():
 
 
 class Pooling(network.Transformer):
-    """Of a user, who may do anything with padding."""
+    """A user-defined model that may read padding."""
 
 
 class OwnModel(models.EncoderDecoderModel):
-    """Of a user, who may look at the width of the inputs."""
+    """A user-defined model that may read the width of the inputs."""
 
 
 def test_what_says_nothing_is_left_alone():
@@ -230,7 +230,7 @@ def test_few_batches_are_no_program():
 
 
 def test_all_processes_have_the_same_shapes(monkeypatch):
-    """Two processes with other examples; filling widens no batch."""
+    """Two processes have different examples; equal shapes widen no batch."""
     rule = lengths.Rule(frozenset({"encoder_input_tokens"}), sort=True)
     rng = np.random.default_rng(2)
     windows = []

@@ -1,4 +1,4 @@
-"""Settings of the machine: what is set, where, and how it is turned off."""
+"""Settings of the machine: their values, their conditions, and how to turn them off."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 @pytest.fixture
 def config(monkeypatch):
-    """Restores what the tests change of JAX's configuration."""
+    """Restores the configuration of JAX after the test."""
     names = (
         "jax_compilation_cache_dir",
         "jax_enable_compilation_cache",
@@ -57,7 +57,7 @@ def test_freed_memory_is_kept(python):
         command = [python, "-c", textwrap.dedent(_FAULTS), mode]
         return int(subprocess.check_output(command, env=environment))
 
-    # Pages have 4 KB, or 2 MB where the system uses large ones.
+    # Pages have 4 KB, or 2 MB if the system uses large ones.
     assert faults("keep") < 10
     assert faults("leave") >= (1 << 26) // (1 << 21)
 
@@ -89,7 +89,7 @@ def test_fusions_are_turned_off_where_the_flag_is_known(config, monkeypatch):
     but = "but for products of bfloat16"
     assert line == f"machine: XLA without YNN fusions {but} (--ynn_fusions)"
     monkeypatch.setenv("XLA_FLAGS", expected)
-    # Once is enough, and a choice of the user's stays.
+    # The setting is applied once; a choice of the user stays.
     machine.set_up(keep_memory=False, compilation_cache="none")
     assert os.environ["XLA_FLAGS"] == expected
     monkeypatch.setenv("XLA_FLAGS", "")
@@ -114,7 +114,7 @@ def test_compiled_programs_go_to_the_users_cache(config, monkeypatch, tmp_path):
     assert jax.config.jax_compilation_cache_dir == folder
     assert jax.config.jax_compilation_cache_max_size == 4 << 30
     assert os.listdir(folder) == []
-    # What is set for JAX wins over the default, the flag over both.
+    # A setting of JAX overrides the default, and the flag overrides both.
     jax.config.update("jax_compilation_cache_dir", "/somewhere")
     assert machine.use_compilation_cache(None) == "/somewhere"
     named = machine.use_compilation_cache(str(tmp_path / "named"))
@@ -125,7 +125,7 @@ def test_a_cache_that_cannot_be_made(config, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="--compilation_cache=.*file/x: Not a dir"):
         machine.use_compilation_cache(str(tmp_path / "file" / "x"))
-    # A home like this is no reason to stop.
+    # An unusable home folder is not an error.
     jax.config.update("jax_compilation_cache_dir", None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert machine.use_compilation_cache(None) is None

@@ -1,8 +1,8 @@
-"""A run in gs://, which TensorFlow's file system in memory stands in for.
+"""A run in gs://, for which TensorFlow's in-memory file system stands in.
 
-epath takes TensorFlow for gs://. Here each gs:// that it hands over becomes ram://, so
-that everything else is as on the store: no rename of folders, no files that grow, and
-nothing that `open` of Python could write to.
+epath uses TensorFlow for gs://. Here each gs:// path that it passes on becomes ram://,
+so everything else is as on the store: folders cannot be renamed, files cannot be
+appended to, and Python's `open` cannot write.
 """
 
 import json
@@ -33,7 +33,7 @@ def swap(value, old, new):
 
 @pytest.fixture
 def bucket(request, monkeypatch):
-    """An empty folder in gs://."""
+    """Returns an empty folder in gs://."""
     from etils.epath import backend
 
     def on_ram(name):
@@ -48,7 +48,7 @@ def bucket(request, monkeypatch):
         return call
 
     def open_file(path, mode):
-        # Files in memory, unlike those of the store, keep what they had.
+        # Unlike in the store, files in memory keep their earlier content.
         if "w" in mode and gfile.exists(path):
             gfile.remove(path)
         return on_ram("GFile")(path, mode)
@@ -65,7 +65,7 @@ def bucket(request, monkeypatch):
 
 
 class StoredNumbers(Numbers):
-    """Keeps its position through epath."""
+    """Saves its position through epath."""
 
     def save(self, path):
         epath.Path(f"{os.fspath(path)}.json").write_text(json.dumps(self.position))
@@ -128,7 +128,7 @@ def test_digests(bucket):
 
 @pytest.fixture
 def arrays_on_disk(tmp_path, monkeypatch):
-    """Puts the arrays themselves, which TensorStore writes to gs://, into a folder."""
+    """Writes the arrays, which TensorStore would write to gs://, into a folder."""
     from t5x.checkpoint import legacy_writer, sources
 
     real = sources.kvstore_for

@@ -1,4 +1,4 @@
-"""Which results of an inference count, and where checkpoints are looked for."""
+"""Valid results of an inference, and the search for checkpoints."""
 
 import json
 import types
@@ -14,7 +14,7 @@ from t5x.training import resume
 
 
 def dataset(split="test", inputs=8):
-    lengths = {"inputs": inputs, "pairs": (3, 2)}  # a tuple, as SeqIO admits
+    lengths = {"inputs": inputs, "pairs": (3, 2)}  # a tuple, as SeqIO allows
     return types.SimpleNamespace(split=split, task_feature_lengths=lengths)
 
 
@@ -42,7 +42,7 @@ def test_results_of_something_else(tmp_path, changes, message, is_complete):
     first = origin(tmp_path)
     first.check()
     first.note()
-    # Nothing is done yet: another job may begin.
+    # Nothing is done yet, so another job may start.
     origin(tmp_path, **changes).check()
     chunk(tmp_path)
     if is_complete:
@@ -61,7 +61,7 @@ def test_chunks_of_another_size(tmp_path):
         UserError, match="its chunks have 4 examples, those of this job 6"
     ):
         origin(tmp_path, rows=6).check()
-    chunk(tmp_path, "input.ckpt.index")  # says where the data go on
+    chunk(tmp_path, "input.ckpt.index")  # the file with the position of the data
     origin(tmp_path, rows=6).check()
 
 

@@ -11,7 +11,7 @@ RNG = np.random.default_rng(0)
 
 
 def examples(number=12):
-    """Inputs and targets of 2 to 6 tokens, the last one EOS."""
+    """Returns inputs and targets of 2 to 6 tokens, the last one EOS."""
     for _ in range(number):
         yield {
             name: np.append(RNG.integers(2, 20, RNG.integers(1, 6)), 1).astype(np.int32)
@@ -48,7 +48,7 @@ CONVERTERS = {
 
 @pytest.mark.parametrize("kind", CONVERTERS)
 def test_the_loss_is_that_of_single_examples(kind):
-    """And so are the gradients; the metrics tell how full the rows are."""
+    """The gradients are equal too; the metrics report how full the rows are."""
     converter_cls, make_model, params = CONVERTERS[kind]
     packed = batch_of(converter_cls(pack=True))
     single = batch_of(converter_cls(pack=False))

@@ -1,4 +1,4 @@
-"""The loss of a process: who is watched, and what a failed operation waits for."""
+"""The loss of a process: its watcher, and the wait of a failed operation."""
 
 import threading
 
@@ -33,7 +33,7 @@ class Store:
 
 @pytest.fixture
 def watch(monkeypatch, capfd):
-    """`watch(index, store)`: waits for the end of the watch; its last message."""
+    """Returns `watch(index, store)`, which returns the last message of the watch."""
     monkeypatch.setattr(peers, "INTERVAL", 0.01)
     monkeypatch.setattr(peers, "PATIENCE", 0.2)
     # The abort of this process stays as it is.
@@ -65,13 +65,13 @@ def test_the_first_process_names_a_silent_one_and_tells_the_others(watch):
         "t5x/alive/2": "done host b, pid 2",
     }
     assert watch(0, store) == (
-        "error: Lost process 1 of 3 (host a, pid 1): it has ended or hangs, and process "
-        "0 cannot go on without it. Run the same command again."
+        "error: Lost process 1 of 3 (host a, pid 1): it has ended or hangs, and "
+        "process 0 cannot go on without it. Run the same command again."
     )
     assert store.values["t5x/lost/0"] == "process 1 of 3 (host a, pid 1)"
     assert watch(2, store) == (
-        "error: Lost process 1 of 3 (host a, pid 1): it has ended or hangs, and process "
-        "2 cannot go on without it. Run the same command again."
+        "error: Lost process 1 of 3 (host a, pid 1): it has ended or hangs, and "
+        "process 2 cannot go on without it. Run the same command again."
     )
 
 
@@ -101,8 +101,8 @@ def test_a_store_that_fails_for_long_is_the_loss_of_the_first_process(watch):
     store = Store()
     store.fails = True
     assert watch(1, store) == (
-        "error: Lost process 0 of 3 (127.0.0.1:1): it has ended or hangs, and process 1 "
-        "cannot go on without it. Run the same command again."
+        "error: Lost process 0 of 3 (127.0.0.1:1): it has ended or hangs, and process "
+        "1 cannot go on without it. Run the same command again."
     )
 
 

@@ -1,4 +1,4 @@
-"""The dry run opens the checkpoint that a run would begin with."""
+"""The dry run opens the initial checkpoint of a run."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ STOCK = "t5x/configs/runs/finetune.gin"
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """The folder of a checkpoint of `model_kit.t5_model`, of step 3."""
+    """Returns the folder of a checkpoint of `model_kit.t5_model`, of step 3."""
     folder = tmp_path_factory.mktemp("saved")
     model = model_kit.t5_model()
     variables = model.get_initial_variables(
@@ -64,8 +64,8 @@ def test_a_checkpoint_that_does_not_exist(saved):
 def test_a_checkpoint_of_another_size(saved):
     with pytest.raises(
         UserError,
-        match=r"Shape of `target/decoder/decoder_norm/scale` in checkpoint .*checkpoint_3 "
-        r"\(8,\) does not match expected \(16,\)\. Use the model size",
+        match=r"Shape of `target/decoder/decoder_norm/scale` in checkpoint "
+        r".*checkpoint_3 \(8,\) does not match expected \(16,\)\. Use the model size",
     ):
         check(other_model(emb_dim=16), saved)
 
@@ -87,7 +87,7 @@ def test_what_is_out_of_reach_is_announced(monkeypatch, capsys):
 
 
 def test_the_program_says_so(run_program, here, tmp_path):
-    """And leaves nothing behind."""
+    """The dry run leaves no files behind."""
     bindings = {
         "MODEL_DIR": "run",
         "INITIAL_CHECKPOINT_PATH": "nowhere/checkpoint_5",

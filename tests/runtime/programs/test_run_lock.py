@@ -1,4 +1,4 @@
-"""One run at a time in a model folder."""
+"""Only one run at a time uses a model folder."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ with run_lock.only_run_in(sys.argv[1]):
 
 @contextlib.contextmanager
 def holder(python, folder):
-    """Another process that holds the lock until its input ends, and its id."""
+    """Starts a process that holds the lock until its input ends; yields its id."""
     with subprocess.Popen(
         [python, "-c", HOLDER, str(folder)],
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Data in shards: the same batches, and the same place in them, for any processes."""
+"""Data in shards: the same batches and positions for any number of processes."""
 
 import types
 
@@ -14,7 +14,7 @@ ROWS = 12
 
 
 def layouts(parts):
-    """What each of several processes takes, two of which feed the last rows."""
+    """Returns the layouts of several processes, two of which feed the last rows."""
     for part in [*range(parts), parts - 1]:
         yield types.SimpleNamespace(
             shard_id=part, num_shards=parts, is_first_host_in_replica_set=True
@@ -49,7 +49,7 @@ class Processes:
         ]
 
     def batch(self):
-        """The rows of the next global batch; the last process must have those of its twin."""
+        """Returns the rows of the next global batch; the last two processes agree."""
         parts = [np.asarray(next(i)["encoder_input_tokens"]) for i in self.iterators]
         np.testing.assert_array_equal(parts[-1], parts[-2])
         for iterator, part in zip(self.iterators, parts, strict=True):
@@ -64,7 +64,7 @@ class Processes:
 
 @pytest.fixture
 def expected():
-    """Batches 0 ... 7, which do not depend on how they are read."""
+    """Returns batches 0 ... 7, which do not depend on how they are read."""
     plain = Numbers(ROWS)
     return [next(plain)["encoder_input_tokens"] for _ in range(8)]
 
@@ -83,7 +83,7 @@ def test_any_processes_go_on_where_others_stopped(expected, tmp_path, count):
         np.testing.assert_array_equal(now.batch(), next(batches))
         if parts == 2:
             np.testing.assert_array_equal(now.batch(), next(batches))
-        # While the others read ahead.
+        # The others read ahead at the same time.
         for position in now.positions:
             position.save(folder)
         shards = [iterator.shards for iterator in now.iterators[:-1]]
@@ -102,7 +102,7 @@ def test_a_process_reads_only_the_shards_of_its_rows():
     now.close()
     read = {(process, shard) for process, shard, _ in now.read}
     assert read == {(0, 0), (0, 1), (1, 2), (1, 3), (2, 2), (2, 3)}
-    # Two processes share a shard where there are more of them.
+    # If there are more processes than shards, two processes share a shard.
     now = Processes(count=2, parts=4)
     now.batch()
     now.close()
@@ -136,7 +136,7 @@ def test_another_batch_size_is_refused_where_batches_were_read_ahead(tmp_path):
 
 
 def test_several_shards_under_one_prefix(tmp_path):
-    """As a checkpoint manager of one's own saves them."""
+    """A user-defined checkpoint manager saves them so."""
     shards = DataShards(2, ROWS)
 
     def make():
@@ -165,7 +165,7 @@ def test_several_shards_under_one_prefix(tmp_path):
         (None, 6, None, 6),
         (6, 6, 3, 6),
         (None, None, 3, 3),
-        (None, None, 5, 2),  # Nothing has been read yet: another number will do.
+        (None, None, 5, 2),  # Nothing has been read yet, so another number is accepted.
         (1, None, 3, 1),
     ],
 )

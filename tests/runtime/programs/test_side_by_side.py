@@ -16,7 +16,7 @@ def test_steps_of_a_known_shape_run_at_the_same_time():
     meet = threading.Barrier(2, timeout=30)
 
     def together():
-        meet.wait()  # Alone, a step would wait for ever.
+        meet.wait()  # A single step would wait forever.
         return threading.get_ident()
 
     with side_by_side.enqueueing(2) as enqueue:
@@ -58,7 +58,7 @@ def test_a_thread_for_each_core(monkeypatch, backend, devices, cores, expected):
 
 
 def test_results_are_those_of_one_thread(monkeypatch):
-    """In order, with the key of each batch, and traced once for each shape."""
+    """Results are in order, use the key of each batch, and trace each shape once."""
     traced = []
 
     def step(params, batch, rng):

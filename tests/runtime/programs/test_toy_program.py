@@ -1,4 +1,4 @@
-"""`python -m t5x.train` on data that is there as arrays: devices, processes, kills."""
+"""`python -m t5x.train` on arrays in memory: devices, processes, and kills."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ def find_present(name, path=None, target=None):
 PathFinder.find_spec = find_present
 """
 
-# A T5.1.1 in place of the toy model.
+# A T5.1.1 instead of the toy model.
 T5 = """
 from __gin__ import dynamic_registration
 
@@ -78,7 +78,7 @@ def start(folder, here, start_program):
             *more,
             cwd=folder,
             env={
-                # Programs of this module compile the same things.
+                # Programs of this module compile the same functions.
                 "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
                 "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
                 **(env or {}),
@@ -90,7 +90,7 @@ def start(folder, here, start_program):
 
 
 def finish(*processes):
-    """Standard error of programs that must succeed."""
+    """Returns the standard error of programs that must succeed."""
     outputs = []
     try:
         for process in processes:
@@ -105,7 +105,7 @@ def finish(*processes):
 
 @pytest.fixture(scope="module")
 def straight(folder, start):
-    """Losses of 8 uninterrupted steps on one device, 8 rows a batch."""
+    """Returns the losses of 8 uninterrupted steps on one device, 8 rows per batch."""
     finish(start("straight", "--gin.BATCH_SIZE=8"))
     return losses(folder / "straight")
 
@@ -117,7 +117,7 @@ def losses(model_dir):
 
 
 def start_two(start, *args, **kwargs):
-    """Starts a run of two processes, 8 rows a batch."""
+    """Starts a run of two processes, 8 rows per batch."""
     port = free_port()
     return [
         start(
@@ -133,7 +133,7 @@ def start_two(start, *args, **kwargs):
     ]
 
 
-# Each process notes its id.
+# Each process records its id.
 IMPATIENT = """
 import os, pathlib, sys
 from t5x import peers
@@ -145,7 +145,7 @@ pathlib.Path(f"pid_{index}").write_text(str(os.getpid()))
 
 @pytest.fixture(scope="module", autouse=True)
 def survivors(folder, start):
-    """number of the killed process -> the other one of its run, and both ids.
+    """Returns index of the killed process -> the survivor of its run, and both ids.
 
     Both hang in batch 6, after the checkpoint of step 4. A survivor waits 15 s for a
     sign of life, so this comes before the other tests of this module.
@@ -218,7 +218,7 @@ def test_a_t5_trains_where_tensorflow_and_seqio_are_absent(folder, start):
     [("4 7", "step 0  initialised from scratch"), ("8 9", "step 4  restored")],
 )
 def test_sigkill_in_the_middle_of_a_save(straight, folder, start, kill, again):
-    """Killed in the save of a step, after a later batch was drawn."""
+    """The process is killed while it saves a step, after it drew a later batch."""
     name = f"killed_{kill[0]}"
     with start(name, "--gin.BATCH_SIZE=8", env={"TOY_KILL_IN_SAVE": kill}) as process:
         process.communicate(timeout=240)
@@ -244,9 +244,9 @@ def test_the_survivor_of_a_killed_process_names_it(survivors, folder, killed):
     _, err = survivor.communicate(timeout=120)
     assert survivor.returncode == 1, err
     assert err.endswith(
-        f"error: Lost process {killed} of 2 (host {socket.gethostname()}, pid {pid}): it "
-        f"has ended or hangs, and process {1 - killed} cannot go on without it. The last "
-        f"checkpoint is {folder}/lost_{killed}/checkpoint_4: run the same command again "
-        "on all processes to go on from it.\n"
+        f"error: Lost process {killed} of 2 (host {socket.gethostname()}, pid {pid}): "
+        f"it has ended or hangs, and process {1 - killed} cannot go on without it. The "
+        f"last checkpoint is {folder}/lost_{killed}/checkpoint_4: run the same command "
+        "again on all processes to go on from it.\n"
     ), err
     assert "Fatal Python error" not in err

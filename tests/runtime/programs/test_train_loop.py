@@ -1,4 +1,4 @@
-"""When a run evaluates, acts and stops, and that a restart changes none of it."""
+"""Evaluations, actions, and stops of a run; a restart changes none of them."""
 
 import functools
 import os
@@ -65,7 +65,7 @@ def run(run_train, tmp_path):
             step, _ = run_train(tmp_path / folder, **settings)
         except PreemptionError:
             step = "preempted"
-        # A run with nothing left to do builds no evaluator.
+        # A finished run builds no evaluator.
         assert not log or log.pop() == "closed"
         return step, log
 
@@ -172,7 +172,7 @@ def test_actions_for_training_metrics(run, tmp_path, capfd):
     assert run(**settings, concurrent_metrics=False)[0] == 4
     assert len(action.seen) == 2
     assert checkpoints.all_steps(tmp_path / "run") == [4]
-    # With concurrent metrics they do not run, which is said.
+    # With concurrent metrics actions do not run, and a message says so.
     assert run("other", **settings)[0] == 8
     assert "actions for TRAIN will not run" in capfd.readouterr().err
 
@@ -182,12 +182,12 @@ def test_unknown_action_keys(run_train, tmp_path):
         run_train(tmp_path, actions={"EVAL": []})
 
 
-# ---- steps that are not finite ----
+# ---- non-finite steps ----
 
 
 @pytest.fixture
 def poisoned():
-    """Settings of a run whose batches of these numbers have a loss or gradient of NaN."""
+    """Returns settings of a run with a NaN loss or gradient in these batches."""
 
     def make(*numbers, gradient_only=False):
         class Poisoned(TinyModel):
@@ -222,9 +222,9 @@ def poisoned():
 BATCHES = (
     "The batches hold decoder_input_tokens int32[4, 6], decoder_loss_weights int32[4, "
     "6], decoder_target_tokens int32[4, 6], encoder_input_tokens int32[4, 6]. Usual "
-    "causes: a learning rate that is too high, bfloat16 activations, or targets without "
-    "any token. Change that, or let up to N such steps in a row be skipped with "
-    "trainer.Trainer.max_skipped_steps = N, and run the command again."
+    "causes: a learning rate that is too high, bfloat16 activations, or targets "
+    "without any token. Change that, or let up to N such steps in a row be skipped "
+    "with trainer.Trainer.max_skipped_steps = N, and run the command again."
 )
 
 
@@ -238,7 +238,7 @@ def test_a_nan_loss_ends_the_run_and_keeps_the_good_checkpoint(
         f"saved. The last good checkpoint is {tmp_path}/run/checkpoint_4. {BATCHES}"
     )
     assert checkpoints.all_steps(tmp_path / "run") == [4]
-    # With the cause mended, the run goes on from there.
+    # After the cause is removed, the run continues from there.
     _, mended = run_train(tmp_path / "run", steps=16)
     _, straight = run_train(tmp_path / "straight", steps=16)
     same_params(mended, straight)
@@ -261,8 +261,9 @@ def test_parameters_that_are_not_finite_are_not_saved(run_train, tmp_path, poiso
     with pytest.raises(UserError) as caught:
         run_train(tmp_path, **poisoned(7, gradient_only=True), steps=8)
     assert str(caught.value) == (
-        "Parameters are not finite after step 8: kernel. Training stops, and this state "
-        f"is not saved. The last good checkpoint is {tmp_path}/checkpoint_4. {BATCHES}"
+        "Parameters are not finite after step 8: kernel. Training stops, and this "
+        f"state is not saved. The last good checkpoint is {tmp_path}/checkpoint_4. "
+        f"{BATCHES}"
     )
     assert checkpoints.all_steps(tmp_path) == [4]
 
@@ -495,7 +496,7 @@ def test_training_goes_on_while_a_checkpoint_is_written(
         folder, steps=12, on_batch=lambda n: drawn.set() if n == 9 else None
     )
     assert waited == [(f"checkpoint_{step}", True) for step in (4, 8, 12)]
-    # What was saved is the state of its step, although later steps donated it.
+    # The checkpoint has the state of its step, although later steps donated it.
     run_train(tmp_path / "four", steps=4)
     saved, expected = (
         checkpoints.load_t5x_checkpoint(str(root), step=4)
@@ -569,19 +570,19 @@ def test_sigterm_waits_for_a_checkpoint_that_is_being_written(
 def test_a_stop_noted_after_the_last_complete_checkpoint_is_decided_anew(
     run, tmp_path, monkeypatch
 ):
-    """Killed after the evaluation of step 4, while its checkpoint was being written."""
+    """The run is killed between the evaluation of step 4 and its checkpoint."""
     settings = {**stopping(2, compare_to="previous"), "period": 2, "steps": 8}
     values = {2: 2.0, 4: 1.0}
     monkeypatch.setattr(run_record.RunRecord, "complete", lambda self, *_: None)
     assert run(values=values, **settings) == (4, [2, 4])
     shutil.rmtree(tmp_path / "run" / "checkpoint_4")
-    # Another value at step 4: it need not stop there.
+    # Another value at step 4, so the run need not stop there.
     values = {4: 3.0, 6: 4.0, 8: 5.0}
     assert run(values=values, **settings) == (8, [4, 6, 8])
 
 
 class Sink:
-    """Keeps what a run sends."""
+    """Collects the values that a run sends."""
 
     def __init__(self, made, model_dir, config):
         self.logged, self.closed = [], 0

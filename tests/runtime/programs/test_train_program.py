@@ -18,7 +18,7 @@ STOCK = "t5x/configs/runs"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, here):
-    """A working folder with the data; programs keep what they compile in it."""
+    """Returns a working folder with the data, and with the compilation cache."""
     import importlib.util
 
     folder = tmp_path_factory.mktemp("programs")
@@ -72,7 +72,7 @@ def train_flags(here, model_dir, *bindings, steps=400, period=200):
 
 @pytest.fixture(scope="module")
 def pretrained(here, succeed):
-    """A straight run of 400 steps."""
+    """Returns an uninterrupted run of 400 steps."""
     return succeed("train", *train_flags(here, "straight"))
 
 
@@ -169,7 +169,7 @@ def test_eight_devices_give_the_same_losses(pretrained, folder, here, succeed):
 
 @pytest.fixture(scope="module")
 def finetuned(pretrained, here, succeed):
-    """20 steps more, with inference evaluation, in the legacy checkpoint layout."""
+    """Returns a run of 20 more steps, evaluated, in the legacy layout."""
     bindings = (
         'MODEL_DIR="tuned"',
         'INITIAL_CHECKPOINT_PATH="straight/checkpoint_400"',
@@ -260,14 +260,14 @@ def test_infer_on_shards(pretrained, folder, env, here, start_program, succeed):
 def test_infer_goes_on_after_a_stop(
     pretrained, folder, env, here, run_program, succeed
 ):
-    """Chunks that are there stay as they are, the others are added."""
+    """Existing chunks stay unchanged, and the others are added."""
     command = infer_flags(here, "resumed", "infer.mode='score'")
     succeed("infer", *command)
     output = folder / "resumed" / "toy-score.jsonl-00000-of-00001"
     whole = output.read_text()
     assert len(whole.splitlines()) == 11
     assert all(json.loads(line)["score"] < 0 for line in whole.splitlines())
-    # As it would be after a stop in the second chunk.
+    # As after a stop in the second chunk.
     output.with_name(f"{output.name}.COMPLETED").unlink()
     output.unlink()
     tmp = folder / "resumed" / "tmp-toy-00000-of-00001"
@@ -279,7 +279,7 @@ def test_infer_goes_on_after_a_stop(
     assert not tmp.exists()
     said = succeed("infer", *command)
     assert f"{output.name} is complete already: skipped" in said
-    # Results of another checkpoint are not taken for those, nor is the configuration.
+    # Results of another checkpoint or configuration are not reused.
     config = (folder / "resumed/config.gin").read_text()
     other = [word.replace("checkpoint_400", "checkpoint_200") for word in command]
     status, _, err = run_program("infer", *other, cwd=folder, env=env)
@@ -303,7 +303,7 @@ def test_dry_runs_check_the_configuration(finetuned, folder, here, succeed, mode
 def test_a_mistake_in_the_middle_of_the_start_is_one_message(
     folder, env, here, run_program
 ):
-    """After the data and the state; test_gin_utils has mistakes that are found earlier."""
+    """It occurs after data and state are built; test_gin_utils has earlier mistakes."""
     bindings = ("BATCH_SIZE=3", "trainer.Trainer.num_microbatches=2")
     status, _, err = run_program(
         "train", *train_flags(here, "x", *bindings), cwd=folder, env=env

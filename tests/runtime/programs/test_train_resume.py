@@ -1,4 +1,4 @@
-"""A run that is stopped anywhere and started again equals one that was not."""
+"""A run that is stopped anywhere and restarted equals an uninterrupted run."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def terminate_at(batch):
 
 
 def saving(restore=None, **settings):
-    """The settings of a run that saves so."""
+    """Returns the settings of a run that saves at this period."""
     return utils.CheckpointConfig(
         save=utils.SaveCheckpointConfig(**settings), restore=restore
     )
@@ -75,7 +75,7 @@ def test_batches_after_a_restart_are_the_next_ones(tmp_path, run_train):
     assert seen[:4] == [0, 1, 2, 3]
     read_ahead = len(seen)
     run_train(tmp_path, steps=8, on_batch=seen.append)
-    # Batches that were read ahead are in the checkpoint, and not read again.
+    # Batches that were read ahead are in the checkpoint, and are not read again.
     assert seen[read_ahead] == read_ahead
     assert seen == sorted(set(seen))
 
@@ -92,7 +92,7 @@ def test_sigterm_saves_and_the_same_call_continues(tmp_path, run_train, stop_at,
     assert step == 8
     same_params(straight, resumed)
     assert saved == [s for s in saved if s < 8]
-    # Periods go on counting from the first step of the run.
+    # Periods continue to count from the first step of the run.
     assert 4 in checkpoints.all_steps(tmp_path / "stopped")
     assert not (tmp_path / "stopped" / "unfinished_run.json").exists()
 
@@ -153,8 +153,8 @@ def test_a_finished_run_that_is_repeated_does_nothing(tmp_path, finetune, capfd)
     assert step == 10
     same_params(first, again)
     assert (
-        "step 10  this run is finished; nothing is left to do. Give more steps to train "
-        f"further. Results are in {tmp_path}/tuned\n"
+        "step 10  this run is finished; nothing is left to do. Give more steps to "
+        f"train further. Results are in {tmp_path}/tuned\n"
     ) in capfd.readouterr().err
     after = modification_times(tmp_path / "tuned")
     assert {path.name for path, _ in after ^ written} <= {"model-info.txt"}
@@ -240,7 +240,7 @@ def test_a_model_that_lacks_parameters_of_the_run_is_refused(
     )
     with pytest.raises(UserError, match=f"^{re.escape(expected)}$"):
         run_train(tmp_path, use_orbax=use_orbax)
-    # As the beginning of another run it will do.
+    # It may be the initial checkpoint of another run.
     config = saving(specific(tmp_path / "checkpoint_4"), period=4)
     step, _ = run_train(tmp_path / "other", use_orbax=use_orbax, checkpoint_cfg=config)
     assert step == 8

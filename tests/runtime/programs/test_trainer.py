@@ -1,4 +1,4 @@
-"""The trainer: gradients, keys, metrics, actions."""
+"""The trainer: gradients, keys, metrics, and actions."""
 
 import functools
 import re
@@ -162,7 +162,7 @@ def test_a_special_factor_of_the_parts_or_of_the_batch(state, factor):
     once, metrics = run(batch, 2, normalize_over_batch=True)
     close(once, whole, atol=1e-6)
     same_metrics(metrics, whole_metrics)
-    # As T5X does: the sum of what the parts give, each with its own factor.
+    # As in T5X: the sum of the parts, each with its own factor.
     parts = [
         run({k: v[rows : rows + 2] for k, v in batch.items()}, None)[0]
         for rows in (0, 2)
@@ -329,7 +329,7 @@ def test_compiled_and_uncompiled_steps_agree(make_trainer):
 
 
 def test_several_steps_in_one_call_are_the_same_steps(make_trainer):
-    """7 steps: two calls of three and one step, against seven single steps."""
+    """7 steps: two calls of three and one step, compared with seven single steps."""
     states, summaries = [], []
     for count in (1, 3):
         made = make_trainer(steps_per_call=count)
@@ -373,7 +373,7 @@ def test_small_models_take_several_steps_in_a_call(make_trainer, monkeypatch):
 
 
 def test_two_steps_at_most_are_queued(make_trainer, monkeypatch):
-    """Else a run that is told to stop goes on until the devices have done them all."""
+    """A stopped run would otherwise wait for all queued steps."""
     made = make_trainer(steps_per_call=1)
     advance, wait, events, results = made._advance, jax.block_until_ready, [], []
 
@@ -396,7 +396,7 @@ def test_two_steps_at_most_are_queued(make_trainer, monkeypatch):
 
 
 def test_several_steps_are_watched_one_by_one(make_trainer):
-    """A loss that is not finite is found at its own step, inside of a call."""
+    """A non-finite loss is found at its own step, inside a call."""
     made = make_trainer(steps_per_call=4)
     batches = [next(Numbers()) for _ in range(4)]
     weights = batches[2]["decoder_loss_weights"]
@@ -542,7 +542,7 @@ def test_early_stopping_takes_any_finite_value_for_an_improvement_on_none(bad):
         )
         assert stops(action, [bad, *values]) == [False] * 4
         action.set_state([])
-        # What is no number improves on nothing.
+        # NaN never counts as an improvement.
         assert stops(action, [*values, bad, bad, bad])[-3:] == [False, False, True]
         action = trainer.EarlyStoppingAction(("task", "metric"), mode=mode, patience=2)
         assert stops(action, [bad, values[0]])[-1] is False
@@ -561,7 +561,7 @@ def test_early_stopping_goes_on_after_a_restart():
     action, again = make(), make()
     assert not any(stops(action, [3.0, 2.0], wrap=float))
     again.set_state(action.get_state())
-    # The evaluation of step 1 is repeated, that of step 2 is new.
+    # The evaluation of step 1 is repeated; the evaluation of step 2 is new.
     assert not again.run(Step(1), {"task": {"metric": 2.0}})
     assert again.run(Step(2), {"task": {"metric": 1.0}})
 

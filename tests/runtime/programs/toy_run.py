@@ -1,6 +1,6 @@
-"""A model that compiles in a moment and data for it, without TensorFlow.
+"""A model that compiles quickly and data for it, without TensorFlow.
 
-Also imported by programs that the tests start, hence a module of its own.
+Programs that the tests start import this module, too.
 """
 
 import functools
@@ -76,7 +76,7 @@ class Numbers:
 
 
 def train_settings(model_dir: Any, **overrides: Any) -> dict[str, Any]:
-    """Arguments of `train`: 8 steps on `Numbers`, a checkpoint every 4, no evaluation."""
+    """Returns arguments of `train`: 8 steps on `Numbers`, a checkpoint every 4."""
     from t5x import partitioning, trainer, utils
     from t5x.training import learning_rate
 
@@ -109,7 +109,7 @@ def train_settings(model_dir: Any, **overrides: Any) -> dict[str, Any]:
 
 
 class TinyNetwork(nn.Module):
-    """Embeds each input token, drops out, and predicts the target token below it."""
+    """Embeds input tokens, applies dropout, and predicts the targets below them."""
 
     vocab_size: int = 32
     features: int = 8
@@ -126,7 +126,7 @@ class TinyNetwork(nn.Module):
 
 
 class TinyModel(models.BaseModel):
-    """A model that compiles in a moment."""
+    """A model that compiles quickly."""
 
     module = TinyNetwork()
     FEATURE_CONVERTER_CLS = dict
@@ -179,7 +179,7 @@ _drawn = threading.Event()
 
 
 def _kill_in_save(step: str) -> None:
-    """SIGKILL while the checkpoint of a step is being written, and a batch is drawn."""
+    """Sends SIGKILL while the checkpoint of a step is written and a batch is drawn."""
     write = digests.write
 
     def write_or_die(root: Any, *args: Any) -> None:
@@ -210,7 +210,7 @@ def get_dataset(
 
 
 def vocabulary() -> types.SimpleNamespace:
-    """What a model asks of a vocabulary."""
+    """Returns the part of a vocabulary that a model uses."""
     return types.SimpleNamespace(eos_id=1, vocab_size=32)
 
 

@@ -1,4 +1,4 @@
-"""Caches and beams: gathering, reshaping and top-k."""
+"""Caches and beams: gathering, reshaping, and top-k."""
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +49,7 @@ def test_beam_axis_helpers():
         decoding.unflatten_beam_dim(expanded, 3, 2)
 
 
-def test_cache_map_skips_what_has_no_batch_axis():
+def test_cache_map_skips_arrays_without_batch_axis():
     cache = {
         name: jnp.ones(()) for name in ("cached_key", "cache_index", "cached_bias")
     } | {"position_embedder_index": jnp.ones(()), "empty": {}}
@@ -91,8 +91,8 @@ def test_beam_init_starts_with_one_live_beam():
 
 @pytest.mark.parametrize("vocab", [7, 3001, 4096])
 @pytest.mark.parametrize("kind", ["random", "tied", "masked"])
-def test_best_continuations_are_those_of_a_whole_soft_max(vocab, kind):
-    """Bit for bit, ties included; 7 is one stage, 3,001 fills no block at the end."""
+def test_best_continuations_equal_a_full_softmax(vocab, kind):
+    """Bit for bit, ties included; 7 has one stage, 3,001 has a partial last block."""
     rng = np.random.default_rng(vocab)
     logits = rng.normal(size=(3, 4, vocab)).astype(np.float32) * 3
     if kind == "tied":
@@ -116,7 +116,7 @@ def test_best_continuations_are_those_of_a_whole_soft_max(vocab, kind):
 
 
 def test_no_step_holds_log_probabilities_of_a_whole_vocabulary():
-    """What is computed from 4 x 32,128 logits is read once and never written again."""
+    """Values computed from 4 x 32,128 logits are never stored."""
     shapes = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((8, 4, 32128), (8, 4))]
     program = jax.jit(decode_state.best_continuations, static_argnums=2)
     plan = program.lower(*shapes, 8).compile().memory_analysis()

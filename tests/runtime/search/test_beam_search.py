@@ -1,4 +1,4 @@
-"""Beam search against exhaustive search, a plain-Python beam search, and by hand."""
+"""Beam search: exhaustive search, a plain-Python beam search, and by hand."""
 
 import functools
 import itertools
@@ -16,7 +16,7 @@ VOCAB, EOS, STATES = 5, 1, 211
 
 
 def next_state(state, token):
-    """The hidden state of the toy model: a hash of everything read so far."""
+    """Returns the hidden state of the toy model: a hash of all tokens so far."""
     return (state * 7 + token + 3) % STATES
 
 
@@ -36,7 +36,7 @@ def penalty(alpha, length):
 
 
 def table_model(table):
-    """Logits that depend on the whole prefix, through a cache that beams must carry."""
+    """Returns logits that depend on the whole prefix, through a carried cache."""
 
     def tokens_to_logits(state):
         hidden = next_state(state.cache["hidden"], state.cur_token[:, 0])
@@ -50,7 +50,7 @@ def cache_for(batch):
 
 
 def beam_search(inputs, cache, tokens_to_logits, eos_id, k, **options):
-    """The function under test as programs call it: inside jax.jit."""
+    """Runs the function under test as programs do: inside jax.jit."""
     run = jax.jit(
         lambda inputs, cache: decoding.beam_search(
             inputs, cache, tokens_to_logits, eos_id, num_decodes=k, **options
@@ -106,7 +106,7 @@ def reference(table, forced, k, alpha, length):
 
 
 def check_against(expected, decodes, scores):
-    """The best decodes are the expected ones; slots beyond them are empty."""
+    """Checks that the best decodes are the expected ones, and other slots empty."""
     k, length = decodes.shape
     found = len(expected)
     assert 0 < found <= k
@@ -209,7 +209,7 @@ def test_inputs_of_another_type_give_integers():
 
 
 def count_steps(**options):
-    """Number of model calls for a model that wants EOS at its third step."""
+    """Counts the calls of a model that ends at its third step."""
     calls = []
 
     def tokens_to_logits(state):
@@ -244,7 +244,7 @@ def test_min_log_prob_stops_once_all_live_beams_are_below():
 
 
 def test_min_log_prob_of_a_row_does_not_wait_for_the_others():
-    """Row 1 is below the limit after a step; with row 0 beside it as without."""
+    """Row 1 is below the limit after a step, with or without row 0."""
 
     def tokens_to_logits(state):
         likely = jnp.where(state.cache["row"] == 0, 30.0, 0.5)[:, None]
@@ -279,8 +279,8 @@ def test_prompt_that_fills_the_inputs_leaves_the_last_position_free():
     assert decodes.tolist() == [[[2, 3, 4, last]]]
 
 
-def test_impossible_eos_is_no_hypothesis():
-    """A model that forbids all but token 3 never finishes, and its beam is returned."""
+def test_impossible_eos_is_not_a_hypothesis():
+    """A model that allows only token 3 never finishes, and its beam is returned."""
     logits = jnp.full((VOCAB,), -1e9).at[3].set(0.0)
 
     def tokens_to_logits(state):
@@ -294,7 +294,7 @@ def test_impossible_eos_is_no_hypothesis():
 
 
 def prefilled(table, inputs, lengths, k):
-    """Search that starts behind the prompts, from the cache they leave."""
+    """Searches from the end of the prompts, with their cache."""
     hidden = []
     for row, length in zip(inputs, lengths, strict=True):
         state = 0
@@ -327,10 +327,10 @@ def test_prefilled_prompts_of_uneven_length_equal_forced_ones():
     decodes, scores = prefilled(table, inputs, lengths, 3)
     wanted, wanted_scores = search(table, inputs, 3)
     np.testing.assert_allclose(scores, wanted_scores, atol=1e-4)
-    # (The prompt stands in empty slots too.)
+    # (Empty slots contain the prompt, too.)
     np.testing.assert_array_equal(decodes[scores > -1e6], wanted[scores > -1e6])
     assert (scores[:3] > -1e6).all()
-    # The longest prompt is full long before the others end, and must not run on.
+    # The longest prompt is full long before the others end, and must stop.
     alone = prefilled(table, inputs[3:], lengths[3:], 3)
     np.testing.assert_array_equal(decodes[3], alone[0][0])
 
@@ -363,7 +363,7 @@ def test_scanned_and_frozen_caches_give_the_same_result():
     np.testing.assert_allclose(found[1], expected[1], atol=1e-5)
 
 
-def test_scores_are_those_of_float32_even_for_bfloat16_logits():
+def test_bfloat16_logits_get_float32_scores():
     table = jnp.asarray(random_table(3)).astype(jnp.bfloat16)
     inputs = jnp.zeros((2, 6), jnp.int32)
     found = search(table, inputs, 2)
@@ -373,7 +373,7 @@ def test_scores_are_those_of_float32_even_for_bfloat16_logits():
 
 
 def narrow_table(seed):
-    """Logits of a model that leaves two ways: 2 2 2 ... and 3 3 3 ..., each with an end."""
+    """Returns logits with two paths, 2 2 2 ... and 3 3 3 ..., each with an end."""
     table = np.full((4, 4), -1e10, np.float32)
     table[0, 2:] = table[2, [1, 2]] = table[3, [1, 3]] = 0
     return table + np.random.RandomState(seed).randn(4, 4).astype(np.float32)
@@ -384,7 +384,7 @@ def last_token_model(table):
 
 
 def brute_force(table, alpha, length):
-    """(score, tokens) of every possible sequence that ends, ascending."""
+    """Returns (score, tokens) of every possible finished sequence, ascending."""
     log_probs = log_softmax(table)
     found = []
     for size in range(1, length + 1):
@@ -418,7 +418,7 @@ def test_two_beams_find_the_best_of_all_sequences(alpha):
 
 
 def test_a_score_below_that_of_empty_slots_keeps_its_slot():
-    """With alpha -9 and 64 tokens, log probabilities are divided by 3e-10."""
+    """Alpha -9 and 64 tokens divide log probabilities by 3e-10."""
     script = np.full((64, 4), -1e10, np.float32)
     script[:-1, 2] = script[:-1, 3] = 0
     script[-1, EOS] = 0
@@ -435,7 +435,7 @@ def test_a_score_below_that_of_empty_slots_keeps_its_slot():
     wanted = -63 * np.log(2) / (69 / 6) ** -9.0
     assert wanted < -1e11
     np.testing.assert_allclose(scores[0], [wanted, wanted], rtol=1e-5)
-    # Where only one hypothesis ends, the empty slot comes before it.
+    # If only one hypothesis ends, the empty slot comes before it.
     script[:, 3] = -1e10
     decodes, scores = beam_search(
         jnp.zeros((1, 64), jnp.int32), {}, model, EOS, 2, alpha=-9.0
@@ -445,7 +445,7 @@ def test_a_score_below_that_of_empty_slots_keeps_its_slot():
 
 
 def row_scripts(bad):
-    """Three rows that write 2 3 4 EOS, 3 EOS, and 3 3 4 EOS; the last is broken at step 2."""
+    """Three rows write 2 3 4 EOS, 3 EOS, 3 3 4 EOS; the last breaks at step 2."""
     words = [[2, 3, 4, EOS], [3, EOS, 3, EOS], [3, 3, 4, EOS]]
     script = np.full((3, 4, VOCAB), -20.0, np.float32)
     for row, tokens in enumerate(words):
@@ -479,14 +479,14 @@ def test_a_row_without_a_token_to_choose_is_marked(bad):
         broken.check_decodes(decodes)
     with pytest.raises(UserError, match=NAMED):
         decoding.beam_search(inputs, {}, row_scripts(bad), EOS, num_decodes=2)
-    # What is forced needs no logits.
+    # Forced tokens need no logits.
     forced = jnp.array([[0, 0, 0, 0], [0, 0, 0, 0], [0, 3, 3, 4]])
     decodes, scores = beam_search(forced, {}, row_scripts(bad), EOS, 2)
     assert decodes[2, 1].tolist() == [3, 3, 4, EOS] and not np.isnan(scores).any()
 
 
 def test_minus_infinity_forbids_tokens_and_ends_beams():
-    """The beam of 2 is a dead end, that of 3 goes on."""
+    """The beam of token 2 is a dead end; the beam of token 3 continues."""
     table = np.full((4, 4), -np.inf, np.float32)
     table[0, 2:], table[3, EOS] = [1.0, 0.0], 0.0
     decodes, scores = beam_search(

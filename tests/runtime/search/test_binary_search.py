@@ -1,4 +1,4 @@
-"""Top-k and top-p masks against sorting."""
+"""Top-k and top-p masks, compared with sorting."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from t5x import binary_search
 
 topk_mask = jax.jit(binary_search.topk_mask)
 topp_mask = jax.jit(binary_search.topp_mask)
-# No zeros and subnormal numbers: XLA takes them for equal, NumPy does not.
+# Without zeros and subnormal numbers, which are equal for XLA but not for NumPy.
 numbers = st.floats(-(2.0**100), 2.0**100, width=32, allow_subnormal=False)
 rows = hnp.arrays(np.float32, (3, 6), elements=numbers.filter(bool), fill=st.just(1.5))
 logit_rows = hnp.arrays(np.float32, (3, 6), elements=st.integers(-8, 8))
@@ -19,7 +19,7 @@ logit_rows = hnp.arrays(np.float32, (3, 6), elements=st.integers(-8, 8))
 
 @settings(max_examples=200, deadline=None)
 @given(rows, st.integers(1, 7))
-def test_topk_keeps_what_is_at_least_the_kth_largest(x, k):
+def test_topk_keeps_logits_of_at_least_the_kth_largest(x, k):
     kth = np.sort(x, axis=-1)[:, ::-1][:, min(k, 6) - 1 : min(k, 6)]
     expected = np.where(x >= kth, x, np.float32(-1e7))
     np.testing.assert_array_equal(topk_mask(x, k, -1e7), expected)
@@ -35,7 +35,7 @@ def test_topp_keeps_the_smallest_sufficient_set(logits, p):
         mass, least = prob[kept].sum(), prob[kept].min()
         assert mass >= p - 1e-5
         assert kept[row >= row[kept].min()].all()
-        # Without the least probable ones that were kept it would not suffice.
+        # Without the least probable kept tokens the mass would not suffice.
         assert prob[kept & (prob > least * (1 + 1e-9))].sum() < p + 1e-5
 
 

@@ -1,4 +1,4 @@
-"""Sampling: exact tokens, distributions, callbacks and errors."""
+"""Sampling: exact tokens, distributions, callbacks, and errors."""
 
 import flax.core
 import jax
@@ -14,7 +14,7 @@ EOS = 1
 
 
 def chain_model(successor, vocab=10):
-    """Wants `successor[token]` after each token, whatever came before."""
+    """Returns a model that gives `successor[token]` after each token."""
     successor = jnp.asarray(successor)
 
     def tokens_to_logits(state):
@@ -34,7 +34,7 @@ def fixed_model(logits):
 
 
 def sample(inputs, cache, tokens_to_logits, eos_id, **options):
-    """The function under test as programs call it: inside jax.jit."""
+    """Runs the function under test as programs do: inside jax.jit."""
     run = jax.jit(
         lambda inputs, cache: decoding.temperature_sample(
             inputs, cache, tokens_to_logits, eos_id, **options
@@ -139,12 +139,12 @@ LOGITS = jnp.array([0.3, 1.2, -0.5, 2.0, 0.9, 1.6])
 
 
 def draw(rows=1, length=1, logits=LOGITS, **options):
-    """Tokens, none of them EOS, from the same logits in every step."""
+    """Draws tokens without EOS, from the same logits in every step."""
     return sample(zeros(rows, length), {}, fixed_model(logits), 99, **options)
 
 
 def sample_counts(**options):
-    """Counts of single tokens."""
+    """Returns counts of single tokens."""
     decodes, log_prob = draw(num_decodes=20000, **options)
     assert (np.diff(log_prob[0]) >= 0).all()
     return np.bincount(np.asarray(decodes).ravel(), minlength=len(LOGITS))
@@ -179,7 +179,7 @@ def test_distribution(options, kept):
 @pytest.mark.parametrize("options", [{"topk": 2}, {"topk": 0, "topp": 0.9}])
 @pytest.mark.parametrize("traced", [False, True])
 def test_low_logits_at_a_low_temperature(options, traced):
-    """Divided by the temperature they are below -1e7, and removed ones stay below."""
+    """Divided by the temperature they are below -1e7; removed tokens stay lower."""
     logits = jnp.array([-2000.0, -2000.0, -2001.0, -2002.0])
 
     def counts(temperature, **options):
@@ -245,7 +245,7 @@ def test_temperature_per_row():
         assert stats.chisquare(counts, expected).pvalue > 1e-3
 
 
-def test_log_prob_ignores_prompt_and_what_follows_eos():
+def test_log_prob_ignores_prompt_and_tokens_after_eos():
     """BOS 5 2 EOS: 5 is forced; 2 and EOS are sampled with known probabilities."""
     table = np.full((6, 6), -1e9, np.float32)
     table[0] = 0.0
@@ -326,7 +326,7 @@ def test_loop_state_shapes():
     ],
 )
 def test_a_row_without_a_token_to_choose_is_marked(bad, options):
-    """0 -> 2 -> 3 in both rows; then the second row has no logits to choose from."""
+    """Both rows follow 0 -> 2 -> 3; then the second row has only forbidden tokens."""
     inputs, model = jnp.array([[0, 2, 0, 0, 0], [0, 0, 0, 0, 0]]), chain_model(CHAIN)
 
     def broken_model(state):
@@ -343,7 +343,7 @@ def test_a_row_without_a_token_to_choose_is_marked(bad, options):
         broken.check_decodes(decodes)
     with pytest.raises(UserError, match=message):
         decoding.temperature_sample(inputs, {}, broken_model, EOS, **options)
-    # What is forced needs no logits.
+    # Forced tokens need no logits.
     forced = jnp.array([[0, 2, 0, 0, 0], [0, 2, 3, 4, 0]])
     decodes, log_prob = sample(forced, {}, broken_model, EOS, **options)
     assert decodes[1, 0].tolist() == [2, 3, 4, EOS, 0] and not np.isnan(log_prob).any()

@@ -1,11 +1,11 @@
-"""The note of a run."""
+"""The record of a run."""
 
 import pytest
 from t5x.errors import UserError
 from t5x.training.run_record import FILE_NAME, FINISHED_NAME, RunRecord
 
 
-def test_what_is_noted_is_found_again(tmp_path):
+def test_noted_values_are_found_again(tmp_path):
     record = RunRecord(str(tmp_path))
     assert not record.found
     record.update(seed=3)
@@ -19,7 +19,7 @@ def test_what_is_noted_is_found_again(tmp_path):
     assert not finished.is_finished(8, 11) and not finished.is_finished(4, 10)
 
 
-def test_a_finished_run_that_goes_on_is_unfinished_again(tmp_path):
+def test_a_finished_run_that_continues_is_unfinished_again(tmp_path):
     record = RunRecord(str(tmp_path))
     record.update(first_step=4, stop=True)
     record.complete(step=8, total_steps=10)
@@ -35,7 +35,7 @@ def test_a_finished_run_without_checkpoints_is_forgotten(tmp_path):
     record = RunRecord(str(tmp_path))
     record.update(seed=3)
     record.begin_anew()
-    assert record.get("seed") == 3  # It is unfinished: a restart has the same seed.
+    assert record.get("seed") == 3  # An unfinished run restarts with the same seed.
     record.complete(step=8, total_steps=8)
     record = RunRecord(str(tmp_path))
     record.begin_anew()

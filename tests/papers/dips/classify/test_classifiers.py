@@ -78,7 +78,7 @@ def test_an_lstm_learns_for_every_seed_and_reads_the_last_word():
     assert classifiers.lstm(folds[1:], settings) == found[1:]
 
 
-def test_a_siamese_lstm_learns_what_is_the_same():
+def test_a_siamese_lstm_learns_equality():
     rng = np.random.default_rng(1)
 
     def draw(n):

@@ -30,7 +30,11 @@ def get_config():
         "methods": (
             {"name": "NoAug"},
             {"name": "Copies", "scheme": "copies"},
-            {"name": "Dropout", "scheme": "pervasive_dropout", "options": ("rate=0.3",)},
+            {
+                "name": "Dropout",
+                "scheme": "pervasive_dropout",
+                "options": ("rate=0.3",),
+            },
             {"name": "SynRep", "scheme": "token_substitution"},
             {"name": "ContAug", "scheme": "contextual", "model": "no/such/model"},
         ),
@@ -96,7 +100,7 @@ def test_the_whole_command(world, capsys):
     assert (world / "out/results.png").exists()
 
 
-def test_what_the_command_line_changes(world, capsys):
+def test_changes_by_the_command_line(world, capsys):
     assert command(world, "--num_sources", "3") == 0
     content = json.loads((world / "out/results.json").read_text())
     assert content["config"]["num_sources"] == 3

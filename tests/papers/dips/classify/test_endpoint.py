@@ -110,10 +110,10 @@ def test_a_failure_ends_the_run_and_keeps_the_replies(call, server):
     [
         (["--option", "k=5"], "openai:tiny", "has no option 'k'"),
         (["--prices", "1"], "openai:tiny", "prices"),
-        ([], "smollm2", "--endpoint: model 'smollm2' runs on this machine and has none"),
+        ([], "smollm2", "--endpoint: model 'smollm2' runs on this machine and has"),
         (["--option", "retries=0", "--endpoint=http://127.0.0.1:9"], "openai:tiny",
          "cannot be reached"),
-        (["--endpoint=nowhere"], "openai:tiny", "--endpoint nowhere is not the address"),
+        (["--endpoint=nowhere"], "openai:tiny", "--endpoint nowhere is not the"),
         (["--key_variable=NO_KEY"], "openai:tiny", "$NO_KEY is not set"),
     ],
 )  # fmt: skip

@@ -45,7 +45,7 @@ def test_too_few_examples(train, validation):
         examples.draw(world({"a": 5, "b": 5}), 0, train, validation)
 
 
-def test_more_sources_come_behind_those_of_fewer():
+def test_more_sources_extend_the_list_of_fewer():
     data = world({"a": 20, "b": 20})
     draws = [examples.draw(data, seed, 20, 5) for seed in (0, 1)]
     few, many = (examples.sources(draws, (1.0, 0.1), most) for most in (3, 7))
@@ -66,7 +66,7 @@ def folder(tmp_path):
     return write
 
 
-def test_what_overlaps_is_counted_and_left_out(folder):
+def test_overlapping_spans_are_counted_and_left_out(folder):
     train = ["a\tone two", "a\tthree", "b\tfour", "b\tONE  two", "c\tfive"]
     found = examples.read("lines", folder(train, ["a\tOne two", "b\tsix"]))
     assert [example.texts[0] for example in found.train] == ["three", "four", "five"]

@@ -90,7 +90,8 @@ def test_the_real_sets(real_data):
 
 
 def test_pairs_in_three_forms(tmp_path):
-    msrp = '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tHe said "no"\t"No\n'
+    msrp = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+    msrp += '1\t7\t8\tHe said "no"\t"No\n'
     (tmp_path / "msrp.txt").write_text(msrp, encoding="utf-8")
     assert pairs.read(tmp_path / "msrp.txt") == [Pair('He said "no"', '"No', True)]
     quora = '"id","question1","question2","is_duplicate"\n"1","a, b\nc","d ""e""","0"\n'
@@ -110,7 +111,7 @@ def test_pairs_in_three_forms(tmp_path):
         ("label\tfirst\tsecond\n1\ta\t \n", "row 2: a sentence is empty"),
     ],
 )
-def test_pairs_without_what_they_need(tmp_path, text, message):
+def test_pairs_without_requirements(tmp_path, text, message):
     (tmp_path / "pairs.tsv").write_text(text)
     with pytest.raises(UserError, match=message):
         pairs.read(tmp_path / "pairs.tsv")

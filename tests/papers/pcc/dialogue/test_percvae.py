@@ -90,7 +90,7 @@ def condition(*sources):
 FIRST = [20, 3, 4, 20, 5, 21, 6, 22, 7, 8, 21, 9]
 
 
-def test_gru_is_that_of_torch():
+def test_gru_equals_torch():
     layer = gru.Gru(3, 0.5)
     x = np.random.default_rng(0).normal(size=(2, 5, 4)).astype(np.float32)
     reads = np.ones((2, 5), bool)
@@ -253,7 +253,7 @@ def test_replies_differ_with_z():
     assert len({tuple(row) for row in mean.tolist()}) == 1
 
 
-def test_greedy_steps_are_those_of_the_whole_reply():
+def test_greedy_steps_equal_the_whole_reply():
     variational, state, _ = trained()
     batch = toy(np.random.default_rng(4), 6)
     found = np.asarray(jax.jit(variational.predict_batch)(state.params, batch))

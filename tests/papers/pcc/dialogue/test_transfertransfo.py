@@ -127,7 +127,7 @@ def test_markers_of_a_vocabulary():
         speakers.markers_of(Pieces())
 
 
-def test_without_types_the_logits_are_those_of_gpt2():
+def test_without_types_the_logits_equal_gpt2():
     params = initial()
     plain = {"decoder": dict(params["decoder"])}
     plain["decoder"].pop("type_embedder")
@@ -195,7 +195,7 @@ def test_loss_is_the_weighted_sum_and_its_gradient_is_finite():
             assert np.abs(leaf).max() > 0
 
 
-def test_scores_of_candidates_are_those_of_each_alone():
+def test_scores_of_candidates_equal_single_scores():
     """The head reads the end of each reply, with the types of the same prompt."""
     params, both = initial(), model(num_candidates=3)
     together = scored(both, params, batch_of(ROWS))

@@ -154,7 +154,7 @@ def test_a_missing_source_that_is_not_optional_is_an_error(world, capsys):
         ("def get_config(): return 7", "config.py: 7 is no ConfigDict and no mapping"),
     ],
 )
-def test_a_file_that_is_no_config(tmp_path, text, message):
+def test_invalid_config_files(tmp_path, text, message):
     (tmp_path / "config.py").write_text(text)
     with pytest.raises(UserError) as error:
         configs.load(str(tmp_path / "config.py"))

@@ -166,7 +166,7 @@ def test_switch_out_draws_from_the_words_of_the_few_shot_sentences(data_dir):
     assert words <= {"p", "q", "r", "s", "t"} and {"s", "t"} & words
 
 
-def test_pools_take_the_next_easier_level_where_one_is_empty():
+def test_empty_pools_take_the_next_easier_level():
     found = [
         Levelled("a ", (("a ",), ("a1", "a2"), ())),
         Levelled("b", (("b",), (), ("b2",))),
@@ -196,7 +196,7 @@ def test_pools_take_the_next_easier_level_where_one_is_empty():
         (DRAWN[:2], "there is one label; a triplet needs two"),
     ],
 )
-def test_what_no_triplet_can_be_drawn_from(drawn, message):
+def test_data_without_triplets(drawn, message):
     found = [Levelled(s.text, ((s.text,),)) for s in drawn]
     with pytest.raises(UserError, match=message):
         methods.pools([drawn], [found], {s.text: 0 for s in drawn})

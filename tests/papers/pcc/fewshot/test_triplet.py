@@ -47,7 +47,7 @@ def test_anchor_and_positive_share_a_label_that_the_negative_has_not():
     )
 
 
-def test_triplets_are_drawn_as_the_definition_says():
+def test_triplets_are_drawn_by_the_definition():
     weights = np.array([0.25, 0.75])
     anchor, positive, negative = draw(weights, 200_000)
     chance = {
@@ -90,7 +90,7 @@ def test_one_fifth_of_originals_among_four_paraphrases_each_is_uniform():
         np.testing.assert_allclose(seen / len(row), 1 / 20, atol=0.003)
 
 
-def test_losses_are_those_of_torch():
+def test_losses_equal_torch():
     torch = pytest.importorskip("torch")
     embedded = np.random.default_rng(0).standard_normal((3, 50, 4)).astype(np.float32)
     a, p, n = map(torch.tensor, embedded)
@@ -160,7 +160,7 @@ def trained(toy, seeds, parts=(30, 30), trainer=TRAINER):
     return state, figures
 
 
-def test_training_separates_what_raw_encodings_do_not(toy):
+def test_training_separates_labels_unlike_raw_encodings(toy):
     state, figures = trained(toy, [0, 1])
     table, _, labels = toy
     support = jnp.stack([table[::4], table[::4]])
@@ -195,7 +195,7 @@ def test_mining_trains_on_more_triplets_with_a_loss(toy):
     assert (hard.active > plain.active + 0.1).all()
 
 
-def test_a_loss_that_is_no_number_stops_the_run(toy):
+def test_a_nan_loss_stops_the_run(toy):
     table, pools, labels = toy
     broken = jnp.full_like(table, jnp.nan), pools, labels
     with pytest.raises(
@@ -204,7 +204,7 @@ def test_a_loss_that_is_no_number_stops_the_run(toy):
         trained(broken, [0, 1])
 
 
-def test_nearest_neighbour_is_that_of_a_plain_loop():
+def test_nearest_neighbour_equals_a_plain_loop():
     rng = np.random.default_rng(0)
     support = rng.standard_normal((2, 12, 3)).astype(np.float32)
     labels = rng.integers(0, 3, (2, 12))
