@@ -34,7 +34,7 @@ def command(options: argparse.Namespace, model_dir: Path) -> list[str]:
         f'MODEL_DIR = "{model_dir}"',
         f"TRAIN_STEPS = {options.steps}",
         f"EVAL_PERIOD = {options.period}",
-        f"seqio.Evaluator.num_examples = {options.eval_examples}",
+        f"evaluation.evaluator.num_examples = {options.eval_examples}",
         *options.gin_bindings,
     ]
     return [

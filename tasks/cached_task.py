@@ -10,7 +10,6 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import gin
 import seqio
 import tensorflow as tf
 from etils import epath
@@ -21,51 +20,19 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import read_json
 from jaxaug.feed import arrays, lengths, offline_tokens
 from jaxaug.feed.arrays import TokenCache
-from jaxaug.feed.examples import (
-    PAIRS,
-    Ends,
-    Examples,
-    Ids,
-    Lengths,
-    Parts,
-    keep_left_end,
-)
+from tasks.fed import FedTask, accept
+
+__all__ = ["COMPLETED", "CachedTask", "accept", "facts"]
 
 COMPLETED = "COMPLETED"
 """Name of the file that marks a complete cache for SeqIO."""
 
 
-@gin.configurable(module="tasks.cached_task")
-def accept(truncation: bool = False, unknown_pieces: bool = False) -> dict[str, bool]:
-    """Returns settings of `CachedTask.check_lengths`, for gin files:
-    `cached_task.accept`.
-
-    Args:
-        truncation: whether to accept feature lengths that cut any number of examples.
-        unknown_pieces: whether to accept any number of targets that the vocabulary
-            cannot write.
-    """
-    return {"accept_truncation": truncation, "accept_unknown": unknown_pieces}
-
-
-class CachedTask(seqio.Task):
-    """Task that gives its examples to the token feed, and checks lengths and caches."""
-
-    loses: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("inputs", "targets"), "their right end"
-    )
-    """Maps a feature to the part that a cut example loses."""
-
-    parts: ClassVar[Parts] = PAIRS
-    """Maps a feature to the fields that form it after the placeholder."""
+class CachedTask(FedTask, seqio.Task):
+    """SeqIO task that feeds token ids, and checks lengths and caches."""
 
     behind: ClassVar[Sequence[Any]] = (seqio.preprocessors.append_eos,)
     """Preprocessors after the placeholder, which `cut` reproduces."""
-
-    @staticmethod
-    def cut(fields: Mapping[str, Ids], lengths: Lengths, ends: Ends) -> dict[str, Ids]:
-        """Applies the preprocessors `behind` to an example; see `Examples.cut`."""
-        return keep_left_end(fields, lengths, ends)
 
     @property
     def is_fed(self) -> bool:
@@ -74,26 +41,11 @@ class CachedTask(seqio.Task):
         places = [isinstance(p, seqio.CacheDatasetPlaceholder) for p in found]
         return True in places and found[places.index(True) + 1 :] == [*self.behind]
 
-    def examples(self, split: str, use_cached: bool = False) -> Examples:
-        """Returns all examples of a split as token ids, built once per process.
-
-        Args:
-            split: name of the split.
-            use_cached: whether to read the offline cache.
-
-        Raises:
-            UserError: the data or the cache is missing or wrong.
-        """
+    def token_ids(self, split: str, use_cached: bool) -> TokenCache:
+        """See `FedTask.token_ids`; `use_cached` reads the offline cache."""
         if use_cached:
             self._check_cache(split)
-        ends = {
-            name: self.output_features[name].vocabulary.eos_id
-            if self.output_features[name].add_eos
-            else None
-            for name in self.parts
-        }
-        found = _tokens(self, split, use_cached)
-        return Examples(self.name, found, ends, self.parts, self.cut)
+        return _tokens(self, split, use_cached)
 
     def token_cache(self, split: str) -> TokenCache:
         """Returns the token ids of a split up to the placeholder."""
@@ -109,28 +61,6 @@ class CachedTask(seqio.Task):
     def fields(self) -> list[str]:
         """Returns the names of the id fields in an offline cache."""
         return [part for parts in self.parts.values() for part in parts]
-
-    def token_counts(self, split: str, use_cached: bool = False) -> lengths.TokenCounts:
-        """Counts the tokens of all examples of a split; see `examples`."""
-        words = self.output_features["targets"].vocabulary
-        return lengths.of_examples(
-            f"{self.name} {split}",
-            self.examples(split, use_cached),
-            words.unk_id,
-            str(getattr(words, "file", words)),
-            self.loses,
-        )
-
-    @staticmethod
-    def check_lengths(
-        needs: lengths.Needs, accept_truncation: bool, advice: str
-    ) -> None:
-        """Stops a run whose lengths cut examples; see `jaxaug.feed.lengths.check`."""
-        accepted = accept()
-        accepted["accept_truncation"] |= accept_truncation
-        lengths.check(needs, advice=advice, **accepted)
-
-    fitting_lengths = staticmethod(lengths.fitting)
 
     def get_dataset(  # type: ignore[override]
         self,

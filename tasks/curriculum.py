@@ -11,13 +11,12 @@ from typing import Any, Literal
 import gin
 import jax
 import numpy as np
-import seqio
 from absl import logging
 from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import write_text
-from jaxaug.curriculum import mixture, plot
+from jaxaug.curriculum import plot
 from jaxaug.curriculum import schedule as schedules
 from jaxaug.curriculum.schedule import Schedule
 
@@ -171,10 +170,14 @@ def _check_reader() -> None:
     name = _of_train("mixture_or_task_name", scoped)
     if not _of_train("pack", scoped) or not isinstance(name, str):
         return
+    import seqio
+
+    from jaxaug.curriculum.scheduled import ScheduledMixture
+
     reader = inspect.unwrap(_of_train("get_dataset_fn") or _nobody)
     found = seqio.get_mixture_or_task(name)
     if (
-        isinstance(found, mixture.ScheduledMixture)
+        isinstance(found, ScheduledMixture)
         and not found.examples_per_row
         and not getattr(reader, "counts_examples", False)
     ):
@@ -201,9 +204,13 @@ def _counted(
         num_shards: number of hosts that share the data.
         examples_per_row: returns the count for a `DatasetConfig` of one level's data.
     """
+    import seqio
+
+    from jaxaug.curriculum.scheduled import ScheduledMixture
+
     given = cfg.mixture_or_task_name
     found = seqio.get_mixture_or_task(given) if isinstance(given, str) else given
-    if not isinstance(found, mixture.ScheduledMixture):
+    if not isinstance(found, ScheduledMixture):
         return cfg
     levels = found.tasks_of_levels()
     per_row = found.examples_per_row if cfg.pack else (1.0,) * len(levels)

@@ -15,8 +15,6 @@ import tensorflow as tf
 from jaxaug.core.files import PathLike
 from jaxaug.models.tokenizers import hf
 
-_ID_OFFSET = 1
-
 
 class HFVocabulary(seqio.Vocabulary):
     """A tokenizer of the library `tokenizers`, which is read on first use.
@@ -38,7 +36,7 @@ class HFVocabulary(seqio.Vocabulary):
     @functools.cached_property
     def tokenizer(self) -> hf.Tokenizer:
         """The tokenizer; raises `UserError` if it does not exist."""
-        return hf.load(self._path, _ID_OFFSET)
+        return hf.load(self._path, id_offset=1)
 
     @property
     def _base_vocab_size(self) -> int:

@@ -1,6 +1,6 @@
 """A SeqIO logger that measures robustness to schema wording.
 
-It is bound in gin next to SeqIO's own loggers:
+`tasks.evaluation.evaluator` uses it. Other evaluators bind it in gin:
 
   seqio.Evaluator.logger_cls = [@seqio.TensorBoardLogger, @seqio.JSONLogger,
                                 @report_logger.RobustnessLogger]
@@ -9,16 +9,14 @@ It is bound in gin next to SeqIO's own loggers:
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import seqio
-
 from jaxaug.look.robustness import RobustnessWriter
 
 
-class RobustnessLogger(seqio.Logger):
-    """`jaxaug.look.robustness.RobustnessWriter` as a SeqIO logger."""
+class RobustnessLogger:
+    """`look.robustness.RobustnessWriter` with the interface of `seqio.Logger`."""
 
     def __init__(self, output_dir: str):
-        super().__init__(output_dir)
+        self.output_dir = output_dir
         self._writer = RobustnessWriter(output_dir)
 
     def __call__(

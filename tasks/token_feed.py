@@ -11,22 +11,19 @@ import functools
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import seqio
 from absl import logging
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.typed import Range, check
-from jaxaug.curriculum.mixture import ScheduledMixture
 from jaxaug.feed import lengths
 from jaxaug.feed.batches import TokenBatches, known_to_clu
 from jaxaug.feed.order import Stage
-from tasks import curriculum, dst
-from tasks.cached_task import CachedTask
+from tasks import curriculum, dialogues
 
 _LAYOUTS = {
-    seqio.EncDecFeatureConverter: "enc_dec",
-    seqio.PrefixLMFeatureConverter: "prefix_lm",
-    seqio.DecoderFeatureConverter: "prefix_lm",
+    "seqio:EncDecFeatureConverter": "enc_dec",
+    "seqio:PrefixLMFeatureConverter": "prefix_lm",
+    "seqio:DecoderFeatureConverter": "prefix_lm",
 }
 
 
@@ -82,7 +79,7 @@ def get_dataset(
         )
     tasks = names = _tasks(cfg)
     if wordings > 1:
-        tasks = dst.aligned(tasks, cfg.split)
+        tasks = dialogues.aligned(tasks, cfg.split)
     for task in tasks:
         counts = task.token_counts(cfg.split, cfg.use_cached)
         lengths.report(counts, cfg.task_feature_lengths)
@@ -94,7 +91,7 @@ def get_dataset(
         seed=int(cfg.seed),
         shuffle=cfg.shuffle,
         pack=cfg.pack,
-        layout=_LAYOUTS[type(feature_converter_cls(pack=cfg.pack))],
+        layout=str(layout_of(_made(feature_converter_cls, cfg.pack))),
         shard=(shard_id, num_shards),
         num_epochs=num_epochs,
         wordings=wordings,
@@ -103,17 +100,17 @@ def get_dataset(
 
 
 get_dataset.counts_examples = True  # type: ignore[attr-defined]
+get_dataset.find = dialogues.find  # type: ignore[attr-defined]
 
 
 def why_not(cfg: Any, feature_converter_cls: Any) -> str | None:
     """Returns why the data needs SeqIO's pipeline, or None if it does not."""
-    converter = feature_converter_cls(pack=cfg.pack)
+    converter = _made(feature_converter_cls, cfg.pack)
     lengths = cfg.task_feature_lengths or {}
     asked = {
-        f"features are made by {type(converter).__name__}": type(converter)
-        not in _LAYOUTS,
-        "the loss is computed on inputs, too": not getattr(
-            converter, "_loss_on_targets_only", True
+        f"features are made by {type(converter).__name__}": not layout_of(converter),
+        "the loss is computed on inputs, too": not vars(converter).get(
+            "_loss_on_targets_only", True
         ),
         "DatasetConfig.use_custom_packing_ops is set": cfg.use_custom_packing_ops,
         "DatasetConfig.trim_output_features is not set": not cfg.trim_output_features,
@@ -129,19 +126,49 @@ def why_not(cfg: Any, feature_converter_cls: Any) -> str | None:
         source, tasks = _source(cfg), _tasks(cfg)
     except (ValueError, KeyError):
         return f"{cfg.mixture_or_task_name!r} is not registered"
+    if not tasks:
+        return f"no task of {source.name} has the split {cfg.split}"
+    return None if _found(cfg) else _why_not_in_seqio(source, tasks, cfg.split)
+
+
+def _why_not_in_seqio(source: Any, tasks: list[Any], split: str) -> str | None:
+    from jaxaug.curriculum.scheduled import ScheduledMixture
+    from tasks.cached_task import CachedTask
+
     for task in tasks:
         if not isinstance(task, CachedTask) or not task.is_fed:
             return f"task {task.name} has preprocessors of its own"
-    if not tasks:
-        return f"no task of {source.name} has the split {cfg.split}"
     if not _has_known_rates(source):
         return f"mixture {source.name} has a sample_fn of its own"
     if isinstance(source, ScheduledMixture) and len(tasks) < len(source.tasks):
-        return f"a task of {source.name} lacks the split {cfg.split}"
+        return f"a task of {source.name} lacks the split {split}"
     return None
 
 
+def _made(feature_converter_cls: Any, pack: bool) -> Any:
+    """Returns a converter; or its class, if an attribute `kind` says what it makes."""
+    if getattr(feature_converter_cls, "kind", None):
+        return feature_converter_cls
+    return feature_converter_cls(pack=pack)
+
+
+def layout_of(converter: Any) -> str | None:
+    """Returns the layout of a converter's features; None if SeqIO does not define it.
+
+    Args:
+        converter: a feature converter; or an object whose `kind` names a class of
+            SeqIO, such as "seqio:EncDecFeatureConverter", which is then not imported.
+    """
+    cls = type(converter)
+    kind = getattr(converter, "kind", None) or f"{cls.__module__}:{cls.__name__}"
+    return _LAYOUTS.get(kind.replace("seqio.feature_converters:", "seqio:"))
+
+
 def _has_known_rates(source: Any) -> bool:
+    import seqio
+
+    from jaxaug.curriculum.scheduled import ScheduledMixture
+
     if not isinstance(source, seqio.Mixture) or isinstance(source, ScheduledMixture):
         return True
     sample_fn = source._sample_fn
@@ -152,22 +179,32 @@ def _has_known_rates(source: Any) -> bool:
     return plain and named == "sample_from_datasets"
 
 
+def _found(cfg: Any) -> Any:
+    """Returns the set or mixture that needs no SeqIO, or None."""
+    if cfg.use_cached or cfg.module:
+        return None
+    return dialogues.find(cfg.mixture_or_task_name)
+
+
 def _source(cfg: Any) -> Any:
+    if (found := _found(cfg)) is not None:
+        return found
+    import seqio
+
     given = cfg.mixture_or_task_name
     return seqio.get_mixture_or_task(given) if isinstance(given, str) else given
 
 
 def _tasks(cfg: Any) -> list[Any]:
     """Returns the tasks that have the split, in SeqIO's order."""
-    return [
-        task for task in seqio.get_subtasks(_source(cfg)) if cfg.split in task.splits
-    ]
+    source = _source(cfg)
+    tasks = getattr(source, "tasks", [source])
+    return [task for task in tasks if cfg.split in task.splits]
 
 
 def _stages(cfg: Any, tasks: list[Any]) -> list[Stage]:
     source = _source(cfg)
-    if isinstance(source, ScheduledMixture):
+    if hasattr(source, "stages"):
         return source.stages()
-    if isinstance(source, seqio.Mixture):
-        return [Stage(1, tuple(float(source.get_rate(task)) for task in tasks))]
-    return [Stage(1, (1.0,))]
+    rate_of = getattr(source, "get_rate", lambda task: 1.0)
+    return [Stage(1, tuple(float(rate_of(task)) for task in tasks))]

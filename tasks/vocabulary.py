@@ -1,31 +1,35 @@
-"""The vocabulary of the tasks as a SeqIO vocabulary."""
+"""The vocabulary of the tasks, which is a SeqIO vocabulary where SeqIO is imported."""
 
+import functools
+import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
-
-import seqio
-import tensorflow as tf
+from typing import Any, Self
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode.contract import check_tokens
 from jaxaug.feed import vocabulary
 from jaxaug.models.tokenizers import hf
-from tasks.hf_vocabulary import HFVocabulary
 
 
-class FoundVocabulary(seqio.SentencePieceVocabulary):
+class FoundVocabulary:
     """The named vocabulary, or the result of `jaxaug.feed.vocabulary.model_file`.
 
     It is looked up, and trained if missing, on first use, so registering tasks is
-    cheap. All calls go to the vocabulary that is found. The class derives from
-    SentencePiece's class, so that comparisons with such a vocabulary ask this one
+    cheap. Encoding and decoding need no SeqIO; the TensorFlow methods import it.
+    Once SeqIO is imported, instances also derive from its SentencePiece class (see
+    `default_vocabulary`), so that comparisons with such a vocabulary ask this one
     first.
     """
 
+    pad_id = extra_ids = 0
+
+    def __new__(cls) -> Self:
+        return object.__new__(_class_in_seqio() if "seqio" in sys.modules else cls)
+
     def __init__(self) -> None:
-        super().__init__("")
         self._named = self._path = ""
-        self._vocabulary: seqio.Vocabulary | None = None
+        self._tokenizer: Any = None
+        self._found: Any = None
 
     def use(self, path: str) -> None:
         """Names the vocabulary to use instead of the default.
@@ -45,19 +49,34 @@ class FoundVocabulary(seqio.SentencePieceVocabulary):
         self._named = path
 
     @property
-    def found(self) -> seqio.Vocabulary:
-        """The vocabulary itself."""
-        if self._vocabulary is None:
+    def tokenizer(self) -> Any:
+        """The SentencePiece processor, or the published tokenizer."""
+        if self._tokenizer is None:
             self._path = vocabulary.shipped(self._named)
             if not (self._path and hf.is_published(self._path)):
                 # The copy of a run takes precedence.
                 self._path = vocabulary.model_file(named=self._path)
             if hf.is_published(self._path):
-                self._vocabulary = HFVocabulary(self._path)
+                self._tokenizer = hf.load(self._path, id_offset=1)
             else:
-                vocabulary.load(self._path)  # Checks the special ids.
-                self._vocabulary = seqio.SentencePieceVocabulary(self._path)
-        return self._vocabulary
+                self._tokenizer = vocabulary.load(self._path)
+        return self._tokenizer
+
+    @property
+    def found(self) -> Any:
+        """The vocabulary itself, a `seqio.Vocabulary`."""
+        if self._found is None:
+            import seqio
+
+            from tasks.hf_vocabulary import HFVocabulary
+
+            kind = HFVocabulary if self._published else seqio.SentencePieceVocabulary
+            self._found = kind(self._path)
+        return self._found
+
+    @property
+    def _published(self) -> hf.Tokenizer | None:
+        return self.tokenizer if isinstance(self.tokenizer, hf.Tokenizer) else None
 
     @property
     def sentencepiece_model_file(self) -> str:
@@ -66,66 +85,95 @@ class FoundVocabulary(seqio.SentencePieceVocabulary):
         Raises:
             AttributeError: the vocabulary is of another kind.
         """
-        return self.found.sentencepiece_model_file  # type: ignore[attr-defined]
-
-    @property
-    def tokenizer(self) -> Any:
-        """The processor of the vocabulary's library."""
-        return self.found.tokenizer  # type: ignore[attr-defined]
+        if self._published:
+            message = f"{self._path} is no SentencePiece model"
+            raise AttributeError(message)
+        return self._path
 
     @property
     def file(self) -> str:
         """Path of the vocabulary file."""
-        if isinstance(self.found, HFVocabulary):
-            return self.found.tokenizer.path
-        return self.sentencepiece_model_file
+        return self._published.path if self._published else self._path
 
     @property
     def encode_batch(self) -> Callable[[Sequence[str]], list[list[int]]] | None:
         """Function that encodes many texts; None for a SentencePiece model."""
-        return getattr(self.found, "encode_batch", None)
+        return getattr(self._published, "encode_batch", None)
+
+    def _id(self, role: str) -> int | None:
+        found = getattr(self.tokenizer, f"{role}_id")
+        return found if self._published else found()
 
     @property
     def eos_id(self) -> int | None:
         """Id that ends a sequence."""
-        return self.found.eos_id
+        return self._id("eos")
 
     @property
     def unk_id(self) -> int | None:
         """Id of unknown text."""
-        return self.found.unk_id
+        return self._id("unk")
 
     @property
     def bos_id(self) -> int | None:
         """Id that starts a sequence."""
-        return self.found.bos_id
+        return self._id("bos")
 
     @property
-    def _base_vocab_size(self) -> int:
-        return self.found.vocab_size
+    def vocab_size(self) -> int:
+        """Number of ids."""
+        found = self._published
+        return found.vocab_size if found else self.tokenizer.get_piece_size()
 
-    def _encode(self, s: str) -> Sequence[int]:
-        return self.found._encode(s)
+    def encode(self, s: str) -> Sequence[int]:
+        """Returns the ids of a text, without the end of sequence."""
+        return self.tokenizer.encode(s)
 
-    def _decode(self, ids: Iterable[int]) -> str:
-        ids = [int(token) for token in ids]
-        check_tokens(ids)  # The T5X programs pass on the output of a decode function.
-        return self.found._decode(ids)
+    def decode(self, ids: Iterable[int]) -> str:
+        """Returns the text of the ids up to the end of sequence.
 
-    def _encode_tf(self, s: tf.Tensor) -> tf.Tensor:
-        return self.found._encode_tf(s)
+        Ids beyond the vocabulary become the unknown piece, if there is one.
+        """
+        known, size = [int(token) for token in ids], self.vocab_size
+        if (unknown := self.unk_id) is not None:
+            known = [token if token < size else unknown for token in known]
+        if (end := self.eos_id) in known:
+            known = known[: known.index(end) + 1]
+        check_tokens(known)  # The T5X programs pass on the output of a decode function.
+        return self.tokenizer.decode(known)
 
-    def _decode_tf(self, ids: tf.Tensor) -> tf.Tensor:
-        return self.found._decode_tf(ids)
+    def encode_tf(self, s: Any) -> Any:
+        """See `seqio.Vocabulary.encode_tf`."""
+        return self.found.encode_tf(s)
+
+    def decode_tf(self, ids: Any) -> Any:
+        """See `seqio.Vocabulary.decode_tf`."""
+        return self.found.decode_tf(ids)
 
     def __eq__(self, other: object) -> bool:
         """Returns whether the other vocabulary reads the same file and adds no ids."""
         if isinstance(other, FoundVocabulary):
             return self is other or self.found == other.found
-        return isinstance(other, seqio.Vocabulary) and self.found == other
+        seqio = sys.modules.get("seqio")
+        known = seqio is not None and isinstance(other, seqio.Vocabulary)
+        return known and self.found == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__.copy()  # gin copies vocabularies; SeqIO's state differs.
 
     def __str__(self) -> str:
-        return str(self.found)
+        return f"FoundVocabulary({self.file})"
+
+
+@functools.cache
+def _class_in_seqio() -> type:
+    """Returns the subclass of `FoundVocabulary` that is a SeqIO vocabulary."""
+    import seqio
+
+    bases = FoundVocabulary, seqio.SentencePieceVocabulary
+    return type(FoundVocabulary.__name__, bases, {"__module__": __name__})
 
 
 _DEFAULT = FoundVocabulary()
@@ -146,6 +194,8 @@ def default_vocabulary(path: str | None = None) -> FoundVocabulary:
     """
     if path:
         _DEFAULT.use(path)
+    if "seqio" in sys.modules:  # It may have been imported in the meantime.
+        _DEFAULT.__class__ = _class_in_seqio()
     return _DEFAULT
 
 

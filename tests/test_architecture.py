@@ -14,7 +14,11 @@ from tests.support.gin_files import gin_files
 from tests.support.programs import python_says
 
 ROOT = Path(__file__).resolve().parent.parent
-SEQIO_ADAPTERS = {"jaxaug/feed/source.py", "jaxaug/curriculum/mixture.py"}
+SEQIO_ADAPTERS = {
+    "jaxaug/feed/source.py",
+    "jaxaug/curriculum/mixture.py",
+    "jaxaug/curriculum/scheduled.py",
+}
 DATA_LIBRARIES = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "seqio"}
 # The packages of the repository, and the folders of some of them.
 FOLDERS = (

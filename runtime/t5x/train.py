@@ -13,6 +13,7 @@ from t5x.checkpoint import model_info, state_init
 from t5x.checkpoint.settings import CheckpointConfig
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import vocabularies
+from t5x.feed.converters import class_of
 from t5x.feed.data_config import DatasetConfig
 from t5x.inference.evaluator import EvaluatorConstructor
 from t5x.logs import libraries
@@ -127,7 +128,7 @@ def train(
     libraries.keep_in(model_dir)
     action_map = setup.parse_actions(actions, concurrent_metrics)
     save_cfg = checkpoint_cfg.save
-    feature_converter_cls = setup.converter_of(model)
+    feature_converter_cls = class_of(model)
     verify = functools.partial(
         setup.verify_vocabs, verify_matching_vocabs_fn, get_dataset_fn, model
     )

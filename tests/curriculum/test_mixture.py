@@ -8,7 +8,7 @@ import seqio
 import tensorflow as tf
 
 from jaxaug.core.errors import UserError
-from jaxaug.curriculum import mixture, schedule
+from jaxaug.curriculum import mixture, schedule, scheduled
 
 LEVELS = [0, 1, 1]
 
@@ -20,7 +20,7 @@ def source(level: int) -> tf.data.Dataset:
 
 def mixed(total: int, seed: int = 0) -> tf.data.Dataset:
     stages = schedule.staged((total // 2, total), ((1, 0), (1, 3)))
-    sample = mixture.scheduled_sample_fn(stages, LEVELS)
+    sample = scheduled.scheduled_sample_fn(stages, LEVELS)
     return sample([source(0), source(1), source(2)], [1.0, 1.0, 3.0], seed)
 
 
@@ -60,8 +60,8 @@ def test_a_restored_iterator_continues_at_the_right_stage(tmp_path):
 def test_wrong_arguments_are_refused():
     stages = schedule.gradual(1, 1)
     with pytest.raises(UserError, match=r"levels \[0\], the schedule weighs"):
-        mixture.scheduled_sample_fn(stages, [0, 0])
-    sample = mixture.scheduled_sample_fn(stages, [0, 1])
+        scheduled.scheduled_sample_fn(stages, [0, 0])
+    sample = scheduled.scheduled_sample_fn(stages, [0, 1])
     with pytest.raises(UserError, match="only 1 of the 2 tasks of the mixture have"):
         sample([source(0)], [1.0], 0)
 

@@ -236,8 +236,8 @@ def test_a_prompt_curriculum_and_a_mixture():
     ],
 )  # fmt: skip
 def test_other_data_come_from_seqio(monkeypatch, changes, reason):
-    from jaxaug.curriculum.mixture import scheduled_sample_fn
     from jaxaug.curriculum.schedule import gradual
+    from jaxaug.curriculum.scheduled import scheduled_sample_fn
     from tasks import token_feed
 
     monkeypatch.setattr(

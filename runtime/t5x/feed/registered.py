@@ -1,7 +1,11 @@
 """Imports configured modules and looks up the SeqIO tasks they register."""
 
+import dataclasses
 import difflib
 import importlib
+import inspect
+import sys
+from collections.abc import Callable
 from typing import Any
 
 from absl import logging
@@ -36,6 +40,43 @@ def import_module(module: str) -> None:
         ) from error
 
 
+def finder(reader: Any) -> Callable[[str], Any] | None:
+    """Returns the attribute `find` of a `get_dataset_fn` or evaluator, or None.
+
+    It is a function from a name to a task or mixture that needs no SeqIO, or to None.
+    Such an object has `name`, `splits` or `tasks`, and `output_features`.
+    """
+    return getattr(inspect.unwrap(reader), "find", None) if reader else None
+
+
+def find(cfg: DatasetConfig, reader: Any) -> Any | None:
+    """Returns the task or mixture of a configuration; None if it is not registered.
+
+    SeqIO is imported if `reader`, a `get_dataset_fn` or evaluator with a `finder`, does
+    not know the name. If it has none and nothing has imported SeqIO, no task can be
+    registered.
+    """
+    name, own = cfg.mixture_or_task_name, finder(reader)
+    if isinstance(name, str) and not cfg.module:
+        found = own(name) if own and not cfg.use_cached else None
+        if found is not None:
+            return found
+        if not own and "seqio" not in sys.modules:
+            return None
+    try:
+        return task_or_mixture(cfg)
+    except UserError:
+        return None  # A get_dataset_fn may interpret the name differently.
+
+
+def resolved(cfg: DatasetConfig, reader: Any) -> DatasetConfig:
+    """Returns `cfg`, with the task or mixture itself if SeqIO is not needed."""
+    found = find(cfg, reader)
+    if found is None or "seqio" in sys.modules:
+        return cfg
+    return dataclasses.replace(cfg, mixture_or_task_name=found)
+
+
 def task_or_mixture(cfg: DatasetConfig) -> Any:
     """Returns the SeqIO Task or Mixture of a configuration.
 
@@ -44,11 +85,11 @@ def task_or_mixture(cfg: DatasetConfig) -> Any:
     """
     if cfg.module:
         import_module(cfg.module)
-    import seqio
-
     given = cfg.mixture_or_task_name
     if not isinstance(given, str):
         return given
+    import seqio
+
     known = sorted({*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()})
     if given in known:
         return seqio.get_mixture_or_task(given)

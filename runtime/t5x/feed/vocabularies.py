@@ -14,11 +14,11 @@ def get_vocabulary(cfg: DatasetConfig) -> tuple[Any, Any]:
     Raises:
         ValueError: neither `inputs` and `targets` nor one common vocabulary exist.
     """
-    import seqio
-
     features = task_or_mixture(cfg).output_features
     if "inputs" in features and "targets" in features:
         return features["inputs"].vocabulary, features["targets"].vocabulary
+    import seqio
+
     found = [feature.vocabulary for feature in features.values()]
     real = [v for v in found if not isinstance(v, seqio.PassThroughVocabulary)]
     candidates = real or found

@@ -11,6 +11,8 @@ from typing import Any
 import jax
 from etils import epath
 
+from t5x.feed import registered
+from t5x.feed.converters import unpacked_of
 from t5x.feed.data_config import DatasetConfig
 from t5x.feed.iterators import is_tf_dataset
 from t5x.feed.vocabularies import verify_matching_vocabs
@@ -61,12 +63,15 @@ class InferenceEvaluator:
             verify_matching_vocabs_fn: raises an error if task and model do not match.
             trim_padding: see `get_infer_fn`.
         """
-        if verify_matching_vocabs_fn is not None and hasattr(model, "input_vocabulary"):
-            verify_matching_vocabs_fn(infer_eval_dataset_cfg, model)
         if inference_evaluator_cls is None:
             import seqio
 
             inference_evaluator_cls = seqio.Evaluator
+        if verify_matching_vocabs_fn is not None and hasattr(model, "input_vocabulary"):
+            verify_matching_vocabs_fn(
+                registered.resolved(infer_eval_dataset_cfg, inference_evaluator_cls),
+                model,
+            )
         logs: dict[str, Any] = {"logger_cls": ()}
         if log_dir:
             folder = os.path.join(log_dir, "inference_eval")
@@ -81,7 +86,7 @@ class InferenceEvaluator:
         self._partitioner = partitioner
         self._evaluator = inference_evaluator_cls(
             mixture_or_task_name=cfg.mixture_or_task_name,
-            feature_converter=_converter(model),
+            feature_converter=unpacked_of(model),
             eval_split=cfg.split,
             use_cached=cfg.use_cached,
             seed=cfg.seed,
@@ -159,21 +164,25 @@ class InferenceEvaluator:
 
 
 def _adapt_loggers(evaluator: Any) -> None:
-    """Makes two loggers of SeqIO work here.
+    """Makes loggers work here.
 
-    `TensorBoardLogger` writes only with the help of the TensorBoard package, so it is
-    replaced where that is missing. `JSONLogger` appends, so a step that is trained or
-    evaluated again would have two lines.
+    An evaluator with an attribute `events_dir` gets a TensorBoard logger for it.
+    SeqIO's `TensorBoardLogger` writes only with the help of the TensorBoard package, so
+    it is replaced where that is missing. A `JSONLogger` appends, so a step that is
+    trained or evaluated again would have two lines.
     """
     seqio, loggers = sys.modules.get("seqio"), getattr(evaluator, "_loggers", None)
-    if not loggers or seqio is None:
+    if folder := getattr(evaluator, "events_dir", None):
+        loggers = (TensorBoardLogger(folder), *evaluator._loggers)
+    if not loggers:
         return
     has_tensorboard = importlib.util.find_spec("tensorboard") is not None
 
     def adapted(logger: Any) -> Any:
-        if type(logger) is seqio.TensorBoardLogger and not has_tensorboard:
+        kind = type(logger)
+        if seqio and kind is seqio.TensorBoardLogger and not has_tensorboard:
             return TensorBoardLogger(logger.output_dir)
-        if isinstance(logger, seqio.JSONLogger):
+        if any(each.__name__ == "JSONLogger" for each in kind.__mro__):
             return functools.partial(_replace_step, logger)
         return logger
 
@@ -200,21 +209,6 @@ def _step_of(line: str) -> Any:
         return json.loads(line)["step"]
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-
-
-def _converter(model: Any) -> Any:
-    """Returns the model's converter; SeqIO's own converters run without AutoGraph.
-
-    AutoGraph has nothing to convert there, and its rewriting takes longer than the rest
-    of the data setup.
-    """
-    cls = model.FEATURE_CONVERTER_CLS
-    if cls.__module__ == "seqio.feature_converters":
-        import tensorflow as tf
-
-        call = tf.autograph.experimental.do_not_convert(cls.__call__)
-        cls = type(cls.__name__, (cls,), {"__call__": call})
-    return cls(pack=False)
 
 
 def _hold_examples(evaluator: Any) -> None:

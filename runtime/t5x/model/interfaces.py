@@ -37,6 +37,7 @@ class LazyAttribute:
     """
 
     def __init__(self, path: str):
+        self.path = path
         self._module, _, self._name = path.partition(":")
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:

@@ -26,7 +26,7 @@ _HARMLESS = re.compile(
     r"|infer_eval_dataset_cfg|verify_matching_vocabs_fn)"
     r"|([\w.]+\.)?SaveCheckpointConfig\.(period|keep|checkpoint_steps"
     r"|keep_dataset_checkpoints)"
-    r"|([\w./]+[./])?(\w*Evaluator|\w*Logger|get_gin_config_str)\.\w+"
+    r"|([\w./]+[./])?(\w*[Ee]valuator|\w*Logger|get_gin_config_str)\.\w+"
 )
 
 

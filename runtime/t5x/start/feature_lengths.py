@@ -8,18 +8,18 @@ silently, as in T5X.
 """
 
 import copy
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import gin
 
 from t5x.errors import UserError
+from t5x.feed import registered
 from t5x.feed.data_config import AUTO, DatasetConfig
-from t5x.feed.registered import task_or_mixture
 from t5x.logs.progress import announce
 
 _PARAMETER = "task_feature_lengths"
+READERS = "get_dataset_fn", "inference_evaluator_cls"
 _MACRO = "gin.macro"
 
 
@@ -46,7 +46,7 @@ def arguments_of(
     auto = [cfg for cfg in cfgs if cfg.task_feature_lengths == AUTO]
     if not auto or not with_data:
         return found
-    _replace_auto(auto)
+    _replace_auto(auto, reader_of(found))
     return _resolved(configured, wanted, skipped)
 
 
@@ -67,8 +67,9 @@ def check(
         UserError: lengths cut more examples than the tasks allow.
     """
     counted = []
+    reader = reader_of(arguments)
     for cfg in _dataset_cfgs(arguments):
-        for task in _tasks(cfg) if cfg.task_feature_lengths else ():
+        for task in _tasks(cfg, reader) if cfg.task_feature_lengths else ():
             try:
                 counts = task.token_counts(cfg.split, cfg.use_cached)
             except Exception as error:
@@ -110,30 +111,30 @@ def _dataset_cfgs(arguments: Mapping[str, Any]) -> list[DatasetConfig]:
     return [cfg for cfg in arguments.values() if isinstance(cfg, DatasetConfig)]
 
 
-def _tasks(cfg: DatasetConfig) -> Iterator[Any]:
-    """Yields the tasks of a dataset that have the split and know their token counts."""
-    name = cfg.mixture_or_task_name
-    if "seqio" not in sys.modules and isinstance(name, str) and not cfg.module:
-        return  # Without seqio no task can be registered.
-    import seqio
+def reader_of(arguments: Mapping[str, Any]) -> Any:
+    """Returns the first argument of the program that reads datasets, or None."""
+    return next(filter(None, map(arguments.get, READERS)), None)
 
-    try:
-        source = task_or_mixture(cfg)
-    except UserError:
-        return  # A get_dataset_fn may interpret the name differently.
-    for task in seqio.get_subtasks(source):
+
+def _tasks(cfg: DatasetConfig, reader: Any) -> Iterator[Any]:
+    """Yields the tasks of a dataset that have the split and know their token counts.
+
+    `reader` is the `get_dataset_fn` or evaluator of the program, or None.
+    """
+    source = registered.find(cfg, reader)
+    for task in getattr(source, "tasks", [source]):
         if hasattr(task, "token_counts") and cfg.split in task.splits:
             yield task
 
 
-def _replace_auto(cfgs: Sequence[DatasetConfig]) -> None:
+def _replace_auto(cfgs: Sequence[DatasetConfig], reader: Any) -> None:
     """Replaces 'auto' in the gin configuration with lengths that cut nothing.
 
     All datasets of the program get the same lengths.
     """
     counts = []
     for cfg in cfgs:
-        tasks = list(_tasks(cfg))
+        tasks = list(_tasks(cfg, reader))
         if not tasks:
             raise UserError(
                 f"{_PARAMETER} = {AUTO!r} for {cfg.name!r} ({cfg.split}): no task of "

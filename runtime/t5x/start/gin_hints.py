@@ -20,6 +20,7 @@ from t5x.start import gin_files
 _MODULE = re.compile(r"<module '([\w.]+)'")
 _CLASS = re.compile(r"<class '([\w.]+)'")
 _LONGEST_LINE = 600
+_DATA_LIBRARIES = "seqio", "tensorflow", "tensorflow_text"
 _STRINGS = '\nStrings need quotes of their own: --gin.NAME=\\"text\\".'
 _LOCATION = re.compile(r'In file "([^"]+)", line (\d+)')
 
@@ -49,7 +50,7 @@ def _shortened(line: str) -> str:
 def _explained(error: BaseException, texts: Mapping[str, str]) -> str | None:
     text = str(error)
     if isinstance(error, ModuleNotFoundError):
-        return _unknown_module(error)
+        return explain_call(error) or _unknown_module(error)
     if isinstance(error, tokenize.TokenError):
         return f"a bracket or string is not closed in a binding: {text}"
     if unset := _unset_macro(text, texts):
@@ -69,8 +70,13 @@ def _explained(error: BaseException, texts: Mapping[str, str]) -> str | None:
 
 
 def explain_call(error: BaseException) -> str | None:
-    """Returns a message if a call made by gin has missing or invalid values."""
+    """Returns a message if a call made by gin lacks packages or values."""
     text = str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name in _DATA_LIBRARIES:
+        return (
+            f"{error.name} is not installed, and SeqIO tasks need it. Run "
+            "`pip install 'jaxaug[seqio]'`."
+        )
     if isinstance(error, RuntimeError) and text.startswith("Required bindings for"):
         return _first_paragraph(text)
     if isinstance(error, TypeError) and "No values supplied by Gin" in text:
@@ -260,20 +266,25 @@ _HINTS: Mapping[str, Callable[..., str]] = {
 }
 
 
-def unknown_mixtures(registered: Callable[[], Collection[str]]) -> list[str]:
+def unknown_mixtures(
+    find: Callable[[str], Any], registered: Callable[[], Collection[str]]
+) -> list[str]:
     """Returns messages about configured tasks and mixtures that are not registered.
 
     Functions that return such a name are called.
 
     Args:
+        find: returns what needs no registration under a name, or None.
         registered: returns the names of registered tasks and mixtures.
     """
     found = []
     for (scope, selector), values in list(gin.config._CONFIG.items()):
         # Copying a value evaluates its references.
         name = copy.deepcopy(values.get("mixture_or_task_name"))
-        known = registered()
-        if isinstance(name, str) and name not in known:
+        if isinstance(name, str) and find(name) is None:
+            known = registered()
+            if name in known:
+                continue
             owner = "/".join(filter(None, (scope, selector.rpartition(".")[2])))
             found.append(
                 f"{owner}.mixture_or_task_name is {name!r}: no task or mixture is "

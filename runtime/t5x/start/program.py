@@ -12,6 +12,7 @@ from absl import app, flags, logging
 
 from t5x import peers
 from t5x.errors import UserError
+from t5x.feed import registered
 from t5x.logs import libraries
 from t5x.logs.progress import announce
 from t5x.start import (
@@ -130,7 +131,7 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
     with libraries.of_native_code():
         _set_up_data_side()
     if FLAGS.dry_run:
-        _check_names(bindings)
+        _check_names(bindings, configured)
         rehearsal.run(configured, FLAGS.accept_truncation)
         announce("dry run: the configuration is valid; nothing was run.")
         return
@@ -141,21 +142,29 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
     jax.effects_barrier()
 
 
-def _check_names(bindings: Sequence[str]) -> None:
+def _check_names(bindings: Sequence[str], configured: Callable[..., Any]) -> None:
     """Finds names in a dry run that gin accepts but a run would reject or ignore.
 
     Raises:
         UserError: nothing refers to a macro, or a task or mixture is unknown.
     """
     problems = gin_hints.unused_bindings(bindings)
-    if "seqio" in sys.modules:
-        import seqio
-
+    readers = feature_lengths.arguments_of(
+        configured, feature_lengths.READERS.__contains__, with_data=False
+    )
+    find = registered.finder(feature_lengths.reader_of(readers))
+    if find or "seqio" in sys.modules:
         problems += gin_hints.unknown_mixtures(
-            lambda: {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
+            find or (lambda name: None), _seqio_names
         )
     if problems:
         raise UserError("gin configuration: " + "\n".join(problems))
+
+
+def _seqio_names() -> set[str]:
+    import seqio
+
+    return {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
 
 
 def _join_processes() -> None:

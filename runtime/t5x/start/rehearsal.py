@@ -13,12 +13,13 @@ from etils import epath
 
 from t5x.checkpoint import restore, state_init
 from t5x.errors import UserError
+from t5x.feed.converters import class_of
 from t5x.feed.data_config import DatasetConfig
 from t5x.logs.metrics_writer import NullWriter
 from t5x.logs.progress import announce
 from t5x.paths import with_absolute_path
 from t5x.start import feature_lengths, gin_config
-from t5x.training import resume, setup
+from t5x.training import resume
 
 _STORE = "gs://"
 _HOST = ("storage.googleapis.com", 443)
@@ -67,6 +68,7 @@ def _is_read(name: str) -> bool:
         "model",
         "model_dir",
         "summarize_config_fn",
+        *feature_lengths.READERS,
         "train_state_initializer_cls",
     )
 
@@ -155,7 +157,7 @@ def _input_shapes(
     if not isinstance(lengths, Mapping):
         lengths = dict.fromkeys(("inputs", "targets"), _ANY_LENGTH)
     try:
-        converter = setup.converter_of(model)(pack=cfgs[0].pack)
+        converter = class_of(model)(pack=cfgs[0].pack)
         features = converter.get_model_feature_lengths(lengths)
     except (AttributeError, ImportError):
         return None  # These models and data do not use seqio.

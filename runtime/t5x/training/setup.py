@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,29 +26,6 @@ from t5x.partition.base_partitioner import DataLayout
 from t5x.training import resume, run_record
 from t5x.training.actions import ActionMode, BaseAction
 from t5x.training.base_trainer import BaseTrainer
-
-
-class LazyConverter:
-    """A model's feature converter class, looked up on first use.
-
-    The class comes from seqio, which a user-defined `get_dataset_fn` may not need.
-    """
-
-    def __init__(self, model: Any):
-        self._model = model
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._model.FEATURE_CONVERTER_CLS(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model.FEATURE_CONVERTER_CLS, name)
-
-
-def converter_of(model: Any) -> Any:
-    """Returns the model's feature converter class; imports seqio only if needed."""
-    return (
-        model.FEATURE_CONVERTER_CLS if "seqio" in sys.modules else LazyConverter(model)
-    )
 
 
 def parse_actions(
@@ -102,17 +78,12 @@ def verify_vocabs(
     """Compares vocabularies if the data comes from a registered task."""
     if verify is None or not hasattr(model, "input_vocabulary"):
         return
-    if get_dataset_fn is not datasets_lib.get_dataset and not _is_registered(cfg):
+    if (
+        get_dataset_fn is not datasets_lib.get_dataset
+        and registered.find(cfg, get_dataset_fn) is None
+    ):
         return
-    verify(cfg, model)
-
-
-def _is_registered(cfg: DatasetConfig) -> bool:
-    try:
-        registered.task_or_mixture(cfg)
-    except (UserError, ImportError):
-        return False
-    return True
+    verify(registered.resolved(cfg, get_dataset_fn), model)
 
 
 def open_train_data(

@@ -75,6 +75,7 @@ def test_each_change_is_listed_once_with_both_values(change, expected):
         ("infer_eval/utils.DatasetConfig.batch_size", True),
         ("seqio.Evaluator.logger_cls", True),
         ("infer_eval/seqio.Evaluator.num_examples", True),
+        ("evaluation.evaluator.num_examples", True),
         ("train.random_seed", False),
         ("train.use_hardware_rng", False),
         ("utils.SaveCheckpointConfig.dtype", False),

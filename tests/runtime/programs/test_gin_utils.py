@@ -223,7 +223,9 @@ def test_unknown_mixtures_are_named_with_the_nearest(tmp_path):
         "gin_utils.sum_fn.var2 = 'sg'\n"
     )
     parse(tmp_path, text)
-    found = gin_hints.unknown_mixtures(lambda: ["d3st_eval", "d3st_sgd"])
+    found = gin_hints.unknown_mixtures(
+        {"d3st_sgd": 1}.get, lambda: ["d3st_eval", "d3st_sgd"]
+    )
     assert found == [
         f"{place}/DatasetConfig.mixture_or_task_name is '{wrong}': no task or mixture "
         f"is registered under that name; did you mean '{near}'?"

@@ -1,0 +1,309 @@
+"""The evaluator of dialogue sets, which leaves other tasks to SeqIO's evaluator.
+
+  train_script.train.inference_evaluator_cls = @evaluation.evaluator
+
+Both write the same files: TensorBoard events, JSON lines, and the robustness report.
+"""
+
+import dataclasses
+import functools
+import itertools
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent import futures
+from typing import Any
+
+import clu.values
+import gin
+import msgspec
+import numpy as np
+from etils import epath
+
+from jaxaug.core.files import write_text
+from jaxaug.feed import layouts
+from jaxaug.feed.examples import Lengths
+from tasks import dialogues, token_feed
+from tasks.report_logger import RobustnessLogger
+
+_CHUNK = 256
+_CYCLE = _BLOCK = 16  # Defaults of seqio.FileDataSource.
+_UNDERSTOOD = {
+    *("mixture_or_task_name", "feature_converter", "eval_split", "use_cached", "seed"),
+    *("sequence_length", "use_memory_cache", "log_dir"),
+}
+_MOST_SHOWN = 32  # Longer arrays are summarized in JSON lines.
+
+
+def evaluator(
+    *, num_examples: int | None = None, logger_cls: Any = None, **options: Any
+) -> Any:
+    """Returns an evaluator for T5X's programs.
+
+    It is `seqio.Evaluator` for other tasks than dialogue sets, for offline caches, if
+    loggers or settings that only SeqIO has are given, and if gin binds a parameter of
+    SeqIO.
+
+    Args:
+        num_examples: number of examples of each task; None means all.
+        logger_cls: loggers; by default TensorBoard, JSON lines, and the robustness
+            report, unless gin binds `seqio.Evaluator.logger_cls`.
+        **options: further arguments of `seqio.Evaluator`.
+    """
+    layout = token_feed.layout_of(options["feature_converter"])
+    lengths = options.get("sequence_length") or {}
+    bound = {
+        f"{selector}.{name}"
+        for (_, selector), values in gin.config._CONFIG.items()
+        for name in values
+        if selector.startswith("seqio.")
+    }
+    others = logger_cls or options.get("use_cached") or options.keys() - _UNDERSTOOD
+    if layout and {*lengths} == {"inputs", "targets"} and not (bound or others):
+        split, rows = options["eval_split"], layouts.find(layout)
+        read = {
+            task: Evaluated(task, split, lengths, rows, num_examples)
+            for task in dialogues.with_records(options["mixture_or_task_name"], split)
+        }
+        if read:
+            return DialogueEvaluator(read, options.get("log_dir"))
+    import seqio
+
+    if num_examples is not None:
+        options["num_examples"] = num_examples
+    if logger_cls is not None:
+        options["logger_cls"] = logger_cls
+    elif not any(name.endswith("Evaluator.logger_cls") for name in bound):
+        own = map(_configured, (seqio.TensorBoardLogger, seqio.JSONLogger))
+        options["logger_cls"] = [*own, RobustnessLogger]
+    return _configured(seqio.Evaluator)(**options)
+
+
+evaluator.find = dialogues.find  # type: ignore[attr-defined]
+
+
+def _configured(cls: Any) -> Any:
+    """Returns a class with the settings that gin binds to it, if any."""
+    try:
+        return gin.get_configurable(cls)
+    except ValueError:
+        return cls
+
+
+class Evaluated:
+    """The examples of a set in the order of SeqIO's pipeline.
+
+    Iteration yields (index, model features).
+
+    Attributes:
+        fields: the fields of each example before tokenization.
+    """
+
+    def __init__(
+        self,
+        task: dialogues.DialogueRecords,
+        split: str,
+        lengths: Lengths,
+        layout: layouts.Layout,
+        number: int | None = None,
+    ):
+        """Reads a split; see `evaluator` for `lengths` and `number`."""
+        self._examples = task.examples(split)
+        self._lengths, self._layout = lengths, layout
+        records, name = task.records(split), task.recipes[split].corpus.split
+        shards = [
+            [
+                {**msgspec.structs.asdict(example), "split": name}
+                for example in dataclasses.replace(records, shards=(shard,)).read()
+            ]
+            for shard in records.shards
+        ]
+        self._order = interleaved([len(shard) for shard in shards])[:number]
+        in_shards = [*itertools.chain.from_iterable(shards)]
+        self.fields = [in_shards[index] for index in self._order]
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __iter__(self) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        for start in range(0, len(self), _CHUNK):
+            chunk = self._order[start : start + _CHUNK]
+            rows = [[self._examples.get(index, self._lengths)] for index in chunk]
+            batch = self._layout.fill(rows, self._lengths, False)
+            for row in range(len(chunk)):
+                yield start + row, {name: batch[name][row] for name in batch}
+
+    def inputs(self) -> Iterator[dict[str, Any]]:
+        """Yields the fields of the examples as SeqIO names and orders them."""
+        for index, fields in zip(self._order, self.fields, strict=True):
+            ids = self._examples.get(index, self._lengths)
+            texts: dict[str, Any] = {}
+            for name in ("inputs", "targets"):
+                texts |= {f"{name}_pretokenized": fields[name], name: ids[name]}
+            yield texts | {k: v for k, v in fields.items() if k not in ids}
+
+
+def interleaved(counts: Sequence[int]) -> list[int]:
+    """Returns the order in which tf.data interleaves the examples of shards.
+
+    Args:
+        counts: number of examples of each shard; the examples of all shards are
+            numbered consecutively.
+    """
+    ends = itertools.accumulate(counts)
+    shards = (iter(range(e - n, e)) for e, n in zip(ends, counts, strict=True))
+    open_shards = [*itertools.islice(shards, _CYCLE)]
+    found: list[int] = []
+    while len(found) < sum(counts):
+        for place, shard in enumerate(open_shards):
+            block = [*itertools.islice(shard, _BLOCK)]
+            found += block
+            if len(block) < _BLOCK:
+                open_shards[place] = next(shards, iter(()))
+    return found
+
+
+class DialogueEvaluator:
+    """Evaluates dialogue sets with the interface of `seqio.Evaluator`.
+
+    Attributes:
+        eval_tasks: the sets.
+        cached_model_datasets: name of a set -> its examples.
+        model_feature_shapes: model feature -> shape for one example.
+        events_dir: folder for TensorBoard events, which a logger of the T5X programs
+            writes without SeqIO; None for no events.
+    """
+
+    def __init__(self, sets: Mapping[Any, Evaluated], log_dir: str | None):
+        """Creates the evaluator; `sets` maps tasks to their examples."""
+        self.eval_tasks = [*sets]
+        examples = {task.name: found for task, found in sets.items()}
+        self.cached_model_datasets = examples
+        one = next(itertools.chain.from_iterable(examples.values()), (0, {}))[1]
+        self.model_feature_shapes = {name: value.shape for name, value in one.items()}
+        loggers: list[Any] = [JSONLogger, RobustnessLogger]
+        self.events_dir = None if "seqio" in sys.modules else log_dir
+        if log_dir and not self.events_dir:
+            loggers.insert(0, sys.modules["seqio"].TensorBoardLogger)
+        self._loggers = tuple(logger(log_dir) for logger in loggers if log_dir)
+        self._pool = futures.ThreadPoolExecutor(max_workers=1)
+        self._pending: futures.Future = futures.Future()
+        self._pending.set_result(None)
+
+    def close(self) -> None:
+        """Waits for pending metrics."""
+        self._pool.shutdown(wait=True)
+
+    def evaluate(
+        self, *, compute_metrics: bool, step: int | None, predict_fn: Any, **unused: Any
+    ) -> tuple[futures.Future, Mapping[str, Sequence[Any]]]:
+        """Predicts, and computes and logs metrics in the background.
+
+        Returns:
+            Future of task name -> metric name -> value (None if `compute_metrics` is
+            False), and task name -> tokens of the predictions.
+        """
+        del unused
+        outputs = {}
+        for name, examples in self.cached_model_datasets.items():
+            found = sorted(predict_fn(examples), key=lambda each: each[0])
+            outputs[name] = [ids for _, ids in found]
+        # Raises the error of the last evaluation.
+        self._pending.result()
+        if not compute_metrics:
+            return self._pending, outputs
+        done = self._pool.submit(self._all_metrics, outputs, step)
+        self._pending = done
+        return done, outputs
+
+    def _all_metrics(
+        self, outputs: Mapping[str, Sequence[Any]], step: int | None
+    ) -> dict[str, dict[str, float]]:
+        return {
+            task.name: self._metrics(task, outputs[task.name], step)
+            for task in self.eval_tasks
+        }
+
+    def _metrics(
+        self, task: Any, outputs: Sequence[Any], step: int | None
+    ) -> dict[str, float]:
+        examples = self.cached_model_datasets[task.name]
+        words = task.output_features["targets"].vocabulary
+        texts = [_decoded(words, ids) for ids in outputs]
+        targets, answers = [], []
+        for text, fields in zip(texts, examples.fields, strict=True):
+            read = functools.partial(task.postprocess_fn, example=fields)
+            targets.append(read(fields["targets"], is_target=True))
+            answers.append(read(text))
+        metrics: dict[str, float] = {}
+        for metric_fn in task.predict_metric_fns:
+            metrics |= metric_fn(targets, answers)
+        for logger in self._loggers:
+            logger(
+                task_name=task.name,
+                step=step,
+                metrics={k: clu.values.Scalar(v) for k, v in metrics.items()},
+                dataset=examples.inputs(),
+                inferences={"output": texts, "prediction": answers},
+                targets=targets,
+            )
+        return metrics
+
+
+def _decoded(words: Any, ids: Sequence[Any]) -> Any:
+    """Returns the text of the ids; a list for several sequences."""
+    if len(ids) and isinstance(ids[0], Sequence):
+        return [words.decode(each) for each in ids]
+    return words.decode(ids)
+
+
+class JSONLogger:
+    """Writes metrics and predictions in the format of `seqio.JSONLogger`."""
+
+    def __init__(self, output_dir: str):
+        self.output_dir = output_dir
+
+    def __call__(
+        self,
+        task_name: str,
+        step: int | None,
+        metrics: Mapping[str, Any],
+        dataset: Any,
+        inferences: Mapping[str, Sequence[Any]],
+        targets: Sequence[Any],
+    ) -> None:
+        """See `seqio.Logger`."""
+        step = -1 if step is None else step
+        path = epath.Path(self.output_dir) / f"{task_name}-metrics.jsonl"
+        values = {name: value.value for name, value in metrics.items()}
+        old = path.read_text() if path.exists() else ""
+        if values:
+            write_text(path, f"{old}{_json({'step': step} | values)}\n")
+        found = zip(dataset, targets, *inferences.values(), strict=True)
+        names = "input", "target", *inferences
+        lines = [_json(dict(zip(names, each, strict=True))) + "\n" for each in found]
+        if lines:
+            write_text(path.with_name(f"{task_name}-{step:06}.jsonl"), "".join(lines))
+
+
+def _json(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """Converts a value to JSON types as SeqIO does."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        if value.size <= _MOST_SHOWN:
+            return value.tolist()
+        flat = value.reshape(-1).tolist()
+        return (
+            f"ndarray(shape={value.shape}, dtype={value.dtype}); "
+            f"summary: {str(flat[:5])[1:-1]} ... {str(flat[-5:])[1:-1]}"
+        )
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value, dict_factory=_without_none)
+    raise TypeError(f"{type(value).__name__} is not JSON serializable")
+
+
+def _without_none(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in fields if value is not None}
