@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy import stats
+
+from jaxaug.metrics import student
 
 _CONFIDENCE = 0.95
 
@@ -34,7 +35,7 @@ def difference(
     values = np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)
     number = len(values)
     spread = float(values.std(ddof=1)) if number > 1 else math.nan
-    quantile = float(stats.t.ppf((1 + _CONFIDENCE) / 2, max(number - 1, 1)))
+    quantile = float(student.quantile(max(number - 1, 1), (1 + _CONFIDENCE) / 2))
     half = quantile * spread / number**0.5
     return Difference(float(values.mean()), spread, half, int((values > 0).sum()))
 
