@@ -63,7 +63,9 @@ def test_the_command_names_an_environment_of_ones_own(monkeypatch, tmp_path):
 
 def test_the_error_names_extra_and_command(monkeypatch):
     monkeypatch.setattr(sys, "prefix", str(ROOT / ".venv"))
-    error = installed.missing_extra("cannot draw x.png: matplotlib is absent", "report")
+    error = installed.missing_extra(
+        "cannot draw x.png: matplotlib is absent", "matplotlib"
+    )
     assert str(error) == (
         "cannot draw x.png: matplotlib is absent. It comes with the extra 'report': run "
         "`make install` in the repository of jaxaug."
@@ -74,7 +76,7 @@ def test_a_wheel_is_completed_by_pip(monkeypatch, tmp_path):
     monkeypatch.setattr(installed, "_ROOT", tmp_path)
     assert installed.install_command() == "pip install jaxaug"
     assert installed.install_advice("cuda") == "`pip install 'jaxaug[cuda]'`"
-    error = installed.missing_extra("cannot serve: uvicorn is not installed", "serve")
+    error = installed.missing_extra("cannot serve: uvicorn is not installed", "uvicorn")
     assert str(error) == (
         "cannot serve: uvicorn is not installed. It comes with the extra 'serve': run "
         "`pip install 'jaxaug[serve]'`."
