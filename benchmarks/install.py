@@ -77,10 +77,9 @@ def seconds(command: str, path: Path, work: Path) -> float:
 
 
 def run(command: str, path: Path, work: Path) -> None:
-    """Runs a command in an environment, without the packages of this checkout."""
-    given = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    given |= {
-        "PATH": f"{path}:{given['PATH']}",
+    """Runs a command in an environment, without the programs of any other one."""
+    given = os.environ | {
+        "PATH": f"{path}:/usr/bin:/bin",
         "JAXAUG_CACHE_DIR": str(work / "cache"),
     }
     done = subprocess.run(
@@ -102,6 +101,7 @@ def main() -> None:
     parser.add_argument("extras", nargs="*", metavar="EXTRA", help="base, jax, ...")
     parser.add_argument("--folder", help="parent of the environments, which stay")
     arguments = parser.parse_args()
+    os.environ.pop("PYTHONPATH", None)  # pip would find the packages of the checkout.
     chosen = ["" if name == "base" else name for name in arguments.extras]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(arguments.folder or temporary).resolve()

@@ -1,7 +1,7 @@
-"""Adds gin files to the wheel; pyproject.toml has all other settings.
+"""Names the tasks in wheels and sources as the wheel of jaxaug does.
 
-The wheel of jaxaug renames the tasks, and setup.py of the repository has the rule.
-Therefore the wheel must be built in a checkout.
+setup.py of the repository has the rule; pyproject.toml has all other settings. A source
+distribution is already renamed.
 """
 
 import runpy
@@ -9,22 +9,38 @@ from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 HERE = Path(__file__).resolve().parent
+RULE = HERE.parent / "setup.py"
+
+
+def rename(folder: Path) -> None:
+    """Renames the tasks in the modules and gin files below a folder."""
+    renamed = runpy.run_path(str(RULE))["renamed"]
+    for path in (*folder.rglob("*.py"), *folder.rglob("*.gin")):
+        text = renamed(path)
+        path.unlink()  # It may be a link to the file of the checkout.
+        path.write_text(text, encoding="utf-8")
 
 
 class BuildPy(build_py):
-    """Names the tasks in files as the wheel of jaxaug does."""
+    """Renames the tasks in what is built of a checkout."""
 
     def run(self) -> None:
         super().run()
-        if self.editable_mode:
-            return
-        renamed = runpy.run_path(str(HERE.parent / "setup.py"))["renamed"]
-        built = Path(self.build_lib, "jaxaug_papers")
-        for path in (*built.rglob("*.py"), *built.rglob("*.gin")):
-            path.write_text(renamed(path), encoding="utf-8")
+        if not self.editable_mode and RULE.exists():
+            rename(Path(self.build_lib, "jaxaug_papers"))
+
+
+class Sources(sdist):
+    """Renames the tasks in a source distribution."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        super().make_release_tree(base_dir, files)
+        if RULE.exists():
+            rename(Path(base_dir, "jaxaug_papers"))
 
 
 if __name__ == "__main__":
-    setup(cmdclass={"build_py": BuildPy})
+    setup(cmdclass={"build_py": BuildPy, "sdist": Sources})
