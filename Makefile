@@ -24,7 +24,7 @@ endef
 # Measured by benchmarks/install.py.
 DEMO_GB := 0.8 GB
 ALL_GB := 3.5 GB
-DEV_GB := 8 GB
+DEV_GB := 8.6 GB
 comma := ,
 
 .DEFAULT_GOAL := help

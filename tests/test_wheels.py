@@ -124,7 +124,7 @@ def test_what_the_wheels_hold(site: Path):
         "t5x",
     }
     (names,) = site.glob("jaxaug-*.dist-info/top_level.txt")
-    assert names.read_text().split() == ["jaxaug"]
+    assert names.read_text().split() == ["jaxaug", "jaxaug_base"]
     held = {
         path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()
     }
