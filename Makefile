@@ -102,10 +102,10 @@ test-long: $(VENV)/dev.stamp
 
 # Sources and wheels for an index, with the checks of PyPI.
 dist:
-	rm -rf build dist && $(PYTHON) -m venv build/venv
+	rm -rf build runtime/build papers/build dist && $(PYTHON) -m venv build/venv
 	build/venv/bin/pip install --quiet build twine
 	for home in . runtime papers; do build/venv/bin/python -m build --outdir dist $$home || exit; done
 	build/venv/bin/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) build dist runs site .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build runtime/build papers/build dist runs site .mypy_cache .pytest_cache .ruff_cache

@@ -39,7 +39,7 @@ def run(command: str, path: Path | None = None, work: Path = ROOT) -> float:
 
     Args:
         command: the command.
-        path: `bin` folder of its environment; None means that of this program.
+    XX
         work: current folder of the command.
     """
     # With PYTHONPATH, pip would find the packages of the checkout.
