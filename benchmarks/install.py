@@ -39,7 +39,7 @@ def run(command: str, path: Path | None = None, work: Path = ROOT) -> float:
 
     Args:
         command: the command.
-    XX
+        path: `bin` folder of its environment; None means the current one.
         work: current folder of the command.
     """
     # With PYTHONPATH, pip would find the packages of the checkout.
