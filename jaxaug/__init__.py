@@ -5,9 +5,12 @@
 registers nothing and does not import JAX, TensorFlow, or SeqIO.
 """
 
+import importlib
+from typing import Any
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
+_load, __dir__, __all__ = lazy_loader.attach(
     __name__,
     # A call of this package calls `jaxaug.augment.plain.people.paraphrase`.
     submodules=["paraphrase"],
@@ -18,3 +21,10 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     },
 )
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    # By name, because that module imports this one.
+    installed = importlib.import_module("jaxaug.core.installed")
+    with installed.extras_of(f"jaxaug.{name}"):
+        return _load(name)

@@ -14,6 +14,7 @@ from jaxaug.augment import plan as plans
 from jaxaug.augment import run as augmentation
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
+from jaxaug.core.installed import extras_of
 from jaxaug.data import folders, sgd
 from jaxaug.data.sgd import Dialogue
 from jaxaug.metrics import evaluate as scores
@@ -24,6 +25,7 @@ _SPLIT = "train"
 _GRAMMAR = "configs/augment/grammar.py"
 
 
+@extras_of("jaxaug.augment_schema")
 def augment_schema(
     schema: PathLike | Sequence[Mapping[str, Any]],
     num: int = 5,
@@ -73,6 +75,7 @@ def augment_schema(
         ]
 
 
+@extras_of("jaxaug.evaluate")
 def evaluate(
     predictions: PathLike,
     data_dir: PathLike | None = None,

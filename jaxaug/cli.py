@@ -21,7 +21,7 @@ from jaxaug.calls import arguments as calls
 from jaxaug.core import arguments, completion
 from jaxaug.core import verbs as others
 from jaxaug.core.errors import UserError
-from jaxaug.core.installed import ShowVersions
+from jaxaug.core.installed import ShowVersions, extras_of
 from jaxaug.curriculum import arguments as curriculum
 from jaxaug.data import arguments as data
 from jaxaug.formats import arguments as formats
@@ -106,7 +106,7 @@ def build_parser(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
         action=ShowVersions,
         help="show the versions of jaxaug, its runtime, JAX and Python",
     )
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    verbs = parser.add_subparsers(metavar="VERB", dest="verb", required=True)
     for add in VERBS.data.values():
         add(verbs)
     verbs.choices["completion"].set_defaults(program=parser)
@@ -130,7 +130,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if getattr(parsed, "accept_changed_config", False):
             os.environ["JAXAUG_ACCEPT_CHANGED_CONFIG"] = "1"  # Workers inherit it.
         module, function = parsed.target.split(":")
-        status = getattr(importlib.import_module(module), function)(parsed) or 0
+        with extras_of(f"`jaxaug {parsed.verb}`"):
+            status = getattr(importlib.import_module(module), function)(parsed) or 0
         sys.stdout.flush()
         return status
     except (UserError, OSError) as error:

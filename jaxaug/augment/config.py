@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import ml_collections
 
 from jaxaug.augment.judge.filters import CHECKS, FILTERS
+from jaxaug.augment.language import nlp
 from jaxaug.augment.tree import Spec
 from jaxaug.core import config_file, typed
 from jaxaug.core.errors import UserError
@@ -205,7 +206,9 @@ class Config:
     def needs_nlp(self) -> bool:
         """True if a run analyzes texts with spaCy."""
         filtered = self.filters or self.slot_filters or self.commands
-        return bool(filtered) or "jaccard" in {**self.metrics, **self.report}
+        if "jaccard" in {**self.metrics, **self.report} and nlp.installed():
+            return True
+        return bool(filtered)
 
     def key(self) -> dict[str, Any]:
         """Returns all fields as JSON."""

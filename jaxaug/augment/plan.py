@@ -1,11 +1,13 @@
 """A resolved run of `jaxaug augment`: texts, jobs, judges, outputs, and digest."""
 
+import dataclasses
 import functools
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from absl import logging
 from etils import epath
 
 from jaxaug.augment import config as configs
@@ -27,7 +29,9 @@ from jaxaug.core.shards import Json
 from jaxaug.data import folders
 from jaxaug.data.rename import renaming
 from jaxaug.data.schema import Schema, read_schema
+from jaxaug.metrics import diversity
 
+_BLEU = ("bleu", "self_bleu")
 JUDGED, APART, MEANING = "judged", "apart", "meaning"
 """Stages that judge candidates; shards are in folders with these names."""
 
@@ -201,7 +205,7 @@ class Plan:
         """Paths below `out` of all files that the run writes, without its manifest."""
         numbers = range(1, self.config.variants + 1)
         names = [f"v{n}/{split}/schema.json" for n in numbers for split in self.texts]
-        tables = report.FILES if self.config.report else ()
+        tables = report.files() if self.config.report else ()
         return [*names, records.CANDIDATES, *tables]
 
     def check_target(self) -> None:
@@ -233,6 +237,7 @@ def resolve(config: Config, data_dir: PathLike, out: PathLike) -> Plan:
         UserError: a file or the config is wrong, or there are decisions about variants
             that are given.
     """
+    config = _measurable(config)
     folder = epath.Path(out)
     schemas = {s: read_schema(folders.schema_path(data_dir, s)) for s in config.splits}
     texts = {
@@ -274,6 +279,21 @@ def resolve(config: Config, data_dir: PathLike, out: PathLike) -> Plan:
         given,
         beside,
     )
+
+
+def _measurable(config: Config) -> Config:
+    """Drops BLEU unless it ranks, if sacrebleu is not installed."""
+    note = diversity.without_bleu()
+    if not note:
+        return config
+    ranking = {*config.spec.metrics, config.apart_by}
+    metrics, report = (
+        {k: v for k, v in found.items() if k not in _BLEU or k in ranking}
+        for found in (config.metrics, config.report)
+    )
+    if (metrics, report) != (config.metrics, config.report):
+        logging.warning(note)
+    return dataclasses.replace(config, metrics=metrics, report=report)
 
 
 def seed_of_round(seed: int, number: int) -> int:

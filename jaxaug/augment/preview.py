@@ -119,10 +119,12 @@ def check_unseen(plan: Plan) -> None:
         UserError: a model was trained on them; or a schema, a metric, or the note of a
             model is wrong.
     """
+    if not (names := models([plan])):
+        return
     # Imported here, as models import JAX.
     from jaxaug.models.text.registry import seen_services
 
-    known = {name: seen_services(name) for name in models([plan])}
+    known = {name: seen_services(name) for name in names}
     if not any(known.values()):
         return
     paths = [folders.schema_path(plan.data_dir, split) for split in folders.SPLITS]

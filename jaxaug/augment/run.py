@@ -2,10 +2,12 @@
 
 import argparse
 import dataclasses
+import importlib.util
 import time
 from collections.abc import Sequence
 from typing import Any
 
+from absl import logging
 from etils import epath
 
 from jaxaug.augment import config as configs
@@ -18,14 +20,15 @@ from jaxaug.augment.plan import Plan
 from jaxaug.augment.result import Result
 from jaxaug.core import cache_folder, compiled, parts
 from jaxaug.core.errors import UserError
-from jaxaug.core.figures import new_figure
 from jaxaug.core.files import PathLike, write_bytes
+from jaxaug.core.installed import install_advice
 from jaxaug.core.parts import Part
 from jaxaug.core.shards import Shards
 from jaxaug.data import folders
 from jaxaug.paraphrase import endpoint_run
 
 _DEFAULT = "configs/augment/grammar_tree.py"
+_WITHOUT_JAX = "configs/augment/grammar.py"
 _JUDGE = {"similarity": "minilm"}
 """Judges the outputs of `--model` if the config has no judge."""
 _OF_ENDPOINT = ("endpoint", "key_variable", "max_requests", "prices", "option")
@@ -50,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.shard is not None and arguments.merge is not None:
         raise UserError("--shard and --merge: first all shards, then --merge alone.")
     compiled.keep_programs()
-    config = configs.load(arguments.config or _DEFAULT)
+    config = configs.load(arguments.config or _default())
     config = _with(config, "splits", arguments.splits)
     config = _with(config, "variants", arguments.variants)
     config = _with_model(config, arguments)
@@ -66,6 +69,17 @@ def run(arguments: argparse.Namespace) -> int:
         merge = arguments.merge
         print(carry_out(plan, None if merge is None else _merged(plan, merge)))
     return 0
+
+
+def _default() -> str:
+    """Returns the default config; MiniLM, which it ranks with, needs JAX."""
+    if importlib.util.find_spec("jax") is not None:
+        return _DEFAULT
+    logging.warning(
+        "%s ranks, because JAX is not installed. %s needs the extra 'jax': %s.",
+        _WITHOUT_JAX, _DEFAULT, install_advice("jax"),
+    )  # fmt: skip
+    return _WITHOUT_JAX
 
 
 def _with(config: Config, name: str, given: str | int | None) -> Config:
@@ -217,7 +231,7 @@ def carry_out(plan: Plan, shards_folder: PathLike | None = None) -> str:
     lines += [str(plan.decisions)] if plan.decisions.decisions else []
     if config.report:
         lines = [_report(plan, "\n".join(lines))]
-        files += [folder / name for name in report.FILES]
+        files += [folder / name for name in report.files()]
     records.write_manifest(folder, plan.digest, config, numbers, files, plan.decided)
     seconds = time.monotonic() - started
     lines.append(
@@ -242,8 +256,6 @@ def _fix(plan: Plan) -> str:
 
 def _check_extras(plan: Plan) -> None:
     """Fails before the long work if a package is not installed."""
-    if plan.config.report:
-        new_figure(plan.out / report.FILES[2], 1, 1)
     measures.made({**plan.config.metrics, **plan.config.report})
 
 

@@ -6,8 +6,6 @@ import os
 import platform
 from pathlib import Path
 
-import jax
-
 from jaxaug.core import cache_folder
 from jaxaug.core.files import is_remote
 
@@ -19,8 +17,13 @@ def keep_programs() -> None:
     """Stores compiled programs in the cache folder from now on, and reuses them.
 
     If the user has named a folder for JAX (`$JAX_COMPILATION_CACHE_DIR`), that one is
-    used. Nothing is stored if the cache folder is an object store or is read-only.
+    used. Nothing is stored if the cache folder is an object store or is read-only, or
+    if JAX is not installed.
     """
+    if importlib.util.find_spec("jax") is None:
+        return
+    import jax
+
     if jax.config.values["jax_compilation_cache_dir"]:
         return
     folder = str(cache_folder.cache_dir() / "compiled" / kind_of_cpu())
@@ -38,6 +41,8 @@ def keep_programs() -> None:
 
 
 def _unless_set(name: str, value: float) -> None:
+    import jax
+
     if name.upper() not in os.environ:
         jax.config.update(name, value)
 

@@ -1,5 +1,6 @@
 """Figures of reports and plots: matplotlib is optional, and files are atomic."""
 
+import importlib.util
 import io
 from typing import Any
 
@@ -27,6 +28,11 @@ def check_picture(path: PathLike) -> None:
         )
 
 
+def can_draw() -> bool:
+    """Returns whether matplotlib is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
 def new_figure(path: PathLike, width: float, height: float) -> Any:
     """Returns an empty figure with this size in inches.
 
@@ -37,7 +43,7 @@ def new_figure(path: PathLike, width: float, height: float) -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise missing_extra(
-            f"cannot draw {path}: matplotlib is not installed", "report"
+            f"cannot draw {path}: matplotlib is not installed", "matplotlib"
         ) from None
     return Figure(figsize=(width, height), layout="constrained")
 

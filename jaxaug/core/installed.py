@@ -1,9 +1,11 @@
 """Installed packages, and commands that install missing ones."""
 
 import argparse
+import contextlib
 import platform
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,19 @@ from jaxaug.core.errors import UserError
 
 # Two names of the same package.
 _SAME = {"tensorflow": ("tensorflow-cpu",), "tensorflow-cpu": ("tensorflow",)}
+
+_NEED = {
+    "jax": "clu flax google_crc32c jax jaxlib ml_dtypes optax orbax safetensors "
+    "sentencepiece t5x tokenizers",
+    "seqio": "seqio tensorflow tensorflow_text",
+    "endpoint": "httpx2",
+    "hf": "gguf huggingface_hub jinja2 transformers",
+    "nlp": "en_core_web_sm nltk rouge_score sacrebleu sklearn spacy",
+    "report": "matplotlib",
+    "serve": "h11 starlette uvicorn",
+}
+EXTRAS = {name: extra for extra, names in _NEED.items() for name in names.split()}
+"""Maps a module that the base install lacks to the extra that brings it."""
 
 BY_CHOICE = {"cuda", "dev", "docs", "tpu"}
 """Extras for some machines and people; `make install` installs all others."""
@@ -87,18 +102,40 @@ def install_advice(extra: str = "") -> str:
     return f"`{install_command(extra)}`{place}"
 
 
-def missing_extra(problem: str, extra: str) -> UserError:
+def missing_extra(problem: str, module: str) -> UserError:
     """Returns the error for work that needs packages of an extra.
 
     Args:
         problem: the failed work and the missing package, without a full stop.
-        extra: name of the extra in pyproject.toml.
+        module: the missing module, one of `EXTRAS`.
     """
+    extra = EXTRAS[module]
     place = " of jaxaug" if _is_checkout() else ""
     return UserError(
         f"{problem}. It comes with the extra {extra!r}: run "
         f"{install_advice(extra)}{place}."
     )
+
+
+@contextlib.contextmanager
+def extras_of(work: str) -> Iterator[None]:
+    """Says which extra is missing if an import inside the context needs one.
+
+    Args:
+        work: what was asked for, such as `jaxaug predict`.
+
+    Raises:
+        UserError: a module of `EXTRAS` is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module not in EXTRAS:
+            raise  # The installation is damaged.
+        raise missing_extra(
+            f"{work} needs the package {module}, which is not installed", module
+        ) from None
 
 
 def missing_package(what: str, distribution: str) -> UserError:

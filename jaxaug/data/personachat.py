@@ -20,7 +20,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import sentencepiece
 from absl import logging
 from etils import epath
 
@@ -351,6 +350,8 @@ def _texts(dialogues: Sequence[Dialogue]) -> Iterator[str]:
 
 
 def _train(texts: Sequence[str], size: int) -> bytes:
+    import sentencepiece
+
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts),

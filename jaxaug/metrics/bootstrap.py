@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import special
 
+from jaxaug.metrics import student
 from jaxaug.metrics.frames import FrameTable
 from jaxaug.metrics.sensitivity import VARIANTS, coefficient_of_variation
 
@@ -337,7 +337,7 @@ class Bootstrap:
         freedom = np.divide(
             total**2, below, out=np.ones_like(value), where=some & (below > 0)
         )
-        half = special.stdtrit(freedom, (1 + LEVEL) / 2) * error
+        half = student.quantile(freedom, (1 + LEVEL) / 2) * error
         size = np.abs(value)
         ratio = np.divide(size, error, out=np.zeros_like(value), where=some)
         missed = 1 - ((1 - LEVEL) / 2) ** (1 / np.maximum(number, 1))
@@ -345,7 +345,7 @@ class Bootstrap:
         high = np.where(some, value + half, value + missed * (self._highest - value))
         p = np.where(
             some,
-            2 * special.stdtr(freedom, -ratio),
+            2 * student.cdf(freedom, -ratio),
             np.minimum(1, 2 * (1 - size / (size + self._highest)) ** number),
         )
         p[size < _NOTHING] = 1.0

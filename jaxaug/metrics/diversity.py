@@ -4,14 +4,25 @@ Words are separated by white space; case matters.
 """
 
 import collections
+import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
 import numpy as np
 
-from jaxaug.core.installed import missing_extra
+from jaxaug.core.installed import install_advice, missing_extra
 
 _ORDER = 4  # Maximum n-gram order of BLEU.
+
+
+def without_bleu() -> str:
+    """Returns a note that BLEU is left out; empty if sacrebleu is installed."""
+    if importlib.util.find_spec("sacrebleu") is not None:
+        return ""
+    return (
+        "BLEU is left out: sacrebleu is not installed. It comes with the extra 'nlp': "
+        f"{install_advice('nlp')}."
+    )
 
 
 def load_sacrebleu() -> ModuleType:
@@ -24,7 +35,7 @@ def load_sacrebleu() -> ModuleType:
         import sacrebleu
     except ImportError:
         raise missing_extra(
-            "cannot compute BLEU: sacrebleu is not installed", "nlp"
+            "cannot compute BLEU: sacrebleu is not installed", "sacrebleu"
         ) from None
     return sacrebleu
 

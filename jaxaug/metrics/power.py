@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy import special
 
+from jaxaug.metrics import student
 from jaxaug.metrics.bootstrap import FIGURES, LEVEL, Variances
 from jaxaug.metrics.report import COLUMNS, aligned
 from jaxaug.metrics.statistics import HEADLINE, Difference, Statistics
@@ -46,9 +46,9 @@ def power(
         return float(difference > 0)
     below = sum(part**2 / max(degrees, 1e-9) for part, degrees in parts)
     freedom = total**2 / below
-    critical = special.stdtrit(freedom, (1 + LEVEL) / 2)
+    critical = float(student.quantile(freedom, (1 + LEVEL) / 2))
     shift = difference / math.sqrt(total)
-    return float(1 - special.nctdtr(freedom, shift, critical))
+    return 1 - student.noncentral_cdf(freedom, shift, critical)
 
 
 def smallest_difference(

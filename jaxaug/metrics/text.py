@@ -123,7 +123,7 @@ def load_rouge() -> ModuleType:
         from rouge_score import rouge_scorer
     except ImportError:
         raise missing_extra(
-            "cannot compute ROUGE: rouge-score is not installed", "nlp"
+            "cannot compute ROUGE: rouge-score is not installed", "rouge_score"
         ) from None
     return rouge_scorer
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import lazy_loader
 
+from jaxaug.core.installed import extras_of
+
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
@@ -31,7 +33,8 @@ class _Callable(ModuleType):
         """See `jaxaug.augment.plain.people.paraphrase`."""
         # The filter is in a higher layer and is loaded by name, like verbs.
         people = importlib.import_module("jaxaug.augment.plain.people")
-        return people.paraphrase(*args, **kwargs)
+        with extras_of("jaxaug.paraphrase"):
+            return people.paraphrase(*args, **kwargs)
 
 
 sys.modules[__name__].__class__ = _Callable

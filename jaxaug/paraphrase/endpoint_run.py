@@ -15,7 +15,6 @@ from jaxaug.core.paths import is_same
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data import tables
-from jaxaug.metrics import diversity
 from jaxaug.models.endpoint import server
 from jaxaug.paraphrase import endpoint
 from jaxaug.paraphrase.endpoint import Writer
@@ -184,7 +183,6 @@ def paraphrase(
         raise UserError(f"--out {out}: is the input file. Name another one.")
     check_writable(out)
     _check_there(target, notes)
-    diversity.load_sacrebleu()
     distinct = _distinct(texts)
     with progress(
         desc="paraphrase", total=len(distinct), unit="text", last=True

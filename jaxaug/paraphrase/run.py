@@ -19,7 +19,6 @@ from jaxaug.core.paths import is_same
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import one_of
 from jaxaug.data import tables
-from jaxaug.metrics import diversity
 from jaxaug.models.text import prompts, registry
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.precision import with_precision
@@ -110,7 +109,7 @@ def paraphrase(
 
     Raises:
         UserError: an argument, the input file, or the content of the output file is
-            wrong, or sacrebleu is not installed.
+            wrong.
     """
     _check_numbers(num, batch_size, max_length, seed)
     inputs = tables.read_texts(input_path, column)
@@ -128,7 +127,6 @@ def paraphrase(
     if is_same(input_path, target):
         raise UserError(f"--out {target}: is the input file. Name another one.")
     check_writable(target)
-    diversity.load_sacrebleu()
     loaded = registry.load(model)
     if prompt is not None and not isinstance(loaded, LanguageModel):
         raise UserError(

@@ -26,10 +26,12 @@ def summary(inputs: Sequence[str], outputs: Iterable[Sequence[str]]) -> str:
     ]
     every = [text for _, text in pairs]
     equal = sum(is_copy(text, source) for source, text in pairs)
-    bleu = _mean(map(diversity.self_bleu, groups), ".1f")
+    missing = diversity.without_bleu()
+    bleu = "-" if missing else _mean(map(diversity.self_bleu, groups), ".1f")
     lines = [
         f"{len(inputs)} inputs, {len(every)} outputs, {equal} equal to the input",
-        f"self-BLEU {bleu} among an input's outputs, mean; 0 to 100, low is diverse",
+        missing
+        or f"self-BLEU {bleu} among an input's outputs, mean; 0 to 100, low is diverse",
         "distinct-n    " + "".join(f"{order:>8}" for order in _ORDERS),
         "  of one input"
         + "".join(
@@ -41,10 +43,11 @@ def summary(inputs: Sequence[str], outputs: Iterable[Sequence[str]]) -> str:
             f"{_mean([diversity.distinct(every, n)], '.3f'):>8}" for n in _ORDERS
         ),
     ]
-    for name, measure in (
+    measures = [
         ("word-level Jaccard similarity", similarity.jaccard),
         ("sacrebleu sentence BLEU / 100", similarity.bleu),
-    ):
+    ]
+    for name, measure in measures[: 1 if missing else 2]:
         values = [measure(text, source) for source, text in pairs]
         lines += [f"{name} to the input: mean {np.mean(values):.3f}"]
         lines += _bars(values)

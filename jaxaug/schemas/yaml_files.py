@@ -7,7 +7,6 @@ from typing import Any
 from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.core.installed import missing_extra
 
 MAX_VALUES = 2_000_000
 """Maximum number of values in a document, including values repeated by aliases."""
@@ -16,15 +15,6 @@ MAX_VALUES = 2_000_000
 def is_yaml(path: PathLike) -> bool:
     """Returns whether a file has the suffix .yaml or .yml."""
     return PurePath(path).suffix.lower() in (".yaml", ".yml")
-
-
-def _module() -> Any:
-    try:
-        import yaml
-    except ImportError:
-        problem = "YAML needs PyYAML, which is missing; JSON does not need it"
-        raise missing_extra(problem, "hf") from None
-    return yaml
 
 
 def as_json(text: str, path: PathLike, fix: str) -> str:
@@ -36,10 +26,10 @@ def as_json(text: str, path: PathLike, fix: str) -> str:
         fix: advice at the end of every message.
 
     Raises:
-        UserError: PyYAML is missing, the text is not YAML, a mapping has a key twice,
-            or aliases expand to more than `MAX_VALUES` values.
+        UserError: the text is not YAML, a mapping has a key twice, or aliases expand
+            to more than `MAX_VALUES` values.
     """
-    yaml = _module()
+    import yaml
 
     base: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
@@ -95,9 +85,7 @@ def _check_size(value: Any, path: PathLike, fix: str) -> None:
 
 
 def dumped(value: Any) -> str:
-    """Returns a JSON value as YAML.
+    """Returns a JSON value as YAML."""
+    import yaml
 
-    Raises:
-        UserError: PyYAML is missing.
-    """
-    return _module().safe_dump(value, sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True)

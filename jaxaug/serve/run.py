@@ -9,7 +9,6 @@ import time
 
 from jaxaug.core import compiled
 from jaxaug.core.errors import UserError
-from jaxaug.core.installed import missing_extra
 from jaxaug.data.schema import Schema
 from jaxaug.serve import wordings
 from jaxaug.serve.limits import Limits
@@ -21,16 +20,10 @@ _LOCAL = "localhost"
 
 def run(arguments: argparse.Namespace) -> int:
     """The verb; see `jaxaug serve --help`."""
-    try:
-        import uvicorn
+    import uvicorn
 
-        from jaxaug.serve import app, connections
-    except ModuleNotFoundError as error:
-        if error.name not in ("h11", "starlette", "uvicorn"):
-            raise
-        raise missing_extra(
-            f"cannot serve: {error.name} is not installed", "serve"
-        ) from None
+    from jaxaug.serve import app, connections
+
     compiled.keep_programs()
     limits = Limits()
     known = wordings.read(arguments.schema, arguments.data_dir, limits.description)

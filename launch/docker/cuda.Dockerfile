@@ -12,6 +12,6 @@ COPY papers/pyproject.toml papers/setup.py papers/README.md papers/LICENSE paper
 COPY papers/jaxaug_papers/__init__.py papers/jaxaug_papers/
 COPY jaxaug/__init__.py jaxaug/
 COPY tasks/__init__.py tasks/
-RUN pip install --no-cache-dir --constraint constraints.txt -e ./runtime -e ./papers -e '.[cuda]'
+RUN pip install --no-cache-dir --constraint constraints.txt -e ./runtime -e ./papers -e '.[cuda,seqio]'
 COPY . .
 ENTRYPOINT ["launch/entry.sh"]

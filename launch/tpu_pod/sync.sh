@@ -15,5 +15,5 @@ gcloud compute tpus tpu-vm ssh "$JAXAUG_NAME" --worker=all --command='
   cd jaxaug
   python3 -m pip install --quiet --user uv
   [ -x .venv/bin/python ] || python3 -m uv venv --quiet --python 3.11 .venv
-  python3 -m uv pip install --quiet --constraint constraints.txt -e ./runtime -e ./papers -e ".[tpu]"
+  python3 -m uv pip install --quiet --constraint constraints.txt -e ./runtime -e ./papers -e ".[seqio,tpu]"
 '

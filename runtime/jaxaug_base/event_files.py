@@ -4,7 +4,6 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from absl import logging
 from etils import epath
@@ -16,13 +15,15 @@ from jaxaug_base.without_torch import without_torch
 with without_torch():
     from tensorboardX.proto import event_pb2
 
-# DataType numbers of tensor.proto that scalar summaries use.
-_DTYPES = {
+_BFLOAT16 = 14
+# DataType numbers of tensor.proto that scalar summaries use. NumPy has no bfloat16: the
+# upper half of float32.
+_DTYPES: dict[int, np.dtype] = {
     1: np.dtype(np.float32),
     2: np.dtype(np.float64),
     3: np.dtype(np.int32),
     9: np.dtype(np.int64),
-    14: np.dtype(ml_dtypes.bfloat16),
+    _BFLOAT16: np.dtype(np.uint16),
     19: np.dtype(np.float16),
 }
 _REPEATED_FIELDS = ("float_val", "double_val", "int_val", "int64_val")
@@ -56,7 +57,10 @@ def _scalar(value: Any) -> float | None:
     if dtype is None:
         return None
     if value.tensor.tensor_content:
-        return float(np.frombuffer(value.tensor.tensor_content, dtype)[0])
+        content = np.frombuffer(value.tensor.tensor_content, dtype)[:1]
+        if value.tensor.dtype == _BFLOAT16:
+            content = (content.astype(np.uint32) << 16).view(np.float32)
+        return float(content[0])
     for field in _REPEATED_FIELDS:
         if items := getattr(value.tensor, field):
             return float(items[0])

@@ -12,7 +12,7 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
-from clu import metrics as clu_metrics
+from jaxaug_base.clu_names import metrics as clu_metrics
 
 MetricsMap = MutableMapping[str, clu_metrics.Metric]
 Scalar = int | float | np.number | np.ndarray | jnp.ndarray

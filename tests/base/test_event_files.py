@@ -35,6 +35,8 @@ def test_every_way_to_write_a_scalar(tmp_path):
     again += tensor(6, tensor_content=struct.pack("<f", 0.25))
     again += tensor(7, dtype="DT_STRING", string_val=[b"a"])
     again += tensor(8, dtype="DT_DOUBLE", tensor_content=np.float64(0.5).tobytes())
+    half = struct.pack("<f", 1.5)[2:]  # The upper half is bfloat16.
+    again += tensor(10, dtype="DT_BFLOAT16", tensor_content=half)
     again += struct.pack("<Q", 1000) + b"1234partial"
     (tmp_path / "events.out.tfevents.2").write_bytes(again)
     (tmp_path / "events.out.tfevents.3").write_bytes(
@@ -42,10 +44,10 @@ def test_every_way_to_write_a_scalar(tmp_path):
     )
     found = event_files.read_scalars(tmp_path)
     assert found == {
-        "loss": {1: 3.0, 3: 2.0, 4: 1.5, 5: 0.5, 6: 0.25, 8: 0.5},
+        "loss": {1: 3.0, 3: 2.0, 4: 1.5, 5: 0.5, 6: 0.25, 8: 0.5, 10: 1.5},
         "other": {1: 1.0},
     }
-    assert [*found["loss"]] == [1, 3, 4, 5, 6, 8]
+    assert [*found["loss"]] == [1, 3, 4, 5, 6, 8, 10]
 
 
 def test_events_order_two_files_of_the_same_second(tmp_path):

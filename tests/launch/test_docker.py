@@ -19,7 +19,7 @@ BUILD = "from setuptools import build_meta; build_meta.build_editable({!r})"
 
 
 def test_they_differ_in_the_requirements_of_the_machine():
-    extras = {"cpu": "", "cuda": "[cuda]", "tpu": "[tpu]"}
+    extras = {"cpu": "[seqio]", "cuda": "[cuda,seqio]", "tpu": "[seqio,tpu]"}
     common = set()
     for name, text in TEXTS.items():
         comment, steps = text.split("FROM ", 1)

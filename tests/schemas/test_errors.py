@@ -2,7 +2,6 @@
 
 import copy
 import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,14 +110,6 @@ def test_wrong_yaml(text, message, tmp_path, monkeypatch):
     path.write_text(text)
     with pytest.raises(UserError, match=message):
         read_document(path)
-
-
-def test_yaml_without_its_package(monkeypatch):
-    monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(
-        UserError, match="YAML needs PyYAML.*JSON does not need it.*'hf'"
-    ):
-        read_document(DOCUMENTS / "pets.yaml")
 
 
 def test_an_input_is_not_overwritten(tmp_path, capsys):

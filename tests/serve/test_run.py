@@ -79,8 +79,8 @@ def test_missing_packages(monkeypatch, capsys, missing):
     monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
     assert cli.main(["serve", "runs/none"]) == 1
     assert (
-        f"cannot serve: {missing} is not installed. It comes with the extra 'serve': "
-        in capsys.readouterr().err
+        f"`jaxaug serve` needs the package {missing}, which is not installed. It comes "
+        "with the extra 'serve': " in capsys.readouterr().err
     )
 
 

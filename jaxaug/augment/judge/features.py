@@ -8,6 +8,7 @@ features. Frames around a text do not count (see `frames`).
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import rapidfuzz
@@ -15,7 +16,6 @@ from jaxtyping import Float
 
 from jaxaug.augment.judge import frames, mistakes, phrases, small_models
 from jaxaug.augment.judge.phrases import Phrase
-from jaxaug.augment.judge.round_trip import RoundTrip
 
 SLOT = "slot"
 WORDS = (
@@ -229,9 +229,9 @@ def _replaced(
 
 
 def trips(
-    pairs: Sequence[Pair], trip: RoundTrip
+    pairs: Sequence[Pair], trip: Callable[..., Sequence[Any]]
 ) -> Float[np.ndarray, "pairs features"]:
-    """Returns the columns of `TRIPS`, in nats.
+    """Returns the columns of `TRIPS`, in nats, by a `round_trip.RoundTrip`.
 
     - there, back: surprise at the whole candidate, given the text, and the reverse;
     - fluency: additional surprise per token of the candidate compared with the text,

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy import optimize, special, stats
 
 from jaxaug.core.errors import UserError
 
@@ -114,18 +113,33 @@ def fit(features: Features, bad: Flags, strength: float) -> Linear:
     share = np.where(bad, 0.5 / bad.sum(), 0.5 / (~bad).sum())
     sign = np.where(bad, 1.0, -1.0)
 
-    def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
-        margin = sign * (x[0] + inputs @ x[1:])
-        slope = -share * sign * special.expit(-margin)
-        value = share @ np.logaddexp(0.0, -margin) + strength * x[1:] @ x[1:]
-        return value, np.r_[slope.sum(), slope @ inputs + 2 * strength * x[1:]]
+    columns = np.c_[np.ones(len(inputs)), inputs]
+    ridge = np.r_[0.0, np.full(features.shape[1], strength)]
 
-    size = features.shape[1]
-    found = optimize.minimize(
-        loss, np.zeros(size + 1), jac=True, method="L-BFGS-B",
-        bounds=[(None, None)] + [(0.0, None)] * size,
-        options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 10_000},
-    ).x  # fmt: skip
+    def loss(x: np.ndarray) -> float:
+        return share @ np.logaddexp(0.0, -sign * (columns @ x)) + ridge @ x**2
+
+    found = np.zeros(len(ridge))
+    # Newton's method on the free weights; steps are projected (Bertsekas, 1982).
+    for _ in range(1000):
+        wrong = 1 / (1 + np.exp(sign * (columns @ found)))
+        slope = (-share * sign * wrong) @ columns + 2 * ridge * found
+        free = (found > 0) | (slope < 0)
+        free[0] = True
+        if np.abs(slope[free]).max() < 1e-10:
+            break
+        curvature = (columns.T * (share * wrong * (1 - wrong))) @ columns
+        curvature += np.diag(2 * ridge)
+        step = np.zeros(len(ridge))
+        step[free] = np.linalg.solve(curvature[np.ix_(free, free)], slope[free])
+        for size in 0.5 ** np.arange(30):
+            tried = found - size * step
+            tried[1:] = np.maximum(tried[1:], 0.0)
+            if loss(tried) < loss(found):
+                break
+        else:
+            break
+        found = tried
     weights, usual = found[1:] / scale, features[~bad].mean(0)
     return Linear(float(found[0] + (usual - mean) @ weights), weights, usual)
 
@@ -260,7 +274,8 @@ def _held_out(
 
 def _area(scores: Float[np.ndarray, " pairs"], bad: Flags) -> float:
     """Returns the share of (bad, good) in the right order; equal scores count half."""
-    order = stats.rankdata(scores)
+    _, places, often = np.unique(scores, return_inverse=True, return_counts=True)
+    order = (np.cumsum(often) - (often - 1) / 2)[places]  # Ties share their mean rank.
     count = int(bad.sum())
     above = order[bad].sum() - count * (count + 1) / 2
     return float(above / (count * (len(bad) - count)))

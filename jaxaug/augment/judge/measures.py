@@ -18,6 +18,8 @@ import rapidfuzz
 from jaxtyping import Float
 
 from jaxaug.augment.language import nlp
+from jaxaug.augment.language.lexicon import STOP_WORDS
+from jaxaug.augment.language.words import split
 from jaxaug.core import extensions
 from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
@@ -32,7 +34,15 @@ _MARKS = (".", "?", "!")
 
 
 def lemmas(texts: Sequence[str]) -> list[frozenset[str]]:
-    """Returns the lower-cased lemmas of each text, without stop words and marks."""
+    """Returns the lower-cased lemmas of each text, without stop words and marks.
+
+    Without spaCy the words themselves stand for their lemmas.
+    """
+    if not nlp.installed():
+        return [
+            frozenset(word.core.lower() for word in split(text)) - STOP_WORDS - {""}
+            for text in texts
+        ]
     return [
         frozenset(token.lemma.lower() for token in document.words if not token.is_stop)
         for document in nlp.analyse(texts)

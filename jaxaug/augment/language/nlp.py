@@ -121,7 +121,7 @@ def _model() -> Any:
     try:
         import spacy
     except ImportError:
-        raise missing_extra("spaCy is not installed", "nlp") from None
+        raise missing_extra("spaCy is not installed", "spacy") from None
     for name in MODELS:
         if spacy.util.is_package(name):
             model = spacy.load(name)
@@ -130,7 +130,7 @@ def _model() -> Any:
             return model
     raise missing_extra(
         f"spaCy has no English model: neither {' nor '.join(MODELS)} is installed",
-        "nlp",
+        "spacy",
     )
 
 

@@ -11,10 +11,10 @@ from jaxaug.augment.judge.measures import Metric
 from jaxaug.augment.output import comparison
 from jaxaug.augment.output.comparison import MEAN, Row, Texts
 from jaxaug.core.errors import UserError
-from jaxaug.core.figures import label, new_figure, write_figure
+from jaxaug.core.figures import can_draw, label, new_figure, write_figure
 from jaxaug.core.files import PathLike, write_text
 
-FILES = ("report.html", "report.csv", "report.png")
+PAGE, TABLE, PICTURE = "report.html", "report.csv", "report.png"
 SAMPLES = 20
 _COLUMNS = 4  # panels next to each other
 
@@ -29,6 +29,11 @@ img { max-width: 100% }
 """
 
 
+def files() -> tuple[str, ...]:
+    """Returns the names of the files; without matplotlib there is no picture."""
+    return (PAGE, TABLE, PICTURE) if can_draw() else (PAGE, TABLE)
+
+
 def write(
     out: PathLike,
     schemes: Mapping[str, PathLike],
@@ -39,7 +44,7 @@ def write(
     seed: int = 0,
     notes: Sequence[str] = (),
 ) -> str:
-    """Compares variants of a schema and writes the three files of a report.
+    """Compares variants of a schema and writes the files of a report.
 
     Args:
         out: folder of the report.
@@ -57,24 +62,21 @@ def write(
         The table, to be printed.
 
     Raises:
-        UserError: a schema is missing or wrong, a metric is not finite, or matplotlib
-            is not installed.
+        UserError: a schema is missing or wrong, or a metric is not finite.
     """
     if not schemes or not metrics:
         raise UserError("nothing to report: name at least one scheme and one metric.")
     folder = epath.Path(out)
-    picture = folder / FILES[2]
-    # Fail before the long work if matplotlib is missing.
-    figure = new_figure(picture, 1, 1)
     found = [
         comparison.read(name, path, data_dir, splits) for name, path in schemes.items()
     ]
     rows = [row for texts in found for row in comparison.rows(texts, metrics)]
     chosen = _chosen(len(found[0].originals), samples, seed)
-    write_text(folder / FILES[1], comparison.csv_table(rows))
-    _draw(figure, rows)
-    write_figure(picture, figure)
-    write_text(folder / FILES[0], _page(rows, found, chosen, splits, notes))
+    write_text(folder / TABLE, comparison.csv_table(rows))
+    if PICTURE in files():
+        picture = folder / PICTURE
+        write_figure(picture, _drawn(picture, rows))
+    write_text(folder / PAGE, _page(rows, found, chosen, splits, notes))
     return "\n".join([*notes, comparison.text_table(rows)])
 
 
@@ -84,12 +86,12 @@ def _chosen(count: int, samples: int, seed: int) -> list[int]:
     return sorted(rng.permutation(count)[:samples].tolist())
 
 
-def _draw(figure: Any, rows: Sequence[Row]) -> None:
+def _drawn(path: PathLike, rows: Sequence[Row]) -> Any:
     """Draws one panel per metric: its value over the variants, one line per scheme."""
     names = list(rows[0].figures)
     columns = min(_COLUMNS, len(names))
     lines = -(-len(names) // columns)
-    figure.set_size_inches(3.2 * columns, 3.6 * lines)
+    figure = new_figure(path, 3.2 * columns, 3.6 * lines)
     panels = [*figure.subplots(lines, columns, squeeze=False).flat]
     for axes in panels[len(names) :]:
         axes.set_visible(False)
@@ -106,6 +108,7 @@ def _draw(figure: Any, rows: Sequence[Row]) -> None:
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("mean over descriptions x 100")
     panels[0].legend(fontsize=8)
+    return figure
 
 
 def _page(
@@ -131,7 +134,7 @@ def _page(
         "<ul>",
         *(f"<li>{_safe(line)}</li>" for line in comparison.legend(names)),
         "</ul>",
-        f'<img src="{FILES[2]}" alt="The figures of the table, one panel per metric">',
+        *(f'<img src="{p}" alt="The figures of the table">' for p in files()[2:]),
         f"<h2>{len(places)} samples</h2>",
         "<p>Grey: the text of the original, unchanged.</p>",
         *_samples(schemes, places),

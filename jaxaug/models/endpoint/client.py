@@ -332,7 +332,7 @@ def _library() -> Any:
         import httpx2
     except ImportError:
         raise missing_extra(
-            "models behind an endpoint need the package httpx2", "endpoint"
+            "models behind an endpoint need the package httpx2", "httpx2"
         ) from None
     return httpx2
 

@@ -13,7 +13,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.installed import missing_extra
 from jaxaug.core.suggestion import nearest, suggestion
 from jaxaug.models.named import packages
-from jaxaug.models.weights import pins, torch_file
+from jaxaug.models.weights import pins
 
 SOURCE_FILE = pins.NOTE
 HUB_PREFIX = "hf:"
@@ -324,7 +324,7 @@ def from_hub(
         # second one goes into the folder.
         snapshot = download(hub_id, revision=revision, allow_patterns=patterns)
         if not any(epath.Path(snapshot).glob("*.safetensors")):
-            patterns = [*_HUB_FILES, torch_file.FILE, "pytorch_model-*.bin"]
+            patterns = [*_HUB_FILES, "pytorch_model.bin", "pytorch_model-*.bin"]
             snapshot = download(hub_id, revision=revision, allow_patterns=patterns)
         commit = epath.Path(snapshot).name
         download(
@@ -349,7 +349,7 @@ def _downloader(hub_id: str) -> Callable[..., str]:
         raise missing_extra(
             f"{hub_id} is on the Hugging Face hub, whose client (huggingface-hub) is "
             "not installed",
-            "hf",
+            "huggingface_hub",
         ) from None
     return snapshot_download
 

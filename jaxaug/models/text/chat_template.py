@@ -187,5 +187,7 @@ def _library() -> Any:
     try:
         import jinja2
     except ImportError:
-        raise missing_extra("chat templates need the package jinja2", "hf") from None
+        raise missing_extra(
+            "chat templates need the package jinja2", "jinja2"
+        ) from None
     return jinja2

@@ -376,7 +376,7 @@ def _open(path: PathLike) -> gguf_file.Parts:
         return gguf_file.read(path)
     except ImportError:
         raise missing_extra(
-            f"{path} is a GGUF file, whose reader (gguf) is not installed", "hf"
+            f"{path} is a GGUF file, whose reader (gguf) is not installed", "gguf"
         ) from None
     except FileNotFoundError:
         raise UserError(f"{path}: no such file. {_FIX}") from None

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from clu import metrics as clu_metrics
 from flax import linen as nn
+from jaxaug_base.clu_names import metrics as clu_metrics
 from jaxtyping import Array, Float, Int
 from t5x import models
 from t5x.examples.t5 import layers as t5_layers

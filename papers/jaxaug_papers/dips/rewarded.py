@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from clu import metrics as clu_metrics
 from etils import epath
 from jax import lax
+from jaxaug_base.clu_names import metrics as clu_metrics
 from jaxtyping import Array, Float, Int
 
 from jaxaug.core.digests import file_digest

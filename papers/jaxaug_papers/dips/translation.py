@@ -93,7 +93,7 @@ def load_nltk() -> Any:
         from nltk.translate import meteor_score
     except ImportError:
         raise missing_extra(
-            "cannot compute METEOR: nltk is not installed", "nlp"
+            "cannot compute METEOR: nltk is not installed", "nltk"
         ) from None
     return meteor_score
 

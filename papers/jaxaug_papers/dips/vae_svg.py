@@ -14,9 +14,9 @@ from typing import Any
 import flax.struct
 import jax
 import jax.numpy as jnp
-from clu import metrics as clu_metrics
 from flax import linen as nn
 from flax.linen.partitioning import AxisMetadata
+from jaxaug_base.clu_names import metrics as clu_metrics
 from jaxtyping import Array, Bool, Float, Int
 from t5x import models
 

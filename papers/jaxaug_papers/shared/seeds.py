@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy import stats
+
+from jaxaug.metrics import student
 
 _CONFIDENCE = 0.95
 
@@ -38,10 +39,10 @@ def difference(
     number = len(values)
     spread = float(values.std(ddof=1)) if number > 1 else math.nan
     freedom = max(number - 1, 1)
-    quantile = float(stats.t.ppf((1 + _CONFIDENCE) / 2, freedom))
+    quantile = float(student.quantile(freedom, (1 + _CONFIDENCE) / 2))
     error = spread / number**0.5
     mean = float(values.mean())
-    p = float(2 * stats.t.sf(abs(mean) / error, freedom)) if error > 0 else math.nan
+    p = 2 * float(student.cdf(freedom, -abs(mean) / error)) if error > 0 else math.nan
     return Difference(mean, spread, quantile * error, int((values > 0).sum()), p)
 
 

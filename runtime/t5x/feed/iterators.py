@@ -16,8 +16,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from clu.data import dataset_iterator as clu_iterators
 from etils import epath
+from jaxaug_base.clu_names import iterators as clu_iterators
 
 from t5x.errors import UserError
 from t5x.feed.shards import DataShards, JoinedIterator, method

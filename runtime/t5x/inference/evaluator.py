@@ -250,7 +250,7 @@ class TensorBoardLogger:
 
 def _plain(value: Any) -> Any:
     """Converts seqio's text, image, audio, and histogram types to clu's."""
-    import clu.values
+    from jaxaug_base import clu_names as clu
 
     if hasattr(value, "textdata"):
         text = value.textdata

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
-import clu.values
 import jax
 import numpy as np
 from absl import logging
+from jaxaug_base import clu_names as clu
 
 from t5x import metrics as metrics_lib
 from t5x.logs.sinks import MetricSink, scalars_of

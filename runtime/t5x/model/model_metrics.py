@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
-from clu import metrics as clu_metrics
+from jaxaug_base.clu_names import metrics as clu_metrics
 from jaxtyping import Array, Bool, Float, Int
 
 from t5x import metrics as metrics_lib

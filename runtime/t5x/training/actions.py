@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import clu.values
 import numpy as np
 from absl import logging
+from jaxaug_base import clu_names as clu
 
 from t5x import checks
 from t5x.errors import UserError

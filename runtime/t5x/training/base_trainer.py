@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any, Self
 
-import clu.metrics
 import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import logging
+from jaxaug_base import clu_names as clu
 from jaxtyping import PRNGKeyArray
 
 from t5x.distributed import multihost_assert_equal

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from concurrent import futures
 from typing import Any
 
-import clu.metrics
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxaug_base import clu_names as clu
 from jaxtyping import Array, Bool
 
 from t5x import metrics as metrics_lib

@@ -4,12 +4,12 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import clu.metrics
 import flax
 import jax
 import jax.numpy as jnp
 from flax import traverse_util
 from jax.sharding import PartitionSpec
+from jaxaug_base import clu_names as clu
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from t5x import losses

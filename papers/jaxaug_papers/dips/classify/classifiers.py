@@ -104,7 +104,7 @@ def _sklearn(module: str) -> Any:
         return importlib.import_module(f"sklearn.{module}")
     except ImportError:
         raise missing_extra(
-            "cannot fit a logistic regression: scikit-learn is not installed", "nlp"
+            "cannot fit a logistic regression: scikit-learn is not installed", "sklearn"
         ) from None
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import flax
 import jax
 import jax.numpy as jnp
-from clu import metrics as clu_metrics
 from flax.linen.partitioning import AxisMetadata
 from jax.sharding import PartitionSpec
+from jaxaug_base.clu_names import metrics as clu_metrics
 from jaxtyping import Array, Float, Int
 from t5x import losses, metrics, models
 

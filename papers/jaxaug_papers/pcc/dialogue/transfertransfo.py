@@ -19,8 +19,8 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from clu import metrics as clu_metrics
 from flax import linen as nn
+from jaxaug_base.clu_names import metrics as clu_metrics
 from jaxtyping import Array, Bool, Float, Int
 from t5x import losses, metrics, models
 
