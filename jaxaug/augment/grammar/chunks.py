@@ -297,6 +297,8 @@ class _Reader:
     def _is_participle(self, before: Chunk) -> bool:
         if before.cls in _BE | {"has", "have", "had", "who", "that", "which"}:
             return True
+        if before.base == "get":  # "Get notified".
+            return self.lower[self.place] not in vocabulary.nouns()
         if before.kind != NOUN or before.words[-1].lower() in vocabulary.MODIFIERS:
             return False
         if self.lower[self.place] in vocabulary.nouns() and not self.waits:

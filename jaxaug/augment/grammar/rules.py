@@ -174,6 +174,8 @@ def _remark(chunks: Sequence[Chunk]) -> int:
         after = chunks[place + 1]
         if chunk.cls in _MARKS or chunk.text in _MARKS:
             return place
+        if chunk.cls == "as" and after.cls in ("it", "they"):
+            return place  # "Name as it stands on the card".
         if chunk.cls == ",":
             is_verb = after.kind == VERB and after.form in (GERUND, PARTICIPLE)
             is_remark = is_verb or {after.cls, after.text} & _REMARKS

@@ -213,12 +213,8 @@ def choices(
 
 def _repeated(chunks: Sequence[Chunk]) -> frozenset[str]:
     """Returns the base forms of nouns that a text has twice."""
-    bases = [
-        vocabulary.singular(word.lower().removesuffix("'s"))
-        for chunk in chunks
-        if chunk.kind == NOUN
-        for word in chunk.words
-    ]
+    words = (word.lower() for c in chunks if c.kind == NOUN for word in c.words)
+    bases = [vocabulary.singular(word.removesuffix("'s")) for word in words]
     return frozenset(base for base in bases if bases.count(base) > 1)
 
 
@@ -253,6 +249,8 @@ def _takes(sense: Sense, subject: Chunk | None, behind: Chunk | None) -> bool:
         return False  # "Makes up" is another verb than "makes".
     if sense.objects:
         about = subject or behind
+        if "NONE" in sense.objects:
+            return about is None or about.kind != NOUN
         return about is not None and about.kind == NOUN and about.cls in sense.objects
     if sense.pos == "v" and sense.new.rpartition(" ")[2] in _TAKE_NOUNS:
         return is_noun or sense.old.rpartition(" ")[2] in vocabulary.PREPOSITIONS
@@ -276,11 +274,14 @@ def _head(phrase: str) -> str:
     return re.split(r" (?:of|to|in|at|for|on|with|by) ", phrase)[0].split()[-1]
 
 
-_ACTIVE = frozenset(["get", "have", "be", "come", "go"])
-_TAKE_NOUNS = frozenset(["for", "of", "to", "with", "at", "from", "through", "after"])
-
-
-_BE = frozenset(["is", "are"])
+# Heads of compounds whose first noun may have a synonym.
+_ATTRIBUTES = vocabulary.word_set(
+    "ADDRESS CITY COUNT DATE EVENT IDENT KIND MONEY NAME NOTE PHONE RATING SIZE SPAN "
+    "STATUS SUM TIME YEAR"
+)
+_ACTIVE = vocabulary.word_set("get have be come go")
+_TAKE_NOUNS = vocabulary.word_set("for of to with at from through after")
+_BE = vocabulary.word_set("is are")
 _PASSIVE = _BE | {"was", "were", "be"}
 
 
@@ -331,8 +332,9 @@ def _renamed(
         return
     if inside and ({*new.split()} & vocabulary.PREPOSITIONS or new.count(" ") > 1):
         return
-    if inside and sense.of_heads and not last.endswith("'s"):
-        return
+    narrow = sense.of_heads or chunk.cls not in _ATTRIBUTES
+    if inside and narrow and not last.endswith("'s"):
+        return  # "Concert hall" is no "gig hall", but "concert date" is "gig date".
     if start and new.endswith(f" {sense.old}"):
         return  # "Delivery street address".
     if start:

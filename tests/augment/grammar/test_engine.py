@@ -201,6 +201,9 @@ def test_a_remark_behind_a_comma_stays() -> None:
     found = texts("Price of the ticket, including taxes")
     assert "How much the ticket costs, including taxes" in found
     assert not [text for text in found if "including taxes" not in text]
+    assert "Hotel name as it appears on the bill" in texts(
+        "Name of the hotel as it appears on the bill"
+    )
     assert "Name, address of the hotel" not in texts("Name, city of the hotel")
 
 
