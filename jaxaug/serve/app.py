@@ -27,7 +27,7 @@ from jaxaug.data.sgd import Dialogue
 from jaxaug.serve.limits import Limits
 from jaxaug.serve.wordings import Wordings, only
 from jaxaug.track.answers import as_json_line
-from jaxaug.track.tracker import Tracker
+from jaxaug.track.base import BaseTracker
 
 _PAGE = (
     ("/", "index.html", "text/html"),
@@ -53,7 +53,7 @@ _HEADERS = {
 
 
 def build(
-    tracker: Tracker,
+    tracker: BaseTracker,
     wordings: Wordings,
     limits: Limits | None = None,
     hosts: Sequence[str] | None = None,
@@ -101,7 +101,7 @@ class _Desk:
     and a wrong request does not wait for a computation.
     """
 
-    def __init__(self, tracker: Tracker, wordings: Wordings, limits: Limits):
+    def __init__(self, tracker: BaseTracker, wordings: Wordings, limits: Limits):
         self.limits = limits
         self._tracker = tracker
         self._wordings = wordings
@@ -157,7 +157,7 @@ class _Desk:
         finally:
             wanted.is_over = True
 
-    def _read(self, body: bytes, wanted: "_Wanted") -> tuple[Tracker, Dialogue]:
+    def _read(self, body: bytes, wanted: "_Wanted") -> tuple[BaseTracker, Dialogue]:
         asked = _parsed(body)
         schema = self._wordings.choose(asked.get("schema"), asked.get("services"))
         if "dialogue" not in asked:
@@ -170,7 +170,7 @@ class _Desk:
         self._check_size(tracker, dialogue)
         return tracker, dialogue
 
-    def _check_size(self, tracker: Tracker, dialogue: Dialogue) -> None:
+    def _check_size(self, tracker: BaseTracker, dialogue: Dialogue) -> None:
         limits = self.limits
         if len(dialogue.turns) > limits.turns:
             raise UserError(
@@ -200,7 +200,9 @@ class _Desk:
                     "text."
                 )
 
-    def _predict(self, tracker: Tracker, dialogue: Dialogue, wanted: "_Wanted") -> str:
+    def _predict(
+        self, tracker: BaseTracker, dialogue: Dialogue, wanted: "_Wanted"
+    ) -> str:
         def write(inputs: Sequence[list[int]]) -> list[list[int]]:
             outputs: list[list[int]] = []
             while len(outputs) < len(inputs):

@@ -24,8 +24,9 @@ from jaxaug.data.dialogue import Dialogue, Turn
 from jaxaug.data.schema import Schema, Service
 from jaxaug.formats.records import Parsed
 from jaxaug.metrics import benchmark
+from jaxaug.track.base import Writer
 from jaxaug.track.several import Place
-from jaxaug.track.tracker import Tracker, Writer
+from jaxaug.track.tracker import Tracker
 
 _SPLIT = "schema"  # in ids; a service counts as the only one of its schema
 _CANDIDATES = 300  # rewordings of a description before the judge

@@ -2,55 +2,31 @@
 
 import copy
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-import msgspec
 import numpy as np
 from jaxtyping import Array, Int
 
-from jaxaug.augment import rewording
 from jaxaug.core.buckets import SHORTEST, pad, plan, power_of_two
+from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.data import folders, sgd
-from jaxaug.data.schema import Schema, read_schema
+from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame
-from jaxaug.feed import recipes
-from jaxaug.formats.records import Parsed
 from jaxaug.metrics.slot_scores import StateLike
+from jaxaug.models.named import identities
 from jaxaug.models.text import continuing, likelihood, registry
 from jaxaug.paraphrase import decoder, programs, samplers
 from jaxaug.track import constraints, several, trained, turns
-from jaxaug.track.answers import Prediction
-from jaxaug.track.options import AUTO, GRAMMAR, LIKELIHOOD, Robust
-from jaxaug.track.several import Asking, Place, Question
-
-Input = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
-Writer = Callable[[Sequence[list[int]]], Sequence[list[int]]]
-_PER_TOKEN = 16  # characters of a text that are read for each token that is kept
+from jaxaug.track.base import BaseTracker, read_services
+from jaxaug.track.options import LIKELIHOOD, Robust
+from jaxaug.track.several import Place
 
 
-def _do_nothing() -> None:
-    pass
-
-
-class Tracker:
-    """Tells the state of dialogues after each turn of the user.
-
-    The answers are those of the greedy evaluation of the run: same format, same lengths.
-
-    Attributes:
-        schema: the services that it knows; may be replaced at any time.
-        identity: stands for weights, vocabulary and format; names no path.
-        per_slot: whether each slot of a service is an input, not each service.
-        robust: further wordings and checks of the answers; may be replaced at any time.
-    """
-
-    per_slot: bool = False
-    robust: Robust = Robust()
+class Tracker(BaseTracker):
+    """Tells the state of dialogues after each turn of the user; decodes with JAX."""
 
     def __init__(
         self,
@@ -70,20 +46,14 @@ class Tracker:
             batch_size: rows that are decoded together; None is `rows_of_device`.
             robust: None is `Robust()`.
         """
-        self.schema = schema
-        self.robust = robust or Robust()
-        self.identity = [model.identity, family, dict(lengths)]
+        words = model.input_vocabulary, model.output_vocabulary
+        super().__init__(words, family, lengths, schema, robust)
+        self.identity = [model.identity, *self.identity]
         self._model = model
         self._params = jax.device_put(model.params)
-        self._options = recipes.FORMATS[family]
-        self.per_slot = self._options.per_slot
-        self._lengths = lengths
         self._rows = batch_size or rows_of_device()
         self._narrowest = 0  # columns that a batch has at least
-        self._run = ""  # that the model comes from
-        self._keeps = True  # whether wordings are kept in files
         self._languages: constraints.Constraint | None = None
-        self._between: Callable[[], None] = _do_nothing
         # What a batch may have; a program is compiled for each.
         self._sizes = [2**n for n in range((self._rows - 1).bit_length())] + [
             self._rows
@@ -115,31 +85,11 @@ class Tracker:
         if batch_size is not None and batch_size < 1:
             raise UserError(f"batch_size is {batch_size}: give at least 1.")
         folder, family, lengths = trained.of_run(run)
-        if not isinstance(schema, Schema):
-            schema = (
-                read_schema(schema)
-                if schema
-                else sgd.read_every_schema(folders.resolve_data_dir())
-            )
+        services = read_services(schema)
         model = continuing.load(folder)
-        found = cls(model, family, lengths, schema, batch_size, robust)
+        found = cls(model, family, lengths, services, batch_size, robust)
         found._run = str(folder)
         return found
-
-    def about(
-        self, schema: Schema, between: Callable[[], None] = _do_nothing
-    ) -> "Tracker":
-        """This tracker with other services or other wordings; it itself stays as it is.
-
-        Args:
-            schema: of the services.
-            between: called before each input is written and each batch is decoded; raises
-              an error to stop.
-        """
-        other = copy.copy(self)
-        other.schema = schema
-        other._between = between
-        return other
 
     def with_params(self, params: Any) -> "Tracker":
         """Returns this tracker with other weights; the two share compiled programs.
@@ -163,13 +113,11 @@ class Tracker:
         Args:
             schemas: of the services; each wording has prompts of its own lengths.
         """
-        other = copy.copy(self)
+        other = super().compiled(())
         other._sizes = [self._rows]
         widths = self._widths(schemas)
         other._narrowest = widths[0]
         other._languages = self._allowed(self.schema)
-        other._schemas()
-        other._keeps = False
         for width in widths:
             item = [self._model.input_vocabulary.eos_id] * width
             item = [0, *item] if self.robust.constrained else item
@@ -192,84 +140,6 @@ class Tracker:
             width *= 2
         return [*found, longest]
 
-    def predict(self, dialogue: Input) -> Prediction:
-        """The states of one dialogue after each turn of the user; see `read`."""
-        return self.predict_all([self.read(dialogue)])[0]
-
-    def read(self, dialogue: Input) -> Dialogue:
-        """One dialogue, to be handed to `predict_all`.
-
-        Args:
-            dialogue: lines `USER: ...` and `SYSTEM: ...`, an object in the layout of SGD,
-              or its turns.
-
-        Raises:
-            UserError: it is none of these, or names a service that the schema lacks.
-        """
-        if isinstance(dialogue, str):
-            found = turns.read_dialogues(dialogue, "dialogue", self.schema)
-            if len(found) > 1:
-                raise UserError(
-                    f"dialogue: holds {len(found)}, as an empty line ends one. Give one, or "
-                    "all of them to predict_all or `jaxaug predict`."
-                )
-            return found[0]
-        return turns.of_object(dialogue, "dialogue", self.schema, "dialogue_1")
-
-    def predict_all(
-        self, dialogues: Sequence[Dialogue], write: Writer | None = None
-    ) -> list[Prediction]:
-        """The states of many dialogues, in their order.
-
-        Args:
-            dialogues: see `turns.read_dialogues`.
-            write: what makes output tokens of input tokens; None is `write_tokens`.
-        """
-        asking = Asking(
-            self.robust,
-            self._options,
-            self._schemas(),
-            functools.partial(self._questions, dialogues),
-            write or self.write_tokens,
-            self._read,
-            self._log_likelihoods,
-        )
-        return several.answered(dialogues, asking)
-
-    def _schemas(self) -> list[Schema]:
-        """The schema, then its further wordings."""
-        num, source = self.robust.wordings, self.robust.source
-        first = self.schema
-        if self.robust.familiar:
-            first = rewording.familiar(first, self._known_words())
-        if not num:
-            return [first]
-        if source == GRAMMAR:
-            return [first, *rewording.of_schema(self.schema, num, self._keeps)]
-        return [first, *rewording.of_folder(self.schema, source, num)]
-
-    def _known_words(self) -> frozenset[str]:
-        data_dir = self.robust.familiar
-        return trained.frequent_words(self._run, None if data_dir == AUTO else data_dir)
-
-    def _questions(
-        self, dialogues: Sequence[Dialogue], schema: Schema
-    ) -> list[Question]:
-        formatter = self._options.formatter(schema)
-        allowed = self._allowed(schema)
-        found: list[Question] = []
-        for number, dialogue in enumerate(dialogues):
-            for example in formatter.dialogue(dialogue):
-                self._between()
-                item = self._encode(example.inputs)
-                if allowed:
-                    item.insert(0, allowed.numbers[example.service, example.key])
-                # The text may be thousands of times longer than what is kept of it.
-                short = msgspec.structs.replace(example, inputs="")
-                place = number, example.turn, example.service
-                found.append(Question(place, short, item))
-        return found
-
     def _allowed(self, schema: Schema) -> constraints.Constraint | None:
         if not self.robust.constrained:
             return None
@@ -277,6 +147,12 @@ class Tracker:
         return constraints.of_schema(
             schema, self._options, words, room, self._languages
         )
+
+    @property
+    def code(self) -> str:
+        """Digest of the code that outputs depend on."""
+        packages = "jaxaug.decode", "jaxaug.paraphrase"
+        return code_digest(*identities.network_code(), *packages)
 
     @property
     def restrictions(self) -> list[str]:
@@ -360,22 +236,6 @@ class Tracker:
             self._model, self._greedy, 1, length, self._params, tokens, ids,
             jax.random.PRNGKey(0),
         )[:, 0]  # fmt: skip
-
-    def _encode(self, text: str) -> list[int]:
-        """Tokens of a text, cut from the left, so that the last turns are kept."""
-        words, length = self._model.input_vocabulary, self._lengths["inputs"]
-        characters = _PER_TOKEN * length
-        while (start := text.rfind(" ", 0, max(0, len(text) - characters))) > 0:
-            tokens = words.encode(text[start:])
-            # Only the first tokens can differ from those of the whole text.
-            if len(tokens) >= 2 * length:
-                return [*tokens[1 - length :], words.eos_id]
-            characters *= 4
-        return [*words.encode(text)[1 - length :], words.eos_id]
-
-    def _read(self, question: Question, tokens: list[int]) -> Parsed:
-        text = self._model.output_vocabulary.decode(tokens)
-        return self._options.parse(text, question.example.key)
 
 
 _score = programs.of_model()(likelihood.score)
