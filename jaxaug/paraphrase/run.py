@@ -305,8 +305,12 @@ def _complete(
             lacking = [i for b in alike for i in b.indices if i not in file]
             rows = alike[0].rows
             enough = refill == "on" or (refill == "auto" and len(lacking) > rows)
-            can_stream = isinstance(decoder, Decoder) and decoder.can_stream
-            if lacking and enough and can_stream:
+            if (
+                lacking
+                and enough
+                and isinstance(decoder, Decoder)
+                and decoder.can_stream
+            ):
                 yield from decoder.stream(
                     [(i, tokens(i)) for i in lacking], length, rows
                 )

@@ -61,8 +61,9 @@ class EngineTracker(BaseTracker):
         )
         check(self.robust)
         self.identity = [*notes["identity"], *self.identity]
-        rules = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in notes["rules"].items()
+        rules: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in notes["rules"].items()
         }
         self._search = runner.Search(max_length=self._lengths["targets"])
         self._engine = runner.Engine(

@@ -38,8 +38,16 @@ def kept(model: TextModel | LanguageModel, precision: str) -> epath.Path:
         params = model.params
         if t5_stacks.is_stacked(params):
             params = t5_stacks.unstacked(params, model.label)
-        special = special_rows(config, _words(model))
-        write_folder(temporary, config, params, special, precision=precision)
+        words, offset = _words(model), getattr(config, "id_offset", 0)
+        unknown = getattr(words, "unk_id", None)
+        write_folder(
+            temporary,
+            config,
+            params,
+            end=words.eos_id - offset,
+            unknown=None if unknown is None else unknown - offset,
+            precision=precision,
+        )
         manifest.write(temporary)
 
     if manifest.opened(folder) is None:
@@ -51,7 +59,9 @@ def write_folder(
     folder: epath.PathLike,
     config: Any,
     params: Mapping[str, Any],
-    special: writer.Special,
+    *,
+    end: int,
+    unknown: int | None = None,
     **options: Any,
 ) -> None:
     """Writes a network of ours; see `writer.write`.
@@ -60,7 +70,8 @@ def write_folder(
         folder: existing folder.
         config: configuration of a network of a family, without scanned layers.
         params: parameters of the network.
-        special: see `writer.write`.
+        end: row of EOS.
+        unknown: row of the unknown word, if any.
         **options: see `writer.write`.
 
     Raises:
@@ -68,6 +79,9 @@ def write_folder(
     """
     family = _family(config)
     tensors = keymap.tensors_from(params, family.key_map(config))
+    first = getattr(config, "bos_token_id", 0)
+    start = getattr(config, "decoder_start_token_id", first)
+    special = writer.Special(start, end, unknown)
     writer.write(folder, family.code.to_hf(config), tensors, special, **options)
 
 
@@ -126,18 +140,6 @@ def _family(config: Any) -> families.Family:
         if type(config) is getattr(family.code, "Config", None):
             return family
     raise LookupError
-
-
-def special_rows(config: Any, words: Any) -> writer.Special:
-    """Returns the rows with a meaning, from a configuration and its output words."""
-    offset = getattr(config, "id_offset", 0)
-    start = getattr(
-        config, "decoder_start_token_id", getattr(config, "bos_token_id", 0)
-    )
-    unknown = getattr(words, "unk_id", None)
-    return writer.Special(
-        start, words.eos_id - offset, None if unknown is None else unknown - offset
-    )
 
 
 def _words(model: TextModel | LanguageModel) -> Any:
