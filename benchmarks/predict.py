@@ -23,6 +23,7 @@ import jax
 
 from jaxaug import Tracker
 from jaxaug.data import folders, sgd
+from jaxaug.track.base import BaseTracker
 from jaxaug.track.engine import EngineTracker
 
 
@@ -71,7 +72,7 @@ def starts(
 
 
 def rates(
-    tracker: Tracker | EngineTracker, dialogues: list, rounds: int, engine: str
+    tracker: BaseTracker, dialogues: list, rounds: int, engine: str
 ) -> dict[str, float]:
     """Returns dialogues per second: with one dialogue per call, and with one call."""
 

@@ -30,7 +30,7 @@ def tracker(trained, monkeypatch):
     folder, data = trained
     found = Tracker.load(folder, data / "train/schema.json")
     monkeypatch.setattr(
-        "jaxaug.track.tracker.rewording.of_schema",
+        "jaxaug.augment.rewording.of_schema",
         lambda schema, num, keep: [_worded(schema, n + 1) for n in range(num)],
     )
     return found

@@ -143,5 +143,6 @@ def _family(config: Any) -> families.Family:
 
 
 def _words(model: TextModel | LanguageModel) -> Any:
-    is_causal = isinstance(model, LanguageModel)
-    return model.vocabulary if is_causal else model.output_vocabulary
+    if isinstance(model, LanguageModel):
+        return model.vocabulary
+    return model.output_vocabulary
