@@ -44,6 +44,7 @@ def _found(model, sampler, num, **options):
         ("greedy", 1, {}),
         ("greedy", 1, {"min_length": 4}),
         ("top_k_top_p", 1, {"temperature": 0.0}),
+        ("top_k_top_p", 3, {"temperature": 0.0, "k": 2000}),
         ("beam", 1, {"alpha": 0.0}),
         ("beam", 4, {"alpha": 0.0}),
     ],
@@ -57,6 +58,12 @@ def test_outputs_are_those_of_jax(model, sampler, num, options):
             [one.log_probability for one in other],
             atol=0.02,  # The unknown word has a share of 1 in 1,152 a token.
         )
+
+
+def test_more_tokens_than_the_vocabulary_has(model):
+    """`k` above the number of words is all of them."""
+    _, found = _found(model, "top_k_top_p", 2, k=100_000)
+    assert [len(own) for own in found] == [2] * len(TEXTS)
 
 
 def test_draws_have_the_distribution_of_jax(model):

@@ -21,6 +21,7 @@ class Rules:
 
     Attributes:
         ends: ids that end an output.
+        size: number of ids in the vocabulary of the outputs.
         barred: ids that no output has.
         start: BOS and the ids before every prompt of a decoder-only model; None with an
             encoder.
@@ -29,6 +30,7 @@ class Rules:
     """
 
     ends: tuple[int, ...]
+    size: int
     barred: tuple[int, ...] = ()
     start: tuple[int, ...] | None = None
     offset: int = 0
@@ -122,12 +124,14 @@ class Engine:
         """
         rules = self._rules
         length = search.max_length - rules.forces_end
+        draws = not search.beam and search.top_k != 1
+        num = search.num if search.beam or draws else 1
         options: dict[str, Any] = {
-            "beam_size": search.num if search.beam else 1,
+            "beam_size": num if search.beam else 1,
             "patience": _PATIENCE,
-            "num_hypotheses": search.num,
+            "num_hypotheses": num,
             "length_penalty": 0.0,
-            "sampling_topk": search.top_k,
+            "sampling_topk": search.top_k if search.top_k < rules.size else 0,
             "sampling_topp": search.top_p,
             "sampling_temperature": search.temperature,
             "max_batch_size": self._batch_size,
@@ -145,15 +149,20 @@ class Engine:
                 min_length=search.min_length,
                 **options,
             )
-            return [self._decoded(one.sequences, one.scores) for one in found]
-        found = self._model.translate_batch(
-            tokens,
-            max_input_length=0,
-            max_decoding_length=length,
-            min_decoding_length=search.min_length,
-            **options,
-        )
-        return [self._decoded(one.hypotheses, one.scores) for one in found]
+            texts = [one.sequences for one in found]
+        else:
+            found = self._model.translate_batch(
+                tokens,
+                max_input_length=0,
+                max_decoding_length=length,
+                min_decoding_length=search.min_length,
+                **options,
+            )
+            texts = [one.hypotheses for one in found]
+        scores = [one.scores for one in found]
+        outputs = map(self._decoded, texts, scores)
+        # All greedy outputs of an input are equal.
+        return [own * (search.num // num) for own in outputs]
 
     def _rows(self, ids: Sequence[int]) -> list[str]:
         return [str(number - self._rules.offset) for number in ids]

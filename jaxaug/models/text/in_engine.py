@@ -95,18 +95,21 @@ def rules_of(model: TextModel | LanguageModel) -> Rules:
     if isinstance(model, LanguageModel):
         ends = np.flatnonzero(model.ends).tolist()
         start = config.bos_token_id + config.id_offset, *model.before
-        return Rules(tuple(ends), start=start, offset=config.id_offset)
+        size = config.vocab_size + config.id_offset
+        return Rules(tuple(ends), size, start=start, offset=config.id_offset)
     if getattr(config, "forced_bos_token_id", None) is not None:
         raise UserError(
             f"{model.label}: forced_bos_token_id is {config.forced_bos_token_id}. "
             "CTranslate2 does not force tokens here. Leave --engine out."
         )
     offset = getattr(config, "id_offset", 0)
+    rows = getattr(config, "decoder_vocab_size", None) or config.vocab_size
     barred = {getattr(model.output_vocabulary, "unk_id", None)}
     if getattr(config, "never_pad", False):
         barred.add(config.pad_token_id + offset)
     return Rules(
         tuple(sorted({*model.ends, model.output_vocabulary.eos_id})),
+        rows + offset,
         tuple(sorted(number for number in barred if number is not None)),
         offset=offset,
         forces_end=getattr(config, "forced_eos_token_id", None) is not None,
