@@ -107,8 +107,8 @@ def engine(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=("jax", "ctranslate2"),
         default="jax",
-        help="ctranslate2 (extra engine) converts the model once and then decodes without "
-        "JAX (docs/predict.md; default: jax)",
+        help="ctranslate2 (extra engine) converts the model once and then decodes "
+        "without JAX (docs/predict.md; default: jax)",
     )
 
 

@@ -18,7 +18,7 @@ from jaxaug.models.text.registry import TextModel
 from jaxaug.paraphrase.decoder import Output
 
 _SAMPLERS = ("greedy", "sampling", "top_k_top_p", "beam")
-# Options that CTranslate2 has not, or has with another meaning -> values that do nothing.
+# Options that CTranslate2 lacks or defines differently -> values that do nothing.
 _NEUTRAL: Mapping[str, Any] = {
     "repetition_penalty": 1.0,
     "no_repeat_ngrams": 0,

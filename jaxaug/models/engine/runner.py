@@ -17,7 +17,7 @@ _PATIENCE = 2.0
 
 @dataclass(frozen=True)
 class Rules:
-    """What a model's tokens mean; numbers are our ids.
+    """Meaning of a model's tokens; numbers are our ids.
 
     Attributes:
         ends: ids that end an output.
