@@ -1,7 +1,8 @@
 """Writes a published model as a folder for CTranslate2.
 
 The input are tensors and a config.json under the names of `transformers`, which each of
-our families writes. The output has the layout of `ctranslate2.specs`: linear layers are [out, in], and the projections of queries, keys, and values are joined.
+our families writes. The output has the layout of `ctranslate2.specs`: linear layers are
+[out, in], and the projections of queries, keys, and values are joined.
 """
 
 import importlib.util
