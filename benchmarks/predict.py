@@ -3,10 +3,11 @@
     python benchmarks/predict.py RUN [--data_dir DIR] [--dialogues 64] [--rounds 2]
 
 The first part prints the seconds from the start of `jaxaug predict` to its answer to a
-dialogue of one turn, as ratios to `import jax`. It is measured without compiled
-programs and with the compiled programs of an earlier run. The second part prints
-dialogues per second on the test set, as a ratio to one dialogue per call. Its programs
-are compiled before the measurement.
+dialogue of one turn, as ratios to `import jax`. It is measured with an empty cache
+folder, and with the compiled programs and the converted model of an earlier run. The
+second part prints dialogues per second on the test set, as a ratio to one dialogue per
+call of JAX. Its programs are compiled before the measurement. Both parts run with JAX
+and with CTranslate2, and the last line counts the dialogues with equal states.
 """
 
 import argparse
@@ -22,6 +23,8 @@ import jax
 
 from jaxaug import Tracker
 from jaxaug.data import folders, sgd
+from jaxaug.track.base import BaseTracker
+from jaxaug.track.engine import EngineTracker
 
 
 def seconds(arguments: list[str], cache: str) -> float:
@@ -41,12 +44,14 @@ def best(measure: Callable[[], float], rounds: int) -> float:
     return min(measure() for _ in range(rounds))
 
 
-def starts(run: str, schema: str, service: str, rounds: int) -> dict[str, float]:
-    """Returns the seconds of each start."""
+def starts(
+    run: str, schema: str, service: str, rounds: int, engine: str
+) -> dict[str, float]:
+    """Returns the seconds of each start with an engine."""
     with tempfile.TemporaryDirectory() as folder:
         talk = Path(folder, "talk.txt")
         call = ["-m", "jaxaug.cli", "predict", "--run", run, "--schema", schema]
-        call += ["--services", service, "--in", str(talk)]
+        call += ["--services", service, "--in", str(talk), "--engine", engine]
         number = 0
 
         def answer(cache: str) -> float:
@@ -61,13 +66,14 @@ def starts(run: str, schema: str, service: str, rounds: int) -> dict[str, float]
 
         answer(folder)
         return {
-            "import jax": best(lambda: seconds(["-c", "import jax"], folder), rounds),
-            "first answer, cold": best(cold, rounds),
-            "first answer, warm": best(lambda: answer(folder), rounds),
+            f"{engine}: first answer, cold": best(cold, rounds),
+            f"{engine}: first answer, warm": best(lambda: answer(folder), rounds),
         }
 
 
-def rates(tracker: Tracker, dialogues: list, rounds: int) -> dict[str, float]:
+def rates(
+    tracker: BaseTracker, dialogues: list, rounds: int, engine: str
+) -> dict[str, float]:
     """Returns dialogues per second: with one dialogue per call, and with one call."""
 
     def alone() -> float:
@@ -84,7 +90,7 @@ def rates(tracker: Tracker, dialogues: list, rounds: int) -> dict[str, float]:
     found = {}
     for name, measure in (("one a call", alone), ("all in one call", together)):
         measure()
-        found[name] = len(dialogues) / best(measure, rounds)
+        found[f"{engine}: {name}"] = len(dialogues) / best(measure, rounds)
     return found
 
 
@@ -97,20 +103,34 @@ def main() -> None:
     options = parser.parse_args()
     folder = folders.resolve_data_dir(options.data_dir)
     schema = folders.schema_path(folder, "test")
-    tracker = Tracker.load(options.run, schema)
+    trackers = {
+        "jax": Tracker.load(options.run, schema),
+        "ctranslate2": EngineTracker.load(options.run, schema),
+        "ctranslate2 int8": EngineTracker.load(options.run, schema, precision="int8"),
+    }
     dialogues = list(sgd.read_dialogues(folder, "test"))[: options.dialogues]
     turns = sum(turn.speaker == "USER" for one in dialogues for turn in one.turns)
-    service = tracker.schema.services[0].name
-    times = starts(options.run, str(schema), service, options.rounds)
-    speeds = rates(tracker, dialogues, options.rounds)
+    service = trackers["jax"].schema.services[0].name
+    times = {"import jax": best(lambda: seconds(["-c", "import jax"], "/nowhere"), 2)}
+    for engine in ("jax", "ctranslate2"):
+        given = options.run, str(schema), service, options.rounds, engine
+        times |= starts(*given)
+    speeds: dict[str, float] = {}
+    answers = {}
+    for engine, tracker in trackers.items():
+        speeds |= rates(tracker, dialogues, options.rounds, engine)
+        answers[engine] = tracker.predict_all(dialogues)
     print(f"{jax.default_backend()}, {os.cpu_count()} cores")
     for name, found in times.items():
         ratio = found / times["import jax"]
-        print(f"{name:20} {found:7.2f} s {ratio:6.2f}x import jax")
+        print(f"{name:32} {found:7.2f} s {ratio:6.2f}x import jax")
     for name, speed in speeds.items():
-        ratio = speed / speeds["one a call"]
-        print(f"{name:20} {speed:7.2f} dialogues/s {ratio:6.2f}x")
-    print(f"{len(dialogues)} dialogues, {turns} turns of users")
+        ratio = speed / speeds["jax: one a call"]
+        print(f"{name:32} {speed:7.2f} dialogues/s {ratio:6.2f}x")
+    print(f"{len(dialogues)} dialogues, {turns} turns of users; equal to JAX:")
+    for engine, states in answers.items():
+        equal = sum(a == b for a, b in zip(states, answers["jax"], strict=True))
+        print(f"{engine:32} {equal} of {len(dialogues)}")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ FLOORS = {
         "__main__",
     ),
     "jaxaug.models": (
-        "layers arguments endpoint",
+        "layers arguments endpoint engine",
         "weights",
         "bart_config bert_config causal deberta_config llama_config reading_heads",
         "bart_blocks",

@@ -101,6 +101,17 @@ def trained_run(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def engine(parser: argparse.ArgumentParser) -> None:
+    """Adds `--engine`; see `jaxaug.models.engine`."""
+    parser.add_argument(
+        "--engine",
+        choices=("jax", "ctranslate2"),
+        default="jax",
+        help="ctranslate2 (extra engine) converts the model once and then decodes "
+        "without JAX (docs/predict.md; default: jax)",
+    )
+
+
 def split(parser: argparse.ArgumentParser) -> None:
     """Adds `--split`."""
     parser.add_argument("--split", choices=_SPLITS, required=True)

@@ -20,6 +20,7 @@ _NEED = {
     "sentencepiece t5x tokenizers",
     "seqio": "seqio tensorflow tensorflow_text",
     "endpoint": "httpx2",
+    "engine": "ctranslate2",
     "hf": "gguf huggingface_hub jinja2 transformers",
     "nlp": "en_core_web_sm nltk rouge_score sacrebleu sklearn spacy",
     "report": "matplotlib",

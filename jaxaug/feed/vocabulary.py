@@ -23,7 +23,6 @@ from typing import Any
 
 import sentencepiece
 from etils import epath
-from sentencepiece import sentencepiece_model_pb2
 
 from jaxaug.core import cache_folder
 from jaxaug.core.cached import published_file
@@ -329,6 +328,9 @@ def _with_bytes(model: bytes) -> bytes:
     It becomes a unigram model in which all words cost the same and a byte costs more,
     so a known word is one piece.
     """
+    # Imported here, because reading a model needs no Protocol Buffers.
+    from sentencepiece import sentencepiece_model_pb2
+
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)  # type: ignore[attr-defined]
     kind = sentencepiece_model_pb2.ModelProto.SentencePiece  # type: ignore[attr-defined]
     known = set()
@@ -386,6 +388,8 @@ def _write_rules(path: str, rules: Iterable[tuple[str, str]]) -> None:
 
 def _without_paths(model: bytes) -> bytes:
     """Returns the model without the recorded names of temporary files."""
+    from sentencepiece import sentencepiece_model_pb2
+
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)  # type: ignore[attr-defined]
     proto.normalizer_spec.ClearField("normalization_rule_tsv")
     proto.denormalizer_spec.ClearField("normalization_rule_tsv")

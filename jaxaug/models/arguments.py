@@ -35,7 +35,7 @@ def add_convert(verbs: argparse._SubParsersAction) -> None:
         verbs,
         "convert",
         "jaxaug.models.convert:run",
-        "convert a model between formats: Hugging Face, T5X, GGUF",
+        "convert a model between formats: Hugging Face, T5X, GGUF, CTranslate2",
     )
     parser.add_argument(
         "--from",
@@ -53,9 +53,15 @@ def add_convert(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=("hf", "t5x", "t5x_legacy", "peft"),
+        choices=("hf", "t5x", "t5x_legacy", "peft", "ctranslate2"),
         help="what to write (default: t5x for checkpoint_N, else hf); peft writes the "
-        "adapter of a run with configs/runs/lora.gin, as bfloat16",
+        "adapter of a run with configs/runs/lora.gin, as bfloat16; ctranslate2 needs "
+        "the extra engine",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "float16", "int16", "int8"),
+        help="precision of the weights with --format ctranslate2 (default: float32)",
     )
     group = parser.add_mutually_exclusive_group()
     group.add_argument(

@@ -2,7 +2,8 @@
 
 Input: the folder of a published model (safetensors or PyTorch files), a hub id after
 `hf:`, a named model, or a GGUF file. A T5X checkpoint of either layout works too.
-Output: a folder that `transformers` loads, or a T5X checkpoint of either layout.
+Output: a folder that `transformers` or CTranslate2 loads, or a T5X checkpoint of either
+layout.
 Parameters keep their exact values and dtypes unless another dtype is requested. A GGUF
 file is dequantized to float32. A LoRA adapter may be merged into the parameters, and
 the adapter of a run may be written as a folder for `peft`.
@@ -24,20 +25,24 @@ from t5x.examples.scalable_t5 import network as scalable
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
 from jaxaug.core.paths import absolute
+from jaxaug.core.publishing import new_folder
 from jaxaug.core.suggestion import one_of
 from jaxaug.feed import vocabulary
 from jaxaug.models import t5_stacks, t5_weights
+from jaxaug.models.engine import writer
+from jaxaug.models.engine.runner import CTRANSLATE2 as ENGINE
 from jaxaug.models.lora import merge, peft_folder
 from jaxaug.models.named import catalogue
-from jaxaug.models.text import adapters, checkpoint
+from jaxaug.models.text import adapters, checkpoint, in_engine
+from jaxaug.models.tokenizers import pieces
 from jaxaug.models.weights import export, families, hf_folder, keymap, t5x_layout
 
-FORMATS = ("hf", "t5x", "t5x_legacy", "peft")
+FORMATS = ("hf", "t5x", "t5x_legacy", "peft", ENGINE)
 DTYPES = ("float32", "bfloat16", "float16")
 # Options of the verb that `convert` takes under the same names.
 _OPTIONS = (
     "like", "data", "licence", "seed", "merge_lora", "unmerge_lora", "dtype",
-    "scan_layers",
+    "scan_layers", "precision",
 )  # fmt: skip
 _STEP = re.compile(r"checkpoint_(\d+)")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -82,6 +87,7 @@ def convert(
     unmerge_lora: PathLike | None = None,
     dtype: str | None = None,
     scan_layers: bool = False,
+    precision: str | None = None,
 ) -> epath.Path:
     """Converts a model and returns the folder that was written.
 
@@ -103,6 +109,8 @@ def convert(
             keeps their dtypes.
         scan_layers: whether to write a T5 as stacks of scanned layers, for
             `t5x.examples.scalable_t5`. A source in that form is always unstacked.
+        precision: one of `writer.PRECISIONS`, for the format `ctranslate2`; None is
+            float32.
 
     Raises:
         UserError: an argument or a file is wrong, or the target exists.
@@ -119,6 +127,13 @@ def convert(
         raise UserError(f"--format {form}: {one_of(form, FORMATS)}")
     if scan_layers and form not in ("t5x", "t5x_legacy"):
         raise UserError("--scan-layers: use it with --format t5x or t5x_legacy.")
+    if precision is not None and form != ENGINE:
+        raise UserError(
+            f"--precision {precision}: use it with --format {ENGINE}; --dtype rounds "
+            "the parameters of other formats."
+        )
+    if form == ENGINE:
+        writer.check_installed()
     if like is not None:
         has_config = (absolute(like) / hf_folder.CONFIG).exists()
         if not has_config and not export.tokenizer_of(like):
@@ -126,7 +141,7 @@ def convert(
                 f"--like {like}: no such folder, or one without a model. Name a "
                 "published folder with configuration and tokenizer."
             )
-    if out.exists() and (form in ("hf", "peft") or match):
+    if out.exists() and (form in ("hf", "peft", ENGINE) or match):
         raise UserError(f"{target} exists. Name another folder, or remove it.")
     if form == "peft":
         return _write_peft(source, out)
@@ -140,6 +155,8 @@ def convert(
             model = dataclasses.replace(model, params=_rounded(model.params, dtype))
         if scan_layers:
             model = _scanned(model, source)
+        if form == ENGINE:
+            return _write_engine(model, tokenizer, out, precision or "float32")
         if form != "hf":
             return t5x_layout.write(
                 out.parent if match else out,
@@ -187,6 +204,36 @@ def _write_peft(source: PathLike, out: epath.Path) -> epath.Path:
     return peft_folder.write(
         out, found.matrices, found.layout, notes, peft_folder.BFLOAT16
     )
+
+
+def _write_engine(
+    model: hf_folder.Published,
+    tokenizer: Mapping[str, PathLike],
+    out: epath.Path,
+    precision: str,
+) -> epath.Path:
+    """Writes a folder for CTranslate2, with the files of the tokenizer."""
+    told = model.hf_config
+    ends = [told.get(name) for name in ("eos_token_id", "forced_eos_token_id")]
+    if file := tokenizer.get("generation_config.json"):
+        ends.append(read_json(file, hf_folder.FIX).get("eos_token_id"))
+    end = next((one for one in ends if one not in (None, [])), None)
+    if end is None:
+        raise UserError(
+            f"{model.folder}: its configuration names no eos_token_id, which ends an "
+            "output in CTranslate2. Name the published folder of the model with --like."
+        )
+    end = end[0] if isinstance(end, list) else end
+    tokens = pieces.of_files(tokenizer)
+    unknown = next((tokens.index(one) for one in pieces.UNKNOWN if one in tokens), None)
+    with new_folder(out) as temporary:
+        in_engine.write_folder(
+            temporary, model.config, model.params, end=end, unknown=unknown,
+            precision=precision, tokens=tokens,
+        )  # fmt: skip
+        for name, path in tokenizer.items():
+            epath.Path(path).copy(temporary / name)
+    return out
 
 
 def _scanned(model: hf_folder.Published, source: PathLike) -> hf_folder.Published:

@@ -61,12 +61,14 @@ def add(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--precision",
-        choices=("float32", "bfloat16", "int8"),
+        choices=("float32", "bfloat16", "float16", "int16", "int8"),
         default="float32",
         help="precision of the weights; bfloat16, half of the memory, is also that of "
         "the "
-        "computation, in which accelerators are fastest; int8 takes a quarter",
+        "computation, in which accelerators are fastest; int8 takes a quarter; float16 "
+        "and int16 need --engine ctranslate2, which lacks bfloat16",
     )
+    arguments.engine(parser)
     parser.add_argument(
         "--refill",
         choices=("auto", "on", "off"),

@@ -25,6 +25,7 @@ from jaxaug.paraphrase.summary import summary
 _LOCAL = {
     "adapter": None, "sampler": None, "batch_size": 32, "max_length": 64,
     "precision": "float32", "refill": "auto", "shard": None, "merge": None,
+    "engine": "jax",
 }  # fmt: skip
 OWN = ("endpoint", "key_variable", "max_requests", "prices", "dry_run")
 """Arguments only for models behind an endpoint."""

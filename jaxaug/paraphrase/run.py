@@ -11,7 +11,7 @@ from etils import epath
 
 from jaxaug.core import compiled, parts, typed
 from jaxaug.core.buckets import Batch, plan
-from jaxaug.core.digests import digest_of
+from jaxaug.core.digests import code_digest, digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable
 from jaxaug.core.parts import Part
@@ -19,9 +19,11 @@ from jaxaug.core.paths import is_same
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import one_of
 from jaxaug.data import tables
+from jaxaug.models.engine.runner import JAX
 from jaxaug.models.text import prompts, registry
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.precision import with_precision
+from jaxaug.paraphrase import engine as engines
 from jaxaug.paraphrase import samplers, version, word_vectors
 from jaxaug.paraphrase.decoder import Decoder, Output
 from jaxaug.paraphrase.output import OutputFile
@@ -39,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
             "--sampler "
             "top_k_top_p."
         )
-    compiled.keep_programs()
+    if arguments.engine == JAX:
+        compiled.keep_programs()
     text = paraphrase(
         arguments.input,
         arguments.out,
@@ -56,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         merge=arguments.merge,
         refill=arguments.refill,
         precision=arguments.precision,
+        engine=arguments.engine,
     )
     print(text)
     return 0
@@ -78,6 +82,7 @@ def paraphrase(
     merge: Sequence[PathLike] | None = None,
     refill: str = "auto",
     precision: str = "float32",
+    engine: str = JAX,
 ) -> str:
     """Writes `num` outputs for each text of a file; resumes an interrupted run.
 
@@ -102,7 +107,10 @@ def paraphrase(
         refill: whether a finished row is reused for the next input at once: "on",
             "off", or "auto" (on if the sampler draws and there are more inputs than
             rows).
-        precision: precision of the weights, see `jaxaug.models.text.precision`.
+        precision: precision of the weights, see `jaxaug.models.text.precision`, or
+            `jaxaug.models.engine.writer` with CTranslate2.
+        engine: one of `jaxaug.models.engine.runner.ENGINES`; see
+            `jaxaug.paraphrase.engine`.
 
     Returns:
         A summary of diversity and similarity, to be printed.
@@ -117,6 +125,10 @@ def paraphrase(
     all_options = chosen.complete(options or {})
     decode_fn = chosen.build(num, all_options)
     _check_refill(refill, sampler, decode_fn)
+    search = None
+    if engine != JAX:
+        engines.check_precision(precision)
+        search = engines.search(sampler, all_options, num=num, max_length=max_length)
     # Check now what would otherwise fail after minutes of work.
     if prompt is not None:
         prompts.find(prompt)
@@ -146,12 +158,15 @@ def paraphrase(
         "seed": seed,
         "code": version.of_outputs() + chosen.code,
     }
+    if engine != JAX:
+        settings["engine"] = [engine, code_digest("jaxaug.models.engine")]
     embeddings = None
     if all_options.get("embeddings"):
         named = str(all_options["embeddings"])
         embeddings, digest = word_vectors.table(named, loaded)
         settings["options"] = all_options | {"embeddings": digest}
-    loaded = with_precision(loaded, precision)
+    if engine == JAX:
+        loaded = with_precision(loaded, precision)
     if isinstance(loaded, LanguageModel):
         if prompt is None and loaded.trained_prompt:
             settings["prompt"] = "\0".join(loaded.prompt)
@@ -174,11 +189,18 @@ def paraphrase(
                 _check_whole(file, where, one, own)
         else:
             owned = [b for i, b in enumerate(batches) if part is None or part.owns(i)]
-            _complete(
-                file, inputs, loaded, decode_fn, owned,
-                refill=refill, num=num, max_length=max_length, seed=seed,
-                embeddings=embeddings,
-            )  # fmt: skip
+            decoder: Decoder | engines.EngineDecoder
+            if search is None:
+                decoder = Decoder(
+                    loaded, decode_fn, num=num, max_length=max_length, seed=seed,
+                    embeddings=embeddings,
+                )  # fmt: skip
+            else:
+                decoder = engines.EngineDecoder(
+                    loaded, search, precision=precision, seed=seed,
+                    batch_size=batch_size,
+                )  # fmt: skip
+            _complete(file, inputs, loaded, decoder, owned, refill)
         if part is None:
             file.finish()
         else:
@@ -266,14 +288,11 @@ def _complete(
     file: OutputFile,
     inputs: list[str],
     model: registry.TextModel | LanguageModel,
-    decode_fn: Callable[..., Any],
+    decoder: Decoder | engines.EngineDecoder,
     batches: Sequence[Batch],
-    *,
     refill: str,
-    **settings: Any,
 ) -> None:
     """Computes the outputs that the file lacks."""
-    decoder = Decoder(model, decode_fn, **settings)
     tokens = functools.cache(lambda index: model.encode(inputs[index]))
     indices = [index for batch in batches for index in batch.indices]
     total, done = len(indices), sum(index in file for index in indices)
@@ -284,7 +303,12 @@ def _complete(
             lacking = [i for b in alike for i in b.indices if i not in file]
             rows = alike[0].rows
             enough = refill == "on" or (refill == "auto" and len(lacking) > rows)
-            if lacking and enough and decoder.can_stream:
+            if (
+                lacking
+                and enough
+                and isinstance(decoder, Decoder)
+                and decoder.can_stream
+            ):
                 yield from decoder.stream(
                     [(i, tokens(i)) for i in lacking], length, rows
                 )

@@ -29,7 +29,7 @@ from jaxaug.serve import completions
 from jaxaug.serve.limits import Limits, check_size
 from jaxaug.serve.wordings import Wordings, only
 from jaxaug.track.answers import Prediction, as_json_line
-from jaxaug.track.tracker import Tracker
+from jaxaug.track.base import BaseTracker
 
 _PAGE = (
     ("/", "index.html", "text/html"),
@@ -55,7 +55,7 @@ _HEADERS = {
 
 
 def build(
-    tracker: Tracker,
+    tracker: BaseTracker,
     wordings: Wordings,
     limits: Limits | None = None,
     hosts: Sequence[str] | None = None,
@@ -105,7 +105,7 @@ class _Desk:
     and a wrong request does not wait for a computation.
     """
 
-    def __init__(self, tracker: Tracker, wordings: Wordings, limits: Limits):
+    def __init__(self, tracker: BaseTracker, wordings: Wordings, limits: Limits):
         self.limits = limits
         self._tracker = tracker
         self._wordings = wordings
@@ -203,7 +203,7 @@ class _Desk:
 
     def _predict(
         self,
-        tracker: Tracker,
+        tracker: BaseTracker,
         dialogues: Sequence[Dialogue],
         written: "_Written",
         wanted: "_Wanted",
@@ -246,7 +246,7 @@ class _Wanted:
 
 
 _Written = Callable[[Sequence[Prediction]], str]
-_Work = tuple[Tracker, Sequence[Dialogue], _Written]
+_Work = tuple[BaseTracker, Sequence[Dialogue], _Written]
 _Read = Callable[[bytes, _Wanted], _Work]
 
 

@@ -3,7 +3,7 @@
 import argparse
 
 from jaxaug.core import arguments
-from jaxaug.track.arguments import add_robust, add_run, add_schema
+from jaxaug.track.arguments import add_engine, add_robust, add_run, add_schema
 
 
 def add(verbs: argparse._SubParsersAction) -> None:
@@ -28,4 +28,5 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--port", type=arguments.whole(65_535), default=8008, help="(default: 8008)"
     )
+    add_engine(parser)
     add_robust(parser)

@@ -9,7 +9,7 @@ from jaxaug.data.dialogue import Dialogue
 from jaxaug.data.schema import Service
 
 if TYPE_CHECKING:
-    from jaxaug.track.tracker import Tracker
+    from jaxaug.track.base import BaseTracker
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Limits:
 
 
 def check_size(
-    limits: Limits, tracker: "Tracker", dialogues: Sequence[Dialogue]
+    limits: Limits, tracker: "BaseTracker", dialogues: Sequence[Dialogue]
 ) -> None:
     """Refuses dialogues that would take too long.
 

@@ -7,13 +7,12 @@ import socket
 import sys
 import time
 
-from jaxaug.core import compiled
 from jaxaug.core.errors import UserError
 from jaxaug.data.schema import Schema
 from jaxaug.serve import wordings
 from jaxaug.serve.limits import Limits
-from jaxaug.track.arguments import robust
-from jaxaug.track.tracker import Tracker
+from jaxaug.track.arguments import loaded
+from jaxaug.track.base import BaseTracker
 
 _LOCAL = "localhost"
 
@@ -24,11 +23,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     from jaxaug.serve import app, connections
 
-    compiled.keep_programs()
     limits = Limits()
     known = wordings.read(arguments.schema, arguments.data_dir, limits.description)
-    options = robust(arguments)
-    tracker = Tracker.load(arguments.run, known.original, robust=options)
+    tracker = loaded(arguments, known.original, None)
     address = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
     hosts = None
     if is_local(arguments.host):
@@ -53,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _compiled(tracker: Tracker, known: wordings.Wordings) -> Tracker:
+def _compiled(tracker: BaseTracker, known: wordings.Wordings) -> BaseTracker:
     print("compiling; the first answer shall not wait for it ...", flush=True)
     start = time.monotonic()
     schemas = [Schema(tuple(found.values())) for found in known.others.values()]

@@ -101,6 +101,44 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     arguments.trained_run(parser)
 
 
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Adds the engine of a tracker and the precision of its weights."""
+    arguments.engine(parser)
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "float16", "int16", "int8"),
+        default="float32",
+        help="precision of the weights in CTranslate2 (default: float32)",
+    )
+
+
+def loaded(parsed: argparse.Namespace, schema: Any, batch_size: int | None) -> Any:
+    """Returns the tracker of parsed arguments, with `add_engine` and `add_robust`.
+
+    Raises:
+        UserError: see `Tracker.load` and `EngineTracker.load`; or a precision without
+            the engine.
+    """
+    from jaxaug.core.errors import UserError
+
+    options = robust(parsed)
+    if parsed.engine == "ctranslate2":
+        from jaxaug.track.engine import EngineTracker
+
+        given = parsed.run, schema, batch_size, options
+        return EngineTracker.load(*given, precision=parsed.precision)
+    if parsed.precision != "float32":
+        raise UserError(
+            f"--precision {parsed.precision}: JAX has trackers in float32 alone. Add "
+            "--engine ctranslate2, or leave it out."
+        )
+    from jaxaug.core import compiled
+    from jaxaug.track.tracker import Tracker
+
+    compiled.keep_programs()
+    return Tracker.load(parsed.run, schema, batch_size, options)
+
+
 def add_schema(parser: argparse.ArgumentParser) -> None:
     """Adds `--schema`."""
     parser.add_argument(
@@ -165,6 +203,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         type=arguments.whole(arguments.MANY),
         help="inputs decoded together (default: 8 on a CPU, else 32)",
     )
+    add_engine(parser)
     add_robust(parser)
 
 

@@ -23,8 +23,9 @@ from jaxaug.data.dialogue import Dialogue, Turn
 from jaxaug.data.schema import Schema, Service
 from jaxaug.formats.records import Parsed
 from jaxaug.metrics import benchmark
+from jaxaug.track.base import Writer
 from jaxaug.track.several import Place
-from jaxaug.track.tracker import Tracker, Writer
+from jaxaug.track.tracker import Tracker
 
 _SPLIT = "schema"  # part of the ids, which treat each service as a whole schema
 _CANDIDATES = 300  # maximum number of rewordings that are judged

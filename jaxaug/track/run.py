@@ -7,19 +7,17 @@ from collections.abc import Sequence
 
 from etils import epath
 
-from jaxaug.core import cache_folder, compiled
-from jaxaug.core.digests import code_digest
+from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_stdin, read_text, write_text
 from jaxaug.core.paths import is_same
 from jaxaug.core.shards import Shards, Stage
 from jaxaug.data.schema import Schema
 from jaxaug.metrics.predictions import write_predictions
-from jaxaug.models.named import identities
 from jaxaug.track import turns
 from jaxaug.track.answers import Prediction, as_json_line
-from jaxaug.track.arguments import robust
-from jaxaug.track.tracker import Tracker, Writer
+from jaxaug.track.arguments import loaded
+from jaxaug.track.base import BaseTracker, Writer
 
 _SHARD = 256  # inputs of a shard; an interruption loses at most one shard
 _LINES = (".jsonl", ".json")
@@ -33,10 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"--out {arguments.out}: would replace the input {arguments.input}. Name "
             "another file or folder."
         )
-    compiled.keep_programs()
-    tracker = Tracker.load(
-        *(arguments.run, arguments.schema, arguments.batch_size), robust(arguments)
-    )
+    tracker = loaded(arguments, arguments.schema, arguments.batch_size)
     if arguments.services:
         asked = [tracker.schema.service(name) for name in arguments.services]
         tracker = tracker.about(Schema(tuple(asked)))
@@ -61,7 +56,7 @@ def read_input(name: str) -> tuple[str, str]:
     return read_text(name, _FIX), name
 
 
-def predict(tracker: Tracker, text: str, where: str) -> list[Prediction]:
+def predict(tracker: BaseTracker, text: str, where: str) -> list[Prediction]:
     """Predicts the states of the dialogues in a text; reuses cached outputs.
 
     Args:
@@ -76,10 +71,9 @@ def predict(tracker: Tracker, text: str, where: str) -> list[Prediction]:
     return tracker.predict_all(dialogues, resumed(tracker))
 
 
-def resumed(tracker: Tracker) -> Writer:
+def resumed(tracker: BaseTracker) -> Writer:
     """Returns a function that computes outputs in shards and caches them on disk."""
-    code = code_digest(*identities.network_code(), "jaxaug.decode", "jaxaug.paraphrase")
-    key = [tracker.identity, code, *tracker.restrictions]
+    key = [tracker.identity, tracker.code, *tracker.restrictions]
     stage = Stage("predict", key, tracker.write_tokens, "predict")
     shards = Shards(epath.Path(cache_folder.cache_dir()) / "shards", _SHARD)
     return functools.partial(shards.run, stage)

@@ -2,55 +2,34 @@
 
 import copy
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-import msgspec
 import numpy as np
 from jaxtyping import Array, Int
 
-from jaxaug.augment import rewording
 from jaxaug.core.buckets import SHORTEST, pad, plan, power_of_two
+from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.data import folders, sgd
-from jaxaug.data.schema import Schema, read_schema
+from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame
-from jaxaug.feed import recipes
-from jaxaug.formats.records import Parsed
 from jaxaug.metrics.slot_scores import StateLike
+from jaxaug.models.named import identities
 from jaxaug.models.text import continuing, likelihood, registry
 from jaxaug.paraphrase import decoder, programs, samplers
 from jaxaug.track import constraints, hub, several, trained, turns
-from jaxaug.track.answers import Prediction
-from jaxaug.track.options import AUTO, GRAMMAR, LIKELIHOOD, Robust
-from jaxaug.track.several import Asking, Place, Question
-
-Input = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
-Writer = Callable[[Sequence[list[int]]], Sequence[list[int]]]
-_PER_TOKEN = 16  # characters that are tokenized for each token of the input length
+from jaxaug.track.base import BaseTracker, read_services
+from jaxaug.track.options import LIKELIHOOD, Robust
+from jaxaug.track.several import Place
 
 
-def _do_nothing() -> None:
-    pass
+class Tracker(hub.OnHub, BaseTracker):
+    """Predicts the dialogue state after each user turn; decodes with JAX.
 
-
-class Tracker(hub.OnHub):
-    """Predicts the dialogue state after each user turn.
-
-    Answers equal the greedy evaluation of the run: same format and same lengths.
-
-    Attributes:
-        schema: the known services; may be replaced at any time.
-        identity: identifies weights, vocabulary, and format, independent of paths.
-        per_slot: whether an input is a slot of a service instead of a service.
-        robust: further wordings and checks of the answers; may be replaced at any time.
+    See `BaseTracker`.
     """
-
-    per_slot: bool = False
-    robust: Robust = Robust()
 
     def __init__(
         self,
@@ -70,20 +49,14 @@ class Tracker(hub.OnHub):
             batch_size: rows of a decoded batch; None takes `rows_of_device`.
             robust: further wordings and checks of the answers; None takes `Robust()`.
         """
-        self.schema = schema
-        self.robust = robust or Robust()
-        self.identity = [model.identity, family, dict(lengths)]
+        words = model.input_vocabulary, model.output_vocabulary
+        super().__init__(words, family, lengths, schema, robust)
+        self.identity = [model.identity, *self.identity]
         self._model = model
         self._params = jax.device_put(model.params)
-        self._options = recipes.FORMATS[family]
-        self.per_slot = self._options.per_slot
-        self._lengths = lengths
         self._rows = batch_size or rows_of_device()
         self._narrowest = 0  # minimum width of a batch, in tokens
-        self._run = ""  # folder of the run; empty without one
-        self._keeps = True  # whether wordings are cached in files
         self._languages: constraints.Constraint | None = None
-        self._between: Callable[[], None] = _do_nothing
         # Possible numbers of rows of a batch; each compiles a program.
         self._sizes = [2**n for n in range((self._rows - 1).bit_length())] + [
             self._rows
@@ -116,31 +89,11 @@ class Tracker(hub.OnHub):
         if batch_size is not None and batch_size < 1:
             raise UserError(f"batch_size is {batch_size}: give at least 1.")
         folder, family, lengths = trained.of_run(run)
-        if not isinstance(schema, Schema):
-            schema = (
-                read_schema(schema)
-                if schema
-                else sgd.read_every_schema(folders.resolve_data_dir())
-            )
+        services = read_services(schema)
         model = continuing.load(folder)
-        found = cls(model, family, lengths, schema, batch_size, robust)
+        found = cls(model, family, lengths, services, batch_size, robust)
         found._run = str(folder)
         return found
-
-    def about(
-        self, schema: Schema, between: Callable[[], None] = _do_nothing
-    ) -> "Tracker":
-        """Returns a copy of this tracker with other services or other wordings.
-
-        Args:
-            schema: the schema of the services.
-            between: called before each input is formatted and each batch is decoded;
-              may raise an error to stop.
-        """
-        other = copy.copy(self)
-        other.schema = schema
-        other._between = between
-        return other
 
     def with_params(self, params: Any) -> "Tracker":
         """Returns a copy of this tracker with other weights and the same programs.
@@ -163,13 +116,11 @@ class Tracker(hub.OnHub):
         Args:
             schemas: the wordings of the services; the lengths of their prompts differ.
         """
-        other = copy.copy(self)
+        other = super().compiled(())
         other._sizes = [self._rows]
         widths = self._widths(schemas)
         other._narrowest = widths[0]
         other._languages = self._allowed(self.schema)
-        other._schemas()
-        other._keeps = False
         for width in widths:
             item = [self._model.input_vocabulary.eos_id] * width
             item = [0, *item] if self.robust.constrained else item
@@ -192,85 +143,6 @@ class Tracker(hub.OnHub):
             width *= 2
         return [*found, longest]
 
-    def predict(self, dialogue: Input) -> Prediction:
-        """Returns the states of one dialogue after each user turn; see `read`."""
-        return self.predict_all([self.read(dialogue)])[0]
-
-    def read(self, dialogue: Input) -> Dialogue:
-        """Returns one dialogue in the form that `predict_all` takes.
-
-        Args:
-            dialogue: lines `USER: ...` and `SYSTEM: ...`, an object in the layout of
-              SGD, or the list of its turns.
-
-        Raises:
-            UserError: the dialogue has another layout, or names a service that the
-              schema lacks.
-        """
-        if isinstance(dialogue, str):
-            found = turns.read_dialogues(dialogue, "dialogue", self.schema)
-            if len(found) > 1:
-                raise UserError(
-                    f"dialogue: holds {len(found)}, because an empty line ends one. "
-                    "Give one, or all of them to predict_all or `jaxaug predict`."
-                )
-            return found[0]
-        return turns.of_object(dialogue, "dialogue", self.schema, "dialogue_1")
-
-    def predict_all(
-        self, dialogues: Sequence[Dialogue], write: Writer | None = None
-    ) -> list[Prediction]:
-        """Returns the states of many dialogues, in their order.
-
-        Args:
-            dialogues: see `turns.read_dialogues`.
-            write: maps input tokens to output tokens; None takes `write_tokens`.
-        """
-        asking = Asking(
-            self.robust,
-            self._options,
-            self._schemas(),
-            functools.partial(self._questions, dialogues),
-            write or self.write_tokens,
-            self._read,
-            self._log_likelihoods,
-        )
-        return several.answered(dialogues, asking)
-
-    def _schemas(self) -> list[Schema]:
-        """Returns the schema, then its further wordings."""
-        num, source = self.robust.wordings, self.robust.source
-        first = self.schema
-        if self.robust.familiar:
-            first = rewording.familiar(first, self._known_words())
-        if not num:
-            return [first]
-        if source == GRAMMAR:
-            return [first, *rewording.of_schema(self.schema, num, self._keeps)]
-        return [first, *rewording.of_folder(self.schema, source, num)]
-
-    def _known_words(self) -> frozenset[str]:
-        data_dir = self.robust.familiar
-        return trained.frequent_words(self._run, None if data_dir == AUTO else data_dir)
-
-    def _questions(
-        self, dialogues: Sequence[Dialogue], schema: Schema
-    ) -> list[Question]:
-        formatter = self._options.formatter(schema)
-        allowed = self._allowed(schema)
-        found: list[Question] = []
-        for number, dialogue in enumerate(dialogues):
-            for example in formatter.dialogue(dialogue):
-                self._between()
-                item = self._encode(example.inputs)
-                if allowed:
-                    item.insert(0, allowed.numbers[example.service, example.key])
-                # The text may be thousands of times longer than its truncated tokens.
-                short = msgspec.structs.replace(example, inputs="")
-                place = number, example.turn, example.service
-                found.append(Question(place, short, item))
-        return found
-
     def _allowed(self, schema: Schema) -> constraints.Constraint | None:
         if not self.robust.constrained:
             return None
@@ -278,6 +150,12 @@ class Tracker(hub.OnHub):
         return constraints.of_schema(
             schema, self._options, words, room, self._languages
         )
+
+    @property
+    def code(self) -> str:
+        """Digest of the code that outputs depend on."""
+        packages = "jaxaug.decode", "jaxaug.paraphrase"
+        return code_digest(*identities.network_code(), *packages)
 
     @property
     def restrictions(self) -> list[str]:
@@ -361,22 +239,6 @@ class Tracker(hub.OnHub):
             self._model, self._greedy, 1, length, self._params, tokens, ids,
             jax.random.PRNGKey(0),
         )[:, 0]  # fmt: skip
-
-    def _encode(self, text: str) -> list[int]:
-        """Returns the tokens of a text; cuts its beginning to keep the last turns."""
-        words, length = self._model.input_vocabulary, self._lengths["inputs"]
-        characters = _PER_TOKEN * length
-        while (start := text.rfind(" ", 0, max(0, len(text) - characters))) > 0:
-            tokens = words.encode(text[start:])
-            # Only the first tokens can differ from the tokens of the whole text.
-            if len(tokens) >= 2 * length:
-                return [*tokens[1 - length :], words.eos_id]
-            characters *= 4
-        return [*words.encode(text)[1 - length :], words.eos_id]
-
-    def _read(self, question: Question, tokens: list[int]) -> Parsed:
-        text = self._model.output_vocabulary.decode(tokens)
-        return self._options.parse(text, question.example.key)
 
 
 _score = programs.of_model()(likelihood.score)

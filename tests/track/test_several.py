@@ -30,7 +30,7 @@ def tracker(trained, monkeypatch):
     folder, data = trained
     found = Tracker.load(folder, data / "train/schema.json")
     monkeypatch.setattr(
-        "jaxaug.track.tracker.rewording.of_schema",
+        "jaxaug.augment.rewording.of_schema",
         lambda schema, num, keep: [_worded(schema, n + 1) for n in range(num)],
     )
     return found
@@ -281,7 +281,7 @@ def test_a_schema_in_words_of_the_training_schemas(tracker, monkeypatch):
         shown.append(known)
         return _worded(schema, 1)
 
-    monkeypatch.setattr("jaxaug.track.tracker.rewording.familiar", familiar)
+    monkeypatch.setattr("jaxaug.augment.rewording.familiar", familiar)
     answers = [[ROME, OSLO], [OSLO, OSLO]]
     frames, calls = predicted(tracker, Robust(familiar=str(data)), answers)
     assert shown == [words] and calls == [2]

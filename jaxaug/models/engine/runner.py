@@ -1,0 +1,177 @@
+"""Decodes with a folder of `writer`; imports neither JAX nor TensorFlow."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from jaxaug.core.errors import UserError
+from jaxaug.models.engine import writer
+
+JAX, CTRANSLATE2 = "jax", "ctranslate2"
+ENGINES = (JAX, CTRANSLATE2)
+# Beam search ends with this many finished hypotheses a beam. JAX may find more than one
+# a beam before none of the others can be better.
+_PATIENCE = 2.0
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Meaning of a model's tokens; numbers are our ids.
+
+    Attributes:
+        ends: ids that end an output.
+        size: number of ids in the vocabulary of the outputs.
+        barred: ids that no output has.
+        start: BOS and the ids before every prompt of a decoder-only model; None with an
+            encoder.
+        offset: difference between our ids and rows of the embedding.
+        forces_end: whether the last token of an output that is cut is EOS.
+    """
+
+    ends: tuple[int, ...]
+    size: int
+    barred: tuple[int, ...] = ()
+    start: tuple[int, ...] | None = None
+    offset: int = 0
+    forces_end: bool = False
+
+
+class Decoded(NamedTuple):
+    """One output: its ids without EOS, and its log probability.
+
+    The log probability includes EOS and belongs to the model, not to the warped
+    distribution of a draw.
+    """
+
+    ids: list[int]
+    log_probability: float
+
+
+@dataclass(frozen=True)
+class Search:
+    """Options of decoding.
+
+    Attributes:
+        num: outputs of each input.
+        max_length: maximum tokens of an output, including EOS.
+        min_length: tokens before EOS.
+        beam: whether the outputs are the best of a beam search with `num` beams, whose
+            scores have no length penalty.
+        top_k: number of the most probable tokens to draw from; 1 is greedy, 0 is all.
+        top_p: mass of the most probable tokens to draw from.
+        temperature: divides the logits of a draw.
+    """
+
+    num: int = 1
+    max_length: int = 64
+    min_length: int = 0
+    beam: bool = False
+    top_k: int = 1
+    top_p: float = 1.0
+    temperature: float = 1.0
+
+
+class Engine:
+    """A model in CTranslate2."""
+
+    def __init__(
+        self,
+        folder: os.PathLike[str] | str,
+        rules: Rules,
+        *,
+        seed: int = 0,
+        batch_size: int = 32,
+    ):
+        """Loads a folder.
+
+        Args:
+            folder: result of `writer.write`, whose tokens are named by their rows.
+            rules: meaning of the tokens.
+            seed: seed of the draws. CTranslate2 seeds a thread once, so draws repeat in
+                another process with the same inputs in the same order.
+            batch_size: inputs that are decoded together.
+
+        Raises:
+            UserError: CTranslate2 is not installed or cannot read the folder.
+        """
+        writer.check_installed()
+        import ctranslate2
+
+        ctranslate2.set_random_seed(seed)
+        self._rules, self._batch_size = rules, batch_size
+        only = rules.start is not None
+        make = ctranslate2.Generator if only else ctranslate2.Translator
+        try:
+            self._model: Any = make(
+                os.fspath(folder), intra_threads=len(os.sched_getaffinity(0))
+            )
+        except RuntimeError as error:
+            raise UserError(
+                f"{folder}: CTranslate2 cannot read it ({error}). Remove the folder, "
+                "and run the command again."
+            ) from error
+
+    def __call__(
+        self, inputs: Sequence[Sequence[int]], search: Search
+    ) -> list[list[Decoded]]:
+        """Returns `search.num` outputs of each input, the best first.
+
+        Args:
+            inputs: ids of the encoder's inputs including EOS, or of prompts without
+                `Rules.start`.
+            search: options.
+        """
+        rules = self._rules
+        length = search.max_length - rules.forces_end
+        draws = not search.beam and search.top_k != 1
+        num = search.num if search.beam or draws else 1
+        options: dict[str, Any] = {
+            "beam_size": num if search.beam else 1,
+            "patience": _PATIENCE,
+            "num_hypotheses": num,
+            "length_penalty": 0.0,
+            "sampling_topk": search.top_k if search.top_k < rules.size else 0,
+            "sampling_topp": search.top_p,
+            "sampling_temperature": search.temperature,
+            "max_batch_size": self._batch_size,
+            "return_scores": True,
+            "suppress_sequences": [[one] for one in self._rows(rules.barred)] or None,
+            "end_token": [number - rules.offset for number in rules.ends],
+        }
+        tokens = [self._rows(ids) for ids in inputs]
+        if rules.start is not None:
+            found = self._model.generate_batch(
+                tokens,
+                static_prompt=self._rows(rules.start),
+                include_prompt_in_result=False,
+                max_length=length,
+                min_length=search.min_length,
+                **options,
+            )
+            texts = [one.sequences for one in found]
+        else:
+            found = self._model.translate_batch(
+                tokens,
+                max_input_length=0,
+                max_decoding_length=length,
+                min_decoding_length=search.min_length,
+                **options,
+            )
+            texts = [one.hypotheses for one in found]
+        scores = [one.scores for one in found]
+        outputs = map(self._decoded, texts, scores)
+        # All greedy outputs of an input are equal.
+        return [own * (search.num // num) for own in outputs]
+
+    def _rows(self, ids: Sequence[int]) -> list[str]:
+        return [str(number - self._rules.offset) for number in ids]
+
+    def _decoded(
+        self, texts: Sequence[Sequence[str]], scores: Sequence[float]
+    ) -> list[Decoded]:
+        offset = self._rules.offset
+        return [
+            Decoded([int(row) + offset for row in text], score)
+            for text, score in zip(texts, scores, strict=True)
+        ]

@@ -1,0 +1,235 @@
+"""The common part of all trackers; importing it is cheap."""
+
+import copy
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import msgspec
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.data import folders, sgd
+from jaxaug.data.schema import Schema, read_schema
+from jaxaug.data.sgd import Dialogue
+from jaxaug.feed import recipes
+from jaxaug.formats.records import Parsed
+from jaxaug.track import several, turns
+from jaxaug.track.answers import Prediction
+from jaxaug.track.options import AUTO, GRAMMAR, Robust
+from jaxaug.track.several import Asking, Question
+
+Input = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+Writer = Callable[[Sequence[list[int]]], Sequence[list[int]]]
+_PER_TOKEN = 16  # characters that are tokenized for each token of the input length
+
+
+def do_nothing() -> None:
+    pass
+
+
+class BaseTracker:
+    """Predicts the dialogue state after each user turn.
+
+    Answers equal the greedy evaluation of the run: same format and same lengths.
+
+    Attributes:
+        schema: the known services; may be replaced at any time.
+        identity: identifies weights, vocabulary, and format, independent of paths.
+        per_slot: whether an input is a slot of a service instead of a service.
+        robust: further wordings and checks of the answers; may be replaced at any time.
+    """
+
+    per_slot: bool = False
+    robust: Robust = Robust()
+
+    def __init__(
+        self,
+        words: tuple[Any, Any],
+        family: str,
+        lengths: Mapping[str, int],
+        schema: Schema,
+        robust: Robust | None = None,
+    ):
+        """
+        Args:
+            words: vocabularies of the inputs and of the outputs.
+            family: key of `recipes.FORMATS`.
+            lengths: maximum number of tokens of `inputs` and `targets`, EOS included.
+            schema: the schema of the services.
+            robust: further wordings and checks of the answers; None takes `Robust()`.
+        """
+        self.schema = schema
+        self.robust = robust or Robust()
+        self.identity: list[Any] = [family, dict(lengths)]
+        self._input_words, self._output_words = words
+        self._options = recipes.FORMATS[family]
+        self.per_slot = self._options.per_slot
+        self._lengths = lengths
+        self._run = ""  # folder of the run; empty without one
+        self._keeps = True  # whether wordings are cached in files
+        self._between: Callable[[], None] = do_nothing
+
+    @property
+    def code(self) -> str:
+        """Digest of the code that outputs depend on."""
+        raise NotImplementedError
+
+    @property
+    def restrictions(self) -> list[str]:
+        """Digests of further restrictions of the outputs."""
+        return []
+
+    def compiled(self, schemas: Iterable[Schema]) -> Self:
+        """Returns a copy of this tracker for a server; the copy writes no files.
+
+        Args:
+            schemas: the wordings of the services; the lengths of their prompts differ.
+        """
+        del schemas
+        other = copy.copy(self)
+        other._schemas()
+        other._keeps = False
+        return other
+
+    def write_tokens(self, inputs: Sequence[list[int]]) -> list[list[int]]:
+        """Returns the output tokens of each input, whose EOS is included."""
+        raise NotImplementedError
+
+    def _allowed(self, schema: Schema) -> Any:
+        """Returns the `constraints.Constraint` of constrained answers, or None."""
+        del schema
+        return None
+
+    def _log_likelihoods(self, pairs: Sequence[tuple[list[int], str]]) -> list[float]:
+        """Returns the log-likelihood of each text as the output of an input."""
+        raise NotImplementedError
+
+    def about(self, schema: Schema, between: Callable[[], None] = do_nothing) -> Self:
+        """Returns a copy of this tracker with other services or other wordings.
+
+        Args:
+            schema: the schema of the services.
+            between: called before each input is formatted and each batch is decoded;
+              may raise an error to stop.
+        """
+        other = copy.copy(self)
+        other.schema = schema
+        other._between = between
+        return other
+
+    def predict(self, dialogue: Input) -> Prediction:
+        """Returns the states of one dialogue after each user turn; see `read`."""
+        return self.predict_all([self.read(dialogue)])[0]
+
+    def read(self, dialogue: Input) -> Dialogue:
+        """Returns one dialogue in the form that `predict_all` takes.
+
+        Args:
+            dialogue: lines `USER: ...` and `SYSTEM: ...`, an object in the layout of
+              SGD, or the list of its turns.
+
+        Raises:
+            UserError: the dialogue has another layout, or names a service that the
+              schema lacks.
+        """
+        if isinstance(dialogue, str):
+            found = turns.read_dialogues(dialogue, "dialogue", self.schema)
+            if len(found) > 1:
+                raise UserError(
+                    f"dialogue: holds {len(found)}, because an empty line ends one. "
+                    "Give one, or all of them to predict_all or `jaxaug predict`."
+                )
+            return found[0]
+        return turns.of_object(dialogue, "dialogue", self.schema, "dialogue_1")
+
+    def predict_all(
+        self, dialogues: Sequence[Dialogue], write: Writer | None = None
+    ) -> list[Prediction]:
+        """Returns the states of many dialogues, in their order.
+
+        Args:
+            dialogues: see `turns.read_dialogues`.
+            write: maps input tokens to output tokens; None takes `write_tokens`.
+        """
+        asking = Asking(
+            self.robust,
+            self._options,
+            self._schemas(),
+            functools.partial(self._questions, dialogues),
+            write or self.write_tokens,
+            self._read,
+            self._log_likelihoods,
+        )
+        return several.answered(dialogues, asking)
+
+    def _schemas(self) -> list[Schema]:
+        """Returns the schema, then its further wordings."""
+        if not (self.robust.wordings or self.robust.familiar):
+            return [self.schema]
+        # Imported here, because the grammar imports JAX.
+        from jaxaug.augment import rewording
+
+        num, source = self.robust.wordings, self.robust.source
+        first = self.schema
+        if self.robust.familiar:
+            first = rewording.familiar(first, self._known_words())
+        if not num:
+            return [first]
+        if source == GRAMMAR:
+            return [first, *rewording.of_schema(self.schema, num, self._keeps)]
+        return [first, *rewording.of_folder(self.schema, source, num)]
+
+    def _known_words(self) -> frozenset[str]:
+        # Imported here, because it imports JAX.
+        from jaxaug.track import trained
+
+        data_dir = self.robust.familiar
+        return trained.frequent_words(self._run, None if data_dir == AUTO else data_dir)
+
+    def _questions(
+        self, dialogues: Sequence[Dialogue], schema: Schema
+    ) -> list[Question]:
+        formatter = self._options.formatter(schema)
+        allowed = self._allowed(schema)
+        found: list[Question] = []
+        for number, dialogue in enumerate(dialogues):
+            for example in formatter.dialogue(dialogue):
+                self._between()
+                item = self._encode(example.inputs)
+                if allowed:
+                    item.insert(0, allowed.numbers[example.service, example.key])
+                # The text may be thousands of times longer than its truncated tokens.
+                short = msgspec.structs.replace(example, inputs="")
+                place = number, example.turn, example.service
+                found.append(Question(place, short, item))
+        return found
+
+    def _encode(self, text: str) -> list[int]:
+        """Returns the tokens of a text; cuts its beginning to keep the last turns."""
+        words, length = self._input_words, self._lengths["inputs"]
+        characters = _PER_TOKEN * length
+        while (start := text.rfind(" ", 0, max(0, len(text) - characters))) > 0:
+            tokens = words.encode(text[start:])
+            # Only the first tokens can differ from the tokens of the whole text.
+            if len(tokens) >= 2 * length:
+                return [*tokens[1 - length :], words.eos_id]
+            characters *= 4
+        return [*words.encode(text)[1 - length :], words.eos_id]
+
+    def _read(self, question: Question, tokens: list[int]) -> Parsed:
+        text = self._output_words.decode(tokens)
+        return self._options.parse(text, question.example.key)
+
+
+def read_services(schema: PathLike | Schema | None) -> Schema:
+    """Returns a schema, read from a file or from the data folder if none is given.
+
+    Raises:
+        UserError: the file or the data folder is missing or wrong.
+    """
+    if isinstance(schema, Schema):
+        return schema
+    if schema:
+        return read_schema(schema)
+    return sgd.read_every_schema(folders.resolve_data_dir())
