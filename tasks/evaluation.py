@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
-import clu.values
 import gin
 import msgspec
 import numpy as np
 from etils import epath
+from jaxaug_base.clu_names import values
 
 from jaxaug.core.files import write_text
 from jaxaug.feed import layouts
@@ -242,7 +242,7 @@ class DialogueEvaluator:
             logger(
                 task_name=task.name,
                 step=step,
-                metrics={k: clu.values.Scalar(v) for k, v in metrics.items()},
+                metrics={k: values.Scalar(v) for k, v in metrics.items()},
                 dataset=examples.inputs(),
                 inferences={"output": texts, "prediction": answers},
                 targets=targets,
