@@ -318,11 +318,9 @@ def readings_table() -> list[str]:
             for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
                 own = counts.setdefault(of or row["set"], dict.fromkeys(LABELS, 0))
                 own[row[label]] += 1
-    rows = [
-        "| texts | places | reworded | faithful and different | nearly the same | "
-        "says something else | broken |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    heads = "texts, places, reworded, faithful and different, nearly the same, says "
+    heads += "something else, broken"
+    rows = [f"| {heads.replace(', ', ' | ')} |", "|---|---|---|---|---|---|---|"]
     for name, own in counts.items():
         total = sum(own.values())
         filled = total - own["original"]

@@ -27,6 +27,7 @@ _BEHIND = frozenset(
 )
 _JOINING = frozenset({"and", "or", ","})
 _ASKING = frozenset({"should", "can", "will", "may", "must"})
+_BEHIND_BASE = vocabulary.word_set("and or , for how what whether which")
 _ENDS = frozenset({"", "the", "each", "every", ",", ";", "("})
 _ARTICLES = frozenset({"a", "an", "the", "my", "your", "all"})
 _BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
@@ -45,6 +46,7 @@ class Chunk:
         det: determiner of a noun group, else empty.
         base: base form of a verb, with its particle.
         form: form of a verb; a constant of `language.inflection`.
+        described: whether the tagger finds an adjective before the head noun.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Chunk:
     det: str = ""
     base: str = ""
     form: str = ""
+    described: bool = False
 
     @property
     def adverb(self) -> tuple[str, ...]:
@@ -84,9 +87,10 @@ class _Reader:
         is_verb_phrase: bool,
         nouns: AbstractSet[str],
         verbs: AbstractSet[str],
+        adjectives: AbstractSet[str],
     ):
         self.words, self.is_verb_phrase = words, is_verb_phrase
-        self.nouns, self.verbs = nouns, verbs
+        self.nouns, self.verbs, self.adjectives = nouns, verbs, adjectives
         self.lower = [word.lower() for word in words]
         self.found: list[Chunk] = []
         # True after the beginning of a clause until its verb.
@@ -146,7 +150,7 @@ class _Reader:
             # "Has the guest paid", but not "has a deposit".
             behind = self.lower[self.place + 3 : self.place + 5]
         else:
-            behind = after[:1]
+            behind = [word for word in after if word not in vocabulary.ADVERBS][:1]
         return any(
             form.form == PARTICIPLE
             for word in behind
@@ -234,16 +238,7 @@ class _Reader:
         after = self._next()
         is_noun = word in vocabulary.nouns()
         if before is None:
-            joins = after in (
-                "and",
-                "or",
-                ",",
-                "for",
-                "how",
-                "what",
-                "whether",
-                "which",
-            )
+            joins = after in _BEHIND_BASE
             # "Learn to drive", but not "request to book".
             joins = joins or (after == "to" and not is_noun)
             return self.is_verb_phrase and (joins or not self._is_closed(after))
@@ -341,7 +336,8 @@ class _Reader:
         if not words:  # A determiner alone.
             det, words = "", [det]
         cls = vocabulary.noun_class(tuple(words))
-        self.found.append(Chunk(NOUN, cls, tuple(words), det=det))
+        described = any(word.lower() in self.adjectives for word in words[:-1])
+        self.found.append(Chunk(NOUN, cls, tuple(words), det, described=described))
 
     def _asks(self) -> bool:
         """Returns whether the text is a question that began with a form of be."""
@@ -386,6 +382,7 @@ def chunks(
     is_verb_phrase: bool = False,
     nouns: AbstractSet[str] = frozenset(),
     verbs: AbstractSet[str] = frozenset(),
+    adjectives: AbstractSet[str] = frozenset(),
 ) -> list[Chunk]:
     """Returns the chunks of a text.
 
@@ -394,5 +391,6 @@ def chunks(
         is_verb_phrase: whether it may begin with a verb, as descriptions of intents do.
         nouns: lower-case words that are no verb in the third person here.
         verbs: lower-case words that are verbs here, but behind prepositions.
+        adjectives: lower-case words that are adjectives or participles here.
     """
-    return _Reader(tokens(text), is_verb_phrase, nouns, verbs).read()
+    return _Reader(tokens(text), is_verb_phrase, nouns, verbs, adjectives).read()

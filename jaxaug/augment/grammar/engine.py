@@ -188,9 +188,7 @@ def _at_once(
         (steps, parsed, senses.choices(parsed, context, about.allows))
         for text, steps in results
         if names.issuperset(name for name, _ in steps)
-        for parsed in [
-            _parsed(text, _is_verb_phrase(context), about.nouns, about.verbs)
-        ]
+        for parsed in [_parsed(text, _is_verb_phrase(context), about)]
     ]
     for number in range(_CHOICES):
         for place, (steps, parsed, found) in enumerate(plain):
@@ -203,7 +201,7 @@ def _at_once(
 def _once(one: _Result, context: Context, about: Source) -> Iterator[_Result]:
     """Yields the results of one more step; only words of the source get synonyms."""
     text, steps = one
-    parsed = _parsed(text, _is_verb_phrase(context), about.nouns, about.verbs)
+    parsed = _parsed(text, _is_verb_phrase(context), about)
     used = {name for name, _ in steps}
     if not used & rules.final() and not any(map(_ends, used)):
         for name, written in rules.apply(parsed, context):
@@ -263,10 +261,9 @@ def _source(text: str, is_verb_phrase: bool) -> Source:
 
 
 @functools.lru_cache(20_000)
-def _parsed(
-    text: str, is_verb_phrase: bool, nouns: frozenset[str], verbs: frozenset[str]
-) -> tuple[Chunk, ...]:
-    return tuple(chunks(text, is_verb_phrase, nouns, verbs))
+def _parsed(text: str, is_verb_phrase: bool, about: Source) -> tuple[Chunk, ...]:
+    kinds = about.nouns, about.verbs, about.adjectives
+    return tuple(chunks(text, is_verb_phrase, *kinds))
 
 
 def _folded(text: str) -> str:

@@ -46,6 +46,7 @@ _CLAUSES = "how what whether when where which who whom whose why that if"
 _CLAUSE_STARTS = " where when that which who whom to"
 _VARIABLE = re.compile(r"\{(\w+):([^}]+)\}")
 _WRITTEN = re.compile(r"\{(\w+)(?:\.([^}]+))?\}")
+_PRONOUNS = vocabulary.word_set("someone somebody anyone anybody everyone everybody")
 _OWN = vocabulary.DETERMINERS - {"a", "an", "the", "these", "those", "another"}
 
 
@@ -222,6 +223,7 @@ def _the(chunks: Sequence[Chunk]) -> str:
     if first.kind != NOUN:
         return text_of(chunks)
     own = first.det.lower() in _OWN or first.words[0].endswith(("'s", "s'"))
+    own |= first.words[0].lower() in _PRONOUNS
     own = own or first.words[0][:1].isupper() or _is_activity(first)
     det = first.det if own else "the"
     if not det and first.words[0].endswith("'s") and first.words[0][0].islower():
@@ -241,7 +243,7 @@ def _bare(chunks: Sequence[Chunk]) -> str:
 
 def _noun(chunks: Sequence[Chunk]) -> str:
     """Returns the group after a noun: "hotel [phone number]", without adjectives."""
-    if _describes(_split(chunks)[0]):
+    if _describes(chunks[0]):
         raise Unwritable("noun")
     return _bare(chunks)
 
@@ -279,10 +281,11 @@ def _split(chunks: Sequence[Chunk]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return words[:size], words[size:]
 
 
-def _describes(words: Sequence[str]) -> bool:
+def _describes(chunk: Chunk) -> bool:
     """Returns whether words before a noun name no thing: adjectives, possessives."""
     plain = vocabulary.ADJECTIVES | vocabulary.MODIFIERS
-    return any(w.lower() in plain or w.endswith("'s") for w in words)
+    words = _split([chunk])[0]
+    return chunk.described or any(w.lower() in plain or w.endswith("'s") for w in words)
 
 
 def is_plural(chunks: Sequence[Chunk]) -> bool:
@@ -305,6 +308,7 @@ _NOUN: dict[str, Callable[[Sequence[Chunk]], str]] = {
     "head": lambda chunks: " ".join(_split(chunks)[1]),
     "headpl": lambda chunks: vocabulary.plural(chunks[0].words[-1]),
     "mods": lambda chunks: " ".join(_split(chunks)[0]),
+    "nouns": lambda chunks: " ".join(_split(chunks)[0]),
     "themods": lambda chunks: "the " + " ".join(_split(chunks)[0]),
     "is": lambda chunks: "are" if is_plural(chunks) else "is",
     "has": lambda chunks: "have" if is_plural(chunks) else "has",
@@ -385,8 +389,7 @@ def _written(chunks: Sequence[Chunk], change: str) -> str:
         if verb is None:
             raise Unwritable(change)
         return vocabulary.inflected(verb, _VERB[change.removeprefix("event.")])
-    if change in ("mods", "themods"):
-        words = _split(chunks)[0]
-        if not words or (change == "themods" and _describes(words)):
-            raise Unwritable(change)
+    hides = change in ("nouns", "themods") and _describes(first)
+    if hides or (change in ("mods", "nouns", "themods") and not _split(chunks)[0]):
+        raise Unwritable(change)
     return _NOUN[change](chunks)

@@ -41,12 +41,14 @@ class Source:
         known: (kind of chunk, base form) of the words that may be replaced.
         nouns: lower-case words that look like a third person and are nouns here.
         verbs: lower-case words that are verbs here.
+        adjectives: lower-case words that are adjectives or participles here.
         fixed: ((kind of chunk, base form), partners) of its fixed verb-noun pairs.
     """
 
     known: frozenset[tuple[str, str]]
     nouns: frozenset[str]
     verbs: frozenset[str] = frozenset()
+    adjectives: frozenset[str] = frozenset()
     fixed: tuple[tuple[tuple[str, str], frozenset[str]], ...] = ()
 
     def allows(self, kind: str, sense: Sense) -> bool:
@@ -65,10 +67,10 @@ def read(text: str, is_verb_phrase: bool) -> Source:
         is_verb_phrase: see `chunks`.
     """
     first = chunks(text, is_verb_phrase)
-    tagged = _tags(text, first)
+    tagged, adjectives = _tags(text, first)
     nouns = frozenset(word for word, kinds in tagged.items() if kinds == {NOUN})
     verbs = frozenset(word for word, kinds in tagged.items() if kinds == {VERB})
-    parsed = chunks(text, is_verb_phrase, nouns, verbs)
+    parsed = chunks(text, is_verb_phrase, nouns, verbs, adjectives)
     # The tagger decides what neighbors leave open, but for a clause of two such words.
     unclear = _subjects(parsed) if tagged else _subjects(parsed) | _undecided(parsed)
     known: set[tuple[str, str]] = set()
@@ -80,7 +82,7 @@ def read(text: str, is_verb_phrase: bool) -> Source:
             disagrees = bool(kinds) and chunk.kind not in kinds
             if not disagrees and (place, word) not in unclear:
                 known.add((chunk.kind, base))
-    return Source(frozenset(known), nouns, verbs, _fixed(text))
+    return Source(frozenset(known), nouns, verbs, adjectives, _fixed(text))
 
 
 def _bases(chunk: Chunk) -> list[tuple[str, str]]:
@@ -92,17 +94,25 @@ def _bases(chunk: Chunk) -> list[tuple[str, str]]:
     return found + [(word.lower(), word.lower()) for word in chunk.words]
 
 
-def _tags(text: str, parsed: Sequence[Chunk]) -> dict[str, frozenset[str]]:
-    """Returns word -> kinds of chunk by spaCy's tags; empty without spaCy."""
+def _tags(
+    text: str, parsed: Sequence[Chunk]
+) -> tuple[dict[str, frozenset[str]], frozenset[str]]:
+    """Returns word -> kinds of chunk by spaCy's tags, and adjectives and participles.
+
+    Both are empty without spaCy.
+    """
     if not nlp.installed() or not parsed:
-        return {}
+        return {}, frozenset()
     first = parsed[0]
     start = _BEFORE.get(THIRD if first.form == THIRD else first.kind, "")
     if first.det or (first.kind == VERB and first.form not in (BASE, THIRD)):
         start = ""
     (document,) = nlp.analyse([f"{start} {text}".strip()])
     found: dict[str, set[str]] = {}
+    adjectives = set()
     for token in document.tokens[len(start.split()) :]:
+        if token.tag.startswith("JJ") or token.tag in ("VBN", "VBG"):
+            adjectives.add(token.text.lower())
         modifies = token.dep in ("compound", "amod")
         kinds = found.setdefault(token.text.lower(), set())
         if token.tag.startswith("NN") or token.tag == "VBN" or modifies:
@@ -111,7 +121,8 @@ def _tags(text: str, parsed: Sequence[Chunk]) -> dict[str, frozenset[str]]:
             kinds.add(VERB)
         if token.pos not in ("NOUN", "PROPN", "VERB", "AUX"):
             kinds |= {NOUN, VERB}  # "Printed copies": no opinion.
-    return {word: frozenset(kinds) for word, kinds in found.items()}
+    kinds_of = {word: frozenset(kinds) for word, kinds in found.items()}
+    return kinds_of, frozenset(adjectives)
 
 
 def _is_both(word: str) -> bool:
