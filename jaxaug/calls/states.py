@@ -30,7 +30,13 @@ def as_tool(service: Service) -> Service:
 
 
 def with_intents(original: Schema, tools: Schema) -> Schema:
-    """Returns a schema with the descriptions of its tools; see `as_tool`."""
+    """Returns the schema of services that were reworded as tools; inverts `as_tool`.
+
+    Args:
+        original: supplies the names of the services, and their intents.
+        tools: reworded tools in the same order, one service with one intent each. They
+            supply the slots, and the intent's description becomes the service's.
+    """
     return Schema(
         tuple(
             Service(own.name, one.intents[0].description, one.slots, own.intents)

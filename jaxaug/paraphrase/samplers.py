@@ -171,11 +171,15 @@ class GreedyOptions:
     no_repeat_ngrams: int = 0
 
     def chain(self) -> tuple[warpers.Warper, ...]:
-        """Returns the warpers that choose among the tokens that are not forbidden."""
+        """Returns the warpers that choose among the allowed tokens: the top one."""
         return (warpers.top_k(1),)
 
     def decode_fn(self) -> DecodeFn:
-        """Returns sampling with the forbidding warpers first, then `chain`."""
+        """Returns `sample.sample` with the warpers of these options.
+
+        The repetition penalty and the n-gram ban come first, then the warpers of
+        `chain`. EOS is forbidden before `min_length` tokens.
+        """
         blocking = []
         if self.repetition_penalty != 1.0:
             blocking.append(warpers.repetition_penalty(self.repetition_penalty))
@@ -191,16 +195,19 @@ class GreedyOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingOptions(GreedyOptions):
-    """Sampling at a temperature; 0 takes the most probable of the remaining tokens."""
+    """Sampling at a temperature; a temperature of 0 takes the most probable token."""
 
     temperature: float = 1.0
 
     def kept(self) -> tuple[warpers.Warper, ...]:
-        """Returns the warpers that remove improbable or probable tokens."""
+        """Returns the warpers that restrict the distribution, such as top-k; none here."""
         return ()
 
     def chain(self) -> tuple[warpers.Warper, ...]:
-        """Returns `kept` after the temperature, or before a temperature of 0."""
+        """Returns the temperature and the warpers of `kept`, in order of application.
+
+        The temperature comes first; a temperature of 0 comes last.
+        """
         warper, others = warpers.temperature(self.temperature), self.kept()
         return (warper, *others) if self.temperature else (*others, warper)
 

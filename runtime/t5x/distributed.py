@@ -64,9 +64,12 @@ def get_local_data(x: Any) -> Any:
 
 
 def fetch_global(x: Any) -> Any:
-    """Returns the whole value of `x` as numpy on every process.
+    """Returns the whole value of an array as numpy on every process.
 
-    It is a collective operation if `x` is sharded.
+    The call is a collective operation if the array is sharded across processes.
+
+    Args:
+        x: jax.Array; any other value is returned unchanged.
     """
     if not isinstance(x, jax.Array):
         return x

@@ -84,7 +84,7 @@ def _stemmer() -> _Stemmer:
 
 
 def load_nltk() -> Any:
-    """Returns nltk, the library that computes METEOR.
+    """Returns the module `nltk.translate.meteor_score`, which computes METEOR.
 
     Raises:
         UserError: nltk is not installed.
