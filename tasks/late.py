@@ -56,7 +56,7 @@ class _Watch(MetaPathFinder):
         self._then = then
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        """Returns what the other finders find, with a loader that calls `then`."""
+        """Returns the spec of SeqIO with a loader that calls `then`; None otherwise."""
         if name != "seqio":
             return None
         others = (finder for finder in sys.meta_path if finder is not self)

@@ -147,7 +147,7 @@ def ask(
     """Asks a model about all cases under all wordings.
 
     Args:
-        task: what to ask.
+        task: cases, wordings, and shots to ask about.
         model: the model.
         find_better: whether to look for better descriptions.
 
@@ -193,7 +193,7 @@ def sensitivity(
         endpoint: address of a server with the chat-completions interface.
         wordings: number of rewordings by the grammar.
         shots: number of first cases that are shown as solved and not scored.
-        seed: of the rewordings and of the server's sampling.
+        seed: seed of the rewordings and of the server's sampling.
 
     Returns:
         The report of `jaxaug sensitivity --json`: accuracy of each wording, schema
@@ -211,7 +211,7 @@ def sensitivity(
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug sensitivity --help`.
+    """Runs the verb; see `jaxaug sensitivity --help`.
 
     Raises:
         UserError: an argument or a file is missing or wrong, or the model cannot be

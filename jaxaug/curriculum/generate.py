@@ -149,7 +149,7 @@ def write(
 def _paraphrases(
     seed: int, number: int, setting: Setting, texts: Sequence[Any]
 ) -> list[list[str]]:
-    """The outputs of a round; see `Paraphrase`."""
+    """Returns the outputs of each text in a round; see `Paraphrase`."""
     draws = _seed(seed, number)
     if isinstance(setting, endpoint_grid.Setting):
         return endpoint.Writer(setting, draws)(texts)

@@ -232,7 +232,7 @@ class Search:
     def _candidates(
         self, live: Beams, proposal: Proposal, index: Int[Array, ""]
     ) -> tuple[Beams, Int[Array, "batch m"]]:
-        """The candidates of a step, and the beam that each continues.
+        """Returns the candidates of a step, and the beam that each continues.
 
         Inside the prompt all but the first candidate of a group are fillers: beams with
         the same prompt would be copies of each other.

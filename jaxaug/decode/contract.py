@@ -117,7 +117,7 @@ def length_limits(
 
 
 def match_container(cache: Any, like: Any) -> Any:
-    """Returns `cache` frozen or unfrozen as `like` is, because loops need equal types."""
+    """Returns `cache` frozen or unfrozen as `like` is; loops need equal types."""
     if isinstance(like, flax.core.FrozenDict):
         return flax.core.freeze(cache)
     return flax.core.unfreeze(cache)

@@ -43,7 +43,7 @@ def hash_rows(tokens: Int[Array, "batch length"]) -> UInt32[Array, " batch"]:
 
 
 def _mix(x: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
-    """Applies the finalizer of MurmurHash3: every input bit affects every output bit."""
+    """Returns the finalizer of MurmurHash3: each input bit affects each output bit."""
     x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
     x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
     return x ^ (x >> 16)

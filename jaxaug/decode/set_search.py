@@ -81,10 +81,10 @@ def search(
 
 
 def decoder(choose: Callable[..., Any], kind: type[SetOptions]) -> Callable[..., Any]:
-    """Makes a decode function of T5X that chooses sets by a function.
+    """Returns a decode function of T5X that selects sets by a function.
 
     Args:
-        choose: takes `options`, a `kind`, in addition to the arguments of a `Choose`.
+        choose: function with the arguments of a `Choose`, and `options` of type `kind`.
         kind: dataclass whose fields the decode function takes as keywords.
     """
 
@@ -99,7 +99,7 @@ def decoder(choose: Callable[..., Any], kind: type[SetOptions]) -> Callable[...,
         initial_index: Int[Array, " batch"] | None = None,
         **others: Any,
     ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
-        """Beam search that chooses sets: a decode function of T5X.
+        """Runs a beam search that selects sets: a decode function of T5X.
 
         Args:
             inputs: see `beam.search`, also for the arguments that are not listed here.

@@ -179,8 +179,8 @@ def make_terms(
         ground: the ground set V of n candidates.
         source: zero-padded token ids.
         source_length: number of tokens of the source.
-        steps: upper bound of the prefix lengths in `ground`, which bounds the loop; None
-            means all columns.
+        steps: upper bound of the prefix lengths in `ground`, which bounds the loop;
+            None means all columns.
         embeddings: table of the token ids; None sets L2 to 0.
         options: options of F.
     """

@@ -99,7 +99,10 @@ def _divided(logits: Logits, state: WarpState, t: Any) -> Logits:
 
 @bounded
 def top_k(k: _Positive) -> Warper:
-    """Returns a warper that keeps the `k` most probable tokens, or all if k is larger."""
+    """Returns a warper that keeps the `k` most probable tokens.
+
+    A `k` of at least the vocabulary size keeps all tokens.
+    """
     return Partial(_keeping(_room(k)), k=k)
 
 

@@ -24,9 +24,9 @@ class Asked(NamedTuple):
     """A request.
 
     Attributes:
-        schema: of the tools.
-        tools: as given.
-        dialogues: the conversation, or nothing if the last message is not by the user.
+        schema: schema of the tools.
+        tools: the tools as the request gives them.
+        dialogues: the conversation; empty if the last message is not from the user.
     """
 
     schema: Schema
@@ -35,10 +35,10 @@ class Asked(NamedTuple):
 
 
 def read(asked: Any) -> Asked:
-    """Reads a request; fields that do not matter to a tracker are ignored.
+    """Reads a request; fields that a tracker does not use are ignored.
 
     Raises:
-        UserError: messages or tools are missing or wrong, or a stream is asked for.
+        UserError: messages or tools are missing or wrong, or a stream is requested.
     """
     if not isinstance(asked, dict):
         raise UserError("the request is no JSON object. Send one.")

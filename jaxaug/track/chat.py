@@ -96,11 +96,14 @@ def _content(content: Any, number: int) -> str:
 def calls_of(
     states: Mapping[str, Parsed], schema: Schema, tools: Tools
 ) -> Iterator[ToolCall]:
-    """Yields the calls that states ask for.
+    """Yields the tool calls that dialogue states ask for.
+
+    A service gives a call if its state has an intent, at least one value, and all
+    required slots.
 
     Args:
         states: service -> its state.
-        schema: of `schema_of`.
+        schema: result of `schema_of`.
         tools: the tools of the schema.
     """
     names = iter(catalogue_of(schema, "openai")["tools"].values())

@@ -166,7 +166,7 @@ def unsaid(state: Parsed, service: Service, texts: Sequence[str]) -> list[str]:
 
     Args:
         state: a state of the service.
-        service: the service, which tells the categorical slots.
+        service: the service, whose schema says which slots are categorical.
         texts: utterances of both speakers, up to the turn of the state.
     """
     said = _words(" . ".join(texts))

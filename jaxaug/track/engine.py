@@ -49,9 +49,9 @@ class EngineTracker(BaseTracker):
         Args:
             notes: contents of the kept `tracker.json`.
             words: vocabulary of inputs and outputs.
-            schema: of the services.
-            batch_size: inputs that are decoded together; None is 32.
-            robust: None is `Robust()`.
+            schema: schema of the tracked services.
+            batch_size: number of inputs that are decoded together; None means 32.
+            robust: options of the wordings; None means `Robust()`.
 
         Raises:
             UserError: an option needs JAX.

@@ -36,9 +36,12 @@ class _OtherFailedError(RuntimeError, UserError):
 
 
 def raise_if_any_failed(error: Exception | None) -> None:
-    """Raises on every process if one of them failed; also a barrier.
+    """Raises an error on every process if one of them failed; also a barrier.
 
     Without it the others would wait forever in the next collective operation.
+
+    Args:
+        error: error of this process, which is raised here; None if it did not fail.
     """
     if jax.process_count() > 1:
         done = multihost_utils.process_allgather(np.int32(error is None))

@@ -78,7 +78,7 @@ def faults(text: str) -> frozenset[str]:
 
 @functools.cache
 def _unparallel() -> re.Pattern[str]:
-    """ "Assist in booking a room and pay for it": a gerund, then a base form."""
+    """Returns a pattern of a gerund joined to a base form: "booking it and pay"."""
     bases = {verb.partition(" ")[0] for verb in vocabulary.verbs()}
     only = "|".join(sorted(bases - set(vocabulary.nouns())))
     return re.compile(

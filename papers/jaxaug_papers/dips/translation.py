@@ -140,7 +140,7 @@ def paraphrase_scores(
     """Returns BLEU, METEOR, and TER of texts with one reference each.
 
     Args:
-        predictions: one or more texts.
+        predictions: texts to score; at least one.
         references: reference of each text.
         synonyms: synonyms for `meteor`; None computes `meteor_stems` instead.
 

@@ -42,7 +42,13 @@ class BaseModel(metaclass=ModelType):
     def loss_fn(
         self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None
     ) -> tuple[Float[Array, ""], MetricsMap]:
-        """Returns the loss of a batch and metrics; without `dropout_rng`, no dropout."""
+        """Returns the loss of a batch and its metrics.
+
+        Args:
+            params: the parameters of the model.
+            batch: feature -> array [batch, ...].
+            dropout_rng: key of the dropout; None means no dropout.
+        """
 
     def eval_fn(
         self, params: PyTree, batch: Batch
