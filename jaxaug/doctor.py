@@ -168,7 +168,11 @@ def check_devices() -> Iterator[Finding]:
 
 
 def check_data(data_dir: str | None) -> Iterator[Finding]:
-    """Yields findings about splits, dialogue files, and variants of the data folder."""
+    """Yields findings about splits, dialogue files, and variants of the data folder.
+
+    Args:
+        data_dir: the folder; None means `$JAXAUG_DATA_DIR`, else the embedded MiniSGD.
+    """
     chosen = data_dir or os.environ.get(folders.DATA_DIR_VARIABLE)
     try:
         folder = folders.resolve_data_dir(data_dir)

@@ -97,9 +97,17 @@ class FedTask:
     def check_lengths(
         needs: lengths.Needs, accept_truncation: bool, advice: str
     ) -> None:
-        """Stops a run whose lengths truncate examples.
+        """Refuses feature lengths that cut examples; see `jaxaug.feed.lengths.check`.
 
-        See `jaxaug.feed.lengths.check` for arguments and errors.
+        Args:
+            needs: token counts of each data set of a run, with its feature lengths.
+            accept_truncation: whether to accept lengths that cut any number of
+                examples; the global setting `accept` may accept them too.
+            advice: how to set the lengths; `{}` stands for lengths that cut nothing.
+
+        Raises:
+            UserError: more than 1% of the inputs or any target of a data set would be
+                cut, or more than 1% of its targets contain unknown pieces.
         """
         accepted = accept()
         accepted["accept_truncation"] |= accept_truncation

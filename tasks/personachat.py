@@ -247,7 +247,12 @@ def responses(
 def likelihoods(
     targets: Sequence[Mapping[str, Any]], scores: Sequence[float]
 ) -> dict[str, float]:
-    """Computes the perplexities of the references: a SeqIO metric_fn."""
+    """Returns `perplexity` and `word_perplexity` of the references: a SeqIO metric_fn.
+
+    Args:
+        targets: references as from `postprocess`, with `text` and `tokens`.
+        scores: natural log likelihood of each whole reference.
+    """
     return scores_of_text.perplexities(
         scores, [one["tokens"] for one in targets], [one["text"] for one in targets]
     )

@@ -105,9 +105,10 @@ def with_texts(schema: Schema, split: str, texts: Mapping[str, str]) -> Schema:
 
 
 def words_of(name: str) -> str:
-    """Returns the words of a name, such as `pickup_location`, `FindBus`, or `Buses_1`.
+    """Returns the words of a name in lower case, separated by spaces.
 
-    The number of a service is left out.
+    For example, `FindBus` becomes `find bus`. A number at the end, as in `Buses_1`, is
+    left out.
     """
     return " ".join(_WORD.findall(_DIGITS.sub("", name))).lower()
 

@@ -85,7 +85,10 @@ def _outputs(plan: Plan) -> str:
 
 
 def models(plans: Iterable[Plan]) -> list[str]:
-    """Returns the names of all models of some runs; models of metrics come last.
+    """Returns the names of all models of some runs.
+
+    The models of the schemes come first, then the models of the metrics, then the
+    models of the judges.
 
     Raises:
         UserError: a metric is unknown, or its options are wrong.

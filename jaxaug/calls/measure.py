@@ -174,7 +174,12 @@ def figures(scores: Scores, groups: Sequence[str]) -> dict[str, Figure]:
 def described(
     wordings: Wordings, outcomes: Sequence[Sequence[Outcome]]
 ) -> tuple[Described, ...]:
-    """Returns the results of each description, the costliest first."""
+    """Returns the figures of each description, the costliest first.
+
+    Args:
+        wordings: name of a wording -> the cases under it.
+        outcomes: for each wording, the outcome of each case.
+    """
     right: dict[Text, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for cases, row in zip(wordings.values(), outcomes, strict=True):
         for case, one in zip(cases, row, strict=True):

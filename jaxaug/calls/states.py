@@ -30,11 +30,12 @@ def as_tool(service: Service) -> Service:
 
 
 def with_intents(original: Schema, tools: Schema) -> Schema:
-    """Returns the original services with the descriptions of their tools.
+    """Returns the schema of services that were reworded as tools; inverts `as_tool`.
 
     Args:
-        original: the schema of the services.
-        tools: the same services as tools (see `as_tool`), in any wording.
+        original: supplies the names of the services, and their intents.
+        tools: reworded tools in the same order, one service with one intent each. They
+            supply the slots, and the intent's description becomes the service's.
     """
     return Schema(
         tuple(

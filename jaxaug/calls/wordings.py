@@ -101,7 +101,8 @@ def of_data(
         seed: seed of the draw.
 
     Raises:
-        UserError: a file is missing or wrong, or the folder has no variants.
+        UserError: a file is missing or wrong, or `number` is None and the folder has no
+            variants.
     """
     source = states.read(data_dir, split, None, limit)
     if number is not None:
@@ -132,7 +133,12 @@ def _used(source: Source, used: AbstractSet[str]) -> Iterator[Service]:
 
 
 def with_tools(source: Source, schema: Schema) -> list[Case]:
-    """Returns the cases of a source with the descriptions of another schema."""
+    """Returns the cases of a source with tools described by another schema.
+
+    Args:
+        source: the cases.
+        schema: other descriptions of the same services, intents, and slots.
+    """
     tools = {one["function"]["name"]: one for one in tools_of(source.found, schema)}
     return [
         replace(

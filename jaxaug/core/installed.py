@@ -120,10 +120,10 @@ def missing_extra(problem: str, module: str) -> UserError:
 
 @contextlib.contextmanager
 def extras_of(work: str) -> Iterator[None]:
-    """Says which extra is missing if an import inside the context needs one.
+    """Converts a failed import inside the context to an error that names the extra.
 
     Args:
-        work: what was asked for, such as `jaxaug predict`.
+        work: name of the requested work, such as `jaxaug predict`.
 
     Raises:
         UserError: a module of `EXTRAS` is not installed.

@@ -24,7 +24,7 @@ _THREADS = 8
 
 
 class DamagedError(Exception):
-    """A folder differs from what was written; the message says how."""
+    """A folder differs from its manifest; the message names the difference."""
 
 
 def write(folder: epath.Path, **facts: Any) -> None:

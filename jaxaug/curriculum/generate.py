@@ -93,11 +93,12 @@ def write(
     shard_size: int = 16,
     column: str | None = None,
 ) -> str:
-    """Writes the levels of the texts of a file, once.
+    """Writes paraphrases of the texts of a file, sorted into levels of difficulty.
 
-    Candidates are kept in shards in the cache folder. An interrupted run loses at most
-    one shard, and a run with the same candidates but other later options reuses them.
-    `<out>.json` records the origin of the file and its digest.
+    If `out` is complete, nothing is done. Candidates are kept in shards in the cache
+    folder. An interrupted run loses at most one shard. A run that differs only in the
+    selection of candidates reuses them. `<out>.json` records the origin and the digest
+    of `out`.
 
     Args:
         input_path: see `jaxaug.data.tables.read`; blank and repeated texts are skipped.
@@ -148,7 +149,7 @@ def write(
 def _paraphrases(
     seed: int, number: int, setting: Setting, texts: Sequence[Any]
 ) -> list[list[str]]:
-    """The outputs of a round; see `Paraphrase`."""
+    """Returns the outputs of each text in a round; see `Paraphrase`."""
     draws = _seed(seed, number)
     if isinstance(setting, endpoint_grid.Setting):
         return endpoint.Writer(setting, draws)(texts)

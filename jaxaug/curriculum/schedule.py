@@ -139,7 +139,7 @@ def inverse_cyclic(
     original_fraction: float = ORIGINAL_FRACTION,
     cycles: int = CYCLES,
 ) -> Schedule:
-    """Returns `gradual` and `inverse` in turn: up, down, up, ...
+    """Returns a schedule of `cycles` cycles that alternate `gradual` and `inverse`.
 
     This is the inverse cyclic curriculum of Lu and Lam (2023), who train "the second
     cycle in an inversed order of decreasing difficulties". It ends on the originals,
@@ -337,7 +337,15 @@ def in_examples(
 
 @dataclass(frozen=True)
 class InSteps:
-    """A schedule in training steps, and what a step takes from a shard."""
+    """A schedule in training steps, which can be converted to examples of a shard.
+
+    Attributes:
+        schedule: the schedule in steps.
+        batch_size: rows of a global batch.
+        examples_per_row: for each level, mean number of examples per row; empty means
+            1.
+        num_hosts: number of shards of the data; None means the reader's number.
+    """
 
     schedule: Schedule
     batch_size: int
@@ -369,7 +377,16 @@ class InSteps:
 
 @dataclass(frozen=True)
 class InShares:
-    """Stages that end at shares of all steps of a run."""
+    """Stages that end at shares of all steps of a run.
+
+    Attributes:
+        steps: number of training steps of the run.
+        batch_size: rows of a global batch.
+        stage_ends: end of each stage except the last, as a share of `steps`, 0 to 1.
+        stage_weights: for each stage, one weight per level.
+        examples_per_row: see `InSteps`.
+        num_hosts: see `InSteps`.
+    """
 
     steps: int
     batch_size: int

@@ -40,7 +40,7 @@ class Demonstration:
         active_intent: name of an intent, or "NONE".
         split: split that contains the dialogue; empty if it is not from the data
             folder.
-        dialogue_id: id of the dialogue in that split; empty likewise.
+        dialogue_id: id of the dialogue in that split; empty if `split` is.
     """
 
     service: str

@@ -1,10 +1,13 @@
 """Automata of allowed tokens: a language of bytes, compiled for a vocabulary.
 
 A state of the machine allows a token if the machine can read its bytes and an end can
-still be reached. The allowed tokens of every state are bits, looked up in a step; the
-state after a token is found by reading its bytes, so that there is no table of states
-and tokens. So that an output is whole when its room ends, a state knows how many tokens
-its shortest way to the end has, and which ones begin it.
+still be reached. The allowed tokens of every state are stored as bits, which a step
+looks up. The state after a token is found by reading its bytes, so no table of states
+and tokens is needed.
+
+An output must be complete when its length limit is reached. Each state therefore stores
+the number of tokens on its shortest path to the end, and the first tokens of such
+paths.
 """
 
 import dataclasses
@@ -29,20 +32,22 @@ _FAR = 1 << 20
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Automaton:
-    """A machine with the tokens of a vocabulary; arrays of NumPy.
+    """A machine with the tokens of a vocabulary, as NumPy arrays.
 
-    The last state is one where only the end is allowed.
+    The last state is the dead state, in which only EOS is allowed.
 
     Attributes:
         moves: [states, 256], the state after a byte.
         free: [states], row of `masks` with all allowed tokens.
-        short: [states], row of `masks` with those on a shortest way to the end.
-        worst: [states], tokens to the end after the worst of the allowed ones.
-        shortest: [states], tokens to the end, EOS counted.
-        masks: bits of the tokens, token 32 * i + j is bit j of column i.
-        spelling: [vocab, longest], bytes of the tokens.
-        lengths: [vocab], their numbers.
-        starts: the first state of each language; an array once it is `padded`.
+        short: [states], row of `masks` with the tokens that begin a shortest path to
+            the end.
+        worst: [states], number of tokens to the end, EOS included, if the allowed token
+            with the longest remaining path is chosen.
+        shortest: [states], number of tokens on the shortest path, EOS included.
+        masks: [rows, words], bits of the tokens; token 32 * i + j is bit j of column i.
+        spelling: [vocab, longest], bytes of the tokens, zero-padded.
+        lengths: [vocab], number of bytes of each token.
+        starts: first state of each language; an array after `padded`.
     """
 
     moves: Int[np.ndarray, "states 256"]
@@ -56,10 +61,10 @@ class Automaton:
     starts: tuple[int, ...] | Int[np.ndarray, " languages"]
 
     def padded(self) -> "Automaton":
-        """This automaton with a power of two of states, masks, and languages.
+        """Returns the automaton with states, masks, and languages padded.
 
-        A compiled program that takes it as an argument serves all languages of equal
-        sizes.
+        The numbers of each become powers of two. A compiled program that takes the
+        automaton as an argument then serves all languages with equal padded sizes.
         """
 
         def longer(array: np.ndarray) -> np.ndarray:
@@ -80,7 +85,12 @@ class Automaton:
     def after(
         self, states: Int[Array, " rows"], tokens: Int[Array, " rows"]
     ) -> Int[Array, " rows"]:
-        """The states after a token each; one of no bytes changes nothing."""
+        """Returns the state of each row after a token.
+
+        Args:
+            states: states before the tokens.
+            tokens: one token per row; a token without bytes keeps the state.
+        """
         moves, spelling = jnp.asarray(self.moves), jnp.asarray(self.spelling)
         tokens = jnp.clip(tokens, 0, len(self.lengths) - 1)
         length, text = jnp.asarray(self.lengths)[tokens], spelling[tokens]
@@ -96,12 +106,13 @@ class Automaton:
         states: Int[Array, " rows"],
         room: Int[Array, " rows"],
     ) -> Float[Array, "rows vocab"]:
-        """Logits with `FORBIDDEN` for every token that is not allowed.
+        """Returns the logits with `FORBIDDEN` for every token that is not allowed.
 
         Args:
-            logits: may have more columns than the vocabulary has tokens.
-            states: of the rows.
-            room: tokens that a row may still have, EOS counted.
+            logits: logits of the next token; may have more columns than the vocabulary
+                has tokens.
+            states: states of the rows.
+            room: number of tokens that a row may still have, EOS included.
         """
         safe = jnp.asarray(self.worst)[states] < room
         row = jnp.where(
@@ -116,8 +127,11 @@ class Automaton:
     def check_room(self, room: int) -> None:
         """Checks that every language has an output that fits.
 
+        Args:
+            room: maximum number of tokens of an output, EOS included.
+
         Raises:
-            UserError: one has none of `room` tokens.
+            UserError: every text of some language needs more than `room` tokens.
         """
         needed = max(int(self.shortest[start]) for start in self.starts)
         if room < needed:
@@ -131,16 +145,16 @@ class Automaton:
 def compiled(
     machine: Machine, spelling: Sequence[bytes | None], eos_id: int
 ) -> Automaton:
-    """The automaton of a machine for a vocabulary.
+    """Returns the automaton of a machine for a vocabulary.
 
     Args:
-        machine: the languages.
-        spelling: bytes of each token; None for one that is no text, which is never
-            allowed (but for EOS, at an end).
-        eos_id: ends an output.
+        machine: byte machine of the languages.
+        spelling: bytes of each token; None for a token without text, such as padding.
+            Such tokens are never allowed, except EOS at an end.
+        eos_id: token that ends an output.
 
     Raises:
-        UserError: the vocabulary cannot write a text of a language.
+        UserError: the vocabulary cannot write any text of a language.
     """
     end = len(machine.moves)
     moves = np.where(machine.moves == DEAD, end, machine.moves)
@@ -191,7 +205,7 @@ def _packed(tokens: Int[np.ndarray, " n"], words: int) -> bytes:
 
 
 class _Steps:
-    """Reads all tokens from a state, those that differ in their first byte apart."""
+    """Reads all tokens from a state, grouped by their first byte."""
 
     def __init__(self, moves: np.ndarray, text: np.ndarray, lengths: np.ndarray):
         self._moves, self._text, self._lengths = moves, text, lengths
@@ -200,7 +214,7 @@ class _Steps:
         self._by_byte = [written[text[written, 0] == byte] for byte in range(256)]
 
     def of(self, state: int) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens that can be read, and the states after them."""
+        """Returns the tokens that a state can read, and the states after them."""
         known = np.flatnonzero(self._moves[state] != self._dead)
         if not len(known):
             return _NONE
@@ -221,7 +235,10 @@ class _Steps:
 def _distances(
     edges: Sequence[tuple[np.ndarray, np.ndarray]], accepting: Bool[np.ndarray, " n"]
 ) -> Int[np.ndarray, " n"]:
-    """Tokens to the end from each state, EOS counted; `_FAR` where there is no way."""
+    """Returns the number of tokens to the end from each state, EOS included.
+
+    It is `_FAR` if no path leads to the end.
+    """
     after = [np.unique(found) for _, found in edges]
     before = np.repeat(np.arange(len(after)), [len(found) for found in after])
     reached = np.concatenate(after) if after else np.zeros(0, np.int64)

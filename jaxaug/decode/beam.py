@@ -47,7 +47,7 @@ def search(
     seed: int | None = None,
     embeddings: Float[Array, "vocab d"] | None = None,
 ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
-    """Beam search: a decode function of T5X.
+    """Runs a beam search: a decode function of T5X.
 
     Without `select` the results are equal to `t5x.decoding.beam_search`. Finished
     hypotheses move to a pool of size `num_decodes`, and the most probable others stay
@@ -68,40 +68,46 @@ def search(
     Args:
         inputs: tokens to force, shifted right: column 0 is BOS (0), 0 is free. Column j
             + 1 of `inputs` belongs to column j of the result.
-        cache: cache of one decode a row; leaves lead with `batch` after `cache_offset`
-            axes.
+        cache: cache of one decode per row; arrays lead with `batch` after
+            `cache_offset` axes.
         tokens_to_logits: one decoder step on all batch * num_decodes rows.
         eos_id: token that ends a hypothesis.
         num_decodes: number of results, k.
         select: chooses the continuations that stay in the beam.
-        last: chooses the results among the finished hypotheses; the most probable ones
-            if None.
-        width: number of beams, k if None; with `last` a multiple of k.
-        keep: size of the pool; `width` if None.
-        propose: makes the candidates; `most_probable` if None.
+        last: chooses the results among the finished hypotheses; None means the most
+            probable ones.
+        width: number of beams, a multiple of k; None means k. Other values need
+            `select` or `last`.
+        keep: size of the pool; None means `width`. Other values need `select` or
+            `last`.
+        propose: makes the candidates; None means `most_probable`.
         groups: number of separate groups, each with a pool and k / groups beams;
-            needs a `propose` that keeps them apart.
-        num_candidates: m; 2 `width`, or 3 with `select`.
+            requires a `propose` that keeps them separate.
+        num_candidates: m, the number of candidates per step; None means 2 * `width`, or
+            3 * `width` with `select`.
         alpha: strength of the length penalty ((5 + tokens) / 6) ** alpha, which divides
             log probabilities; prompt and EOS count, and 0 is no penalty.
         temperature: divides the logits. Values above 1 flatten the distribution, so
             hypotheses diverge earlier.
-        max_decode_steps: largest number of tokens after the prompt.
-        cache_offset: leading axes before the batch axis, 1 for scanned layers.
+        max_decode_steps: maximum number of tokens after the prompt; None allows
+            `length` tokens with the prompt.
+        cache_offset: number of leading axes before the batch axis; 1 for scanned
+            layers.
         decode_rng: key of the run, for a `select` that draws.
         initial_index: number of prompt tokens that the cache already holds.
-        source: encoder inputs; shown to `select` without EOS, and identify the rows.
-        input_ids: identify the rows, and override `source`.
-        seed: of the key of the run; overrides `decode_rng` (see `keys.base_key`).
+        source: encoder inputs; `select` gets them without EOS, and they identify the
+            rows.
+        input_ids: numbers that identify the rows, instead of `source`.
+        seed: seed of the key of the run; overrides `decode_rng` (see `keys.base_key`).
         embeddings: not used; `SourceEncoderDecoderModel` passes it to all decode
             functions.
 
     Returns:
-        Tokens without BOS, 0 after EOS, and log probabilities over the length penalty,
-        both sorted ascending: the best is last. With `select` or `last` unfinished
-        hypotheses precede finished ones. Empty slots hold zeros and a score of -1e7.
-        A row whose logits are NaN or infinite ends there with `contract.BROKEN` and
-        the score NaN.
+        Tokens without BOS, 0 after EOS, and log probabilities divided by the length
+        penalty. Both are sorted ascending: the best is last. With `select` or `last`
+        unfinished hypotheses precede finished ones. Empty slots hold zeros and a score
+        of -1e7. A row whose logits are NaN or infinite ends there with
+        `contract.BROKEN` and the score NaN.
 
     Raises:
         UserError: `groups` does not divide `num_decodes`; `alpha` is negative, or its
@@ -242,7 +248,7 @@ def _place(
     tokens: Int[Array, "batch k length_1"],
     start: Int[Array, " batch"],
 ) -> Int[Array, "batch k length"]:
-    """Puts the prompts that the cache held before what was decoded, without BOS."""
+    """Returns the decoded tokens after the prompts that the cache held, without BOS."""
     column = jnp.arange(inputs.shape[1])
     decoded = jnp.take_along_axis(
         tokens, jnp.maximum(column - start[:, None] + 1, 0)[:, None], axis=2

@@ -1,4 +1,4 @@
-"""The cache of beams that look up their past, where the runtime has that."""
+"""Shared history in the cache of beams, if the runtime supports it."""
 
 from typing import Any
 
@@ -9,10 +9,18 @@ except ImportError:
 
 
 def is_there() -> bool:
-    """Returns whether the runtime has it; upstream T5X has not."""
+    """Returns whether the runtime has `share_history`; upstream T5X does not."""
     return share is not None
 
 
 def share_history(cache: Any, beams: int) -> Any:
-    """See `t5x.search.decode_state.share_history`; without it, the cache as it is."""
+    """Returns a cache in which the beams share their history, if the runtime can.
+
+    Otherwise the cache is returned unchanged. See
+    `t5x.search.decode_state.share_history`.
+
+    Args:
+        cache: nested arrays, one row per input.
+        beams: number of beams per input.
+    """
     return share(cache, beams) if is_there() else cache

@@ -1,8 +1,8 @@
-"""The loop of every beam search: one step and its two plugs.
+"""The loop of every beam search: one step with two pluggable functions.
 
-Shapes: `k` beams a row, in `groups` groups of k / groups neighbours (one, except in
-diverse beam search); `m` candidates a step; `n` ended hypotheses in the pool. Beams and
-candidates are sorted, the best first.
+A row has `k` beams, in `groups` groups of k / groups adjacent beams. Only diverse beam
+search has more than one group. A step has `m` candidates per row, and the pool has `n`
+finished hypotheses. Beams and candidates are sorted, the best first.
 """
 
 import dataclasses
@@ -36,17 +36,24 @@ class Search:
     """The constants of one search; columns of tokens count from the row's start.
 
     Attributes:
-        forced: [batch, length + 1] token to force at a column, 0 where it is free.
+        tokens_to_logits: one decoder step on all batch * rows rows.
+        propose: makes the candidates of a step.
+        select: chooses among the candidates; None means the most probable.
+        forced: [batch, length + 1] token to force at a column; 0 means free.
         start: [batch] number of prompt tokens that the cache holds.
         prompt: [batch] number of prompt tokens.
-        limit: [batch] largest number of tokens, the prompt counted.
+        limit: [batch] maximum number of tokens, prompt included.
         prefilled: whether the cache has an index for each row.
-        source: [batch, source_length] without EOS.
-        row_keys: [batch] keys.
+        source: [batch, source_length] tokens of the inputs, without EOS.
+        row_keys: [batch] random key of each row.
+        eos_id: token that ends a hypothesis.
         beams: k, a multiple of `rows`.
-        rows: rows of an input that `tokens_to_logits` takes at once.
-        keep: n, number of finished hypotheses to keep; k, if there are groups.
+        rows: number of rows per input that `tokens_to_logits` takes at once.
+        keep: n, size of the pool; with several groups it is k.
         until_full: whether a row is done when its pool is full.
+        groups: number of groups.
+        alpha: exponent of the length penalty.
+        cache_offset: number of leading axes of the cache before the batch axis.
     """
 
     tokens_to_logits: TokensToLogits
@@ -69,7 +76,11 @@ class Search:
     cache_offset: int
 
     def first(self, cache: Any) -> BeamState:
-        """State before the first step: one live beam in every group."""
+        """Returns the state before the first step, with one live beam in every group.
+
+        Args:
+            cache: nested arrays that lead with `batch` after `cache_offset` axes.
+        """
         batch, columns = self.forced.shape
         shape = (batch, self.beams)
         log_probs = jnp.broadcast_to(self._only_first(self.beams), shape)
@@ -149,7 +160,10 @@ class Search:
     def _extend(
         self, state: BeamState
     ) -> tuple[Float[Array, "batch k vocab"], Bool[Array, " batch"], Any]:
-        """Float32 logits, whether they are numbers, and the cache after the step."""
+        """Returns float32 logits, whether they are valid, and the next cache.
+
+        The logits of a row are valid if they are finite or if its token is forced.
+        """
         batch = state.done.shape[0]
         step = functools.partial(
             wide.step,
@@ -171,7 +185,7 @@ class Search:
         logits: Float[Array, "batch k vocab"],
         last: Bool[Array, " batch"],
     ) -> Continuations:
-        """Returns what a `Propose` sees of the possible next tokens."""
+        """Returns the possible next tokens as the argument of `propose`."""
         peaks = jnp.max(logits, axis=-1)
         log_sums = jnp.log(jnp.sum(jnp.exp(logits - peaks[..., None]), axis=-1))
         return Continuations(
@@ -193,7 +207,7 @@ class Search:
         broken: Bool[Array, " batch"],
         index: Int[Array, ""],
     ) -> tuple[Beams, Pool]:
-        """Puts `BROKEN` and NaN into rows whose logits are no numbers.
+        """Puts `BROKEN` and NaN into rows whose logits are not finite.
 
         Their pool is emptied, so that they return their live beams.
         """
@@ -208,7 +222,7 @@ class Search:
         return live, pool.replace(scores=none)
 
     def _forced(self, index: Int[Array, ""]) -> Int[Array, "batch 1"]:
-        """The tokens that step `index` has to write; 0 where it is free."""
+        """Returns the token that step `index` must write in each row; 0 means free."""
         return lax.dynamic_slice_in_dim(self.forced, index + 1, 1, axis=1)
 
     def _only_first(self, n: int) -> Float[Array, " n"]:
@@ -218,7 +232,7 @@ class Search:
     def _candidates(
         self, live: Beams, proposal: Proposal, index: Int[Array, ""]
     ) -> tuple[Beams, Int[Array, "batch m"]]:
-        """The candidates of a step, and the beam that each continues.
+        """Returns the candidates of a step, and the beam that each continues.
 
         Inside the prompt all but the first candidate of a group are fillers: beams with
         the same prompt would be copies of each other.
@@ -263,7 +277,7 @@ class Search:
         index: Int[Array, ""],
         k: int,
     ) -> Candidates:
-        """Returns what a `select` sees of beams, of which it chooses k."""
+        """Returns beams as the argument of a `select` that chooses k of them."""
         return Candidates(
             sequences=self._generated(beams.tokens),
             lengths=beams.lengths,
@@ -283,7 +297,10 @@ class Search:
     def _grow_on(
         self, candidates: Beams, picked: Bool[Array, "batch m"]
     ) -> Int[Array, "batch k"]:
-        """The unfinished that were picked; the most probable others fill up to k."""
+        """Returns the indices of k unfinished candidates, in order of probability.
+
+        Picked candidates come first in the choice; the most probable others fill it.
+        """
         possible = ~candidates.finished & (candidates.scores > -jnp.inf)
         rank = jnp.where(possible, jnp.where(picked, 0, 1), 2)
         best = jnp.argsort(rank, axis=1, stable=True)[:, : self.beams]
@@ -296,7 +313,7 @@ class Search:
     def _finish(
         self, candidates: Beams, ended: Bool[Array, "batch m"], pool: Pool
     ) -> Pool:
-        """The pool with those that ended, of which it keeps the best."""
+        """Returns the best of the pool and the candidates that have ended."""
         penalty = self.penalty(candidates.lengths)
         ended &= candidates.scores > -jnp.inf
         new = Pool(
@@ -337,21 +354,25 @@ class Search:
         return jnp.all(beaten | ~possible[:, ::width], axis=1)
 
     def split(self, x: Array) -> Array:
-        """[batch, n, ...] -> [batch * groups, n / groups, ...]"""
+        """Reshapes [batch, n, ...] to [batch * groups, n / groups, ...]."""
         return x.reshape(x.shape[0] * self.groups, -1, *x.shape[2:])
 
     def join(self, x: Array) -> Array:
-        """[batch * groups, n / groups, ...] -> [batch, n, ...]"""
+        """Reshapes [batch * groups, n / groups, ...] to [batch, n, ...]."""
         return x.reshape(self.start.shape[0], -1, *x.shape[2:])
 
     def penalty(self, lengths: Int[Array, "batch n"]) -> Float[Array, "batch n"]:
-        """Returns the divisor of log probabilities for numbers of generated tokens."""
+        """Returns the length penalty, which divides log probabilities.
+
+        Args:
+            lengths: number of generated tokens, without the prompt.
+        """
         return brevity_penalty(self.alpha, self.prompt[:, None] + lengths)
 
     def _generated(
         self, tokens: Int[Array, "batch n length_1"]
     ) -> Int[Array, "batch n length"]:
-        """The tokens after the prompt, moved to the front."""
+        """Returns the tokens after the prompt, moved to column 0."""
         length = tokens.shape[2] - 1
         column = (self.prompt - self.start)[:, None] + 1 + jnp.arange(length)
         return jnp.take_along_axis(
@@ -359,7 +380,12 @@ class Search:
         )
 
     def ended(self, state: BeamState, k: int) -> Candidates:
-        """The pool as candidates of which k are chosen, the best first."""
+        """Returns the pool as candidates, the best first.
+
+        Args:
+            state: state of the loop.
+            k: number of candidates to choose.
+        """
         pool = state.pool
         real = pool.scores > -jnp.inf
         log_probs = pool.results * self.penalty(pool.lengths)
@@ -377,12 +403,16 @@ class Search:
 def _only_possible(
     scores: Float[Array, "batch n"], log_probs: Float[Array, "batch n"]
 ) -> Float[Array, "batch n"]:
-    """The scores, -inf for fillers, whatever penalties made of the others."""
+    """Returns the scores, with -inf for fillers; other scores may be any number."""
     return jnp.where(log_probs > IMPOSSIBLE, scores, -jnp.inf)
 
 
 def chosen_mask(select: Select, shown: Candidates) -> Bool[Array, "batch m"]:
-    """Returns a mask of the selected candidates; checks the shape of `select`."""
+    """Returns a mask of the candidates that `select` chooses, without fillers.
+
+    Raises:
+        ValueError: `select` returns another shape than [batch, k].
+    """
     chosen = select(shown)
     batch, m = shown.parents.shape
     if chosen.shape != (batch, shown.k):
@@ -395,5 +425,10 @@ def chosen_mask(select: Select, shown: Candidates) -> Bool[Array, "batch m"]:
 
 
 def brevity_penalty(alpha: float, length: Array) -> Array:
-    """((5 + length) / 6) ** alpha (Wu et al., 2016, eq. 14)."""
+    """Returns ((5 + length) / 6) ** alpha (Wu et al., 2016, eq. 14).
+
+    Args:
+        alpha: strength of the penalty; 0 returns 1.
+        length: number of tokens, prompt and EOS included.
+    """
     return jnp.power((5.0 + length) / 6.0, alpha)

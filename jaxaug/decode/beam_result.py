@@ -13,7 +13,11 @@ Result = tuple[Int[Array, "batch k length_1"], Float[Array, "batch k"]]
 
 
 def of_t5x(process: Search, state: BeamState) -> Result:
-    """The pool; the live beams with their log probabilities where none has ended."""
+    """Returns the pool of each row, sorted ascending by score.
+
+    A row without a finished hypothesis has its live beams and plain log probabilities
+    instead.
+    """
     live, pool = state.live, state.pool
     ended = jnp.any(pool.scores > -jnp.inf, axis=1, keepdims=True)
     tokens = jnp.where(ended[..., None], pool.tokens, live.tokens)
@@ -23,7 +27,10 @@ def of_t5x(process: Search, state: BeamState) -> Result:
 
 
 def filled(process: Search, state: BeamState, last: Select | None) -> Result:
-    """Returns the choice of `last`, else the best; live beams fill empty slots."""
+    """Returns the hypotheses that `last` chooses from the pool, sorted ascending.
+
+    Without `last` they are the best of each group. Live beams fill empty slots.
+    """
     groups, k = process.groups, process.rows
     live, pool = state.live, state.pool
     real = pool.scores > -jnp.inf

@@ -1,6 +1,6 @@
-"""The state of a beam search, and the inputs and outputs of its plugs.
+"""The state of a beam search, and the inputs and outputs of its pluggable functions.
 
-Shapes as in `jaxaug.decode.beam_loop`.
+The shapes are explained in `jaxaug.decode.beam_loop`.
 """
 
 from collections.abc import Callable
@@ -16,21 +16,21 @@ Tree = TypeVar("Tree")
 
 
 class Continuations(flax.struct.PyTreeNode):
-    """All that could follow the live beams.
+    """Possible next tokens of the live beams.
 
-    Log probabilities are kept as logits and the two numbers of a beam that make them
-    log probabilities: with a large vocabulary most are never looked at.
+    Log probabilities are stored as logits and two numbers per beam that normalize them,
+    because most log probabilities of a large vocabulary are never read.
 
     Attributes:
-        logits: [batch, k, vocab] of the next token, float32.
-        peaks: [batch, k] the greatest of them.
+        logits: [batch, k, vocab] logits of the next token, float32.
+        peaks: [batch, k] greatest logit of each beam.
         log_sums: [batch, k] log of the sum of exp(logits - peaks).
-        scores: [batch, k] of the beams; see `Proposal`.
-        log_probs: [batch, k] of the beams.
+        scores: [batch, k] scores of the beams; see `Proposal`.
+        log_probs: [batch, k] log probabilities of the beams.
         sequences: [batch, k, length] tokens generated so far, zero-padded.
-        lengths: [batch, k] number of them.
-        last: [batch] whether the row may grow by no more than this token.
-        eos_id: static.
+        lengths: [batch, k] number of tokens generated so far.
+        last: [batch] whether this token reaches the row's length limit.
+        eos_id: static, the token that ends a hypothesis.
     """
 
     logits: Float[Array, "batch k vocab"]
@@ -53,11 +53,12 @@ class Proposal(NamedTuple):
     """The candidates of a step: m / groups of each group, the best first.
 
     Attributes:
-        scores: [batch, m] what beams are ranked by: log probabilities, less penalties;
-            any number, or -inf for what must not be chosen.
-        log_probs: [batch, m] of the candidates' tokens; below -5e6 for fillers.
-        tokens: [batch, m] the new token.
-        parents: [batch, m] the beam that it continues.
+        scores: [batch, m] ranks of the candidates: log probabilities minus penalties,
+            or -inf for candidates that must not be chosen.
+        log_probs: [batch, m] log probability of all tokens of a candidate; below -5e6
+            for fillers.
+        tokens: [batch, m] new token of each candidate.
+        parents: [batch, m] index of the beam that the candidate continues.
     """
 
     scores: Float[Array, "batch m"]
@@ -74,11 +75,11 @@ _BLOCK = 32
 
 
 def most_probable(continuations: Continuations, m: int) -> Proposal:
-    """The m continuations of highest total log probability.
+    """Returns the m continuations of highest total log probability.
 
-    The result is equal to one `lax.top_k` over all. Log probabilities of a beam are in
-    the order of its logits, so the m blocks whose maxima promise most hold the m best.
-    (Where fewer than m are above -inf, what fills up may differ.)
+    The result equals `lax.top_k` over all continuations. Log probabilities of a beam
+    have the order of its logits, so the m blocks with the greatest maxima hold the m
+    best. If fewer than m continuations are above -inf, the fillers may differ.
     """
     x = continuations
     batch, beams, vocab = x.logits.shape
@@ -107,12 +108,15 @@ def most_probable(continuations: Continuations, m: int) -> Proposal:
 
 
 def unfinished_first(finished: Bool[Array, "batch m"], k: int) -> Int[Array, "batch k"]:
-    """The first k candidates that are not finished."""
+    """Returns the indices of the first k unfinished candidates of each row.
+
+    If a row has fewer, finished candidates fill the rest.
+    """
     return jnp.argsort(finished, axis=1, stable=True)[:, :k].astype(jnp.int32)
 
 
 def take(tree: Tree, indices: Int[Array, "batch n"]) -> Tree:
-    """Picks along axis 1 of every leaf [batch, m, ...]."""
+    """Returns the entries at some indices of axis 1 of every leaf [batch, m, ...]."""
 
     def pick(x: Array) -> Array:
         places = indices.reshape(indices.shape + (1,) * (x.ndim - 2))
@@ -122,14 +126,14 @@ def take(tree: Tree, indices: Int[Array, "batch n"]) -> Tree:
 
 
 class Beams(flax.struct.PyTreeNode):
-    """Beams or candidates, n a row.
+    """Beams or candidates, n per row.
 
     Attributes:
         tokens: [batch, n, length + 1]; column 0 is BOS or the last token in the cache.
-        scores: [batch, n] see `Proposal`.
-        log_probs: [batch, n].
+        scores: [batch, n]; see `Proposal`.
+        log_probs: [batch, n] log probability of the generated tokens.
         lengths: [batch, n] number of generated tokens.
-        finished: [batch, n] whether the last of them is EOS.
+        finished: [batch, n] whether the last generated token is EOS.
     """
 
     tokens: Int[Array, "batch n length_1"]
@@ -144,8 +148,9 @@ class Pool(flax.struct.PyTreeNode):
 
     Attributes:
         tokens: [batch, n, length + 1].
-        scores: [batch, n] what they are ranked by, over the length penalty.
-        results: [batch, n] log probability over the length penalty.
+        scores: [batch, n] score of `Proposal`, divided by the length penalty, which
+            ranks the hypotheses.
+        results: [batch, n] log probability, divided by the length penalty.
         lengths: [batch, n] number of generated tokens, EOS included.
     """
 
@@ -159,8 +164,8 @@ class BeamState(flax.struct.PyTreeNode):
     """State of the loop.
 
     Attributes:
-        index: scalar, number of steps done and column of the tokens to feed.
-        live: the beams of each row, of which none is finished.
+        index: scalar, number of completed steps and column of the tokens to feed.
+        live: unfinished beams of each row.
         pool: finished hypotheses.
         done: [batch] whether the row's result is final.
         cache: nested mapping of arrays that lead with [batch, k].

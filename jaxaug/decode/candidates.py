@@ -11,9 +11,10 @@ IMPOSSIBLE = -5.0e6
 
 
 class Candidates(flax.struct.PyTreeNode):
-    """The `m` candidates of each input after one step, or all that ended, best first.
+    """The `m` candidates of each input after one step, or all finished hypotheses.
 
-    EOS is an ordinary word of a candidate, so finished ones have no disadvantage.
+    The best come first. EOS is an ordinary word of a candidate, so finished candidates
+    have no disadvantage.
 
     Attributes:
         sequences: [batch, m, length] tokens generated so far, the new one included and
@@ -47,9 +48,9 @@ class Candidates(flax.struct.PyTreeNode):
 
     @property
     def possible(self) -> Bool[Array, "batch m"]:
-        """False for fillers, which are there if a row has fewer than m continuations.
+        """False for fillers, which pad rows with fewer than m continuations.
 
-        The search itself prefers possible candidates to fillers that were chosen.
+        The search replaces chosen fillers by possible candidates.
         """
         return self.log_probs > IMPOSSIBLE
 
@@ -62,4 +63,4 @@ class Select(Protocol):
     """
 
     def __call__(self, candidates: Candidates, /) -> Int[Array, "batch k"]:
-        """Indices into the m candidates of each row, all different."""
+        """Returns k different indices of candidates for each row."""

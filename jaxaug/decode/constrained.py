@@ -1,6 +1,6 @@
-"""Decoding in a language: any decode function, with an automaton before the logits.
+"""Constrained decoding: an automaton masks the logits of any decode function.
 
-The state of a row lies in the cache, so that it goes with beams that change places.
+The automaton state of a row is stored in the cache, so it moves with the beams.
 """
 
 from collections.abc import Callable
@@ -20,18 +20,21 @@ _MODEL, _STATE, _PROMPT, _LIMIT = "model", "state", "prompt", "limit"
 
 
 class Heads(NamedTuple):
-    """The first tokens of prompts, by which a row finds its language.
+    """First tokens of prompts, which determine the language of a row.
 
     Attributes:
-        tokens: [languages, columns], 0 where a head is shorter.
-        lengths: [languages].
+        tokens: [languages, columns], zero-padded.
+        lengths: [languages], number of tokens of each head.
     """
 
     tokens: Int[np.ndarray, "languages columns"]
     lengths: Int[np.ndarray, " languages"]
 
     def find(self, prompts: Int[Array, "batch length"]) -> Int[Array, " batch"]:
-        """Returns the head with which each row begins; the number of heads for none."""
+        """Returns the index of the head that begins each row.
+
+        For a row without a known head it is the number of heads.
+        """
         columns = min(self.tokens.shape[1], prompts.shape[1])
         heads, lengths = jnp.asarray(self.tokens), jnp.asarray(self.lengths)
         inside = jnp.arange(columns) < lengths[:, None]
@@ -59,34 +62,39 @@ def search(
     source: Int[Array, "batch source_length"] | None = None,
     **others: Any,
 ) -> Any:
-    """Any decode function of T5X, restricted to languages: a decode function itself.
+    """Runs a decode function with outputs restricted to languages.
 
-    Only allowed tokens have a probability. An output is always a whole text of the
-    language, provided that its shortest text fits (`Automaton.check_room`).
+    It is a decode function of T5X itself. Tokens that are not allowed get the logit
+    `FORBIDDEN`. Every output is a complete text of the language, provided that the
+    shortest text of the language fits (`Automaton.check_room`).
 
     Args:
-        inputs: see `sample`; forced tokens are the prompt and not part of the language.
-        cache: see there.
-        tokens_to_logits: see there.
-        eos_id: token with which texts of the automaton end.
-        num_decodes: see there.
-        automaton: the languages. As an argument of a compiled program it serves all
-            languages of equal sizes (see `Automaton.padded`).
-        heads: of the prompts, one for each of the first languages. A row has the
-            language of its head, and the last one without a known head (a prompt that
-            was cut on the left). Heads are looked for in `source` if it is given, else
-            behind BOS in `inputs`.
-        languages: number of each row's language; overrides `heads`. Without both all
-            rows have the last one.
-        decode_fn: does the search.
-        max_decode_steps: see there.
-        cache_offset: see there.
-        initial_index: see there.
-        source: see there.
-        others: passed on.
+        inputs: see `sample.sample`; the forced tokens are the prompt, which is not part
+            of the language.
+        cache: see `sample.sample`.
+        tokens_to_logits: see `sample.sample`.
+        eos_id: token that ends the texts of the automaton.
+        num_decodes: see `sample.sample`.
+        automaton: automaton of the languages. As an argument of a compiled program it
+            serves all languages of equal sizes (see `Automaton.padded`).
+        heads: first tokens of the prompts of the languages 0, 1, ... A row has the
+            language of its head. A row without a known head, such as a prompt that was
+            cut on the left, has the last language. The head is at the beginning of
+            `source` if that is given, else after BOS in `inputs`.
+        languages: index of each row's language; overrides `heads`. Without `languages`
+            and `heads`, all rows have the last language.
+        decode_fn: decode function to restrict.
+        max_decode_steps: see `sample.sample`.
+        cache_offset: see `sample.sample`.
+        initial_index: see `sample.sample`.
+        source: see `sample.sample`.
+        others: further arguments of `decode_fn`.
+
+    Returns:
+        The result of `decode_fn`.
 
     Raises:
-        UserError: no output fits into `max_decode_steps`, or what `decode_fn` raises.
+        UserError: no output fits into `max_decode_steps`, or `decode_fn` raises it.
     """
     if not isinstance(automaton.shortest, jax.Array):  # Else the caller checks it.
         automaton.check_room(max_decode_steps or inputs.shape[1])

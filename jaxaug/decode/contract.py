@@ -26,7 +26,7 @@ DecodeFn = TypeVar("DecodeFn", bound=Callable[..., Any])
 
 
 def rows_alone(decode_fn: DecodeFn) -> DecodeFn:
-    """Marks a decode function of which a row's result depends on that row alone.
+    """Marks a decode function in which the result of a row depends on that row only.
 
     The programs of the runtime read the mark, and group examples by length.
     """
@@ -38,9 +38,9 @@ def check_decodes(
     decodes: Int[Array, "batch decodes length"]
     | Int[np.ndarray, "batch decodes length"],
 ) -> None:
-    """Looks for `BROKEN` in what a decode function returned.
+    """Checks that the result of a decode function has no `BROKEN` token.
 
-    Does nothing inside of a compiled program, whose caller checks the result instead.
+    Inside a compiled program it does nothing; the caller of the program checks instead.
 
     Raises:
         UserError: the logits of a step were NaN or infinite.
@@ -54,7 +54,7 @@ def check_decodes(
 
 
 def check_tokens(tokens: Sequence[int]) -> None:
-    """Looks for `BROKEN` in one output; raises as `check_decodes`."""
+    """Checks that one output has no `BROKEN` token; raises as `check_decodes`."""
     if BROKEN in tokens:
         raise _broken(tokens.index(BROKEN), "")
 
@@ -68,14 +68,14 @@ def _broken(step: int, where: str) -> UserError:
 
 
 def all_finite(logits: Float[Array, "*rows vocab"]) -> Bool[Array, "*rows"]:
-    """Returns whether a token can be chosen at all."""
+    """Returns, for each row, whether all its logits are finite."""
     return jnp.all(jnp.isfinite(logits), axis=-1)
 
 
 def start_index(
     inputs: Int[Array, "batch length"], initial_index: Int[Array, " batch"] | None
 ) -> Int[Array, " batch"]:
-    """Number of prompt tokens in the cache."""
+    """Returns the number of prompt tokens that the cache holds for each row."""
     if initial_index is None:
         return jnp.zeros((inputs.shape[0],), jnp.int32)
     return jnp.asarray(initial_index, jnp.int32)
@@ -84,7 +84,7 @@ def start_index(
 def prompt_lengths(
     inputs: Int[Array, "batch length"], start: Int[Array, " batch"]
 ) -> Int[Array, " batch"]:
-    """Number of tokens before the first free position."""
+    """Returns the number of tokens of each row before the first free position."""
     given = jnp.cumprod(inputs[:, 1:] != 0, axis=1).astype(jnp.int32)
     return jnp.maximum(jnp.sum(given, axis=1), start)
 
@@ -94,7 +94,13 @@ def length_limits(
     prompts: Int[Array, " batch"],
     max_decode_steps: int | None,
 ) -> Int[Array, " batch"]:
-    """Largest number of tokens of each row, its prompt counted.
+    """Returns the maximum number of tokens of each row, prompt included.
+
+    Args:
+        inputs: forced tokens; see the head of this module.
+        prompts: number of prompt tokens of each row.
+        max_decode_steps: maximum number of tokens after the prompt; None allows
+            `length` tokens with the prompt.
 
     Raises:
         UserError: `max_decode_steps` is not between 1 and the length.
@@ -111,7 +117,7 @@ def length_limits(
 
 
 def match_container(cache: Any, like: Any) -> Any:
-    """`cache` frozen or unfrozen as `like` is: the state of a loop keeps its type."""
+    """Returns `cache` frozen or unfrozen as `like` is; loops need equal types."""
     if isinstance(like, flax.core.FrozenDict):
         return flax.core.freeze(cache)
     return flax.core.unfreeze(cache)

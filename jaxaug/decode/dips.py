@@ -1,4 +1,4 @@
-"""DiPS: diverse paraphrases by submodular maximisation (Kumar et al. 2019).
+"""DiPS: diverse paraphrases by submodular maximization (Kumar et al. 2019).
 
 The objective and its greedy choice are in `jaxaug.decode.submodular`, the two modes in
 `jaxaug.decode.set_search`.
@@ -41,17 +41,20 @@ def choose(
     embeddings: Float[Array, "vocab d"] | None,
     options: DiPSOptions,
 ) -> Int[Array, "batch k"]:
-    """The greedy maximisation of F in each row; see `set_search.Choose`.
+    """Maximizes F greedily in each row; see `set_search.Choose`.
 
     Args:
-        candidates: of a step, or all that ended.
-        ground: their ground sets.
-        longest: length of the longest.
-        embeddings: table of the token ids; needed unless mu[1] is 0.
-        options: how F is made.
+        candidates: candidates of a step, or all finished hypotheses.
+        ground: ground sets of the candidates.
+        longest: length of the longest candidate, in tokens.
+        embeddings: table of the token ids; required unless mu[1] is 0.
+        options: options of F.
+
+    Returns:
+        Indices of the chosen candidates.
 
     Raises:
-        UserError: embeddings are missing.
+        UserError: embeddings are required and missing.
     """
     if options.mu[1] == 0:
         embeddings = None
@@ -88,17 +91,18 @@ def decode(
     initial_index: Int[Array, " batch"] | None = None,
     **others: Any,
 ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
-    """Beam search in which DiPS chooses: a decode function of T5X.
+    """Runs a beam search that selects sets by DiPS: a decode function of T5X.
 
     Args:
-        inputs: this and all that is not listed here is as in `beam.search`.
-        embedding_table: compares words in L2; if None, `embeddings` does.
-        embeddings: of the model's tokens (`SourceEncoderDecoderModel` passes them).
+        inputs: see `beam.search`, also for the arguments that are not listed here.
+        embedding_table: table of the token ids for L2; None means `embeddings`.
+        embeddings: embeddings of the model's tokens, which `SourceEncoderDecoderModel`
+            passes.
         options: fields of `DiPSOptions`, by keyword.
         others: further arguments of `beam.search`; `num_candidates` is 3k by default.
 
     Returns:
-        As `beam.search`.
+        The results of `beam.search`.
 
     Raises:
         UserError: an option is out of range, or embeddings are missing.

@@ -1,4 +1,4 @@
-"""Diverse beam search: groups of beams that keep away from each other."""
+"""Diverse beam search: groups of beams are penalized for repeating each other."""
 
 import functools
 import math
@@ -34,29 +34,30 @@ def decode(
     initial_index: Int[Array, " batch"] | None = None,
     **options: Any,
 ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
-    """Diverse beam search (Vijayakumar et al., 2018, Algorithm 1) for T5X.
+    """Runs diverse beam search (Vijayakumar et al., 2018, Algorithm 1) for T5X.
 
     The beams are divided into groups, each a separate beam search. In every step the
     groups choose one after another. A continuation loses `strength` for every beam of
-    an earlier group that just chose the same token (Hamming diversity). With `ngram` it
-    loses `strength` for every occurrence, in the beams of earlier groups, of the n-gram
-    that it would complete (n-gram diversity). Losses accumulate, as in the authors'
-    program; returned scores are log probabilities without them.
+    an earlier group that has chosen the same token in this step (Hamming diversity).
+    With `ngram` it loses `strength` for every occurrence, in the beams of earlier
+    groups, of the n-gram that it would complete (n-gram diversity). Penalties
+    accumulate over steps, as in the authors' program. The returned scores are log
+    probabilities without penalties.
 
     Unlike in that program, all outputs of an input differ. No group can end with the
     text of an earlier group, and at the length limit groups choose different tokens.
 
     Args:
-        inputs: this and all that is not listed here is as in `beam.search`.
-        groups: number of groups; `num_decodes` if None, so that each has one beam.
+        inputs: see `beam.search`, also for the arguments that are not listed here.
+        groups: number of groups; None means `num_decodes`, so that each has one beam.
         strength: lambda of the paper, in units of log probability; 0 makes the groups
-            independent. From 1e4 on a repetition is a last resort, and larger values
-            change nothing.
-        ngram: n of the n-grams; None is Hamming diversity.
+            independent. From 1e4 on, a group repeats a token only if it has no other
+            choice, and larger values change nothing.
+        ngram: n of the n-grams; None means Hamming diversity.
         options: further arguments of `beam.search`.
 
     Returns:
-        As `beam.search`.
+        The results of `beam.search`.
 
     Raises:
         UserError: `strength` is negative or not finite, or `ngram` below 1; see
@@ -87,7 +88,14 @@ def decode(
 def propose(
     continuations: Continuations, *, groups: int, strength: float, ngram: int | None
 ) -> Proposal:
-    """Proposes the 2k / groups best continuations of each group, one after another."""
+    """Proposes the 2k / groups best continuations of each group, one after another.
+
+    Args:
+        continuations: possible next tokens of all k beams.
+        groups: number of groups, a divisor of k.
+        strength: see `decode`.
+        ngram: see `decode`.
+    """
     beams = continuations.scores.shape[1]
     width = beams // groups
     proposals: list[Proposal] = []
@@ -151,7 +159,7 @@ def _same(
 
 
 def _slice(continuations: Continuations, first: int, width: int) -> Continuations:
-    """The beams of one group; what a row shares has no axis of beams."""
+    """Returns the beams of one group; arrays without a beam axis are kept whole."""
     here = slice(first, first + width)
     return jax.tree.map(lambda x: x[:, here] if x.ndim > 1 else x, continuations)
 
@@ -162,7 +170,7 @@ def _best(
     blocked: Bool[Array, "batch width vocab"],
     first: int,
 ) -> Proposal:
-    """The best continuations, of which fillers and blocked ones come last."""
+    """Returns the best continuations; fillers and blocked ones come last."""
     log_probs = group.log_probs[..., None] + group.next_log_probs
     log_probs = jnp.where(blocked, NEG_INF, log_probs)
     total = group.scores[..., None] + (group.next_log_probs - penalty)

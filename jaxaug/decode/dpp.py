@@ -32,9 +32,9 @@ class DPPOptions(set_search.SetOptions):
     """Options of the selection by a determinantal process.
 
     Attributes:
-        mode: this, `probability`, and `width` are as in `SetOptions`.
-        quality: exponent of the (geometric mean) probability of a token in q; 0 leaves
-            dissimilarity alone to decide.
+        mode: see `SetOptions`, also for `probability` and `width`.
+        quality: exponent of the geometric mean probability of a token in q; with 0 only
+            dissimilarity counts.
         ngram_weights: weights of unigrams, bigrams, ... in S.
     """
 
@@ -45,7 +45,12 @@ class DPPOptions(set_search.SetOptions):
 def ngram_similarity(
     masks: UInt32[Array, "orders n words"], weights: Float[Array, " orders"]
 ) -> Float[Array, "n n"]:
-    """Returns cosines of n-gram indicators; order n has the weight `weights[n]`."""
+    """Returns the cosines of n-gram indicators of all pairs of candidates.
+
+    Args:
+        masks: sets of n-grams, as bits.
+        weights: weights of unigrams, bigrams, ...
+    """
     shared = ngrams.count(masks[:, :, None] & masks[:, None])
     product = jnp.sum(weights[:, None, None] * shared, axis=0)
     norm = jnp.sqrt(jnp.diagonal(product))
@@ -59,7 +64,7 @@ def greedy_select(
     k: int,
     valid: Bool[Array, " n"] | None = None,
 ) -> Int[Array, " k"]:
-    """Chooses k items by the greedy maximisation of log det(L_X).
+    """Chooses k items by the greedy maximization of log det(L_X).
 
     The determinant reaches at least 1 / (k!)^2 of the optimum (Civril and Magdon-Ismail
     2009), and in practice nearly all of it. A ridge of 1e-3 is added to S, which is
@@ -67,9 +72,10 @@ def greedy_select(
 
     Args:
         similarity: S, positive semidefinite with a diagonal of 1 (0 counts as 1).
-        log_quality: log q.
-        k: how many to choose.
-        valid: False for what is taken only when nothing else is left; all if None.
+        log_quality: log q of each item.
+        k: number of items to choose.
+        valid: False for items that are chosen only if no other item is left; None means
+            that all are valid.
 
     Returns:
         Indices in order of selection. Gains within one part in 1e5 count as equal, and
@@ -111,7 +117,10 @@ def choose(
     *,
     options: DPPOptions,
 ) -> Int[Array, "batch k"]:
-    """The set of each row of greatest determinant; see `set_search.Choose`."""
+    """Returns the set of greatest determinant of each row, found greedily.
+
+    See `set_search.Choose` for the arguments.
+    """
     del longest  # There is no loop over tokens.
     weights = jnp.asarray(options.ngram_weights, jnp.float32)
 

@@ -1,9 +1,9 @@
-"""Edit distances between token sequences, bit-parallel and extended by a token.
+"""Edit distances between token sequences, by a bit-parallel dynamic program.
 
-All costs are 1. A column of the dynamic program is held as the bits of its vertical
-differences, 32 rows a word (Myers 1999; in blocks of words as in Hyyro 2003). A token
+All costs are 1. A column of the dynamic program is stored as the bits of its vertical
+differences, 32 rows per word (Myers 1999; in blocks of words as in Hyyro 2003). A token
 of the text costs about 20 word operations for each 32 tokens of the pattern. The last
-columns of two parents give the distances of their children.
+columns of two prefixes give the distances of their extensions by one token.
 """
 
 import jax.numpy as jnp
@@ -21,17 +21,18 @@ def last_columns(
     text_lengths: Int[Array, " q"],
     steps: int | Int[Array, ""] | None = None,
 ) -> Int[Array, "q p length_1"]:
-    """Distances of every text to every beginning of every pattern.
+    """Returns the edit distances of every text to every prefix of every pattern.
 
     Args:
-        patterns: tokens; a pattern may be padded, for its beginnings do not depend on
-            what follows them.
+        patterns: tokens, padded in any way; padding does not change the distances to
+            the prefixes before it.
         texts: zero-padded tokens.
-        text_lengths: number of tokens.
-        steps: at least the largest text length; all columns if None.
+        text_lengths: number of tokens of each text.
+        steps: upper bound of the text lengths, which bounds the loop; None means
+            `text_length`.
 
     Returns:
-        [q, p, length + 1] where [i, j, l] is the distance of text i to the first l
+        [q, p, length + 1], where [i, j, l] is the distance of text i to the first l
         tokens of pattern j.
     """
     pairs = (texts.shape[0], patterns.shape[0])
@@ -85,11 +86,12 @@ def last_columns(
 def pairwise(
     ground: GroundSet, steps: int | Int[Array, ""] | None = None
 ) -> Int[Array, "n n"]:
-    """Edit distances between all candidates.
+    """Returns the edit distances between all candidates.
 
     Args:
         ground: the candidates.
-        steps: at least the length of the longest prefix; all columns if None.
+        steps: upper bound of the prefix lengths, which bounds the loop; None means all
+            columns.
     """
     prefixes, lengths, group = ground.prefixes, ground.prefix_lengths, ground.group
     ends = last_columns(prefixes, prefixes, lengths, steps)
@@ -121,6 +123,13 @@ def pairwise(
 def dissimilarity(
     ground: GroundSet, steps: int | Int[Array, ""] | None = None
 ) -> Float[Array, "n n"]:
-    """edit(x, y) / (|x| + |y|), in [0, 1]; 0 between two empty sequences."""
+    """Returns edit(x, y) / (|x| + |y|) of all candidates, in [0, 1].
+
+    The dissimilarity of two empty sequences is 0.
+
+    Args:
+        ground: the candidates.
+        steps: see `pairwise`.
+    """
     total = ground.lengths[:, None] + ground.lengths
     return pairwise(ground, steps) / jnp.maximum(total, 1)

@@ -1,8 +1,8 @@
-"""The candidates of one input as parents plus at most one token.
+"""Ground sets: candidates of one input as prefixes plus at most one token.
 
-Siblings of a beam step share all tokens but the last. So n-grams, edit distances, and
-distances of embeddings are computed for the k parents and extended by a token, instead
-of for each of the 3k candidates.
+The continuations of a beam share all tokens except the last. N-grams, edit distances,
+and distances of embeddings are therefore computed for the k beams and extended by one
+token, instead of for each of the 3k candidates.
 """
 
 import flax.struct
@@ -19,15 +19,17 @@ _TIE = 1e-5
 
 
 class GroundSet(flax.struct.PyTreeNode):
-    """Candidate i is prefix `group[i]`, followed by `token[i]` where `extended[i]`.
+    """Candidates as prefixes with an optional last token.
+
+    Candidate i is the prefix `group[i]`, followed by `token[i]` if `extended[i]`.
 
     Attributes:
-        prefixes: [groups, length] zero-padded.
-        prefix_lengths: [groups].
-        group: [n] index of the prefix.
-        token: [n] last token.
-        extended: [n] whether there is such a token.
-        valid: [n] False for a filler, which is no candidate.
+        prefixes: [groups, length] tokens, zero-padded.
+        prefix_lengths: [groups] number of tokens of each prefix.
+        group: [n] index of the candidate's prefix.
+        token: [n] last token of the candidate.
+        extended: [n] whether the candidate has the last token.
+        valid: [n] False for fillers, which are not candidates.
     """
 
     prefixes: Int[Array, "groups length"]
@@ -43,10 +45,10 @@ class GroundSet(flax.struct.PyTreeNode):
         return self.prefix_lengths[self.group] + self.extended
 
     def tails(self, width: int) -> tuple[Int[Array, "n width"], Int[Array, " n"]]:
-        """The last `width` tokens of the extended candidates, and how many they are.
+        """Returns the last `width` tokens of each extended candidate, and their number.
 
-        A candidate has the n-grams (n <= width) of its prefix and of its tail. Others
-        have an empty tail.
+        The n-grams (n <= width) of a candidate are the n-grams of its prefix and its
+        tail. Candidates that are not extended have an empty tail.
         """
         parent_length = self.prefix_lengths[self.group]
         kept = jnp.minimum(parent_length, width - 1)
@@ -62,7 +64,12 @@ class GroundSet(flax.struct.PyTreeNode):
 def from_sequences(
     sequences: Int[Array, "n length"], lengths: Int[Array, " n"]
 ) -> GroundSet:
-    """Returns a ground set of any sequences, each with a separate prefix."""
+    """Returns the ground set of n sequences, each with a separate prefix.
+
+    Args:
+        sequences: zero-padded tokens.
+        lengths: number of tokens of each sequence.
+    """
     count = sequences.shape[0]
     return GroundSet(
         prefixes=sequences,
@@ -75,9 +82,9 @@ def from_sequences(
 
 
 def from_candidates(candidates: Candidates) -> GroundSet:
-    """The ground set of each row of a step; leaves lead with `batch`.
+    """Returns the ground sets of the candidates of a step; arrays lead with `batch`.
 
-    The EOS of a finished candidate is a word as the last token of any other.
+    The EOS of a finished candidate counts as a word.
     """
 
     def row(sequences, lengths, valid, parents) -> GroundSet:
@@ -107,7 +114,7 @@ def from_candidates(candidates: Candidates) -> GroundSet:
 
 
 def from_ended(candidates: Candidates) -> GroundSet:
-    """The ground set of each row of whole hypotheses; leaves lead with `batch`."""
+    """Returns the ground sets of finished hypotheses; arrays lead with `batch`."""
     ground = jax.vmap(from_sequences)(candidates.sequences, candidates.lengths)
     return ground.replace(valid=candidates.possible)
 
@@ -115,7 +122,11 @@ def from_ended(candidates: Candidates) -> GroundSet:
 def sources(
     candidates: Candidates,
 ) -> tuple[Int[Array, "batch source_length_1"], Int[Array, " batch"]]:
-    """The sources with EOS, which is a word of them as it is one of the candidates."""
+    """Returns the sources with EOS, and their numbers of tokens.
+
+    EOS is added because it counts as a word of the candidates too. An unknown source
+    stays empty.
+    """
     tokens, lengths = candidates.source, candidates.source_lengths
     tokens = jnp.pad(tokens, ((0, 0), (0, 1)))
     if candidates.eos_id is None:
@@ -130,10 +141,14 @@ def sources(
 def best_of(
     gain: Float[Array, " n"], valid: Bool[Array, " n"], chosen: Bool[Array, " n"]
 ) -> Int[Array, ""]:
-    """Lowest index whose gain is largest, within one part in 1e5 of it.
+    """Returns the lowest index whose gain is within one part in 1e5 of the largest.
 
-    Chosen items are excluded, and invalid ones come last. Infinite gains count as the
-    greatest or least finite number, NaN as the least.
+    Infinite gains count as the greatest or least finite number, NaN as the least.
+
+    Args:
+        gain: gain of each item.
+        valid: False for items that are returned only if no other item is left.
+        chosen: True for items that are excluded.
     """
     left = ~chosen
     valid_left = left & valid

@@ -1,4 +1,4 @@
-"""Random keys that belong to an input and not to its place in a batch."""
+"""Random keys that depend on an input, not on its position in the batch."""
 
 import jax
 import jax.numpy as jnp
@@ -6,10 +6,10 @@ from jaxtyping import Array, Int, Shaped, UInt32
 
 
 def base_key(decode_rng: Array | None, seed: int | None) -> Array:
-    """The key of a whole decoding run: of `seed` if given, else `decode_rng`.
+    """Returns the key of a decoding run: made of `seed` if given, else `decode_rng`.
 
-    The programs of T5X hand out another `decode_rng` with every batch, so only a seed
-    makes what an input yields independent of the batch size there.
+    Without both it is `PRNGKey(0)`. The programs of T5X pass another `decode_rng` with
+    every batch. There, only a seed makes outputs independent of the batch size.
     """
     if seed is not None:
         return jax.random.PRNGKey(seed)
@@ -21,10 +21,10 @@ def input_identities(
     source: Int[Array, "batch source_length"] | None = None,
     input_ids: Int[Array, " batch"] | None = None,
 ) -> UInt32[Array, " batch"]:
-    """Returns a number for each row, whatever its place in the batch.
+    """Returns a number that identifies each row, independent of its position.
 
     It is `input_ids` if given, else a hash of the row of `source`, else a hash of the
-    prompt in `inputs`. A row without source and prompt is identified by its place.
+    prompt in `inputs`. A row without source and prompt is identified by its position.
     """
     if input_ids is not None:
         return jnp.asarray(input_ids).astype(jnp.uint32)
@@ -43,19 +43,19 @@ def hash_rows(tokens: Int[Array, "batch length"]) -> UInt32[Array, " batch"]:
 
 
 def _mix(x: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
-    """Finaliser of MurmurHash3: every input bit reaches every output bit."""
+    """Returns the finalizer of MurmurHash3: each input bit affects each output bit."""
     x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
     x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
     return x ^ (x >> 16)
 
 
 def row_keys(key: Array, numbers: Int[Array, " rows"]) -> Shaped[Array, "rows ..."]:
-    """One key a row: `key` with the row's number folded in."""
+    """Returns one key per row: `key` with the row's number folded in."""
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, numbers)
 
 
 def fold_rows(
     keys: Shaped[Array, "rows ..."], numbers: Int[Array, " rows"]
 ) -> Shaped[Array, "rows ..."]:
-    """Folds into each row's key its own number."""
+    """Returns the key of each row with the row's number folded in."""
     return jax.vmap(jax.random.fold_in)(keys, numbers)

@@ -1,4 +1,4 @@
-"""Sets of n-grams as bit masks over the ranks of all n-grams at hand."""
+"""Sets of n-grams as bit masks; a bit is the rank of an n-gram among all given ones."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ _WORD = 32
 
 
 def pack(bits: Bool[Array, "*lead n"]) -> UInt32[Array, "*lead words"]:
-    """Bit i of a row goes to bit i % 32 of word i // 32."""
+    """Packs booleans into 32-bit words: entry i becomes bit i % 32 of word i // 32."""
     missing = -bits.shape[-1] % _WORD
     bits = jnp.pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, missing)])
     words = bits.reshape(*bits.shape[:-1], -1, _WORD)
@@ -21,14 +21,14 @@ def pack(bits: Bool[Array, "*lead n"]) -> UInt32[Array, "*lead words"]:
 
 
 def count(masks: UInt32[Array, "*lead words"]) -> Int[Array, "*lead"]:
-    """Number of set bits."""
+    """Returns the number of set bits of each mask."""
     return jnp.sum(lax.population_count(masks).astype(jnp.int32), axis=-1)
 
 
 def union(
     masks: UInt32[Array, "orders n words"], members: Bool[Array, " n"]
 ) -> UInt32[Array, "orders words"]:
-    """Union of the sets of the members."""
+    """Returns the union of the sets of the candidates where `members` is true."""
     taken = jnp.where(members[:, None], masks, jnp.uint32(0))
     return lax.reduce(taken, jnp.uint32(0), lax.bitwise_or, (1,))
 
@@ -36,14 +36,14 @@ def union(
 def masks(
     rows: Sequence[tuple[Int[Array, "r length"], Int[Array, " r"]]], orders: int
 ) -> UInt32[Array, "orders rows words"]:
-    """The sets of n-grams, n = 1..orders, of the rows of several padded arrays.
+    """Returns the sets of n-grams, n = 1..orders, of the rows of several padded arrays.
 
     One sort of all positions by their next `orders` tokens brings equal n-grams of
     every order next to each other; the rank of an n-gram is its bit. With p positions
     this takes p log p comparisons and rows * p / 8 bytes for each order.
 
     Args:
-        rows: pairs of tokens [r, length] and numbers of tokens [r]; widths may differ.
+        rows: pairs (tokens [r, length], numbers of tokens [r]); lengths may differ.
         orders: largest n.
 
     Returns:
@@ -91,7 +91,16 @@ def ground_masks(
     UInt32[Array, "orders n words"],
     UInt32[Array, "orders words"],
 ]:
-    """The sets of n-grams of the candidates and of the source, on the same bits."""
+    """Returns the n-gram sets of the candidates and of the source.
+
+    Equal n-grams have the same bit in both masks.
+
+    Args:
+        ground: the candidates.
+        source: zero-padded token ids.
+        source_length: number of tokens of the source.
+        orders: largest n.
+    """
     tails, tail_lengths = ground.tails(orders)
     found = masks(
         [

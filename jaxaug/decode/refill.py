@@ -1,9 +1,8 @@
-"""Continuous batching: rows that have ended make room for other inputs.
+"""Continuous batching: a row that has ended is given to another input.
 
-The rows of a batch end at different steps, and the longest row decides how long the
-batch takes. Here a row that has ended is given to another input. Each row has a
-position, a limit, and a key (`sample.SampleState`), so its output is the same in any
-batch.
+The rows of a batch end at different steps, and without refilling the longest row
+decides how long the batch takes. Each row has a position, a limit, and a key
+(`sample.SampleState`), so its output is the same in any batch.
 """
 
 from collections.abc import Callable
@@ -24,9 +23,9 @@ class Begun(NamedTuple):
     """The state of a model before the first step.
 
     Attributes:
-        tokens: as `inputs` of `sample.sample`.
-        cache: with a `cache_index` of each row.
-        prompt: tokens of the prompt, which the cache holds.
+        tokens: forced tokens, as `inputs` of `sample.sample`.
+        cache: cache of the model, with a `cache_index` for each row.
+        prompt: number of prompt tokens that the cache holds.
         memory: arrays [rows, ...] that the steps read in addition to the cache.
     """
 
@@ -37,7 +36,15 @@ class Begun(NamedTuple):
 
 
 def with_index(cache: Any, index: Int[Array, " rows"]) -> Any:
-    """A cache whose rows are at positions of their own."""
+    """Returns a cache in which each row has a separate position.
+
+    Args:
+        cache: nested mapping of arrays whose `cache_index` is [] or [layers].
+        index: position of each row.
+
+    Returns:
+        The cache with `cache_index` of the shape [rows] or [layers, rows].
+    """
     flat = traverse_util.flatten_dict(flax.core.unfreeze(cache))
     for path, leaf in flat.items():
         if path[-1] == "cache_index":  # [], or [layers] if they are scanned.
@@ -46,12 +53,13 @@ def with_index(cache: Any, index: Int[Array, " rows"]) -> Any:
 
 
 class Rows(flax.struct.PyTreeNode):
-    """Rows that are decoded side by side.
+    """Rows that are decoded at the same time.
 
     Attributes:
-        state: of the sampling loop; what a row yields follows column 0 and its prompt.
+        state: state of the sampling loop; the output of a row follows column 0 and the
+            prompt.
         memory: arrays [rows, ...] that the steps read in addition to the cache.
-        prompt: [rows] tokens of the prompt.
+        prompt: [rows] number of prompt tokens.
     """
 
     state: SampleState
@@ -60,13 +68,13 @@ class Rows(flax.struct.PyTreeNode):
 
 
 def started(state: SampleState, memory: Any, decodes: int, cache_offset: int) -> Rows:
-    """The rows of a state that has just begun, each with all that belongs to it.
+    """Returns the rows of a new state, with cache and memory repeated for each row.
 
     Args:
-        state: of `sample.begin`.
-        memory: arrays [inputs, ...].
-        decodes: rows of an input.
-        cache_offset: leading axes of the cache before the row axis.
+        state: result of `sample.begin`.
+        memory: arrays [inputs, ...] that the steps read.
+        decodes: number of rows per input.
+        cache_offset: number of leading axes of the cache before the row axis.
     """
     rows = state.index.shape[0]
 
@@ -80,7 +88,13 @@ def started(state: SampleState, memory: Any, decodes: int, cache_offset: int) ->
 
 
 def empty(like: Rows, rows: int, cache_offset: int) -> Rows:
-    """Returns ended rows with the shapes of others."""
+    """Returns ended rows of zeros.
+
+    Args:
+        like: rows with the shapes and types to use.
+        rows: number of rows to return.
+        cache_offset: see `started`.
+    """
 
     def zeros(x: Array, axis: int) -> Array:
         return jnp.zeros((*x.shape[:axis], rows, *x.shape[axis + 1 :]), x.dtype)
@@ -91,12 +105,13 @@ def empty(like: Rows, rows: int, cache_offset: int) -> Rows:
 
 
 def put(rows: Rows, new: Rows, places: Int[Array, " n"], cache_offset: int) -> Rows:
-    """Gives rows to others.
+    """Returns `rows` with some rows replaced by new ones.
 
     Args:
-        rows: what there is.
-        new: n rows.
-        places: of each; one beyond the last row leaves it out.
+        rows: present rows.
+        new: n rows to insert.
+        places: index in `rows` of each new row; a row whose index is beyond the last
+            row is dropped.
         cache_offset: see `started`.
     """
 
@@ -108,7 +123,13 @@ def put(rows: Rows, new: Rows, places: Int[Array, " n"], cache_offset: int) -> R
 
 
 def take(rows: Rows, places: Int[Array, " n"], cache_offset: int) -> Rows:
-    """Some of the rows."""
+    """Returns the rows at some indices.
+
+    Args:
+        rows: rows to choose from.
+        places: indices of the rows to return.
+        cache_offset: see `started`.
+    """
 
     def taken(x: Array, axis: int) -> Array:
         return jnp.take(x, places, axis=axis)
@@ -117,7 +138,13 @@ def take(rows: Rows, places: Int[Array, " n"], cache_offset: int) -> Rows:
 
 
 def advance(rows: Rows, steps: Steps, ended: Int[Array, ""]) -> Rows:
-    """Decodes until at least `ended` rows have ended."""
+    """Decodes all rows until at least `ended` of them have ended.
+
+    Args:
+        rows: rows to continue; those that have ended count too.
+        steps: constants of the sampling steps.
+        ended: number of ended rows at which to stop.
+    """
 
     def too_few(state: SampleState) -> Array:
         return jnp.sum(state.ended) < ended
@@ -126,7 +153,13 @@ def advance(rows: Rows, steps: Steps, ended: Int[Array, ""]) -> Rows:
 
 
 def _by_row(fn: Callable[..., Array], cache_offset: int, *trees: Rows) -> Rows:
-    """A function of arrays and their row axis, over all arrays."""
+    """Applies a function to all arrays of some rows.
+
+    Args:
+        fn: takes one array from each of `trees`, and their row axis as `axis`.
+        cache_offset: row axis of the cache; in other arrays it is axis 0.
+        trees: rows of equal structure.
+    """
     rest = [t.replace(state=t.state.replace(cache=None)) for t in trees]
     found = jax.tree.map(lambda *x: fn(*x, axis=0), *rest)
     caches = [t.state.cache for t in trees]

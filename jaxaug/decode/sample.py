@@ -1,4 +1,4 @@
-"""Sampling with warpers: pure, greedy, top-k, top-p, bottom-k are the same loop."""
+"""Sampling with warpers: one loop for pure, greedy, top-k, top-p, and bottom-k."""
 
 import dataclasses
 import functools
@@ -54,15 +54,19 @@ class SampleState(flax.struct.PyTreeNode):
 def draw(
     row_keys: Shaped[Array, "rows ..."], logits: Float[Array, "rows vocab"]
 ) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
-    """Draws a token of each row from softmax(logits) with the row's own key.
+    """Draws one token per row from softmax(logits) with the key of the row.
 
-    Inverts the cumulative distribution in two stages, first a block of about
-    sqrt(vocab) tokens and then a token of it, each with its own uniform number: two
-    numbers a row instead of one for every token (Gumbel noise costs as much as a small
-    model), and more precise than one running sum over all tokens.
+    The cumulative distribution is inverted in two stages: first a block of about
+    sqrt(vocab) tokens is drawn, then a token of the block. This takes two uniform
+    numbers per row. Gumbel noise takes one per token, which costs as much as a small
+    model. Two stages are also more precise than one running sum over all tokens.
+
+    Args:
+        row_keys: random key of each row.
+        logits: logits of the next token.
 
     Returns:
-        Tokens, and their log probabilities.
+        Tokens, and their natural log probabilities.
     """
     rows, vocab = logits.shape
     width = math.isqrt(vocab - 1) + 1
@@ -83,7 +87,7 @@ def draw(
 def _invert(
     weights: Float[Array, "rows n"], uniform: Float[Array, " rows"]
 ) -> Int[Array, " rows"]:
-    """Index drawn in proportion to the weights; never one of weight 0."""
+    """Returns an index drawn in proportion to the weights; never one of weight 0."""
     mass = jnp.cumsum(weights, axis=-1)
     positive = weights > 0
     reached = positive & (mass > (uniform * mass[:, -1])[:, None])
@@ -95,13 +99,14 @@ def _invert(
 
 @dataclasses.dataclass(frozen=True)
 class Steps:
-    """Constants of all steps of a run; the state holds what belongs to a row.
+    """Constants of all steps of a run; per-row values are in `SampleState`.
 
     Attributes:
         tokens_to_logits: one decoder step on all rows.
-        warpers: applied in order to the logits.
+        warpers: warpers of the logits, applied in order.
         eos_id: token that ends a row.
-        rescale: whether log probabilities refer to the warped distribution.
+        rescale: whether log probabilities refer to the warped distribution; otherwise
+            they refer to the model's.
     """
 
     tokens_to_logits: TokensToLogits
@@ -110,7 +115,7 @@ class Steps:
     rescale: bool = True
 
     def step(self, state: SampleState) -> SampleState:
-        """Feeds the current tokens and writes the next ones."""
+        """Returns the state after one step, which draws the next token of each row."""
         logits, cache = self.tokens_to_logits(
             DecodingState(
                 cur_index=state.index,
@@ -144,9 +149,10 @@ class Steps:
     def _choose(
         self, logits: Float[Array, "rows vocab"], state: SampleState
     ) -> tuple[Int[Array, " rows"], Float[Array, " rows"], Bool[Array, " rows"]]:
-        """Tokens, their log probabilities, and whether the model left a choice.
+        """Returns tokens, log probabilities, and whether the model allows several.
 
-        Where there is no token it is `BROKEN`, its log probability NaN.
+        In a row without a valid token, the token is `BROKEN` and the log probability is
+        NaN.
         """
         whole = contract.all_finite(logits)
         # To the warpers what the model forbids is removed already.
@@ -181,11 +187,13 @@ def begin(
     cache_offset: int,
     initial_index: Int[Array, " batch"] | None,
 ) -> SampleState:
-    """The state before the first step; see `sample` for what is not listed.
+    """Returns the state before the first step.
 
     Args:
-        key: of the run.
-        identities: of the inputs; the keys of a row are made of both.
+        inputs: see `sample`, also for the arguments that are not listed here.
+        key: key of the run.
+        identities: number that identifies each input; the key of a row is made of
+            `key`, this number, and the number of the decode.
 
     Raises:
         UserError: `max_decode_steps` is out of range.
@@ -243,22 +251,25 @@ def sample(
     Args:
         inputs: tokens to force, shifted right: column 0 is BOS (0), 0 is free. Column j
             + 1 of `inputs` belongs to column j of the result.
-        cache: cache of one decode a row; leaves lead with `batch` after `cache_offset`
-            axes.
+        cache: cache of one decode per row; arrays lead with `batch` after
+            `cache_offset` axes.
         tokens_to_logits: one decoder step on all batch * num_decodes rows.
-        eos_id: token that ends a row; one in the prompt does not.
-        num_decodes: decodes a row.
-        decode_rng: key of the run; `PRNGKey(0)` if None.
-        warpers: applied in order to the logits of every step; none is pure sampling,
-            `(top_k(1),)` is greedy.
-        max_decode_steps: largest number of tokens after the prompt.
-        cache_offset: leading axes before the batch axis, 1 for scanned layers.
+        eos_id: token that ends a row, unless it is in the prompt.
+        num_decodes: number of decodes per input.
+        decode_rng: key of the run; None means `PRNGKey(0)`.
+        warpers: warpers of the logits of every step, applied in order. An empty
+            sequence is pure sampling, and `(top_k(1),)` is greedy decoding.
+        max_decode_steps: maximum number of tokens after the prompt; None allows
+            `length` tokens with the prompt.
+        cache_offset: number of leading axes before the batch axis; 1 for scanned
+            layers.
         initial_index: number of prompt tokens that the cache already holds.
-        source: encoder inputs; identify the rows.
-        input_ids: identify the rows, and override `source`.
-        seed: of the key of the run; overrides `decode_rng` (see `keys.base_key`).
+        source: encoder inputs, which identify the rows.
+        input_ids: numbers that identify the rows, instead of `source`.
+        seed: seed of the key of the run; overrides `decode_rng` (see `keys.base_key`).
         rescale_log_probs: whether scores refer to the warped distribution, from which
-            the tokens were drawn (greedy decodes then score 0), or to the model's.
+            the tokens were drawn; greedy decodes then score 0. Otherwise scores refer
+            to the distribution of the model.
         embeddings: not used; `SourceEncoderDecoderModel` passes it to all decode
             functions.
 

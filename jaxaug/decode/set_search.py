@@ -1,10 +1,10 @@
-"""Beam searches whose result is a set: in each step, or once among what ended.
+"""Beam searches that select sets, in each step or once at the end.
 
-DiPS, DPP and SSR differ in the set that they choose. `step` is Algorithm 2 of Kumar et
-al. (2019): a choice among the 3k most probable continuations until k have ended. It
-begins at half the length of the source and has a probability in each step. `final`
-follows their released program: a wide beam search, then one choice among the finished
-sentences.
+DiPS, DPP, and SSR differ in the set that they select. There are two modes. `step` is
+Algorithm 2 of Kumar et al. (2019): each step selects among the 3k most probable
+continuations, until k have ended. Selection begins at half the length of the source,
+and each step selects with a given probability. `final` follows their released program:
+a wide beam search, then one selection among the finished hypotheses.
 """
 
 import functools
@@ -29,13 +29,15 @@ Choose = Callable[[Candidates, GroundSet, Int[Array, ""]], Int[Array, "batch k"]
 
 @dataclass(frozen=True, kw_only=True)
 class SetOptions:
-    """When a set is chosen.
+    """Options that say when a set is selected.
 
     Attributes:
-        mode: see the head of this module.
-        probability: in `step`, of a choice in one step; see `when_due`.
-        width: in `final`, the least number of beams, rounded up to a multiple of the
-            number of decodes. The default is taken from the authors' program.
+        mode: "step" or "final"; see the head of this module.
+        probability: probability of a selection in one step, for the mode "step"; see
+            `when_due`.
+        width: minimum number of beams, for the mode "final"; it is rounded up to a
+            multiple of the number of decodes. The default is taken from the authors'
+            program.
     """
 
     mode: Literal["step", "final"] = "step"
@@ -54,14 +56,16 @@ def search(
     options: SetOptions,
     **others: Any,
 ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
-    """Beam search in which `choose` makes the set: a decode function of T5X.
+    """Runs a beam search that selects sets by a function: a decode function of T5X.
 
     Args:
-        inputs: this and all that is not listed here is as in `beam.search`.
-        choose: of the candidates of a step, or of all that ended.
+        inputs: see `beam.search`, also for the arguments that are not listed here.
+        choose: selects k of the candidates of a step, or k of all finished hypotheses.
+        options: when to select.
+        others: further arguments of `beam.search`.
 
     Returns:
-        As `beam.search`.
+        The results of `beam.search`.
     """
 
     def last(candidates: Candidates) -> Int[Array, "batch k"]:
@@ -77,10 +81,10 @@ def search(
 
 
 def decoder(choose: Callable[..., Any], kind: type[SetOptions]) -> Callable[..., Any]:
-    """Makes a decode function of T5X that chooses sets by a function.
+    """Returns a decode function of T5X that selects sets by a function.
 
     Args:
-        choose: takes `options`, a `kind`, in addition to the arguments of a `Choose`.
+        choose: function with the arguments of a `Choose`, and `options` of type `kind`.
         kind: dataclass whose fields the decode function takes as keywords.
     """
 
@@ -95,15 +99,16 @@ def decoder(choose: Callable[..., Any], kind: type[SetOptions]) -> Callable[...,
         initial_index: Int[Array, " batch"] | None = None,
         **others: Any,
     ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
-        """Beam search that chooses sets: a decode function of T5X.
+        """Runs a beam search that selects sets: a decode function of T5X.
 
         Args:
-            inputs: this and all that is not listed here is as in `beam.search`.
+            inputs: see `beam.search`, also for the arguments that are not listed here.
             options: fields of the dataclass of options, by keyword.
-            others: further arguments of `beam.search`, where `num_candidates` is 3k.
+            others: further arguments of `beam.search`; `num_candidates` is 3k by
+                default.
 
         Returns:
-            As `beam.search`.
+            The results of `beam.search`.
 
         Raises:
             UserError: an option is out of range.
@@ -128,17 +133,20 @@ def decoder(choose: Callable[..., Any], kind: type[SetOptions]) -> Callable[...,
 def when_due(
     candidates: Candidates, choose: Choose, probability: float
 ) -> Int[Array, "batch k"]:
-    """`choose` where a set selection is due, the most probable candidates elsewhere.
+    """Selects a set in the rows where it is due, else the most probable candidates.
 
-    It is due in a row once its output is half as long as its source (Kumar et al.
-    2019, section 5.5; at once if the source is unknown). From then on it takes place
-    with `probability` per step, drawn with the key of the row. Without a row in which
-    it is due, a step costs nothing.
+    A selection is due in a row once its output is half as long as its source (Kumar et
+    al. 2019, section 5.5), or at once if the source is unknown. From then on each step
+    selects with `probability`, drawn with the key of the row. A step in which no row is
+    due does not call `choose`.
 
     Args:
-        candidates: of one step.
-        choose: its last argument bounds its loops over tokens.
-        probability: of a set selection, in [0, 1].
+        candidates: candidates of one step.
+        choose: selects the set; its last argument bounds its loops over tokens.
+        probability: probability of a selection in a due row, in [0, 1].
+
+    Returns:
+        Indices of the selected candidates.
     """
     lengths = jnp.max(jnp.where(candidates.possible, candidates.lengths, 0), axis=1)
     due = 2 * lengths >= candidates.source_lengths

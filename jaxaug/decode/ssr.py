@@ -1,7 +1,7 @@
 """Sparse subset selection by dissimilarity: representatives of all candidates.
 
-Elhamifar, Sapiro and Sastry (2016) seek few items that encode all others at a small sum
-of dissimilarities. We fix their number k instead of a price for each, and minimise
+Elhamifar, Sapiro, and Sastry (2016) seek few items that encode all others at a small
+sum of dissimilarities. We fix their number k instead of a price for each, and minimize
 
     cost(X) = sum over v in V of min over x in X of d(v, x)
 
@@ -30,10 +30,11 @@ def greedy_select(
     """Chooses k representatives, each the one that lowers the cost most.
 
     Args:
-        dissimilarity: [v, x], in [0, 1].
-        k: how many to choose.
-        valid: False for items that need no representative and are taken only when
-            nothing else is left; all if None.
+        dissimilarity: entry [v, x] is the dissimilarity of x as a representative of v,
+            in [0, 1].
+        k: number of representatives.
+        valid: False for items that need no representative, and that are chosen only if
+            no other item is left; None means that all are valid.
 
     Returns:
         Indices in order of selection. Savings within one part in 1e5 count as equal,

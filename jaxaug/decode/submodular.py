@@ -1,6 +1,6 @@
-"""The objective of DiPS (Kumar et al. 2019) and its greedy maximisation.
+"""The objective of DiPS (Kumar et al. 2019) and its greedy maximization.
 
-For a set X of candidates out of the ground set V, and a source s (eq. 3-10):
+For a set X of candidates from the ground set V, and a source s (eq. 3-10):
 
     F(X) = lam (L1 + L2) + (1 - lam) (D1 + D2);
     L1 = mu1 sqrt(sum over x in X, n of w_n |ngrams_n(x) & ngrams_n(s)|);
@@ -17,11 +17,11 @@ F is monotone and submodular for lam in [0, 1] and weights >= 0. So the greedy c
 (Algorithm 1) reaches 1 - 1/e of the optimum. Like every D2 of this form, ours rewards
 candidates that are close to the whole ground set.
 
-By default F follows the authors' program (malllabiisc/DiPS), not equation 3: L1, L2
-and D1 are divided by their values on the whole of V. D2 becomes its root divided by the
-root of |V|: the root of the mean number of representatives of a candidate. The option
-`paper` gives equation 3. The paper gives no w_n, u_n, sigma, or scale of embeddings: it
-only asks for w_n that grow with n and for u_n that fall. EOS is a word.
+By default F follows the authors' program (malllabiisc/DiPS), not equation 3. L1, L2,
+and D1 are divided by their values on the whole of V. D2 becomes sqrt(D2 / |V|): the
+root of the mean number of representatives of a candidate. The option `paper` gives
+equation 3. The paper states no w_n, u_n, sigma, or scale of embeddings: it only
+requires that w_n grow with n and that u_n fall. EOS counts as a word.
 """
 
 import functools
@@ -54,21 +54,21 @@ class DiPSOptions(SetOptions):
 
     Attributes:
         mode: this, `probability`, and `width` are as in `SetOptions`.
-        lam: the share of L1 + L2.
-        mu: factors of L1, L2, D1 and D2.
+        lam: weight of L1 + L2 in F, 0 to 1; D1 + D2 have the weight 1 - lam.
+        mu: factors of L1, L2, D1, and D2.
         rbf_sigma: width sigma of the kernel on embeddings. The default is for vectors
             of length 1. In the table of SmolLM2 the median of 36 pairs of synonyms then
             counts 0.20, film and movie 0.42, and two words of different pairs 0.08.
             With sigma 1 and plain vectors these are 0.002, 0.06, and 0.000. The square
             of a sigma below 1e-6 would underflow in float32.
-        unit: compare embeddings divided by their norm; a word whose embedding is 0 is
-            then close to itself alone.
-        paper: compute F as in equation 3. Otherwise L1, L2 and D1 are divided by their
-            value on the whole set, so that they lie in [0, mu]. The root of D2 is
-            divided by the root of the size of the set. A component that is 0 on the
-            whole set is left out.
-        overlap_weights: w_n, for n = 1, 2, ...
-        distinct_weights: u_n likewise.
+        unit: whether embeddings are divided by their norm before the comparison; a word
+            whose embedding is 0 is then close only to itself.
+        paper: whether to compute F as in equation 3. Otherwise L1, L2, and D1 are
+            divided by their value on the ground set, so that they lie in [0, mu]. The
+            root of D2 is divided by the root of the size of the ground set. A component
+            that is 0 on the ground set is left out.
+        overlap_weights: w_1, w_2, ...: weights of the n-grams in L1.
+        distinct_weights: u_1, u_2, ...: weights of the n-grams in D1.
     """
 
     mode: Literal["step", "final"] = "final"
@@ -82,18 +82,18 @@ class DiPSOptions(SetOptions):
 
 
 class Terms(flax.struct.PyTreeNode):
-    """All that F needs to know of the candidates.
+    """Statistics of the n candidates from which F of any set is computed.
 
     Attributes:
         overlap: [n] weighted number of n-grams that a candidate shares with the source.
         closeness: [n] S(x, s).
-        masks: [orders, n, words] sets of n-grams.
-        distinct_weights: [orders].
+        masks: [orders, n, words] sets of n-grams, as bits.
+        distinct_weights: [orders] u_n.
         centrality: [n] sum over v of R(v, x).
-        valid: [n] False for what is no candidate.
-        normalised: static, whether D2 has a root as well.
-        lam: the share of L1 + L2.
-        scale: [4] factors of the components.
+        valid: [n] False for fillers, which are not candidates.
+        normalised: static, whether the root of D2 is taken too.
+        lam: weight of L1 + L2 in F.
+        scale: [4] factors of L1, L2, D1, and D2: mu, divided by the normalization.
     """
 
     overlap: Float[Array, " n"]
@@ -107,7 +107,13 @@ class Terms(flax.struct.PyTreeNode):
     normalised: bool = flax.struct.field(pytree_node=False)
 
     def components(self, members: Bool[Array, " n"]) -> Float[Array, " 4"]:
-        """L1, L2, D1 and D2 of a set, without their factors."""
+        """Returns L1, L2, D1, and D2 of a set, without the factors of `scale`.
+
+        If `normalised`, the root of D2 is returned instead of D2.
+
+        Args:
+            members: whether each candidate is in the set.
+        """
         covered = ngrams.count(ngrams.union(self.masks, members))
         coverage = jnp.sum(self.centrality * members)
         return jnp.stack(
@@ -131,7 +137,7 @@ def _closeness(
     embeddings: Float[Array, "vocab d"],
     options: DiPSOptions,
 ) -> Float[Array, " n"]:
-    """S(x, s) of every candidate; 0 for an empty one and for an empty source."""
+    """Returns S(x, s) of every candidate; 0 for empty candidates and sources."""
     groups, length = ground.prefixes.shape
     embeddings = jnp.asarray(embeddings)
     tokens = jnp.concatenate([ground.prefixes.ravel(), ground.token])
@@ -167,7 +173,17 @@ def make_terms(
     embeddings: Float[Array, "vocab d"] | None,
     options: DiPSOptions,
 ) -> Terms:
-    """Computes the terms of F; `steps` bounds the length of a prefix."""
+    """Computes the statistics of candidates that F needs; see the head of this module.
+
+    Args:
+        ground: the ground set V of n candidates.
+        source: zero-padded token ids.
+        source_length: number of tokens of the source.
+        steps: upper bound of the prefix lengths in `ground`, which bounds the loop;
+            None means all columns.
+        embeddings: table of the token ids; None sets L2 to 0.
+        options: options of F.
+    """
     given = options.overlap_weights, options.distinct_weights
     orders = max(map(len, given))
     own, of_source = ngrams.ground_masks(ground, source, source_length, orders)
@@ -203,7 +219,7 @@ def make_terms(
 
 
 def _added(terms: Terms) -> Float[Array, "3 n"]:
-    """Returns the share of each candidate under the roots of L1, L2 and D2."""
+    """Returns what each candidate adds under the roots of L1, L2, and D2."""
     return jnp.stack([terms.overlap, terms.closeness, terms.centrality])
 
 
@@ -227,7 +243,7 @@ def _gains(
 
 
 def greedy(terms: Terms, k: int) -> Int[Array, " k"]:
-    """Maximizes F greedily; returns the choices in order."""
+    """Maximizes F greedily; returns the k chosen indices in order of selection."""
 
     def step(state, _):
         chosen, covered, sums = state
@@ -258,14 +274,14 @@ def greedy_select(
     embeddings: Float[Array, "vocab d"] | None,
     options: DiPSOptions,
 ) -> Int[Array, " k"]:
-    """Chooses k candidates by the greedy maximisation of F (Algorithm 1).
+    """Chooses k candidates by the greedy maximization of F (Algorithm 1).
 
     Args:
-        candidates: zero-padded token ids; what is to be a word, EOS too, is among them.
-        lengths: number of tokens of each.
-        source: zero-padded token ids; may be wider or narrower than the candidates.
+        candidates: zero-padded token ids; EOS counts as a word if it is included.
+        lengths: number of tokens of each candidate.
+        source: zero-padded token ids; may be longer or shorter than `max_len`.
         source_length: number of tokens of the source.
-        k: how many to choose.
+        k: number of candidates to choose.
         embeddings: table of the token ids; None leaves out L2.
         options: fields of `DiPSOptions`, by keyword.
 
@@ -299,12 +315,21 @@ def objective(
     embeddings: Float[Array, "vocab d"] | None,
     options: DiPSOptions,
 ) -> dict[str, Float[Array, ""]]:
-    """F of the set of the candidates where `selected_mask` is true, and its components.
+    """Returns F of a set of candidates, and its components.
 
-    The other arguments are those of `greedy_select`; all candidates are the ground set.
+    All candidates together are the ground set.
+
+    Args:
+        selected_mask: whether each candidate is in the set.
+        candidates: see `greedy_select`.
+        lengths: see `greedy_select`.
+        source: see `greedy_select`.
+        source_length: see `greedy_select`.
+        embeddings: see `greedy_select`.
+        options: fields of `DiPSOptions`, by keyword.
 
     Returns:
-        `l1`, `l2`, `d1`, `d2`, which include mu (and the norm), and
+        `l1`, `l2`, `d1`, and `d2`, which include mu and the normalization, and
         `total` = lam (l1 + l2) + (1 - lam) (d1 + d2).
     """
     terms = make_terms(

@@ -55,22 +55,30 @@ _Positive = Annotated[int, Range(1)]
 
 
 def apply(warpers: Sequence[Warper], logits: Logits, state: WarpState) -> Logits:
-    """Applies a chain in order."""
+    """Returns the logits after all warpers of a chain, applied in order.
+
+    Args:
+        warpers: the chain.
+        logits: logits of the next token.
+        state: state of the rows.
+    """
     for warper in warpers:
         logits = warper(logits, state)
     return logits
 
 
 def _room(k: int) -> int:
-    """Candidates among which the k most probable tokens are."""
+    """Returns a fixed number of candidates, at least k, for `lax.top_k`."""
     return 1 if k == 1 else power_of_two(k, _CANDIDATES)
 
 
 @bounded
 def temperature(t: Annotated[float, Range(0)]) -> Warper:
-    """Divides the logits by `t`: below 1 sharper, above 1 flatter; 0 is greedy.
+    """Returns a warper that divides the logits by `t`.
 
-    With 0 this is `top_k(1)`: put it behind warpers that remove tokens.
+    Values below 1 sharpen the distribution, and values above 1 flatten it. 0 means
+    greedy decoding: the warper is then `top_k(1)`, and belongs after warpers that
+    remove tokens.
 
     Raises:
         UserError: `t` is negative, not finite, or too small to divide by.
@@ -91,7 +99,10 @@ def _divided(logits: Logits, state: WarpState, t: Any) -> Logits:
 
 @bounded
 def top_k(k: _Positive) -> Warper:
-    """Keeps the `k` most probable tokens (all, if the vocabulary has no more)."""
+    """Returns a warper that keeps the `k` most probable tokens.
+
+    A `k` of at least the vocabulary size keeps all tokens.
+    """
     return Partial(_keeping(_room(k)), k=k)
 
 
@@ -107,10 +118,11 @@ def _keeping(most: int) -> Callable[..., Logits]:
 
 @bounded
 def top_p(p: Annotated[float, Range(0, 1, above=True)]) -> Warper:
-    """Keeps the smallest set of most probable tokens whose mass is at least `p`.
+    """Returns a warper for nucleus sampling (Holtzman et al., 2020).
 
-    Nucleus sampling (Holtzman et al., 2020). The least probability of the set is found
-    by bisection: on a CPU about forty times as fast as sorting 32 000 tokens.
+    It keeps the smallest set of most probable tokens whose mass is at least `p`. The
+    least probability of the set is found by bisection, which on a CPU is about forty
+    times as fast as sorting 32 000 tokens.
 
     Raises:
         UserError: `p` is not in (0, 1]; 1 keeps all.
@@ -128,12 +140,12 @@ def _of_mass(logits: Logits, state: WarpState, p: Any) -> Logits:
 
 @bounded
 def min_length(n: _Positive, eos_id: int = 1) -> Warper:
-    """Removes EOS until `n` tokens are generated."""
+    """Returns a warper that removes EOS until `n` tokens are generated."""
     return held_back(n, eos_id)
 
 
 def held_back(n: Any, eos_id: int) -> Warper:
-    """Returns `min_length` of a number that may be traced."""
+    """Returns the warper `min_length` for a number `n` that may be traced."""
     return Partial(_without_eos, n=n, eos_id=eos_id)
 
 
@@ -144,10 +156,11 @@ def _without_eos(logits: Logits, state: WarpState, n: Any, eos_id: Any) -> Logit
 
 @bounded
 def repetition_penalty(p: Annotated[float, Range(0, above=True)]) -> Warper:
-    """Divides positive logits of present tokens by `p` and multiplies negative ones.
+    """Returns a warper that penalizes tokens which the row already has.
 
-    Keskar et al. (2019), section 4.1, in the sign-aware form in common use: `p` above 1
-    discourages. Tokens of a forced prompt count as present.
+    Positive logits of such tokens are divided by `p`, negative ones multiplied. This is
+    section 4.1 of Keskar et al. (2019) in the common sign-aware form. Values above 1
+    discourage repetition. Tokens of a forced prompt count.
 
     Raises:
         UserError: `p` is not positive, or not finite; 1 changes nothing.
@@ -165,9 +178,9 @@ def _penalized(logits: Logits, state: WarpState, p: Any) -> Logits:
 
 @bounded
 def no_repeat_ngrams(n: _Positive) -> Warper:
-    """Removes tokens that would complete an n-gram which the row already has.
+    """Returns a warper that removes tokens which would complete a repeated n-gram.
 
-    Paulus et al. (2018), section 2.5. The n-grams of a forced prompt count.
+    See section 2.5 of Paulus et al. (2018). The n-grams of a forced prompt count.
     """
     return Partial(_without_repeats(n))
 
@@ -200,15 +213,20 @@ FALLBACK: tuple[Warper, ...] = (top_k(120), top_p(0.95))
 def bottom_k(
     k: _Positive = 2, n_steps: _Positive = 1, then: Sequence[Warper] = FALLBACK
 ) -> Warper:
-    """Removes the `k` most probable tokens in the first `n_steps` generated ones.
+    """Returns a warper for bottom-k sampling (Lu & Lam, 2023, eq. 2).
 
-    Bottom-k sampling (Lu & Lam, 2023, eq. 2): drawing from the other tokens makes a
-    paraphrase start in a way that the model finds unlikely. Afterwards the chain `then`
-    is applied; its default is top-k (120) and top-p (0.95) together.
+    It removes the `k` most probable tokens in the first `n_steps` steps, so that a
+    paraphrase starts in a way that the model finds unlikely. In later steps it applies
+    the chain `then`.
+
+    Args:
+        k: number of most probable tokens to remove.
+        n_steps: number of generated tokens for which they are removed.
+        then: chain for the later steps; by default top-k (120), then top-p (0.95).
 
     Raises:
-        UserError: `k` or `n_steps` is below 1, or the vocabulary has no more than `k`
-            tokens. Where `k` is traced, such a vocabulary stays as it is.
+        UserError: `k` or `n_steps` is below 1, or the vocabulary has at most `k`
+            tokens. If `k` is traced, the logits stay unchanged instead.
     """
     return Partial(_removing(_room(k)), k=k, n_steps=n_steps, then=tuple(then))
 
@@ -238,7 +256,7 @@ def _lowest(logits: Logits) -> float:
 
 
 def _scaled(before: Logits, after: Logits) -> Logits:
-    """Logits after a multiplication, removed ones unchanged."""
+    """Returns the logits after a multiplication, with removed ones unchanged."""
     return jnp.where(before > _lowest(before), after, before)
 
 
@@ -251,7 +269,7 @@ def _remove(logits: Logits, removed: Bool[Array, "rows vocab"]) -> Logits:
 def _scatter(
     tokens: Int[Array, "rows n"], wanted: Bool[Array, "rows n"], vocab: int
 ) -> Bool[Array, "rows vocab"]:
-    """Returns a mask of the tokens that stand at a wanted place."""
+    """Returns a mask of the tokens at the places where `wanted` is true."""
     rows = jnp.arange(tokens.shape[0])[:, None]
     # An id beyond the vocabulary is dropped.
     place = jnp.where(wanted, tokens, vocab)
@@ -260,7 +278,13 @@ def _scatter(
 
 
 def _among_top(logits: Logits, k: Any, most: int) -> Bool[Array, "rows vocab"]:
-    """The k largest, ties to the lowest index; `most` is at least k, and not traced."""
+    """Returns a mask of the k largest logits of each row; ties go to the lowest index.
+
+    Args:
+        logits: logits of the next token.
+        k: number of tokens; may be traced.
+        most: upper bound of k that is not traced.
+    """
     values, indices = lax.top_k(logits, min(most, logits.shape[-1]))
     # Not column k of each: XLA merges a slice with the one inside of top_k, no longer
     # sees what it is, and sorts the whole row, on a CPU seventy times as slow.
@@ -273,7 +297,10 @@ def _among_top(logits: Logits, k: Any, most: int) -> Bool[Array, "rows vocab"]:
 
 
 def _nucleus(logits: Logits, p: Any) -> Bool[Array, "rows vocab"]:
-    """The smallest set of largest ones with mass `p`, ties to the lowest index."""
+    """Returns a mask of the smallest set of most probable tokens with mass `p`.
+
+    Ties go to the lowest index.
+    """
     weights = jnp.exp(logits - jnp.max(logits, axis=-1, keepdims=True))
     wanted = p * jnp.sum(weights, axis=-1)
 

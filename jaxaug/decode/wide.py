@@ -1,8 +1,8 @@
-"""One step of more beams than a decoder has rows.
+"""One decoder step for more beams than the decoder has rows.
 
-T5X hands `tokens_to_logits` with the encoded inputs repeated `num_decodes` times: it
-takes batch * num_decodes rows. A wider beam is several such sets of rows, which go
-through it side by side, as one more axis of every array.
+The `tokens_to_logits` of T5X holds the encoded inputs repeated `num_decodes` times, so
+it takes batch * num_decodes rows. A wider beam is divided into several such sets of
+rows. They are computed together by `jax.vmap`, as an additional axis of every array.
 """
 
 from typing import Any
@@ -30,15 +30,15 @@ def step(
     offset: int,
     prefilled: bool,
 ) -> tuple[Float[Array, "batch beams vocab"], Any]:
-    """Logits of all beams and the cache after the step.
+    """Returns the logits of all beams, and the cache after the step.
 
     Args:
-        tokens_to_logits: takes batch * rows sequences.
+        tokens_to_logits: one decoder step on batch * rows sequences.
         index: column of the tokens to feed.
-        tokens: of the beams; their number is a multiple of `rows`.
-        cache: leaves lead with [batch, beams] after `offset` axes.
-        rows: rows of an input.
-        offset: leading axes of the cache.
+        tokens: tokens of the beams; `beams` is a multiple of `rows`.
+        cache: nested arrays that lead with [batch, beams] after `offset` axes.
+        rows: number of rows per input that `tokens_to_logits` takes.
+        offset: number of leading axes of the cache.
         prefilled: whether the cache has an index for each row.
     """
     batch, beams, _ = tokens.shape

@@ -74,9 +74,13 @@ def model_file(data_dir: PathLike | None = None, named: str = "") -> str:
 def of_run(folder: PathLike, named: str = "") -> str:
     """Returns the path of the SentencePiece model of a run folder.
 
+    It is the copy in the folder. For a run without a copy it is the model called
+    `named`, else `$JAXAUG_VOCABULARY`, else the vocabulary of the data folder's words.
+
     Args:
         folder: folder with `config.gin`, or one of its checkpoints.
-        named: path in its configuration, for a run without a copy.
+        named: path or shipped name that the run's configuration gives; empty if it
+            gives none.
 
     Raises:
         UserError: the copy is damaged; see also `model_file`.

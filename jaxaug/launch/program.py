@@ -28,8 +28,8 @@ def words(arguments: argparse.Namespace, here: bool = False) -> list[str]:
     """Returns the program and its flags, as launch/entry.sh takes them.
 
     Args:
-        arguments: of the command line: `program`, `gin_file`, `flags`.
-        here: whether it runs in the current folder instead of the checkout.
+        arguments: arguments of the command line: `program`, `gin_file`, `flags`.
+        here: whether the program runs in the current folder instead of the checkout.
 
     Raises:
         UserError: no gin file is given, one is missing, or gin cannot read a value.
@@ -98,7 +98,9 @@ class _AsWritten(config_parser.ParserDelegate):
 
 
 def _check_value(word: str) -> Any:
-    """Returns the value of `--gin.NAME=VALUE`; a queued job would fail hours later.
+    """Returns the value of `--gin.NAME=VALUE`, or None for any other flag.
+
+    Without this check a queued job would fail hours later.
 
     Raises:
         UserError: gin cannot read it.
@@ -117,10 +119,10 @@ def _check_value(word: str) -> Any:
 
 
 def require_remote_output(arguments: argparse.Namespace) -> None:
-    """Checks that a run writes to a storage that outlives its machines.
+    """Checks that a run writes to storage that remains when its machines are deleted.
 
     Raises:
-        UserError: the output folder is not given, or is no gs:// address.
+        UserError: the output folder is missing, or is not a gs:// address.
     """
     name = _OUTPUTS[arguments.program]
     fix = f"""give --gin.{name}=\\"gs://BUCKET/FOLDER\\", with the quotes."""
@@ -137,10 +139,10 @@ def require_remote_output(arguments: argparse.Namespace) -> None:
 
 
 def environment(pairs: list[str]) -> Iterator[tuple[str, str]]:
-    """Yields the names and values of `NAME=VALUE`.
+    """Yields (name, value) of each `NAME=VALUE`.
 
     Raises:
-        UserError: one of them has another form.
+        UserError: an item has another form.
     """
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -154,8 +156,14 @@ def environment(pairs: list[str]) -> Iterator[tuple[str, str]]:
 def at_least(name: str, value: int, least: int = 1, most: int | None = None) -> int:
     """Returns a number of the command line after checking its range.
 
+    Args:
+        name: name of the option, without hyphens.
+        value: number to check.
+        least: minimum.
+        most: maximum; None means no maximum.
+
     Raises:
-        UserError: it is too small or too large.
+        UserError: the number is too small or too large.
     """
     if value < least or (most is not None and value > most):
         upper = "" if most is None else f" and at most {most}"

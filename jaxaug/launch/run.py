@@ -1,4 +1,4 @@
-"""`jaxaug launch KIND`: what each kind hands to bash, sbatch or kubectl."""
+"""`jaxaug launch KIND`: the text that each kind gives to bash, sbatch, or kubectl."""
 
 import argparse
 import dataclasses
@@ -39,7 +39,7 @@ _TIME = re.compile(r"(\d+-)?\d{1,2}:\d{2}:\d{2}")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug launch --help`."""
+    """Runs the verb; see `jaxaug launch --help`."""
     launch, tool = _KINDS[arguments.kind](arguments)
     if arguments.dry_run:
         print(launch.shown(), end="")
@@ -130,7 +130,7 @@ def _directives(options: dict[str, Any], further: list[str]) -> str:
         further: `NAME` or `NAME=VALUE` of `--sbatch`; leading hyphens are optional.
 
     Raises:
-        UserError: one of `further` has another form, or the launch sets it itself.
+        UserError: an item of `further` has another form, or the launch sets it itself.
     """
     found = {name: value for name, value in options.items() if value is not None}
     for text in further:

@@ -1,4 +1,4 @@
-"""The scripts and manifests of the folder launch/, put together with arguments."""
+"""Scripts and manifests of the folder launch/, with arguments filled in."""
 
 import dataclasses
 import shlex
@@ -13,13 +13,14 @@ _END = "END_OF_LAUNCH"
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """A text and the program that takes it.
+    """A text and the program that reads it.
 
     Attributes:
-        command: the program; a script that it takes as its last argument is not in it.
+        command: program and arguments, without `text`.
         text: a script or a manifest.
-        by_argument: `text` is the last argument, not the standard input. (What a script
-          calls would otherwise read the rest of it.)
+        by_argument: whether the program gets `text` as its last argument instead of the
+            standard input. Programs that a script on standard input calls could read
+            the rest of the script.
     """
 
     command: tuple[str, ...]
@@ -27,7 +28,7 @@ class Launch:
     by_argument: bool = False
 
     def shown(self) -> str:
-        """A script of the shell that does the same."""
+        """Returns a shell script that performs the launch."""
         line = shlex.join(self.command)
         if self.by_argument:
             return f"{line} \"$(cat <<'{_END}'\n{self.text}{_END}\n)\"\n"
@@ -35,10 +36,10 @@ class Launch:
 
 
 def root() -> Path:
-    """The checkout that this package belongs to.
+    """Returns the folder of the checkout that contains this package.
 
     Raises:
-        UserError: it is not run from one.
+        UserError: the package is not in a checkout.
     """
     folder = Path(__file__).resolve().parents[2]
     if not (folder / "launch" / "entry.sh").is_file():
@@ -50,14 +51,23 @@ def root() -> Path:
 
 
 def body(name: str) -> str:
-    """A script of launch/, without its first line and the comment under it."""
+    """Returns the text of a script of launch/ without the comments at its head.
+
+    Args:
+        name: file name of the script.
+    """
     lines = (root() / "launch" / name).read_text(encoding="utf-8").splitlines()
     first = next(i for i, line in enumerate(lines) if not line.startswith("#"))
     return "\n".join(lines[first:]) + "\n"
 
 
 def head(variables: Mapping[str, str], words: Sequence[str] = ()) -> str:
-    """Lines that export variables and make `words` the arguments of the script."""
+    """Returns shell lines that export variables and set the arguments of the script.
+
+    Args:
+        variables: name -> value of the variables to export.
+        words: arguments of the script; empty keeps the present ones.
+    """
     lines = [f"export {name}={shlex.quote(text)}" for name, text in variables.items()]
     if words:
         lines.append(f"set -- {shlex.join(words)}")
@@ -65,11 +75,21 @@ def head(variables: Mapping[str, str], words: Sequence[str] = ()) -> str:
 
 
 def function(name: str, script: str) -> str:
-    """A script of launch/ as a function of the shell."""
+    """Returns a script of launch/ as a shell function.
+
+    Args:
+        name: name of the function.
+        script: file name of the script.
+    """
     return f"{name}() (\n{body(script)})\n"
 
 
 def manifest(name: str, values: Mapping[str, str]) -> str:
-    """A manifest of launch/ with its $names filled in."""
+    """Returns a manifest of launch/ with its `$NAME` variables replaced.
+
+    Args:
+        name: file name of the manifest.
+        values: name -> value of every variable.
+    """
     text = (root() / "launch" / name).read_text(encoding="utf-8")
     return string.Template(text).substitute(values)

@@ -1,4 +1,4 @@
-"""Types of Cloud TPUs: what their names say about chips, hosts and images."""
+"""Types of Cloud TPUs: the chips, hosts, and images that a type name stands for."""
 
 import dataclasses
 
@@ -31,7 +31,15 @@ _FAMILIES = {
 
 @dataclasses.dataclass(frozen=True)
 class Slice:
-    """One TPU: `hosts` machines with `chips` chips each."""
+    """One TPU slice: `hosts` machines with `chips` chips each.
+
+    Attributes:
+        image: software version of a TPU VM.
+        gke: label of the nodes in GKE.
+        topology: arrangement of the chips, such as `2x4`.
+        hosts: number of machines.
+        chips: number of chips per machine.
+    """
 
     image: str
     gke: str
@@ -41,10 +49,10 @@ class Slice:
 
 
 def parse(name: str) -> Slice:
-    """The TPU that a name such as `v5litepod-16` stands for.
+    """Returns the TPU slice that a name such as `v5litepod-16` stands for.
 
     Raises:
-        UserError: an unknown family, or a size that it does not come in.
+        UserError: the family is unknown, or does not have this size.
     """
     kind, _, number = name.partition("-")
     if kind not in _FAMILIES:

@@ -8,10 +8,11 @@ from jaxaug.look import errors_page, errors_text, evaluations, failures
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug errors --help`.
+    """Runs the verb; see `jaxaug errors --help`.
 
     Raises:
-        UserError: see `evaluations.find` and `failures.count`; or the limit is below 1.
+        UserError: the limit is below 1; see also `evaluations.find` and
+            `failures.count`.
     """
     if arguments.limit < 1:
         raise UserError(f"--limit {arguments.limit}: use 1 or more. The default is 5.")

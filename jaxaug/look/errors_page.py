@@ -1,4 +1,4 @@
-"""The page of `jaxaug errors --html`: every table, sorted by a click, and examples."""
+"""The page of `jaxaug errors --html`: all tables, sortable by click, and examples."""
 
 import html
 from collections import Counter
@@ -29,9 +29,10 @@ def write(path: PathLike, evaluation: Evaluation, failures: Failures) -> None:
     """Writes the page.
 
     Args:
-        path: the HTML file.
-        evaluation: that was counted.
-        failures: of `failures.count`; all examples that it has are shown.
+        path: HTML file to write.
+        evaluation: evaluation of a run.
+        failures: result of `failures.count` for this evaluation; all its examples are
+            shown.
     """
     name = f"Errors of {printable(evaluation.run.name)}"
     heading, rows = errors_text.wording_rows(failures)
@@ -71,7 +72,7 @@ def write(path: PathLike, evaluation: Evaluation, failures: Failures) -> None:
 
 
 def _slots(failures: Failures) -> Iterator[str]:
-    """Slots that fail: all wordings together, then the failures under each."""
+    """Returns the table of failing slots, with the failures under each wording."""
     names = list(failures.wordings)
     heads = [
         "slot",
@@ -90,7 +91,7 @@ def _slots(failures: Failures) -> Iterator[str]:
 
 
 def _sensitivity(failures: Failures) -> Iterator[str]:
-    """Yields the accuracy of each filled slot, above the description of a wording."""
+    """Returns the table of slots with their accuracy under each wording."""
     names = list(failures.wordings)
     first = failures.most_sensitive()
     rest = sorted(failures.slots.keys() - {*first})
@@ -119,7 +120,7 @@ def _counted(
     rows: Sequence[tuple[tuple, Counter[str]]],
     failures: Failures,
 ) -> Iterator[str]:
-    """A table of counters, a column for each wording."""
+    """Yields a table of counters with a column for each wording."""
     if not rows:
         yield "<p>None.</p>"
         return

@@ -30,7 +30,7 @@ def title(evaluation: Evaluation, failures: Failures) -> str:
 
 
 def wording_rows(failures: Failures) -> tuple[list[str], list[list[str]]]:
-    """Heading and rows of the table of wordings."""
+    """Returns the heading and the rows of the table of wordings."""
     heading = ["wording", "JGA", *KINDS]
     if failures.has_intents:
         heading += ["wrong intent", "wrong requested slots"]
@@ -46,7 +46,10 @@ def wording_rows(failures: Failures) -> tuple[list[str], list[list[str]]]:
 
 
 def slot_row(failures: Failures, slot: SlotId) -> list[str]:
-    """A slot under all wordings together, as `SLOT_COLUMNS` after its name."""
+    """Returns the name of a slot and the cells of `SLOT_COLUMNS`.
+
+    The counts are summed over all wordings.
+    """
     total = failures.total(slot)
     counts = total.filled, total.missed, total.extra, total.wrong
     status = "seen" if slot.service in failures.seen else "unseen"
@@ -72,12 +75,12 @@ def expected(example: Example) -> str:
 
 
 def text(evaluation: Evaluation, failures: Failures, limit: int) -> str:
-    """All tables, `limit` rows each.
+    """Returns the report of a run: all tables, and examples.
 
     Args:
-        evaluation: that was counted.
-        failures: of `failures.count`.
-        limit: rows of each table.
+        evaluation: evaluation of a run.
+        failures: result of `failures.count` for this evaluation.
+        limit: maximum number of rows of each table.
     """
     heading, rows = wording_rows(failures)
     parts = [[title(evaluation, failures)], [aligned([heading, *rows])]]
@@ -153,7 +156,7 @@ def _sensitivity(failures: Failures, limit: int) -> list[list[str]]:
 
 
 def _examples(failures: Failures, slots: Sequence[SlotId]) -> Iterator[str]:
-    """One of each slot, of the kind that it has most of."""
+    """Yields the lines of one example per slot, of the slot's most frequent kind."""
     for slot in slots:
         kind = max(KINDS, key=failures.total(slot).of_kind)
         example = failures.examples[slot, kind][0]
@@ -168,5 +171,5 @@ def _examples(failures: Failures, slots: Sequence[SlotId]) -> Iterator[str]:
 
 
 def _left(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as lines; numbers alone stand on the right."""
+    """Returns rows as lines; columns of whole numbers are right-aligned."""
     return columns.aligned(rows, [cell.replace(".", "").isdigit() for cell in rows[-1]])

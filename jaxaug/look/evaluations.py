@@ -1,4 +1,4 @@
-"""Predictions of a run's evaluations, which show where it fails.
+"""Predictions of a run's evaluations, for `jaxaug errors`.
 
 `tasks.report_logger.RobustnessLogger` writes them below `RUN/inference_eval`:
 
@@ -29,7 +29,7 @@ _OUTPUTS = re.compile(r"(?P<name>.+)-(?:\d+|metrics)\.jsonl")
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """Predictions under one wording of the schema, and the data they are about."""
+    """Folder of the predictions under one wording of the schema, and their data."""
 
     folder: epath.Path
     corpus: Corpus
@@ -42,13 +42,13 @@ class Evaluation:
     Attributes:
         run: folder of the run.
         family: first word of the tasks' names: "d3st", "d3st2a", "sdt" or "t5dst".
-        step: of training.
-        split: of the data folder, such as "test".
-        options: how the questions were written.
-        wordings: `original`, `v1`, ... of the family's evaluation, then the ends of
-          other tasks' names, such as `aug_v1`.
-        reported: wording -> frames and joint goal accuracy in the run's report; empty
-          without a report.
+        step: training step of the evaluated checkpoint.
+        split: split of the data folder, such as "test".
+        options: options of the format.
+        wordings: name -> predictions. The names are `original`, `v1`, ... for the
+            family's evaluation, then suffixes of other tasks' names, such as `aug_v1`.
+        reported: wording -> (number of frames, joint goal accuracy from 0 to 1) in the
+            run's report; empty without a report.
     """
 
     run: epath.Path
@@ -66,19 +66,20 @@ def find(
     data_dir: PathLike | None = None,
     split: str | None = None,
 ) -> Evaluation:
-    """The newest evaluation of a run.
+    """Returns the newest evaluation of a run.
 
     Args:
         run: folder of the run.
         task: a task, such as "d3st_sgdx_v1", a mixture `*_eval`, or a format, such as
-          "t5dst"; None: all that there is of the only format.
-        data_dir: with the dialogues; None: `$JAXAUG_DATA_DIR`, else what the run noted,
-          else MiniSGD.
-        split: None: what the run's report says, else "test".
+            "t5dst". None means all tasks, which must have the same format.
+        data_dir: folder with the dialogues. None means `$JAXAUG_DATA_DIR`, else the
+            folder that the run recorded, else MiniSGD.
+        split: split of the data folder; None means the split of the run's report, else
+            "test".
 
     Raises:
-        UserError: there is no such folder, no evaluation in it or none of that task, or
-          the data folder lacks what was evaluated.
+        UserError: the folder of the run does not exist, it has no evaluation of the
+            task, or the data folder lacks the evaluated data.
     """
     folder = reach(run, "Name the folder of a run.")
     if not folder.is_dir():
@@ -112,7 +113,7 @@ def find(
 
 
 def _noted_data(run: epath.Path) -> str | None:
-    """The data folder of the run, unless the user's variable names one."""
+    """Returns the data folder that the run recorded; None if the variable is set."""
     if os.environ.get(folders.DATA_DIR_VARIABLE):
         return None
     return run_choices.read(run).get(folders.DATA_DIR_VARIABLE)
@@ -168,7 +169,7 @@ def _chosen(
     written: Mapping[tuple[str, int], epath.Path],
     table: recipes.Table,
 ) -> tuple[str, str | None]:
-    """The family, and the task if one alone is asked for."""
+    """Returns the family, and the task if a single one is requested, else None."""
     families = sorted({name.partition("_")[0] for name, _ in written})
     if task is None:
         if len(families) > 1:
@@ -195,7 +196,11 @@ def _chosen(
 def _report(
     run: epath.Path, family: str, step: int
 ) -> tuple[str, dict[str, tuple[int, float]]]:
-    """Split, and (frames, joint goal accuracy) by wording, of the run's own report."""
+    """Returns the split and the figures of the run's report.
+
+    The figures map a wording to (number of frames, joint goal accuracy). Without a
+    report they are empty, and the split is "test".
+    """
     for place in evaluation_folders(run):
         path = place / REPORT_FOLDER / f"{family}-{step:06}.json"
         if not path.exists():
@@ -244,7 +249,7 @@ def _of_tasks(
     table: recipes.Table,
     only: str | None,
 ) -> dict[str, Wording]:
-    """Tasks that are not of the mixture `*_eval`."""
+    """Returns the predictions of tasks outside the mixture `*_eval`."""
     found = {}
     for name, path in places.items():
         if name == family or name.partition("_")[0] != family:

@@ -1,6 +1,6 @@
 """Failures of predictions: slot by slot, under each wording of the schema.
 
-Slots, services and intents have their original names; names of a variant are matched
+Slots, services, and intents have their original names; names of a variant are matched
 by position. `metrics.dst` scores the values, so the joint goal accuracy of a table
 equals the one of the run's evaluation.
 """
@@ -38,12 +38,12 @@ def count(evaluation: Evaluation, exact: bool = False, examples: int = 5) -> Fai
     """Compares the predictions of an evaluation with the annotation.
 
     Args:
-        evaluation: of `evaluations.find`.
-        exact: values must be equal, as with `jaxaug evaluate --exact`.
-        examples: of each slot and kind of failure that are kept.
+        evaluation: result of `evaluations.find`.
+        exact: whether values must be equal, as with `jaxaug evaluate --exact`.
+        examples: maximum number of examples to keep for each slot and kind of failure.
 
     Raises:
-        UserError: data or predictions cannot be read, or do not fit each other.
+        UserError: data or predictions cannot be read, or do not match.
     """
     found = Failures(evaluation.options.answers_intents)
     kept: dict[tuple[SlotId, str], list[list[Example]]] = {}
@@ -61,7 +61,10 @@ def count(evaluation: Evaluation, exact: bool = False, examples: int = 5) -> Fai
 
 
 def _check_reported(evaluation: Evaluation, label: str, counts: WordingCounts) -> None:
-    """Data may have changed since; then nothing here would be true."""
+    """Checks that the joint goal accuracy equals the run's report.
+
+    It differs if the data have changed since the evaluation.
+    """
     frames, jga = evaluation.reported.get(label, (0, 0.0))
     if frames == counts.frames and abs(jga - counts.jga) > _ROUNDING:
         data = evaluation.wordings[label].corpus.data_dir
@@ -74,14 +77,14 @@ def _check_reported(evaluation: Evaluation, label: str, counts: WordingCounts) -
 
 
 def _in_turn(lists: Sequence[Sequence[Example]], most: int) -> list[Example]:
-    """The first of each list, then the second of each, and so on."""
+    """Returns up to `most` items: the first of each list, then the second, ..."""
     longest = max(map(len, lists))
     turns = (items[n] for n in range(longest) for items in lists if n < len(items))
     return [item for item, _ in zip(turns, range(most), strict=False)]
 
 
 class _Failure(NamedTuple):
-    """A slot of a frame that is not fully right; `frame` is an index."""
+    """A slot of a frame with a score below 1; `frame` is the index of the frame."""
 
     frame: int
     slot: str
@@ -90,7 +93,7 @@ class _Failure(NamedTuple):
 
 
 class _Wording:
-    """The predictions under one wording, with what they are compared with."""
+    """The predictions under one wording, with their references."""
 
     def __init__(self, label: str, wording: Wording, exact: bool):
         corpus = wording.corpus
@@ -108,9 +111,13 @@ class _Wording:
         examples: int,
         shown: set[tuple[SlotId, str, str, int]],
     ) -> Iterable[tuple[tuple[SlotId, str], list[Example]]]:
-        """Adds all counts; returns the first examples of each slot and kind.
+        """Adds all counts to `failures`; returns examples by slot and kind.
 
-        A slot of a frame (slot, kind, dialogue, turn) is an example under one wording.
+        Args:
+            failures: counts to add to.
+            examples: maximum number of examples of each slot and kind.
+            shown: (slot, kind, dialogue, turn) of earlier examples, which are not
+                repeated under another wording; new ones are added.
         """
         schema, found = self._benchmark.schema, self._found
         scores = dst.frame_scores(
@@ -149,7 +156,7 @@ class _Wording:
         return self._slots[self._found.references[frame].service, name]
 
     def _add_slots(self, failures: Failures) -> list[_Failure]:
-        """Counts slots; returns those that are not fully right."""
+        """Counts slots; returns the slots with a score below 1."""
         schema, found = self._benchmark.schema, self._found
         kinds = {
             service.name: {slot.name: slot.is_categorical for slot in service.slots}
@@ -207,7 +214,7 @@ class _Wording:
                         failures.requested[slot, kind][self.label] += times
 
     def _owners(self, wrong: Sequence[_Failure]) -> list[list[str]]:
-        """The other slots of the frame for which each wrongly given value is right."""
+        """Returns, for each failure, the other slots for which its value is right."""
         pairs: dict[tuple[bool, Sequence[str], str], int] = {}
         asked: list[list[tuple[str, int]]] = []
         for failure in wrong:
@@ -252,7 +259,10 @@ class _Wording:
 def _original_names(
     original: Schema, schema: Schema
 ) -> tuple[dict[tuple[str, str], SlotId], dict[tuple[str, str], str]]:
-    """(service, slot) of a wording -> slot; (service, intent) -> original intent."""
+    """Returns two maps from names of a wording to original names.
+
+    The first maps (service, slot) to a slot, the second (service, intent) to an intent.
+    """
     slots, intents = {}, {}
     for old, new in zip(original.services, schema.services, strict=True):
         for was, slot in zip(old.slots, new.slots, strict=True):

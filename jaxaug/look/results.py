@@ -48,12 +48,12 @@ class SlotCounts:
 
     @property
     def failed(self) -> int:
-        """Frames in which the slot is not fully right."""
+        """Number of frames in which the slot has a score below 1."""
         return self.missed + self.extra + self.wrong
 
     @property
     def frames(self) -> int:
-        """Frames in which either side fills it."""
+        """Number of frames in which annotation or prediction fills the slot."""
         return self.filled + self.extra
 
     def of_kind(self, kind: str) -> int:
@@ -73,7 +73,7 @@ class SlotCounts:
         return self.score / self.frames if self.frames else math.nan
 
     def add(self, other: "SlotCounts") -> None:
-        """Adds another's counts to these."""
+        """Adds the counts of `other` to these counts."""
         self.filled += other.filled
         self.missed += other.missed
         self.extra += other.extra
@@ -83,14 +83,21 @@ class SlotCounts:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One failure; names of slots and services as the wording has them.
+    """One failure.
 
     Attributes:
-        turns: the last turns up to the one in question, (speaker, utterance) each.
-        before: number of turns that are left out before them.
-        expected: annotated values; none where the slot is empty.
-        predicted: None where nothing was predicted.
-        owner: the slot that the predicted value is right for, "" if there is none.
+        slot: the slot by its original names.
+        kind: one of `KINDS`.
+        wording: name of the wording.
+        name: `SERVICE.SLOT` by the names of the wording.
+        description: description of the slot in the wording.
+        dialogue_id: id of the dialogue.
+        turn: index of the turn.
+        turns: (speaker, utterance) of the last turns up to `turn`.
+        before: number of turns that are left out before `turns`.
+        expected: annotated values, which are alternatives; empty for an unfilled slot.
+        predicted: predicted value; None for no prediction.
+        owner: other slots for which the predicted value is right; "" for no such slot.
     """
 
     slot: SlotId
@@ -109,7 +116,16 @@ class Example:
 
 @dataclass(slots=True)
 class WordingCounts:
-    """One wording: frames and dialogues, accuracies from 0 to 1 or NaN, and counts."""
+    """Figures of one wording.
+
+    Attributes:
+        frames: number of evaluated frames.
+        dialogues: number of dialogues with evaluated frames.
+        jga: joint goal accuracy, 0 to 1, or NaN.
+        slots: counts over all slots.
+        intents: number of frames with a wrong active intent.
+        requested: number of frames with wrong requested slots.
+    """
 
     frames: int
     dialogues: int
@@ -125,16 +141,16 @@ def _tables() -> defaultdict[tuple, Counter[str]]:
 
 @dataclass(slots=True)
 class Failures:
-    """The result of `failures.count`. Counters are by wording.
+    """The result of `failures.count`; counts are `Counter`s by wording.
 
     Attributes:
         has_intents: whether the format answers active intents and requested slots.
         wordings: wording -> its figures, in the order of the evaluation.
         slots: slot -> wording -> counts, of all slots of the split's services.
-        seen: original names of services that training had too.
+        seen: original names of the services that also occur in the training data.
         descriptions: slot -> wording -> description.
-        owners: (slot that the value is right for, slot that got it) -> counts.
-        intents: (service, expected, predicted), where they differ -> counts.
+        owners: (slot for which the value is right, slot with the value) -> counts.
+        intents: (service, expected, predicted), if they differ -> counts.
         requested: (slot, "missed" or "extra") -> counts.
         examples: (slot, kind) -> examples, of each wording in turn.
     """
@@ -150,25 +166,28 @@ class Failures:
     examples: dict[tuple[SlotId, str], list[Example]] = field(default_factory=dict)
 
     def total(self, slot: SlotId) -> SlotCounts:
-        """The counts of a slot under all wordings together."""
+        """Returns the counts of a slot, summed over all wordings."""
         found = SlotCounts()
         for counts in self.slots[slot].values():
             found.add(counts)
         return found
 
     def costliest(self) -> list[SlotId]:
-        """Slots that fail, the one that costs most first."""
+        """Returns the slots with failures, the highest total cost first."""
         totals = {slot: self.total(slot) for slot in self.slots}
         failing = [slot for slot, total in totals.items() if total.failed]
         return sorted(failing, key=lambda slot: (-totals[slot].cost, slot))
 
     def spread(self, slot: SlotId) -> float:
-        """Returns the spread as a fraction, 0 if only one wording fills the slot."""
+        """Returns the highest minus the lowest accuracy over the wordings, 0 to 1.
+
+        Wordings under which the slot is never filled are ignored.
+        """
         values = [c.accuracy for c in self.slots[slot].values() if c.frames]
         return max(values) - min(values) if values else 0.0
 
     def most_sensitive(self) -> list[SlotId]:
-        """Slots whose accuracy differs between wordings, largest spread first."""
+        """Returns the slots whose accuracy differs by wording, largest spread first."""
         differing = [slot for slot in self.slots if self.spread(slot)]
         return sorted(
             differing,
@@ -177,5 +196,5 @@ class Failures:
 
 
 def by_count(table: Mapping[tuple, Counter[str]]) -> list[tuple[tuple, Counter[str]]]:
-    """Rows of a table of counters, the largest total first."""
+    """Returns the rows of a table of counters, the largest total first."""
     return sorted(table.items(), key=lambda row: (-row[1].total(), row[0]))

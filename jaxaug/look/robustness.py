@@ -1,4 +1,4 @@
-"""Robustness to schema wording: scores, predictions and the report of an evaluation."""
+"""Robustness to schema wording: scores, predictions, and report of an evaluation."""
 
 import os
 import sys
@@ -53,12 +53,12 @@ class RobustnessWriter:
         self._steps: dict[tuple[str, str], int] = {}
 
     def add(self, task_name: str, step: int, answers: Sequence[FrameAnswer]) -> None:
-        """Scores answers to one wording; reports when all wordings of a step are in.
+        """Scores answers to one wording, and writes the report after the last wording.
 
         Args:
             task_name: a task of `recipes.table()`; other tasks are ignored.
-            step: of training; -1 if there is none.
-            answers: all of one split.
+            step: training step; -1 means no step.
+            answers: all answers of one split.
         """
         table = recipes.table()
         known = table.recipes.get(task_name)
@@ -181,7 +181,7 @@ class RobustnessWriter:
 def _states(
     answers: Sequence[FrameAnswer], recipe: Recipe, reference: benchmark.Benchmark
 ) -> dict[benchmark.FrameKey, dst.StateLike]:
-    """The predicted state of every frame that was evaluated completely."""
+    """Returns the predicted state of every frame that was evaluated completely."""
     asked = Counter((a.dialogue_id, a.turn, a.frame, a.service) for a in answers)
     states: dict[benchmark.FrameKey, dst.StateLike] = {}
     for key, parsed in join(answers).items():

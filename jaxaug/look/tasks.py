@@ -1,7 +1,7 @@
-"""`jaxaug tasks`: what can be trained and evaluated on, as names for gin files.
+"""`jaxaug tasks`: names of the tasks and mixtures, for gin files.
 
-D3ST, SDT and T5DST are listed from the table that SeqIO's registration also reads,
-without TensorFlow. Other tasks exist only after their registration: `--all`.
+D3ST, SDT, and T5DST are listed without TensorFlow, from the table that the registration
+in SeqIO also reads. Other tasks exist only after their registration (`--all`).
 """
 
 import argparse
@@ -32,10 +32,10 @@ Rates = Mapping[str, float]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug tasks --help`.
+    """Runs the verb; see `jaxaug tasks --help`.
 
     Raises:
-        UserError: the data folder is wrong, or nothing has such a name.
+        UserError: the data folder is wrong, or no task or mixture matches the name.
     """
     folder = folders.resolve_data_dir(arguments.data_dir)
     table = recipes.table(folder)
@@ -115,7 +115,7 @@ def _content(name: str, splits: Mapping[str, Recipe]) -> str:
 
 
 def _mixture_row(mixture: tuple[str, Rates]) -> list[str]:
-    """Tasks of equal rates stand together."""
+    """Returns the row of a mixture; tasks of equal rates are listed together."""
     name, rates = mixture
     groups: dict[float, list[str]] = {}
     for task, rate in rates.items():
@@ -126,7 +126,7 @@ def _mixture_row(mixture: tuple[str, Rates]) -> list[str]:
 
 
 class _Sizes:
-    """Numbers of examples; each split is read once, whatever the number of tasks."""
+    """Counts the examples of tasks; reads each split once."""
 
     def __init__(self, read_all: bool):
         self._read_all = read_all
@@ -134,7 +134,7 @@ class _Sizes:
         self._unread: dict[Corpus, int] = {}
 
     def of(self, recipe: Recipe) -> str:
-        """The number of examples, or "?" where the data are large."""
+        """Returns the number of examples, or "?" if the data are too large to read."""
         dialogues = self._count(recipe.corpus)
         if dialogues is None:
             return "?"
@@ -151,7 +151,7 @@ class _Sizes:
         return f"{count * recipe.renderings:,}"
 
     def _count(self, corpus: Corpus) -> dict[str, Counter[str]] | None:
-        """Dialogue -> service -> frames to track; None where they were not read."""
+        """Returns dialogue id -> service -> number of frames; None for unread data."""
         key = replace(corpus, variant=None, variants_dir=None)
         if key in self._unread:
             return None

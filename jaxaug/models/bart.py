@@ -119,10 +119,10 @@ class Bart(nn.Module):
                 stands for `decoder_start_token_id`. A decoding step takes one column.
             decoder_target_tokens: show which positions are padding; unused with
                 `decode`.
-            encoder_segment_ids: for packed inputs.
-            decoder_segment_ids: for packed targets.
-            decoder_positions: for packed targets.
-            enable_dropout: needs the random stream "dropout".
+            encoder_segment_ids: ids of the packed inputs; None means no packing.
+            decoder_segment_ids: ids of the packed targets; None means no packing.
+            decoder_positions: positions within the packed targets.
+            enable_dropout: whether to apply dropout, with the random stream "dropout".
             decode: whether to take one step with the collection `cache`, or to create
                 that collection if it is missing (see `layers.Attention`).
             max_decode_length: unused, since the cache knows its length; part of the

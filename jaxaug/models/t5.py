@@ -41,7 +41,7 @@ class ScratchEncoderDecoderModel(models.EncoderDecoderModel):
         input_shapes: Mapping[str, tuple[int, ...]],
         input_types: Mapping[str, jax.typing.DTypeLike] | None = None,
     ) -> flax.core.FrozenDict:
-        """Like the base class, with every `rel_embedding` [heads, buckets] redrawn."""
+        """Returns the base class's variables, with every `rel_embedding` redrawn."""
         variables = super().get_initial_variables(rng, input_shapes, input_types)
         flat = flax.traverse_util.flatten_dict(flax.core.unfreeze(variables))
         for index, path in enumerate(sorted(flat, key="/".join)):
@@ -93,7 +93,10 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
         self._end_together = end_together
 
     def _compute_logits_from_slice(self, *args, **kwargs):
-        """Like the base class; masks the unknown word unless `writes_unknown`."""
+        """Returns the logits and cache of the base class for one step.
+
+        The unknown id is masked unless `writes_unknown`, and ending tokens are merged.
+        """
         logits, cache = super()._compute_logits_from_slice(*args, **kwargs)
         unknown = getattr(self.output_vocabulary, "unk_id", None)
         if not self._writes_unknown and unknown is not None:
@@ -124,10 +127,10 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
         num_decodes: int | None = None,
         prompt_with_targets: bool = False,
     ) -> tuple[Int[Array, "batch *num_decodes length"], Mapping[str, Array]]:
-        """Like the base class, with `source` and `embeddings` in `decoder_params`.
+        """Predicts as the base class, with additional entries in `decoder_params`.
 
-        They are `encoder_input_tokens` [batch, source_length] and the table of token
-        embeddings [vocab, d], unless `decoder_params` has them.
+        `source` is `encoder_input_tokens` [batch, source_length], and `embeddings` is
+        the table of token embeddings [vocab, d], unless `decoder_params` has them.
         """
         # For some published vocabularies, ids exceed the rows of the table by an
         # offset.

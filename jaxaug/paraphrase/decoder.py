@@ -121,15 +121,19 @@ class Decoder:
     def stream(
         self, inputs: Sequence[tuple[int, Sequence[int]]], length: int, rows: int
     ) -> Iterator[dict[int, list[Output]]]:
-        """Yields the outputs of inputs in one batch, in which no row waits for others.
+        """Decodes inputs by continuous batching, and yields outputs when complete.
+
+        A row of the batch that has ended is given to the next input at once.
 
         Args:
             inputs: (index, tokens) pairs; the index identifies the random draws.
-            length: columns, at least the tokens of the longest input.
-            rows: inputs that are decoded together.
+            length: number of columns of the encoder inputs, at least the number of
+                tokens of the longest input.
+            rows: number of inputs that are decoded at the same time.
 
         Yields:
-            Index -> outputs of the complete inputs, as from `__call__`.
+            Dicts index -> outputs, as from `__call__`, of the inputs that have just
+            been completed.
 
         Raises:
             UserError: see `__call__`.

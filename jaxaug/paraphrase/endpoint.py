@@ -91,11 +91,17 @@ class Writer:
         return usage.estimate(prompts, kept)
 
     def spent(self) -> str:
-        """Returns one line about the requests to the server so far."""
+        """Returns one line with the requests, tokens, and cost so far."""
         return asking.spent(self.setting.server)
 
     def plan(self, items: Sequence[Json]) -> list[str]:
-        """Returns the lines of a dry run; the server receives no request."""
+        """Returns lines with the expected requests, tokens, and cost.
+
+        The server receives no request.
+
+        Args:
+            items: texts, or (text, context), as in `__call__`.
+        """
         return asking.plan(self.setting.server, self.expected(items))
 
     def _check(self, pairs: Sequence[tuple[str, Json]]) -> None:

@@ -151,7 +151,7 @@ def paraphrase(
     column: str | None = None,
     seed: int = 0,
 ) -> str:
-    """Writes up to `setting.num` paraphrases of each text of a file.
+    """Writes up to `writer.setting.num` paraphrases of each text of a file.
 
     Args:
         input_path: texts, local or gs://; see `jaxaug.data.tables.read`.

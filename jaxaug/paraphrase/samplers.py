@@ -164,18 +164,28 @@ def parse(sampler: str, texts: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyOptions:
-    """Greedy decoding; the options forbid tokens."""
+    """Options of greedy decoding.
+
+    Attributes:
+        min_length: minimum number of tokens before EOS.
+        repetition_penalty: divisor of the logits of present tokens; 1 means none.
+        no_repeat_ngrams: n of the n-grams that must not be repeated; 0 means none.
+    """
 
     min_length: int = 0
     repetition_penalty: float = 1.0
     no_repeat_ngrams: int = 0
 
     def chain(self) -> tuple[warpers.Warper, ...]:
-        """Returns the warpers that choose among the tokens that are not forbidden."""
+        """Returns the warpers that choose among the allowed tokens: the top one."""
         return (warpers.top_k(1),)
 
     def decode_fn(self) -> DecodeFn:
-        """Returns sampling with the forbidding warpers first, then `chain`."""
+        """Returns `sample.sample` with the warpers of these options.
+
+        The repetition penalty and the n-gram ban come first, then the warpers of
+        `chain`. EOS is forbidden before `min_length` tokens.
+        """
         blocking = []
         if self.repetition_penalty != 1.0:
             blocking.append(warpers.repetition_penalty(self.repetition_penalty))
@@ -191,23 +201,26 @@ class GreedyOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingOptions(GreedyOptions):
-    """Sampling at a temperature; 0 takes the most probable of the remaining tokens."""
+    """Options of sampling; a temperature of 0 takes the most probable token."""
 
     temperature: float = 1.0
 
     def kept(self) -> tuple[warpers.Warper, ...]:
-        """Returns the warpers that remove improbable or probable tokens."""
+        """Returns the warpers that restrict the distribution; none by default."""
         return ()
 
     def chain(self) -> tuple[warpers.Warper, ...]:
-        """Returns `kept` after the temperature, or before a temperature of 0."""
+        """Returns the temperature and the warpers of `kept`, in order of application.
+
+        The temperature comes first; a temperature of 0 comes last.
+        """
         warper, others = warpers.temperature(self.temperature), self.kept()
         return (warper, *others) if self.temperature else (*others, warper)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopKTopPOptions(SamplingOptions):
-    """Sampling among the k most probable tokens that are also within the mass p."""
+    """Options of sampling from the k most probable tokens within the mass p."""
 
     k: int = 120
     p: float = 0.95
@@ -219,7 +232,7 @@ class TopKTopPOptions(SamplingOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class BottomKOptions(SamplingOptions):
-    """Bottom-k sampling for `n_steps`, then top-k and top-p."""
+    """Options of bottom-k sampling for `n_steps`, then top-k and top-p sampling."""
 
     k: int = 2
     n_steps: int = 1
@@ -236,21 +249,22 @@ class BottomKOptions(SamplingOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class BeamOptions:
-    """Beam search."""
+    """Options of beam search."""
 
     temperature: float = 1.0
     alpha: float = 0.6
 
     def decode_fn(self) -> DecodeFn:
-        """Returns the search."""
+        """Returns the decode function with these options."""
         return functools.partial(beam.search, **dataclasses.asdict(self))
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiverseBeamOptions:
-    """Diverse beam search.
+    """Options of diverse beam search.
 
-    With 0 groups, each output is its own group. An `ngram` of 0 is Hamming diversity.
+    With 0 groups, each output is a separate group. An `ngram` of 0 means Hamming
+    diversity.
     """
 
     groups: int = 0
@@ -259,7 +273,7 @@ class DiverseBeamOptions:
     alpha: float = 0.6
 
     def decode_fn(self) -> DecodeFn:
-        """Returns the search."""
+        """Returns the decode function with these options."""
         return functools.partial(
             diverse.decode,
             groups=self.groups or None,
@@ -271,7 +285,7 @@ class DiverseBeamOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DiPSSampler(dips.DiPSOptions):
-    """Beam search with a choice by DiPS.
+    """Options of beam search that selects sets by DiPS.
 
     `embeddings` names a file or model, from which `jaxaug.paraphrase.word_vectors`
     makes the embedding table of a model.
@@ -281,29 +295,29 @@ class DiPSSampler(dips.DiPSOptions):
     alpha: float = 0.6
 
     def decode_fn(self) -> DecodeFn:
-        """Returns the search."""
+        """Returns the decode function with these options."""
         return _set_search(dips.decode, self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DPPSampler(dpp.DPPOptions):
-    """Beam search with a choice by a determinantal point process."""
+    """Options of beam search that selects sets by a determinantal point process."""
 
     alpha: float = 0.6
 
     def decode_fn(self) -> DecodeFn:
-        """Returns the search."""
+        """Returns the decode function with these options."""
         return _set_search(dpp.decode, self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SSRSampler(set_search.SetOptions):
-    """Beam search with a choice of representatives."""
+    """Options of beam search that selects representatives (SSR)."""
 
     alpha: float = 0.6
 
     def decode_fn(self) -> DecodeFn:
-        """Returns the search."""
+        """Returns the decode function with these options."""
         return _set_search(ssr.decode, self)
 
 

@@ -8,6 +8,6 @@ from jaxaug.paraphrase import causal, decoder, samplers, stream
 
 
 def of_outputs() -> str:
-    """Returns a digest of the code that decides what a model and a sampler write."""
+    """Returns a digest of the code that computes the outputs of a model."""
     own = (decode, samplers, decoder, causal, stream, buckets)
     return code_digest(*own, *identities.network_code())

@@ -23,9 +23,9 @@ Table = Float[np.ndarray, "vocab d"]
 def table(name: str, model: registry.TextModel | LanguageModel) -> tuple[Table, str]:
     """Returns an embedding table for the token ids of `model`, and its digest.
 
-    A token without a vector has zeros. A token has the vector of its text. In a file,
-    this is the vector of the word as it is or in lower case. In another model, it is
-    the mean over the tokens of that model.
+    Each token gets the vector of its text, or zeros if there is no vector. In a file,
+    this is the vector of the word, else of the word in lower case. In another model, it
+    is the mean of the vectors of that model's tokens in the text.
 
     Args:
         name: a text file (local or gs://) with a word and its numbers in each line, in

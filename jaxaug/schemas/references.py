@@ -53,10 +53,13 @@ def distinct(name: str, taken: Mapping[str, Any]) -> str:
 def fit(name: str, taken: Mapping[str, Any], dots: bool = True) -> str:
     """Returns a valid name for an SGD schema: a single line, not blank, not taken.
 
+    Each invalid character becomes `_`, and a blank name becomes `unnamed`. A taken name
+    gets a suffix; see `distinct`.
+
     Args:
         name: name in the document.
         taken: names in use.
-        dots: whether dots are allowed, which express nesting in names of slots.
+        dots: whether dots are valid; in names of slots they express nesting.
     """
     kept = "".join(c if c.isprintable() and (dots or c != ".") else "_" for c in name)
     return distinct(kept if kept.strip() else "unnamed", taken)

@@ -1,7 +1,7 @@
-"""The web application: what each address answers, and what it refuses.
+"""The web application: routes, limits, and error responses.
 
-A request reads and writes no file. It can only name wordings that were read when the
-server started.
+Requests do not read or write files. A request can only name wordings that were read
+when the server started.
 """
 
 import asyncio
@@ -60,14 +60,15 @@ def build(
     limits: Limits | None = None,
     hosts: Sequence[str] | None = None,
 ) -> ASGIApp:
-    """The application of a tracker.
+    """Returns the ASGI application that serves a tracker.
 
     Args:
-        tracker: answers; its own schema is not used.
-        wordings: what requests may choose from.
-        limits: None is `Limits()`.
-        hosts: names by which requests may call the server, without ports; None is any.
-          Another site that gives its name this machine's address is thus refused.
+        tracker: tracker that predicts the states; its schema is not used.
+        wordings: wordings of the schema that requests can choose from.
+        limits: limits of requests; None means `Limits()`.
+        hosts: host names, without ports, that requests may use for this server; None
+            allows any. The check stops DNS rebinding: pages of another site whose name
+            resolves to this machine are refused.
     """
     desk = _Desk(tracker, wordings, limits or Limits())
     page = resources.files("jaxaug.serve") / "page"
@@ -114,11 +115,11 @@ class _Desk:
         self._waiting = 0
 
     async def predict(self, request: Request) -> Response:
-        """`POST /api/predict`."""
+        """Answers `POST /api/predict`."""
         return await self._served(request, self._read)
 
     async def complete(self, request: Request) -> Response:
-        """`POST /v1/chat/completions`."""
+        """Answers `POST /v1/chat/completions`."""
         return await self._served(request, self._read_chat)
 
     async def _served(self, request: Request, read: "_Read") -> Response:
@@ -146,7 +147,11 @@ class _Desk:
 
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:
-        """A place among the requests that wait."""
+        """Counts a request as waiting inside the context.
+
+        Raises:
+            HTTPException: too many requests wait already.
+        """
         if self._waiting >= self.limits.waiting:
             raise HTTPException(
                 503, f"{self._waiting} requests wait already. Try again later."
@@ -233,7 +238,7 @@ class _Desk:
 
 
 class _Wanted:
-    """Tells threads while they work whether a client still waits for the answer."""
+    """Tells worker threads whether a client still waits for the answer."""
 
     def __init__(self, end: float):
         self._end = end
@@ -274,7 +279,7 @@ async def _while_connected(request: Request, work: Coroutine[Any, Any, str]) -> 
 
 
 class _Guarded:
-    """Refuses foreign names of this server and adds headers to every answer."""
+    """Middleware that refuses unknown host names and adds headers to every answer."""
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str] | None):
         self._app = app
@@ -313,7 +318,13 @@ def _parsed(body: bytes) -> Any:
 
 
 def _content(path: str, content: bytes, kind: str) -> Route:
-    """An address that always answers the same."""
+    """Returns a route with a constant answer.
+
+    Args:
+        path: path of the address.
+        content: body of the answer.
+        kind: media type of the answer.
+    """
 
     async def answer(_: Request) -> Response:
         return _Pieces(content, media_type=kind)
@@ -322,7 +333,7 @@ def _content(path: str, content: bytes, kind: str) -> Route:
 
 
 class _Pieces(Response):
-    """An answer in pieces: a client that does not read holds one of them in memory."""
+    """A response sent in pieces, so that a slow client holds only one in memory."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends the answer; the server waits between pieces until they are read."""

@@ -18,17 +18,17 @@ class Limits:
 
     Attributes:
         body: bytes of a request.
-        turns: of all dialogues of a request.
-        description: characters of one description that a request brings.
-        inputs: that the tracker reads for a request: one for each service in each turn
-          of the user; with formats that ask for slots one by one, one for each slot.
-        characters: of all inputs of a request together.
-        seconds: from a request to its answer, waiting for others included.
-        body_seconds: for the body of a request to arrive.
-        waiting: requests for predictions that are read, wait or are computed.
-        header_seconds: for the header of a request to arrive.
-        reading_seconds: for a client to read what was sent.
-        connections: that are open. A further one closes the idlest.
+        turns: turns of all dialogues of a request.
+        description: characters of one description in a request.
+        inputs: model inputs of a request. There is one input for each service in each
+            user turn; formats that ask for each slot separately have one for each slot.
+        characters: characters of all model inputs of a request.
+        seconds: seconds from a request to its answer, including waiting for others.
+        body_seconds: seconds in which the body of a request must arrive.
+        waiting: prediction requests that are read, wait, or are computed.
+        header_seconds: seconds in which the header of a request must arrive.
+        reading_seconds: seconds in which a client must read the data that was sent.
+        connections: open connections; a further one closes the idlest.
     """
 
     body: int = 262_144
@@ -50,7 +50,8 @@ def check_size(
     """Refuses dialogues that would take too long.
 
     Raises:
-        UserError: they have too many turns, or make too many or too long inputs.
+        UserError: the dialogues have too many turns, or give too many or too long
+            model inputs.
     """
     turns = sum(len(dialogue.turns) for dialogue in dialogues)
     if turns > limits.turns:

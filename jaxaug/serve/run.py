@@ -1,4 +1,4 @@
-"""`jaxaug serve`: starts the server and says where it is."""
+"""`jaxaug serve`: starts the server and prints its address."""
 
 import argparse
 import gc
@@ -18,7 +18,7 @@ _LOCAL = "localhost"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug serve --help`."""
+    """Runs the verb; see `jaxaug serve --help`."""
     import uvicorn
 
     from jaxaug.serve import app, connections
@@ -60,7 +60,7 @@ def _compiled(tracker: BaseTracker, known: wordings.Wordings) -> BaseTracker:
 
 
 def is_local(host: str) -> bool:
-    """Returns whether only this machine reaches an address."""
+    """Returns whether an address is reachable only from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -68,7 +68,7 @@ def is_local(host: str) -> bool:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Returns a socket at that address; port 0 is any free one."""
+    """Returns a listening socket at an address; port 0 means any free port."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         family, _, _, _, place = found[0]

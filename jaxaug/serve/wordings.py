@@ -39,9 +39,10 @@ class Wordings:
     """The wordings that requests can choose from.
 
     Attributes:
-        original: the schema that the server knows.
-        others: name -> services; `v1` is of SGD-X, `mine/v1` of variants/mine.
-        description: characters that a description of a request may have.
+        original: the schema of the server.
+        others: name of a wording -> its services, including `original`. `v1` is a
+            variant of SGD-X, and `mine/v1` a variant in the folder variants/mine.
+        description: maximum number of characters of a description in a request.
     """
 
     def __init__(self, original: Schema, others: Mapping[str, Found], description: int):
@@ -51,7 +52,7 @@ class Wordings:
         self.description = description
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Every wording: its name and its services, by their original names."""
+        """Returns name and services of every wording, by the original service names."""
         return [
             {
                 "name": name,
@@ -64,14 +65,16 @@ class Wordings:
         """Returns the schema that a request asks for.
 
         Args:
-            wording: None for the original; a name; an object of `wording`, a name, and
-              `edits`, which maps a service to other texts: `description`, and
-              `slots` and `intents` by name; or a list of services, as in SGD.
-            services: names in the original or that wording; None or empty for all.
+            wording: None for the original, the name of a wording, a list of services
+                in the layout of SGD, or an object with `wording` and `edits`. `wording`
+                is a name. `edits` maps a service to new texts: `description`, and
+                `slots` and `intents` by name.
+            services: names of services in the original or in the wording; None or empty
+                means all.
 
         Raises:
             UserError: a wording, service, slot, or intent is unknown, a value has
-              another type, or a description is too long.
+                another type, or a description is too long.
         """
         if isinstance(wording, list):
             found = self._brought(wording)
@@ -118,7 +121,7 @@ class Wordings:
         return {service.name: service for service in schema.services}
 
     def check(self, schema: Schema) -> None:
-        """Raises `UserError` if a description that a request brings is too long."""
+        """Raises `UserError` if a description of a request's schema is too long."""
         for service in schema.services:
             items: list[Service | Slot | Intent] = [service, *service.slots]
             for item in (*items, *service.intents):
@@ -165,12 +168,13 @@ def read(
     """Reads the wordings of a schema file, or of a data folder with its variants.
 
     Args:
-        schema: a file in the layout of schema.json; None is all of the data folder.
-        data_dir: folder in the layout of SGD; None reads no folder if there is a
-          schema, else the folder of `folders.resolve_data_dir`. With both, a service of
-          the file has the wordings of the folder's service with its name, slots, and
-          intents.
-        description: see `Wordings`.
+        schema: file in the layout of schema.json; None means all schemas of the data
+            folder.
+        data_dir: folder in the layout of SGD. None means no folder if `schema` is
+            given, else the folder of `folders.resolve_data_dir`. With both, a service
+            of the file gets the wordings of the folder's service with the same name,
+            slots, and intents.
+        description: maximum number of characters of a description in a request.
 
     Raises:
         UserError: a file is missing or wrong, or a variant does not match its original.
@@ -199,10 +203,15 @@ def read(
 
 
 def only(value: Any, keys: Sequence[str] | None, where: str) -> Mapping[str, Any]:
-    """Returns an object of a request after checking that it has no other keys.
+    """Returns a JSON object of a request after checking its keys.
+
+    Args:
+        value: value to check.
+        keys: allowed keys; None allows any.
+        where: place of the value, for messages.
 
     Raises:
-        UserError: the value is no object, or has another key.
+        UserError: the value is not an object, or has another key.
     """
     if not isinstance(value, Mapping):
         raise UserError(f"{where}: expected a JSON object, got {shown(value)}.")
@@ -228,6 +237,6 @@ def _are_names(value: Any) -> bool:
 
 
 def _names(service: Service) -> list[str]:
-    """Returns names that two services must share to have the same variants."""
+    """Returns the slot and intent names, which services with equal variants share."""
     slots = [slot.name for slot in service.slots]
     return slots + [intent.name for intent in service.intents]

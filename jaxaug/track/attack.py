@@ -347,7 +347,10 @@ def text(found: Attack, examples: int) -> str:
 
 
 def as_json(found: Attack, schema: Schema, about: dict[str, Any]) -> dict[str, Any]:
-    """Returns an attack as JSON; accuracies are shares, not per cent.
+    """Returns an attack as JSON; accuracies lie in [0, 1].
+
+    For each service, `descriptions` holds the pairs (given, worst found) of the slots
+    whose description the worst wording changes.
 
     Args:
         found: the result of the attack.

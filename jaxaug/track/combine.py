@@ -103,11 +103,14 @@ def key(state: Parsed) -> Any:
 def agreement(
     state: Parsed, answers: Sequence[Parsed], services: Sequence[Service]
 ) -> dict[str, Agreement]:
-    """Returns the agreement with a combined state, for each slot that any answer fills.
+    """Returns slot -> share of the answers that have its value in a combined state.
+
+    It has all slots that the combined state or any answer fills. Each entry also lists
+    the answers that disagree.
 
     Args:
         state: the combined state.
-        answers: the answer under each wording that was used.
+        answers: the answer under each wording that was used; at least one.
         services: the service under each wording; slot names are the same in all.
     """
     slots = dict.fromkeys(slot for one in (state, *answers) for slot in one.slot_values)
@@ -163,7 +166,7 @@ def unsaid(state: Parsed, service: Service, texts: Sequence[str]) -> list[str]:
 
     Args:
         state: a state of the service.
-        service: the service, which tells the categorical slots.
+        service: the service, whose schema says which slots are categorical.
         texts: utterances of both speakers, up to the turn of the state.
     """
     said = _words(" . ".join(texts))

@@ -250,7 +250,18 @@ class Adafactor(OptimizerDef):
         grad: Float[Array, "*shape"],
         path: str,
     ) -> tuple[Float[Array, "*shape"], _AdafactorParamState]:
-        """Updates one parameter (algorithms 4 and 5 of the paper)."""
+        """Returns a parameter and its state after one update.
+
+        This is algorithms 4 and 5 of Shazeer and Stern (2018).
+
+        Args:
+            step: number of earlier updates, a scalar.
+            hyper_params: hyper-parameters, with the learning rate of this step.
+            param: the parameter.
+            state: moments of the parameter.
+            grad: gradient of the loss.
+            path: name of the parameter, joined by "/".
+        """
         hp = hyper_params
         layout = _layout(hp, path, param.shape)
         old = param.astype(jnp.float32)

@@ -36,9 +36,12 @@ class _OtherFailedError(RuntimeError, UserError):
 
 
 def raise_if_any_failed(error: Exception | None) -> None:
-    """Raises on every process if one of them failed; also a barrier.
+    """Raises an error on every process if one of them failed; also a barrier.
 
     Without it the others would wait forever in the next collective operation.
+
+    Args:
+        error: error of this process, which is raised here; None if it did not fail.
     """
     if jax.process_count() > 1:
         done = multihost_utils.process_allgather(np.int32(error is None))
@@ -64,9 +67,12 @@ def get_local_data(x: Any) -> Any:
 
 
 def fetch_global(x: Any) -> Any:
-    """Returns the whole value of `x` as numpy on every process.
+    """Returns the whole value of an array as numpy on every process.
 
-    It is a collective operation if `x` is sharded.
+    The call is a collective operation if the array is sharded across processes.
+
+    Args:
+        x: jax.Array; any other value is returned unchanged.
     """
     if not isinstance(x, jax.Array):
         return x

@@ -103,7 +103,8 @@ def under_all(
         num: maximum number of results.
 
     Returns:
-        The results under each context in turn.
+        Distinct results, at most `num`: the first result under each context, then the
+        second, and so on.
     """
     places = [Context.of_json(one) for one in contexts] or [Context()]
     found = [reword(text, place, num) for place in places]
@@ -117,7 +118,7 @@ def derivation(text: str, kind: str, result: str) -> Steps:
     Args:
         text: the description.
         kind: "slot", "intent", or "service".
-        result: one of its rewordings.
+        result: rewording whose steps are returned.
     """
     for is_flag in (False, True):
         for one in reword(text, Context(kind, is_flag=is_flag), _MANY):

@@ -79,7 +79,7 @@ def faults(text: str) -> frozenset[str]:
 
 @functools.cache
 def _unparallel() -> re.Pattern[str]:
-    """ "Assist in booking a room and pay for it": a gerund, then a base form."""
+    """Returns a pattern of a gerund joined to a base form: "booking it and pay"."""
     bases = {verb.partition(" ")[0] for verb in vocabulary.verbs()}
     thirds = {vocabulary.inflected(base, THIRD) for base in bases}
     only = "|".join(sorted(thirds | bases - set(vocabulary.nouns())))

@@ -150,11 +150,14 @@ def _rule(lines: Sequence[str]) -> Rule:
 
 
 def apply(chunks: Sequence[Chunk], context: Context) -> Iterator[tuple[str, str]]:
-    """Yields (name of a rule, result) of each rule that matches a text.
+    """Yields (name of a rule, reworded text) for each rule that matches a text.
+
+    If the text ends with a remark after a comma or bracket, the rules also apply to the
+    text before it, and the remark is appended to the results.
 
     Args:
-        chunks: chunks of the text.
-        context: context of the description.
+        chunks: chunks of the text of a description.
+        context: kind of the description, and words of its schema.
     """
     yield from _apply(chunks, context)
     place = _remark(chunks)

@@ -60,10 +60,12 @@ class Source:
 
 
 def read(text: str, is_verb_phrase: bool) -> Source:
-    """Returns what the words of a text allow, by spaCy where its model is installed.
+    """Returns the rewordings that the words of a text allow.
+
+    If a spaCy model is installed, its tags decide the class of ambiguous words.
 
     Args:
-        text: of one sentence, without its mark, begun in lower case.
+        text: one sentence without its final mark, with a lower-case first letter.
         is_verb_phrase: see `chunks`.
     """
     first = chunks(text, is_verb_phrase)
@@ -86,7 +88,7 @@ def read(text: str, is_verb_phrase: bool) -> Source:
 
 
 def _bases(chunk: Chunk) -> list[tuple[str, str]]:
-    """(lower-case word that decides the class, base form) of a noun group or a verb."""
+    """Returns (lower-case word that decides the class, base form) pairs of a chunk."""
     if chunk.kind == VERB:
         return [(chunk.words[len(chunk.adverb)].lower(), chunk.base)]
     spans = senses.spans(chunk.words)
@@ -135,14 +137,14 @@ def _is_both(word: str) -> bool:
 
 @functools.cache
 def _nouns() -> frozenset[str]:
-    """The nouns that have synonyms."""
+    """Returns the nouns that have synonyms."""
     return frozenset(
         old for old, found in senses.table().items() if any(s.pos == "n" for s in found)
     )
 
 
 def _subjects(parsed: Sequence[Chunk]) -> set[tuple[int, str]]:
-    """(place, word) of "printing" and "starts" in "before printing starts"."""
+    """Returns (place, word) of "printing" and "starts" in "before printing starts"."""
     found = set()
     for place in range(2, len(parsed)):
         before, gerund, last = parsed[place - 2 : place + 1]
@@ -157,7 +159,7 @@ def _subjects(parsed: Sequence[Chunk]) -> set[tuple[int, str]]:
 
 
 def _undecided(parsed: Sequence[Chunk]) -> set[tuple[int, str]]:
-    """(place, word) of each word whose class its neighbors leave open."""
+    """Returns (place, word) of each word whose class its neighbors leave open."""
     found = set()
     for place, chunk in enumerate(parsed):
         before = parsed[place - 1] if place else None
@@ -215,7 +217,7 @@ def collocations() -> dict[str, frozenset[str]]:
 
 
 def _fixed(text: str) -> tuple[tuple[tuple[str, str], frozenset[str]], ...]:
-    """The fixed pairs whose words a text has, from both ends."""
+    """Returns the collocations in a text: each of the two words with its partners."""
     words = text.lower().split()
     verbs = {form.base for w in words for form in readings(w) if form.pos in ("", "v")}
     verbs |= {*words}

@@ -283,9 +283,9 @@ def says_what(word: str, clause: Phrase) -> bool:
 
 
 def named(first: str, second: str) -> bool:
-    """Returns whether two heads name the same thing, one perhaps in general.
+    """Returns whether two heads name the same thing, or one is a general word for it.
 
-    For example, `city` and `place` do.
+    For example, `place` is a general word for `city`.
     """
     if same(first, second):
         return True

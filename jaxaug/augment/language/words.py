@@ -33,7 +33,7 @@ class Word(NamedTuple):
         return self.before + self.core + self.after
 
     def put(self, core: str) -> "Word":
-        """Returns another word between the same marks."""
+        """Returns a copy of the word with another core and the same marks."""
         return self._replace(core=core)
 
 
@@ -52,7 +52,7 @@ def edited(
         text: a sentence.
         edit: words -> words; not called for a text without words. White space moves
             with the word after it.
-        protected: texts in it that stay whole.
+        protected: parts of the text that stay unchanged.
     """
     body = text.rstrip().rstrip(".!?").rstrip()
     words = split(body, protected)

@@ -214,7 +214,7 @@ def text_table(table: Sequence[Row]) -> str:
 
 
 def cells_of(row: Row) -> list[str]:
-    """Returns the cells of a row as shown to people."""
+    """Returns the cells of a row as text: figures in percent, "-" if undefined."""
     figures = ["-" if math.isnan(v) else f"{100 * v:.1f}" for v in row.figures.values()]
     return [row.scheme, row.variant, str(row.texts), str(row.unchanged), *figures]
 

@@ -32,20 +32,22 @@ def figures(
     variants: Sequence[Sequence[str]],
     metrics: Sequence[str],
 ) -> dict[str, list[float]]:
-    """Returns the figures of table 1 for each variant, 0 to 1.
+    """Returns the figures of table 1 of Coca et al. (2023) for each variant, 0 to 1.
 
     Args:
         kinds: kinds of the descriptions: "slot", "intent", ...
         originals: the descriptions.
         variants: v1, v2, ...: texts for `originals`.
-        metrics: names of our metrics; the ones in table 1 are computed.
+        metrics: names of our metrics. Only "jaccard", "bleu", and "self_bleu" are in
+            the table; other names are ignored.
 
     Returns:
         `PREFIX` + name -> a figure for each variant; NaN if undefined. A figure is
-        undefined without descriptions of its kind, and self-BLEU also for v1.
+        undefined without descriptions of its kind, and self-BLEU also for v1. Without a
+        spaCy model, "jaccard" is left out.
 
     Raises:
-        UserError: spaCy or sacrebleu is not installed.
+        UserError: sacrebleu is not installed, and a BLEU is requested.
     """
     known: Mapping = {"jaccard": _jaccard, "bleu": _bleu, "self_bleu": _self_bleu}
     wanted = {"jaccard": ("slot",)}

@@ -50,7 +50,17 @@ _CANDIDATE: dict[str, type] = {
 
 
 def write_candidates(out: PathLike, results: Iterable[Result]) -> epath.Path:
-    """Writes one line for each candidate of each description."""
+    """Writes `candidates.jsonl`: a line for each candidate of each description.
+
+    A description without candidates has one line, whose `candidate` is null.
+
+    Args:
+        out: folder of the run.
+        results: the candidates of each description.
+
+    Returns:
+        The path of the file.
+    """
     path = epath.Path(out) / CANDIDATES
     lines = (
         json.dumps(record, ensure_ascii=False)

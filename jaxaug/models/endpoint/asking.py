@@ -108,7 +108,7 @@ def _path(server: Server, request: Asked) -> epath.Path:
 
 
 def spent(server: Server) -> str:
-    """Returns one line about the requests to a server so far."""
+    """Returns one line with the requests, tokens, and cost of a server so far."""
     told = client.of(server).usage
     others = told.others(server.model)
     answered = f"; answered by {', '.join(others)}" if others else ""
@@ -116,7 +116,10 @@ def spent(server: Server) -> str:
 
 
 def plan(server: Server, expected: Usage) -> list[str]:
-    """Returns the lines of a dry run; the server receives no request."""
+    """Returns lines with the server, its key, and the expected usage and cost.
+
+    The server receives no request.
+    """
     key = "is set" if os.environ.get(server.key_variable) else "is not set"
     lines = [
         f"{server.name} at {server.url}; the key ${server.key_variable} {key}",

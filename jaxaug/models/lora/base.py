@@ -31,7 +31,7 @@ def check(wanted: str, found: str, adapter: str, base: str) -> None:
 
     Args:
         wanted: digest of the base that the adapter was trained on.
-        found: digest of the base at hand.
+        found: digest of the loaded base.
         adapter: name of the adapter, for the message.
         base: name of the base, for the message.
 

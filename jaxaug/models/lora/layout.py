@@ -198,7 +198,7 @@ def _check_targets(
 
 
 def check(layout: Layout, adapter: Any, source: str) -> None:
-    """Checks that matrices match a layout.
+    """Checks that the names and shapes of matrices match a layout.
 
     Args:
         layout: expected layout.
@@ -206,8 +206,7 @@ def check(layout: Layout, adapter: Any, source: str) -> None:
         source: origin of the matrices, for messages.
 
     Raises:
-        UserError: a matrix is missing or unexpected, has another shape, or contains
-            numbers that are not finite.
+        UserError: a matrix is missing or unexpected, or has another shape.
     """
     found = traverse_util.flatten_dict(flax.core.unfreeze(adapter))
     wanted = layout.shapes()

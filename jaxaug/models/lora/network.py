@@ -51,7 +51,7 @@ class AdaptedNetwork:
         return getattr(self.module, name)
 
     def apply(self, variables: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Like `flax.linen.Module.apply`, with the adapter."""
+        """Applies the module with the adapter; see `flax.linen.Module.apply`."""
         params = dict(variables["params"])
         adapter = traverse_util.flatten_dict(flax.core.unfreeze(params.pop(ADAPTER)))
         with nn.intercept_methods(functools.partial(self._intercept, adapter)):

@@ -95,7 +95,13 @@ def is_run(folder: PathLike) -> bool:
 
 
 def base_of_run(folder: PathLike) -> str:
-    """Returns the source of the base of a run's adapter, from its configuration."""
+    """Returns the name or path of the base model of a run's adapter.
+
+    It is `BASE` in the run's configuration.
+
+    Args:
+        folder: folder of a run that trained an adapter, or one of its checkpoints.
+    """
     return str(_of_config(_root_and_step(absolute(folder), find=False)[0], _BASE))
 
 

@@ -53,7 +53,11 @@ def load(folder: epath.PathLike) -> Run:
 
 
 def load_writer(folder: epath.PathLike) -> Run:
-    """Like `load`; a model that cannot write paraphrases raises `UserError` too."""
+    """Loads the run of a model that writes paraphrases; see `load`.
+
+    Raises:
+        UserError: the model is not an encoder-decoder; see also `load`.
+    """
     run = load(folder)
     if not hasattr(run.model.module, "decode"):
         raise UserError(

@@ -42,19 +42,19 @@ class RunWords:
         return vocabulary.TokenVocabulary(vocabulary.of_run(self._folder, self._named))
 
     def default_vocabulary(self, path: str | None = None) -> Any:
-        """Like `tasks.vocabulary.default_vocabulary`."""
+        """Replaces `tasks.vocabulary.default_vocabulary`, by the run's vocabulary."""
         if path and hf.is_published(path):
             return hf.load(path, id_offset=1)
         self._named = self._named or path or ""
         return self.words
 
     def padded_size(self, multiple: int = 128, words: Any = None) -> int:
-        """Like `tasks.vocabulary.padded_size`."""
+        """Replaces `tasks.vocabulary.padded_size`, for the run's vocabulary."""
         del words  # The run has one vocabulary.
         return -(-self.words.vocab_size // multiple) * multiple
 
     def token_vocabulary(self, path: str | None = None) -> vocabulary.TokenVocabulary:
-        """Like `jaxaug.feed.vocabulary.TokenVocabulary`."""
+        """Replaces `TokenVocabulary`; returns the run's vocabulary."""
         if path and run_vocabulary.of_run(self._folder) is None:
             return vocabulary.TokenVocabulary(path)
         return self.words

@@ -73,7 +73,7 @@ class Sheet:
 
     @property
     def digest(self) -> str:
-        """Identifies what the page shows; votes carry it."""
+        """Digest of the pairs and questions of the sheet, which votes must repeat."""
         return digest_of([[asdict(pair) for pair in self.pairs], self.questions])[:16]
 
 

@@ -84,7 +84,7 @@ def _stemmer() -> _Stemmer:
 
 
 def load_nltk() -> Any:
-    """Returns nltk, the library that computes METEOR.
+    """Returns the module `nltk.translate.meteor_score`, which computes METEOR.
 
     Raises:
         UserError: nltk is not installed.
@@ -140,7 +140,7 @@ def paraphrase_scores(
     """Returns BLEU, METEOR, and TER of texts with one reference each.
 
     Args:
-        predictions: one or more texts.
+        predictions: texts to score; at least one.
         references: reference of each text.
         synonyms: synonyms for `meteor`; None computes `meteor_stems` instead.
 

@@ -158,7 +158,7 @@ def overlap_report() -> dict[str, float]:
 
 @functools.cache
 def evaluation_only_words() -> frozenset[str]:
-    """Returns the content words of v1..v5 that no original train wording has."""
+    """Returns the content words of v1..v5 that no original train description has."""
     train = [spec for spec in services() if "train" in spec.splits]
     known = {word.lower() for word in FLAG}
     for item in _items(train):

@@ -102,7 +102,14 @@ def alike(slot: SlotSpec, others: Sequence[SlotSpec]) -> bool:
 
 
 def rewriting(fresh: Fresh, share: float) -> Rewrite:
-    """Returns a function that replaces words consistently across texts."""
+    """Returns a function that replaces words of a text, consistently across texts.
+
+    Stop words, words of one or two letters, and the syntax of the simulator stay.
+
+    Args:
+        fresh: generator of the replacements.
+        share: probability that a distinct word is replaced, 0 to 1.
+    """
     instead: dict[str, str] = {}
 
     def word(match: re.Match[str]) -> str:

@@ -27,7 +27,11 @@ class Speech:
         return start
 
     def go_on(self, directly: bool) -> None:
-        """Appends "and" unless the next phrase follows directly or is the first."""
+        """Appends "and", unless the text is empty or already ends with "and".
+
+        Args:
+            directly: whether the next phrase needs no "and" before it.
+        """
         if self.text and not directly and not self.text.endswith(" and"):
             self.say("and")
 

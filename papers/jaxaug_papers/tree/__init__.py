@@ -4,5 +4,8 @@ from pathlib import Path
 
 
 def folder() -> str:
-    """Returns the folder that holds configs/; an entry point names this function."""
+    """Returns the folder of this package, which holds configs/.
+
+    The entry point `tree` in papers/pyproject.toml names this function.
+    """
     return str(Path(__file__).parent)

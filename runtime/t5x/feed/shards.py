@@ -79,7 +79,10 @@ class DataShards:
         }
 
     def writes(self, shard: int) -> bool:
-        """Returns whether this process saves a shard, that is, feeds its first row."""
+        """Returns whether this process saves the position of a shard.
+
+        It does if it feeds the first row of the shard, and `saves` is true.
+        """
         return self.saves and shard * self.rows // self.taken == self.part
 
 

@@ -61,7 +61,10 @@ def write_values(writer: Any, step: int, values: Mapping[str, Any]) -> None:
 
 
 def to_host(tree: Any) -> Any:
-    """Waits for a tree of (replicated) arrays and fetches it to numpy."""
+    """Waits for a pytree of arrays, and returns it with NumPy arrays.
+
+    Arrays that span several processes must be replicated.
+    """
 
     def fetch(x: Any) -> Any:
         if isinstance(x, jax.Array) and not x.is_fully_addressable:

@@ -42,7 +42,13 @@ class BaseModel(metaclass=ModelType):
     def loss_fn(
         self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None
     ) -> tuple[Float[Array, ""], MetricsMap]:
-        """Returns the loss of a batch and metrics; no `dropout_rng`, no dropout."""
+        """Returns the loss of a batch and its metrics.
+
+        Args:
+            params: the parameters of the model.
+            batch: feature -> array [batch, ...].
+            dropout_rng: key of the dropout; None means no dropout.
+        """
 
     def eval_fn(
         self, params: PyTree, batch: Batch
@@ -66,7 +72,14 @@ class BaseModel(metaclass=ModelType):
     def score_batch(
         self, params: PyTree, batch: Batch, return_intermediates: bool = False
     ) -> Any:
-        """Returns the score of each example's target."""
+        """Returns the log likelihood of each example's target, natural log, [batch].
+
+        Args:
+            params: the parameters of the model.
+            batch: feature -> array [batch, ...].
+            return_intermediates: whether to return (scores, intermediates), where
+                intermediates are the values that the module sowed.
+        """
 
     @abc.abstractmethod
     def get_initial_variables(

@@ -70,7 +70,11 @@ def _explained(error: BaseException, texts: Mapping[str, str]) -> str | None:
 
 
 def explain_call(error: BaseException) -> str | None:
-    """Returns a message if a call made by gin lacks packages or values."""
+    """Returns a message for a known error in a call made by gin, or None.
+
+    The known errors are missing packages of SeqIO tasks, missing values, unknown data
+    types, and numbers that optax schedules refuse.
+    """
     text = str(error)
     if isinstance(error, ModuleNotFoundError) and error.name in _DATA_LIBRARIES:
         return (

@@ -138,7 +138,7 @@ def experiment(config: Config, data_dir: PathLike, out: PathLike) -> list[Cell]:
 
 
 def _drawn(config: Config, data_dir: PathLike) -> tuple[Data, list[Draw]]:
-    """The data of an experiment, and what each seed draws from them."""
+    """Returns the data of an experiment, and the draw of each seed."""
     data = examples.read(config.reader, epath.Path(data_dir) / config.dataset)
     _check(config, data)
     return data, [
