@@ -312,6 +312,11 @@ def readings_table() -> list[str]:
     counts: dict[str, dict[str, int]] = {}
     for path, of, label in (
         (TREE / "minisgd_tree.tsv", "MiniSGD (an earlier version)", "first"),
+        (
+            READINGS.with_name("sgd_readings.tsv"),
+            "SGD's train schema, sample (an earlier version)",
+            "label",
+        ),
         (READINGS, "", "label"),
     ):
         with path.open(encoding="utf-8", newline="") as file:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from jaxaug.calls.cases import Case, Message, Tool
 from jaxaug.calls.match import ABSENT, Accepted, Call
+from jaxaug.core import json_reader
 from jaxaug.models.endpoint import asking, replies, usage
 from jaxaug.models.endpoint.usage import Usage
 from jaxaug.paraphrase.endpoint_grid import Setting
@@ -89,7 +90,8 @@ class ChatModel:
         server = self.setting.server
 
         def work(case: Case) -> Reply:
-            return parsed(json.loads(asking.reply(server, self._request(case))))
+            reply = asking.reply(server, self._request(case))
+            return parsed(json_reader.decoded(reply, "the reply"))
 
         return asking.together(server, cases, work, done)
 
@@ -186,8 +188,8 @@ def _call(value: Any) -> Call | None:
     arguments = value.get("arguments", value.get("parameters"))
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments) if arguments.strip() else {}
-        except (ValueError, RecursionError):
+            arguments = json_reader.decoded(arguments) if arguments.strip() else {}
+        except json_reader.JsonError:
             return None
     if not isinstance(name, str) or not isinstance(arguments, dict):
         return None
