@@ -27,6 +27,9 @@ from jaxaug_papers.shared.seeds import difference, spread
 ROOT = Path(__file__).resolve().parent.parent
 CLAIMS = ROOT / "results/claims.toml"
 FEWSHOT = ROOT / "results/fewshot"
+READINGS = ROOT / "results/grammar/readings.tsv"
+TREE = ROOT / "papers/jaxaug_papers/tree/readings"
+LABELS = ("faithful", "trivial", "changed", "broken", "original")
 FEWSHOT_RUNS = tuple(sorted(path.stem for path in FEWSHOT.glob("*.csv")))
 _TEMPLATE = re.compile(r"\{(\w+):([^:{}]+(?::[^:{}]+)*?)\}")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -302,6 +305,30 @@ def fewshot_table(name: str) -> list[str]:
 CLASSIFY = ROOT / "results/classify"
 _INTERVAL = re.compile(r"\[([+-][\d.]+), ([+-][\d.]+)\](?: \*| {2}|$)")
 _SEEDS = 5
+
+
+def readings_table() -> list[str]:
+    """Returns the blind readings of the rewording grammar, a row per set of texts."""
+    counts: dict[str, dict[str, int]] = {}
+    for path, of, label in (
+        (TREE / "minisgd_tree.tsv", "MiniSGD (an earlier version)", "first"),
+        (READINGS, "", "label"),
+    ):
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+                own = counts.setdefault(of or row["set"], dict.fromkeys(LABELS, 0))
+                own[row[label]] += 1
+    rows = [
+        "| texts | places | reworded | faithful and different | nearly the same | "
+        "says something else | broken |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, own in counts.items():
+        total = sum(own.values())
+        filled = total - own["original"]
+        shares = [f"{own[one] / filled:.0%}" for one in LABELS[:-1]]
+        rows.append(f"| {' | '.join([name, str(total), str(filled), *shares])} |")
+    return rows
 
 
 def classify_table(name: str) -> list[str]:

@@ -372,6 +372,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "t5dst": functools.partial(minisgd_table, "t5dst"),
     "setups": functools.partial(claims.setups, trackers),
     "settle": settle.table,
+    "readings": claims.readings_table,
     **{
         f"claims-{paper}": functools.partial(claims.table, paper, trackers)
         for paper in ("tree", "pcc", "dips")

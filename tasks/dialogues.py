@@ -1,4 +1,4 @@
-"""The dialogue state tracking sets without SeqIO and TensorFlow.
+"""Dialogue state tracking sets that need neither SeqIO nor TensorFlow.
 
 A program that has not imported SeqIO finds its training and evaluation sets here;
 `tasks.dst` registers the same sets with SeqIO. Other tasks need SeqIO.
@@ -26,7 +26,7 @@ class DialogueRecords(FedTask):
     """Task over record caches of dialogue frames.
 
     Attributes:
-        recipes: name of a split -> its content.
+        recipes: maps the name of a split to its content.
     """
 
     loses = LEFT
@@ -55,10 +55,15 @@ class Feature(NamedTuple):
 
 
 class DialogueSet(DialogueRecords):
-    """A set of dialogue frames with its metrics, like the SeqIO task of that name."""
+    """A set of dialogue frames with its metrics, like the SeqIO task of its name."""
 
     def __init__(self, name: str, splits: Mapping[str, cache.Recipe]):
-        """Creates the set; `splits` maps names of SeqIO's splits to their content."""
+        """Creates the set.
+
+        Args:
+            name: name of the set and of its SeqIO task.
+            splits: maps the names of SeqIO's splits to their content.
+        """
         self.name, self.tasks = name, [self]
         self.recipes = self.splits = splits
         feature = Feature(vocabulary.default_vocabulary())
@@ -72,7 +77,7 @@ class DialogueSet(DialogueRecords):
         return _records(self, split)
 
     def token_ids(self, split: str, use_cached: bool) -> TokenCache:
-        """See `FedTask.token_ids`; offline caches are read by SeqIO's task."""
+        """See `FedTask.token_ids`; only SeqIO's task reads offline caches."""
         assert not use_cached
         return _token_ids(self, split)
 
@@ -93,7 +98,7 @@ class DialogueMixture:
 
     Attributes:
         name: name of the mixture.
-        tasks: its sets, sorted by name as in SeqIO.
+        tasks: sets of the mixture, sorted by name as in SeqIO.
     """
 
     name: str
@@ -101,15 +106,18 @@ class DialogueMixture:
 
     @property
     def output_features(self) -> Mapping[str, Feature]:
-        """Features of the sets."""
+        """Features `inputs` and `targets`, which all sets share."""
         return self.tasks[0].output_features
 
 
 def table(data_dir: PathLike | None = None) -> recipes.Table:
-    """Returns the sets of a data folder, and logs which wordings they are evaluated on.
+    """Returns the sets of a data folder; logs the wordings of their evaluation.
+
+    Args:
+        data_dir: data folder; None means the default of `folders.resolve_data_dir`.
 
     Raises:
-        UserError: the data folder or a variants folder is wrong.
+        UserError: the data folder or a folder of variants is malformed.
     """
     found = recipes.table(data_dir)
     level = logging.INFO if found.is_sgdx else logging.WARNING
@@ -119,7 +127,7 @@ def table(data_dir: PathLike | None = None) -> recipes.Table:
 
 @functools.cache
 def _sets() -> dict[str, DialogueSet | DialogueMixture]:
-    """Returns the sets and mixtures, which are looked up once per process."""
+    """Returns the sets and mixtures by name; looks them up once per process."""
     found = table()
     sets = {name: DialogueSet(name, found.recipes[name]) for name in found.recipes}
     mixtures = {
@@ -132,8 +140,8 @@ def _sets() -> dict[str, DialogueSet | DialogueMixture]:
 def find(name: Any) -> DialogueSet | DialogueMixture | None:
     """Returns a set or mixture; None for other names, or if SeqIO is imported.
 
-    A program that imports SeqIO may have changed its registries, so all of its data
-    come from there.
+    A program that imports SeqIO may have changed the registries, so all of its tasks
+    come from the registries.
     """
     return None if "seqio" in sys.modules else _sets().get(name)
 
@@ -141,8 +149,8 @@ def find(name: Any) -> DialogueSet | DialogueMixture | None:
 def with_records(name: str, split: str) -> list[Any]:
     """Returns the tasks of a set or mixture that have the split.
 
-    The list is empty if a task is not over record caches, and for other names if SeqIO
-    is not imported.
+    The list is empty if a task has no record caches. Without SeqIO, it is also empty
+    for names of other tasks.
     """
     source: Any = find(name)
     if seqio := sys.modules.get("seqio"):
@@ -153,9 +161,13 @@ def with_records(name: str, split: str) -> list[Any]:
 
 
 def aligned(tasks: Sequence[Any], split: str) -> list[DialogueSet]:
-    """Returns sets over one split whose examples correspond.
+    """Returns sets whose examples with equal indices differ only in their wording.
 
     See `jaxaug.feed.recipes.aligned`.
+
+    Args:
+        tasks: tasks with record caches.
+        split: the only split of the returned sets.
 
     Raises:
         UserError: a task has no record cache.

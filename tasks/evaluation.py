@@ -1,8 +1,11 @@
-"""The evaluator of dialogue sets, which leaves other tasks to SeqIO's evaluator.
+"""Evaluator of dialogue sets; SeqIO's evaluator evaluates other tasks.
+
+Line of a gin file that selects it:
 
   train_script.train.inference_evaluator_cls = @evaluation.evaluator
 
-Both write the same files: TensorBoard events, JSON lines, and the robustness report.
+Both evaluators write the same files: TensorBoard events, JSON lines, and the robustness
+report.
 """
 
 import dataclasses
@@ -40,15 +43,15 @@ def evaluator(
 ) -> Any:
     """Returns an evaluator for T5X's programs.
 
-    It is `seqio.Evaluator` for other tasks than dialogue sets, for offline caches, if
-    loggers or settings that only SeqIO has are given, and if gin binds a parameter of
-    SeqIO.
+    The evaluator is a `DialogueEvaluator` for dialogue sets. It is a `seqio.Evaluator`
+    for other tasks, for offline caches, if `logger_cls` or an option that only SeqIO
+    has is given, and if gin binds a parameter of SeqIO.
 
     Args:
         num_examples: number of examples of each task; None means all.
-        logger_cls: loggers; by default TensorBoard, JSON lines, and the robustness
-            report, unless gin binds `seqio.Evaluator.logger_cls`.
-        **options: further arguments of `seqio.Evaluator`.
+        logger_cls: classes of the loggers. None means TensorBoard, JSON lines, and the
+            robustness report, unless gin binds `seqio.Evaluator.logger_cls`.
+        **options: other arguments of `seqio.Evaluator`.
     """
     layout = token_feed.layout_of(options["feature_converter"])
     lengths = options.get("sequence_length") or {}
@@ -91,7 +94,7 @@ def _configured(cls: Any) -> Any:
 
 
 class Evaluated:
-    """The examples of a set in the order of SeqIO's pipeline.
+    """Examples of a dialogue set, in the order of SeqIO's pipeline.
 
     Iteration yields (index, model features).
 
@@ -107,7 +110,15 @@ class Evaluated:
         layout: layouts.Layout,
         number: int | None = None,
     ):
-        """Reads a split; see `evaluator` for `lengths` and `number`."""
+        """Reads a split.
+
+        Args:
+            task: task with record caches.
+            split: name of the split.
+            lengths: maximum number of tokens of `inputs` and `targets`.
+            layout: layout of the model features.
+            number: number of examples from the start; None means all.
+        """
         self._examples = task.examples(split)
         self._lengths, self._layout = lengths, layout
         records, name = task.records(split), task.recipes[split].corpus.split
@@ -134,7 +145,7 @@ class Evaluated:
                 yield start + row, {name: batch[name][row] for name in batch}
 
     def inputs(self) -> Iterator[dict[str, Any]]:
-        """Yields the fields of the examples as SeqIO names and orders them."""
+        """Yields the fields of each example, with the names and order of SeqIO."""
         for index, fields in zip(self._order, self.fields, strict=True):
             ids = self._examples.get(index, self._lengths)
             texts: dict[str, Any] = {}
@@ -167,15 +178,20 @@ class DialogueEvaluator:
     """Evaluates dialogue sets with the interface of `seqio.Evaluator`.
 
     Attributes:
-        eval_tasks: the sets.
-        cached_model_datasets: name of a set -> its examples.
-        model_feature_shapes: model feature -> shape for one example.
-        events_dir: folder for TensorBoard events, which a logger of the T5X programs
-            writes without SeqIO; None for no events.
+        eval_tasks: tasks of the sets.
+        cached_model_datasets: maps the name of a set to its examples.
+        model_feature_shapes: maps a model feature to its shape in one example.
+        events_dir: folder where a logger of the T5X programs writes TensorBoard events.
+            None if SeqIO's logger writes them, or without events.
     """
 
     def __init__(self, sets: Mapping[Any, Evaluated], log_dir: str | None):
-        """Creates the evaluator; `sets` maps tasks to their examples."""
+        """Creates the evaluator.
+
+        Args:
+            sets: maps each task to its examples.
+            log_dir: folder for the files of the loggers; None means no logging.
+        """
         self.eval_tasks = [*sets]
         examples = {task.name: found for task, found in sets.items()}
         self.cached_model_datasets = examples
@@ -197,11 +213,18 @@ class DialogueEvaluator:
     def evaluate(
         self, *, compute_metrics: bool, step: int | None, predict_fn: Any, **unused: Any
     ) -> tuple[futures.Future, Mapping[str, Sequence[Any]]]:
-        """Predicts, and computes and logs metrics in the background.
+        """Predicts outputs; computes and logs their metrics in the background.
+
+        Args:
+            compute_metrics: whether to compute metrics.
+            step: training step of the model, for the logs.
+            predict_fn: function from examples to pairs (index, token ids).
+            **unused: further arguments of `seqio.Evaluator.evaluate`.
 
         Returns:
-            Future of task name -> metric name -> value (None if `compute_metrics` is
-            False), and task name -> tokens of the predictions.
+            A future of a mapping from task and metric names to values, and a mapping
+            from task names to the token ids of the predictions. Without
+            `compute_metrics` the future belongs to the previous evaluation.
         """
         del unused
         outputs = {}
@@ -251,7 +274,7 @@ class DialogueEvaluator:
 
 
 def _decoded(words: Any, ids: Sequence[Any]) -> Any:
-    """Returns the text of the ids; a list for several sequences."""
+    """Returns the text of token ids, or a list of texts for several sequences."""
     if len(ids) and isinstance(ids[0], Sequence):
         return [words.decode(each) for each in ids]
     return words.decode(ids)

@@ -1,4 +1,4 @@
-"""Tasks that know their examples as token ids; needs neither SeqIO nor TensorFlow."""
+"""Tasks that give their examples as token ids, without SeqIO and TensorFlow."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -20,12 +20,12 @@ from jaxaug.feed.examples import (
 
 @gin.configurable(module="tasks.cached_task")
 def accept(truncation: bool = False, unknown_pieces: bool = False) -> dict[str, bool]:
-    """Returns settings of `FedTask.check_lengths`, for gin files: `cached_task.accept`.
+    """Returns settings of `FedTask.check_lengths`; gin files bind `cached_task.accept`.
 
     Args:
         truncation: whether to accept feature lengths that cut any number of examples.
-        unknown_pieces: whether to accept any number of targets that the vocabulary
-            cannot write.
+        unknown_pieces: whether to accept any number of targets with pieces that the
+            vocabulary does not know.
     """
     return {"accept_truncation": truncation, "accept_unknown": unknown_pieces}
 
@@ -35,7 +35,7 @@ class FedTask:
 
     Attributes:
         name: name of the task.
-        output_features: name -> feature with `vocabulary` and `add_eos`.
+        output_features: maps a name to a feature with `vocabulary` and `add_eos`.
     """
 
     name: str
@@ -44,22 +44,27 @@ class FedTask:
     loses: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("inputs", "targets"), "their right end"
     )
-    """Maps a feature to the part that a cut example loses."""
+    """Maps a feature to the part that truncated examples lose."""
 
     parts: ClassVar[Parts] = PAIRS
     """Maps a feature to the fields that form it after the placeholder."""
 
     @staticmethod
     def cut(fields: Mapping[str, Ids], lengths: Lengths, ends: Ends) -> dict[str, Ids]:
-        """Cuts an example to lengths; see `Examples.cut`."""
+        """Truncates an example to lengths; see `Examples.cut`."""
         return keep_left_end(fields, lengths, ends)
 
     def token_ids(self, split: str, use_cached: bool) -> TokenCache:
-        """Returns the token ids of a split, built once per process."""
+        """Returns the token ids of a split; builds them once per process.
+
+        Args:
+            split: name of the split.
+            use_cached: whether to read the offline cache.
+        """
         raise NotImplementedError
 
     def examples(self, split: str, use_cached: bool = False) -> Examples:
-        """Returns all examples of a split as token ids, built once per process.
+        """Returns all examples of a split as token ids; builds them once per process.
 
         Args:
             split: name of the split.
@@ -78,7 +83,7 @@ class FedTask:
         return Examples(self.name, found, ends, self.parts, self.cut)
 
     def token_counts(self, split: str, use_cached: bool = False) -> lengths.TokenCounts:
-        """Counts the tokens of all examples of a split; see `examples`."""
+        """Returns the token counts of all examples of a split; see `examples`."""
         words = self.output_features["targets"].vocabulary
         return lengths.of_examples(
             f"{self.name} {split}",
@@ -92,7 +97,10 @@ class FedTask:
     def check_lengths(
         needs: lengths.Needs, accept_truncation: bool, advice: str
     ) -> None:
-        """Stops a run whose lengths cut examples; see `jaxaug.feed.lengths.check`."""
+        """Stops a run whose lengths truncate examples.
+
+        See `jaxaug.feed.lengths.check` for arguments and errors.
+        """
         accepted = accept()
         accepted["accept_truncation"] |= accept_truncation
         lengths.check(needs, advice=advice, **accepted)

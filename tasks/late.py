@@ -13,10 +13,14 @@ from typing import Any
 
 
 def fill_seqio(register: Callable[[], None]) -> None:
-    """Has `register` called before a registry of SeqIO is first used, if ever.
+    """Arranges a call of `register` before the first use of a registry of SeqIO.
 
-    SeqIO is not imported here. Its import would be too early to call `register`: a
-    module of this package may be importing it, whose tasks do not exist yet.
+    SeqIO is not imported here. The import of SeqIO would be too early to call
+    `register`: the importing module may belong to this package, and its tasks may not
+    exist yet.
+
+    Args:
+        register: function that registers the tasks. It is called again after an error.
     """
     lock, pending = threading.RLock(), [register]
 
@@ -50,13 +54,13 @@ class _Registry(UserDict[str, Any]):
 
 
 class _Watch(MetaPathFinder):
-    """Import finder that calls a function with SeqIO after its first import."""
+    """Import finder that calls `then(seqio)` after the first import of SeqIO."""
 
     def __init__(self, then: Callable[[Any], None]):
         self._then = then
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        """Returns what the other finders find, with a loader that calls `then`."""
+        """Returns SeqIO's spec by the other finders; its loader also calls `then`."""
         if name != "seqio":
             return None
         others = (finder for finder in sys.meta_path if finder is not self)

@@ -66,7 +66,7 @@ def test_the_smallest_difference_is_that_of_the_noncentral_t(claims):
 
 
 def test_p_values_of_printed_intervals(claims):
-    """A mean of 1.0 with t = 2.776, the quantile of 4 degrees of freedom, has p 0.05."""
+    """A mean of 1.0 has p 0.05 if t is 2.776, the quantile of 4 degrees of freedom."""
     assert claims["_p_of"](0.0, 2.0) == pytest.approx(0.05)
     text = "A [+0.1, +2.0] *\nB [-1.0, +1.0]  \nC [+0.9, +1.1]  "
     # Holm: 0.0424 is the second of three, and becomes 0.0849.
@@ -91,7 +91,7 @@ def test_a_missing_run_is_named(claims):
 
 
 def test_hours_of_the_queue_follow_from_measured_runs(tmp_path, monkeypatch):
-    """One of two items is left: 72 steps of 50 s, and 30 s around them, are 1.0 hours."""
+    """One of two items is left: 72 steps of 50 s, and another 30 s, are 1.0 hours."""
     settle = runpy.run_path(str(ROOT / "benchmarks/settle.py"))
     done = {"set": "a", "steps": 100, "seed": 0, "order": "mixture"}
     times = {"train_seconds": 5000, "compile_seconds": 10, "evaluate_seconds": 20}

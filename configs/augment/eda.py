@@ -4,10 +4,10 @@
 
 Synonyms replace a quarter of the words; insertion, swaps, and deletion have a rate of
 0.05. The variants are the first five of 20 draws that differ from the text and from
-each other. No filter of the paper is used. The checks of jaxaug drop copies, lost values, added
-numbers, and changed negations; outputs take the case and the final mark of their text.
-Synonyms come from the built-in lexicon; `eda.py:DIR` reads the WordNet files in DIR,
-such as /usr/share/wordnet of Debian's wordnet-base.
+each other. No filter of the paper is used. The checks of jaxaug drop copies, lost
+values, added numbers, and changed negations; outputs take the case and the final mark
+of their text. Synonyms come from the built-in lexicon; `eda.py:DIR` reads the WordNet
+files in DIR, such as /usr/share/wordnet of Debian's wordnet-base.
 """
 
 import ml_collections

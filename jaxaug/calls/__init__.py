@@ -1,4 +1,4 @@
-"""Calls of tools: how far their accuracy depends on the descriptions of the tools.
+"""Measures how far the accuracy of tool calls depends on the tools' descriptions.
 
 `jaxaug sensitivity` asks a model for calls under several wordings of the descriptions.
 """

@@ -1,4 +1,4 @@
-"""The arguments of `jaxaug sensitivity`; importing this is cheap."""
+"""Command-line arguments of `jaxaug sensitivity`; importing this module is cheap."""
 
 import argparse
 
@@ -22,7 +22,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--wordings",
         type=arguments.whole(64),
         metavar="N",
-        help="rewordings by the grammar (default: 5; for dialogues the variants of SGD-X)",
+        help="rewordings by the grammar (default: 5; for dialogues the variants of "
+        "SGD-X)",
     )
     parser.add_argument(
         "--wordings_from",
@@ -35,8 +36,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         type=many,
         default=0,
         metavar="K",
-        help="solved examples in the prompt: the first K cases, which are not scored, or K "
-        "frames of the train split (default: 0)",
+        help="solved examples in the prompt: the first K cases, which are not scored, "
+        "or K frames of the train split (default: 0)",
     )
     parser.add_argument(
         "--limit", type=many, metavar="N", help="only the first N cases or dialogues"
@@ -65,8 +66,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help="the tools with better descriptions, chosen on half of the cases and checked "
-        "on the other half",
+        help="the tools with better descriptions, chosen on half of the cases and "
+        "checked on the other half",
     )
 
 
@@ -80,8 +81,8 @@ def _cases(parser: argparse.ArgumentParser) -> None:
         "--in",
         dest="input",
         metavar="FILE",
-        help="cases as JSON lines with messages and calls, or questions of BFCL (default: "
-        "the annotated dialogues of the data folder)",
+        help="cases as JSON lines with messages and calls, or questions of BFCL "
+        "(default: the annotated dialogues of the data folder)",
     )
     parser.add_argument(
         "--answers",

@@ -1,4 +1,4 @@
-"""Better descriptions: chosen on half of the cases, checked on the other half."""
+"""Chooses better descriptions on half of the cases; checks them on the other half."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,15 @@ from jaxaug.metrics.bootstrap import Bootstrap, Group
 
 @dataclass(frozen=True, slots=True)
 class Better:
-    """Other descriptions, and their effect on cases that did not choose them.
+    """Better descriptions, and their effect on cases that were not used to choose them.
 
     Attributes:
-        texts: description -> the better text.
-        schema: the tools with these texts.
-        cases: number of cases for the check.
-        given, advised: accuracy on them, as fractions.
-        difference: `advised` - `given`.
+        texts: maps a description to its better text.
+        schema: schema of the tools with these texts.
+        cases: number of cases that the check uses.
+        given: accuracy of the original descriptions on these cases, as a fraction.
+        advised: accuracy of the better descriptions on them, as a fraction.
+        difference: `advised` - `given`, with its 95% interval.
     """
 
     texts: dict[Text, str]
@@ -43,14 +44,18 @@ def find(
     prepared: Callable[[Sequence[Case]], Sequence[Case]],
     done: Callable[[], Any] = lambda: None,
 ) -> Better:
-    """Returns better descriptions; asks the model about every second group of cases.
+    """Returns better descriptions and their effect.
+
+    Groups of cases alternate: the first, third, ... choose the descriptions from the
+    replies so far. The model is asked again about the other groups.
 
     Args:
         source: the tools and their cases.
-        asked, replies: results so far.
-        model: the model.
-        prepared: adds solved examples to cases.
-        done: is called after each case.
+        asked: the cases under each wording.
+        replies: the replies to them.
+        model: the model to ask.
+        prepared: function that adds solved examples to cases.
+        done: function that is called after each case.
     """
     groups = list(dict.fromkeys(case.group for case in source.cases))
     chooses = set(groups[::2])

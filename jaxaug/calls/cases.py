@@ -1,6 +1,6 @@
-"""Cases: messages, the tools that a model is offered, and the calls that are right.
+"""Cases: messages, the tools that are offered to a model, and the expected calls.
 
-They are read from JSON lines, from files of the Berkeley Function Calling Leaderboard
+Cases are read from JSON lines, from files of the Berkeley Function Calling Leaderboard
 (BFCL), or from the dialogues of a data folder. Source of BFCL's format: its repository,
 https://github.com/ShishirPatil/gorilla, folder `berkeley-function-call-leaderboard`.
 """
@@ -21,16 +21,16 @@ from jaxaug.schemas import Imported, read_tools, tools_of
 
 Message = Mapping[str, Any]
 Tool = dict[str, Any]
-"""A tool as the chat-completions interface takes it."""
+"""A tool in the format of the chat-completions interface."""
 MOST_TOOLS = 128
-"""Maximum tools of a request, as at OpenAI."""
+"""Maximum number of tools in a request; OpenAI has the same limit."""
 _FIX = (
     'Give JSON lines such as {"messages": [{"role": "user", "content": "..."}], '
     '"calls": [{"name": "...", "arguments": {}}]}, or a file of BFCL.'
 )
 _ROLES = ("system", "user", "assistant", "tool")
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]")
-# Types of BFCL that JSON Schema has under another name, or not at all.
+# Types of BFCL that have another name in JSON Schema.
 _TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 _KNOWN_TYPES = {"object", "number", "array", "string", "integer", "boolean", "null"}
 
@@ -41,13 +41,14 @@ class Case:
 
     Attributes:
         id: name of the case.
-        group: cases of one group are not independent, such as turns of a dialogue.
+        group: name of the group. Cases of one group are not independent, such as the
+            turns of a dialogue.
         messages: the conversation.
         tools: the offered tools.
-        expected: the calls that are right.
+        expected: the expected calls.
         is_state: whether the call is a dialogue state; see `match.score_state`.
-        names: name of a tool or (tool, argument) in `tools` -> original name, for
-            wordings with other names.
+        names: maps a tool or (tool, argument) in `tools` to its original name. Empty if
+            the wording changes no names.
     """
 
     id: str
@@ -61,11 +62,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Cases of one list of tools.
+    """Cases that share one list of tools.
 
     Attributes:
         found: the imported tools.
-        cases: the cases, with the tools in the given wording.
+        cases: the cases, with the tools in their original wording.
     """
 
     found: Imported
@@ -73,7 +74,7 @@ class Source:
 
 
 def arguments_of(tool: Tool) -> Mapping[str, Any]:
-    """Returns the arguments of a tool: name -> JSON Schema."""
+    """Returns a mapping from the arguments of a tool to their JSON Schema."""
     found = tool["function"]["parameters"].get("properties")
     return found if isinstance(found, dict) else {}
 
@@ -84,13 +85,17 @@ def read(
     """Reads a file of cases.
 
     Args:
-        path: JSON lines of our own format or of BFCL's questions.
-        tools: the tools; BFCL's files contain theirs.
-        answers: BFCL's file of possible answers; None is the file of the same name in
-            the folder `possible_answer` next to `path`.
+        path: JSON lines in our own format or in the format of BFCL's questions.
+        tools: the tools; None for a file of BFCL, which contains them.
+        answers: BFCL's file of possible answers. None means the file of the same name
+            in the folder `possible_answer` next to `path`.
+
+    Returns:
+        One source for a file in our own format, or one for each question of BFCL.
 
     Raises:
-        UserError: a file cannot be read, or a case is wrong. The message gives the line.
+        UserError: a file cannot be read, or a case is wrong. The message gives the
+            line.
     """
     items = list(_lines(path))
     if not items:
@@ -181,7 +186,7 @@ def _listed(tool: Tool) -> frozenset[str]:
 
 
 def _pattern(value: Any) -> Any:
-    """Returns a value with alternatives at each key of an object, as `match` takes it."""
+    """Returns a value in the format of `match`, with alternatives at each key."""
     if isinstance(value, dict):
         return {key: (_pattern(one),) for key, one in value.items()}
     return [_pattern(one) for one in value] if isinstance(value, list) else value
@@ -197,7 +202,7 @@ def _messages(given: Any, where: str) -> tuple[Message, ...]:
 
 
 def _known(name: Any, tools: Mapping[str, Tool], where: str) -> str:
-    """Returns the name of a tool; names that the interface refuses have `_` instead."""
+    """Returns the name of an offered tool; `_` replaces characters that are refused."""
     fitted = _UNFIT.sub("_", name)[:60] if isinstance(name, str) else ""
     ends = [one for one in tools if isinstance(name, str) and one.endswith(f"__{name}")]
     for one in (name, fitted, *(ends if len(ends) == 1 else ())):
@@ -260,7 +265,7 @@ def _read_bfcl(
 
 
 def _function(given: Any) -> Any:
-    """Returns a function of BFCL as a tool of the interface."""
+    """Returns a function of BFCL as a tool of the chat-completions interface."""
     if not isinstance(given, dict):
         return given
     name = _UNFIT.sub("_", str(given.get("name")))
@@ -268,7 +273,7 @@ def _function(given: Any) -> Any:
 
 
 def _typed(value: Any) -> Any:
-    """Returns a value with the types of JSON Schema."""
+    """Returns a description of BFCL with the types of JSON Schema."""
     if isinstance(value, list):
         return [_typed(one) for one in value]
     if not isinstance(value, dict):
@@ -283,7 +288,7 @@ def _typed(value: Any) -> Any:
 
 
 def _alternatives(values: Any) -> Accepted:
-    """Returns accepted values; in BFCL an empty text allows to leave an argument out."""
+    """Returns accepted values; an empty text in BFCL makes the argument optional."""
     given = values if isinstance(values, list) else [values]
     return tuple(ABSENT if one == "" else _inner(one) for one in given)
 

@@ -1,8 +1,8 @@
 """Compares calls of tools with the expected ones.
 
-Two definitions: *exact* as the abstract-syntax match of the Berkeley Function Calling
-Leaderboard (Patil et al., 2025), and *fuzzy* as joint goal accuracy of SGD, where free
-texts score between 0 and 1 (`jaxaug.metrics.slot_scores`).
+There are two scores. The *exact* score is the abstract-syntax match of the Berkeley
+Function Calling Leaderboard (BFCL; Patil et al., 2025). The *fuzzy* score follows joint
+goal accuracy of SGD: free texts score between 0 and 1 (`jaxaug.metrics.slot_scores`).
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from jaxaug.metrics.slot_scores import match_values
 
 ABSENT = object()
-"""An accepted "value" of an argument that may be left out."""
+"""Marks an argument that may be left out; stands among its accepted values."""
 # BFCL ignores these characters in texts.
 _IGNORED = re.compile(r"[ ,./\-_*^]")
 
@@ -31,12 +31,13 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A call that is right.
+    """An expected call.
 
     Attributes:
         name: name of the tool.
-        accepted: argument -> accepted values, which may include `ABSENT`.
-        listed: arguments whose values the tool lists; fuzzy scores compare them exactly.
+        accepted: maps an argument to its accepted values, which may include `ABSENT`.
+        listed: arguments whose values the tool lists. Fuzzy scores compare them
+            exactly.
     """
 
     name: str
@@ -48,9 +49,9 @@ class Outcome(NamedTuple):
     """The score of a case.
 
     Attributes:
-        score: 0 to 1; 1 if all calls are right.
-        parts: (tool, argument) -> score; the argument "" stands for the tool itself,
-            which is right if it is called exactly when it should be.
+        score: score of all calls, from 0 to 1; 1 if all are right.
+        parts: maps (tool, argument) to its score. The argument "" stands for the tool
+            itself, which is right if it is called exactly when it should be.
     """
 
     score: float
@@ -60,9 +61,9 @@ class Outcome(NamedTuple):
 def score(expected: Sequence[Expected], given: Sequence[Call], fuzzy: bool) -> Outcome:
     """Scores calls; their order does not matter.
 
-    A call is right if its tool is the expected one, each argument has an accepted value,
-    none is missing, and none is unknown. The score of calls is the product of the scores
-    of their arguments, or 0 if there are more or fewer calls than expected.
+    A call is right if it has the expected tool and an accepted value for each argument,
+    and no argument is missing or unknown. The score of calls is the product of the
+    scores of their arguments, or 0 if the number of calls is wrong.
 
     Args:
         expected: the right calls; empty if no tool should be called.
@@ -94,15 +95,16 @@ def score(expected: Sequence[Expected], given: Sequence[Call], fuzzy: bool) -> O
 def score_state(
     expected: Expected, given: Sequence[Call], known: Collection[str], fuzzy: bool
 ) -> Outcome:
-    """Scores a call as a dialogue state: as joint goal accuracy of SGD if `fuzzy`.
+    """Scores a call as a dialogue state.
 
-    The first call of the tool counts, without unknown arguments. Numbers and flags stand
-    for their texts, an array for its first item. No call is an empty state.
+    The fuzzy score is joint goal accuracy of SGD. The first call of the tool is scored,
+    and its unknown arguments are ignored. Numbers and flags are compared as texts, and
+    arrays by their first item. A missing call is an empty state.
 
     Args:
-        expected: call with the annotated state.
+        expected: expected call, whose arguments are the annotated state.
         given: the calls of a model.
-        known: arguments of the tool.
+        known: names of the arguments of the tool.
         fuzzy: whether free texts may match partly.
     """
     call = next((c for c in given if c.name == expected.name), Call("", {}))

@@ -1,4 +1,4 @@
-"""Accuracy, schema sensitivity, and the descriptions that a model misreads."""
+"""Computes accuracy, schema sensitivity, and the descriptions that a model misreads."""
 
 import math
 from collections import Counter, defaultdict
@@ -19,7 +19,7 @@ from jaxaug.metrics.sensitivity import coefficient_of_variation
 FIGURES = ("original", "reworded", "ss", "ss_all")
 KINDS = ("exact", "fuzzy")
 Replies = Mapping[str, Sequence[Reply]]
-"""Name of a wording -> the replies to its cases."""
+"""Maps the name of a wording to the replies to its cases."""
 Scores = Float[np.ndarray, "wordings cases"]
 _ONE = Group("", (0,), ("",))
 
@@ -35,14 +35,14 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What is known of one description.
+    """Results of one description under each of its texts.
 
     Attributes:
         tool: name of the tool.
-        argument: its argument; "" for the tool itself.
-        cases: number of cases that tell about it.
-        options: (text, share of these cases in which the argument or the tool was right)
-            of each wording, the given text first.
+        argument: name of the argument; "" if the description belongs to the tool.
+        cases: number of cases that score the argument or the tool.
+        options: pairs (text, share) of each wording, the given text first. The share is
+            the fraction of these cases in which the argument or the tool was right.
     """
 
     tool: str
@@ -62,7 +62,7 @@ class Described:
 
     @property
     def best(self) -> tuple[str, float]:
-        """The text with the greatest share, and the share; the given one in a tie."""
+        """The text with the greatest share, and the share; the given text wins ties."""
         return max(self.options, key=lambda one: one[1])
 
 
@@ -71,13 +71,13 @@ class Measured:
     """Results of a model.
 
     Attributes:
-        wordings: the names.
-        scores: kind of `KINDS` -> score of each case under each wording.
-        figures: kind -> figure of `FIGURES`.
-        forms: form of a reply -> number of replies.
-        descriptions: those that a case tells about, the costliest first: those with the
-            most cases between the best and the worst text.
-        is_state: whether calls were scored as dialogue states; then fuzzy scores are
+        wordings: names of the wordings.
+        scores: maps a kind of `KINDS` to the scores [wordings, cases].
+        figures: maps a kind to its figures, by their names in `FIGURES`.
+        forms: maps the form of a reply to the number of such replies.
+        descriptions: descriptions that a case scores, the costliest first. The cost is
+            the number of cases that the best text gets right and the worst gets wrong.
+        is_state: whether calls were scored as dialogue states. If so, fuzzy scores are
             the joint goal accuracy of SGD.
     """
 
@@ -137,7 +137,7 @@ def figures(scores: Scores, groups: Sequence[str]) -> dict[str, Figure]:
     """Returns the figures of `FIGURES` with intervals by a bootstrap over groups.
 
     Args:
-        scores: score of each case; the first wording is the given one.
+        scores: score of each case under each wording; the first row is the original.
         groups: group of each case; the cases of a group are drawn together.
     """
     others = scores[1:]
@@ -174,7 +174,7 @@ def figures(scores: Scores, groups: Sequence[str]) -> dict[str, Figure]:
 def described(
     wordings: Wordings, outcomes: Sequence[Sequence[Outcome]]
 ) -> tuple[Described, ...]:
-    """Returns what outcomes tell about each description, the costliest first."""
+    """Returns the results of each description, the costliest first."""
     right: dict[Text, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for cases, row in zip(wordings.values(), outcomes, strict=True):
         for case, one in zip(cases, row, strict=True):

@@ -24,12 +24,13 @@ _IN_PROMPT = (
 
 
 class Reply(NamedTuple):
-    """What a model answers.
+    """The answer of a model.
 
     Attributes:
-        calls: its calls.
-        form: `TOOL_CALLS`; `TEXT` for calls in the content; `PROSE` for other content;
-            `INVALID` if the arguments of a call are no JSON object.
+        calls: the calls in the answer.
+        form: form of the answer. `TOOL_CALLS` for calls in the field of that name,
+            `TEXT` for calls in the content, and `PROSE` for other content. `INVALID` if
+            the arguments of a call are no JSON object.
     """
 
     calls: tuple[Call, ...]
@@ -37,12 +38,12 @@ class Reply(NamedTuple):
 
 
 Model = Callable[[Sequence[Case], Callable[[], Any]], list[Reply]]
-"""Cases -> replies; the second argument is called after each case."""
+"""Function from cases to replies; it calls its second argument after each case."""
 
 
 @dataclass(frozen=True)
 class ToolRequest:
-    """A request for calls; see `jaxaug.models.endpoint.client.Asked`."""
+    """A request for tool calls; see `jaxaug.models.endpoint.client.Asked`."""
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...]
@@ -64,13 +65,13 @@ class ChatModel:
     """A chat model behind an endpoint, with the cache and the limits of `paraphrase`.
 
     Attributes:
-        setting: server and options.
+        setting: the server and its options.
     """
 
     def __init__(self, setting: Setting, seed: int = 0, in_prompt: bool = False):
         """
         Args:
-            setting: server and options; its prompt and number are not used.
+            setting: the server and its options; the prompt and number are not used.
             seed: seed of the server's sampling.
             in_prompt: whether the tools are part of the first message, for models whose
                 chat template has no tools.
@@ -121,7 +122,10 @@ class ChatModel:
 
 
 def with_system(messages: Sequence[Message], text: str) -> tuple[Message, ...]:
-    """Returns messages with a text at the end of the system message, or before all."""
+    """Returns messages with a text appended to the system message.
+
+    Without a system message, the text becomes one.
+    """
     first = messages[0]
     if first.get("role") == "system":
         content = f"{first.get('content')}\n\n{text}"
@@ -133,8 +137,8 @@ def parsed(message: Mapping[str, Any]) -> Reply:
     """Returns the calls of a message of a model.
 
     Args:
-        message: `tool_calls` as the chat-completions interface defines them; `content`
-            is read if there are none.
+        message: message of the chat-completions interface. Its `content` is read if it
+            has no `tool_calls`.
     """
     given = message.get("tool_calls")
     if isinstance(given, list) and given:
@@ -152,7 +156,7 @@ def parsed(message: Mapping[str, Any]) -> Reply:
 
 
 def _of_text(content: str) -> Iterator[Call]:
-    """Yields the calls in a text: JSON objects, in lists, between tags, in fences."""
+    """Yields the calls in a text: JSON objects, also in lists, tags, and fences."""
     text, place = replies.bare(content)[:_LONGEST], 0
     decoder = json.JSONDecoder()
     while (place := _next(text, place)) >= 0:
@@ -191,11 +195,11 @@ def _call(value: Any) -> Call | None:
 
 
 def with_shots(cases: Sequence[Case], shots: Sequence[Case]) -> list[Case]:
-    """Returns cases whose first message shows solved ones.
+    """Returns cases whose system message shows solved cases.
 
     Args:
         cases: the cases.
-        shots: solved cases; conversation and calls are shown, not their tools.
+        shots: the solved cases. Their conversations and calls are shown without tools.
     """
     if not shots:
         return list(cases)
@@ -217,7 +221,7 @@ def _solved(case: Case) -> str:
 
 
 def _firsts(accepted: Mapping[str, Accepted]) -> dict[str, Any]:
-    """Returns the first accepted values; arguments that may only be absent have none."""
+    """Returns the first accepted value of each argument that has one."""
     given = {key: [v for v in one if v is not ABSENT] for key, one in accepted.items()}
     return {key: _plain(values[0]) for key, values in given.items() if values}
 
@@ -229,7 +233,7 @@ def _plain(value: Any) -> Any:
 
 
 class TrackerModel:
-    """A trained tracker of ours; see `jaxaug.track.chat`."""
+    """A trained tracker as a model of tool calls; see `jaxaug.track.chat`."""
 
     def __init__(self, tracker: Any):
         """

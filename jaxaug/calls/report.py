@@ -1,4 +1,4 @@
-"""The results of `jaxaug sensitivity` as text, JSON, and a page."""
+"""Writes the results of `jaxaug sensitivity` as text, JSON, and an HTML page."""
 
 import html
 import math
@@ -31,13 +31,14 @@ _LEGEND = (
     "exact: all calls have the right tool and accepted values, as BFCL matches them",
     "fuzzy: the same, but free texts score as in joint goal accuracy of SGD",
     (
-        "SS: standard deviation (ddof 1) over the rewordings of the score of a case, divided "
-        "by its mean, averaged over the cases with a score above 0 under any rewording"
+        "SS: standard deviation (ddof 1) over the rewordings of the score of a case, "
+        "divided by its mean, averaged over the cases with a score above 0 under any "
+        "rewording"
     ),
     "interval: 95%, by a bootstrap over cases, or over dialogues for states",
     (
-        "given, worst, best: per cent of the cases in which the argument had a right value, "
-        "or the tool was called when it should be, under a text"
+        "given, worst, best: per cent of the cases in which the argument had a right "
+        "value, or the tool was called when it should be, under a text"
     ),
 )
 
@@ -47,9 +48,9 @@ def text(found: Measured, better: Better | None, title: str, limit: int) -> str:
 
     Args:
         found: the results.
-        better: better descriptions, if they were asked for.
-        title: first line.
-        limit: number of descriptions.
+        better: better descriptions; None if they were not requested.
+        title: first line of the report.
+        limit: maximum number of descriptions.
     """
     shown = found.descriptions[:limit]
     parts = [
@@ -85,8 +86,8 @@ def _forms(found: Measured) -> str:
         TEXT, 0
     ):
         line += (
-            ". Most call no tool, and count as such (a chat template without tools needs "
-            "--tools_in_prompt)"
+            ". Most call no tool, and count as such (a chat template without tools "
+            "needs --tools_in_prompt)"
         )
     return line
 
@@ -130,9 +131,9 @@ def as_json(
 
     Args:
         found: the results.
-        better: better descriptions, if they were asked for.
-        wordings: the cases.
-        about: how the results were made.
+        better: better descriptions; None if they were not requested.
+        wordings: the cases under each wording.
+        about: settings of the run, which are copied into the report.
     """
     cases = wordings[found.wordings[0]]
     told: dict[str, Any] = {"about": about, "wordings": list(found.wordings)}
@@ -172,7 +173,7 @@ def as_json(
 
 
 def html_page(found: Measured, better: Better | None, title: str) -> str:
-    """Returns a self-contained page: wordings, then all descriptions with their texts."""
+    """Returns a self-contained HTML page: wordings, descriptions, and their texts."""
     head, *rows = _wordings(found)
     name = "Sensitivity of tool calls"
     cells = [

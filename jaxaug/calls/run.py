@@ -1,4 +1,4 @@
-"""`jaxaug sensitivity` and `jaxaug.sensitivity`."""
+"""Runs `jaxaug sensitivity` and `jaxaug.sensitivity`."""
 
 import argparse
 import random
@@ -30,12 +30,12 @@ Prepared = Callable[[Sequence[Case]], list[Case]]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What to ask.
+    """Cases to ask a model about.
 
     Attributes:
         sources: the tools and their cases.
-        wordings: the cases under each wording, without the solved ones.
-        shots: name of a wording -> solved cases that are shown.
+        wordings: the cases under each wording, without solved cases in their prompts.
+        shots: maps the name of a wording to the solved cases in its prompts.
     """
 
     sources: Sequence[Source]
@@ -44,7 +44,7 @@ class Task:
 
     @property
     def prepared(self) -> dict[str, list[Case]]:
-        """The cases of each wording with the solved ones in their prompts."""
+        """The cases of each wording, with the solved cases in their prompts."""
         return {
             name: with_shots(found, self.shots.get(name, ()))
             for name, found in self.wordings.items()
@@ -56,9 +56,10 @@ class TaskOptions:
     """Options of a task.
 
     Attributes:
-        wordings: number of rewordings by the grammar; None is `WORDINGS`, for dialogues
-            the variants of SGD-X.
-        files: tools with other descriptions, instead of the grammar.
+        wordings: number of rewordings by the grammar. None means `WORDINGS`, or the
+            variants of SGD-X for dialogues.
+        files: files of the same tools with other descriptions, which replace the
+            rewordings by the grammar.
         shots: number of solved cases in the prompt.
         limit: number of cases or dialogues; None means all.
         seed: seed of the draws.
@@ -101,8 +102,8 @@ def of_file(
     shown, rest = flat[: options.shots], flat[options.shots :]
     if not rest:
         raise UserError(
-            f"--shots {options.shots}: {path} has {len(flat):,} cases, and none is left to "
-            "be scored. Give a smaller number."
+            f"--shots {options.shots}: {path} has {len(flat):,} cases, and none is "
+            "left to be scored. Give a smaller number."
         )
     rest = rest[: options.limit]
     if tools is not None:
@@ -147,8 +148,8 @@ def ask(
     """Asks a model about all cases under all wordings.
 
     Args:
-        task: what to ask.
-        model: the model.
+        task: the cases under each wording.
+        model: the model to ask.
         find_better: whether to look for better descriptions.
 
     Raises:
@@ -188,16 +189,16 @@ def sensitivity(
     Args:
         cases: JSON lines with messages and calls, or questions of BFCL.
         schema: tools of the cases, in any format of `jaxaug schema import`; None for
-            BFCL, whose files have them.
-        model: `openai:NAME`, the name that the server knows.
+            files of BFCL, which contain the tools.
+        model: `openai:NAME`; NAME is the model's name at the server.
         endpoint: address of a server with the chat-completions interface.
         wordings: number of rewordings by the grammar.
-        shots: number of first cases that are shown as solved and not scored.
-        seed: of the rewordings and of the server's sampling.
+        shots: number of cases from the start that are shown as solved and not scored.
+        seed: seed of the rewordings and of the server's sampling.
 
     Returns:
         The report of `jaxaug sensitivity --json`: accuracy of each wording, schema
-        sensitivity with intervals, and the descriptions that break.
+        sensitivity with intervals, and the results of each description.
 
     Raises:
         UserError: a file or an argument is wrong, or the server cannot be asked.
@@ -211,7 +212,7 @@ def sensitivity(
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug sensitivity --help`.
+    """Runs the verb; see `jaxaug sensitivity --help`.
 
     Raises:
         UserError: an argument or a file is missing or wrong, or the model cannot be

@@ -1,4 +1,4 @@
-"""Dialogue states as calls: each service is a tool, each annotated frame a case."""
+"""Turns dialogue states into calls: services are tools, annotated frames are cases."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -23,14 +23,19 @@ _TASK = (
 
 
 def as_tool(service: Service) -> Service:
-    """Returns a service with one intent, which takes all slots and requires none."""
+    """Returns a service with one intent, whose slots are all optional."""
     given = tuple((slot.name, DONTCARE) for slot in service.slots)
     intent = Intent(service.name, service.description, False, (), given, ())
     return Service(service.name, service.description, service.slots, (intent,))
 
 
 def with_intents(original: Schema, tools: Schema) -> Schema:
-    """Returns a schema with the descriptions of its tools; see `as_tool`."""
+    """Returns the original services with the descriptions of their tools.
+
+    Args:
+        original: the schema of the services.
+        tools: the same services as tools (see `as_tool`), in any wording.
+    """
     return Schema(
         tuple(
             Service(own.name, one.intents[0].description, one.slots, own.intents)
@@ -50,7 +55,7 @@ def read(
     Args:
         data_dir: data folder in the layout of SGD.
         split: "train", "dev" or "test".
-        variant: wording, such as "v1"; None means the original.
+        variant: name of the wording, such as "v1"; None means the original.
         limit: number of dialogues from the start; None means all.
 
     Raises:

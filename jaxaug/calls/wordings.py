@@ -1,4 +1,4 @@
-"""Cases under further wordings of the descriptions of their tools."""
+"""Makes cases under further wordings of their tools' descriptions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -19,9 +19,9 @@ from jaxaug.track.rewordings import Choice
 
 ORIGINAL = "original"
 Wordings = Mapping[str, Sequence[Case]]
-"""Name of a wording -> the cases under it, in the same order; the given one is first."""
+"""Maps a wording to its cases, in the same order; the original wording is first."""
 Text = tuple[str, str]
-"""A description: (tool, argument), or (tool, "") for the tool itself."""
+"""Identifies a description: (tool, argument), or (tool, "") for the tool itself."""
 
 
 def of_sources(sources: Sequence[Source], number: int, seed: int) -> Wordings:
@@ -58,8 +58,9 @@ def of_sources(sources: Sequence[Source], number: int, seed: int) -> Wordings:
             found[name] += with_tools(source, schema)
     if not any_text:
         raise UserError(
-            "no description has a faithful rewording by the grammar, so there is nothing "
-            "to compare. Give other wordings with --wordings_from TOOLS.json ..."
+            "no description has a faithful rewording by the grammar, so there is "
+            "nothing to compare. Give other wordings with --wordings_from TOOLS.json "
+            "..."
         )
     return found
 
@@ -77,8 +78,8 @@ def of_files(source: Source, paths: Sequence[PathLike]) -> Wordings:
         renamed = with_names(schema, names_of(own))
         if names_of(renamed) != names_of(own):
             raise UserError(
-                f"--wordings_from {path}: has other tools or arguments than --schema. Only "
-                "descriptions may differ."
+                f"--wordings_from {path}: has other tools or arguments than --schema. "
+                "Only descriptions may differ."
             )
         name = epath.Path(path).stem
         if name in found:
@@ -90,12 +91,12 @@ def of_files(source: Source, paths: Sequence[PathLike]) -> Wordings:
 def of_data(
     data_dir: epath.Path, split: str, number: int | None, limit: int | None, seed: int
 ) -> tuple[Source, Wordings]:
-    """Returns the frames of a split as cases, and all wordings.
+    """Returns the frames of a split as cases, and these cases under all wordings.
 
     Args:
         data_dir: data folder in the layout of SGD.
         split: "train", "dev" or "test".
-        number: number of rewordings by the grammar; None takes the variants of SGD-X.
+        number: number of rewordings by the grammar; None means the variants of SGD-X.
         limit: number of dialogues; None means all.
         seed: seed of the draw.
 
@@ -108,8 +109,8 @@ def of_data(
     names = folders.variant_names(folders.sgdx_folder(data_dir))
     if not names:
         raise UserError(
-            f"{data_dir}: has no variants in sgd_x/data. Give --wordings N for rewordings "
-            "by the grammar."
+            f"{data_dir}: has no variants in sgd_x/data. Give --wordings N for "
+            "rewordings by the grammar."
         )
     others = {name: states.read(data_dir, split, name, limit).cases for name in names}
     return source, {ORIGINAL: source.cases, **others}
@@ -123,7 +124,7 @@ def _names(found: Imported) -> dict[tuple[str, str], str]:
 
 
 def _used(source: Source, used: AbstractSet[str]) -> Iterator[Service]:
-    """Yields the services with a tool that a case offers."""
+    """Yields the services with at least one of the used tools."""
     names = _names(source.found)
     for service in source.found.schema.services:
         if any(names[service.name, one.name] in used for one in service.intents):
@@ -143,7 +144,7 @@ def with_tools(source: Source, schema: Schema) -> list[Case]:
 
 
 def texts_of(case: Case) -> dict[Text, str]:
-    """Returns the descriptions of the tools of a case, by their original names."""
+    """Returns the descriptions of a case's tools, under the tools' original names."""
     found: dict[Text, str] = {}
     for tool in case.tools:
         name = tool["function"]["name"]
@@ -156,12 +157,12 @@ def texts_of(case: Case) -> dict[Text, str]:
 
 
 def advised(source: Source, texts: Mapping[Text, str]) -> Schema:
-    """Returns the schema of tools with other descriptions.
+    """Returns the schema of the tools with better descriptions.
 
     Args:
         source: the tools.
-        texts: description -> its text; the others stay as they are. Descriptions inside
-            an object stay too.
+        texts: maps a description to its new text. Other descriptions, and descriptions
+            inside an object, do not change.
     """
     names = _names(source.found)
     found: dict[str, dict[str, str]] = {}

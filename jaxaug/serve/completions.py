@@ -1,4 +1,4 @@
-"""The chat-completions interface of a tracker: requests and answers."""
+"""Reads requests and writes answers of the chat-completions interface."""
 
 import json
 import time
@@ -13,7 +13,7 @@ from jaxaug.track import chat
 from jaxaug.track.answers import Prediction
 
 MODEL = "tracker"
-"""Name of the model; requests may give any."""
+"""Name of the model in answers; requests may give any name."""
 MODELS = {
     "object": "list",
     "data": [{"id": MODEL, "object": "model", "created": 0, "owned_by": "jaxaug"}],
@@ -21,12 +21,12 @@ MODELS = {
 
 
 class Asked(NamedTuple):
-    """A request.
+    """A request for tool calls.
 
     Attributes:
-        schema: of the tools.
-        tools: as given.
-        dialogues: the conversation, or nothing if the last message is not by the user.
+        schema: schema of the tools.
+        tools: tools of the request, unchanged.
+        dialogues: the conversation; empty if the last message is not by the user.
     """
 
     schema: Schema
@@ -35,10 +35,14 @@ class Asked(NamedTuple):
 
 
 def read(asked: Any) -> Asked:
-    """Reads a request; fields that do not matter to a tracker are ignored.
+    """Reads a request; ignores fields that a tracker does not use.
+
+    Args:
+        asked: decoded JSON of the request.
 
     Raises:
-        UserError: messages or tools are missing or wrong, or a stream is asked for.
+        UserError: messages or tools are missing or malformed, or the request wants a
+            stream.
     """
     if not isinstance(asked, dict):
         raise UserError("the request is no JSON object. Send one.")
@@ -55,7 +59,12 @@ def read(asked: Any) -> Asked:
 
 
 def answer(asked: Asked, predictions: Sequence[Prediction]) -> str:
-    """Returns the answer to a request as JSON."""
+    """Returns the answer to a request as JSON.
+
+    Args:
+        asked: the request.
+        predictions: predicted states of `asked.dialogues`.
+    """
     states = {f.service: f.state for one in predictions for f in one.frames}
     calls = [
         {

@@ -1,4 +1,4 @@
-"""The common part of all trackers; importing it is cheap."""
+"""Common base class of all trackers; importing this module is cheap."""
 
 import copy
 import functools
@@ -31,12 +31,14 @@ def do_nothing() -> None:
 class BaseTracker:
     """Predicts the dialogue state after each user turn.
 
-    Answers equal the greedy evaluation of the run: same format and same lengths.
+    Predictions equal those that the greedy evaluation of the training run makes, with
+    the same format and the same lengths.
 
     Attributes:
-        schema: the known services; may be replaced at any time.
-        identity: identifies weights, vocabulary, and format, independent of paths.
-        per_slot: whether an input is a slot of a service instead of a service.
+        schema: schema of the services; may be replaced at any time.
+        identity: values that identify weights, vocabulary, and format; they do not
+            depend on paths.
+        per_slot: whether each input asks about one slot instead of one service.
         robust: further wordings and checks of the answers; may be replaced at any time.
     """
 
@@ -53,11 +55,11 @@ class BaseTracker:
     ):
         """
         Args:
-            words: vocabularies of the inputs and of the outputs.
-            family: key of `recipes.FORMATS`.
+            words: vocabulary of the inputs and vocabulary of the outputs.
+            family: name of the input format, a key of `recipes.FORMATS`.
             lengths: maximum number of tokens of `inputs` and `targets`, EOS included.
             schema: the schema of the services.
-            robust: further wordings and checks of the answers; None takes `Robust()`.
+            robust: further wordings and checks of the answers; None means `Robust()`.
         """
         self.schema = schema
         self.robust = robust or Robust()
@@ -72,19 +74,21 @@ class BaseTracker:
 
     @property
     def code(self) -> str:
-        """Digest of the code that outputs depend on."""
+        """Digest of the code on which the outputs depend."""
         raise NotImplementedError
 
     @property
     def restrictions(self) -> list[str]:
-        """Digests of further restrictions of the outputs."""
+        """Digests of additional restrictions of the outputs; empty without any."""
         return []
 
     def compiled(self, schemas: Iterable[Schema]) -> Self:
         """Returns a copy of this tracker for a server; the copy writes no files.
 
+        Subclasses may compile their programs here.
+
         Args:
-            schemas: the wordings of the services; the lengths of their prompts differ.
+            schemas: wordings of the services. Their prompts may have different lengths.
         """
         del schemas
         other = copy.copy(self)
@@ -93,25 +97,29 @@ class BaseTracker:
         return other
 
     def write_tokens(self, inputs: Sequence[list[int]]) -> list[list[int]]:
-        """Returns the output tokens of each input, whose EOS is included."""
+        """Returns the output tokens of each input.
+
+        Args:
+            inputs: tokens of each input, including EOS.
+        """
         raise NotImplementedError
 
     def _allowed(self, schema: Schema) -> Any:
-        """Returns the `constraints.Constraint` of constrained answers, or None."""
+        """Returns the `constraints.Constraint` of the answers, or None."""
         del schema
         return None
 
     def _log_likelihoods(self, pairs: Sequence[tuple[list[int], str]]) -> list[float]:
-        """Returns the log-likelihood of each text as the output of an input."""
+        """Returns the log-likelihood of the text of each (input tokens, text) pair."""
         raise NotImplementedError
 
     def about(self, schema: Schema, between: Callable[[], None] = do_nothing) -> Self:
-        """Returns a copy of this tracker with other services or other wordings.
+        """Returns a copy of this tracker with another schema.
 
         Args:
-            schema: the schema of the services.
-            between: called before each input is formatted and each batch is decoded;
-              may raise an error to stop.
+            schema: schema of other services, or the same services in other words.
+            between: function that is called before each input is formatted and before
+                each batch is decoded. It may raise an error to stop the prediction.
         """
         other = copy.copy(self)
         other.schema = schema
@@ -119,7 +127,11 @@ class BaseTracker:
         return other
 
     def predict(self, dialogue: Input) -> Prediction:
-        """Returns the states of one dialogue after each user turn; see `read`."""
+        """Returns the predicted states of one dialogue after each user turn.
+
+        Args:
+            dialogue: the dialogue, in a form that `read` accepts.
+        """
         return self.predict_all([self.read(dialogue)])[0]
 
     def read(self, dialogue: Input) -> Dialogue:
@@ -127,11 +139,11 @@ class BaseTracker:
 
         Args:
             dialogue: lines `USER: ...` and `SYSTEM: ...`, an object in the layout of
-              SGD, or the list of its turns.
+                SGD, or the list of its turns.
 
         Raises:
             UserError: the dialogue has another layout, or names a service that the
-              schema lacks.
+                schema lacks.
         """
         if isinstance(dialogue, str):
             found = turns.read_dialogues(dialogue, "dialogue", self.schema)
@@ -146,11 +158,12 @@ class BaseTracker:
     def predict_all(
         self, dialogues: Sequence[Dialogue], write: Writer | None = None
     ) -> list[Prediction]:
-        """Returns the states of many dialogues, in their order.
+        """Returns the predicted states of each dialogue, in the order of the dialogues.
 
         Args:
-            dialogues: see `turns.read_dialogues`.
-            write: maps input tokens to output tokens; None takes `write_tokens`.
+            dialogues: the dialogues, as `read` or `turns.read_dialogues` returns them.
+            write: function from input tokens to output tokens; None means
+                `write_tokens`.
         """
         asking = Asking(
             self.robust,
@@ -164,7 +177,7 @@ class BaseTracker:
         return several.answered(dialogues, asking)
 
     def _schemas(self) -> list[Schema]:
-        """Returns the schema, then its further wordings."""
+        """Returns the schema, followed by its further wordings."""
         if not (self.robust.wordings or self.robust.familiar):
             return [self.schema]
         # Imported here, because the grammar imports JAX.
@@ -206,7 +219,7 @@ class BaseTracker:
         return found
 
     def _encode(self, text: str) -> list[int]:
-        """Returns the tokens of a text; cuts its beginning to keep the last turns."""
+        """Returns the tokens of a text; drops its beginning to keep the last turns."""
         words, length = self._input_words, self._lengths["inputs"]
         characters = _PER_TOKEN * length
         while (start := text.rfind(" ", 0, max(0, len(text) - characters))) > 0:
@@ -223,7 +236,11 @@ class BaseTracker:
 
 
 def read_services(schema: PathLike | Schema | None) -> Schema:
-    """Returns a schema, read from a file or from the data folder if none is given.
+    """Returns the schema of a file, or of the data folder.
+
+    Args:
+        schema: path of the file; None means the data folder. A `Schema` is returned
+            unchanged.
 
     Raises:
         UserError: the file or the data folder is missing or wrong.

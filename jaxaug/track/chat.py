@@ -1,7 +1,7 @@
-"""Chat messages and tools for a tracker: dialogues in, calls of tools out.
+"""Converts chat messages and tools for a tracker, and its states to tool calls.
 
-A tracker tells the state of each tool after the last message of the user. It calls a tool
-once the conversation has given all of its required arguments.
+A tracker predicts the state of each tool after the last message of the user. It calls a
+tool once the conversation has given all of its required arguments.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _FLAGS = {"true": True, "false": False}
 
 
 class ToolCall(NamedTuple):
-    """A call of a tool, with arguments of the types that the tool declares."""
+    """A call of a tool; its arguments have the types that the tool declares."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -39,15 +39,17 @@ def schema_of(tools: Any) -> Schema:
 
 
 def dialogue_of(messages: Any, services: Sequence[str]) -> Dialogue:
-    """Returns a dialogue whose last turn, by the user, asks for states.
+    """Returns the dialogue of a chat; its last turn asks for the states of services.
+
+    The dialogue ends with the last message of the user.
 
     Args:
-        messages: objects with `role` and `content`. Messages of the system and results
-            of tools are left out; messages of one speaker in a row become one turn.
-        services: names of the services whose states are asked for.
+        messages: objects with `role` and `content`. System messages and results of
+            tools are ignored. Consecutive messages of one speaker become one turn.
+        services: names of the services whose states are predicted.
 
     Raises:
-        UserError: a message is wrong, or none is by the user.
+        UserError: a message is malformed, or no message is by the user.
     """
     if not isinstance(messages, list):
         raise UserError(f"messages: expected a list of objects, got {shown(messages)}.")
@@ -96,12 +98,12 @@ def _content(content: Any, number: int) -> str:
 def calls_of(
     states: Mapping[str, Parsed], schema: Schema, tools: Tools
 ) -> Iterator[ToolCall]:
-    """Yields the calls that states ask for.
+    """Yields a call for each state that has all required arguments of its tool.
 
     Args:
-        states: service -> its state.
-        schema: of `schema_of`.
-        tools: the tools of the schema.
+        states: maps the name of a service to its predicted state.
+        schema: result of `schema_of` for the tools.
+        tools: tool list of the chat-completions interface.
     """
     names = iter(catalogue_of(schema, "openai")["tools"].values())
     told = {_function(tool)["name"]: _function(tool) for tool in tools}
@@ -129,7 +131,7 @@ def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _intent(service: Service, state: Parsed) -> Intent | None:
-    """Returns the active intent, or else the intent that fits the filled slots best."""
+    """Returns the active intent; without one, the best fit to the filled slots."""
     filled = state.slot_values.keys()
 
     def fit(intent: Intent) -> int:
@@ -143,7 +145,7 @@ def _intent(service: Service, state: Parsed) -> Intent | None:
 def _put(
     place: dict[str, Any], slot: str, value: str, schema: Mapping[str, Any]
 ) -> None:
-    """Sets an argument, inside objects if the name of its slot is dotted."""
+    """Sets an argument; a dotted slot name sets a property of a nested object."""
     properties = schema.get("properties") or {}
     first, dot, rest = slot.partition(".")
     if slot not in properties and dot and first in properties:
@@ -156,7 +158,7 @@ def _put(
 
 
 def _typed(value: str, kind: Any) -> Any:
-    """Returns a value with its declared type, or the text if it has another type."""
+    """Converts a value to its declared type; returns the text if that fails."""
     if kind == "boolean":
         return _FLAGS.get(value.casefold(), value)
     try:

@@ -1,8 +1,9 @@
-"""A tracker that decodes with CTranslate2; a second start imports no JAX.
+"""A tracker that decodes with CTranslate2; only its first start imports JAX.
 
-The first start converts the run with JAX. What later starts need is kept in the cache
-folder, under the names, sizes, and times of the run's files: the folder of the model,
-the meaning of its tokens, the format, the lengths, and a copy of the vocabulary.
+The first start converts the run with JAX and writes notes to the cache folder. They
+give the folder of the model, the meaning of its tokens, the format, and the lengths; a
+copy of the vocabulary lies next to them. The key of the cache covers the names, sizes,
+and times of the run's files.
 """
 
 import dataclasses
@@ -31,11 +32,11 @@ _VARIABLES = (
     *("JAXAUG_VOCABULARY", "JAXAUG_DATA_DIR", "JAXAUG_CACHE_DIR"),
     *("JAXAUG_ACCEPT_CHANGED_CONFIG", "JAXAUG_TRUSTED_MODULES"),
 )
-_ROWS = 32  # inputs that are decoded together
+_ROWS = 32  # number of inputs that are decoded together
 
 
 class EngineTracker(BaseTracker):
-    """Tells the state of dialogues like `Tracker`; decodes with CTranslate2."""
+    """Predicts dialogue states like `Tracker`; decodes with CTranslate2."""
 
     def __init__(
         self,
@@ -47,11 +48,11 @@ class EngineTracker(BaseTracker):
     ):
         """
         Args:
-            notes: contents of the kept `tracker.json`.
+            notes: contents of `tracker.json` in the cache folder.
             words: vocabulary of inputs and outputs.
-            schema: of the services.
-            batch_size: inputs that are decoded together; None is 32.
-            robust: None is `Robust()`.
+            schema: schema of the services.
+            batch_size: number of inputs that are decoded together; None means 32.
+            robust: further wordings and checks of the answers; None means `Robust()`.
 
         Raises:
             UserError: an option needs JAX.
@@ -84,14 +85,14 @@ class EngineTracker(BaseTracker):
 
         Args:
             run: folder of the run, or one of its checkpoints.
-            schema: see `Tracker.load`.
-            batch_size: inputs that are decoded together; None is 32.
-            robust: further wordings and checks of the answers; None is `Robust()`.
+            schema: schema of the services, or its file; see `Tracker.load`.
+            batch_size: number of inputs that are decoded together; None means 32.
+            robust: further wordings and checks of the answers; None means `Robust()`.
             precision: precision of the weights; see `jaxaug.models.engine.writer`.
 
         Raises:
-            UserError: see `Tracker.load`; or CTranslate2 is not installed, has no such
-                model, or an option needs JAX.
+            UserError: the run cannot be loaded (see `Tracker.load`), CTranslate2 is not
+                installed or does not support the model, or an option needs JAX.
         """
         if batch_size is not None and batch_size < 1:
             raise UserError(f"batch_size is {batch_size}: give at least 1.")
@@ -109,14 +110,14 @@ class EngineTracker(BaseTracker):
 
     @property
     def code(self) -> str:
-        """Digest of the code that outputs depend on."""
+        """Digest of the code on which the outputs depend."""
         return code_digest("jaxaug.models.engine", __name__)
 
     def write_tokens(self, inputs: Sequence[list[int]]) -> list[list[int]]:
-        """Returns the output tokens of each input; an EOS ends those that fit.
+        """Returns the output tokens of each input, followed by EOS.
 
         Args:
-            inputs: tokens, EOS included.
+            inputs: tokens of each input, including EOS.
         """
         self._between()
         if not inputs:
@@ -128,7 +129,7 @@ class EngineTracker(BaseTracker):
 
 
 def check(robust: Robust) -> None:
-    """Refuses options that need JAX.
+    """Checks that no option needs JAX.
 
     Raises:
         UserError: answers are constrained, or combined by likelihood.
@@ -146,7 +147,7 @@ def check(robust: Robust) -> None:
 
 
 def _place(folder: epath.Path, precision: str) -> epath.Path | None:
-    """Returns the place of what is kept of a run; None if it cannot be kept."""
+    """Returns the cache folder for the notes of a run; None if it cannot be cached."""
     if is_remote(folder) or not folder.is_dir():
         return None
     root = folder if (folder / _CONFIG).exists() else folder.parent
@@ -163,7 +164,7 @@ def _place(folder: epath.Path, precision: str) -> epath.Path | None:
 
 
 def _is_whole(place: epath.Path) -> bool:
-    """Returns whether the notes of a run and its model are kept and unchanged."""
+    """Returns whether the notes and the model of a run are cached and unchanged."""
     if manifest.opened(place) is None:
         return False
     notes = read_json(place / _NOTES, "Remove the folder.")
@@ -173,7 +174,7 @@ def _is_whole(place: epath.Path) -> bool:
 def _converted(
     folder: epath.Path, precision: str, place: epath.Path | None
 ) -> epath.Path:
-    """Converts the model of a run with JAX, and returns the folder with its notes."""
+    """Converts the model of a run with JAX; returns the cache folder of the notes."""
     # Imported here, because models import JAX.
     from jaxaug.models.text import adapters, continuing, in_engine, registry
     from jaxaug.track import trained
@@ -201,7 +202,7 @@ def _converted(
         "rules": dataclasses.asdict(in_engine.rules_of(model)),
     }
     if place is None or adapters.is_run(folder):
-        # The base of an adapter has other files.
+        # The key must also cover the files of an adapter's base model.
         place = kept.parent / f"run-{digest_of(notes)}"
 
     def write(temporary: epath.Path) -> None:

@@ -1,4 +1,4 @@
-"""Trackers on the Hugging Face hub: files of a run, its schema, and a model card."""
+"""Loads trackers from the Hugging Face hub, and uploads them with a model card."""
 
 import json
 import math
@@ -23,13 +23,13 @@ from jaxaug.models.text import checkpoint, run_config
 SCHEMA = "schema.json"
 CARD = "README.md"
 _CONFIG = "config.gin"
-# Files that loading a run needs, without its checkpoint.
+# Files that are needed to load a run, apart from its checkpoint.
 _FILES = (_CONFIG, "config_digest.json", "choices.json", "vocabulary.*")
 _REPORTS = f"inference_eval/{report.REPORT_FOLDER}/*"
 
 
 class OnHub:
-    """The part of a tracker that knows the hub."""
+    """Base class of a tracker, with its methods for the Hugging Face hub."""
 
     schema: Schema
     _run: str
@@ -45,14 +45,16 @@ class OnHub:
         token: str | None = None,
         **options: Any,
     ) -> Self:
-        """Returns a tracker of the Hugging Face hub, with the services saved with it.
+        """Returns a tracker of the Hugging Face hub.
 
         Args:
-            name: `OWNER/NAME` of `push_to_hub`, or a local copy of its files.
-            schema: other services, see `load`.
-            revision: branch, tag, or commit; None is the main branch.
-            token: None is the token of `hf auth login`.
-            **options: `batch_size` and `robust` of `load`.
+            name: repository `OWNER/NAME` that `push_to_hub` made, or a local copy of
+                its files.
+            schema: schema of other services, or its file; None means the services that
+                were uploaded with the tracker.
+            revision: branch, tag, or commit; None means the main branch.
+            token: access token; None means the token of `hf auth login`.
+            **options: the arguments `batch_size` and `robust` of `load`.
 
         Raises:
             UserError: the extra `hf` is not installed, or there is no such tracker.
@@ -72,14 +74,15 @@ class OnHub:
     ) -> str:
         """Uploads the run, its services, and a model card; returns the address.
 
-        The card has data, results with intervals, and command of the run. `config.gin`
-        and `choices.json` are uploaded unchanged, with the paths that they contain.
+        The card gives the data, the results with intervals, and the command of the run.
+        `config.gin` and `choices.json` are uploaded unchanged, with the paths in them.
 
         Args:
-            repo_id: `OWNER/NAME`.
-            license: identifier of the hub, such as "apache-2.0"; None states none.
+            repo_id: repository, as `OWNER/NAME`.
+            license: license by its identifier of the hub, such as "apache-2.0"; None
+                states no license.
             private: whether a new repository is private.
-            token: None is the token of `hf auth login`.
+            token: access token; None means the token of `hf auth login`.
 
         Raises:
             UserError: the tracker was not loaded from a run, the extra `hf` is not
@@ -113,16 +116,16 @@ def _fetched(repo_id: str, revision: str | None, token: str | None) -> epath.Pat
     """Downloads a tracker into the cache of the hub's client.
 
     Args:
-        repo_id: `OWNER/NAME`.
-        revision: branch, tag, or commit; None is the main branch.
-        token: None is the token of `hf auth login`.
+        repo_id: repository, as `OWNER/NAME`.
+        revision: branch, tag, or commit; None means the main branch.
+        token: access token; None means the token of `hf auth login`.
 
     Returns:
-        Folder of the run.
+        The folder of the run.
 
     Raises:
-        UserError: the extra is not installed, there is no such repository, or it holds
-            no tracker.
+        UserError: the extra `hf` is not installed, the repository does not exist, or
+            it contains no tracker.
     """
     hub = _client()
     try:
@@ -159,7 +162,7 @@ def _failed(repo_id: str, what: str, error: Exception) -> UserError:
 
 
 def _names(root: epath.Path, chosen: str) -> Iterator[str]:
-    """Yields the files of a run that a tracker and its card need, relative to it."""
+    """Yields the files that a tracker and its card need, relative to the run folder."""
     local = Path(root)
     for pattern in (*_FILES, f"{chosen}/**/*", _REPORTS):
         for path in sorted(local.glob(pattern)):
@@ -212,16 +215,16 @@ def model_card(
 ) -> str:
     """Returns the model card of a run as Markdown with metadata.
 
-    Data, command, and results come from the run. Values of path variables are cut to
-    their last part.
+    Data, command, and results come from the run folder. Values of path variables are
+    shortened to their last component.
 
     Args:
         root: folder of the run.
-        chosen: name of the checkpoint.
-        repo_id: `OWNER/NAME`.
-        schema: services of the tracker.
-        parameters: number of parameters.
-        license: identifier of the hub, or None.
+        chosen: name of the checkpoint folder.
+        repo_id: repository, as `OWNER/NAME`.
+        schema: schema of the tracker's services.
+        parameters: number of parameters of the model.
+        license: license by its identifier of the hub; None states no license.
     """
     rows, notes = _results(root)
     choices = run_choices.read(root)
@@ -260,7 +263,7 @@ def _results(root: epath.Path) -> tuple[Sequence[Run], list[str]]:
 
 
 def _table(rows: Sequence[Run]) -> list[str]:
-    """Returns figures with intervals, in per cent, as a Markdown table."""
+    """Returns a Markdown table of figures with intervals, in per cent."""
     lines = ["| figure | value | 95% interval |", "|---|---|---|"]
     for run in rows:
         for column, heading in COLUMNS.items():

@@ -1,4 +1,4 @@
-"""Calls against expected ones: verdicts by hand, and states as SGD's metric scores them."""
+"""Scores of calls: exact ones by hand, and states as SGD's metric scores them."""
 
 import math
 

@@ -117,7 +117,8 @@ def test_a_description_that_breaks(call, server, tmp_path):
         ),
         (
             {
-                "content": '<tool_call>{"name": "f", "arguments": "{}"}</tool_call> [1] {'
+                "content": '<tool_call>{"name": "f", "arguments": "{}"}'
+                "</tool_call> [1] {"
             },
             [("f", {})],
             TEXT,
@@ -224,7 +225,7 @@ def test_dialogues_under_the_variants_of_sgdx(call, server, sgd_tree, tmp_path):
     data = ("--data_dir", str(sgd_tree), "--out", str(out))
     status, text, found = call(*data, files=False)
     assert status == 0, text
-    # No text was better, and intents are those of the data.
+    # No text was better, so the written intents equal the intents of the data.
     own = json.loads((sgd_tree / "test/schema.json").read_text())
     assert json.loads(out.read_text()) == own
     assert found["wordings"] == ["original", "v1", "v2", "v3", "v4", "v5"]

@@ -56,7 +56,7 @@ def test_the_command_names_what_is_not_for_everybody(monkeypatch):
 def test_the_command_names_an_environment_of_ones_own(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert installed.install_command() == f"make install VENV={tmp_path}"
-    # Not that of the system, into which nobody should install.
+    # The command never installs into the system's environment.
     monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
     assert installed.install_command() == "make install"
 
@@ -67,8 +67,8 @@ def test_the_error_names_extra_and_command(monkeypatch):
         "cannot draw x.png: matplotlib is absent", "matplotlib"
     )
     assert str(error) == (
-        "cannot draw x.png: matplotlib is absent. It comes with the extra 'report': run "
-        "`make install` in the repository of jaxaug."
+        "cannot draw x.png: matplotlib is absent. It comes with the extra 'report': "
+        "run `make install` in the repository of jaxaug."
     )
 
 

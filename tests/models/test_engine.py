@@ -1,4 +1,4 @@
-"""Folders for CTranslate2: their greedy outputs are those of transformers."""
+"""Folders for CTranslate2: their greedy outputs equal the outputs of transformers."""
 
 import json
 
@@ -53,8 +53,9 @@ MODELS = {
     "gpt2": (
         "GPT2LMHeadModel",
         {
-            "vocab_size": 40, "n_positions": 64, "n_embd": 16, "n_layer": 2, "n_head": 2,
-            "bos_token_id": 3, "eos_token_id": 2, "scale_attn_by_inverse_layer_idx": True,
+            "vocab_size": 40, "n_positions": 64, "n_embd": 16, "n_layer": 2,
+            "n_head": 2, "bos_token_id": 3, "eos_token_id": 2,
+            "scale_attn_by_inverse_layer_idx": True,
         },
     ),
     "llama": ("LlamaForCausalLM", {**LLAMA, "tie_word_embeddings": True}),
@@ -72,7 +73,7 @@ INPUTS = [[5, 6, 7, 8], [9, 30, 31, 12, 4, 8], [20, 21, 5]]
 
 
 def write(folder, name, **changes):
-    """A model with random weights and a tokenizer of 40 words, as transformers write."""
+    """Writes a random model and a tokenizer of 40 words with transformers."""
     architecture, options = MODELS[name]
     cls = getattr(transformers, architecture)
     torch.manual_seed(2)
@@ -117,7 +118,8 @@ def test_outputs_are_those_of_transformers(tmp_path, name):
             answer, before = found.sequences[0], len(rows)
         expected = model.generate(
             torch.tensor([rows]), max_new_tokens=LENGTH, do_sample=False, num_beams=1,
-            use_cache=False, forced_eos_token_id=None, pad_token_id=model.config.pad_token_id or 0,
+            use_cache=False, forced_eos_token_id=None,
+            pad_token_id=model.config.pad_token_id or 0,
         )[0, before:].tolist()  # fmt: skip
         end = model.config.eos_token_id
         expected = expected[: expected.index(end)] if end in expected else expected
@@ -125,7 +127,7 @@ def test_outputs_are_those_of_transformers(tmp_path, name):
 
 
 def test_outputs_of_a_language_model_are_those_of_jax(tmp_path, monkeypatch):
-    """With a prompt, which passes through the model once, and several ends."""
+    """The model has several ends, and a prompt that passes through it once."""
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     write(tmp_path / "source", "llama")
     model = language.load(convert.absolute(tmp_path / "source"), "tiny", "plain")

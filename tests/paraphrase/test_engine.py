@@ -1,4 +1,4 @@
-"""Paraphrases by CTranslate2: those of JAX, and draws from the same distribution."""
+"""Paraphrases by CTranslate2 equal those by JAX; draws have the same distribution."""
 
 import json
 
@@ -23,7 +23,7 @@ def model(small_world):
 
 
 def _found(model, sampler, num, **options):
-    """(Outputs of JAX, outputs of CTranslate2) for `TEXTS`."""
+    """Returns (outputs of JAX, outputs of CTranslate2) for `TEXTS`."""
     chosen = samplers.find(sampler)
     every = chosen.complete(options)
     sizes = {"num": num, "max_length": 12}
@@ -61,13 +61,13 @@ def test_outputs_are_those_of_jax(model, sampler, num, options):
 
 
 def test_more_tokens_than_the_vocabulary_has(model):
-    """`k` above the number of words is all of them."""
+    """A `k` above the number of words means all words."""
     _, found = _found(model, "top_k_top_p", 2, k=100_000)
     assert [len(own) for own in found] == [2] * len(TEXTS)
 
 
 def test_draws_have_the_distribution_of_jax(model):
-    """The first token of 4,000 draws, among the 8 most probable within a mass of 0.9."""
+    """First tokens of 4,000 draws from the 8 most probable with a mass of 0.9."""
     options = samplers.find("top_k_top_p").complete(
         {"k": 8, "p": 0.9, "temperature": 1.7}
     )

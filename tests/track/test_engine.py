@@ -1,4 +1,4 @@
-"""A tracker in CTranslate2: its answers are those of JAX, and JAX stays out."""
+"""A tracker in CTranslate2: its answers equal those by JAX, without importing JAX."""
 
 import json
 import os

@@ -126,7 +126,8 @@ class _Reader:
             ):
                 return False
             # "Do students pay": the verb comes after the group.
-            begins = not self.found and word in ("has", "have", *_ASKING)
+            asks = not self.found or self.found[0].cls in vocabulary.QUESTIONS
+            begins = asks and word in ("has", "have", *_ASKING)
             self.waits = word in ("do", "does", "did") or begins
         elif word not in vocabulary.PREPOSITIONS | vocabulary.OTHERS:
             return False

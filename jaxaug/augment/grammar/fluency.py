@@ -6,6 +6,7 @@ import re
 from etils import epath
 
 from jaxaug.augment.grammar import vocabulary
+from jaxaug.augment.language.inflection import THIRD
 from jaxaug.core.errors import UserError
 
 _FILE = epath.Path(__file__).parent / "fluency.txt"
@@ -80,7 +81,8 @@ def faults(text: str) -> frozenset[str]:
 def _unparallel() -> re.Pattern[str]:
     """ "Assist in booking a room and pay for it": a gerund, then a base form."""
     bases = {verb.partition(" ")[0] for verb in vocabulary.verbs()}
-    only = "|".join(sorted(bases - set(vocabulary.nouns())))
+    thirds = {vocabulary.inflected(base, THIRD) for base in bases}
+    only = "|".join(sorted(thirds | bases - set(vocabulary.nouns())))
     return re.compile(
         r"(?:^|\b(?:in|for|of|by|with|at) )(?:\w+ly )?\w+ing\b[^,;]* "
         rf"(?:and|or) (?:{only})\b"

@@ -247,8 +247,9 @@ def _noun(chunks: Sequence[Chunk]) -> str:
 
 
 def _is_general(chunks: Sequence[Chunk]) -> bool:
-    """Returns whether a group is a plural without a determiner: "pets"."""
-    return not chunks[0].det and is_plural(chunks)
+    """Returns whether a group is a plural without a determiner, or has "a": "pets"."""
+    det = chunks[0].det.lower()
+    return det in ("a", "an") or (not det and is_plural(chunks))
 
 
 def _numbered(change: Callable[[str], str], chunks: Sequence[Chunk]) -> str:
@@ -293,7 +294,7 @@ _NOUN: dict[str, Callable[[Sequence[Chunk]], str]] = {
     "the": _the,
     "bare": _bare,
     "noun": _noun,
-    "gen": lambda chunks: _bare(chunks) if _is_general(chunks) else _the(chunks),
+    "gen": lambda chunks: text_of(chunks) if _is_general(chunks) else _the(chunks),
     "sg": functools.partial(_numbered, vocabulary.singular),
     "pl": functools.partial(_numbered, vocabulary.plural),
     "a": _a,

@@ -15,10 +15,9 @@ from jaxaug.augment.grammar.rules import tidy
 from jaxaug.augment.language.inflection import PARTICIPLE, THIRD
 from jaxaug.core.errors import UserError
 
-_FOLDER = epath.Path(__file__).parent
 # The first file with a pair of words wins.
 _WORDNET = "wordnet.txt"
-_FILES = (_FOLDER / "senses.txt", _FOLDER / _WORDNET)
+_FILES = [epath.Path(__file__).parent / name for name in ("senses.txt", _WORDNET)]
 _CONDITIONS = ("if", "txt", "not", "but", "obj")
 
 
@@ -264,8 +263,8 @@ def _takes(sense: Sense, subject: Chunk | None, behind: Chunk | None) -> bool:
 
 
 def _turns_plural(sense: Sense) -> bool:
-    head = _head(sense.new)
-    return vocabulary.is_plural(head) and not vocabulary.is_plural(_head(sense.old))
+    plural = vocabulary.is_plural
+    return plural(_head(sense.new)) and not plural(_head(sense.old))
 
 
 @functools.lru_cache(8192)
@@ -302,8 +301,7 @@ def _changes(chunk: Chunk, is_predicate: bool) -> Iterator[tuple[Sense, Chunk]]:
     if chunk.kind != NOUN:
         return
     for start, end, base in spans(chunk.words):
-        last = end == len(chunk.words)
-        lower = " ".join(chunk.words[start:end]).lower()
+        last, lower = end == len(chunk.words), " ".join(chunk.words[start:end]).lower()
         mine = chunk.words[end - 1].lower().endswith("'s")
         for sense in table().get(base, table().get(lower, ())):
             if sense.pos == "n":

@@ -1,4 +1,4 @@
-"""Decodes with a folder of `writer`; imports neither JAX nor TensorFlow."""
+"""Decodes with a model folder of `writer`; imports neither JAX nor TensorFlow."""
 
 import os
 from collections.abc import Sequence
@@ -10,23 +10,23 @@ from jaxaug.models.engine import writer
 
 JAX, CTRANSLATE2 = "jax", "ctranslate2"
 ENGINES = (JAX, CTRANSLATE2)
-# Beam search ends with this many finished hypotheses a beam. JAX may find more than one
-# a beam before none of the others can be better.
+# Beam search ends when it has this many finished hypotheses for each beam. The search
+# in JAX continues until no unfinished hypothesis can be better, so 1 would be too few.
 _PATIENCE = 2.0
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Meaning of a model's tokens; numbers are our ids.
+    """Meaning of a model's tokens, given by the token ids of jaxaug.
 
     Attributes:
         ends: ids that end an output.
         size: number of ids in the vocabulary of the outputs.
-        barred: ids that no output has.
-        start: BOS and the ids before every prompt of a decoder-only model; None with an
-            encoder.
-        offset: difference between our ids and rows of the embedding.
-        forces_end: whether the last token of an output that is cut is EOS.
+        barred: ids that never occur in an output.
+        start: BOS and the ids before every prompt of a decoder-only model; None for a
+            model with an encoder.
+        offset: number to subtract from an id to get its row of the embedding.
+        forces_end: whether EOS is the last token of a truncated output.
     """
 
     ends: tuple[int, ...]
@@ -38,10 +38,12 @@ class Rules:
 
 
 class Decoded(NamedTuple):
-    """One output: its ids without EOS, and its log probability.
+    """An output of the model.
 
-    The log probability includes EOS and belongs to the model, not to the warped
-    distribution of a draw.
+    Attributes:
+        ids: token ids without EOS.
+        log_probability: log probability under the model, including EOS. Top-k, top-p,
+            and temperature do not change it.
     """
 
     ids: list[int]
@@ -53,14 +55,14 @@ class Search:
     """Options of decoding.
 
     Attributes:
-        num: outputs of each input.
-        max_length: maximum tokens of an output, including EOS.
-        min_length: tokens before EOS.
-        beam: whether the outputs are the best of a beam search with `num` beams, whose
-            scores have no length penalty.
-        top_k: number of the most probable tokens to draw from; 1 is greedy, 0 is all.
-        top_p: mass of the most probable tokens to draw from.
-        temperature: divides the logits of a draw.
+        num: number of outputs for each input.
+        max_length: maximum number of tokens of an output, including EOS.
+        min_length: minimum number of tokens before EOS.
+        beam: whether to decode by beam search with `num` beams and no length penalty.
+        top_k: number of the most probable tokens to draw from. 1 means greedy decoding,
+            and 0 means all tokens.
+        top_p: probability mass of the most probable tokens to draw from.
+        temperature: divisor of the logits for draws.
     """
 
     num: int = 1
@@ -83,14 +85,14 @@ class Engine:
         seed: int = 0,
         batch_size: int = 32,
     ):
-        """Loads a folder.
+        """Loads a model folder.
 
         Args:
-            folder: result of `writer.write`, whose tokens are named by their rows.
+            folder: folder of `writer.write`, written with `tokens=None`.
             rules: meaning of the tokens.
-            seed: seed of the draws. CTranslate2 seeds a thread once, so draws repeat in
-                another process with the same inputs in the same order.
-            batch_size: inputs that are decoded together.
+            seed: seed of the draws. CTranslate2 seeds each thread once. Draws are equal
+                in another process that decodes the same inputs in the same order.
+            batch_size: number of inputs that are decoded together.
 
         Raises:
             UserError: CTranslate2 is not installed or cannot read the folder.
@@ -118,9 +120,9 @@ class Engine:
         """Returns `search.num` outputs of each input, the best first.
 
         Args:
-            inputs: ids of the encoder's inputs including EOS, or of prompts without
-                `Rules.start`.
-            search: options.
+            inputs: token ids of each input. Inputs of an encoder include EOS, and
+                prompts do not include `Rules.start`.
+            search: options of decoding.
         """
         rules = self._rules
         length = search.max_length - rules.forces_end

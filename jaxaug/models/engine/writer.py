@@ -1,8 +1,8 @@
 """Writes a published model as a folder for CTranslate2.
 
-The input are tensors and a config.json under the names of `transformers`, which each of
-our families writes. The output has the layout of `ctranslate2.specs`: linear layers are
-[out, in], and the projections of queries, keys, and values are joined.
+The inputs are tensors and a config.json with the names of `transformers`; each model
+family of jaxaug writes them. The output has the layout of `ctranslate2.specs`: linear
+layers are [out, in], and the projections of queries, keys, and values are joined.
 """
 
 import importlib.util
@@ -18,7 +18,7 @@ from jaxaug.core.installed import missing_extra
 from jaxaug.core.suggestion import one_of
 
 PRECISIONS = ("float32", "float16", "int16", "int8")
-"""Types of the stored weights; computation with float16 on a CPU is in float32."""
+"""Types of the stored weights. CPUs compute with float16 weights in float32."""
 
 Tensors = Mapping[str, np.ndarray]
 
@@ -38,12 +38,12 @@ _STAYS = "Such a model stays with JAX."
 
 @dataclass(frozen=True)
 class Special:
-    """Rows of the embedding with a meaning.
+    """Rows of the embedding that hold special tokens.
 
     Attributes:
-        start: first input of the decoder, or BOS of a decoder-only model.
-        end: EOS.
-        unknown: the unknown word; None without one.
+        start: row of the first decoder input, or of BOS in a decoder-only model.
+        end: row of EOS.
+        unknown: row of the unknown word; None if the model has none.
     """
 
     start: int
@@ -60,20 +60,20 @@ def write(
     precision: str = "float32",
     tokens: Sequence[str] | None = None,
 ) -> None:
-    """Writes `model.bin`, `config.json`, and the vocabulary.
+    """Writes `model.bin`, `config.json`, and the vocabulary of a model.
 
     Args:
-        folder: existing folder.
-        config: contents of config.json, as a family's `to_hf` writes it.
+        folder: existing folder for the files.
+        config: contents of config.json, as `to_hf` of a model family writes it.
         tensors: tensors of the published model, by name.
-        special: rows with a meaning.
-        precision: one of `PRECISIONS`.
-        tokens: token of each row of the embedding; missing ones are named by their row.
-            None names all by their row.
+        special: rows of the special tokens.
+        precision: type of the stored weights, one of `PRECISIONS`.
+        tokens: token of each row of the embedding. Further rows are named by their
+            numbers. None names all rows by their numbers.
 
     Raises:
-        UserError: CTranslate2 has no such family, option, or precision, or is not
-            installed.
+        UserError: the family, an option, or the precision is not supported, or
+            CTranslate2 is not installed.
     """
     if precision not in PRECISIONS:
         raise UserError(f"--precision {precision}: {one_of(precision, PRECISIONS)}")
@@ -106,7 +106,7 @@ def _specs() -> Any:
 
 
 def named(tokens: Sequence[str] | None, rows: int) -> list[str]:
-    """Returns a distinct token for each row."""
+    """Returns a distinct token for each row: the given tokens, then numbered ones."""
     known = list(tokens or ())[:rows]
     pattern = "<row_{}>" if known else "{}"
     return [*known, *(pattern.format(row) for row in range(len(known), rows))]
@@ -138,7 +138,7 @@ def _activation(name: str) -> Any:
 
 
 def _linear(spec: Any, tensors: Tensors, *names: str, conv: bool = False) -> None:
-    """Sets a linear layer, or several joined along their outputs."""
+    """Sets a linear layer; several layers are joined along their outputs."""
     weights = [tensors[f"{name}.weight"] for name in names]
     joined = np.concatenate([w.T for w in weights] if conv else weights)
     spec.weight = np.ascontiguousarray(joined)
@@ -153,7 +153,7 @@ def _norm(spec: Any, tensors: Tensors, name: str) -> None:
 
 
 def _cross(spec: Any, tensors: Tensors, q: str, k: str, v: str, out: str) -> None:
-    """Sets the attention to an encoder."""
+    """Sets the cross-attention of a decoder layer."""
     _linear(spec.linear[0], tensors, q)
     _linear(spec.linear[1], tensors, k, v)
     _linear(spec.linear[2], tensors, out)
@@ -170,7 +170,7 @@ def _encoder_decoder(
 
 
 def _sides(spec: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yields name, spec, and embedding of both sides."""
+    """Yields (name, spec, embedding spec) of the encoder, then of the decoder."""
     yield "encoder", spec.encoder, spec.encoder.embeddings[0]
     yield "decoder", spec.decoder, spec.decoder.embeddings
 

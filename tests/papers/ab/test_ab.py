@@ -102,8 +102,9 @@ def test_report():
         "1. Which is longer?",
         "2. Which is better?",
     ]
-    # 2 / 4096 and 2 (1 + 12 + 66 + 220 + 495) / 4096; twice the smaller with Holm. Of 6
-    # pairs all for the first: 2 / 64; 1 to 3, and two without a majority: 2 (1 + 4) / 16.
+    # Votes: 2 / 4096, doubled by Holm, and 2 (1 + 12 + 66 + 220 + 495) / 4096.
+    # Pairs: 6 to 0 gives 2 / 64. In question 2, two pairs have no majority, and 1 to 3
+    # gives 2 (1 + 4) / 16.
     assert [" ".join(line.split()) for line in lines[4:7]] == [
         "old new % none p Holm pairs p Holm agreement",
         "1 12 0 100 : 0 0 0.0005 0.0010 6 : 0 0.0312 0.0625 100%",

@@ -1,4 +1,4 @@
-"""Stars of `jaxaug classify`'s tables: Holm's correction over methods and classifiers."""
+"""Stars in tables of `jaxaug classify`: Holm over methods and classifiers."""
 
 import numpy as np
 import pytest
