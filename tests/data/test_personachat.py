@@ -132,8 +132,8 @@ def test_splits_by_persona_equal_every_wording(folder, monkeypatch, caplog):
             assert int(other[-2:]) == int(one[-2:]) + 6
     assert parts["personas"] == parts["personas:0"] != parts["personas:2"]
     digest = personachat.split_by_persona().digest
-    said = f"SPLITS=personas:2), by persona in 6 groups (digest {digest})"
-    assert f"($JAXAUG_PERSONACHAT_{said}" in caplog.text
+    said = f"personas:2), by persona in 6 groups (digest {digest})"
+    assert f"($JAXAUG_PERSONACHAT_SPLITS={said}" in caplog.text
 
 
 def test_variables_and_missing_files(folder, monkeypatch):
