@@ -162,11 +162,11 @@ def test_a_student_installs_trains_evaluates_and_reports(tutorial, python, monke
     """Runs the commands of README.md and docs/training.md on the tutorial's run."""
     made = ["make", "--no-print-directory", "-n", "demo", "VENV=new"]
     demo = ran(made, cwd=ROOT, check=True)
-    environment, install, _, train, report = demo.stdout.splitlines()
+    environment, _, install, _, train, report = demo.stdout.splitlines()
     assert environment == "python3 -m venv new"
     assert install.startswith("links=$(new/bin/pip config list")
     assert (
-        install.count("-e ./runtime -e ./papers -e '.[all]'") == 2
+        install.count("-e ./runtime -e '.[jax,report,serve]'") == 2
     )  # by uv, or by pip
     readme = (ROOT / "README.md").read_text()
     assert f"    {train.removeprefix('new/bin/')}\n" in readme
