@@ -78,7 +78,7 @@ TOOLS = [
 ]
 HEAVY = {
     "predict --run run --in x.txt": "jax",
-    "serve run": "jax",
+    "serve run": "serve",
     "robustness run --out r": "jax",
     "paraphrase --in texts.txt --sampler greedy --model mini --out p": "jax",
     "data cache --task d3st_sgd --out c": "jax",

@@ -14,7 +14,7 @@ import ml_collections
 
 
 def get_config(wordnet_dir: str = "") -> ml_collections.ConfigDict:
-    """Returns the config; the text after the colon is a folder with WordNet's files."""
+    """The text after the colon is a folder with the files of WordNet."""
     config = ml_collections.ConfigDict()
     config.name = "EDA"
     config.scheme = "sentence"

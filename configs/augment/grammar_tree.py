@@ -16,7 +16,7 @@ import ml_collections
 
 
 def get_config(num: str = "200") -> ml_collections.ConfigDict:
-    """Returns the config; the text after the colon is the number of rewordings."""
+    """The text after the colon is the number of rewordings of a text."""
     config = ml_collections.ConfigDict()
     config.name = "grammar tree"
     config.scheme = "grammar"

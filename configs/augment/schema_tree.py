@@ -21,7 +21,7 @@ PROMPT = str(pathlib.Path(__file__).with_name("reword.txt"))
 
 
 def get_config(num: str = "25") -> ml_collections.ConfigDict:
-    """Returns the config; the text after the colon is the outputs of each setting."""
+    """The text after the colon is the number of outputs of each setting."""
     config = ml_collections.ConfigDict()
     config.name = "schema paraphraser tree"
     config.scheme = "paraphrase"

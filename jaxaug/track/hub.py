@@ -148,7 +148,7 @@ def _client() -> Any:
     except ImportError:
         raise missing_extra(
             "the client of the Hugging Face hub (huggingface-hub) is not installed",
-            "hf",
+            "huggingface_hub",
         ) from None
     return huggingface_hub
 

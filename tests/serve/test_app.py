@@ -109,7 +109,10 @@ def test_every_answer_has_the_headers(sgd_tree, path):
         ({"dialogue": ""}, "dialogue: holds no dialogue."),
         ({"dialogue": "hello"}, "dialogue: line 1: expected USER: or SYSTEM:"),
         ({"dialogue": 3}, "dialogue: expected a dialogue with turns, got 3"),
-        ({"dialogue": "USER: a\n\nUSER: b"}, "dialogue: holds 2, as an empty line"),
+        (
+            {"dialogue": "USER: a\n\nUSER: b"},
+            "dialogue: holds 2, because an empty line",
+        ),
         ({"dialogue": "USER: a", "schema": "v9"}, "schema: 'v9' is no wording"),
         ({"dialogue": "USER: a", "services": ["X"]}, "services: the wording has no"),
         ({"dialogue": "USER: a", "service": []}, "unknown key 'service'; did you mean"),

@@ -125,9 +125,9 @@ def network_gin(module: nn.Module) -> str:
 
 
 def _plainest(cls: type) -> type:
-    """Returns the base of a dataclass if it has the same fields, else the class."""
+    """Returns the base of T5X if it has the same fields, else the class."""
     (base, *_) = cls.__bases__
-    same = dataclasses.is_dataclass(base) and [
+    same = base.__module__.startswith("t5x.") and [
         one.name for one in dataclasses.fields(base)
     ] == [one.name for one in dataclasses.fields(cls)]  # type: ignore[arg-type]
     return base if same else cls

@@ -132,7 +132,8 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
         _set_up_data_side()
     if FLAGS.dry_run:
         _check_names(bindings, configured)
-        rehearsal.run(configured, FLAGS.accept_truncation)
+        with libraries.of_native_code():
+            rehearsal.run(configured, FLAGS.accept_truncation)
         announce("dry run: the configuration is valid; nothing was run.")
         return
     with libraries.of_native_code():
