@@ -162,29 +162,20 @@ def test_a_refused_request_deletes_no_other_pod(tools):
     assert err == ["d3st: gcloud refused the request", COSTS]
 
 
-SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
-
-
-def heed() -> None:
-    """Stops ignoring signals, which a shell in the background and nohup ignore."""
-    for name in SIGNALS:
-        signal.signal(name, signal.SIG_DFL)
-
-
-@pytest.mark.parametrize("name", SIGNALS)
+@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_watcher_that_is_ended_deletes_nothing(tools, name):
     """The run continues, even if the tool that is ended calls it a failure."""
     home = tools.folder.parent
     shown = script(tools, UP, ["running"], JAXAUG_DELETE="always")
     tools("sleep", "trap 'exit 1' INT TERM HUP; touch $HOME/sleeps; /bin/sleep 60")
     run = subprocess.Popen(
-        ["bash"],
+        # A shell in the background and nohup ignore some signals.
+        ["env", "--default-signal", "bash"],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(tools, REFUSED="nothing"),
         text=True,
         start_new_session=True,
-        preexec_fn=heed,
     )
     run.stdin.write(shown)
     run.stdin.close()
