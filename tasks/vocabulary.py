@@ -133,6 +133,9 @@ class FoundVocabulary:
         """Returns the text of the ids up to the end of sequence.
 
         Ids beyond the vocabulary become the unknown piece, if there is one.
+
+        Raises:
+            UserError: an id before the end is `jaxaug.decode.contract.BROKEN`.
         """
         known, size = [int(token) for token in ids], self.vocab_size
         if (unknown := self.unk_id) is not None:

@@ -92,7 +92,7 @@ class Decided:
     refused: frozenset[str] = frozenset()
 
     def key(self) -> dict[str, Any]:
-        """Returns JSON."""
+        """Returns `{"pinned": ..., "refused": ...}` as JSON; candidates are sorted."""
         return {"pinned": dict(self.pinned), "refused": sorted(self.refused)}
 
     def texts(self, ranked: Sequence[str]) -> tuple[str, ...]:

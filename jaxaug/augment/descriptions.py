@@ -83,8 +83,9 @@ def with_texts(schema: Schema, split: str, texts: Mapping[str, str]) -> Schema:
         texts: id of a description -> text.
 
     Raises:
-        UserError: an id is unknown, a text is blank or has a line break or a tab, or
-            two slots or intents of a service would have one name.
+        UserError: an id is unknown, a text is blank or has white space other than
+            single spaces between words, or two slots or intents of a service would have
+            one name.
     """
     known = {item.id for item in _every(schema, split, names=True)}
     for key, text in texts.items():

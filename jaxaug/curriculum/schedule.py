@@ -364,7 +364,12 @@ class InSteps:
         return self.schedule
 
     def in_examples(self, shards: int) -> Schedule:
-        """Returns the schedule in examples of one of `shards` shards."""
+        """Returns the schedule in examples of one of `shards` shards.
+
+        Raises:
+            UserError: the batch size is not divisible by `shards`; or see the function
+                `in_examples`.
+        """
         if self.batch_size % shards:
             raise UserError(
                 f"curriculum: batch_size {self.batch_size} does not divide by {shards} "
@@ -407,7 +412,11 @@ class InShares:
         return self._counted(self.steps)
 
     def in_examples(self, shards: int) -> Schedule:
-        """Returns the schedule in examples of one of `shards` shards."""
+        """Returns the schedule in examples of one of `shards` shards.
+
+        Raises:
+            UserError: see the function `in_examples`.
+        """
         rows = self._counted(round(self.steps * self.batch_size / shards))
         per_row = self.examples_per_row or (1.0,) * (rows.levels + 1)
         return in_examples(rows, 1, per_row)

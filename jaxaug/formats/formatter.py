@@ -64,7 +64,7 @@ class FramePrompt(abc.ABC, Generic[_I, _R]):
 
     @property
     def is_fixed(self) -> bool:
-        """See `Prompt`."""
+        """True if the order of the prompt never changes."""
         return self.fixed is not None
 
     @abc.abstractmethod

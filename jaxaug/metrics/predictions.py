@@ -228,7 +228,16 @@ def _dialogue_id(item: Any, path: epath.Path) -> str:
 
 
 def warn(predictions: Predictions, unknown_slots: int, where: str) -> dict[str, int]:
-    """Warns on stderr about everything that was not scored, and returns the counts."""
+    """Warns on stderr about everything that was not scored.
+
+    Args:
+        predictions: predictions with their references.
+        unknown_slots: number of predicted slots that the schema lacks.
+        where: beginning of each warning.
+
+    Returns:
+        Kind of ignored item -> count. Dialogues without a prediction are not in it.
+    """
     counts = dict(predictions.ignored)
     if unknown_slots:
         counts["slots that the schema lacks"] = unknown_slots

@@ -99,6 +99,9 @@ class BaseTracker:
     def write_tokens(self, inputs: Sequence[list[int]]) -> list[list[int]]:
         """Returns the output tokens of each input.
 
+        An output ends with EOS, unless it has reached the maximum length. Tokens after
+        EOS are padding.
+
         Args:
             inputs: tokens of each input, including EOS.
         """

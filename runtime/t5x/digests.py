@@ -116,7 +116,7 @@ def read(root: epath.PathLike) -> Digests | None:
     """Returns the list of a checkpoint; None if it has none.
 
     Raises:
-        UserError: the list itself is damaged.
+        UserError: the list itself is damaged, or uses an unknown checksum algorithm.
     """
     path = epath.Path(root) / FILE
     if not path.exists():

@@ -168,12 +168,12 @@ def _numbers(text: str) -> list[str]:
 
 
 def advice(source: Document, candidate: Document) -> bool:
-    """Gives advice: "You should know the name of the hotel"."""
+    """Gives advice, unlike the source: "You should know the name of the hotel"."""
     return bool(_ADVICE.search(candidate.text) and not _ADVICE.search(source.text))
 
 
 def action(source: Document, candidate: Document) -> bool:
-    """Describes an action of somebody: "Find the name of the hotel"."""
+    """Describes an action, unlike the source: "Find the name of the hotel"."""
     return _is_action(candidate) and not _is_action(source)
 
 
@@ -256,9 +256,10 @@ def _sentences(document: Document) -> int:
 
 
 def repeated_ngram(source: Document, candidate: Document) -> bool:
-    """Has the same words twice: "Name of the hotel or name of the inn".
+    """Repeats words, unlike the source: "Name of the hotel or name of the inn".
 
-    Three words count, or two with a content word: "The dentist is the dentist".
+    Three words in a row count, or two with a content word: "The dentist is the
+    dentist".
     """
     return bool(_repeated(candidate) - _repeated(source))
 
@@ -273,11 +274,12 @@ def _repeated(document: Document) -> set[tuple[str, ...]]:
 
 
 def similar_bigrams(source: Document, candidate: Document) -> bool:
-    """Has two similar pairs of words: "Hotel name or the names of hotels".
+    """Has two similar pairs of words, unlike the source.
 
-    Pairs are lemmas without stop words, next to each other except for stop words. They
-    match to 80 of 100 by edit distance, in either order. A repeated pair of a stop word
-    and another word counts too: "type of event ... title of the event".
+    An example is "Hotel name or the names of hotels". Pairs are lemmas without stop
+    words, next to each other except for stop words. They match to 80 of 100 by edit
+    distance, in either order. A repeated pair of a stop word and another word counts
+    too: "type of event ... title of the event".
     """
     return _has_similar(candidate) and not _has_similar(source)
 
@@ -302,7 +304,7 @@ def _alike(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
 
 
 def repeated_word(source: Document, candidate: Document) -> bool:
-    """Has the same word twice in a row: "Name of the the hotel"."""
+    """Doubles a word, unlike the source: "Name of the the hotel"."""
     return bool(set(_doubled(candidate)) - set(_doubled(source)))
 
 
@@ -314,7 +316,7 @@ def _doubled(document: Document) -> Iterator[str]:
 
 
 def past_tense(source: Document, candidate: Document) -> bool:
-    """Has a finite verb in the past: "The hotel where the user stayed"."""
+    """Has a finite past verb, unlike the source: "The hotel where the user stayed"."""
     return _is_past(candidate) and not _is_past(source)
 
 
@@ -331,7 +333,7 @@ def _is_past(document: Document) -> bool:
 
 
 def passive(source: Document, candidate: Document) -> bool:
-    """Has a verb in the passive voice: "The hotel is chosen by the user"."""
+    """Has a passive verb, unlike the source: "The hotel is chosen by the user"."""
     return _is_passive(candidate) and not _is_passive(source)
 
 
@@ -347,7 +349,7 @@ def _is_passive(document: Document) -> bool:
 
 
 def question(source: Document, candidate: Document) -> bool:
-    """Asks: "What is the name of the hotel", with or without the mark."""
+    """Asks, unlike the source: "What is the name of the hotel", even unmarked."""
     return _is_question(candidate) and not _is_question(source)
 
 

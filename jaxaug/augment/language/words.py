@@ -75,7 +75,15 @@ def edited(
 
 
 def split(text: str, protected: Sequence[str] = ()) -> list[Word]:
-    """Returns the words of a text; a protected part is one word, including spaces."""
+    """Returns the words of a text, which is split at white space.
+
+    A protected part is one fixed word, with its inner spaces and the characters next to
+    it. Numbers and placeholders (see `descriptions.LITERAL`) are protected too.
+
+    Args:
+        text: text to split.
+        protected: parts to protect, compared without regard to letter case.
+    """
     kept = [
         part for part in sorted({*protected}, key=len, reverse=True) if part.strip()
     ]

@@ -189,7 +189,11 @@ def _step(name: str, options: dict[str, Any], sampler: str | None) -> Step:
 
 
 def key_of(chain: Sequence[Step], num: int, seed: int) -> Json:
-    """Returns JSON of everything that determines a chain's outputs except texts."""
+    """Returns JSON of the schemes, options, and code of a chain.
+
+    Only steps with a model include `num` and `seed`. A cache key of the outputs also
+    needs `num`, `seed`, and the texts.
+    """
     return [
         [step.name, step.job(seed, num).key]
         if step.method is None
@@ -208,13 +212,16 @@ def apply(
 ) -> Outputs:
     """Returns `num` outputs of each text by all steps, in order.
 
+    A blank text is its own only output. If a model has no output for a text, the text
+    stays.
+
     Draws of a method on sentences depend on the seed, the row, and the number. Draws of
     a model depend on the seed, the text, and the number. The first step makes the `num`
     outputs. A scheme with a model gives fewer if it has no more distinct ones.
 
     Args:
         chain: steps from `steps`.
-        texts: one text per row; blank texts stay unchanged.
+        texts: one text per row.
         num: outputs of each text.
         seed: seed of all random draws.
         shards: shards of the outputs of models.

@@ -93,7 +93,11 @@ class Request:
         return body | ({_FORMAT: replies.schema(self.count)} if as_json else {})
 
     def read(self, message: Mapping[str, Any]) -> str:
-        """See `Asked`."""
+        """Returns the content of a reply, "" if it has none.
+
+        Raises:
+            TypeError: the content is not a string.
+        """
         content = message.get("content") or ""
         if not isinstance(content, str):
             raise TypeError(content)

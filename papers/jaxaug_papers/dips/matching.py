@@ -137,7 +137,14 @@ class MatchingModel(models.EncoderDecoderModel):
         input_shapes: Mapping[str, tuple[int, ...]],
         input_types: Mapping[str, Any] | None = None,
     ) -> flax.core.FrozenDict:
-        """Returns the initial variables."""
+        """Returns the initial variables.
+
+        Args:
+            rng: key of the initial parameters.
+            input_shapes: shapes [batch, length] of `encoder_input_tokens` and
+                `decoder_target_tokens`; other features are ignored.
+            input_types: ignored; both features are int32.
+        """
         del input_types
         shapes = (
             input_shapes[name]

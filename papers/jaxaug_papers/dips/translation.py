@@ -137,7 +137,7 @@ def paraphrase_scores(
     references: Sequence[str],
     synonyms: Synonyms | None = None,
 ) -> dict[str, float]:
-    """Returns BLEU, METEOR, and TER of texts with one reference each.
+    """Returns BLEU-2, METEOR, and TER of texts with one reference each.
 
     Args:
         predictions: texts to score; at least one.
@@ -145,7 +145,9 @@ def paraphrase_scores(
         synonyms: synonyms for `meteor`; None computes `meteor_stems` instead.
 
     Returns:
-        Name of `DEFINITIONS` -> value.
+        Values of `bleu_2`, `meteor` or `meteor_stems`, and `ter`; see `DEFINITIONS`.
+        The first two are from 0 to 100, and higher is better. TER is in percent, and
+        lower is better.
 
     Raises:
         UserError: there is no text, the numbers differ, or nltk or sacrebleu is not

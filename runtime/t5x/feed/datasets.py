@@ -76,9 +76,18 @@ def get_dataset(
 ) -> Any:
     """Returns the batched `tf.data.Dataset` of one shard of a SeqIO Task or Mixture.
 
+    Args:
+        cfg: configuration of the data. A `seed` of None means a seed from the clock.
+        shard_id: index of the shard, from 0.
+        num_shards: number of shards; a batch has `cfg.batch_size / num_shards` rows.
+        feature_converter_cls: class of the SeqIO feature converter.
+        num_epochs: number of passes over the data; None repeats it without end.
+        continue_from_last_checkpoint: must be False; the train loop restores iterators.
+
     Raises:
         UserError: the name is unknown, the split is missing, or the batch size is not
             divisible by the number of shards.
+        ValueError: `continue_from_last_checkpoint` is True.
     """
     import seqio
 

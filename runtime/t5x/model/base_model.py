@@ -191,7 +191,11 @@ class BaseTransformerModel(BaseModel):
     def loss_fn(
         self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None
     ) -> tuple[Float[Array, ""], MetricsMap]:
-        """Returns the summed cross entropy of a batch and metrics; see `BaseModel`."""
+        """Returns the loss of a batch and its metrics; see `BaseModel`.
+
+        The loss is the cross entropy plus z-loss, summed over weighted target tokens
+        and divided by the normalizing factor, if the model has one.
+        """
         factor, weights = losses.get_loss_normalizing_factor_and_weights(
             self._loss_normalizing_factor, batch
         )
