@@ -191,6 +191,21 @@ def variant_folders(data_dir: PathLike) -> dict[str, epath.Path]:
     return folders
 
 
+def evaluated_folder(data_dir: PathLike, split: str) -> epath.Path:
+    """Returns the variants folder that scores a split, as the tasks choose it.
+
+    This is the first of `variant_folders` with variants of the split; without any, it
+    is the folder of SGD-X.
+
+    Raises:
+        UserError: see `variant_folders`.
+    """
+    for folder in variant_folders(data_dir).values():
+        if any(split in variant_splits(folder, v) for v in variant_names(folder)):
+            return folder
+    return sgdx_folder(data_dir)
+
+
 def check_variants_name(path: epath.Path) -> None:
     """Raises `UserError` if the name of a variants folder cannot be in a task name."""
     if not _TASK_WORD.fullmatch(path.name):

@@ -6,7 +6,8 @@ from typing import Any
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, reach, write_text
-from jaxaug.data.folders import resolve_data_dir, sgdx_folder, variant_names
+from jaxaug.data import folders
+from jaxaug.data.folders import resolve_data_dir
 from jaxaug.metrics import dst, sensitivity
 from jaxaug.metrics.benchmark import group_scores, load
 from jaxaug.metrics.collector import collector_paused
@@ -34,7 +35,8 @@ def evaluate_folder(
     Raises:
         UserError: data or predictions cannot be read.
     """
-    benchmark = load(data_dir, split, variant)
+    variants = folders.evaluated_folder(data_dir, split) if variant else None
+    benchmark = load(data_dir, split, variant, variants)
     predictions = read_predictions(folder, benchmark)
     scores = dst.frame_scores(
         predictions.references,
@@ -62,7 +64,7 @@ def score_variants(
     exact: bool,
     joint_across_turn: bool,
 ) -> tuple[dict[str, Any], FrameTable]:
-    """Scores `folder/{original,v1..v5}`, for the variants in the data folder.
+    """Scores `folder/{original,v1..v5}`, for the variants of `evaluated_folder`.
 
     Returns:
         The report of `jaxaug evaluate sgdx`, and the frame scores behind its means.
@@ -70,7 +72,12 @@ def score_variants(
     Raises:
         UserError: one of these folders is missing or cannot be scored.
     """
-    known = variant_names(sgdx_folder(data_dir))
+    variants = folders.evaluated_folder(data_dir, split)
+    known = [
+        name
+        for name in folders.variant_names(variants)
+        if split in folders.variant_splits(variants, name)
+    ]
     names = (ORIGINAL, *(name for name in VARIANTS if name in known))
     place = reach(folder, "Name the folder of predictions with --predictions.")
     missing = [name for name in names if not (place / name).is_dir()]

@@ -27,13 +27,21 @@ def run(arguments: argparse.Namespace) -> int:
     out = epath.Path(arguments.out)
     check_writable(out / _REPORT, "--out")
     data_dir, split = folders.resolve_data_dir(arguments.data_dir), arguments.split
-    names = [None, *folders.variant_names(folders.sgdx_folder(data_dir))]
-    schemas = {name: sgd.read_schema_of(data_dir, split, name) for name in names}
+    variants = folders.evaluated_folder(data_dir, split)
+    known = [
+        name
+        for name in folders.variant_names(variants)
+        if split in folders.variant_splits(variants, name)
+    ]
+    schemas = {
+        name: sgd.read_schema_of(data_dir, split, name, variants)
+        for name in (None, *known)
+    }
     tracker = Tracker.load(arguments.run, schemas[None], robust=options)
     counts = {}
     for name, schema in schemas.items():
         start, about = time.monotonic(), tracker.about(schema)
-        dialogues = list(sgd.read_dialogues(data_dir, split, name))
+        dialogues = list(sgd.read_dialogues(data_dir, split, name, variants))
         found = about.predict_all(dialogues, predicting.resumed(about))
         predicting.write(found, out / (name or ORIGINAL))
         count = sum(len(one.frames) for one in found)

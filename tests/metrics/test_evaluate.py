@@ -3,6 +3,7 @@
 import json
 import shutil
 import statistics
+from pathlib import Path
 
 import pytest
 
@@ -161,6 +162,21 @@ def test_predictions_in_the_words_of_another_schema(
     assert "field 'services'" in message and "check --variant" in message
     assert len(message.splitlines()) == 1
     assert not output.exists()
+
+
+def test_generated_variants_replace_missing_ones_of_sgdx(
+    data_dir, predictions, tmp_path
+):
+    (tmp_path / "data/variants").mkdir(parents=True)
+    for split in ("train", "dev", "test"):
+        (tmp_path / "data" / split).symlink_to(Path(data_dir).resolve() / split)
+    made = tmp_path / "data/variants/made"
+    made.symlink_to(Path(data_dir).resolve() / "sgd_x/data")
+    reports = []
+    for folder in (data_dir, tmp_path / "data"):
+        assert evaluate("sgdx", folder, predictions, tmp_path / "m.json") == 0
+        reports.append(json.loads((tmp_path / "m.json").read_text()))
+    assert reports[0] == reports[1] and reports[0]["ss_jga"] > 0
 
 
 def test_a_missing_variant_folder(data_dir, predictions, tmp_path, capsys):
