@@ -69,6 +69,7 @@ SETS = {
     "tree_6x_long": "+ five by the grammar and the tree, 3,000 steps",
     "many_16x": "+ fifteen by the grammar and the tree",
     "many_16x_familiar": "+ fifteen by the grammar and the tree, `--familiar`",
+    "tree2_6x": "+ five by the stricter grammar of 2026-11-28 and the tree",
     "tree_2x": "+ v1 by the grammar and the tree",
     "tree_4x": "+ v1 to v3 by the grammar and the tree",
     "tree_6x": "+ five by the grammar and the tree",
@@ -96,6 +97,8 @@ COMMANDS = {
     "6x_long": f"{_TRAIN} {_LONG}",
     "many_16x": "jaxaug augment --variants 15 --out DATA/variants/many, then "
     f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_many_16x'",
+    "tree2_6x": "jaxaug augment --out DATA/variants/tree2, then "
+    f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_tree2_6x'",
     "": "benchmarks/compare.sh",
 }
 COMPARED = ("sgd", "eda_6x", "tree_6x", "aug_6x", "sgdx_6x")
@@ -366,6 +369,7 @@ def queue_row(
 TABLES: dict[str, Callable[[], list[str]]] = {
     "readme": short_table,
     "familiar": functools.partial(short_table, GUARDED),
+    "stricter": functools.partial(short_table, ("tree_6x", "tree2_6x")),
     "minisgd": minisgd_table,
     "minisgd-differences": minisgd_differences,
     "sgd-queue": queue_table,

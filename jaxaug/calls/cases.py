@@ -107,7 +107,9 @@ def read(
     if tools is None:
         raise UserError("--schema is missing: name the document with the tools.")
     if answers is not None:
-        raise UserError(f"--answers: {path} has calls of its own. Leave it out.")
+        raise UserError(
+            f"--answers: {path} already contains calls. Leave --answers out."
+        )
     offered = {one["function"]["name"]: one for one in tools_of(tools, tools.schema)}
     cases = [_own(item, where, offered, number) for where, item, number in items]
     return [Source(tools, cases)]
@@ -228,10 +230,10 @@ def _read_bfcl(
     items: Sequence[tuple[str, dict[str, Any], int]],
     answers: PathLike | None,
 ) -> list[Source]:
-    beside = epath.Path(path).parent / "possible_answer" / epath.Path(path).name
+    default = epath.Path(path).parent / "possible_answer" / epath.Path(path).name
     known: dict[str, Any] = {}
     if not all("irrelevance" in str(item.get("id")) for _, item, _ in items):
-        found = _lines(answers or beside)
+        found = _lines(answers or default)
         known = {str(item.get("id")): item.get("ground_truth") for _, item, _ in found}
     sources = []
     for where, item, _ in items:
@@ -248,7 +250,7 @@ def _read_bfcl(
         mine = {one["function"]["name"]: one for one in tools}
         truth = [] if "irrelevance" in name else known.get(name)
         if not isinstance(truth, list):
-            raise UserError(f"{where}: {answers or beside} has no answer to {name}.")
+            raise UserError(f"{where}: {answers or default} has no answer to {name}.")
         calls = tuple(
             Expected(
                 _known(_UNFIT.sub("_", tool), mine, where),

@@ -7,7 +7,7 @@ from etils import epath
 
 from jaxaug.calls.cases import Case, Message, Source, Tool
 from jaxaug.calls.match import Expected
-from jaxaug.data import sgd
+from jaxaug.data import folders, sgd
 from jaxaug.data.dialogue import Dialogue
 from jaxaug.data.rename import Renaming
 from jaxaug.data.schema import Intent, Schema, Service
@@ -62,12 +62,13 @@ def read(
     Raises:
         UserError: a file is missing or wrong.
     """
-    schema = sgd.read_schema_of(data_dir, split, variant)
+    folder, _ = folders.evaluated_variants(data_dir, split)
+    schema = sgd.read_schema_of(data_dir, split, variant, folder)
     found = Imported("sgd", Schema(tuple(map(as_tool, schema.services))), ())
     made = tools_of(found, found.schema)
     tools = {s.name: t for s, t in zip(schema.services, made, strict=True)}
-    names = _originals(sgd.renaming_of(data_dir, split, variant))
-    dialogues = islice(sgd.read_dialogues(data_dir, split, variant), limit)
+    names = _originals(sgd.renaming_of(data_dir, split, variant, folder))
+    dialogues = islice(sgd.read_dialogues(data_dir, split, variant, folder), limit)
     cases = [
         case for one in dialogues for case in _frames(one, found.schema, tools, names)
     ]

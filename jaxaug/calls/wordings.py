@@ -107,10 +107,10 @@ def of_data(
     source = states.read(data_dir, split, None, limit)
     if number is not None:
         return source, of_sources([source], number, seed)
-    names = folders.variant_names(folders.sgdx_folder(data_dir))
+    _, names = folders.evaluated_variants(data_dir, split)
     if not names:
         raise UserError(
-            f"{data_dir}: has no variants in sgd_x/data. Give --wordings N for "
+            f"{data_dir}: has no variants of {split}. Give --wordings N for "
             "rewordings by the grammar."
         )
     others = {name: states.read(data_dir, split, name, limit).cases for name in names}

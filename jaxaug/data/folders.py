@@ -191,19 +191,22 @@ def variant_folders(data_dir: PathLike) -> dict[str, epath.Path]:
     return folders
 
 
-def evaluated_folder(data_dir: PathLike, split: str) -> epath.Path:
-    """Returns the variants folder that scores a split, as the tasks choose it.
+def evaluated_variants(
+    data_dir: PathLike, split: str
+) -> tuple[epath.Path, tuple[str, ...]]:
+    """Returns the variants folder that scores a split, and its variants of the split.
 
-    This is the first of `variant_folders` with variants of the split; without any, it
-    is the folder of SGD-X.
+    The folder is the first of `variant_folders` with such variants, as in training;
+    without any, it is the folder of SGD-X.
 
     Raises:
         UserError: see `variant_folders`.
     """
     for folder in variant_folders(data_dir).values():
-        if any(split in variant_splits(folder, v) for v in variant_names(folder)):
-            return folder
-    return sgdx_folder(data_dir)
+        names = variant_names(folder)
+        if found := tuple(n for n in names if split in variant_splits(folder, n)):
+            return folder, found
+    return sgdx_folder(data_dir), ()
 
 
 def check_variants_name(path: epath.Path) -> None:

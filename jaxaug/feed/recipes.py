@@ -210,7 +210,7 @@ def _evaluation(
 ) -> str:
     names = ", ".join(f"{name}_eval" for name in formats)
     fix = (
-        "`jaxaug data fetch sgd` gets SGD with those of SGD-X, `jaxaug augment "
+        "`jaxaug data fetch sgd` gets SGD and the variants of SGD-X, `jaxaug augment "
         "--splits train,test` makes some for any data"
     )
     if not scored:

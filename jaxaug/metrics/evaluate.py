@@ -35,7 +35,7 @@ def evaluate_folder(
     Raises:
         UserError: data or predictions cannot be read.
     """
-    variants = folders.evaluated_folder(data_dir, split) if variant else None
+    variants, _ = folders.evaluated_variants(data_dir, split)
     benchmark = load(data_dir, split, variant, variants)
     predictions = read_predictions(folder, benchmark)
     scores = dst.frame_scores(
@@ -64,7 +64,7 @@ def score_variants(
     exact: bool,
     joint_across_turn: bool,
 ) -> tuple[dict[str, Any], FrameTable]:
-    """Scores `folder/{original,v1..v5}`, for the variants of `evaluated_folder`.
+    """Scores `folder/{original,v1..v5}`, for the variants of `evaluated_variants`.
 
     Returns:
         The report of `jaxaug evaluate sgdx`, and the frame scores behind its means.
@@ -72,12 +72,7 @@ def score_variants(
     Raises:
         UserError: one of these folders is missing or cannot be scored.
     """
-    variants = folders.evaluated_folder(data_dir, split)
-    known = [
-        name
-        for name in folders.variant_names(variants)
-        if split in folders.variant_splits(variants, name)
-    ]
+    _, known = folders.evaluated_variants(data_dir, split)
     names = (ORIGINAL, *(name for name in VARIANTS if name in known))
     place = reach(folder, "Name the folder of predictions with --predictions.")
     missing = [name for name in names if not (place / name).is_dir()]

@@ -1,7 +1,7 @@
 """`jaxaug attack`: searches faithful wordings of a schema under which a tracker fails.
 
-The search changes one description at a time. It keeps the wordings under which the
-annotated answers are least likely. Its result is scored on other dialogues.
+The search changes one description at a time, keeps the wordings with the least likely
+annotated answers, and is scored on other dialogues.
 """
 
 import argparse

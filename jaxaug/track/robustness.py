@@ -27,12 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = epath.Path(arguments.out)
     check_writable(out / _REPORT, "--out")
     data_dir, split = folders.resolve_data_dir(arguments.data_dir), arguments.split
-    variants = folders.evaluated_folder(data_dir, split)
-    known = [
-        name
-        for name in folders.variant_names(variants)
-        if split in folders.variant_splits(variants, name)
-    ]
+    variants, known = folders.evaluated_variants(data_dir, split)
     schemas = {
         name: sgd.read_schema_of(data_dir, split, name, variants)
         for name in (None, *known)

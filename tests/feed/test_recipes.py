@@ -51,7 +51,7 @@ def test_evaluation_uses_present_data_and_reports_it(tmp_path):
         "t5dst_eval"
     )
     fix = (
-        "`jaxaug data fetch sgd` gets SGD with those of SGD-X, `jaxaug augment "
+        "`jaxaug data fetch sgd` gets SGD and the variants of SGD-X, `jaxaug augment "
         "--splits train,test` makes some for any data."
     )
     every = "v1, v2, v3, v4, v5"

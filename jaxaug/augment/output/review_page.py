@@ -35,8 +35,8 @@ _MEASURES = {
     "jaccard": "words that only one of the two texts has: 0 is the same words, 1 is no "
     "common word",
     "length": "words of the variant per word of the original: 1 is as long",
-    "bleu": "phrases of the variant that the original has too: 0 is none, 1 is all",
-    "self_bleu": "phrases that other variants of the same text have too: 0 is none",
+    "bleu": "share of the variant's phrases that occur in the original, 0 to 1",
+    "self_bleu": "share of phrases that occur in other variants of the text, 0 to 1",
     "fluency": "how likely the wording is to a language model, compared with the "
     "original: 0 is as likely, negative is clumsier",
 }

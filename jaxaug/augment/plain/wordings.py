@@ -233,11 +233,8 @@ def table() -> Table:
 
 
 def canonical(text: str) -> str:
-    """Returns a normal form of a text, in which texts can be compared by meaning.
-
-    It is in lower case, without contractions. One word stands for each set of synonyms,
-    and one phrase for each set of equivalent phrases ("is going to", "will").
-    """
+    """Returns a text in lower case, without contractions, with one word or phrase for
+    all that mean the same."""
     lower = expanded(text)
     for before, after in _EVEN:
         lower = re.sub(before, after, lower)

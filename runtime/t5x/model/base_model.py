@@ -77,8 +77,7 @@ class BaseModel(metaclass=ModelType):
         Args:
             params: the parameters of the model.
             batch: feature -> array [batch, ...].
-            return_intermediates: whether to return (scores, intermediates), where
-                intermediates are the values that the module sowed.
+            return_intermediates: whether to return sowed values too, as a pair.
         """
 
     @abc.abstractmethod
@@ -193,8 +192,7 @@ class BaseTransformerModel(BaseModel):
     ) -> tuple[Float[Array, ""], MetricsMap]:
         """Returns the loss of a batch and its metrics; see `BaseModel`.
 
-        The loss is the cross entropy plus z-loss, summed over weighted target tokens
-        and divided by the normalizing factor, if the model has one.
+        Sums cross entropy and z-loss; divides by the normalizing factor, if any.
         """
         factor, weights = losses.get_loss_normalizing_factor_and_weights(
             self._loss_normalizing_factor, batch
