@@ -35,7 +35,7 @@ help:
 	@echo "               environment, EXTRA=cuda or EXTRA=tpu for a machine with a GPU or TPU"
 	@echo "make demo      install jax, report, serve ($(DEMO_GB)), train configs/d3st_aug.gin, print the report"
 	@echo "make test      install with test tools ($(DEV_GB)), lint, types, all tests but the long ones"
-	@echo "make test-long install with test tools, long tests: many random draws, normal compilation"
+	@echo "make test-long install with test tools, long tests: many draws, real data, normal compilation"
 	@echo "make docs      install with MkDocs, build the site of docs/ into site/"
 	@echo "make dist      sources and wheels of the three distributions into dist/, checked by twine"
 	@echo "make compare   D3ST with every set of training schemas, seeds $(SEEDS): runs/compare_d3st.html"
@@ -98,7 +98,7 @@ PLAINLY := tests/runtime/network tests/models/layers
 
 test-long: $(VENV)/dev.stamp
 	$(PYTEST) -m long
-	JAXAUG_TEST_PLAINLY=1 $(PYTEST) $(PLAINLY)
+	JAXAUG_TEST_PLAINLY=1 $(PYTEST) -m "" $(PLAINLY)
 
 # Sources and wheels for an index, with the checks of PyPI.
 dist:

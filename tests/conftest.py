@@ -136,11 +136,16 @@ _do_without_triton()
 _import_in_turns()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sorts files with long tests to the front, so that no worker ends late.
+    """Marks tests of real data as long, and sorts files with slow tests to the front.
 
     Workers take whole files, so the fixtures and programs of a file are built once.
+    With slow files first no worker ends late.
     """
+    for item in items:
+        if "real_data" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.long)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 

@@ -21,16 +21,23 @@ ROOT = Path(__file__).resolve().parent.parent
 _IMPORT = re.compile(r"^(?:from (\S+) )?import (\S+)", re.MULTILINE)
 
 
-def import_what_gin_files_import() -> None:
+# Libraries that a dry run imports in functions, once for each fork.
+_LATER = ("matplotlib.backends.backend_agg", "sentencepiece.sentencepiece_model_pb2")
+
+
+def import_early() -> None:
+    """Imports the modules of gin files, and libraries that dry runs import later."""
     from tests.support.gin_files import gin_files
 
+    names = [*_LATER]
     for path in gin_files().values():
         for package, name in _IMPORT.findall(path.read_text(encoding="utf-8")):
-            if package.startswith("__") or name.startswith("__"):
-                continue
-            # The dry run reports missing modules.
-            with contextlib.suppress(ModuleNotFoundError):
-                importlib.import_module(f"{package}.{name}" if package else name)
+            if not package.startswith("__") and not name.startswith("__"):
+                names.append(f"{package}.{name}" if package else name)
+    for name in dict.fromkeys(names):
+        # The dry run reports missing modules.
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
 
 
 def run(program: str, *flags: str) -> int:
@@ -62,7 +69,7 @@ def main(jobs: str, out: str) -> None:
     # `python -m` in the repository has the repository here. A script has its own
     # folder, tests/, whose `tasks` would hide the package of that name.
     sys.path[0] = str(ROOT)
-    import_what_gin_files_import()
+    import_early()
     gc.freeze()  # Memory pages of uncollected objects stay shared.
     for number, job in enumerate(json.loads(Path(jobs).read_text())):
         run_in_fork(f"{out}/{number}.txt", *job)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import grids
 from tests.support.gin_files import gin_files
 from tests.support.programs import ran
 
@@ -78,19 +79,29 @@ def shown():
                 yield program, *shlex.split(words)
 
 
-JOBS = list(
-    dict.fromkeys([*(j for name in FILES for j in commands(name)), *ROWS, *shown()])
-)
+HEADERS = list(dict.fromkeys(job for name in FILES for job in commands(name)))
+# The jobs of `make test`, then those of `make test-long`.
+JOBS = list(dict.fromkeys([*HEADERS, *ROWS, *shown()]))
+
+
+def needed(request):
+    """Returns the jobs of the selected tests of this file."""
+    tests = [item for item in request.session.items if item.path == request.path]
+    kinds = {item.get_closest_marker("long") is not None for item in tests}
+    short = HEADERS if False in kinds else []
+    long = [*ROWS, *JOBS[len(HEADERS) :]] if True in kinds else []
+    return list(dict.fromkeys([*short, *long]))
 
 
 @pytest.fixture(scope="module")
-def outputs(python, tmp_path_factory):
-    """Returns the output of the dry run of each of JOBS."""
+def outputs(request, python, tmp_path_factory):
+    """Returns the output of the dry run of each needed job."""
     folder = tmp_path_factory.mktemp("dry_runs")
-    (folder / "jobs.json").write_text(json.dumps(JOBS))
+    jobs = needed(request)
+    (folder / "jobs.json").write_text(json.dumps(jobs))
     script = str(ROOT / "tests" / "dry_runs.py")
     # Variants that need weights or a network; variants of EDA replace them.
-    words = " ".join(word for job in JOBS for word in job)
+    words = " ".join(word for job in jobs for word in job)
     named = set(re.findall(r"(?:d3st|d3st2a|t5dst)_(\w+?)_[246]x", words))
     missing = sorted(named - {"aug", "eda", "tree", "sgdx"})
     for name in missing:
@@ -114,7 +125,7 @@ def outputs(python, tmp_path_factory):
         check=True,
         timeout=600,
     )
-    return {job: (folder / f"{i}.txt").read_text() for i, job in enumerate(JOBS)}
+    return {job: (folder / f"{i}.txt").read_text() for i, job in enumerate(jobs)}
 
 
 NO_CHECKPOINT = re.compile(
@@ -130,7 +141,9 @@ def named_folders(text):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("job", JOBS, ids=" ".join)
+@pytest.mark.parametrize(
+    "job", grids.first(len(HEADERS), map(pytest.param, JOBS)), ids=" ".join
+)
 def test_the_command_in_a_header_or_page_resolves(outputs, job):
     text = outputs[job]
     assert "has no effect" not in text
@@ -187,6 +200,7 @@ def test_smollm2_at_full_size_is_the_small_run_for_longer(outputs):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_tables_of_the_paper_train_as_published(outputs):
     trained = [job for job in ROWS if job[0] == "t5x.train"]
     assert len(trained) == 17  # Rows of tables 2 and 7; two are in both.

@@ -100,6 +100,7 @@ def test_orders_spend_equal_shares_on_every_level(programs):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_an_interrupted_item_gives_the_same_numbers(programs, data, tmp_path):
     item, settings = programs["item"].Item("d3st_tree_2x", 40, 1), SIZES
     table = recipes.table(data)
@@ -128,6 +129,7 @@ def jax_leaves(tree):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_turn_on_a_machine_without_tensorflow(programs, data, tmp_path):
     packed, place = tmp_path / "packed", tmp_path / "a b"
     (tmp_path / "no wheels").mkdir()

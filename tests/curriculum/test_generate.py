@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import shutil
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -14,11 +13,9 @@ from jaxaug.core.shards import Shards
 from jaxaug.curriculum import difficulty, generate, levels
 from jaxaug.curriculum import options as of_levels
 from jaxaug.curriculum import scorers as measures
-from jaxaug.curriculum.scorers import Pairs, Scorers
+from jaxaug.curriculum.scorers import Scorers
 from jaxaug.paraphrase import generation, version
-from jaxaug.paraphrase.generation import Setting
-
-OPTIONS = generate.Options(model="smollm2", implication="none", beta=0.5)
+from tests.support.numbered import OPTIONS, Paraphraser, by_number, flat
 
 
 @pytest.fixture(autouse=True)
@@ -30,28 +27,6 @@ def no_models(monkeypatch):
         generation, "identity", lambda name: name if name in names else identity(name)
     )
     monkeypatch.setattr(measures, "identity", lambda name: name)
-
-
-class Paraphraser:
-    """Output i of a text is `<text> <letter><i>`: b for bottom-k, t for top-k, else s.
-
-    Round n counts from 100 n.
-    """
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, int, int]] = []
-
-    def __call__(
-        self, number: int, setting: Setting, texts: Sequence[str]
-    ) -> list[list[str]]:
-        self.calls.append((setting.sampler, setting.num, len(texts)))
-        letter, first = setting.sampler[0], 100 * number
-        return [[f"{t} {letter}{first + i}" for i in range(setting.num)] for t in texts]
-
-
-def by_number(pairs: Pairs) -> np.ndarray:
-    """Output 0 has similarity 0.98; each further output has 0.02 less."""
-    return np.array([0.98 - 0.02 * int(text.split()[-1][1:]) for _, text in pairs])
 
 
 @pytest.fixture
@@ -68,10 +43,6 @@ def made(tmp_path):
         )
 
     return make
-
-
-def flat(item: levels.Levelled) -> list[str]:
-    return [text for level in item.levels[1:] for text in level]
 
 
 def test_twenty_of_the_candidates_make_five_levels_of_four(made):

@@ -64,6 +64,7 @@ def notes(folder: Path, name: str) -> list[tuple[int, list]]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("count", "pack"), [(1, "pack"), (2, "alone")])
 def test_five_interruptions_change_no_example_and_no_level(
     python, tmp_path, count, pack

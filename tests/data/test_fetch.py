@@ -14,14 +14,8 @@ from jaxaug.cli import main
 from jaxaug.core.errors import UserError
 from jaxaug.data.datasets import DataSet
 from jaxaug.data.fetch import DATA_SETS, fetch, git_id, git_tree_id
+from tests.support.hostile_archives import FILES, HOSTILE
 
-_FILES = {
-    "repo-1/data/a.json": b"one\n",
-    "repo-1/data/sub/b.json": b"two\n",
-    "repo-1/data/sub.d/c.json": b"",
-    "repo-1/data/sub0": b"run",
-    "repo-1/README.md": b"not kept",
-}
 _EXECUTABLE = "repo-1/data/sub0"
 # The result of `git write-tree` for these files.
 _TREE = "a88855e032d5d6fbb903e53adba3e25eb0357372"
@@ -30,7 +24,7 @@ _TREE = "a88855e032d5d6fbb903e53adba3e25eb0357372"
 def _tar(files=None):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        for name, content in (files or _FILES).items():
+        for name, content in (files or FILES).items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
             member.mode = 0o775 if name == _EXECUTABLE else 0o664
@@ -41,7 +35,7 @@ def _tar(files=None):
 def _zip():
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in _FILES.items():
+        for name, content in FILES.items():
             archive.writestr(name, content)
     return buffer.getvalue()
 
@@ -123,7 +117,7 @@ def test_git_ids():
             "100755" if name == _EXECUTABLE else "100644",
             git_id("blob", content),
         )
-        for name, content in _FILES.items()
+        for name, content in FILES.items()
     }
     assert git_tree_id(blobs, "data") == _TREE
 
@@ -185,7 +179,7 @@ def test_changed_contents(data_set, server, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "a.json").write_bytes(b"mine")
-    server.content = _tar({**_FILES, "repo-1/data/a.json": b"ONE\n"})
+    server.content = _tar({**FILES, "repo-1/data/a.json": b"ONE\n"})
     with pytest.raises(UserError) as error:
         fetch(data_set, out)
     assert "folder data/ has git tree id " in str(error.value)
@@ -280,81 +274,10 @@ def test_every_data_set_is_pinned():
         assert all(len(tree) == 40 for tree in data_set.trees.values())
 
 
-def _zip_with(**changes):
-    """A zip whose first member has other fields in its headers."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in _FILES.items():
-            archive.writestr(name, content)
-        first = archive.infolist()[0]
-        for name, value in changes.items():
-            setattr(first, name, value)
-    return buffer.getvalue()
-
-
-def _tar_of(*infos, content=b"x" * 1024):
-    buffer = io.BytesIO()
-    with tarfile.open(
-        fileobj=buffer, mode="w:gz", format=tarfile.GNU_FORMAT
-    ) as archive:
-        for info in infos:
-            # The content is shorter than its header claims.
-            archive.addfile(info)
-            archive.fileobj.write(content)
-    return buffer.getvalue()
-
-
-def _info(name, size, **fields):
-    info = tarfile.TarInfo(name)
-    info.size = size
-    for field, value in fields.items():
-        setattr(info, field, value)
-    return info
-
-
-_HOSTILE = {
-    "zip that declares 3 GB": (
-        _zip_with(file_size=3 * 10**9),
-        (
-            "repo-1/data/a.json has 3,000,000,000 bytes, at most 1,000,000,000 are "
-            "unpacked"
-        ),
-    ),
-    "encrypted zip": (_zip_with(flag_bits=1), "repo-1/data/a.json is encrypted"),
-    "unknown compression": (
-        _zip_with(compress_type=93),
-        "That compression method is not supported",
-    ),
-    "wrong size in a zip": (_zip_with(file_size=2, CRC=0), "Bad CRC-32"),
-    "tar that declares 3 GB": (
-        _tar_of(_info("repo-1/data/a.json", 3 * 10**9)),
-        "repo-1/data/a.json has 3,000,000,000 bytes",
-    ),
-    "tar that ends before its member": (
-        _tar_of(_info("repo-1/data/a.json", 900_000_000)),
-        "data/a.json has 11,?264 bytes, its header says 900,?000,?000|unexpected end",
-    ),
-    "a name of 3 GB": (
-        _tar_of(_info("././@LongLink", 3 * 10**9, type=tarfile.GNUTYPE_LONGNAME)),
-        "a header of 3,?000,?000,?\\d+ bytes",
-    ),
-    "two members of one name": (
-        _tar_of(_info("repo-1/data/a.json", 1024), _info("repo-1/data/a.json", 1024)),
-        "data/a.json takes the place of another member",
-    ),
-    "a file in place of a folder": (
-        _tar_of(
-            _info("repo-1/data/a.json", 1024), _info("repo-1/data/a.json/b.json", 1024)
-        ),
-        "Not a directory|File exists",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", _HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_archives_end_in_a_message(data_set, tmp_path, name):
     """Memory is bounded, and no file remains next to the archive."""
-    content, problem = _HOSTILE[name]
+    content, problem = HOSTILE[name]
     (tmp_path / "x.tar.gz").write_bytes(content)
     tracemalloc.start()
     try:

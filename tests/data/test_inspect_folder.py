@@ -1,44 +1,13 @@
 """`jaxaug data check`: each rule with its place, and all problems at once."""
 
-import functools
 import json
-import operator
 import shutil
 
 import pytest
 
 from jaxaug.cli import main
 from jaxaug.data import inspect_folder
-
-_DEV = "dev/dialogues_001.json"
-_TEST = "test/dialogues_001.json"
-_TRAIN = "train/schema.json"
-_V1 = "sgd_x/data/v1/dev/schema.json"
-
-
-def _put(*keys_and_value):
-    """Sets a value in JSON."""
-    *keys, last, value = keys_and_value
-    return lambda data: functools.reduce(operator.getitem, keys, data).__setitem__(
-        last, value
-    )
-
-
-def _frame(*keys_and_value, turn=0):
-    return _put(0, "turns", turn, "frames", 0, *keys_and_value)
-
-
-def _double(data):
-    turns = data[0]["turns"]
-    turns.insert(1, json.loads(json.dumps(turns[0])))
-
-
-def _same_description(data):
-    data[0]["slots"][2]["description"] = data[0]["slots"][0]["description"] + "."
-
-
-def _swap(data):
-    data[0], data[1] = data[1], data[0]
+from tests.support.damaged_sgd import CASES, DEV, TEST, TRAIN, V1, frame, put, swap
 
 
 @pytest.fixture
@@ -59,189 +28,10 @@ def _damage(root, name, change):
     return path
 
 
-# File, damage, text at the place (its n-th occurrence), rule, words. test_sgd_errors
-# and test_schema test the rules of the readers; some occur here to test their places.
-_CASES = [
-    (_DEV, _put(0, 3), "3", 1, "wrong type", "dialogue #0: expected an object, got 3"),
-    (
-        _DEV,
-        _put(0, "turns", 1, "utterance", 5),
-        '"utterance"',
-        2,
-        "wrong type",
-        "got 5",
-    ),
-    (
-        _DEV,
-        _frame("state", "requested_slots", ["price", "prise"]),
-        '"prise"',
-        1,
-        "unknown slot",
-        "(did you mean 'price'?), got 'prise'",
-    ),
-    (
-        _DEV,
-        _frame("slots", 0, "exclusive_end", 99),
-        '"start"',
-        1,
-        "span outside the text",
-        "expected 0 <= start < exclusive_end <= 22, the length of the utterance",
-    ),
-    (
-        _DEV,
-        _frame("slots", 0, "start", 10),
-        '"start"',
-        1,
-        "span is not the value",
-        (
-            "slot 'city': the text from 10 to 15 is ' Bern', expected one of its "
-            "values: ['Bern', 'Bern']. 'Bern' begins at 11. Correct start and "
-            "exclusive_end"
-        ),
-    ),
-    (
-        _DEV,
-        _frame("state", "slot_values", "class", ["second", "third"], turn=2),
-        '"third"',
-        1,
-        "value not possible",
-        (
-            "slot 'class' has the value 'third', expected one of its possible_values "
-            "or 'dontcare' (known: first, second). Correct the value, or add it to "
-            "the schema."
-        ),
-    ),
-    (
-        _DEV,
-        _frame("state", "slot_values", "city", ["Bern", " "]),
-        '" "',
-        1,
-        "empty value",
-        "slot 'city' has the value ' ', which no format can write. Write the value, or",
-    ),
-    (
-        _DEV,
-        _frame("actions", 0, "values", [""]),
-        '""',
-        1,
-        "empty value",
-        "the value ''",
-    ),
-    (
-        _TRAIN,
-        _put(0, "slots", 2, "possible_values", ["1", ""]),
-        '""',
-        1,
-        "empty value",
-        "service 'Trains_1': slot 'price' has the value '', which no format can write.",
-    ),
-    (
-        _DEV,
-        _put(0, "dialogue_id", "3_0\n1"),
-        '"dialogue_id"',
-        1,
-        "name with a line break",
-        (
-            "dialogue '3_0\\n1': the id '3_0\\n1' holds a line break or a tab, which "
-            "ends a line or field of tables. Rename it, everywhere in the folder."
-        ),
-    ),
-    (
-        _TRAIN,
-        _put(0, "intents", 1, "name", "Buy\u2028Ticket"),
-        '"name": "Buy\\u2028Ticket"',
-        1,
-        "name with a line break",
-        (
-            "service 'Trains_1': the name of the intent 'Buy\\u2028Ticket' holds a "
-            "line break"
-        ),
-    ),
-    (
-        _DEV,
-        _double,
-        '"speaker"',
-        2,
-        "speaker order",
-        "dialogue '3_00000', turn 1: expected SYSTEM, got USER: speakers take turns",
-    ),
-    (
-        _DEV,
-        _put(1, "dialogue_id", "3_00000"),
-        '"dialogue_id"',
-        2,
-        "repeated",
-        "no other",
-    ),
-    (
-        "train/dialogues_002.json",
-        _put(0, "dialogue_id", "1_00000"),
-        '"dialogue_id"',
-        1,
-        "repeated",
-        "dialogues_001.json too; ids are unique in a split. Remove one of the two.",
-    ),
-    (
-        _TRAIN,
-        _put(0, "slots", 2, "name", "city"),
-        '"name": "city"',
-        2,
-        "repeated",
-        "occurs twice",
-    ),
-    (
-        _TRAIN,
-        _same_description,
-        '"description": "Where the train goes."',
-        1,
-        "repeated description",
-        (
-            "slot 'price': has the description of 'city', 'Where the train goes.': a "
-            "tracker cannot tell them apart. Say in what they differ."
-        ),
-    ),
-    (
-        _TRAIN,
-        _put(0, "slots", 2, "description", " "),
-        '"description": " "',
-        1,
-        "no description",
-        "slot 'price': the description is empty",
-    ),
-    (
-        _TRAIN,
-        lambda data: data[0]["slots"][2].pop("is_categorical"),
-        '{\n    "name": "price"',
-        1,
-        "missing field",
-        "slot 'price': field 'is_categorical' is missing, expected true or false",
-    ),
-    (
-        _V1,
-        lambda data: data.pop(),
-        "[",
-        1,
-        "variant does not match",
-        "1 services, but ",
-    ),
-    (
-        _V1,
-        _put(0, "slots", 1, "possible_values", ["first", "2nd"]),
-        '"possible_values"',
-        2,
-        "variant does not match",
-        (
-            "slot 'class_v1' has the values ['first', '2nd'], the original's 'class' "
-            "has ['first', 'second']. Dialogues keep their values"
-        ),
-    ),
-]
-
-
 @pytest.mark.parametrize(
     ("name", "change", "at", "number", "rule", "words"),
-    _CASES,
-    ids=[f"{index}-{case[4]}" for index, case in enumerate(_CASES)],
+    CASES,
+    ids=[f"{index}-{case[4]}" for index, case in enumerate(CASES)],
 )
 def test_each_rule_with_its_place(lines, capsys, name, change, at, number, rule, words):
     path = _damage(lines, name, change)
@@ -263,9 +53,9 @@ def test_each_rule_with_its_place(lines, capsys, name, change, at, number, rule,
 
 
 def test_order_of_services(lines, capsys):
-    twins = json.loads((lines / _TRAIN).read_text())
+    twins = json.loads((lines / TRAIN).read_text())
     twins.append(dict(twins[0], service_name="Trams_1"))
-    (lines / _TRAIN).write_text(json.dumps(twins))
+    (lines / TRAIN).write_text(json.dumps(twins))
     for variant in range(1, 6):
         _damage(
             lines,
@@ -273,7 +63,7 @@ def test_order_of_services(lines, capsys):
             lambda data: data.append(dict(data[0], service_name="Trams_11")),
         )
     assert main(["data", "check", str(lines)]) == 0
-    _damage(lines, "sgd_x/data/v1/train/schema.json", _swap)
+    _damage(lines, "sgd_x/data/v1/train/schema.json", swap)
     capsys.readouterr()
     assert main(["data", "check", str(lines)]) == 1
     assert (
@@ -366,8 +156,8 @@ def test_all_problems_but_twenty_of_a_kind_are_printed(lines, capsys):
         }
         data[1]["turns"][0]["speaker"] = "BOT"
 
-    _damage(lines, _DEV, change)
-    _damage(lines, _TEST, _put(1, "turns", []))
+    _damage(lines, DEV, change)
+    _damage(lines, TEST, put(1, "turns", []))
     assert main(["data", "check", str(lines)]) == 1
     out = capsys.readouterr().out
     assert out.count("[unknown slot]\n") == 21
@@ -381,10 +171,10 @@ def test_notes_leave_the_status_alone(lines, capsys):
         data[0]["turns"][1]["utterance"] = " "
         del data[0]["turns"][2]["frames"][0]["state"]
 
-    _damage(lines, _DEV, change)
+    _damage(lines, DEV, change)
     # A state that loses a slot is no error.
-    _damage(lines, _TEST, _put(1, "turns", 2, "frames", 0, "state", "slot_values", {}))
-    variant = lines / _V1
+    _damage(lines, TEST, put(1, "turns", 2, "frames", 0, "state", "slot_values", {}))
+    variant = lines / V1
     variant.write_text(variant.read_text().replace('"price_v1"', '"city"'))
     assert main(["data", "check", str(lines)]) == 0
     assert capsys.readouterr().out.endswith("""
@@ -412,7 +202,7 @@ def test_values_that_a_format_does_not_read_back_are_notes(
     lines, capsys, value, formats
 ):
     # The problem occurs in both turns and is reported once.
-    _damage(lines, _DEV, _frame("state", "slot_values", "city", [value], turn=2))
+    _damage(lines, DEV, frame("state", "slot_values", "city", [value], turn=2))
     assert main(["data", "check", str(lines)]) == 0
     out = capsys.readouterr().out
     problem = (

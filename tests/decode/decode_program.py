@@ -1,6 +1,6 @@
 """Decodes with a tiny T5 under the T5X runtime and prints the tokens as JSON.
 
-Usage: decode_program.py BATCH_SIZE...; the environment determines the devices.
+Usage: decode_program.py BATCH_SIZE DECODER...; the environment determines the devices.
 """
 
 import functools
@@ -92,8 +92,8 @@ def decode(decoder, params, batch_size):
 
 
 if __name__ == "__main__":
-    found = {"devices": jax.device_count()}
+    size, *names = sys.argv[1:]
     params = make_params()
-    for size in map(int, sys.argv[1:]):
-        found[size] = {name: decode(name, params, size) for name in DECODERS}
-    print(json.dumps(found, default=np.ndarray.tolist))
+    found = {name: decode(name, params, int(size)) for name in names}
+    devices = {"devices": jax.device_count()}
+    print(json.dumps(devices | found, default=np.ndarray.tolist))

@@ -11,6 +11,7 @@ from decode_kit import EOS, first_ones, scripted_model, towards
 from jaxaug.core.errors import UserError
 from jaxaug.decode import beam, contract, warpers
 from jaxaug.decode.sample import sample
+from tests.support import grids
 
 GREEDY = functools.partial(sample, warpers=(warpers.top_k(1),))
 BEAM = functools.partial(beam.search, num_decodes=2)
@@ -99,8 +100,7 @@ def compiled(name):
     return jax.jit(functools.partial(decode_script, BROKEN[name]))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("name", BROKEN)
+@grids.diagonal("name, bad", BROKEN, [np.nan, np.inf, -np.inf])
 def test_a_compiled_program_marks_the_error_in_its_tokens(bad, name):
     script, inputs = broken_script(bad), np.zeros((3, 4), np.int32)
     tokens, scores = map(np.asarray, compiled(name)(script, inputs))

@@ -16,6 +16,7 @@ from t5x.examples.decoder_only import network
 from jaxaug.decode import beam, diverse, warpers
 from jaxaug.decode.sample import sample
 from jaxaug.models.t5 import SourceEncoderDecoderModel
+from tests.support import grids
 
 ROOT = pathlib.Path(__file__).parents[2]
 CONFIGS = ROOT / "configs" / "decode"
@@ -85,7 +86,7 @@ def wide(inputs, cache, tokens_to_logits, eos_id, num_decodes=3, **options):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["encoder-decoder", "decoder-only"])
+@pytest.mark.parametrize("name", grids.first(1, ["encoder-decoder", "decoder-only"]))
 def test_a_wide_beam_splits_a_real_cache_into_sets_of_rows(name):
     """Three outputs of six beams, in two sets of rows, are the best of all six."""
 

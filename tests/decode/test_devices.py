@@ -3,40 +3,42 @@
 import json
 import os
 import pathlib
-import subprocess
 
 import pytest
+from decode_program import DECODERS
+
+from tests.support import grids
+from tests.support.programs import ran
 
 PROGRAM = pathlib.Path(__file__).with_name("decode_program.py")
+# It searches, and draws the steps at which it selects.
+ONE = ["dips"]
+OTHERS = [name for name in DECODERS if name not in ONE]
 
 
-def start(python, devices, *batch_sizes):
+def decoded(python, devices, batch_size, names):
+    """Returns the outputs of each decoder, on a number of devices."""
     flags = os.environ["XLA_FLAGS"]
     flags += f" --xla_force_host_platform_device_count={devices}"
-    return subprocess.Popen(
-        [python, str(PROGRAM), *map(str, batch_sizes)],
+    done = ran(
+        [python, str(PROGRAM), str(batch_size), *names],
         env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        timeout=1500,
     )
-
-
-def finish(program):
-    out, err = program.communicate(timeout=1500)
-    assert program.returncode == 0, err[-3000:]
-    return json.loads(out)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout)
+    assert found.pop("devices") == devices
+    return found
 
 
 @pytest.mark.slow
-def test_one_device_equals_eight_with_smaller_batches(python):
-    one = finish(start(python, 1, 24))
-    eight = finish(start(python, 8, 8))
-    assert (one.pop("devices"), eight.pop("devices")) == (1, 8)
-    expected = one["24"]
-    assert expected.keys() >= {"greedy", "bottom_k", "beam", "diverse", "dips"}
-    for decoder, texts in expected.items():
+@pytest.mark.parametrize("names", grids.first(1, [ONE, OTHERS]), ids=["one", "others"])
+def test_one_device_equals_eight_with_smaller_batches(python, names):
+    expected = decoded(python, 1, 24, names)
+    found = decoded(python, 8, 8, names)
+    assert [*expected] == names
+    for name, texts in expected.items():
         assert len(texts) == 19
         distinct = {tuple(text) for row in texts for text in row}
-        assert len(distinct) > (8 if decoder == "greedy" else 30)
-        assert eight["8"][decoder] == texts, decoder
+        assert len(distinct) > (8 if name == "greedy" else 30)
+        assert found[name] == texts, name

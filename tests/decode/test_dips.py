@@ -192,6 +192,7 @@ def test_unit_vectors_part_words_by_their_angle():
     assert l2([4], [3, 4]) == pytest.approx(1.0)
 
 
+@pytest.mark.long
 def test_lambda_trades_diversity_for_fidelity_step_by_step():
     """L grows and D falls with lambda on 64 random sets, as in Figure 2."""
     rng = np.random.default_rng(0)

@@ -25,6 +25,7 @@ from test_ssr import saving
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode import beam, dips, dpp, ssr
+from tests.support import grids
 
 K, LENGTH, ALPHA = 3, 8, 0.6
 EMBEDDINGS = np.random.default_rng(1).normal(size=(VOCAB, 4)).astype(np.float32)
@@ -103,11 +104,11 @@ def by_lists(mode, value_of, table, prompt, source):
     return tokens, [total for total, _ in results], sum(differed)
 
 
-@pytest.mark.parametrize(
-    ("prompted", "batch", "mode"),
+@grids.diagonal(
+    "prompted, batch, mode, name",
     [("free", 1, "step"), ("forced", 7, "final"), ("prefilled", 7, "step")],
+    SELECTORS,
 )
-@pytest.mark.parametrize("name", SELECTORS)
 def test_decode_equals_the_search_by_lists(name, mode, prompted, batch):
     decode, value_of = SELECTORS[name]
     rng = np.random.RandomState(batch)
@@ -214,7 +215,7 @@ def test_probability_is_the_share_of_steps_that_select():
     assert len({str(tokens) for tokens in half}) > 1
 
 
-@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("name", grids.first(1, SELECTORS))
 def test_outputs_end_and_differ_if_every_step_chooses(name):
     """Texts end after about ten of 32 tokens; at least 98 % of them end."""
     batch, length = 24, 32

@@ -16,6 +16,7 @@ from jaxaug.feed.source import RecordSource
 from jaxaug.feed.vocabulary import train_words
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug_papers import minisgd
+from tests.support import grids
 
 SHUFFLED = D3STOptions(order="shuffled")
 FEW = 16  # Dialogues of a stream that is compared beyond the end of an epoch.
@@ -101,7 +102,7 @@ def test_hosts_read_disjoint_shards(source, hosts):
     assert sum(map(len, parts)) == len(everything) == source.num_input_examples("train")
 
 
-@pytest.fixture(scope="module", params=["small", "large"])
+@pytest.fixture(scope="module")
 def mixture(request, data, tmp_path_factory):
     """Returns two tasks, and their numbers of examples.
 
@@ -134,7 +135,9 @@ def mixture(request, data, tmp_path_factory):
     return seqio.Mixture(f"mixture_{request.param}", tasks, default_rate=1.0), count
 
 
-@pytest.mark.parametrize("pack", [False, True])
+@grids.diagonal(
+    "mixture, pack", ["small", "large"], [False, True], indirect=["mixture"]
+)
 def test_a_saved_stream_resumes_exactly(mixture, tmp_path, pack):
     both, count = mixture
 

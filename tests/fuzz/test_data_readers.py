@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from fuzz_kit import Reader
 from mutators import BYTES, JSON, LINES, change_line, json_mutator
+from record_checks import assert_distinct, equal_where_given, frame_object
 
 from jaxaug.core import files
 from jaxaug.core.errors import UserError
@@ -59,26 +60,6 @@ def is_schema_of_file(found, expected, path):
                 assert set(intent[key]) <= slots
 
 
-def assert_distinct(names):
-    assert all(names) and len(set(names)) == len(names)
-
-
-def equal_where_given(mine, given):
-    """Compares JSON values, ignoring keys of `given` that `mine` lacks."""
-    if isinstance(mine, dict):
-        return isinstance(given, dict) and all(
-            key in given and equal_where_given(value, given[key])
-            for key, value in mine.items()
-        )
-    if isinstance(mine, list):
-        return (
-            isinstance(given, list)
-            and len(mine) == len(given)
-            and all(map(equal_where_given, mine, given))
-        )
-    return type(mine) is type(given) and mine == given
-
-
 def read_dialogues(path, material):
     known = schema.read_schema(material / SPLIT / "schema.json")
     return list(sgd.read_dialogue_file(path, known))
@@ -107,15 +88,6 @@ def are_dialogues_of_file(found, expected, path):
         for turn in item["turns"]:
             assert turn["speaker"] in ("USER", "SYSTEM")
             assert {f["service"] for f in turn["frames"]} <= set(item["services"])
-
-
-def frame_object(frame):
-    state = frame.state and {
-        "active_intent": frame.state.active_intent,
-        "requested_slots": list(frame.state.requested_slots),
-        "slot_values": {k: list(v) for k, v in frame.state.slot_values.items()},
-    }
-    return {"service": frame.service} | ({"state": state} if state else {})
 
 
 def make_predictions(folder, material):

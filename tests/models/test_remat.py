@@ -13,6 +13,7 @@ from jaxaug.models import gpt2, llama
 from jaxaug.models.lora import layout, settings
 from jaxaug.models.lora.network import AdaptedNetwork, joined
 from jaxaug.models.weights import families
+from tests.support import grids
 
 SIZES: dict[str, Any] = {
     "vocab_size": 23,
@@ -25,7 +26,6 @@ SIZES: dict[str, Any] = {
 }
 LLAMA = llama.Config(**SIZES, num_kv_heads=1, tie_embeddings=True)
 GPT2 = gpt2.Config(**SIZES, num_positions=16)
-BOTH = pytest.mark.parametrize("config", [LLAMA, GPT2], ids=["llama", "gpt2"])
 TOKENS = np.random.default_rng(0).integers(2, 23, (3, 6)).astype(np.int32)
 RNGS = {"dropout": jax.random.key(7)}
 
@@ -63,15 +63,14 @@ def near(found: Any, expected: Any) -> None:
     )
 
 
-@BOTH
-@pytest.mark.parametrize("policy", ["minimal", "full"])
+@grids.diagonal("config, policy", [LLAMA, GPT2], ["minimal", "full"])
 def test_logits_and_gradients_stay(config, policy):
     """The dropout is the same."""
     params = random_params(config)
     near(compute(params, network(config, policy)), compute(params, network(config)))
 
 
-@BOTH
+@pytest.mark.parametrize("config", grids.first(1, [LLAMA, GPT2]))
 def test_adapters_go_along(config):
     family = next(f for f in families.every() if isinstance(config, f.code.Config))
     params = random_params(config)

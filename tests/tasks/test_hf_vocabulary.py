@@ -14,6 +14,7 @@ from jaxaug.feed.vocabulary import train_words
 from jaxaug_papers import minisgd
 from tasks import vocabulary
 from tasks.hf_vocabulary import HFVocabulary
+from tests.support import grids
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ["[user] a café", "", "b"]
@@ -194,7 +195,9 @@ utils.SaveCheckpointConfig.checkpointer_cls = @checkpoints.Checkpointer
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "family"), [("smollm2", "llama"), ("gpt2", "gpt2")])
+@pytest.mark.parametrize(
+    ("name", "family"), grids.first(1, [("smollm2", "llama"), ("gpt2", "gpt2")])
+)
 def test_training(python, train, name, family, tiny_lm, tmp_path):
     """A few steps of D3ST on MiniSGD; SmolLM2's file from a converted checkpoint."""
     world = minisgd.write(

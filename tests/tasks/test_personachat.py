@@ -327,6 +327,7 @@ TINY = {
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(TINY))
 def test_trains_and_evaluates(python, name, tmp_path, tiny_lm):
     prefix = "personachat_turns_" if name == "dialogpt" else "personachat_"

@@ -204,6 +204,7 @@ def test_frames_of_t5dst_are_joined(tasks):
     }
 
 
+@pytest.mark.long
 def test_a_mixture_goes_on_exactly_after_a_stop(tasks, tmp_path):
     def batches():
         return seqio.get_dataset(

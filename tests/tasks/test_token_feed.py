@@ -13,6 +13,7 @@ from t5x import utils
 
 from jaxaug.core.errors import UserError
 from jaxaug.feed import layouts
+from tests.support import grids
 
 LENGTHS = {"inputs": 80, "targets": 20}  # They truncate inputs and targets.
 CONVERTERS = {
@@ -76,8 +77,8 @@ def rows_of(batches):
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "lengths"),
+@grids.diagonal(
+    "name, lengths, kind",
     [
         ("d3st_sgd", LENGTHS),
         ("d3st_aug_v1_short2", LENGTHS),
@@ -88,8 +89,8 @@ def rows_of(batches):
         ),
         ("personachat_turns_self_original", {"inputs": 12, "targets": 40}),
     ],
+    CONVERTERS,
 )
-@pytest.mark.parametrize("kind", CONVERTERS)
 def test_an_epoch_has_the_examples_of_seqio(name, lengths, kind):
     expected = seqio.get_dataset(
         name,
@@ -275,6 +276,7 @@ def test_features_of_other_converters_come_from_seqio():
     assert reason == "the loss is computed on inputs, too"
 
 
+@pytest.mark.long
 def test_examples_in_rows_of_seqio_are_counted(monkeypatch):
     """Upstream packs after mixing, so stages are counted in examples."""
     from tasks import curriculum

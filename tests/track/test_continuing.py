@@ -18,6 +18,7 @@ from jaxaug.models.text import continuing, registry
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import hf_folder
 from jaxaug.track.tracker import Tracker
+from tests.support import grids
 
 LENGTHS = {"inputs": 96, "targets": 10}
 CONFIG = """from __gin__ import dynamic_registration
@@ -98,7 +99,7 @@ def evaluated(module, params, words, texts, both_ways):
 TEXTS = ["0=city 1=class [user] " + "oslo please " * n for n in range(0, 12, 2)]
 
 
-@pytest.mark.parametrize("both_ways", [False, True])
+@pytest.mark.parametrize("both_ways", grids.first(1, [True, False]))
 def test_tokens_equal_an_evaluation(tiny_lm, sgd_tree, tmp_path, both_ways):
     folder = run_of(tmp_path, tiny_lm, both_ways)
     convert.convert(tiny_lm, folder / "checkpoint_3", form="t5x")

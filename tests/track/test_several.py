@@ -19,6 +19,7 @@ from jaxaug.track import constraints, turns
 from jaxaug.track import trained as trained_run
 from jaxaug.track.options import Robust
 from jaxaug.track.tracker import Tracker
+from tests.support import grids
 
 TALK = "USER: A train to Oslo please\nSYSTEM: I found 2.\nUSER: First class.\n"
 OSLO, ROME, NONE = "0=oslo", "0=rome", ""
@@ -164,7 +165,7 @@ def test_log_likelihoods_equal_the_decoder(trained):
         assert score == pytest.approx(float(expected), abs=1e-3)
 
 
-@pytest.mark.parametrize("family", ["d3st", "t5dst"])
+@pytest.mark.parametrize("family", grids.first(1, ["d3st", "t5dst"]))
 def test_constrained_answers_can_always_be_read(trained, family):
     """Random weights write no valid answer without constraints."""
     folder, data = trained

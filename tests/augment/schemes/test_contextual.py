@@ -210,6 +210,7 @@ class _WithHead:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(
     not catalogue.find("smollm2").on_disk, reason="SmolLM2 is not on this machine"
 )

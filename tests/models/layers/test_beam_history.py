@@ -17,6 +17,7 @@ from t5x.search import decode_state
 
 from jaxaug.decode import beam_cache
 from jaxaug.models import layers
+from tests.support import grids
 
 BATCH, BEAMS, LENGTH, EMB = 2, 3, 6, 8
 MODULES = {
@@ -94,8 +95,7 @@ def attended(name: str, prefill: np.ndarray | None, shared: bool) -> Any:
     return np.stack(found), cache
 
 
-@pytest.mark.parametrize("prefill", [None, np.array([3, 1])], ids=["free", "prompts"])
-@pytest.mark.parametrize("name", MODULES)
+@grids.diagonal("name, prefill", MODULES, [None, np.array([3, 1])])
 def test_shared_histories_equal_moved_caches(name, prefill):
     expected, moved = attended(name, prefill, shared=False)
     found, cache = attended(name, prefill, shared=True)

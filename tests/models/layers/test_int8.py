@@ -143,6 +143,7 @@ def trained():
     return module, params, float(value)
 
 
+@pytest.mark.long
 def test_a_trained_model_writes_the_same():
     module, params, value = trained()
     assert value < 0.1

@@ -14,6 +14,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.models.lora import merge, network, peft_folder
 from jaxaug.models.lora.layout import layout
 from jaxaug.models.weights import hf_folder
+from tests.support import grids
 
 peft = pytest.importorskip("peft")
 
@@ -78,7 +79,7 @@ TOKENS = np.array([[5, 6, 7, 8, 9], [9, 4, 11, 12, 3]])
 SHIFTED = np.concatenate([np.zeros((2, 1), int), TOKENS[:, :-1]], axis=1)
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=grids.first(5, CASES))
 def case(request, tmp_path_factory):
     """Returns name, folder of the base, folder of the adapter, and peft's logits."""
     return made(request.param, tmp_path_factory.mktemp("base"))

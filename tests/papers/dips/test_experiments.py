@@ -92,6 +92,7 @@ def weights(folder, step):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_rbm_starts_from_a_generator_and_an_evaluator(train):
     generator, evaluator = train("lstm"), train("evaluator")
     run = train(

@@ -195,6 +195,7 @@ def test_beam_search_scores_its_outputs():
     assert checked > 8
 
 
+@pytest.mark.long
 def test_training_in_bfloat16_lowers_the_loss():
     module = lstm.Transducer(
         CONFIG.replace(dtype=jnp.bfloat16, bidirectional=True, dropout_rate=0.1)

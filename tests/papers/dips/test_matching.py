@@ -39,6 +39,7 @@ def initial(batch):
     return jax.jit(start)(jax.random.PRNGKey(0))["params"]
 
 
+@pytest.mark.long
 def test_it_learns_to_separate():
     own, params = model(), initial(toy(2, 0))
     optimizer = optax.adam(0.01)

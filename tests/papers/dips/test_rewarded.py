@@ -74,6 +74,7 @@ def expected_reward(own, params):
     return float(np.mean(total))
 
 
+@pytest.mark.long
 def test_it_raises_the_expected_reward(params):
     own = model(samples=4, likelihood_weight=0.01)
     optimizer = optax.adam(0.02)
@@ -94,6 +95,7 @@ def test_it_raises_the_expected_reward(params):
     assert np.mean(rewards[:5]) < 0.5 and np.mean(rewards[-20:]) > 0.8
 
 
+@pytest.mark.long
 def test_drawn_texts_have_the_chances_of_the_model(params):
     own = model()
     scaled = jax.tree.map(lambda x: 2.0 * x, params)

@@ -82,6 +82,7 @@ def trained():
     return own, params, mutables, history
 
 
+@pytest.mark.long
 def test_its_vector_selects_one_of_both_paraphrases(trained):
     own, params, mutables, history = trained
     _, metrics = jax.jit(own.eval_fn)(params, TOY, mutables)
@@ -109,6 +110,7 @@ def outputs(params, name, num, texts, **options):
     return [[one.text for one in one_input] for one_input in found]
 
 
+@pytest.mark.long
 def test_outputs_from_the_prior_are_both_paraphrases(trained):
     params = trained[1]
     found = outputs(params, "prior", 12, ["5", "8"])

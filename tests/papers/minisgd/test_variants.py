@@ -78,6 +78,7 @@ def test_counts_from_reading_the_tree(world):
     assert f"agree on {agreed:.0%}" in page
 
 
+@pytest.mark.long
 def test_the_command_makes_them_again(world, tmp_path, monkeypatch):
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     pytest.importorskip("spacy")

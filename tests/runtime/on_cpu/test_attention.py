@@ -193,6 +193,7 @@ def test_blocks_are_equal_and_fit_the_cache():
     assert attention._sizes(64, 640, 640) == (32, 128)
 
 
+@pytest.mark.long
 def test_dropout_of_t5_drops_the_same_weights(small_blocks, monkeypatch):
     """All queries of a head share it, so it can be applied to the values."""
     module, params = network_kit.build(network_kit.TINY)

@@ -11,6 +11,7 @@ from t5x.on_cpu import features, products
 
 from jaxaug.models import gpt2, llama
 from tests.runtime import network_kit
+from tests.support import grids
 
 RNG = np.random.default_rng(0)
 NARROW = jnp.bfloat16
@@ -150,11 +151,14 @@ def of_decoder(family, **options):
 
 @pytest.mark.parametrize(
     "make",
-    [
-        of_t5,
-        functools.partial(of_decoder, llama, num_kv_heads=1, tie_embeddings=True),
-        functools.partial(of_decoder, gpt2, num_positions=16),
-    ],
+    grids.first(
+        1,
+        [
+            of_t5,
+            functools.partial(of_decoder, llama, num_kv_heads=1, tie_embeddings=True),
+            functools.partial(of_decoder, gpt2, num_positions=16),
+        ],
+    ),
     ids=["t5", "llama", "gpt2"],
 )
 def test_networks_train_with_these_kernels(tiles, make):

@@ -7,6 +7,8 @@ import pytest
 from t5x.examples.t5 import masks, position_bias
 from t5x.on_cpu import reductions
 
+from tests.support import grids
+
 
 @pytest.fixture
 def short(monkeypatch):
@@ -41,7 +43,7 @@ def both(function, x, of_result):
 
 
 @pytest.mark.parametrize(
-    "size", [1, 40, 41, 72, 96, 120, 160, 1000, 1291, 2048, 40_000]
+    "size", grids.first(4, [1, 41, 160, 2048, 40, 72, 96, 120, 1000, 1291, 40_000])
 )
 def test_soft_max_and_its_gradient(short, size):
     x, of_result = drawn(2, 3, size), drawn(3, 2, size).swapaxes(0, 1)

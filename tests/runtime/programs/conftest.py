@@ -3,18 +3,20 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
-from t5x import train, utils
+from t5x import partitioning, train, trainer, utils
 
 HERE = Path(__file__).parent
 # Makes the modules of this folder importable, as in programs that tests start.
 sys.path.insert(0, str(HERE))
 
 from toy_run import Numbers, train_settings
+from trainer_kit import TINY, make_initializer, make_state
 
 
 @pytest.fixture
@@ -89,3 +91,46 @@ def run_program(start_program: Callable[..., subprocess.Popen]) -> Callable[...,
         return process.returncode, out, err
 
     return run
+
+
+@pytest.fixture
+def state() -> Any:
+    """Returns the train state of a model that compiles quickly."""
+    return make_state(TINY, Numbers())
+
+
+@pytest.fixture
+def make_trainer(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Makes trainers of that model, and closes them after the test."""
+    made = []
+
+    def make(
+        num_microbatches=None,
+        model=TINY,
+        cls=trainer.Trainer,
+        mutables=None,
+        **settings,
+    ):
+        initializer = make_initializer(TINY, Numbers())
+        state = initializer.from_scratch(jax.random.PRNGKey(0))
+        made.append(
+            cls(
+                model=model,
+                train_state=state.replace(flax_mutables=mutables)
+                if mutables
+                else state,
+                partitioner=partitioning.PjitPartitioner(num_partitions=1),
+                eval_names=["a" * 120, "b"],
+                summary_dir=str(tmp_path),
+                train_state_axes=initializer.train_state_axes,
+                rng=jax.random.PRNGKey(3),
+                learning_rate_fn=lambda step: 0.5 * (step + 1.0),
+                num_microbatches=num_microbatches,
+                **settings,
+            )
+        )
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()

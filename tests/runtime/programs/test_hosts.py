@@ -17,6 +17,8 @@ from jaxaug_base.event_files import read_scalars
 from process_kit import free_port, run_together
 from t5x import checkpoints
 
+from tests.support import grids
+
 pytestmark = pytest.mark.slow
 
 PROGRAM = Path(__file__).with_name("hosts_program.py")
@@ -45,13 +47,21 @@ def start(python, folder, count, *jobs):
 
 
 @pytest.fixture(scope="module")
-def folder(python, tmp_path_factory):
-    """Returns all runs; `moved` changes from two processes to one and four."""
+def folder(request, python, tmp_path_factory):
+    """Returns the runs of the selected tests.
+
+    The run `moved` changes from two processes to one and four.
+    """
     folder = tmp_path_factory.mktemp("hosts")
     (folder / "files").mkdir()
     for file in range(FILES):
         lines = (f"{file * PER_FILE + line + 1}\n" for line in range(PER_FILE))
         (folder / "files" / f"{file}.txt").write_text("".join(lines))
+    tests = [item for item in request.session.items if item.path == request.path]
+    if not any(item.get_closest_marker("long") for item in tests):
+        start(python, folder, 2, job("two"))
+        start(python, folder, 1, job("one"))
+        return folder
     start(python, folder, 2, job("two"), job("moved", steps=2))
     start(
         python,
@@ -127,7 +137,9 @@ def test_the_single_process_reads_what_is_expected(folder):
     assert 0 < found["exact"] < 1 and found["likelihood"] < 0 < found["loss"]
 
 
-@pytest.mark.parametrize("name", ["two", "four", "one_4x2", "one_1x8", "moved"])
+@pytest.mark.parametrize(
+    "name", grids.first(1, ["two", "four", "one_4x2", "one_1x8", "moved"])
+)
 def test_losses_metrics_and_checkpoints_are_those_of_one_process(folder, name):
     (losses, found), (of_one, found_by_one) = (
         scalars(folder, n) for n in (name, "one")
@@ -139,6 +151,7 @@ def test_losses_metrics_and_checkpoints_are_those_of_one_process(folder, name):
         np.testing.assert_allclose(ours, theirs, **TOLERANCE)
 
 
+@pytest.mark.long
 def test_two_and_four_processes_have_the_same_bits(folder):
     """Both sum with the same collective operations; a single process has others."""
     (of_two, found_by_two), (of_four, found) = (
@@ -150,11 +163,12 @@ def test_two_and_four_processes_have_the_same_bits(folder):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", ["two", "four", "one_4x2", "one_1x8"])
+@pytest.mark.parametrize("name", grids.first(1, ["two", "four", "one_4x2", "one_1x8"]))
 def test_the_order_of_the_data_is_that_of_one_process(folder, name):
     assert batches(folder, name) == expected_batches()
 
 
+@pytest.mark.long
 def test_other_processes_go_on_at_the_same_place(folder):
     assert [len(notes(folder, "moved", steps)) for steps in (2, 4, 6)] == [2, 1, 4]
     seen = [batches(folder, "moved", steps) for steps in (2, 4, 6)]
@@ -163,7 +177,8 @@ def test_other_processes_go_on_at_the_same_place(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "shards"), [("two", [{0, 1}, {2, 3}]), ("four", [{0}, {1}, {2}, {3}])]
+    ("name", "shards"),
+    grids.first(1, [("two", [{0, 1}, {2, 3}]), ("four", [{0}, {1}, {2}, {3}])]),
 )
 def test_a_process_reads_its_shards_and_evaluates_its_share(folder, name, shards):
     every = notes(folder, name)
@@ -180,6 +195,7 @@ def test_a_process_reads_its_shards_and_evaluates_its_share(folder, name, shards
     assert max(counts) - min(counts) <= 2
 
 
+@pytest.mark.long
 def test_processes_on_one_model_axis_share_their_rows(folder):
     """2 x 4: processes 0 and 1 feed the first four rows, 2 and 3 the others."""
     every = notes(folder, "moved")

@@ -128,6 +128,7 @@ def test_the_log_tells_what_happens(pretrained):
     assert "Traceback" not in pretrained
 
 
+@pytest.mark.long
 def test_sigterm_and_the_same_command_again(
     pretrained, folder, env, here, start_program, succeed
 ):
@@ -157,6 +158,7 @@ def test_sigterm_and_the_same_command_again(
         assert a == b
 
 
+@pytest.mark.long
 def test_eight_devices_give_the_same_losses(pretrained, folder, here, succeed):
     few = {"steps": 4, "period": 4}
     eight = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
@@ -232,6 +234,7 @@ def infer_flags(here, out, *bindings):
     )
 
 
+@pytest.mark.long
 def test_infer_on_shards(pretrained, folder, env, here, start_program, succeed):
     succeed("infer", *infer_flags(here, "whole"))
     names = {p.name for p in (folder / "whole").iterdir()}

@@ -1,6 +1,5 @@
 """Beam search: exhaustive search, a plain-Python beam search, and by hand."""
 
-import functools
 import itertools
 
 import flax.core
@@ -8,113 +7,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from search_kit import (
+    beam_search,
+    brute_force,
+    check_against,
+    narrow_table,
+    reference,
+    search,
+)
 from t5x import decoding
 from t5x.errors import UserError
 from t5x.search import broken
 
-VOCAB, EOS, STATES = 5, 1, 211
-
-
-def next_state(state, token):
-    """Returns the hidden state of the toy model: a hash of all tokens so far."""
-    return (state * 7 + token + 3) % STATES
-
-
-def random_table(seed, scale=2.0):
-    logits = np.random.RandomState(seed).randn(STATES, VOCAB).astype(np.float32)
-    return logits * scale
-
-
-def log_softmax(x):
-    x = np.asarray(x, np.float64)
-    x = x - x.max(-1, keepdims=True)
-    return x - np.log(np.exp(x).sum(-1, keepdims=True))
-
-
-def penalty(alpha, length):
-    return ((5 + length) / 6) ** alpha
-
-
-def table_model(table):
-    """Returns logits that depend on the whole prefix, through a carried cache."""
-
-    def tokens_to_logits(state):
-        hidden = next_state(state.cache["hidden"], state.cur_token[:, 0])
-        return table[hidden], {**state.cache, "hidden": hidden}
-
-    return tokens_to_logits
-
-
-def cache_for(batch):
-    return {"hidden": jnp.zeros((batch,), jnp.int32)}
-
-
-def beam_search(inputs, cache, tokens_to_logits, eos_id, k, **options):
-    """Runs the function under test as programs do: inside jax.jit."""
-    run = jax.jit(
-        lambda inputs, cache: decoding.beam_search(
-            inputs, cache, tokens_to_logits, eos_id, num_decodes=k, **options
-        )
-    )
-    return run(inputs, cache)
-
-
-@functools.partial(jax.jit, static_argnames=("k", "alpha", "options"))
-def search(table, inputs, k, alpha=0.6, options=()):
-    return decoding.beam_search(
-        inputs,
-        cache_for(inputs.shape[0]),
-        table_model(table),
-        EOS,
-        num_decodes=k,
-        alpha=alpha,
-        **dict(options),
-    )
-
-
-def prefix_log_probs(table, prefix):
-    state = next_state(0, 0)
-    for token in prefix:
-        state = next_state(state, token)
-    return log_softmax(table[state])
-
-
-def reference(table, forced, k, alpha, length):
-    """Beam search on Python tuples: [(score, tokens)] ascending."""
-    live, finished = [(0.0, ())], []
-    for step in range(length):
-        lengths = (step + 1, length + 1)
-        best_live = max(live)[0] / max(penalty(alpha, n) for n in lengths)
-        if len(finished) == k and min(finished)[0] > best_live:
-            break
-        if forced[step]:
-            live = [(0.0, max(live)[1] + (int(forced[step]),))]
-            continue
-        candidates = sorted(
-            (
-                (log_prob + extra, prefix + (token,))
-                for log_prob, prefix in live
-                for token, extra in enumerate(prefix_log_probs(table, prefix))
-            ),
-            reverse=True,
-        )[: 2 * k]
-        scored = [(p / penalty(alpha, step + 1), s) for p, s in candidates]
-        finished += [(score, s) for score, s in scored if s[-1] == EOS]
-        finished = sorted(finished)[-k:]
-        live = sorted((p, s) for p, s in candidates if s[-1] != EOS)[-k:]
-    return finished or live
-
-
-def check_against(expected, decodes, scores):
-    """Checks that the best decodes are the expected ones, and other slots empty."""
-    k, length = decodes.shape
-    found = len(expected)
-    assert 0 < found <= k
-    tokens = [list(s) + [0] * (length - len(s)) for _, s in expected]
-    np.testing.assert_array_equal(decodes[k - found :], tokens)
-    np.testing.assert_allclose(scores[k - found :], [s for s, _ in expected], atol=1e-4)
-    assert (np.asarray(scores[: k - found]) < -5e6).all()
-    assert (np.diff(scores) >= 0).all()
+from tests.decode.decode_kit import (
+    EOS,
+    VOCAB,
+    log_softmax,
+    next_state,
+    penalty,
+    prefix_log_probs,
+    random_table,
+    table_model,
+)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
@@ -372,29 +286,8 @@ def test_bfloat16_logits_get_float32_scores():
     np.testing.assert_array_equal(found[1], expected[1])
 
 
-def narrow_table(seed):
-    """Returns logits with two paths, 2 2 2 ... and 3 3 3 ..., each with an end."""
-    table = np.full((4, 4), -1e10, np.float32)
-    table[0, 2:] = table[2, [1, 2]] = table[3, [1, 3]] = 0
-    return table + np.random.RandomState(seed).randn(4, 4).astype(np.float32)
-
-
 def last_token_model(table):
     return lambda state: (jnp.asarray(table)[state.cur_token[:, 0]], state.cache)
-
-
-def brute_force(table, alpha, length):
-    """Returns (score, tokens) of every possible finished sequence, ascending."""
-    log_probs = log_softmax(table)
-    found = []
-    for size in range(1, length + 1):
-        for tokens in itertools.product(range(4), repeat=size):
-            if tokens[-1] == EOS and EOS not in tokens[:-1]:
-                total = sum(
-                    log_probs[a, b] for a, b in itertools.pairwise((0, *tokens))
-                )
-                found.append((total / penalty(alpha, size), tokens))
-    return sorted(found)
 
 
 @pytest.mark.parametrize("alpha", [-9.0, -2.0, -0.6, 0.0, 0.6, 2.0])

@@ -10,6 +10,8 @@ from t5x import decoding
 from t5x.errors import UserError
 from t5x.search import broken
 
+from tests.support import grids
+
 EOS = 1
 
 
@@ -313,9 +315,8 @@ def test_loop_state_shapes():
     assert decodes.shape == (2, 3, 4) and scores.shape == (2, 3)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize(
-    "options",
+@grids.diagonal(
+    "options, bad",
     [
         {},
         {"rescale_log_probs": False},
@@ -324,6 +325,7 @@ def test_loop_state_shapes():
         {"topk": 0, "topp": 0.5},
         {"topk": 0, "temperature": jnp.array([1.0, 0.5])},
     ],
+    [np.nan, np.inf, -np.inf],
 )
 def test_a_row_without_a_token_to_choose_is_marked(bad, options):
     """Both rows follow 0 -> 2 -> 3; then the second row has only forbidden tokens."""

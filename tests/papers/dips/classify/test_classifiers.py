@@ -61,6 +61,7 @@ def words(rng, letters):
     return " ".join(rng.choice(list(letters), rng.integers(1, 6)))
 
 
+@pytest.mark.long
 def test_an_lstm_learns_for_every_seed_and_reads_the_last_word():
     rng = np.random.default_rng(0)
 

@@ -232,6 +232,7 @@ def trained():
     return variational, state, seen
 
 
+@pytest.mark.long
 def test_it_learns_and_the_latent_variable_is_used():
     _, state, seen = trained()
     assert seen[-1]["words"] < 0.5 * seen[0]["words"]
@@ -241,6 +242,7 @@ def test_it_learns_and_the_latent_variable_is_used():
     assert int(state.flax_mutables["annealing"]["step"]) == 160
 
 
+@pytest.mark.long
 def test_replies_differ_with_z():
     variational, state, _ = trained()
     batch = batch_of([([20, 3, 21, 19, 1], [12, 7, 14, 1])] * 16)
@@ -253,6 +255,7 @@ def test_replies_differ_with_z():
     assert len({tuple(row) for row in mean.tolist()}) == 1
 
 
+@pytest.mark.long
 def test_greedy_steps_equal_the_whole_reply():
     variational, state, _ = trained()
     batch = toy(np.random.default_rng(4), 6)

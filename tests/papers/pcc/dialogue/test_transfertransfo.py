@@ -235,6 +235,7 @@ def trained():
     return both, params, losses
 
 
+@pytest.mark.long
 def test_it_learns_and_ranks_the_right_reply_first():
     both, params, losses = trained()
     assert losses[-1] < 0.4 * losses[0]
@@ -244,6 +245,7 @@ def test_it_learns_and_ranks_the_right_reply_first():
     assert found["choice_accuracy"].compute() > chance + 0.5
 
 
+@pytest.mark.long
 def test_greedy_replies_keep_the_speakers():
     """Prefill and decoding steps give the same logits as a full forward pass."""
     both, params, _ = trained()

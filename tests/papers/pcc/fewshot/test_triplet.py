@@ -47,6 +47,7 @@ def test_anchor_and_positive_share_a_label_that_the_negative_has_not():
     )
 
 
+@pytest.mark.long
 def test_triplets_are_drawn_by_the_definition():
     weights = np.array([0.25, 0.75])
     anchor, positive, negative = draw(weights, 200_000)
@@ -74,6 +75,7 @@ def test_a_level_without_weight_is_never_drawn(weights, used):
     assert (drawn[0] + drawn[1] == 20 * (drawn[0] // 10) + sum(used)).all()
 
 
+@pytest.mark.long
 def test_one_fifth_of_originals_among_four_paraphrases_each_is_uniform():
     counts = np.array([[2, 8], [2, 8]])
     items = np.arange(2 * 2 * 8).reshape(2, 2, 8)
