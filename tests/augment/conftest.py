@@ -16,7 +16,8 @@ def out(sgd_tree, tmp_path, monkeypatch):
     return tmp_path / "out"
 
 
-@pytest.fixture(scope="module")
+# Loaded functions are cached, and their code is found through `sys.modules`.
+@pytest.fixture(scope="session")
 def own_metrics(tmp_path_factory):
     """Puts the metrics of a user on the path."""
     folder = tmp_path_factory.mktemp("own")
