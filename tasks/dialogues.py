@@ -140,9 +140,13 @@ def _sets() -> dict[str, DialogueSet | DialogueMixture]:
 def find(name: Any) -> DialogueSet | DialogueMixture | None:
     """Returns a set or mixture; None for other names, or if SeqIO is imported.
 
+    A `DialogueMixture` is returned unchanged.
+
     A program that imports SeqIO may have changed the registries, so all of its tasks
     come from the registries.
     """
+    if isinstance(name, DialogueMixture):
+        return name
     return None if "seqio" in sys.modules else _sets().get(name)
 
 
