@@ -21,6 +21,7 @@ from jaxaug.core.files import PathLike, read_json, write_text
 from jaxaug.core.typed import Range, bounded
 from jaxaug.feed import recipes
 from jaxaug.feed.batches import known_to_clu
+from jaxaug.formats.records import FromData
 from tasks import dialogues, token_feed
 
 FOLDER = "worst"
@@ -186,7 +187,8 @@ def base_sets(cfg: Any) -> list[Any]:
 
     Raises:
         UserError: there are several processes or offline caches; or the data are no
-            mixture of dialogues at fixed rates under the original schemas of one split.
+            mixture of dialogues at fixed rates that includes the original schemas; or
+            the format shows no descriptions.
     """
     name, advice = cfg.mixture_or_task_name, "Leave out configs/runs/worst.gin."
     if jax.process_count() > 1:
@@ -208,6 +210,11 @@ def base_sets(cfg: Any) -> list[Any]:
         )
     if cfg.seed is None:
         raise UserError("worst wordings need a data seed. Set DatasetConfig.seed.")
+    if any(isinstance(one.recipes["train"].options, FromData) for one in found):
+        raise UserError(
+            f"worst wordings of {name!r}: its prompts show a dialogue instead of the "
+            f"descriptions. Train on D3ST, T5DST, or JSON. {advice}"
+        )
     whole = [one for one in found if not one.recipes["train"].corpus.variant]
     selected = any(one.recipes["train"].corpus.selection for one in found)
     if not whole or selected:

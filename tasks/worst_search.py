@@ -1,9 +1,10 @@
 """The search for the worst wordings during training; see `tasks.worst`."""
 
+import functools
 import random
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import jax
@@ -26,6 +27,9 @@ _ROWS, _FILLED = 16, 4  # most inputs of a batch; it has a multiple of 4 rows
 # A scored row takes about a third of the time of a trained row; half of it is left for
 # formatting.
 _SCORED_PER_TRAINED = 1.5
+
+ScoreBatch = Callable[[layouts.Batch], Any]
+"""Function from features of a model to the log-likelihood of each row."""
 
 
 class Search(trainer.BaseAction):
@@ -62,7 +66,11 @@ class Search(trainer.BaseAction):
         if rest or not number or worst.round_file(folder, number).exists():
             return False
         start = time.monotonic()
-        task, schema, texts, scored = self._worst(train_state.params, number)
+        # Models with an adapter keep the base there.
+        base = train_state.flax_mutables
+        more = {"flax_mutables": base} if base else {}
+        score = functools.partial(self._score, train_state.params, **more)
+        task, schema, texts, scored = self._worst(score, number)
         corpus = task.recipes["train"].corpus
         place = corpus.data_dir, "train", schema
         in_split = rewordings.in_split(schema, "train", texts)
@@ -77,7 +85,7 @@ class Search(trainer.BaseAction):
         return False
 
     def _worst(
-        self, params: Any, number: int
+        self, score_batch: ScoreBatch, number: int
     ) -> tuple[Any, Schema, dict[str, dict[str, str]], int]:
         """Returns the original set, its schema, the worst texts, and the inputs."""
         task = worst.base_sets(self._cfg)[0]
@@ -107,13 +115,13 @@ class Search(trainer.BaseAction):
         for name, own in choices.items():
             sample = _sample(every, name, frames, f"{seed} {name}")
             if sample and own:
-                score = _Score(self, params, task, schema.service(name), sample)
+                score = _Score(self, score_batch, task, schema.service(name), sample)
                 found[name] = attack.search(own, score, beam=1)[0]
                 scored += score.scored
         return task, schema, found, scored
 
     def log_likelihoods(
-        self, params: Any, task: Any, pairs: Sequence[tuple[str, str]]
+        self, score_batch: ScoreBatch, task: Any, pairs: Sequence[tuple[str, str]]
     ) -> list[float]:
         """Returns the log-likelihood of the target in each pair (input, target)."""
         lengths = self._cfg.task_feature_lengths
@@ -137,7 +145,7 @@ class Search(trainer.BaseAction):
             part = rows[start : start + _ROWS]
             # Few shapes are compiled, and few rows are padding.
             filled = [[row] for row in part + part[:1] * (-len(part) % _FILLED)]
-            scores = self._score(params, layout.fill(filled, lengths, False))
+            scores = score_batch(layout.fill(filled, lengths, False))
             found += np.asarray(scores)[: len(part)].tolist()
         return found
 
@@ -152,12 +160,12 @@ class _Score:
     def __init__(
         self,
         search: Search,
-        params: Any,
+        score_batch: ScoreBatch,
         task: Any,
         service: Service,
         sample: Sequence[Dialogue],
     ) -> None:
-        self._search, self._params, self._task = search, params, task
+        self._search, self._score_batch, self._task = search, score_batch, task
         self._service, self._sample, self.scored = service, sample, 0
 
     def __call__(self, texts: Texts) -> float:
@@ -166,7 +174,7 @@ class _Score:
         found = [one for each in self._sample for one in formatter.dialogue(each)]
         pairs = [(one.inputs, one.targets) for one in found]
         self.scored += len(pairs)
-        scores = self._search.log_likelihoods(self._params, self._task, pairs)
+        scores = self._search.log_likelihoods(self._score_batch, self._task, pairs)
         return sum(scores) / len(self._sample)
 
 

@@ -308,7 +308,7 @@ class CausalLM(nn.Module):
 
     config: Any
 
-    stack_cls: ClassVar[type[Stack]] = Stack
+    stack_cls: ClassVar[type[Stack]]
 
     def setup(self) -> None:
         self.decoder = self.stack_cls(self.config)

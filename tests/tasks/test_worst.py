@@ -158,6 +158,7 @@ def test_reading_ahead_stops_before_an_unsearched_round(tmp_path):
         ({"use_cached": True}, "Set USE_CACHED_TASKS = False"),
         ({"name": "paraphrase_aug"}, "dialogues at fixed rates"),
         ({"name": "d3st_aug_v1"}, "original schemas are. Train on a mixture"),
+        ({"name": "sdt_aug_2x"}, "Train on D3ST, T5DST, or JSON"),
         ({"split": "validation"}, "the data must be the training split"),
         ({"seed": None}, "Set DatasetConfig.seed"),
     ],
