@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import jax
 import numpy as np
 from etils import epath
-from t5x import models, trainer
 
 from jaxaug.augment.output import variants
 from jaxaug.core.errors import UserError
@@ -32,8 +31,11 @@ ScoreBatch = Callable[[layouts.Batch], Any]
 """Function from features of a model to the log-likelihood of each row."""
 
 
-class Search(trainer.BaseAction):
-    """Searches the wordings of the next round: an action of T5X after training."""
+class Search:
+    """Searches the wordings of the next round: an action of T5X after training.
+
+    It has the method of `t5x.trainer.BaseAction`.
+    """
 
     @bounded
     def __init__(
@@ -125,7 +127,8 @@ class Search(trainer.BaseAction):
     ) -> list[float]:
         """Returns the log-likelihood of the target in each pair (input, target)."""
         lengths = self._cfg.task_feature_lengths
-        is_prefix = isinstance(self._model, models.DecoderOnlyModel)
+        classes = [cls.__name__ for cls in type(self._model).__mro__]
+        is_prefix = "DecoderOnlyModel" in classes
         layout = layouts.find("prefix_lm" if is_prefix else "enc_dec")
         features = task.output_features
         ends = {name: features[name].vocabulary.eos_id for name in lengths}
@@ -181,7 +184,7 @@ class _Score:
 def _sample(
     every: Sequence[Dialogue], name: str, count: int, seed: str
 ) -> list[Dialogue]:
-    """Returns beginnings of random dialogues, each with one frame, that of its end."""
+    """Returns beginnings of random dialogues, with a frame in the last turn only."""
     draw = random.Random(seed)
     near = [one for one in every if name in one.services]
     own = rewordings.about_service(near, name)

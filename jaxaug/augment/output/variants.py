@@ -99,7 +99,8 @@ def _no_others(folder: epath.Path, split: str, numbers: range) -> None:
         if name not in meant and split in folders.variant_splits(folder, name):
             raise UserError(
                 f"{folder / name / split}: left by a run with more variants than the "
-                f"{len(numbers)} of this one. Remove {folder / name}, or choose another --out."
+                f"{len(numbers)} of this one. Remove {folder / name}, or choose "
+                "another --out."
             )
 
 

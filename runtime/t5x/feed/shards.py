@@ -111,7 +111,7 @@ class Rewindable:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the next batch can be read before the steps that are running end."""
+        """False if the next batch depends on steps that are not done yet."""
         return bool(self._again) or getattr(self.wrapped, "is_ready", True)
 
     def reset(self) -> None:
