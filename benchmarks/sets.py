@@ -35,7 +35,6 @@ GUARDED = (
     *("sgd", "sgd_familiar", "tree_6x", "tree_6x_familiar", "tree_6x_consistent"),
     *("tree_6x_worst", "tree_6x_worst_familiar", "many_16x", "many_16x_familiar"),
     *("many_16x_likelihood", "many_16x_worst", "many_16x_worst_familiar"),
-    "many_16x_worst_likelihood",
 )
 _TRAIN = "python -m t5x.train --gin_file=configs/d3st_aug.gin"
 _LONG = "--gin.TRAIN_STEPS=3000 --gin.EVAL_PERIOD=3000"
