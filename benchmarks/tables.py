@@ -27,10 +27,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import claims
 import settle
+from sets import COMMANDS, GUARDED, SETS
 
 from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
@@ -55,52 +57,6 @@ QUEUE_HEADER = (
     "| training set | order | steps | seeds | JGA original | JGA v1-5 (95% interval) "
     "| unseen services | SS | device |"
 )
-SETS = {
-    "sgd": "originals only",
-    "eda_6x": "+ five variants by EDA",
-    "sgd_familiar": "originals only, `--familiar`",
-    "tree_6x_familiar": "+ five by the grammar and the tree, `--familiar`",
-    "tree_6x_consistent": "+ five by the grammar and the tree, consistency",
-    "tree_6x_weight03": "consistency, weight 0.3",
-    "tree_6x_weight1": "consistency, weight 1",
-    "tree_6x_weight10": "consistency, weight 10",
-    "tree_6x_mean1": "consistency, mean, weight 1",
-    "tree_6x_weight1_long": "consistency, weight 1, 3,000 steps",
-    "tree_6x_long": "+ five by the grammar and the tree, 3,000 steps",
-    "many_16x": "+ fifteen by the grammar and the tree",
-    "many_16x_familiar": "+ fifteen by the grammar and the tree, `--familiar`",
-    "tree2_6x": "+ five by the stricter grammar of 2026-11-28 and the tree",
-    "tree_2x": "+ v1 by the grammar and the tree",
-    "tree_4x": "+ v1 to v3 by the grammar and the tree",
-    "tree_6x": "+ five by the grammar and the tree",
-    "aug_6x": "+ five written by hand",
-    "sgdx_6x": "+ v1-5 themselves (oracle)",
-}
-GUARDED = (
-    *("sgd", "sgd_familiar", "tree_6x", "tree_6x_familiar", "tree_6x_consistent"),
-    *("many_16x", "many_16x_familiar"),
-)
-_TRAIN = "python -m t5x.train --gin_file=configs/d3st_aug.gin"
-_LONG = "--gin.TRAIN_STEPS=3000 --gin.EVAL_PERIOD=3000"
-_CONSISTENCY = (
-    f"{_TRAIN} --gin_file=configs/runs/consistency.gin --gin.CONSISTENCY_WEIGHT"
-)
-# Ends of the names of sets -> commands; "" is for the sets of benchmarks/compare.sh.
-COMMANDS = {
-    "familiar": "jaxaug robustness RUN --out OUT --familiar",
-    "consistent": f"{_CONSISTENCY}=3.0",
-    "weight03": f"{_CONSISTENCY}=0.3",
-    "weight1": f"{_CONSISTENCY}=1.0",
-    "weight10": f"{_CONSISTENCY}=10.0",
-    "mean1": f"{_CONSISTENCY}=1.0 --gin.CONSISTENCY_TERM='mean'",
-    "weight1_long": f"{_CONSISTENCY}=1.0 {_LONG}",
-    "6x_long": f"{_TRAIN} {_LONG}",
-    "many_16x": "jaxaug augment --variants 15 --out DATA/variants/many, then "
-    f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_many_16x'",
-    "tree2_6x": "jaxaug augment --out DATA/variants/tree2, then "
-    f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_tree2_6x'",
-    "": "benchmarks/compare.sh",
-}
 COMPARED = ("sgd", "eda_6x", "tree_6x", "aug_6x", "sgdx_6x")
 Key = tuple[str, str, int]
 
@@ -261,6 +217,22 @@ def short_table(names: Sequence[str] = COMPARED) -> list[str]:
     return rows
 
 
+def attack_table() -> list[str]:
+    """Returns JGA under attack: mean and standard deviation over the stored runs."""
+    names = ("original", "random", "worst of random", "searched")
+    rows = [
+        "| run | originals | random | worst of random | searched |",
+        "|---" * 5 + "|",
+    ]
+    for name in ("tree_6x", "tree_6x_worst"):
+        files = sorted((ROOT / "results/robustness").glob(f"attack_{name}-seed*.json"))
+        found = [json.loads(file.read_text())["jga"] for file in files]
+        values = [[100 * one[wording] for one in found] for wording in names]
+        cells = [f"{fmean(one):.1f} ({stdev(one):.1f})" for one in values]
+        rows.append("| " + " | ".join([f"`d3st_{name}`", *cells]) + " |")
+    return rows
+
+
 def minisgd_table(form: str = "d3st") -> list[str]:
     """Returns every figure of the compared sets, with deviations and an interval.
 
@@ -369,6 +341,7 @@ def queue_row(
 TABLES: dict[str, Callable[[], list[str]]] = {
     "readme": short_table,
     "familiar": functools.partial(short_table, GUARDED),
+    "attack": attack_table,
     "stricter": functools.partial(short_table, ("tree_6x", "tree2_6x")),
     "minisgd": minisgd_table,
     "minisgd-differences": minisgd_differences,

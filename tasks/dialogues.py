@@ -4,6 +4,7 @@ A program that has not imported SeqIO finds its training and evaluation sets her
 `tasks.dst` registers the same sets with SeqIO. Other tasks need SeqIO.
 """
 
+import abc
 import dataclasses
 import functools
 import sys
@@ -37,9 +38,9 @@ class DialogueRecords(FedTask):
         """See `FedTask.cut`."""
         return keep_last_turns(fields, lengths, ends)
 
+    @abc.abstractmethod
     def records(self, split: str) -> cache.RecordCache:
         """Returns the record cache of a split; builds it on first use."""
-        raise NotImplementedError
 
     def token_cache(self, split: str) -> TokenCache:
         """Returns the token cache of a split; builds it on first use."""
@@ -140,9 +141,13 @@ def _sets() -> dict[str, DialogueSet | DialogueMixture]:
 def find(name: Any) -> DialogueSet | DialogueMixture | None:
     """Returns a set or mixture; None for other names, or if SeqIO is imported.
 
+    A `DialogueMixture` is returned unchanged.
+
     A program that imports SeqIO may have changed the registries, so all of its tasks
     come from the registries.
     """
+    if isinstance(name, DialogueMixture):
+        return name
     return None if "seqio" in sys.modules else _sets().get(name)
 
 

@@ -1,5 +1,6 @@
 """Tasks that give their examples as token ids, without SeqIO and TensorFlow."""
 
+import abc
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -30,7 +31,7 @@ def accept(truncation: bool = False, unknown_pieces: bool = False) -> dict[str, 
     return {"accept_truncation": truncation, "accept_unknown": unknown_pieces}
 
 
-class FedTask:
+class FedTask(abc.ABC):
     """Task that gives its examples to the token feed, and checks feature lengths.
 
     Attributes:
@@ -54,6 +55,7 @@ class FedTask:
         """Truncates an example to lengths; see `Examples.cut`."""
         return keep_left_end(fields, lengths, ends)
 
+    @abc.abstractmethod
     def token_ids(self, split: str, use_cached: bool) -> TokenCache:
         """Returns the token ids of a split; builds them once per process.
 
@@ -61,7 +63,6 @@ class FedTask:
             split: name of the split.
             use_cached: whether to read the offline cache.
         """
-        raise NotImplementedError
 
     def examples(self, split: str, use_cached: bool = False) -> Examples:
         """Returns all examples of a split as token ids; builds them once per process.

@@ -123,12 +123,12 @@ def why_not(cfg: Any, feature_converter_cls: Any) -> str | None:
         if holds:
             return reason
     try:
-        source, tasks = _source(cfg), _tasks(cfg)
+        found, tasks = source(cfg), _tasks(cfg)
     except (ValueError, KeyError):
         return f"{cfg.mixture_or_task_name!r} is not registered"
     if not tasks:
-        return f"no task of {source.name} has the split {cfg.split}"
-    return None if _found(cfg) else _why_not_in_seqio(source, tasks, cfg.split)
+        return f"no task of {found.name} has the split {cfg.split}"
+    return None if _found(cfg) else _why_not_in_seqio(found, tasks, cfg.split)
 
 
 def _why_not_in_seqio(source: Any, tasks: list[Any], split: str) -> str | None:
@@ -186,7 +186,8 @@ def _found(cfg: Any) -> Any:
     return dialogues.find(cfg.mixture_or_task_name)
 
 
-def _source(cfg: Any) -> Any:
+def source(cfg: Any) -> Any:
+    """Returns the task or mixture of a `DatasetConfig`."""
     if (found := _found(cfg)) is not None:
         return found
     import seqio
@@ -197,14 +198,14 @@ def _source(cfg: Any) -> Any:
 
 def _tasks(cfg: Any) -> list[Any]:
     """Returns the tasks that have the split, in SeqIO's order."""
-    source = _source(cfg)
-    tasks = getattr(source, "tasks", [source])
+    given = source(cfg)
+    tasks = getattr(given, "tasks", [given])
     return [task for task in tasks if cfg.split in task.splits]
 
 
 def _stages(cfg: Any, tasks: list[Any]) -> list[Stage]:
-    source = _source(cfg)
-    if hasattr(source, "stages"):
-        return source.stages()
-    rate_of = getattr(source, "get_rate", lambda task: 1.0)
+    given = source(cfg)
+    if hasattr(given, "stages"):
+        return given.stages()
+    rate_of = getattr(given, "get_rate", lambda task: 1.0)
     return [Stage(1, tuple(float(rate_of(task)) for task in tasks))]

@@ -307,6 +307,21 @@ def aligned(found: Sequence[Recipe]) -> list[Recipe]:
     ]
 
 
+def with_variant(
+    recipe: Recipe, task: str, variant: str, variants_dir: PathLike
+) -> Recipe:
+    """Returns the training recipe of a task with the wording of another variant.
+
+    Args:
+        recipe: training recipe of the original schema.
+        task: name of the task, which determines the order of the slots.
+        variant: name of the variant.
+        variants_dir: folder of the variant.
+    """
+    corpus = replace(recipe.corpus, variant=variant, variants_dir=str(variants_dir))
+    return _recipes(task, {"train": corpus}, recipe.options, 1)["train"]
+
+
 def _recipes(
     task: str, splits: Mapping[str, Corpus], options: Options, renderings: int
 ) -> dict[str, Recipe]:

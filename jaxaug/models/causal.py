@@ -4,6 +4,7 @@ A family adds its blocks, its norm, and its position embeddings if any; see `lla
 `gpt2`.
 """
 
+import abc
 import dataclasses
 import numbers
 from collections.abc import Callable
@@ -119,18 +120,18 @@ class Mode(NamedTuple):
     prefill_lengths: Int[Array, " rows"] | None
 
 
-class Stack(nn.Module):
+class Stack(nn.Module, abc.ABC):
     """Embedding, blocks, norm, and logits."""
 
     config: Any
 
+    @abc.abstractmethod
     def block(self, index: int) -> nn.Module:
         """Returns a block, which takes activations, mask, positions, and `Mode`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def norm(self) -> nn.Module:
         """Returns the norm after the last block."""
-        raise NotImplementedError
 
     def embed_positions(
         self, positions: Int[Array, "#rows length"]
@@ -246,27 +247,27 @@ class Stack(nn.Module):
             self.put_variable(_PRODUCT, key, value)
 
 
-class Block(nn.Module):
+class Block(nn.Module, abc.ABC):
     """Pre-norm block: x + attention(norm(x)), then x + mlp(norm(x))."""
 
     config: Any
     index: int
 
+    @abc.abstractmethod
     def norm(self, name: str) -> nn.Module:
         """Returns a norm of the family."""
-        raise NotImplementedError
 
     def after(self, name: str, x: Activations) -> Activations:
         """Returns the output of one half in the form in which it is added."""
         return x
 
+    @abc.abstractmethod
     def attention(self) -> layers.Attention:
         """Returns the attention of the family, named `self_attention`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def mlp(self) -> layers.Mlp:
         """Returns the MLP of the family, named `mlp`."""
-        raise NotImplementedError
 
     @nn.compact
     def __call__(
@@ -307,7 +308,7 @@ class CausalLM(nn.Module):
 
     config: Any
 
-    stack_cls: ClassVar[type[Stack]] = Stack
+    stack_cls: ClassVar[type[Stack]]
 
     def setup(self) -> None:
         self.decoder = self.stack_cls(self.config)

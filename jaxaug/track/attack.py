@@ -6,7 +6,6 @@ annotated answers, and is scored on other dialogues.
 
 import argparse
 import dataclasses
-import random
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -247,12 +246,7 @@ def _of_one(
             known[key] = statistics.fmean(found.values())
         return known[key]
 
-    found = []
-    for item, (own, *others) in rewordings.choices(service):
-        if item.kind == "slot" and others:
-            order = random.Random(f"{options.seed} {service.name} {item.id}")
-            texts = order.sample(others, min(options.candidates, len(others)))
-            found.append(Choice(item, (own, *texts)))
+    found = rewordings.sampled(service, options.candidates, options.seed)
     changed = [Choice(item, texts[1:]) for item, texts in found]
     drawn = rewordings.drawn(changed, options.random, options.seed)
     kept = search(found, score, options.beam)
@@ -391,12 +385,9 @@ def variant_texts(
         split: the split, which is part of the ids.
         number: number of wordings; services with fewer wordings repeat their last one.
     """
-    wordings: list[dict[str, str]] = [{} for _ in range(number)]
-    for place, service in enumerate(schema.services):
-        if service.name in found.services:
-            worst = found.services[service.name].worst
-            for rank, texts in enumerate(wordings):
-                for key, text in worst[min(rank, len(worst) - 1)].items():
-                    _, _, rest = key.split("/", 2)
-                    texts[f"{split}/{place}/{rest}"] = text
-    return wordings
+    worst = {name: one.worst for name, one in found.services.items()}
+    ranked = [
+        {name: kept[min(rank, len(kept) - 1)] for name, kept in worst.items()}
+        for rank in range(number)
+    ]
+    return [rewordings.in_split(schema, split, texts) for texts in ranked]

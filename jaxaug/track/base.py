@@ -1,5 +1,6 @@
 """Common base class of all trackers; importing this module is cheap."""
 
+import abc
 import copy
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ def do_nothing() -> None:
     pass
 
 
-class BaseTracker:
+class BaseTracker(abc.ABC):
     """Predicts the dialogue state after each user turn.
 
     Predictions equal those that the greedy evaluation of the training run makes, with
@@ -73,9 +74,9 @@ class BaseTracker:
         self._between: Callable[[], None] = do_nothing
 
     @property
+    @abc.abstractmethod
     def code(self) -> str:
         """Digest of the code on which the outputs depend."""
-        raise NotImplementedError
 
     @property
     def restrictions(self) -> list[str]:
@@ -96,6 +97,7 @@ class BaseTracker:
         other._keeps = False
         return other
 
+    @abc.abstractmethod
     def write_tokens(self, inputs: Sequence[list[int]]) -> list[list[int]]:
         """Returns the output tokens of each input.
 
@@ -105,16 +107,15 @@ class BaseTracker:
         Args:
             inputs: tokens of each input, including EOS.
         """
-        raise NotImplementedError
 
     def _allowed(self, schema: Schema) -> Any:
         """Returns the `constraints.Constraint` of the answers, or None."""
         del schema
         return None
 
+    @abc.abstractmethod
     def _log_likelihoods(self, pairs: Sequence[tuple[list[int], str]]) -> list[float]:
         """Returns the log-likelihood of the text of each (input tokens, text) pair."""
-        raise NotImplementedError
 
     def about(self, schema: Schema, between: Callable[[], None] = do_nothing) -> Self:
         """Returns a copy of this tracker with another schema.

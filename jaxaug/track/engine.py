@@ -33,6 +33,10 @@ _VARIABLES = (
     *("JAXAUG_ACCEPT_CHANGED_CONFIG", "JAXAUG_TRUSTED_MODULES"),
 )
 _ROWS = 32  # number of inputs that are decoded together
+_NO_LIKELIHOOD = (
+    "--combine likelihood with --engine ctranslate2: only JAX rates answers. Take "
+    "--combine vote, or leave --engine out."
+)
 
 
 class EngineTracker(BaseTracker):
@@ -127,6 +131,10 @@ class EngineTracker(BaseTracker):
             for one in self._engine(inputs, self._search)
         ]
 
+    def _log_likelihoods(self, pairs: Sequence[tuple[list[int], str]]) -> list[float]:
+        """Raises `UserError`: the engine rates no answers."""
+        raise UserError(_NO_LIKELIHOOD)
+
 
 def check(robust: Robust) -> None:
     """Checks that no option needs JAX.
@@ -140,10 +148,7 @@ def check(robust: Robust) -> None:
             "format. Leave one of them out."
         )
     if robust.combine == LIKELIHOOD:
-        raise UserError(
-            "--combine likelihood with --engine ctranslate2: only JAX rates answers. "
-            "Take --combine vote, or leave --engine out."
-        )
+        raise UserError(_NO_LIKELIHOOD)
 
 
 def _place(folder: epath.Path, precision: str) -> epath.Path | None:

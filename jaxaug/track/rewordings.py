@@ -73,6 +73,42 @@ def choices(service: Service) -> tuple[Choice, ...]:
     return tuple(found)
 
 
+def sampled(service: Service, number: int, seed: int | str) -> list[Choice]:
+    """Draws rewordings of the slot descriptions of a service, deterministically.
+
+    Args:
+        service: the service; slots without a rewording are left out.
+        number: maximum number of rewordings of a description.
+        seed: seed of the draw, which differs between descriptions.
+
+    Returns:
+        The present text of each description, followed by its drawn rewordings.
+    """
+    found = []
+    for item, (own, *others) in choices(service):
+        if item.kind == "slot" and others:
+            order = random.Random(f"{seed} {service.name} {item.id}")
+            texts = order.sample(others, min(number, len(others)))
+            found.append(Choice(item, (own, *texts)))
+    return found
+
+
+def in_split(schema: Schema, split: str, texts: Mapping[str, Texts]) -> dict[str, str]:
+    """Returns the texts of services by their ids in a whole schema.
+
+    Args:
+        schema: schema of the split, with all services.
+        split: the split, which is part of the ids.
+        texts: name of a service -> its texts, by their ids in the service alone.
+    """
+    found = {}
+    for place, service in enumerate(schema.services):
+        for key, text in texts.get(service.name, {}).items():
+            _, _, rest = key.split("/", 2)
+            found[f"{split}/{place}/{rest}"] = text
+    return found
+
+
 def drawn(found: Sequence[Choice], number: int, seed: int) -> list[dict[str, str]]:
     """Draws texts for all descriptions of a service, deterministically.
 

@@ -196,6 +196,9 @@ def test_errors():
         def init_state(self, params):
             return optimizers.OptimizerState(jnp.array(0), params)
 
+        def apply_gradient(self, hyper_params, params, state, grads):
+            return params, state
+
     with pytest.raises(
         ValueError, match="Optimizer 'NoAxes' requires a `derive_logica"
     ):

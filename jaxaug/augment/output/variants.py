@@ -36,6 +36,7 @@ def write(
     schema: Schema,
     texts: Sequence[Mapping[str, str]],
     names: bool = False,
+    first: int = 1,
 ) -> Written:
     """Writes `out/v1..vK/<split>/schema.json`, each of them whole.
 
@@ -51,6 +52,7 @@ def write(
         texts: for each variant, id of a description -> text; v1 is the most similar to
             the original. A description without an id keeps the original text.
         names: whether missing ids of names count as kept too.
+        first: number of the first written variant; variants before it stay.
 
     Raises:
         UserError: there are no variants, a text is wrong (see
@@ -63,16 +65,14 @@ def write(
             f"no variants to write to {out}: give the texts of at least v1."
         )
     folder = epath.Path(out)
-    _no_others(folder, split, len(texts))
+    numbers = range(first, first + len(texts))
+    _no_others(folder, split, numbers)
     ids = [item.id for item in descriptions(schema, split, names)]
     variants = [
         _numbered(with_texts(schema, split, chosen), number)
-        for number, chosen in enumerate(texts, 1)
+        for number, chosen in zip(numbers, texts, strict=True)
     ]
-    targets = [
-        folder / f"v{number}" / split / "schema.json"
-        for number in range(1, len(texts) + 1)
-    ]
+    targets = [folder / f"v{number}" / split / "schema.json" for number in numbers]
     _write_all(targets, variants, folders.schema_path(data_dir, split))
     kept = (tuple(i for i in ids if i not in chosen) for chosen in texts)
     return Written(tuple(targets), tuple(kept))
@@ -93,13 +93,14 @@ def _numbered(schema: Schema, number: int) -> Schema:
     )
 
 
-def _no_others(folder: epath.Path, split: str, count: int) -> None:
-    meant = {f"v{number}" for number in range(1, count + 1)}
+def _no_others(folder: epath.Path, split: str, numbers: range) -> None:
+    meant = {f"v{number}" for number in range(1, numbers.stop)}
     for name in folders.variant_names(folder):
         if name not in meant and split in folders.variant_splits(folder, name):
             raise UserError(
                 f"{folder / name / split}: left by a run with more variants than the "
-                f"{count} of this one. Remove {folder / name}, or choose another --out."
+                f"{len(numbers)} of this one. Remove {folder / name}, or choose "
+                "another --out."
             )
 
 

@@ -1,5 +1,6 @@
 """Loads checkpoints of any layout."""
 
+import abc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -85,7 +86,7 @@ def restore_train_state(
     return train_state.restore_state(state_dict)
 
 
-class Restorer:
+class Restorer(abc.ABC):
     """Restores a train state; the common part of both checkpoint managers."""
 
     def __init__(
@@ -104,9 +105,9 @@ class Restorer:
         # Set to False if the iterator is saved but must start afresh (fine-tuning).
         self.restore_dataset = True
 
+    @abc.abstractmethod
     def latest_step(self) -> int | None:
         """Returns the newest step, or None."""
-        raise NotImplementedError
 
     def _restore(
         self, step: int | None, path: epath.PathLike | None, **options: Any

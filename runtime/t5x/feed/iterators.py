@@ -3,7 +3,8 @@
 An iterator of batches is any object with `__next__` and `element_spec`. `__next__`
 returns a dict of numpy arrays, the rows of this process. `element_spec` maps a name to
 an object with shape and dtype. A resumable iterator also has `save(path)` and
-`restore(path)`.
+`restore(path)`. An iterator whose next batch depends on the steps so far has
+`is_ready`; while it is false, no batch is read ahead.
 """
 
 import collections
@@ -23,6 +24,7 @@ from t5x.errors import UserError
 from t5x.feed.shards import DataShards, JoinedIterator, method
 
 Batch = Mapping[str, Any]
+_POLL_SECONDS = 0.02  # between two looks at a source that is not ready
 
 
 def is_tf_dataset(value: Any) -> bool:
@@ -128,6 +130,7 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
         self._ready: collections.deque[Batch] = collections.deque()
         self._error: BaseException | None = None
         self._closed = False
+        self._asked = False  # whether `next` or `peek` waits for a batch
         self._changed = threading.Condition()
         # Held while the wrapped iterator is read or saved.
         self._source = threading.Lock()
@@ -143,9 +146,9 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
     def _read_ahead(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(
-                    lambda: self._closed or len(self._ready) < self._depth
-                )
+                while not (self._closed or self._may_read()):
+                    full = len(self._ready) >= self._depth
+                    self._changed.wait(None if full else _POLL_SECONDS)
                 if self._closed:
                     return
             # The source lock covers both reading and queueing: a save in between would
@@ -162,9 +165,19 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
                     self._ready.append(batch)
                     self._changed.notify_all()
 
+    def _may_read(self) -> bool:
+        # A reader that waits reaches a source that is not ready: it raises the error.
+        asked = self._asked and not self._ready
+        parts = self._iterator.parts.values()
+        is_ready = asked or all(part.is_ready for part in parts)
+        return is_ready and len(self._ready) < self._depth
+
     def _wait_for_first(self) -> None:
         self._start()
+        self._asked = True
+        self._changed.notify_all()
         self._changed.wait_for(lambda: self._ready or self._error is not None)
+        self._asked = False
         if not self._ready:
             assert self._error is not None
             raise self._error

@@ -109,6 +109,11 @@ class Rewindable:
         """Shapes and types of the batches."""
         return self.wrapped.element_spec
 
+    @property
+    def is_ready(self) -> bool:
+        """False if the next batch depends on steps that are not done yet."""
+        return bool(self._again) or getattr(self.wrapped, "is_ready", True)
+
     def reset(self) -> None:
         """Restarts from the first batch."""
         self.wrapped.reset()

@@ -1,5 +1,6 @@
 """Base classes of optimizers: definition, state, and both with a target."""
 
+import abc
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ class OptimizerState(flax.struct.PyTreeNode):
     param_states: PyTree
 
 
-class OptimizerDef:
+class OptimizerDef(abc.ABC):
     """Base class of optimizers: pure functions of parameters, state, and gradients.
 
     A subclass that is partitioned by axis names also implements
@@ -33,15 +34,15 @@ class OptimizerDef:
     def __init__(self, hyper_params: Any):
         self.hyper_params = hyper_params
 
+    @abc.abstractmethod
     def init_state(self, params: PyTree) -> OptimizerState:
         """Returns the state before the first update."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def apply_gradient(
         self, hyper_params: Any, params: PyTree, state: OptimizerState, grads: PyTree
     ) -> tuple[PyTree, OptimizerState]:
         """Returns the updated parameters and state."""
-        raise NotImplementedError
 
     def update_hyper_params(self, **overrides: Any) -> Any:
         """Returns the hyper-parameters, some (or all: `hyper_params=`) replaced."""

@@ -231,3 +231,41 @@ def test_a_sharded_iterator_shows_what_it_wraps():
     assert wrapped.iterator is source
     assert wrapped.element_spec == source.element_spec
     np.testing.assert_array_equal(tokens(wrapped.get_next()), tokens(next(Numbers())))
+
+
+class Gated(Numbers):
+    """Has no batch 3 yet."""
+
+    opened = False
+
+    @property
+    def is_ready(self):
+        return self.opened or self.position < 3
+
+    def __next__(self):
+        if not self.is_ready:
+            raise UserError("nothing opened it")
+        return super().__next__()
+
+
+def test_a_source_that_is_not_ready_is_not_read_ahead(tmp_path):
+    source = Gated()
+    prepared = prepare(source)
+    for _ in range(2):
+        next(prepared)
+    prepared.save(tmp_path / "position")  # It does not wait for the source.
+    again = prepare(Gated())
+    again.restore(tmp_path / "position")
+    for found in (prepared, again):
+        np.testing.assert_array_equal(tokens(next(found)), tokens(batch_of(2)))
+    source.opened = True
+    np.testing.assert_array_equal(tokens(next(prepared)), tokens(batch_of(3)))
+    prepared.close()
+    with pytest.raises(UserError, match="nothing opened it"):
+        next(again)
+
+
+def batch_of(number):
+    plain = Numbers()
+    plain.position = number
+    return next(plain)
