@@ -344,7 +344,9 @@ def sound_table() -> list[str]:
                 name = row.get("config") or ("0.8" if row["set"] == _WITH_SOUND else "")
                 own = counts.setdefault(name, dict.fromkeys(LABELS, 0))
                 own[row["label"]] += 1
-    heads = "least `sound`, places reworded, wrong of these, faithful and different of all"
+    heads = (
+        "least `sound`, places reworded, wrong of these, faithful and different of all"
+    )
     rows = [f"| {heads.replace(', ', ' | ')} |", "|---|---|---|---|"]
     for name in ("0.8", "0.5", "none"):
         own, total = counts[name], sum(counts[name].values())

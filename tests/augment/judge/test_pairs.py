@@ -114,7 +114,7 @@ def test_the_source_of_candidates_counts(judged):
     sound = found[1].pop("sound")
     assert sound >= verdicts.SOUND
     assert {name: found[1].pop(name) for name in features.FORM} == {
-        "long": 1.3863, "lost": 1, "gained": 2, "strange": 4,
+        "long": 1.3863, "lost": 1, "gained": 2, "strange": 5,
     }  # fmt: skip
     assert found[0] == found[1]
 
