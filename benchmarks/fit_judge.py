@@ -92,7 +92,7 @@ class Item(NamedTuple):
 
 
 def read_all(labelled: Path | None, readings: Path) -> list[Item]:
-    """Returns the pairs of all files; without `labelled`, only those of the grammar."""
+    """Returns the pairs of all files, or without `labelled`, of the grammar."""
     found = [
         Item(READ, GRAMMAR, row["context"], row["label"], _pair(row, "text"))
         for row in _rows(ROOT / "results/grammar" / READ)
@@ -291,7 +291,7 @@ def main() -> None:
         print(*hits(items, names, found[:, : len(names)]), sep="\n")
         return
     known = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    # What is not fitted stays unchanged.
+    # The other judges stay unchanged.
     judges = {
         level: {source: verdicts.coefficients(level, source) for source in known[level]}
         for level in TITLES
