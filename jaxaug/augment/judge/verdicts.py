@@ -121,7 +121,7 @@ class Judge:
         return verdicts
 
     def sound(self, pairs: Sequence[Pair]) -> Float[np.ndarray, " pairs"]:
-        """Returns the estimated probability that each rewording of the grammar is sound.
+        """Returns the estimated probability that each rewording is sound.
 
         A sound candidate is well formed and has the meaning of its original; it may be
         trivial. The estimate holds for texts of domains that the grammar's rules were
