@@ -29,6 +29,7 @@ CLAIMS = ROOT / "results/claims.toml"
 FEWSHOT = ROOT / "results/fewshot"
 READINGS = ROOT / "results/grammar/readings.tsv"
 TREE = ROOT / "papers/jaxaug_papers/tree/readings"
+_WITH_SOUND = "pool, pest control, observatory (read by its author)"
 LABELS = ("faithful", "trivial", "changed", "broken", "original")
 FEWSHOT_RUNS = tuple(sorted(path.stem for path in FEWSHOT.glob("*.csv")))
 _TEMPLATE = re.compile(r"\{(\w+):([^:{}]+(?::[^:{}]+)*?)\}")
@@ -331,6 +332,27 @@ def readings_table() -> list[str]:
         filled = total - own["original"]
         shares = [f"{own[one] / filled:.0%}" for one in LABELS[:-1]]
         rows.append(f"| {' | '.join([name, str(total), str(filled), *shares])} |")
+    return rows
+
+
+def sound_table() -> list[str]:
+    """Returns the readings of the same schemas with and without `sound`."""
+    counts: dict[str, dict[str, int]] = {}
+    for path in (READINGS, READINGS.with_name("sound_readings.tsv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+                name = row.get("config") or ("0.8" if row["set"] == _WITH_SOUND else "")
+                own = counts.setdefault(name, dict.fromkeys(LABELS, 0))
+                own[row["label"]] += 1
+    heads = (
+        "least `sound`, places reworded, wrong of these, faithful and different of all"
+    )
+    rows = [f"| {heads.replace(', ', ' | ')} |", "|---|---|---|---|"]
+    for name in ("0.8", "0.5", "none"):
+        own, total = counts[name], sum(counts[name].values())
+        filled, wrong = total - own["original"], own["changed"] + own["broken"]
+        shares = filled / total, wrong / filled, own["faithful"] / total
+        rows.append(f"| {name} | {' | '.join(f'{share:.0%}' for share in shares)} |")
     return rows
 
 

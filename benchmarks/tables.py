@@ -350,6 +350,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "setups": functools.partial(claims.setups, trackers),
     "settle": settle.table,
     "readings": claims.readings_table,
+    "sound": claims.sound_table,
     **{
         f"claims-{paper}": functools.partial(claims.table, paper, trackers)
         for paper in ("tree", "pcc", "dips")

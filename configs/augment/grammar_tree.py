@@ -3,24 +3,26 @@
     jaxaug models fetch minilm
     jaxaug augment --config configs/augment/grammar_tree.py --data_dir SGD --out OUT
 
-The grammar yields at most 200 rewordings of each text; `grammar_tree.py:N` asks for N.
+`grammar_tree.py:SOUND` keeps only rewordings whose estimated probability of being well
+formed and faithful (metric `sound`) is at least SOUND, 0.8 by default. 0.9 leaves fewer
+wrong texts, and 0.5 more varied ones.
 
 The variants differ most from the source and from each other in words and frames, among
-rewordings with a similar meaning. MiniLM similarity replaces the entailment of the
-paper. A rewording that is more similar to another slot or intent of its service is
-dropped. `--model openai:NAME --endpoint URL`, or `--model smollm2`, asks a language
+at most 200 rewordings of each text. `sound` replaces the entailment of the paper. A
+rewording that is more similar to another slot or intent of its service is dropped.
+`--model openai:NAME --endpoint URL`, or `--model smollm2`, asks a language
 model for rewordings of texts that still lack variants.
 """
 
 import ml_collections
 
 
-def get_config(num: str = "200") -> ml_collections.ConfigDict:
-    """The text after the colon is the number of rewordings of a text."""
+def get_config(sound: str = "0.8") -> ml_collections.ConfigDict:
+    """The text after the colon is the least probability."""
     config = ml_collections.ConfigDict()
     config.name = "grammar tree"
     config.scheme = "grammar"
-    config.options = {"num": int(num)}
+    config.options = {"num": 200}
     config.apart_by = "similarity"
     config.metrics = {
         "jaccard": {},
@@ -28,14 +30,16 @@ def get_config(num: str = "200") -> ml_collections.ConfigDict:
             "path": "jaxaug.augment.judge.small_models:similarity",
             "model": "minilm",
         },
+        "sound": {"model": "minilm"},
         "string_similarity": {},
         "length": {"path": "jaxaug.augment.judge.small_models:length"},
     }
     config.select = "tree"
     config.tree = {
-        "levels": ("jaccard", "similarity", "string_similarity"),
+        "levels": ("jaccard", "sound", "string_similarity"),
         "decisions": ("max", "max", "min"),
         "constraints": (
+            f"sound >= {float(sound)}",
             "similarity >= 0.5",
             "length <= 2.5",
             "length >= 0.3",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from jaxaug.augment import selection
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.judge import filters, measures, siblings, small_models
-from jaxaug.augment.judge.features import SLOT, Pair
+from jaxaug.augment.judge.features import ORDER, SLOT, Pair
 from jaxaug.augment.plan import APART, JUDGED, MEANING, Judging, Plan
 from jaxaug.augment.result import Judged, Result
 from jaxaug.core.parts import Part
@@ -312,6 +312,7 @@ def judge(plan: Plan, shard: Sequence[Json]) -> list[Json]:
         plan.metrics,
         [shard[number][0][0] for number, _ in places],
         [shard[number][1][place] for number, place in places],
+        [SLOT if Source(*shard[number][0]).is_slot else ORDER for number, _ in places],
     )
     results: list[Json] = [[[list(code), {}] for code in part] for part in codes]
     for row, (number, place) in enumerate(places):

@@ -40,7 +40,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(
         ("jaccard", "string_similarity", "bleu", "self_bleu", "entailment"), (0, 1)
     ),
-    "mutual_implication": (0, 1),
+    **dict.fromkeys(("mutual_implication", "sound"), (0, 1)),
     "similarity": (-1, 1),
     "bleurt": (-2, 1.1),
 }

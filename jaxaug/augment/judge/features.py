@@ -17,12 +17,13 @@ from jaxtyping import Float
 from jaxaug.augment.judge import frames, mistakes, phrases, small_models
 from jaxaug.augment.judge.phrases import Phrase
 
-SLOT = "slot"
+SLOT, ORDER = "slot", "order"
 WORDS = (
     "heads", "replaced", "missing", "extra", "slips", "moved", "bare", "people",
 )  # fmt: skip
 SENTENCES = ("unlike",)
 TRIPS = ("there", "back", "fluency")
+FORM = ("long", "lost", "gained", "strange")
 
 # Maximum nearness of words that are not synonyms, and nearness of words with a synonym
 # in common.
@@ -110,6 +111,34 @@ def words(
     near = _Nearness([pair.phrases for pair in pairs], measure or _letters)
     rows = [[*_of_words(*pair.phrases, near), *_of_order(pair)] for pair in pairs]
     return np.array(rows, np.float64).reshape(-1, len(WORDS))
+
+
+def form(pairs: Sequence[Pair]) -> Float[np.ndarray, "pairs features"]:
+    """Returns the columns of `FORM`, without frames.
+
+    - long: natural logarithm of the number of words of the original;
+    - lost, gained: number of content words that the other text does not have in any
+      inflection;
+    - strange: number of distinct words of the candidate that the original does not
+      have.
+    """
+    rows = []
+    for pair in pairs:
+        first, second = pair.phrases
+        rows.append(
+            [
+                np.log(max(1, len(first.words))),
+                _without_counterpart(first, second),
+                _without_counterpart(second, first),
+                len({*second.words} - {*first.words}),
+            ]
+        )
+    return np.array(rows, np.float64).reshape(-1, len(FORM))
+
+
+def _without_counterpart(first: Phrase, second: Phrase) -> int:
+    known = frozenset(base for word in second.content for base in phrases.bases(word))
+    return sum(not phrases.bases(word) & known for word in first.content)
 
 
 def sentences(

@@ -1,7 +1,7 @@
 """Fits the weights of a judge to labeled pairs, and estimates its quality on others.
 
 The model is a logistic regression with nonnegative weights (a greater feature is worse)
-and L2 regularization. Both classes have the same weight. Pairs of one group, such as a
+and L2 regularization. Pairs of one group, such as a
 domain, are never on both sides of a split.
 """
 
@@ -94,13 +94,15 @@ def folds(groups: Sequence[str], count: int, seed: int) -> Iterator[Flags]:
         yield own == number
 
 
-def fit(features: Features, bad: Flags, strength: float) -> Linear:
-    """Returns the regression; its bias is for even chances, without a threshold.
+def fit(features: Features, bad: Flags, strength: float, even: bool = True) -> Linear:
+    """Returns the regression, without a threshold.
 
     Args:
         features: features of the pairs.
         bad: labels; both values occur.
         strength: weight of the squared weights, for features of variance 1.
+        even: whether both classes count the same; otherwise, the sigmoid of the score
+            is the probability of a bad pair.
 
     Raises:
         UserError: all pairs are good, or all are bad.
@@ -111,6 +113,8 @@ def fit(features: Features, bad: Flags, strength: float) -> Linear:
     scale[scale < 1e-9] = np.inf  # A constant feature has no weight.
     inputs = (features - mean) / scale
     share = np.where(bad, 0.5 / bad.sum(), 0.5 / (~bad).sum())
+    if not even:
+        share = np.full(len(bad), 1.0 / len(bad))
     sign = np.where(bad, 1.0, -1.0)
 
     columns = np.c_[np.ones(len(inputs)), inputs]
@@ -155,7 +159,7 @@ def train(labelled: Labelled, aim: Aim, seed: int = 0) -> Linear:
     """
     learned = labelled.only(~labelled.dropped)
     tried = [_held_out(learned, strength, seed) for strength in STRENGTHS]
-    areas = [_area(scores, learned.bad) for scores in tried]
+    areas = [area(scores, learned.bad) for scores in tried]
     best = int(np.argmax(areas))
     rules = labelled.only(labelled.dropped)
     found = fit(learned.features, learned.bad, STRENGTHS[best])
@@ -272,7 +276,7 @@ def _held_out(
     return scores
 
 
-def _area(scores: Float[np.ndarray, " pairs"], bad: Flags) -> float:
+def area(scores: Float[np.ndarray, " pairs"], bad: Flags) -> float:
     """Returns the share of (bad, good) in the right order; equal scores count half."""
     _, places, often = np.unique(scores, return_inverse=True, return_counts=True)
     order = (np.cumsum(often) - (often - 1) / 2)[places]  # Ties share their mean rank.

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 import rapidfuzz
+from etils import epath
 from jaxtyping import Float
 
 from jaxaug.augment.language import nlp
 from jaxaug.augment.language.lexicon import STOP_WORDS
 from jaxaug.augment.language.words import split
 from jaxaug.core import extensions
-from jaxaug.core.digests import code_digest
+from jaxaug.core.digests import code_digest, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.core.shards import Json
@@ -30,7 +31,8 @@ from jaxaug.metrics import diversity
 from jaxaug.metrics import similarity as texts_similarity
 
 Metric = Callable[[Sequence[str], Sequence[str]], Float[np.ndarray, " n"]]
-_MARKS = (".", "?", "!")
+COEFFICIENTS = epath.Path(__file__).parent / "coefficients.json"
+"""Weights of the judges; see `verdicts`."""
 
 
 def lemmas(texts: Sequence[str]) -> list[frozenset[str]]:
@@ -128,42 +130,14 @@ def _pairs(name: str, model: str) -> Callable[..., Metric]:
     return make
 
 
-def _fluency(model: str = "smollm2") -> Metric:
-    """Returns the metric of a candidate's fluency compared with its source.
+def _later(module: str, name: str, model: str) -> Callable[..., Metric]:
+    """Returns a factory of a metric whose module is imported at the first use."""
 
-    It is the log-likelihood per token of the candidate minus the one of the source,
-    both as sentences with a capital and a final mark. 0 is as fluent as the source.
-    """
-    # Imported here, as models import JAX.
-    from jaxaug.models.named import identities
-    from jaxaug.models.scorers import encoder, perplexity, store
-    from jaxaug.models.text import language
+    def make(model: str = model) -> Metric:
+        found = importlib.import_module(f"jaxaug.augment.judge.{module}")
+        return getattr(found, name)(model)
 
-    folder = encoder.folder_of(model)
-    if not language.is_language_model(folder):
-        raise UserError(
-            f"metric 'fluency': {model} is not a decoder-only language model. Name "
-            "one, "
-            "such as smollm2."
-        )
-    measure = perplexity.CausalPerplexity(
-        language.load(folder, model), identities.of_folder(folder), store.Store()
-    )
-
-    def metric(
-        sources: Sequence[str], candidates: Sequence[str]
-    ) -> Float[np.ndarray, " n"]:
-        if not candidates:
-            return np.zeros(0)
-        texts = [_sentence(text) for text in (*sources, *candidates)]
-        of_sources, of_candidates = np.split(-np.log(measure(texts)), 2)
-        return of_candidates - of_sources
-
-    return metric
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text[-1:] in _MARKS else ".")
+    return make
 
 
 _OWN: Mapping[str, Callable[..., Metric]] = {
@@ -175,7 +149,8 @@ _OWN: Mapping[str, Callable[..., Metric]] = {
     "entailment": _pairs("Entailment", "bart-large-mnli"),
     "mutual_implication": _pairs("MutualImplication", "roberta-mi"),
     "bleurt": _pairs("Bleurt", "bleurt-20"),
-    "fluency": _fluency,
+    "fluency": _later("fluency", "fluency", "smollm2"),
+    "sound": _later("sound", "Sound", "minilm"),
 }
 
 METRICS: Mapping[str, Callable[..., Metric]] = extensions.Table(_OWN, "metrics")
@@ -226,7 +201,8 @@ def models(name: str, options: Mapping[str, Any]) -> list[str]:
     parameters = inspect.signature(_maker(name)).parameters
     if "model" not in parameters:
         return []
-    return [str(options.get("model", parameters["model"].default))]
+    model = str(options.get("model", parameters["model"].default))
+    return [model] if model else []
 
 
 def identities(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -250,6 +226,8 @@ def identities(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]
 
             code = code_digest(*identities.network_code())
             found[name] += [identities.of_folder(encoder.folder_of(model)), code]
+        if options.get("path", name) == "sound":
+            found[name].append(file_digest(COEFFICIENTS))
     return found
 
 
@@ -347,9 +325,18 @@ def _imported(path: str) -> Any:
 
 
 def compute(
-    metrics: Mapping[str, Metric], sources: Sequence[str], candidates: Sequence[str]
+    metrics: Mapping[str, Metric],
+    sources: Sequence[str],
+    candidates: Sequence[str],
+    kinds: Sequence[str] | None = None,
 ) -> dict[str, Float[np.ndarray, " n"]]:
     """Returns all metrics of all pairs.
+
+    Args:
+        metrics: name -> metric.
+        sources: first text of each pair.
+        candidates: second text of each pair.
+        kinds: kind of each first text, see `features.Pair`; None if all are slots.
 
     Raises:
         UserError: a metric gives another number of values, or a value that is not a
@@ -362,7 +349,8 @@ def compute(
         )
     found = {}
     for name, metric in metrics.items():
-        given = metric(sources, candidates)
+        by_kind = [kinds] if getattr(metric, "by_kind", False) else []
+        given = metric(sources, candidates, *by_kind)
         try:
             values = np.asarray(given, np.float64)
         except (TypeError, ValueError):

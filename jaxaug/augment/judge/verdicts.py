@@ -1,4 +1,9 @@
-"""A judge of pairs: whether a candidate rewords its original and keeps its meaning."""
+"""A judge of pairs: whether a candidate rewords its original and keeps its meaning.
+
+For candidates of the grammar the judge estimates `sound`: the probability that the
+candidate is well formed and has the meaning of its original. Candidates of models are
+judged by a score alone, because most of them are wrong.
+"""
 
 import functools
 import json
@@ -6,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from etils import epath
+from jaxtyping import Float
 
 from jaxaug.augment.judge import features, filters, measures
 from jaxaug.augment.judge.features import Pair
@@ -22,12 +27,15 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
     SIMILARITY: (*features.WORDS, *features.SENTENCES),
     MODEL: (*features.WORDS, *features.SENTENCES, *features.TRIPS),
 }
-"""Level of a judge -> its features: rules, MiniLM, and a language model."""
+"""Level of a judge -> its features: rules, MiniLM, and a language model. A judge of the
+grammar has `features.FORM` in addition; see `names`."""
 SAMPLES, GRAMMAR = "model", "grammar"
 SOURCES = (SAMPLES, GRAMMAR)
 """Sources of candidates: a model writes many wrong ones, the grammar few."""
 
-COEFFICIENTS = epath.Path(__file__).parent / "coefficients.json"
+SOUND = 0.8
+"""Least probability at which the judge keeps a candidate of the grammar."""
+
 _DIGITS = 4
 
 
@@ -38,7 +46,8 @@ class Verdict(NamedTuple):
         keep: whether the candidate is kept.
         reasons: codes of `filters.CHECKS` or else `trivial`, then the features with the
             most weight against the candidate, in descending order. Empty if it is kept.
-        metrics: the features by name, and `score`: above 0 for candidates to drop.
+        metrics: the features by name, and `score`: above 0 for candidates to drop. A
+            judge of the grammar adds `sound`, see `Judge.sound`.
     """
 
     keep: bool
@@ -49,18 +58,19 @@ class Verdict(NamedTuple):
 class Sight:
     """The inputs of a judge: rules, and optional models."""
 
-    def __init__(self, similarity: str = "", model: str = ""):
+    def __init__(self, similarity: str = "", model: str = "", source: str = SAMPLES):
         """
         Args:
             similarity: a model of sentences, such as minilm; empty for none.
             model: a language model, such as smollm2; needs `similarity`.
+            source: one of `SOURCES`.
 
         Raises:
             UserError: a model needs another one that is missing, or a model is not on
                 this machine or is of another kind.
         """
         _check(similarity, model)
-        self._measure, self._trip = None, None
+        self._measure, self._trip, self.source = None, None, source
         self.level = SIMILARITY if similarity else WORDS
         if similarity:
             self._measure = measures.find("similarity", model=similarity)
@@ -69,12 +79,14 @@ class Sight:
             self.level = MODEL
 
     def __call__(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """Returns the features of its level, [pairs, features]."""
+        """Returns the features of `names`, [pairs, features]."""
         found = [features.words(pairs, self._measure)]
         if self._measure is not None:
             found.append(features.sentences(pairs, self._measure))
         if self._trip is not None:
             found.append(features.trips(pairs, self._trip))
+        if self.source == GRAMMAR:
+            found.append(features.form(pairs))
         # Further digits differ between machines.
         return np.round(np.concatenate(found, axis=1), _DIGITS)
 
@@ -91,23 +103,59 @@ class Judge:
             return []
         found = self.sight(pairs)
         scores = self._linear.scores(found)
-        names = LEVELS[self.sight.level]
+        sound = _probability(-scores)
+        is_grammar = self.sight.source == GRAMMAR
+        if is_grammar:
+            scores += np.log(SOUND / (1 - SOUND))
         verdicts = []
-        for pair, row, score in zip(pairs, found, scores, strict=True):
+        for place, (pair, row) in enumerate(zip(pairs, found, strict=True)):
+            score = scores[place]
             why = [*rules(pair)]
             if score > 0:
                 why += self._weightiest(row)
-            metrics = {k: float(v) for k, v in zip(names, row, strict=True)}
+            metrics = {k: float(v) for k, v in zip(self._names, row, strict=True)}
             metrics["score"] = round(float(score), _DIGITS)
+            if is_grammar:
+                metrics["sound"] = round(float(sound[place]), _DIGITS)
             verdicts.append(Verdict(not why, tuple(why), metrics))
         return verdicts
+
+    def sound(self, pairs: Sequence[Pair]) -> Float[np.ndarray, " pairs"]:
+        """Returns the estimated probability that each rewording is sound.
+
+        A sound candidate is well formed and has the meaning of its original; it may be
+        trivial. The estimate holds for texts of domains that the grammar's rules were
+        not written for.
+        """
+        if not pairs:
+            return np.zeros(0)
+        return np.round(_probability(-self._linear.scores(self.sight(pairs))), _DIGITS)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return names(self.sight.level, self.sight.source)
 
     def _weightiest(self, row: np.ndarray) -> list[str]:
         """Returns features with at least half the weight of the greatest one."""
         parts = self._linear.weights * (row - self._linear.usual)
-        names = LEVELS[self.sight.level]
         ordered = sorted(range(len(parts)), key=lambda i: (-parts[i], i))
-        return [names[i] for i in ordered if parts[i] >= max(parts.max() / 2, 1e-9)]
+        return [
+            self._names[i] for i in ordered if parts[i] >= max(parts.max() / 2, 1e-9)
+        ]
+
+
+def _probability(log_odds: np.ndarray) -> np.ndarray:
+    return 1.0 / (1.0 + np.exp(-log_odds))
+
+
+def names(level: str, source: str) -> tuple[str, ...]:
+    """Returns the features of a judge.
+
+    Args:
+        level: a key of `LEVELS`.
+        source: one of `SOURCES`.
+    """
+    return LEVELS[level] + (features.FORM if source == GRAMMAR else ())
 
 
 def rules(pair: Pair) -> tuple[str, ...]:
@@ -129,14 +177,14 @@ def judge(similarity: str = "", model: str = "", *, source: str = SAMPLES) -> Ju
             with a language model.
     """
     _check_source(source, model)
-    sight = Sight(similarity, model)
+    sight = Sight(similarity, model, source)
     return Judge(sight, coefficients(sight.level, source))
 
 
 @functools.cache
 def coefficients(level: str, source: str) -> Linear:
     """Returns the numbers of `coefficients.json`, made by `benchmarks/fit_judge.py`."""
-    fitted = json.loads(COEFFICIENTS.read_text())
+    fitted = json.loads(measures.COEFFICIENTS.read_text())
     if source not in fitted.get(level, {}):
         raise UserError(
             f"no judge was fitted for level {level!r} and source {source!r}. Fit one "
@@ -147,8 +195,8 @@ def coefficients(level: str, source: str) -> Linear:
     rows = known["features"]
     return Linear(
         known["bias"],
-        np.array([rows[name]["weight"] for name in LEVELS[level]]),
-        np.array([rows[name]["usual"] for name in LEVELS[level]]),
+        np.array([rows[name]["weight"] for name in names(level, source)]),
+        np.array([rows[name]["usual"] for name in names(level, source)]),
     )
 
 
@@ -161,7 +209,7 @@ def written(judges: Mapping[str, Mapping[str, Linear]]) -> str:
                 "features": {
                     name: {"weight": float(weight), "usual": float(usual)}
                     for name, weight, usual in zip(
-                        LEVELS[level], judge.weights, judge.usual, strict=True
+                        names(level, source), judge.weights, judge.usual, strict=True
                     )
                 },
             }
@@ -181,7 +229,7 @@ def identity(similarity: str = "", model: str = "", *, source: str = SAMPLES) ->
     _check_source(source, model)
     _check(similarity, model)
     parts = [code_digest("jaxaug.augment.judge", "jaxaug.augment.language")]
-    parts += [file_digest(COEFFICIENTS), source]
+    parts += [file_digest(measures.COEFFICIENTS), source]
     if similarity:
         parts += measures.identities({"similarity": {"model": similarity}})[
             "similarity"

@@ -161,7 +161,7 @@ def rows(texts: Texts, metrics: Mapping[str, measures.Metric]) -> list[Row]:
     kinds = [one.kind for one in texts.originals]
     first = published.figures(kinds, sources, [*texts.variants.values()], [*metrics])
     for number, (variant, found) in enumerate(texts.variants.items()):
-        values = measures.compute(plain, sources, found)
+        values = measures.compute(plain, sources, found, kinds)
         if sets is not None:
             values[SELF_BLEU] = sets[number]
         table.append(

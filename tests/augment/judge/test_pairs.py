@@ -5,7 +5,7 @@ import json
 import pytest
 
 from jaxaug import cli
-from jaxaug.augment.judge import pairs, verdicts
+from jaxaug.augment.judge import features, measures, pairs, verdicts
 from jaxaug.augment.judge.features import Pair
 from jaxaug.core.errors import UserError
 
@@ -111,6 +111,11 @@ def test_the_source_of_candidates_counts(judged):
         for source in verdicts.SOURCES
     ]
     assert found[0].pop("score") > found[1].pop("score")
+    sound = found[1].pop("sound")
+    assert sound >= verdicts.SOUND
+    assert {name: found[1].pop(name) for name in features.FORM} == {
+        "long": 1.3863, "lost": 1, "gained": 2, "strange": 5,
+    }  # fmt: skip
     assert found[0] == found[1]
 
 
@@ -138,9 +143,9 @@ def test_reasons_are_those_that_count_most():
 def test_coefficients_are_written_as_they_are_read():
     known = {
         level: {source: verdicts.coefficients(level, source) for source in sources}
-        for level, sources in json.loads(verdicts.COEFFICIENTS.read_text()).items()
+        for level, sources in json.loads(measures.COEFFICIENTS.read_text()).items()
     }
-    assert verdicts.written(known) == verdicts.COEFFICIENTS.read_text()
+    assert verdicts.written(known) == measures.COEFFICIENTS.read_text()
     assert {*known} == {*verdicts.LEVELS}
     with pytest.raises(UserError, match="no judge was fitted for level 'model' and"):
         verdicts.coefficients(verdicts.MODEL, verdicts.GRAMMAR)
