@@ -16,7 +16,7 @@ user frame; the values are then averaged over the frames of a group:
 `slot_scores` compares values.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,11 +68,38 @@ class FrameScores:
     services: tuple[str, ...]
     service: Int[np.ndarray, " frames"]
     turn: Int[np.ndarray, " frames"]
-    values: Mapping[str, Float[np.ndarray, " frames"]]
+    values: dict[str, Float[np.ndarray, " frames"]]
     unknown_slots: int
 
     def __len__(self) -> int:
         return len(self.service)
+
+    @staticmethod
+    def joined(parts: Sequence["FrameScores"]) -> "FrameScores":
+        """Returns the frames of all parts, which must not share a turn.
+
+        A metric that a part lacks is NaN there. The values of the parts are removed, so
+        that two copies exist of one metric only.
+        """
+        services, _ = _identify([name for part in parts for name in part.services])
+        place = {name: index for index, name in enumerate(services)}
+        service, turn, turns = [], [], 0
+        for part in parts:
+            places = np.array([place[name] for name in part.services], np.int64)
+            service.append(places[part.service])
+            turn.append(part.turn + turns)
+            turns += 1 + part.turn.max(initial=-1)
+        names = dict.fromkeys(name for part in parts for name in part.values)
+        values = {
+            name: np.concatenate(
+                [part.values.pop(name, np.full(len(part), np.nan)) for part in parts]
+            )
+            for name in names
+        }
+        unknown = sum(part.unknown_slots for part in parts)
+        return FrameScores(
+            services, np.concatenate(service), np.concatenate(turn), values, unknown
+        )
 
 
 def _goal_scores(
@@ -221,18 +248,16 @@ def per_turn_product(
 
 def _groups(
     scores: FrameScores, is_seen: Callable[[str], bool]
-) -> dict[str, Int[np.ndarray, " members"]]:
-    """Returns the frames of each report key, named as in the official program."""
+) -> Iterator[tuple[str, Int[np.ndarray, " members"]]]:
+    """Yields the frames of each report key, named as in the official program."""
     members: dict[str, list[int]] = {}
     for index, name in enumerate(scores.services):
         seen = SEEN_SERVICES if is_seen(name) else UNSEEN_SERVICES
         # A set, because a service without an underscore is its own domain.
         for key in {ALL_SERVICES, seen, name, name.split("_")[0]}:
             members.setdefault(key, []).append(index)
-    return {
-        key: np.flatnonzero(np.isin(scores.service, indices))
-        for key, indices in sorted(members.items())
-    }
+    for key, indices in sorted(members.items()):
+        yield key, np.flatnonzero(np.isin(scores.service, indices))
 
 
 def aggregate(
@@ -255,7 +280,7 @@ def aggregate(
     """
     seen = frozenset(seen_services)
     report: dict[str, dict[str, float]] = {}
-    for key, frames in _groups(scores, seen.__contains__).items():
+    for key, frames in _groups(scores, seen.__contains__):
         means = {}
         for name, values in scores.values.items():
             chosen = values[frames]
