@@ -16,7 +16,15 @@ user frame; the values are then averaged over the frames of a group:
 `slot_scores` compares values.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import array
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,38 +76,42 @@ class FrameScores:
     services: tuple[str, ...]
     service: Int[np.ndarray, " frames"]
     turn: Int[np.ndarray, " frames"]
-    values: dict[str, Float[np.ndarray, " frames"]]
+    values: Mapping[str, Float[np.ndarray, " frames"]]
     unknown_slots: int
 
     def __len__(self) -> int:
         return len(self.service)
 
-    @staticmethod
-    def joined(parts: Sequence["FrameScores"]) -> "FrameScores":
-        """Returns the frames of all parts, which must not share a turn.
 
-        A metric that a part lacks is NaN there. The values of the parts are removed, so
-        that two copies exist of one metric only.
-        """
-        services, _ = _identify([name for part in parts for name in part.services])
-        place = {name: index for index, name in enumerate(services)}
-        service, turn, turns = [], [], 0
-        for part in parts:
-            places = np.array([place[name] for name in part.services], np.int64)
-            service.append(places[part.service])
-            turn.append(part.turn + turns)
-            turns += 1 + part.turn.max(initial=-1)
-        names = dict.fromkeys(name for part in parts for name in part.values)
-        values = {
-            name: np.concatenate(
-                [part.values.pop(name, np.full(len(part), np.nan)) for part in parts]
-            )
-            for name in names
-        }
-        unknown = sum(part.unknown_slots for part in parts)
-        return FrameScores(
-            services, np.concatenate(service), np.concatenate(turn), values, unknown
-        )
+def joined(parts: Iterable[FrameScores]) -> FrameScores:
+    """Returns the frames of all parts, which must not share a turn.
+
+    A part is not needed after the next one is requested. A metric that a part lacks is
+    NaN there.
+    """
+    known: dict[str, int] = {}
+    # They grow in place: a second copy of all values would double the memory.
+    service, turn = array.array("q"), array.array("q")
+    columns: dict[str, array.array] = {}
+    turns = unknown = 0
+    for part in parts:
+        missing, before = np.full(len(part), np.nan), len(service)
+        for name in dict.fromkeys((*columns, *part.values)):
+            empty = array.array("d", [np.nan]) * before
+            column = columns.setdefault(name, empty)
+            column.frombytes(part.values.get(name, missing).tobytes())
+        places = [known.setdefault(name, len(known)) for name in part.services]
+        service.frombytes(np.array(places, np.int64)[part.service].tobytes())
+        turn.frombytes((part.turn + turns).tobytes())
+        turns += 1 + part.turn.max(initial=-1)
+        unknown += part.unknown_slots
+    return FrameScores(
+        tuple(known),
+        np.frombuffer(service, np.int64),
+        np.frombuffer(turn, np.int64),
+        {name: np.frombuffer(column) for name, column in columns.items()},
+        unknown,
+    )
 
 
 def _goal_scores(

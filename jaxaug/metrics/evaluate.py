@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jaxaug.core.errors import UserError
@@ -12,7 +13,7 @@ from jaxaug.metrics import dst, sensitivity
 from jaxaug.metrics.benchmark import FrameKey, group_scores, open_split
 from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.frames import FrameTable, write_frames
-from jaxaug.metrics.predictions import Summary, stream, warn
+from jaxaug.metrics.predictions import Block, Summary, stream, warn
 from jaxaug.metrics.report import ABOUT, ABSENT, Run, sgd_table, text_table
 from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS, GroupScores
 
@@ -60,22 +61,23 @@ class _Scored:
         self.wording, dialogues = open_split(data_dir, split, variant, variants)
         self.keys: list[FrameKey] = []
         self._folder, self._summary = str(folder), Summary()
-        parts = []
-        for block in stream(folder, self.wording, dialogues, self._summary):
-            parts.append(
-                dst.frame_scores(
-                    block.references,
-                    block.states,
-                    self.wording.schema,
-                    exact,
-                    block.spans,
-                )
+        blocks = stream(folder, self.wording, dialogues, self._summary)
+        self.scores = dst.joined(self._scored(blocks, exact, has_keys))
+
+    def _scored(
+        self, blocks: Iterable[Block], exact: bool, has_keys: bool
+    ) -> Iterator[dst.FrameScores]:
+        for block in blocks:
+            yield dst.frame_scores(
+                block.references,
+                block.states,
+                self.wording.schema,
+                exact,
+                block.spans,
             )
             if has_keys:
-                self.keys += [
-                    (r.dialogue_id, r.turn, r.service) for r in block.references
-                ]
-        self.scores = dst.FrameScores.joined(parts)
+                references = block.references
+                self.keys += [(r.dialogue_id, r.turn, r.service) for r in references]
 
     def report(
         self, joint_across_turn: bool
