@@ -257,7 +257,7 @@ def _torch_model(setting: Setting) -> Any:
     )
 
 
-SIDES = {
+SIDES: dict[str, Callable[[Setting], Work]] = {
     "runtime": runtime_side,
     "HF torch": torch_side,
     "HF torch tuned": functools.partial(torch_side, is_tuned=True),
