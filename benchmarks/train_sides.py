@@ -1,9 +1,10 @@
-"""The two sides of benchmarks/train.py, each in a separate process.
+"""The sides of benchmarks/train.py, each in a separate process.
 
 A side builds its network when it starts. Then it answers requests of the parent for the
 seconds of some steps or for its memory. While one side runs, the other one waits.
 """
 
+import functools
 import itertools
 import time
 from collections.abc import Callable
@@ -151,14 +152,22 @@ def runtime_side(setting: Setting) -> Work:
     return Work(steps, finish, peak, facts)
 
 
-def torch_side(setting: Setting) -> Work:
-    """Returns the side with Hugging Face's model of the same shape and Adafactor."""
+def torch_side(
+    setting: Setting, is_tuned: bool = False, is_compiled: bool = False
+) -> Work:
+    """Returns the side with Hugging Face's model of the same shape.
+
+    Args:
+        setting: the training task.
+        is_tuned: whether to use PyTorch's attention (sdpa) and fused AdamW instead of
+            the model's default attention and Adafactor.
+        is_compiled: whether `torch.compile` compiles the model.
+    """
     import torch
-    import transformers
 
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = _torch_model(setting).to(device)
+    model: Any = _torch_model(setting).to(device)
     arrays = train_shapes.random_batch(
         train_shapes.SHAPES[setting.shape], setting.rows, *setting.lengths
     )
@@ -169,9 +178,11 @@ def torch_side(setting: Setting) -> Work:
     else:
         counted = torch.where(tokens["decoder_loss_weights"] > 0, labels, -100)
         features = {"input_ids": labels, "labels": counted}
-    optimizer = transformers.Adafactor(
-        model.parameters(), lr=LEARNING_RATE, relative_step=False, scale_parameter=True
-    )
+    optimizer = _torch_optimizer(model, is_tuned)
+    if is_tuned:
+        model.set_attn_implementation("sdpa")
+    if is_compiled:
+        model = torch.compile(model)
 
     def finish() -> None:
         if device == "cuda":
@@ -198,6 +209,17 @@ def torch_side(setting: Setting) -> Work:
         return 2.0 * size**3 / (time.perf_counter() - start)
 
     return Work(steps, finish, peak, {"device": device})
+
+
+def _torch_optimizer(model: Any, is_tuned: bool) -> Any:
+    import torch
+    import transformers
+
+    if is_tuned:
+        return torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+    return transformers.Adafactor(
+        model.parameters(), lr=LEARNING_RATE, relative_step=False, scale_parameter=True
+    )
 
 
 def _torch_model(setting: Setting) -> Any:
@@ -235,7 +257,12 @@ def _torch_model(setting: Setting) -> Any:
     )
 
 
-SIDES = {"runtime": runtime_side, "HF torch": torch_side}
+SIDES: dict[str, Callable[[Setting], Work]] = {
+    "runtime": runtime_side,
+    "HF torch": torch_side,
+    "HF torch tuned": functools.partial(torch_side, is_tuned=True),
+    "HF torch compiled": functools.partial(torch_side, is_tuned=True, is_compiled=True),
+}
 
 
 def serve(name: str, setting: Setting, pipe: Connection) -> None:

@@ -71,7 +71,7 @@ def scores(
         references = [reference.reference(key) for key in states]
         found = dst.frame_scores(references, [*states.values()], reference.schema)
         wording = name or sensitivity.ORIGINAL
-        frames[wording] = benchmark.group_scores(reference, references, found)
+        frames[wording] = benchmark.group_scores(reference, states, found)
     figures = sensitivity.robustness(frames)
     # Frames of services without slots have no score.
     single = {n: float(np.nanmean([*one[""].values()])) for n, one in frames.items()}

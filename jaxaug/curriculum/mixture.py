@@ -10,15 +10,14 @@ from typing import Any
 
 from jaxaug.core.errors import UserError
 from jaxaug.curriculum import schedule as schedules
+from jaxaug.curriculum.counted import InShares, InSteps
 
 # Name of a task or mixture, or several names.
 Names = str | Sequence[str]
 
 # Content of each mixture registered here, by name: the rates and levels of its tasks,
 # and how its schedule counts the examples of a shard.
-_Content = tuple[
-    tuple[tuple[str, float, int], ...], schedules.InSteps | schedules.InShares
-]
+_Content = tuple[tuple[tuple[str, float, int], ...], InSteps | InShares]
 _registered_here: dict[str, _Content] = {}
 
 
@@ -58,11 +57,11 @@ def level_mixture(
             f"curriculum: {len(levels)} levels of tasks, the schedule weighs "
             f"{schedule.levels + 1} ({', '.join(schedule.names)}); give as many"
         )
-    counted = schedules.InSteps(
-        schedule,
-        batch_size,
-        tuple(examples_per_row),
-        num_hosts,
+    counted = InSteps(
+        in_steps=schedule,
+        batch_size=batch_size,
+        examples_per_row=tuple(examples_per_row),
+        num_hosts=num_hosts,
     )
     counted.in_examples(num_hosts or 1)  # Reports wrong numbers early.
     members = [_tasks_of(names) for names in levels]
@@ -110,13 +109,13 @@ def prompt_curriculum(
     ]
     if beside:
         levels.append(_tasks_of(beside))
-    counted = schedules.InShares(
-        total_steps,
-        batch_size,
-        tuple(stage_ends),
-        tuple(tuple(weights) for weights in stage_weights),
-        tuple(examples_per_row),
-        num_hosts,
+    counted = InShares(
+        steps=total_steps,
+        batch_size=batch_size,
+        stage_ends=tuple(stage_ends),
+        stage_weights=tuple(tuple(weights) for weights in stage_weights),
+        examples_per_row=tuple(examples_per_row),
+        num_hosts=num_hosts,
     )
     counted.in_examples(num_hosts or 1)
     return _mixture(f"{mixture}_prompt_curriculum", levels, counted)
@@ -125,7 +124,7 @@ def prompt_curriculum(
 def _mixture(
     name: str,
     levels: Sequence[dict[str, float]],
-    counted: schedules.InSteps | schedules.InShares,
+    counted: InSteps | InShares,
 ) -> str:
     """Registers the mixture, unless it is already registered, and returns its name.
 

@@ -146,8 +146,8 @@ def inverse_cyclic(
     while the second cycle of their code ends on level 1.
     """
     up = [*range(levels + 1)]
-    turns = [up, up[::-1]] * _at_least_one("cycles", cycles)
-    order = [level for turn in turns[:cycles] for level in turn]
+    order = (up + up[::-1]) * _at_least_one("cycles", cycles)
+    order = order[: cycles * (levels + 1)]
     return _visits(order, steps_per_level, levels, original_fraction)
 
 
@@ -166,8 +166,7 @@ def two_stage(
     each = _check(steps_per_level, levels if whole else 1, original_fraction)
     ends = (max(sum(each) // 2, 1) if whole else each[0], sum(each))
     share = (1 - original_fraction) / _at_least_one("levels", levels)
-    mixed = (original_fraction, *(share for _ in range(levels)))
-    return staged(ends, (_only(0, levels), mixed))
+    return staged(ends, ([1, *[0] * levels], [original_fraction, *[share] * levels]))
 
 
 def random(
@@ -192,21 +191,16 @@ def _visits(
 ) -> Schedule:
     """Returns a stage of `steps_per_level` steps for each level in turn."""
     each = _check(steps_per_level, levels, original_fraction)
-    rows = []
-    for level in order:
-        originals, shown = _only(0, levels), _only(level, levels)
-        rows.append(
-            tuple(
-                original_fraction * first + (1 - original_fraction) * second
-                for first, second in zip(originals, shown, strict=True)
-            )
-        )
+    rest = 1 - original_fraction
+    rows = [
+        [
+            original_fraction * (index == 0) + rest * (index == level)
+            for index in range(levels + 1)
+        ]
+        for level in order
+    ]
     ends = list(itertools.accumulate(each[level] for level in order))
     return staged(ends, rows)
-
-
-def _only(level: int, levels: int) -> tuple[float, ...]:
-    return tuple(float(index == level) for index in range(levels + 1))
 
 
 def _check(steps_per_level: Steps, levels: int, original_fraction: float) -> list[int]:
@@ -235,8 +229,7 @@ def lengths(steps_per_level: Steps, levels: int) -> list[int]:
     if len(steps_per_level) != levels + 1:
         raise UserError(
             f"curriculum: steps_per_level is {tuple(steps_per_level)}; give one "
-            f"number, or "
-            f"{levels + 1}: of each level from the originals on (two stages: of both)"
+            f"number, or {levels + 1}: of each level from the originals on (two stages: of both)"
         )
     return [_at_least_one("steps_per_level", steps) for steps in steps_per_level]
 
@@ -333,94 +326,3 @@ def in_examples(
     ends = np.cumsum(steps * rows_per_step * per_row)
     rounded = tuple(int(end) for end in np.rint(ends))
     return dataclasses.replace(schedule, ends=rounded)
-
-
-@dataclass(frozen=True)
-class InSteps:
-    """A schedule in training steps, which can be converted to examples of a shard.
-
-    Attributes:
-        schedule: the schedule in steps.
-        batch_size: rows of a global batch.
-        examples_per_row: for each level, mean number of examples per row; empty means
-            1.
-        num_hosts: number of shards of the data; None means the reader's number.
-    """
-
-    schedule: Schedule
-    batch_size: int
-    examples_per_row: tuple[float, ...]
-    num_hosts: int | None
-
-    def read_by(self, batch_size: int, per_row: tuple[float, ...]) -> "InSteps":
-        """Returns the same schedule with the numbers of one reader."""
-        return dataclasses.replace(
-            self, batch_size=batch_size, examples_per_row=per_row
-        )
-
-    @property
-    def in_steps(self) -> Schedule:
-        """The schedule in steps."""
-        return self.schedule
-
-    def in_examples(self, shards: int) -> Schedule:
-        """Returns the schedule in examples of one of `shards` shards.
-
-        Raises:
-            UserError: the batch size is not divisible by `shards`; or see the function
-                `in_examples`.
-        """
-        if self.batch_size % shards:
-            raise UserError(
-                f"curriculum: batch_size {self.batch_size} does not divide by {shards} "
-                "hosts"
-            )
-        rows = self.batch_size // shards
-        per_row = self.examples_per_row or (1.0,) * (self.schedule.levels + 1)
-        return in_examples(self.schedule, rows, per_row)
-
-
-@dataclass(frozen=True)
-class InShares:
-    """Stages that end at shares of all steps of a run.
-
-    Attributes:
-        steps: number of training steps of the run.
-        batch_size: rows of a global batch.
-        stage_ends: end of each stage except the last, as a share of `steps`, 0 to 1.
-        stage_weights: for each stage, one weight per level.
-        examples_per_row: see `InSteps`.
-        num_hosts: see `InSteps`.
-    """
-
-    steps: int
-    batch_size: int
-    stage_ends: tuple[float, ...]
-    stage_weights: tuple[tuple[float, ...], ...]
-    examples_per_row: tuple[float, ...]
-    num_hosts: int | None
-
-    def read_by(self, batch_size: int, per_row: tuple[float, ...]) -> "InShares":
-        """Returns the same schedule with the numbers of one reader."""
-        return dataclasses.replace(
-            self, batch_size=batch_size, examples_per_row=per_row
-        )
-
-    @property
-    def in_steps(self) -> Schedule:
-        """The schedule in steps."""
-        return self._counted(self.steps)
-
-    def in_examples(self, shards: int) -> Schedule:
-        """Returns the schedule in examples of one of `shards` shards.
-
-        Raises:
-            UserError: see the function `in_examples`.
-        """
-        rows = self._counted(round(self.steps * self.batch_size / shards))
-        per_row = self.examples_per_row or (1.0,) * (rows.levels + 1)
-        return in_examples(rows, 1, per_row)
-
-    def _counted(self, total: int) -> Schedule:
-        ends = [*(round(end * total) for end in self.stage_ends), total]
-        return staged(ends, self.stage_weights)

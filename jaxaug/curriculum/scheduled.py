@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from jaxaug.core.errors import UserError
 from jaxaug.curriculum import schedule as schedules
+from jaxaug.curriculum.counted import InShares, InSteps
 from jaxaug.feed.order import Stage
 
 
@@ -98,7 +99,7 @@ class ScheduledMixture(seqio.Mixture):
         self,
         name: str,
         members: Sequence[tuple[str, float]],
-        counted: schedules.InSteps | schedules.InShares,
+        counted: InSteps | InShares,
         levels: Sequence[int],
     ):
         self._counted, self._levels = counted, levels

@@ -26,7 +26,7 @@ from jaxaug.decode.beam_state import (
     take,
     unfinished_first,
 )
-from jaxaug.decode.candidates import IMPOSSIBLE, Candidates, Select
+from jaxaug.decode.candidates import Candidates, Select, chosen_mask, only_possible
 from jaxaug.decode.contract import NEG_INF
 from jaxaug.decode.sample import TokensToLogits
 
@@ -93,7 +93,7 @@ class Search:
             index=jnp.zeros((), jnp.int32),
             live=Beams(
                 tokens=empty.at[:, :, 0].set(self.forced[:, :1]),
-                scores=_only_possible(log_probs, log_probs),
+                scores=only_possible(log_probs, log_probs),
                 log_probs=log_probs,
                 lengths=jnp.zeros(shape, jnp.int32),
                 finished=jnp.zeros(shape, jnp.bool_),
@@ -128,19 +128,20 @@ class Search:
         if self.select is None:
             chosen = self._first_unfinished(candidates)
         else:
-            picked = self._picked(candidates, parents, state.index)
+            shown = self._shown(candidates, parents, state.index, self.beams)
+            picked = chosen_mask(self.select, shown)
             chosen = self._grow_on(candidates, picked)
             # Keeps only the best candidates; low-ranked ones are usually truncated.
             ended &= picked | (jnp.arange(ended.shape[1]) < self.beams)
         pool = self._finish(candidates, ended, state.pool)
+
+        def kept(old: Array, new: Array) -> Array:
+            done = state.done.reshape(-1, *[1] * (old.ndim - 1))
+            return jnp.where(done, old, new)
+
         # A row that is done stays as it is, however long the others take.
-        live, pool = jax.tree.map(
-            lambda old, new: jnp.where(
-                state.done.reshape(-1, *[1] * (old.ndim - 1)), old, new
-            ),
-            (live, state.pool),
-            (take(candidates, chosen), pool),
-        )
+        now = take(candidates, chosen), pool
+        live, pool = jax.tree.map(kept, (live, state.pool), now)
         live, pool = self._mark_broken(live, pool, ~whole & ~state.done, state.index)
         return BeamState(
             index=state.index + 1,
@@ -252,23 +253,12 @@ class Search:
             tokens=lax.dynamic_update_slice(
                 before.tokens, tokens[..., None], (0, 0, index + 1)
             ),
-            scores=_only_possible(scores, log_probs),
+            scores=only_possible(scores, log_probs),
             log_probs=log_probs,
             lengths=before.lengths + ~in_prompt,
             finished=free & (tokens == self.eos_id),
         )
         return candidates, parents
-
-    def _picked(
-        self,
-        candidates: Beams,
-        parents: Int[Array, "batch m"],
-        index: Int[Array, ""],
-    ) -> Bool[Array, "batch m"]:
-        """Returns which candidates `select` chooses."""
-        assert self.select is not None
-        shown = self._shown(candidates, parents, index, self.beams)
-        return chosen_mask(self.select, shown)
 
     def _shown(
         self,
@@ -322,13 +312,8 @@ class Search:
             results=jnp.where(ended, candidates.log_probs / penalty, NEG_INF),
             lengths=candidates.lengths,
         )
-        both = jax.tree.map(
-            lambda old, new: jnp.concatenate(
-                [self.split(old), self.split(new)], axis=1
-            ),
-            pool,
-            new,
-        )
+        old, new = jax.tree.map(self.split, (pool, new))
+        both = jax.tree.map(lambda *pair: jnp.concatenate(pair, axis=1), old, new)
         _, best = lax.top_k(both.scores, self.keep // self.groups)
         return jax.tree.map(self.join, take(both, best))
 
@@ -398,30 +383,6 @@ class Search:
         )
         place = jnp.broadcast_to(jnp.arange(self.keep), real.shape)
         return self._shown(beams, place, state.index, k)
-
-
-def _only_possible(
-    scores: Float[Array, "batch n"], log_probs: Float[Array, "batch n"]
-) -> Float[Array, "batch n"]:
-    """Returns the scores, with -inf for fillers; other scores may be any number."""
-    return jnp.where(log_probs > IMPOSSIBLE, scores, -jnp.inf)
-
-
-def chosen_mask(select: Select, shown: Candidates) -> Bool[Array, "batch m"]:
-    """Returns a mask of the candidates that `select` chooses, without fillers.
-
-    Raises:
-        ValueError: `select` returns another shape than [batch, k].
-    """
-    chosen = select(shown)
-    batch, m = shown.parents.shape
-    if chosen.shape != (batch, shown.k):
-        raise ValueError(
-            f"{select} chose an array of shape {chosen.shape}; it must name "
-            f"k = {shown.k} candidates in each of {batch} rows"
-        )
-    is_chosen = jnp.any(chosen[..., None] == jnp.arange(m), axis=1)
-    return is_chosen & shown.possible
 
 
 def brevity_penalty(alpha: float, length: Array) -> Array:

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxaug.decode.beam_loop import Search, chosen_mask
+from jaxaug.decode.beam_loop import Search
 from jaxaug.decode.beam_state import BeamState, take
-from jaxaug.decode.candidates import IMPOSSIBLE, Select
+from jaxaug.decode.candidates import IMPOSSIBLE, Select, chosen_mask
 from jaxaug.decode.contract import NEG_INF
 
 Result = tuple[Int[Array, "batch k length_1"], Float[Array, "batch k"]]

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 import flax.struct
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 # A smaller log probability is no sum of real ones: there is no such candidate.
@@ -64,3 +65,27 @@ class Select(Protocol):
 
     def __call__(self, candidates: Candidates, /) -> Int[Array, "batch k"]:
         """Returns k different indices of candidates for each row."""
+
+
+def only_possible(
+    scores: Float[Array, "batch n"], log_probs: Float[Array, "batch n"]
+) -> Float[Array, "batch n"]:
+    """Returns the scores, with -inf for fillers; other scores may be any number."""
+    return jnp.where(log_probs > IMPOSSIBLE, scores, -jnp.inf)
+
+
+def chosen_mask(select: Select, shown: Candidates) -> Bool[Array, "batch m"]:
+    """Returns a mask of the candidates that `select` chooses, without fillers.
+
+    Raises:
+        ValueError: `select` returns another shape than [batch, k].
+    """
+    chosen = select(shown)
+    batch, m = shown.parents.shape
+    if chosen.shape != (batch, shown.k):
+        raise ValueError(
+            f"{select} chose an array of shape {chosen.shape}; it must name "
+            f"k = {shown.k} candidates in each of {batch} rows"
+        )
+    is_chosen = jnp.any(chosen[..., None] == jnp.arange(m), axis=1)
+    return is_chosen & shown.possible

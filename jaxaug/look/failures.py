@@ -26,7 +26,8 @@ from jaxaug.look.results import (
     WordingCounts,
 )
 from jaxaug.metrics import benchmark, dst, slot_scores
-from jaxaug.metrics.predictions import Predictions, read_predictions, warn
+from jaxaug.metrics.collector import collector_paused
+from jaxaug.metrics.predictions import Block, Summary, stream, warn
 
 # Two slots have these in common by chance.
 _COMMON = frozenset({"true", "false", "dontcare"})
@@ -34,6 +35,7 @@ _CONTEXT = 6  # turns of an example
 _ROUNDING = 1e-9
 
 
+@collector_paused()
 def count(evaluation: Evaluation, exact: bool = False, examples: int = 5) -> Failures:
     """Compares the predictions of an evaluation with the annotation.
 
@@ -99,10 +101,11 @@ class _Wording:
         corpus = wording.corpus
         self.label, self._exact = label, exact
         place = corpus.data_dir, corpus.split, corpus.variant, corpus.variants_dir
-        self._benchmark = benchmark.load(*place)
-        self._found: Predictions = read_predictions(wording.folder, self._benchmark)
+        self._wording, dialogues = benchmark.open_split(*place)
+        self._summary, self._found = Summary(), Block()
+        self._blocks = stream(wording.folder, self._wording, dialogues, self._summary)
         original = read_schema_of(corpus.data_dir, corpus.split)
-        self._slots, self._intents = _original_names(original, self._benchmark.schema)
+        self._slots, self._intents = _original_names(original, self._wording.schema)
         self._where = str(wording.folder)
 
     def add_to(
@@ -111,7 +114,7 @@ class _Wording:
         examples: int,
         shown: set[tuple[SlotId, str, str, int]],
     ) -> Iterable[tuple[tuple[SlotId, str], list[Example]]]:
-        """Adds all counts to `failures`; returns examples by slot and kind.
+        """Reads the predictions and adds all counts to `failures`; returns examples by slot and kind.
 
         Args:
             failures: counts to add to.
@@ -119,45 +122,58 @@ class _Wording:
             shown: (slot, kind, dialogue, turn) of earlier examples, which are not
                 repeated under another wording; new ones are added.
         """
-        schema, found = self._benchmark.schema, self._found
-        scores = dst.frame_scores(
-            found.references, found.states, schema, exact=self._exact
-        )
-        warn(found, scores.unknown_slots, self._where)
-        failures.wordings[self.label] = WordingCounts(
-            frames=len(scores),
-            dialogues=len({r.dialogue_id for r in found.references}),
-            jga=float(np.nanmean(scores.values[dst.JGA])),
-        )
-        failures.seen |= self._benchmark.seen
+        schema = self._wording.schema
+        own = failures.wordings[self.label] = WordingCounts(0, 0, 0.0)
+        failures.seen |= self._wording.seen
         for (service, name), slot in self._slots.items():
             description = schema.service(service).slot(name).description
             failures.descriptions.setdefault(slot, {})[self.label] = description
             failures.slots.setdefault(slot, {})[self.label] = SlotCounts()
+        kept: dict[tuple[SlotId, str], list[Example]] = {}
+        goals, unknown = [], 0
+        for block in self._blocks:
+            self._found = block
+            scores = dst.frame_scores(
+                block.references, block.states, schema, exact=self._exact
+            )
+            own.dialogues += len({r.dialogue_id for r in block.references})
+            goals.append(scores.values[dst.JGA])
+            unknown += scores.unknown_slots
+            self._add_block(failures, kept, examples, shown)
+        warn(self._summary, unknown, self._where)
+        values = np.concatenate(goals)
+        own.frames, own.jga = len(values), float(np.nanmean(values))
+        return kept.items()
+
+    def _add_block(
+        self,
+        failures: Failures,
+        kept: dict[tuple[SlotId, str], list[Example]],
+        examples: int,
+        shown: set[tuple[SlotId, str, str, int]],
+    ) -> None:
+        """Adds the counts and examples of a block; see `add_to`."""
         wrong = self._add_slots(failures)
         if failures.has_intents:
             self._add_intents(failures)
-        owners = self._owners(wrong)
-        kept: dict[tuple[SlotId, str], list[Example]] = {}
-        for failure, names in zip(wrong, owners, strict=True):
+        for failure, names in zip(wrong, self._owners(wrong), strict=True):
             slot = self._slot(failure.frame, failure.slot)
             for name in names:
                 pair = self._slot(failure.frame, name), slot
                 failures.owners[pair][self.label] += 1
             items = kept.setdefault((slot, failure.kind), [])
-            reference = found.references[failure.frame]
+            reference = self._found.references[failure.frame]
             place = slot, failure.kind, reference.dialogue_id, reference.turn
             if len(items) < examples and place not in shown:
                 shown.add(place)
                 items.append(self._example(failure, slot, names))
-        return kept.items()
 
     def _slot(self, frame: int, name: str) -> SlotId:
         return self._slots[self._found.references[frame].service, name]
 
     def _add_slots(self, failures: Failures) -> list[_Failure]:
         """Counts slots; returns the slots with a score below 1."""
-        schema, found = self._benchmark.schema, self._found
+        schema, found = self._wording.schema, self._found
         kinds = {
             service.name: {slot.name: slot.is_categorical for slot in service.slots}
             for service in schema.services
@@ -202,7 +218,7 @@ class _Wording:
                 names = (
                     self._intents.get((service, n), n) for n in (expected, answered)
                 )
-                key = self._benchmark.original_name[service], *names
+                key = self._wording.original_name[service], *names
                 failures.intents[key][self.label] += 1
             wanted = Counter(reference.state.requested_slots)
             given = Counter(state.requested_slots)
@@ -220,7 +236,7 @@ class _Wording:
         for failure in wrong:
             asked.append([])
             reference = self._found.references[failure.frame]
-            service = self._benchmark.schema.service(reference.service)
+            service = self._wording.schema.service(reference.service)
             value = failure.predicted
             if value is None or service.slot(failure.slot).is_categorical:
                 continue
@@ -236,10 +252,10 @@ class _Wording:
 
     def _example(self, failure: _Failure, slot: SlotId, owners: list[str]) -> Example:
         reference = self._found.references[failure.frame]
-        dialogue: Dialogue = self._benchmark.dialogues[reference.dialogue_id]
+        dialogue: Dialogue = self._found.dialogues[reference.dialogue_id]
         first = max(0, reference.turn + 1 - _CONTEXT)
         turns = dialogue.turns[first : reference.turn + 1]
-        service = self._benchmark.schema.service(reference.service)
+        service = self._wording.schema.service(reference.service)
         return Example(
             slot=slot,
             kind=failure.kind,

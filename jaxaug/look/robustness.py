@@ -123,7 +123,7 @@ class RobustnessWriter:
         if self._steps.get(key) != step:  # an interrupted evaluation is forgotten
             self._steps[key], self._pending[key] = step, {}
         self._pending[key][wording] = _Wording(
-            benchmark.group_scores(reference, references, scores),
+            benchmark.group_scores(reference, states, scores),
             dst.aggregate(scores, reference.seen_services),
             len(benchmark.references_of(reference.dialogues.values())),
         )

@@ -1,7 +1,7 @@
 """References of a benchmark: annotated frames, schema, and seen services."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from jaxaug.core.errors import UserError
@@ -26,18 +26,16 @@ FrameKey = tuple[str, int, str]
 
 
 @dataclass(frozen=True)
-class Benchmark:
-    """One split under one wording of its schema.
+class Wording:
+    """One wording of the schema of a split.
 
     Attributes:
         schema: wording that references and predictions use.
-        dialogues: dialogue id -> annotated dialogue, in the order of the files.
         original_name: service -> its name in the original schema.
         seen: original names of the split's services that are also in the train schema.
     """
 
     schema: Schema
-    dialogues: Mapping[str, Dialogue]
     original_name: Mapping[str, str]
     seen: frozenset[str]
 
@@ -47,6 +45,17 @@ class Benchmark:
         return frozenset(
             name for name, old in self.original_name.items() if old in self.seen
         )
+
+
+@dataclass(frozen=True)
+class Benchmark(Wording):
+    """One split under one wording of its schema, in memory.
+
+    Attributes:
+        dialogues: dialogue id -> annotated dialogue, in the order of the files.
+    """
+
+    dialogues: Mapping[str, Dialogue]
 
     def reference(self, key: FrameKey) -> Reference:
         """Returns the annotated frame of a dialogue, turn, and service.
@@ -84,6 +93,34 @@ def references_of(dialogues: Iterable[Dialogue]) -> list[Reference]:
     ]
 
 
+def open_split(
+    data_dir: PathLike,
+    split: str,
+    variant: str | None = None,
+    variants_dir: PathLike | None = None,
+) -> tuple[Wording, Iterator[Dialogue]]:
+    """Returns a wording of a split, and a stream of its annotated dialogues.
+
+    Names are those of the wording. The stream decodes one dialogue at a time.
+
+    Raises:
+        UserError: the data cannot be read; for a dialogue file when it is reached.
+    """
+    original = read_schema_of(data_dir, split)
+    schema = original
+    if variant is not None:
+        schema = read_schema_of(data_dir, split, variant, variants_dir)
+    train = {service.name for service in read_schema_of(data_dir, "train").services}
+    dialogues = read_dialogues(data_dir, split, variant, variants_dir)
+    # SGD-X variants keep the order of the services.
+    names = {
+        new.name: old.name
+        for old, new in zip(original.services, schema.services, strict=True)
+    }
+    wording = Wording(schema, names, frozenset(train & set(names.values())))
+    return wording, dialogues
+
+
 @collector_paused()
 def load(
     data_dir: PathLike,
@@ -96,21 +133,9 @@ def load(
     Raises:
         UserError: the data cannot be read.
     """
-    original = read_schema_of(data_dir, split)
-    schema = original
-    if variant is not None:
-        schema = read_schema_of(data_dir, split, variant, variants_dir)
-    train = {service.name for service in read_schema_of(data_dir, "train").services}
-    dialogues = {
-        dialogue.dialogue_id: _scored(dialogue)
-        for dialogue in read_dialogues(data_dir, split, variant, variants_dir)
-    }
-    # SGD-X variants keep the order of the services.
-    names = {
-        new.name: old.name
-        for old, new in zip(original.services, schema.services, strict=True)
-    }
-    return Benchmark(schema, dialogues, names, frozenset(train & set(names.values())))
+    wording, dialogues = open_split(data_dir, split, variant, variants_dir)
+    found = {dialogue.dialogue_id: _scored(dialogue) for dialogue in dialogues}
+    return Benchmark(wording.schema, wording.original_name, wording.seen, found)
 
 
 def _scored(dialogue: Dialogue) -> Dialogue:
@@ -127,23 +152,25 @@ def _scored(dialogue: Dialogue) -> Dialogue:
 
 
 def group_scores(
-    benchmark: Benchmark,
-    references: Sequence[Reference],
+    wording: Wording,
+    keys: Iterable[FrameKey],
     scores: FrameScores,
     joint_across_turn: bool = False,
 ) -> GroupScores:
     """Returns the joint goal accuracy of each frame, for `sensitivity.robustness`.
+
+    `keys` are the frames of `scores` in their order.
 
     With `joint_across_turn` the accuracies of a turn's frames are multiplied. In the
     groups of seen and unseen services only their frames count. The turn then has an
     empty service name.
     """
     groups: dict[str, dict[FrameId, float]] = {group: {} for group in GROUPS}
-    for reference, value in zip(references, scores.values[JGA].tolist(), strict=True):
-        service = benchmark.original_name[reference.service]
-        status = "_seen" if service in benchmark.seen else "_unseen"
-        unit = "" if joint_across_turn else service
-        frame = reference.dialogue_id, reference.turn, unit
+    values = scores.values[JGA].tolist()
+    for (dialogue_id, turn, name), value in zip(keys, values, strict=True):
+        service = wording.original_name[name]
+        status = "_seen" if service in wording.seen else "_unseen"
+        frame = dialogue_id, turn, "" if joint_across_turn else service
         for group in ("", status):
             if not joint_across_turn:
                 groups[group][frame] = value

@@ -16,7 +16,15 @@ user frame; the values are then averaged over the frames of a group:
 `slot_scores` compares values.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import array
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +81,37 @@ class FrameScores:
 
     def __len__(self) -> int:
         return len(self.service)
+
+
+def joined(parts: Iterable[FrameScores]) -> FrameScores:
+    """Returns the frames of all parts, which must not share a turn.
+
+    A part is not needed after the next one is requested. A metric that a part lacks is
+    NaN there.
+    """
+    known: dict[str, int] = {}
+    # They grow in place: a second copy of all values would double the memory.
+    service, turn = array.array("q"), array.array("q")
+    columns: dict[str, array.array] = {}
+    turns = unknown = 0
+    for part in parts:
+        missing, before = np.full(len(part), np.nan), len(service)
+        for name in dict.fromkeys((*columns, *part.values)):
+            empty = array.array("d", [np.nan]) * before
+            column = columns.setdefault(name, empty)
+            column.frombytes(part.values.get(name, missing).tobytes())
+        places = [known.setdefault(name, len(known)) for name in part.services]
+        service.frombytes(np.array(places, np.int64)[part.service].tobytes())
+        turn.frombytes((part.turn + turns).tobytes())
+        turns += 1 + part.turn.max(initial=-1)
+        unknown += part.unknown_slots
+    return FrameScores(
+        tuple(known),
+        np.frombuffer(service, np.int64),
+        np.frombuffer(turn, np.int64),
+        {name: np.frombuffer(column) for name, column in columns.items()},
+        unknown,
+    )
 
 
 def _goal_scores(
@@ -221,18 +260,16 @@ def per_turn_product(
 
 def _groups(
     scores: FrameScores, is_seen: Callable[[str], bool]
-) -> dict[str, Int[np.ndarray, " members"]]:
-    """Returns the frames of each report key, named as in the official program."""
+) -> Iterator[tuple[str, Int[np.ndarray, " members"]]]:
+    """Yields the frames of each report key, named as in the official program."""
     members: dict[str, list[int]] = {}
     for index, name in enumerate(scores.services):
         seen = SEEN_SERVICES if is_seen(name) else UNSEEN_SERVICES
         # A set, because a service without an underscore is its own domain.
         for key in {ALL_SERVICES, seen, name, name.split("_")[0]}:
             members.setdefault(key, []).append(index)
-    return {
-        key: np.flatnonzero(np.isin(scores.service, indices))
-        for key, indices in sorted(members.items())
-    }
+    for key, indices in sorted(members.items()):
+        yield key, np.flatnonzero(np.isin(scores.service, indices))
 
 
 def aggregate(
@@ -255,7 +292,7 @@ def aggregate(
     """
     seen = frozenset(seen_services)
     report: dict[str, dict[str, float]] = {}
-    for key, frames in _groups(scores, seen.__contains__).items():
+    for key, frames in _groups(scores, seen.__contains__):
         means = {}
         for name, values in scores.values.items():
             chosen = values[frames]

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jaxaug.core.errors import UserError
@@ -9,10 +10,10 @@ from jaxaug.core.files import PathLike, check_writable, reach, write_text
 from jaxaug.data import folders
 from jaxaug.data.folders import resolve_data_dir
 from jaxaug.metrics import dst, sensitivity
-from jaxaug.metrics.benchmark import group_scores, load
+from jaxaug.metrics.benchmark import FrameKey, group_scores, open_split
 from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.frames import FrameTable, write_frames
-from jaxaug.metrics.predictions import read_predictions, warn
+from jaxaug.metrics.predictions import Block, Summary, stream, warn
 from jaxaug.metrics.report import ABOUT, ABSENT, Run, sgd_table, text_table
 from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS, GroupScores
 
@@ -35,26 +36,63 @@ def evaluate_folder(
     Raises:
         UserError: data or predictions cannot be read.
     """
-    variants, _ = folders.evaluated_variants(data_dir, split)
-    benchmark = load(data_dir, split, variant, variants)
-    predictions = read_predictions(folder, benchmark)
-    scores = dst.frame_scores(
-        predictions.references,
-        predictions.states,
-        benchmark.schema,
-        exact,
-        predictions.spans,
-    )
-    report = dst.aggregate(scores, benchmark.seen_services, joint_across_turn)
-    counts = {
-        "dialogues": len(benchmark.dialogues) - len(predictions.unpredicted),
-        "dialogues_without_prediction": len(predictions.unpredicted),
-        "frames": len(scores),
-        "ignored": warn(predictions, scores.unknown_slots, str(folder)),
-        "seen_services": sorted(benchmark.seen),
-    }
-    frames = group_scores(benchmark, predictions.references, scores, joint_across_turn)
+    found = _Scored(data_dir, split, folder, variant, exact)
+    report, counts = found.report(joint_across_turn)
+    frames = group_scores(found.wording, found.keys, found.scores, joint_across_turn)
     return report, frames, counts
+
+
+class _Scored:
+    """The scores of one folder of predictions; see `evaluate_folder`.
+
+    Dialogues are read as a stream. `keys` are the scored frames, or empty.
+    """
+
+    def __init__(
+        self,
+        data_dir: PathLike,
+        split: str,
+        folder: PathLike,
+        variant: str | None,
+        exact: bool,
+        has_keys: bool = True,
+    ):
+        variants, _ = folders.evaluated_variants(data_dir, split)
+        self.wording, dialogues = open_split(data_dir, split, variant, variants)
+        self.keys: list[FrameKey] = []
+        self._folder, self._summary = str(folder), Summary()
+        blocks = stream(folder, self.wording, dialogues, self._summary)
+        self.scores = dst.joined(self._scored(blocks, exact, has_keys))
+
+    def _scored(
+        self, blocks: Iterable[Block], exact: bool, has_keys: bool
+    ) -> Iterator[dst.FrameScores]:
+        for block in blocks:
+            yield dst.frame_scores(
+                block.references,
+                block.states,
+                self.wording.schema,
+                exact,
+                block.spans,
+            )
+            if has_keys:
+                references = block.references
+                self.keys += [(r.dialogue_id, r.turn, r.service) for r in references]
+
+    def report(
+        self, joint_across_turn: bool
+    ) -> tuple[dict[str, dict[str, float]], dict[str, Any]]:
+        """Returns the official evaluator's report, and counts."""
+        summary, scores = self._summary, self.scores
+        counts = {
+            "dialogues": summary.dialogues,
+            "dialogues_without_prediction": len(summary.unpredicted),
+            "frames": len(scores),
+            "ignored": warn(summary, scores.unknown_slots, self._folder),
+            "seen_services": sorted(self.wording.seen),
+        }
+        seen = self.wording.seen_services
+        return dst.aggregate(scores, seen, joint_across_turn), counts
 
 
 def score_variants(
@@ -108,14 +146,15 @@ def run_sgd(arguments: argparse.Namespace) -> int:
     """Runs `jaxaug evaluate sgd`: writes the official evaluator's keys."""
     data_dir = resolve_data_dir(arguments.data_dir)
     check_writable(arguments.output, "--output")
-    report, _, counts = evaluate_folder(
-        data_dir,
-        arguments.split,
-        arguments.predictions,
-        arguments.variant,
-        arguments.exact,
-        arguments.joint_across_turn,
-    )
+    with collector_paused():
+        report, counts = _Scored(
+            data_dir,
+            arguments.split,
+            arguments.predictions,
+            arguments.variant,
+            arguments.exact,
+            has_keys=False,
+        ).report(arguments.joint_across_turn)
     about = {
         "definitions": dst.DEFINITIONS,
         "split": arguments.split,

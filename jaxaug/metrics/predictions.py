@@ -12,50 +12,78 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-from etils import epath
-
-from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import (
-    PathLike,
-    reach,
-    read_bytes,
-    read_json,
-    shown,
-    write_text,
-)
+from jaxaug.core.files import PathLike, shown, write_text
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data.sgd import Dialogue, State
-from jaxaug.metrics.benchmark import Benchmark, FrameKey, scored_frames
+from jaxaug.metrics.benchmark import Benchmark, FrameKey, Wording, scored_frames
 from jaxaug.metrics.collector import collector_paused
-from jaxaug.metrics.matching import FIX, DialogueReader, Match, Span
+from jaxaug.metrics.matching import DialogueReader, Match, Span
+from jaxaug.metrics.prediction_files import PredictionFolder
 from jaxaug.metrics.slot_scores import Reference, StateLike
 
-# The official evaluator leaves this file in the folder that it has scored.
-_OFFICIAL_OUTPUT = "dialogues_and_metrics.json"
-_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
-
-@dataclass(slots=True)
-class Predictions:
-    """Predicted states with their references, frame by frame.
+@dataclass
+class Summary:
+    """What a folder of predictions lacks, and what of it is not scored.
 
     Attributes:
-        references: annotated frames of all predicted dialogues, in their order.
-        states: predicted state of each frame.
-        spans: annotated and predicted spans of each frame (see `frame_scores`); None if
-            no prediction tags spans.
+        dialogues: number of predicted dialogues.
         unpredicted: ids of annotated dialogues without a prediction; as in the official
             program they are not scored.
         ignored: kind of ignored item -> count.
     """
 
-    references: list[Reference] = field(default_factory=list)
-    states: list[State] = field(default_factory=list)
-    spans: tuple[list[tuple[Span, ...]], list[tuple[Span, ...] | None]] | None = None
+    dialogues: int = 0
     unpredicted: list[str] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class Frames:
+    """Predicted states with their references, frame by frame.
+
+    Attributes:
+        references: annotated frames, in the order of the annotation.
+        states: predicted state of each frame.
+        annotated: annotated spans of each frame.
+        predicted: predicted spans of each frame; None without any tags.
+    """
+
+    references: list[Reference] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    annotated: list[tuple[Span, ...]] = field(default_factory=list)
+    predicted: list[tuple[Span, ...] | None] = field(default_factory=list)
+
+    @property
+    def spans(self) -> tuple[list, list] | None:
+        """Both lists of spans (see `frame_scores`); None if no frame has any tags."""
+        if any(spans is not None for spans in self.predicted):
+            return self.annotated, self.predicted
+        return None
+
+    def add(self, matches: Iterable[Match]) -> None:
+        for match in matches:
+            self.references.append(match.reference)
+            self.states.append(match.state)
+            self.annotated.append(match.annotated)
+            self.predicted.append(match.predicted)
+
+
+@dataclass
+class Predictions(Frames, Summary):
+    """All predictions of a folder, in memory."""
+
+
+@dataclass
+class Block(Frames):
+    """The predictions of some dialogues.
+
+    Attributes:
+        dialogues: dialogue id -> annotated dialogue.
+    """
+
+    dialogues: dict[str, Dialogue] = field(default_factory=dict)
 
 
 def write_predictions(
@@ -126,10 +154,37 @@ def _state_object(state: StateLike) -> dict[str, Any]:
 
 @collector_paused()
 def read_predictions(folder: PathLike, benchmark: Benchmark) -> Predictions:
-    """Reads and checks a folder of predictions.
+    """Reads and checks a folder of predictions; see `stream`."""
+    result = Predictions()
+    for block in stream(folder, benchmark, benchmark.dialogues.values(), result):
+        result.references += block.references
+        result.states += block.states
+        result.annotated += block.annotated
+        result.predicted += block.predicted
+    return result
+
+
+def stream(
+    folder: PathLike,
+    wording: Wording,
+    dialogues: Iterable[Dialogue],
+    summary: Summary,
+    size: int = 128,
+) -> Iterator[Block]:
+    """Yields the predictions of a folder with their references, some dialogues a block.
+
+    The order is that of the annotated dialogues. If the predictions have it too, one
+    block is in memory; otherwise also the text of those that are read too early.
 
     Frames and turns that the references lack are ignored and counted. `schema.json` and
     the official evaluator's own output are ignored as well.
+
+    Args:
+        folder: folder of predictions.
+        wording: schema with the names of both sides.
+        dialogues: annotated dialogues of the split.
+        summary: receives what was not scored; complete at the end of the stream.
+        size: number of dialogues of a block; the last one may be smaller.
 
     Raises:
         UserError: the folder is missing or has no predictions; a file is not JSON of
@@ -137,115 +192,64 @@ def read_predictions(folder: PathLike, benchmark: Benchmark) -> Predictions:
             the reference in services, speakers, or utterances. The message gives file,
             dialogue, turn, and field.
     """
-    found: dict[str, tuple[epath.Path, list[Match]]] = {}
-    result = Predictions()
-    place = reach(folder, "Name the folder of the JSON files with --predictions.")
+    found = PredictionFolder(folder, summary.ignored)
     free = {
         service.name: frozenset(s.name for s in service.slots if not s.is_categorical)
-        for service in benchmark.schema.services
+        for service in wording.schema.services
     }
-    for path in _prediction_files(place, result.ignored):
-        for item in _dialogue_items(path):
-            dialogue_id = _dialogue_id(item, path)
-            if dialogue_id not in benchmark.dialogues:
-                raise UserError(
-                    f"{path}: prediction for unknown dialogue {shown(dialogue_id)}: "
-                    f"the split has no such dialogue; "
-                    f"{suggestion(dialogue_id, benchmark.dialogues)} "
-                    "Check --split and --data_dir."
-                )
-            if dialogue_id in found:
-                raise UserError(
-                    f"{path}: dialogue {shown(dialogue_id)} is predicted twice, first "
-                    f"in {found[dialogue_id][0]}. Keep one of the two."
-                )
-            dialogue = benchmark.dialogues[dialogue_id]
-            reader = DialogueReader(item, dialogue, path, result.ignored)
-            found[dialogue_id] = path, list(reader.frames(free))
-    if not found:
-        raise UserError(
-            f"prediction folder {folder}: its files hold no dialogue. Write "
-            "predictions in DSTC8 format (a list of dialogues per file)."
+    items, early, known = found.items(), {}, dict.fromkeys(found.file_of, False)
+    names, block = [], Block()
+    for dialogue in dialogues:
+        name = dialogue.dialogue_id
+        names.append(name)
+        if name not in known:
+            summary.unpredicted.append(name)
+            continue
+        known[name] = True
+        while name not in early:
+            other, item = next(items)
+            early[other] = item
+        reader = DialogueReader(
+            found.value(name, early.pop(name)),
+            dialogue,
+            found.file_of[name],
+            summary.ignored,
         )
-    result.unpredicted = [name for name in benchmark.dialogues if name not in found]
-    matches = [
-        one for name in benchmark.dialogues if name in found for one in found[name][1]
-    ]
-    result.references = [one.reference for one in matches]
-    result.states = [one.state for one in matches]
-    predicted = [one.predicted for one in matches]
-    if any(spans is not None for spans in predicted):
-        result.spans = [one.annotated for one in matches], predicted
-    return result
+        block.add(reader.frames(free))
+        block.dialogues[name] = dialogue
+        summary.dialogues += 1
+        if len(block.dialogues) == size:
+            yield block
+            block = Block()
+    for name, is_known in known.items():
+        if not is_known:
+            raise UserError(
+                f"{found.file_of[name]}: prediction for unknown dialogue {shown(name)}:"
+                f" the split has no such dialogue; {suggestion(name, names)} "
+                "Check --split and --data_dir."
+            )
+    yield block
 
 
-def _prediction_files(folder: epath.Path, ignored: Counter[str]) -> list[epath.Path]:
-    if not folder.is_dir():
-        problem = (
-            "is a file, expected a folder" if folder.exists() else "does not exist"
-        )
-        raise UserError(
-            f"prediction folder {folder} {problem}. Name the folder that holds the "
-            "JSON files with --predictions."
-        )
-    paths = sorted(folder.glob("*.json"), key=lambda path: path.name)
-    chosen = [p for p in paths if p.name not in (_OFFICIAL_OUTPUT, "schema.json")]
-    if not chosen:
-        raise UserError(
-            f"prediction folder {folder} holds no predictions (*.json). Write them in "
-            "DSTC8 format, or name another folder with --predictions."
-        )
-    if len(chosen) < len(paths):
-        ignored["files that hold no predictions"] += len(paths) - len(chosen)
-    return chosen
-
-
-def _dialogue_items(path: epath.Path) -> Iterator[Any]:
-    """Yields the dialogues of a file; of a list, one at a time is in memory."""
-    try:
-        for raw in _LIST.decode(read_bytes(path, FIX)):
-            yield json_reader.decoded(bytes(raw))
-        return
-    except (msgspec.DecodeError, json_reader.JsonError, RecursionError):
-        data = read_json(path, FIX)  # Names the place of the mistake, if it is one.
-    # The official program accepts {dialogue id: dialogue} too.
-    if isinstance(data, dict):
-        data = list(data.values())
-    if not isinstance(data, list):
-        raise UserError(
-            f"{path}: expected a list of dialogues, got {shown(data)}. {FIX}"
-        )
-    yield from data
-
-
-def _dialogue_id(item: Any, path: epath.Path) -> str:
-    if not isinstance(item, dict) or not isinstance(item.get("dialogue_id"), str):
-        raise UserError(
-            f"{path}: expected a dialogue with a 'dialogue_id', got {shown(item)}. "
-            f"{FIX}"
-        )
-    return item["dialogue_id"]
-
-
-def warn(predictions: Predictions, unknown_slots: int, where: str) -> dict[str, int]:
+def warn(summary: Summary, unknown_slots: int, where: str) -> dict[str, int]:
     """Warns on stderr about everything that was not scored.
 
     Args:
-        predictions: predictions with their references.
+        summary: result of `stream`.
         unknown_slots: number of predicted slots that the schema lacks.
         where: beginning of each warning.
 
     Returns:
         Kind of ignored item -> count. Dialogues without a prediction are not in it.
     """
-    counts = dict(predictions.ignored)
+    counts = dict(summary.ignored)
     if unknown_slots:
         counts["slots that the schema lacks"] = unknown_slots
     for what, count in counts.items():
         print(f"jaxaug: warning: {where}: ignored {count} {what}", file=sys.stderr)
-    missing = predictions.unpredicted
+    missing = summary.unpredicted
     if missing:
-        total = len({r.dialogue_id for r in predictions.references}) + len(missing)
+        total = summary.dialogues + len(missing)
         print(
             f"jaxaug: warning: {where}: {len(missing)} of {total} dialogues have no "
             f"prediction (first: {missing[0]!r}) and are not scored, as in the "

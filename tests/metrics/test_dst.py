@@ -236,6 +236,31 @@ def frames(draw):
     return name, draw(states(name)), draw(states(name))
 
 
+@given(st.lists(frames(), min_size=1, max_size=6), st.integers(0, 6), st.booleans())
+@settings(deadline=None, max_examples=50)
+def test_joined_parts_are_the_whole(rows, cut, tagged):
+    """Only the second part has spans."""
+    references = [
+        dst.Reference("d", i, n, truth) for i, (n, truth, _) in enumerate(rows)
+    ]
+    guesses = [guess for _, _, guess in rows]
+    cut = min(cut, len(rows))
+    own = [(("city", "x"),)] * len(rows), [None] * cut + [()] * (len(rows) - cut)
+    whole = dst.frame_scores(references, guesses, SCHEMA, tags=own if tagged else None)
+    later = tuple(side[cut:] for side in own) if tagged else None
+    found = dst.joined(
+        dst.frame_scores(references[part], guesses[part], SCHEMA, tags=tags)
+        for part, tags in ((slice(cut), None), (slice(cut, None), later))
+    )
+    assert found.services == whole.services and len(found) == len(whole)
+    assert found.unknown_slots == whole.unknown_slots
+    for name in ("service", "turn"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
+    assert found.values.keys() == whole.values.keys()
+    for name, values in whole.values.items():
+        np.testing.assert_array_equal(found.values[name], values)
+
+
 @given(st.lists(frames(), min_size=1, max_size=6))
 @settings(deadline=None, max_examples=100)
 def test_properties(rows):

@@ -7,6 +7,7 @@ import pytest
 
 from jaxaug.core.errors import UserError
 from jaxaug.data.sgd import State
+from jaxaug.metrics import predictions
 from jaxaug.metrics.benchmark import load, references_of
 from jaxaug.metrics.predictions import read_predictions, warn, write_predictions
 
@@ -238,6 +239,34 @@ def test_dialogues_that_do_not_fit(benchmark, folder, good, change, message):
     where = r"dialogues_001\.json: dialogue '1_00002'.*"
     with pytest.raises(UserError, match=where + message):
         read_predictions(folder, benchmark)
+
+
+@pytest.mark.parametrize("layout", ["list", "lines", "object"])
+def test_order_and_layout_of_the_files_do_not_matter(benchmark, folder, good, layout):
+    expected = read_perfect(benchmark, folder, good)
+    (folder / "dialogues_001.json").unlink()
+    for number, part in enumerate((good[70:], good[40:70][::-1], good[:40])):
+        texts = {
+            "list": json.dumps(part),
+            "lines": "[\n" + ",\n".join(map(json.dumps, part)) + "\n]\n",
+            "object": json.dumps({one["dialogue_id"]: one for one in part}),
+        }
+        put(folder, texts[layout], f"{number}.json")
+    assert read_predictions(folder, benchmark) == expected
+
+
+def test_a_stream_reads_a_dialogue_when_its_block_is_requested(benchmark, folder, good):
+    good[-1]["services"] = ["Other_1"]
+    lines = ",\n".join(map(json.dumps, good))
+    put(folder, f"[\n{lines}\n]\n")
+    read = []
+    dialogues = (read.append(d) or d for d in benchmark.dialogues.values())
+    summary = predictions.Summary()
+    blocks = predictions.stream(folder, benchmark, dialogues, summary, size=50)
+    assert len(next(blocks).dialogues) == len(read) == summary.dialogues == 50
+    assert len(next(blocks).dialogues) == 50
+    with pytest.raises(UserError, match="dialogue '1_00119': field 'services'"):
+        next(blocks)
 
 
 def test_surplus_is_ignored_and_counted(benchmark, folder, good, capsys):

@@ -65,6 +65,14 @@ MODELS = {
             "rope_type": "linear", "factor": 2.0, "rope_theta": 10_000.0,
         }},
     ),
+    "llama3": (
+        "LlamaForCausalLM",
+        {**LLAMA, "rope_parameters": {
+            "rope_type": "llama3", "factor": 4.0, "rope_theta": 100.0,
+            "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 32,
+        }},
+    ),
     "qwen2": ("Qwen2ForCausalLM", LLAMA),
     "qwen3": ("Qwen3ForCausalLM", {**LLAMA, "head_dim": 8}),
 }  # fmt: skip
@@ -154,10 +162,18 @@ def test_a_sliding_window_is_refused(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_other_families_are_refused_by_name():
+def test_other_rotary_positions_are_refused():
+    config = {"model_type": "llama", "rope_parameters": {"rope_type": "yarn"}}
+    with pytest.raises(UserError, match="of type 'yarn', .* default, linear, llama3 "):
+        writer.write("nowhere", config, {}, writer.Special(0, 1))
+
+
+@pytest.mark.parametrize("kind", ["bert", "gemma2", "gemma3_text"])
+def test_other_families_are_refused_by_name(kind):
+    """CTranslate2 lacks Gemma's soft caps and its windows in every other layer."""
     special = writer.Special(0, 1)
-    with pytest.raises(UserError, match="no models of type 'bert' here; known are t5"):
-        writer.write("nowhere", {"model_type": "bert"}, {}, special)
+    with pytest.raises(UserError, match=f"no models of type '{kind}' here; known are"):
+        writer.write("nowhere", {"model_type": kind}, {}, special)
 
 
 def test_the_program_writes_int8(tmp_path, capsys):

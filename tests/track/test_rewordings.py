@@ -141,9 +141,9 @@ def test_without_dialogues_familiar_words_decide():
 def test_the_search_finds_the_worst_wording_and_measures_it_elsewhere():
     reference = Benchmark(
         Scripted.schema,
-        {one.dialogue_id: one for one in dialogues(4)},
         {"Trips_1": "Trips_1"},
         frozenset(),
+        {one.dialogue_id: one for one in dialogues(4)},
     )
     found = attack.attack(Scripted(), reference, dialogues(4), AttackOptions(random=6))
     one = found.services["Trips_1"]

@@ -214,9 +214,7 @@ def _t5_block(layer: Any, tensors: Tensors, path: str, table: str) -> None:
     _linear(attention.linear[0], tensors, f"{own}q", f"{own}k", f"{own}v")
     _linear(attention.linear[1], tensors, f"{own}o")
     _norm(attention.layer_norm, tensors, f"{path}.0.layer_norm")
-    last = 1
-    if hasattr(layer, "attention"):
-        last = 2
+    if (last := 1 + hasattr(layer, "attention")) == 2:
         layer.attention.queries_scale = 1.0
         cross = [f"{path}.1.EncDecAttention.{letter}" for letter in "qkvo"]
         _cross(layer.attention, tensors, *cross)
@@ -228,9 +226,6 @@ def _t5_block(layer: Any, tensors: Tensors, path: str, table: str) -> None:
         _linear(layer.ffn.linear_0_noact, tensors, f"{dense}.wi_1")
     _linear(layer.ffn.linear_1, tensors, f"{dense}.wo")
     _norm(layer.ffn.layer_norm, tensors, f"{path}.{last}.layer_norm")
-
-
-_OFFSET = 2  # The first rows of BART's position tables are not used.
 
 
 def _bart(config: Mapping[str, Any], tensors: Tensors) -> Any:
@@ -263,7 +258,7 @@ def _bart(config: Mapping[str, Any], tensors: Tensors) -> Any:
         stack.position_encodings.encodings = (
             _sinusoids(config["max_position_embeddings"], config["d_model"])
             if learned is None
-            else learned[_OFFSET:]
+            else learned[2:]  # The first two rows are not used.
         )
         if kind == "bart":
             _norm(stack.layernorm_embedding, tensors, f"{path}.layernorm_embedding")
@@ -336,17 +331,15 @@ def _gpt2(config: Mapping[str, Any], tensors: Tensors) -> Any:
 def _llama(config: Mapping[str, Any], tensors: Tensors) -> Any:
     rope = config.get("rope_parameters") or {}
     scaling = rope.get("rope_type", "default")
-    if scaling not in ("default", "linear"):
+    types = _specs().attention_spec.RotaryScalingType
+    kinds = {"default": None, "linear": types.Linear, "llama3": types.Llama3}
+    trained = rope.get("original_max_position_embeddings", 0)
+    if scaling not in kinds or config.get("sliding_window") is not None:
         raise UserError(
-            f"rotary positions of type {scaling!r}: CTranslate2 models are written "
-            f"with type default or linear here. {_STAYS}"
+            f"rotary positions of type {scaling!r}, sliding_window is "
+            f"{config.get('sliding_window')}: CTranslate2 models are written with type "
+            f"{', '.join(kinds)} and without a window here. {_STAYS}"
         )
-    if config.get("sliding_window") is not None:
-        raise UserError(
-            f"sliding_window is {config['sliding_window']}: CTranslate2 models are "
-            f"written without a window here. {_STAYS}"
-        )
-    linear = _specs().attention_spec.RotaryScalingType.Linear
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     spec = _specs().transformer_spec.TransformerDecoderModelSpec.from_config(
         *(config["num_hidden_layers"], heads),
@@ -356,9 +349,10 @@ def _llama(config: Mapping[str, Any], tensors: Tensors) -> Any:
         rms_norm=True,
         rotary_dim=0,
         rotary_interleave=False,
-        rotary_scaling_type=linear if scaling == "linear" else None,
+        rotary_scaling_type=kinds[scaling],
         rotary_scaling_factor=rope.get("factor", 1),
         rotary_base=config["rope_theta"],
+        original_max_position_embeddings=trained,
         num_heads_kv=None if kv_heads == heads else kv_heads,
         head_dim=config.get("head_dim"),
         qk_norm=config["model_type"] == "qwen3",
@@ -369,6 +363,13 @@ def _llama(config: Mapping[str, Any], tensors: Tensors) -> Any:
     _norm(decoder.layer_norm, tensors, "model.norm")
     for index, layer in enumerate(decoder.layer):
         _llama_block(layer, tensors, f"model.layers.{index}.")
+        if scaling == "llama3":
+            # The library reads this factor; its Python class has no field for it.
+            vars(layer.self_attention).update(
+                rotary_scaling_factor=np.float32(rope["factor"]),
+                rotary_low_freq_factor=np.float32(rope["low_freq_factor"]),
+                rotary_high_freq_factor=np.float32(rope["high_freq_factor"]),
+            )
     tied = config["tie_word_embeddings"]
     _linear(decoder.projection, tensors, "model.embed_tokens" if tied else "lm_head")
     spec.config.layer_norm_epsilon = config["rms_norm_eps"]
