@@ -59,8 +59,8 @@ def read_document(path: PathLike, format: str | None = None) -> Imported:
 
     Raises:
         UserError: the file cannot be read or is too large, its format is not
-            recognized, or the document breaks the rules of its format. The message gives the line if it is
-            known.
+            recognized, or the document breaks the rules of its format. The message
+            gives the line if it is known.
     """
     text = read_text(path, _FIX)
     if len(text) > _MOST:
