@@ -53,6 +53,7 @@ _VERBS = [
     ("launch", "slurm"),
     ("launch", "tpu_pod"),
     ("launch", "k8s"),
+    ("launch", "sky"),
     ("report",),
     ("errors",),
     ("tasks",),

@@ -56,6 +56,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         ("slurm", "GPU nodes through sbatch", _slurm),
         ("tpu_pod", "a Google Cloud TPU as a queued resource", _tpu_pod),
         ("k8s", "a JobSet on GKE: a TPU slice or GPU nodes", _k8s),
+        ("sky", "GPU nodes of any cloud through SkyPilot", _sky),
     ):
         _add_kind(kinds, kind, text, add)
 
@@ -202,5 +203,18 @@ def _k8s(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--namespace", default="default")
     _service_account(parser, "default", "account with access to the bucket")
     _number(parser, "--restarts", 10, "maximum restarts after failures")
+    _spot(parser)
+    _port(parser)
+
+
+def _sky(parser: argparse.ArgumentParser) -> None:
+    _name(parser)
+    parser.add_argument(
+        "--accelerator", required=True, help="GPU as `sky show-gpus` names it: H100"
+    )
+    _number(parser, "--gpus", 8, "GPUs per node")
+    _number(parser, "--nodes", 1)
+    parser.add_argument("--infra", help="CLOUD[/REGION] (default: the cheapest)")
+    _number(parser, "--restarts", 3, "maximum restarts of a program that fails")
     _spot(parser)
     _port(parser)

@@ -24,6 +24,7 @@ _TOOLS = {
     "(https://cloud.google.com/sdk/docs/install) and run `gcloud auth login`",
     "kubectl": "install kubectl (https://kubernetes.io/docs/tasks/tools) and run "
     "`gcloud container clusters get-credentials CLUSTER`",
+    "sky": "install SkyPilot (`pip install 'skypilot[gcp]'`) and run `sky check`",
 }
 # Exit status of a run that SIGTERM stopped, where somebody starts it again.
 _STOPPED = "75"
@@ -32,6 +33,7 @@ _GPUS = {
     "nvidia-h100-80gb", "nvidia-h100-mega-80gb", "nvidia-h200-141gb", "nvidia-b200",
 }  # fmt: skip
 _RESOURCE = re.compile(r"[A-Za-z0-9][\w.:/@-]*")
+_SKY = re.compile(r"[A-Za-z0-9*][\w./*-]*")
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _MEMORY = re.compile(r"\d+[KMGT]?")
 _SBATCH = re.compile(r"(?:--)?([a-z][a-z-]+)(?:=(.+))?")
@@ -331,6 +333,39 @@ def _k8s(arguments: argparse.Namespace) -> tuple[Launch, str]:
     return Launch(("kubectl", "apply", "--filename", "-"), text), "kubectl"
 
 
+def _sky(arguments: argparse.Namespace) -> tuple[Launch, str]:
+    for name, example in (("accelerator", "H100"), ("infra", "gcp/us-central1")):
+        value = getattr(arguments, name)
+        if value is not None and not _SKY.fullmatch(value):
+            raise UserError(
+                f"--{name} {value!r}: is no name of SkyPilot, such as {example}; give "
+                "one that `sky show-gpus --all` lists."
+            )
+    gpus = program.at_least("gpus", arguments.gpus, most=16)
+    restarts = program.at_least("restarts", arguments.restarts, least=0)
+    resources: dict[str, Any] = {
+        "accelerators": f"{arguments.accelerator}:{gpus}",
+        "use_spot": arguments.spot,
+        "job_recovery": {"max_restarts_on_errors": restarts},
+    }
+    if arguments.infra:
+        resources["infra"] = arguments.infra
+    program.require_remote_output(arguments)
+    values = {
+        "name": _name(arguments),
+        "root": str(templates.root()),
+        "nodes": program.at_least("nodes", arguments.nodes),
+        "resources": resources,
+        "environment": dict(program.environment(arguments.env)),
+        "port": _port(arguments),
+    }
+    filled = {name: json.dumps(value) for name, value in values.items()}
+    # Lines of a block scalar in YAML are indented.
+    words = shlex.join(program.words(arguments)).replace("\n", "\n  ")
+    task = templates.manifest("sky/task.yaml", {**filled, "program": words})
+    return _script(templates.with_file(task, "sky jobs launch")), "sky"
+
+
 def _name(arguments: argparse.Namespace) -> str:
     if not _NAME.fullmatch(arguments.name):
         raise UserError(
@@ -358,4 +393,5 @@ _KINDS: dict[str, Callable[[argparse.Namespace], tuple[Launch, str]]] = {
     "slurm": _slurm,
     "tpu_pod": _tpu_pod,
     "k8s": _k8s,
+    "sky": _sky,
 }

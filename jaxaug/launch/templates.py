@@ -9,6 +9,7 @@ from pathlib import Path
 from jaxaug.core.errors import UserError
 
 _END = "END_OF_LAUNCH"
+_FILE_END = "END_OF_FILE"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,3 +94,17 @@ def manifest(name: str, values: Mapping[str, str]) -> str:
     """
     text = (root() / "launch" / name).read_text(encoding="utf-8")
     return string.Template(text).substitute(values)
+
+
+def with_file(text: str, command: str) -> str:
+    """Returns shell lines that call a command with a temporary YAML file.
+
+    Args:
+        text: content of the file.
+        command: shell command; the path of the file follows it.
+    """
+    return (
+        "folder=$(mktemp -d)\ntrap 'rm -r \"$folder\"' EXIT\n"
+        f"cat >\"$folder/task.yaml\" <<'{_FILE_END}'\n{text}{_FILE_END}\n"
+        f'{command} "$folder/task.yaml"\n'
+    )

@@ -29,6 +29,9 @@ from jaxaug.schemas.references import DocumentError
 
 _FIX = "Name a document that describes tools: `jaxaug schema import --help`."
 _SHOWN = 10
+_MOST = (
+    32 << 20
+)  # Characters; the published documents of large services have 12 million.
 _SCHEMA_KEYS = {"properties", "$defs", "definitions"}
 
 
@@ -55,11 +58,16 @@ def read_document(path: PathLike, format: str | None = None) -> Imported:
         format: one of `FORMATS`; None detects the format from the content.
 
     Raises:
-        UserError: the file cannot be read, its format is not recognized, or the
-            document breaks the rules of its format. The message gives the line if it is
-            known.
+        UserError: the file cannot be read or is too large, its format is not
+            recognized, or the document breaks the rules of its format. The message
+            gives the line if it is known.
     """
     text = read_text(path, _FIX)
+    if len(text) > _MOST:
+        raise UserError(
+            f"{path}: has {len(text):,} characters, at most {_MOST:,} are read. Divide "
+            "the document."
+        )
     document = _parsed(text, path)
     try:
         kind = format or _recognized(document)

@@ -64,6 +64,7 @@ CASES = {
         *("k8s", "--accelerator=nvidia-h100-80gb", "--nodes=2", "--name=d3st"),
         *("--image=example/jaxaug:cuda", "--namespace=ml", "--restarts=3", *RUN),
     ],
+    "sky": ["sky", "--accelerator=H100", "--nodes=4", "--name=d3st", *DATA, *RUN],
 }
 SHELLCHECK = next(
     str(file.locate())
@@ -155,7 +156,13 @@ def test_nothing_else_is_stored():
 
 
 def test_the_page_has_a_command_of_each_kind():
-    assert {line.split()[0] for line in PAGE} == {"local", "slurm", "tpu_pod", "k8s"}
+    assert {line.split()[0] for line in PAGE} == {
+        "local",
+        "slurm",
+        "tpu_pod",
+        "k8s",
+        "sky",
+    }
 
 
 @pytest.mark.parametrize("line", PAGE)

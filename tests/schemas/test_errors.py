@@ -224,3 +224,10 @@ def test_invalid_files_of_losses(tmp_path, capsys, sgd_tree):
         assert main([*words, "--losses", str(losses)]) == 1
         assert message in capsys.readouterr().err
         assert not out.exists()
+
+
+def test_a_document_that_is_too_large(tmp_path):
+    path = tmp_path / "large.json"
+    path.write_text("[" + " " * (32 << 20) + "]")
+    with pytest.raises(UserError, match="has 33,554,434 characters, at most 33,554,43"):
+        read_document(path)

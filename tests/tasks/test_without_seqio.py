@@ -123,6 +123,28 @@ def test_a_run_without_seqio_writes_the_same(run, tmp_path):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
+def test_a_dry_run_without_seqio_checks_all(run):
+    """It compares the shapes of `mini`, and imports nothing that takes long."""
+    program = "t5x.train", "--gin_file=configs/d3st.gin", "--dry_run"
+    status, messages = run("-m", *program, absent=True)
+    assert (status, messages.splitlines()[-1]) == (
+        0,
+        "dry run: the configuration is valid; nothing was run.",
+    )
+    assert "not compared" not in messages and "not checked" not in messages
+
+
+@pytest.mark.slow
+def test_sizes_of_t5_need_no_seqio(run):
+    sizes = "--gin_file=configs/scale/base_hf.gin", '--gin.MODEL_DIR="x"', "--dry_run"
+    status, messages = run(
+        "-m", "t5x.train", "--gin_file=configs/d3st.gin", *sizes, absent=True
+    )
+    assert status == 1
+    assert "models/t5-v1_1-base/checkpoint_0 does not exist" in messages
+
+
 def test_other_tasks_name_the_extra(run):
     program = "t5x.train", "--gin_file=configs/paraphrase_minisgd.gin", "--dry_run"
     status, messages = run("-m", *program, absent=True)

@@ -24,6 +24,14 @@ from t5x.training import resume
 _STORE = "gs://"
 _HOST = ("storage.googleapis.com", 443)
 _ANY_LENGTH = 16  # No parameter has a shape that depends on this length.
+# What seqio's usual converters make of task features, without importing seqio.
+_FEATURES: Mapping[str | None, Mapping[str, Sequence[str]]] = {
+    "seqio:EncDecFeatureConverter": {
+        "encoder_input_tokens": ("inputs",),
+        "decoder_input_tokens": ("targets",),
+    },
+    "seqio:DecoderFeatureConverter": {"decoder_input_tokens": ("inputs", "targets")},
+}
 
 
 def run(configured: Callable[..., Any], accept_truncation: bool) -> None:
@@ -157,8 +165,15 @@ def _input_shapes(
     if not isinstance(lengths, Mapping):
         lengths = dict.fromkeys(("inputs", "targets"), _ANY_LENGTH)
     try:
-        converter = class_of(model)(pack=cfgs[0].pack)
-        features = converter.get_model_feature_lengths(lengths)
+        converter_cls = class_of(model)
+        if parts := _FEATURES.get(getattr(converter_cls, "kind", None)):
+            features = {
+                name: sum(lengths.get(task_feature, 0) for task_feature in of)
+                for name, of in parts.items()
+            }
+        else:
+            converter = converter_cls(pack=cfgs[0].pack)
+            features = converter.get_model_feature_lengths(lengths)
     except (AttributeError, ImportError):
         return None  # These models and data do not use seqio.
     return {name: (cfgs[0].batch_size, length) for name, length in features.items()}
