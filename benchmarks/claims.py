@@ -9,7 +9,6 @@ import functools
 import json
 import math
 import re
-import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -43,12 +42,13 @@ def claims() -> dict[str, Any]:
     return tomllib.loads(CLAIMS.read_text(encoding="utf-8"))
 
 
-def table(paper: str, compared: Compared) -> list[str]:
+def table(paper: str, compared: Compared, pages: Mapping[Path, str]) -> list[str]:
     """Returns the claims of a paper.
 
     Args:
         paper: `tree`, `pcc`, or `dips`.
         compared: `mini` or `sgd` -> runs and statistics of the stored trackers.
+        pages: page -> its text with current tables; other sources are read.
 
     Raises:
         UserError: a claim holds with one seed, or a number has no source.
@@ -56,14 +56,14 @@ def table(paper: str, compared: Compared) -> list[str]:
     rows = ["| claim | paper | ours | setup | verdict |", "|---|---|---|---|---|"]
     for claim in claims()["claim"]:
         if claim["paper"] == paper:
-            check(claim)
+            check(claim, pages)
             ours = _filled(claim["ours"], compared)
             cells = [claim["claim"], claim["theirs"], ours]
             rows.append(f"| {' | '.join([*cells, claim['setup'], claim['verdict']])} |")
     return rows
 
 
-def check(claim: Mapping[str, str]) -> None:
+def check(claim: Mapping[str, str], pages: Mapping[Path, str]) -> None:
     """Raises `UserError` if a claim holds with one seed, or a number has no source."""
     where = f"results/claims.toml: {claim['claim']!r}"
     if claim["verdict"].startswith("holds") and _setup(claim)["seeds"] == 1:
@@ -71,8 +71,9 @@ def check(claim: Mapping[str, str]) -> None:
             f"{where} holds with one training seed. A verdict needs several: say so."
         )
     text = _TEMPLATE.sub("", claim["ours"])
-    pages = [ROOT / name for name in claim.get("source", "").split()]
-    known = set(_NUMBER.findall("\n".join(page.read_text() for page in pages)))
+    sources = [ROOT / name for name in claim.get("source", "").split()]
+    texts = [pages[one] if one in pages else one.read_text() for one in sources]
+    known = set(_NUMBER.findall("\n".join(texts)))
     for number in _NUMBER.findall(_labels_removed(text)):
         if number not in known:
             raise UserError(
@@ -103,7 +104,7 @@ def setups(compared: Compared) -> list[str]:
 def _shows(setup: Mapping[str, Any], compared: Compared) -> str:
     kind = setup.get("power")
     if kind is None:
-        return "unknown"
+        return setup["shows"]
     if kind == "huff":
         deviations = [
             difference(values, table[reference]).deviation
@@ -112,6 +113,8 @@ def _shows(setup: Mapping[str, Any], compared: Compared) -> str:
             if name != reference and len(values) == setup["seeds"]
         ]
         points = [smallest(one, setup["seeds"]) for one in deviations]
+    elif kind == "classify":
+        points = [smallest(one, _SEEDS) for one in _classify_deviations()]
     else:
         place = FIGURES.index(HEADLINE)
         points = [
@@ -254,25 +257,6 @@ def _schema_cell(place: str, column: str) -> str:
     raise UserError(f"{path}: no variant {variant!r} of {scheme!r}.")
 
 
-def add_fewshot(folder: Path, about: Mapping[str, Any], store: Path = FEWSHOT) -> None:
-    """Stores the table of a finished run of `jaxaug fewshot`.
-
-    Args:
-        folder: what the run wrote, named as by its config.
-        about: commit, machine, versions, and date.
-        store: results/fewshot.
-    """
-    name = folder.name
-    config, _, data = name.partition("_") if name[:5] == "table" else (name, "", "")
-    config = f"{config}.py{':' if data else ''}{data}"
-    command = f"jaxaug fewshot --config configs/fewshot/{config} --data_dir data"
-    shutil.copy(folder / "results.csv", store / f"{name}.csv")
-    path = store / "runs.json"
-    runs = json.loads(path.read_text()) if path.exists() else {}
-    runs[name] = {"command": command, **about}
-    path.write_text(json.dumps(dict(sorted(runs.items())), indent=1) + "\n")
-
-
 def fewshot_table(name: str) -> list[str]:
     """Returns the tables of a stored few-shot run, with Holm's correction."""
     about = json.loads((FEWSHOT / "runs.json").read_text(encoding="utf-8"))[name]
@@ -366,6 +350,23 @@ def classify_table(name: str) -> list[str]:
     tables = [_starred(part) for part in text.rstrip("\n").split("\n\n")]
     lines = "\n\n".join(tables).splitlines()
     return ["", *(f"    {line}".rstrip() for line in lines), ""]
+
+
+def _classify_deviations() -> list[float]:
+    """Returns the deviations of the printed differences with all of the data."""
+    texts = [
+        (CLASSIFY / f"{name}.txt").read_text(encoding="utf-8")
+        for name in ("trec", "snips", "msrp")
+    ]
+    tables = [
+        text.partition("100% of the data\n")[2].split("\n\n")[0] for text in texts
+    ]
+    quantile = special.stdtrit(_SEEDS - 1, 0.975)
+    return [
+        (float(high) - float(low)) / 200 * math.sqrt(_SEEDS) / quantile
+        for table in tables
+        for low, high in _INTERVAL.findall(table)
+    ]
 
 
 def _starred(table: str) -> str:

@@ -18,23 +18,19 @@ import collections
 import datetime
 import functools
 import json
-import os
-import platform
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
 
 import claims
+import decoders
 import settle
+import stored
 from sets import COMMANDS, GUARDED, SETS
 
-from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.metrics import frames, report
 from jaxaug.metrics.report_verb import read_all
@@ -50,7 +46,6 @@ from jaxaug.metrics.statistics import (
 ROOT = Path(__file__).resolve().parent.parent
 MINISGD = ROOT / "results/minisgd"
 SGD = ROOT / "results/sgd"
-VARIANTS = ROOT / "papers/jaxaug_papers/minisgd/variants"
 QUEUE = ROOT / "benchmarks/sgd_queue.jsonl"
 ITEM = "item.json"
 QUEUE_HEADER = (
@@ -58,6 +53,7 @@ QUEUE_HEADER = (
     "| unseen services | SS | device |"
 )
 COMPARED = ("sgd", "eda_6x", "tree_6x", "aug_6x", "sgdx_6x")
+MORE = ("sgd", "tree_2x", "tree_4x", "tree_6x", "apertium_6x")
 Key = tuple[str, str, int]
 
 
@@ -71,11 +67,11 @@ def main() -> None:
     try:
         for run in arguments.add or ():
             add(run, MINISGD, arguments.commit)
-        stale = [page for page, text in pages() if page.read_text() != text]
+        stale = {page: text for page, text in pages() if page.read_text() != text}
         if arguments.check and stale:
             names = ", ".join(str(page.relative_to(ROOT)) for page in stale)
             raise UserError(f"{names}: run `python benchmarks/tables.py`.")
-        for page, text in pages() if stale else ():
+        for page, text in stale.items():
             page.write_text(text, encoding="utf-8")
     except UserError as error:
         sys.exit(f"tables.py: error: {error}")
@@ -84,27 +80,47 @@ def main() -> None:
 def pages() -> Iterator[tuple[Path, str]]:
     """Yields each page that has tables, and its text with tables of current results.
 
+    The tables of claims come last, because their numbers must be on the other pages.
+
     Raises:
         UserError: a table has no end, or an unknown name.
     """
-    made: dict[str, str] = {}
-    pattern = re.compile(r"<!-- begin: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
     folders = (ROOT / "docs", *sorted((ROOT / "papers/jaxaug_papers").glob("*")))
     others = (page for folder in folders for page in sorted(folder.glob("*.md")))
-    for page in (ROOT / "README.md", *others):
-        text = page.read_text(encoding="utf-8")
-        if text.count("<!-- begin: ") != len(pattern.findall(text)):
-            raise UserError(f"{page}: a table has no `<!-- end -->`. Add it.")
+    texts = {page: page.read_text("utf-8") for page in (ROOT / "README.md", *others)}
+    texts = {page: text for page, text in texts.items() if "<!-- begin: " in text}
+    last = {
+        f"claims-{paper}": functools.partial(claims.table, paper, trackers, texts)
+        for paper in ("tree", "pcc", "dips")
+    }
+    known = (*TABLES, *last)
+    for tables in (TABLES, last):
+        for page, text in texts.items():
+            texts[page] = _written(page, text, tables, known)
+    yield from texts.items()
 
-        def table(found: re.Match, page: Path = page) -> str:
-            name = found[1]
-            if name not in TABLES:
-                raise UserError(f"{page}: no table is named {name!r}: {list(TABLES)}.")
-            made.setdefault(name, "\n".join(TABLES[name]()))
-            return f"<!-- begin: {name} -->\n{made[name]}\n<!-- end -->"
 
-        if "<!-- begin: " in text:
-            yield page, pattern.sub(table, text)
+def _written(
+    page: Path,
+    text: str,
+    tables: Mapping[str, Callable[[], list[str]]],
+    known: Sequence[str],
+) -> str:
+    """Returns the text of a page with these tables; checks its names of tables."""
+    pattern = re.compile(r"<!-- begin: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
+    if text.count("<!-- begin: ") != len(pattern.findall(text)):
+        raise UserError(f"{page}: a table has no `<!-- end -->`. Add it.")
+
+    def table(found: re.Match) -> str:
+        name = found[1]
+        if name not in known:
+            raise UserError(f"{page}: no table is named {name!r}: {list(known)}.")
+        if name not in tables:
+            return found[0]
+        lines = "\n".join(tables[name]())
+        return f"<!-- begin: {name} -->\n{lines}\n<!-- end -->"
+
+    return pattern.sub(table, text)
 
 
 def add(run: Path, results: Path, commit: str | None = None) -> None:
@@ -116,7 +132,7 @@ def add(run: Path, results: Path, commit: str | None = None) -> None:
     if (run / "results.csv").exists():
         finished = (run / "results.csv").stat().st_mtime
         day = datetime.date.fromtimestamp(finished).isoformat()
-        return claims.add_fewshot(run, {**environment(commit), "date": day})
+        return stored.add_fewshot(run, {**stored.environment(commit), "date": day})
     named = re.fullmatch(r"(\w+?)_(\w+)-seed(\d+)", run.name)
     if not named or named[2] not in SETS:
         raise UserError(f"{run}: not FORMAT_SET-seedN with a set of {list(SETS)}.")
@@ -139,37 +155,14 @@ def add(run: Path, results: Path, commit: str | None = None) -> None:
         "seed": int(named[3]),
         "steps": int(source.stem.rpartition("-")[2]),
         "config": json.loads((run / "config_digest.json").read_text())["digest"],
-        "variants": variants_digest(named[2]),
+        "variants": stored.variants_digest(named[2]),
         "command": next(
             command for end, command in COMMANDS.items() if named[2].endswith(end)
         ),
-        **environment(commit),
+        **stored.environment(commit),
         "date": datetime.date.fromtimestamp(finished).isoformat(),
     }
     (folder / ITEM).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-
-
-def variants_digest(name: str) -> str:
-    """Returns the digest of a set's shipped variants; "" for originals and SGD-X."""
-    folder = VARIANTS / name.partition("_")[0]
-    files = sorted(folder.glob("v*/train/schema.json"))
-    return digest_of([json.loads(file.read_text()) for file in files]) if files else ""
-
-
-def environment(commit: str | None) -> dict[str, Any]:
-    """Returns the commit, the machine and the versions."""
-    git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
-    if commit is None:
-        done = subprocess.run(git, check=False, capture_output=True, text=True)
-        commit = done.stdout.strip()
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    processor = next((line for line in lines if line.startswith("model name")), "")
-    return {
-        "commit": commit,
-        "machine": f"{os.cpu_count()} cores of {processor.partition(': ')[2]}",
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("jax", "flax")},
-    }
 
 
 def compared(
@@ -233,15 +226,15 @@ def attack_table() -> list[str]:
     return rows
 
 
-def minisgd_table(form: str = "d3st") -> list[str]:
+def minisgd_table(form: str = "d3st", names: Sequence[str] = COMPARED) -> list[str]:
     """Returns every figure of the compared sets, with deviations and an interval.
 
     Sets without a stored run are listed as not run.
     """
     rows = ["| training schemas | " + " | ".join(report.COLUMNS.values()) + " |"]
     rows.append("|" + "---|" * (1 + len(report.COLUMNS)))
-    found = {_label(run): run for run in compared(form=form)[0]}
-    for label in map(SETS.__getitem__, COMPARED):
+    found = {_label(run): run for run in compared(names, form)[0]}
+    for label in map(SETS.__getitem__, names):
         cells = ["not run"] if label not in found else []
         for column in report.COLUMNS if label in found else ():
             run = found[label]
@@ -344,6 +337,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "attack": attack_table,
     "stricter": functools.partial(short_table, ("tree_6x", "tree2_6x")),
     "minisgd": minisgd_table,
+    "minisgd-more": functools.partial(minisgd_table, names=MORE),
     "minisgd-differences": minisgd_differences,
     "sgd-queue": queue_table,
     "t5dst": functools.partial(minisgd_table, "t5dst"),
@@ -351,10 +345,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "settle": settle.table,
     "readings": claims.readings_table,
     "sound": claims.sound_table,
-    **{
-        f"claims-{paper}": functools.partial(claims.table, paper, trackers)
-        for paper in ("tree", "pcc", "dips")
-    },
+    "decoders-twitter": functools.partial(decoders.table, "twitter"),
     **{
         f"classify-{name}": functools.partial(claims.classify_table, name)
         for name in ("trec", "snips", "msrp")

@@ -6,11 +6,12 @@ slots and intents, matched by position. Descriptions of services are left out: n
 contains them, so the word vocabulary lacks their words. The splits are those with
 schemas in the folder.
 
-`paraphrase_quora` has Quora's duplicate questions, from `quora/` in `$JAXAUG_TEXT_DIR`.
+`paraphrase_quora` has Quora's duplicate questions, from `quora/` in `$JAXAUG_TEXT_DIR`,
+`paraphrase_twitter` the paraphrases of Lan et al. (2017), from `twitter/` there.
 `paraphrase_<stem>` exists for every file `<stem>.tsv` of `$JAXAUG_PARAPHRASES`
 (separated as in `$PATH`). Its lines are an input, a tab, and a paraphrase. About one
 input in twenty, chosen by its text, is in the validation split, with all connected
-paraphrases. The test split has Quora's test pairs, or the pairs of `<stem>.test.tsv`,
+paraphrases. The test split has the published test pairs, or those of `<stem>.test.tsv`,
 if neither text is in the training pairs. `paraphrase_<name>_both` trains on every pair
 in both directions. Such data needs a vocabulary with its words:
 `jaxaug.feed.pair_words`, or `$JAXAUG_VOCABULARY`.

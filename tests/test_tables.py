@@ -52,3 +52,26 @@ def test_an_unknown_table_is_refused(tables, tmp_path, monkeypatch):
     monkeypatch.setitem(tables["pages"].__globals__, "ROOT", tmp_path)
     with pytest.raises(UserError, match="no table is named 'x'"):
         list(tables["pages"]())
+
+
+def test_decoders_on_twitter(tables, tmp_path):
+    table = tables["decoders"].table
+    columns = ["distinct-1", "BLEU", "METEOR of the first"]
+    row = {"row": "SBS", "columns": columns, "seeds": [[1, 30, 40], [3, 34, 40]]}
+    (tmp_path / "twitter.jsonl").write_text(json.dumps(row) + "\n")
+    lines = table("twitter", tmp_path)
+    assert lines[2].startswith(
+        "| SBS | 51.1 | 32.0 ± 2.8 | 23.5 | 40.0 ± 0.0 | 20.0 | 2.0 ± 1.4 | 30.9 | - |"
+    )
+    assert lines[3].startswith("| DBS | 47.1 | not run | 22.1 | not run |")
+    assert {line.count("|") for line in lines} == {14}
+
+
+def test_a_claim_may_quote_a_number_that_its_page_is_about_to_get(tables):
+    check = tables["claims"].check
+    source = "papers/jaxaug_papers/dips/README.md"
+    claim = {"claim": "c", "verdict": "not settled", "setup": "G", "source": source}
+    claim["ours"] = "BLEU 98765.4"
+    with pytest.raises(UserError, match="98765.4 is neither a stored result nor on"):
+        check(claim, {})
+    check(claim, {ROOT / source: "| DiPS | 98765.4 |"})

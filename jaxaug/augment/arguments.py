@@ -19,6 +19,8 @@ SCHEMES = {
     "backtranslate": "translation there and back (`jaxaug models fetch marian-en-fr "
     "marian-fr-en`, "
     "--option pivots=fr)",
+    "apertium": "translation there and back by rules (the program apertium with "
+    "apertium-eng-spa, --option pivots=spa)",
     "qcpg": "paraphrases with controlled quality (`jaxaug models fetch "
     "qcpg-sentences`)",
 }

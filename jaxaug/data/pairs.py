@@ -12,7 +12,7 @@ from jaxaug.core.text import clean
 from jaxaug.data import folders
 
 PARAPHRASES_VARIABLE = "JAXAUG_PARAPHRASES"
-QUORA = "quora"
+QUORA, TWITTER = "quora", "twitter"
 SPLITS = ("train", "validation", "test")
 _VALIDATION_SHARE = 20  # One group of pairs in 20 is for validation.
 
@@ -43,22 +43,30 @@ def of_two_files(folder: PathLike, split: str, fix: str) -> Pairs:
     return list(zip(sources, targets, strict=True))
 
 
-def of_table(path: PathLike, fix: str) -> Pairs:
-    """Returns the (input, paraphrase) pairs of a file with two columns, unchanged.
+def of_table(path: PathLike, fix: str, labeled: bool = False) -> Pairs:
+    """Returns the (input, paraphrase) pairs of a file, unchanged.
+
+    Args:
+        path: file with an input, a tab, and a paraphrase in each line.
+        fix: last sentence of error messages.
+        labeled: whether a third column says with 1 or 0 if the texts are paraphrases;
+            pairs with 0 are left out.
 
     Raises:
-        UserError: a line does not have two columns, or has an empty one.
+        UserError: a line does not have these columns, or has an empty one.
     """
+    expected = "an input, a tab and a paraphrase" + labeled * ", a tab and 0 or 1"
     found = []
     for number, line in enumerate(read_text(path, fix).splitlines(), 1):
         columns = [column.strip() for column in line.split("\t")]
-        if len(columns) != 2 or not all(columns):
+        label = columns[2] if labeled and len(columns) > 2 else "1"
+        if len(columns) != 2 + labeled or not all(columns) or label not in ("0", "1"):
             raise UserError(
                 f"{path}: line {number} has {len(columns)} columns, of which "
-                f"{columns.count('')} are empty; expected an input, a tab and a "
-                f"paraphrase. {fix}"
+                f"{columns.count('')} are empty; expected {expected}. {fix}"
             )
-        found.append((columns[0], columns[1]))
+        if label == "1":
+            found.append((columns[0], columns[1]))
     return found
 
 
@@ -121,6 +129,7 @@ class Source:
 
     Attributes:
         name: name for messages.
+        read: returns the unchanged pairs of `train` or `test`.
         has_test: whether there is a split `test`.
     """
 
@@ -139,8 +148,8 @@ class Source:
             has_test: whether there is a split `test`.
             by_input: see `held_out`.
         """
-        self.name, self.has_test = name, has_test
-        self._read, self._by_input = read, by_input
+        self.name, self.read, self.has_test = name, read, has_test
+        self._by_input = by_input
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -158,9 +167,9 @@ class Source:
         Raises:
             UserError: a file is missing or invalid, or has no pair for the split.
         """
-        train = self._read("train")
+        train = self.read("train")
         if split == "test":
-            chosen = lowered(unseen(self._read("test"), train))
+            chosen = lowered(unseen(self.read("test"), train))
         else:
             chosen = held_out(lowered(train), split == "validation", self._by_input)
         if not chosen:
@@ -186,6 +195,20 @@ def quora() -> Source:
     return Source("quora", read)
 
 
+def twitter() -> Source:
+    """Returns the paraphrases of Lan et al. (2017), from `$JAXAUG_TEXT_DIR/twitter`.
+
+    `train.tsv` and `test.tsv` have labeled pairs; see `of_table`.
+    """
+
+    def read(split: str) -> Pairs:
+        folder = folders.text_dir("The task of Twitter's pairs") / TWITTER
+        fix = f"Correct ${folders.TEXT_DIR_VARIABLE}."
+        return of_table(folder / f"{split}.tsv", fix, labeled=True)
+
+    return Source("twitter", read)
+
+
 def table(path: PathLike, by_input: bool = False) -> Source:
     """Returns the pairs of `NAME.tsv`; `NAME.test.tsv` may have test pairs.
 
@@ -204,7 +227,9 @@ def table(path: PathLike, by_input: bool = False) -> Source:
 
 
 def named(taken: Iterable[str] = ()) -> Mapping[str, Source]:
-    """Returns pairs by name: `quora`, and the files of `$JAXAUG_PARAPHRASES` by stem.
+    """Returns pairs by name: `quora`, `twitter`, and files of `$JAXAUG_PARAPHRASES`.
+
+    The name of a file is its stem.
 
     Args:
         taken: names that files must not have.
@@ -212,8 +237,8 @@ def named(taken: Iterable[str] = ()) -> Mapping[str, Source]:
     Raises:
         UserError: a file is missing, or its stem is taken or cannot name a task.
     """
-    sources = {QUORA: quora()}
-    taken = {*taken, QUORA}
+    sources = {QUORA: quora(), TWITTER: twitter()}
+    taken = {*taken, *sources}
     for path in folders.paths_of_variable(PARAPHRASES_VARIABLE):
         if not path.is_file():
             raise UserError(

@@ -68,6 +68,31 @@ def test_splits_of_quora(tmp_path, monkeypatch):
         source.of_split("train")
 
 
+def test_twitters_pairs_are_those_with_label_1(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAXAUG_TEXT_DIR", str(tmp_path))
+    monkeypatch.delenv("JAXAUG_PARAPHRASES", raising=False)
+    (tmp_path / "twitter").mkdir()
+    train, test = (tmp_path / f"twitter/{split}.tsv" for split in ("train", "test"))
+    train.write_text("".join(f"in {n}\tout {n}\t{n % 2}\n" for n in range(80)))
+    test.write_text("in 1\tX\t1\nin 2\tX\t1\nY\tZ\t0\n")
+    source = pairs.named()["twitter"]
+    assert source.read("train") == [(f"in {n}", f"out {n}") for n in range(1, 80, 2)]
+    assert source.of_split("test") == [("in 2", "x")]
+    for line in ("a\tb", "a\tb\t2", "a\t\t1"):
+        train.write_text(f"{line}\n")
+        with pytest.raises(
+            UserError, match=r"line 1 has .* a tab and 0 or 1\. Correct"
+        ):
+            source.read("train")
+
+
+def test_the_pairs_of_twitter(real_data, monkeypatch):
+    monkeypatch.setenv("JAXAUG_TEXT_DIR", str(real_data / "text"))
+    source = pairs.twitter()
+    assert [len(source.read(split)) for split in ("train", "test")] == [11167, 1820]
+    assert [len(source.of_split(split)) for split in pairs.SPLITS] == [9059, 454, 1585]
+
+
 def test_a_table_with_test_pairs(tmp_path, monkeypatch):
     path = tmp_path / "mine.tsv"
     path.write_text("".join(f"in {n}\tout {n}\n" for n in range(60)))

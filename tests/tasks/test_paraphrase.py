@@ -50,6 +50,8 @@ def test_names_and_splits(registered):
         "paraphrase_tree": ("train",),
         "paraphrase_quora": ("train", "validation", "test"),
         "paraphrase_quora_both": ("train", "validation", "test"),
+        "paraphrase_twitter": ("train", "validation", "test"),
+        "paraphrase_twitter_both": ("train", "validation", "test"),
     }
 
 
@@ -189,7 +191,7 @@ def test_files_in_a_bucket_are_not_cut_at_their_colon(monkeypatch):
     monkeypatch.setenv("JAXAUG_PARAPHRASES", "gs://bucket/a.tsv:/local/b.tsv:")
     monkeypatch.setattr(type(epath.Path("gs://b")), "is_file", lambda path: True)
     found = [source.name for source in pairs.named().values()]
-    assert found == ["quora", "gs://bucket/a.tsv", "/local/b.tsv"]
+    assert found == ["quora", "twitter", "gs://bucket/a.tsv", "/local/b.tsv"]
 
 
 def test_a_file_that_is_missing_or_badly_named_is_refused(

@@ -161,8 +161,9 @@ def from_module(module: str, seed: int, **options: Any) -> list[Job]:
     """Returns the job of a module with `candidates(texts, *, seed, ...)`.
 
     The module also has `models(options)`, the names of the models that `candidates`
-    uses, and `NAMES`, the options that name them. `most(options)` is the maximum number
-    of outputs of a text.
+    uses, and `NAMES`, the options that do not change the outputs. `most(options)` is the
+    maximum number of outputs of a text. `version(options)` is the version of an outside
+    program, if it uses one.
 
     Args:
         module: name of a module of `jaxaug.augment.schemes`.
@@ -178,6 +179,7 @@ def from_module(module: str, seed: int, **options: Any) -> list[Job]:
     given = inspect.signature(found.candidates).bind((), seed=seed, **options)
     given.apply_defaults()
     models = tuple(found.models(given.arguments))
+    version = getattr(found, "version", None)
 
     def key() -> Json:
         own = {k: v for k, v in options.items() if k not in found.NAMES}
@@ -186,6 +188,7 @@ def from_module(module: str, seed: int, **options: Any) -> list[Job]:
             "seed": seed,
             "models": [generation.identity(name) for name in models],
             "code": [of_outputs(), code_digest(*_modules_of(found))],
+            **({"program": version(given.arguments)} if version else {}),
         }
 
     run = functools.partial(found.candidates, seed=seed, **options)
@@ -228,6 +231,7 @@ SCHEMES: Mapping[str, Callable[..., list[Job]]] = {
     "sentence": sentence,
     "grammar": grammar,
     "backtranslate": functools.partial(from_module, "backtranslate"),
+    "apertium": functools.partial(from_module, "apertium"),
     "qcpg": functools.partial(from_module, "qcpg"),
     "contextual": functools.partial(from_module, "contextual"),
     "given": given,

@@ -18,8 +18,8 @@ _OWN: Mapping[str, Method] = {
     "disfluency": disfluency,
 }
 
-MODEL_SCHEMES = ("contextual", "paraphrase", "backtranslate", "qcpg")
-"""Schemes with models that work on texts too; see `registry`."""
+MODEL_SCHEMES = ("contextual", "paraphrase", "backtranslate", "apertium", "qcpg")
+"""Schemes with models or programs that work on texts too; see `registry`."""
 
 METHODS: Mapping[str, Method] = extensions.Table(_OWN, "schemes", taken=MODEL_SCHEMES)
 """Name -> method(text, rng, **options) -> text; see each for its options."""

@@ -115,13 +115,13 @@ def outputs(path: PathLike) -> dict[str, list[str]]:
 
 
 def _texts(record: Mapping) -> tuple[str, str] | None:
-    given, written = record.get("input"), record.get("output")
+    source, output = record.get("input"), record.get("output")
     if "prediction" in record:
-        written = record["prediction"]
-        nested = record.get("inputs", given)
-        given = nested.get("inputs_pretokenized") if isinstance(nested, dict) else None
-    if isinstance(given, str) and isinstance(written, str):
-        return given, written
+        output = record["prediction"]
+        nested = record.get("inputs", source)
+        source = nested.get("inputs_pretokenized") if isinstance(nested, dict) else None
+    if isinstance(source, str) and isinstance(output, str):
+        return source, output
     return None
 
 

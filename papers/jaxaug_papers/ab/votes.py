@@ -3,6 +3,7 @@
 import collections
 import csv
 import io
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ _LEGEND = """\
 p: two-tailed exact binomial test; Holm: corrected for the number of questions. The
 first test takes all votes as independent, the second compares pairs by their majority.
 agreement: share of the pairs with several votes in which all chose the same file.
+kappa: Cohen's, of the choices first, second, and none, mean over pairs of voters.
 Choices of `none` are not tested."""
 
 
@@ -158,7 +160,8 @@ def report(sheet: Sheet, all_votes: Sequence[Votes], names: Sequence[str]) -> st
         np.array([binomial(a, a + b) for a, b in found])
         for found in (counts, majorities)
     ]
-    rows = [["", *names, "%", "none", "p", "Holm", "pairs", "p", "Holm", "agreement"]]
+    heads = ["", *names, "%", "none", "p", "Holm", "pairs", "p", "Holm"]
+    rows = [[*heads, "agreement", "kappa"]]
     corrected = [holm(found) for found in tests]
     for place in range(len(sheet.questions)):
         (a, b), (c, d) = counts[place], majorities[place]
@@ -170,6 +173,7 @@ def report(sheet: Sheet, all_votes: Sequence[Votes], names: Sequence[str]) -> st
                 *(p_cell(tests[0][place]), p_cell(corrected[0][place])),
                 *(f"{c} : {d}", p_cell(tests[1][place]), p_cell(corrected[1][place])),
                 f"{100 * same / asked:.0f}%" if asked else "NA",
+                _kappa_cell(sheet, all_votes, place),
             ]
         )
     voters = ", ".join(
@@ -187,12 +191,49 @@ def report(sheet: Sheet, all_votes: Sequence[Votes], names: Sequence[str]) -> st
     )
 
 
+def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
+    """Returns Cohen's kappa of two voters, or None if chance alone always agrees.
+
+    Args:
+        pairs: choices of the first and of the second voter.
+
+    >>> kappa([("a", "a"), ("a", "b"), ("b", "b"), ("none", "none")])
+    0.6363636363636364
+    """
+    number = len(pairs)
+    counts = [collections.Counter(side) for side in zip(*pairs, strict=True)]
+    chance = sum(counts[0][one] * counts[1][one] for one in counts[0]) if counts else 0
+    if chance == number**2:
+        return None
+    agreed = sum(a == b for a, b in pairs) * number
+    return (agreed - chance) / (number**2 - chance)
+
+
+def _kappa_cell(sheet: Sheet, all_votes: Sequence[Votes], question: int) -> str:
+    """Returns the mean kappa over all pairs of voters."""
+    found = []
+    for voters in itertools.combinations(all_votes, 2):
+        choices = [
+            (_choice(sheet, voters[0], pair, question),
+             _choice(sheet, voters[1], pair, question))
+            for pair in range(len(sheet.pairs))
+        ]  # fmt: skip
+        value = kappa([(a, b) for a, b in choices if a and b])
+        found += [] if value is None else [value]
+    return f"{sum(found) / len(found):.2f}" if found else "NA"
+
+
 def _won(
     sheet: Sheet, all_votes: Sequence[Votes], pair: int, question: int
 ) -> tuple[int, int, int]:
     """Returns the votes for the first file, for the second, and for none."""
-    choices = [one.choices.get((pair, question)) for one in all_votes]
-    first, second = "left", "right"
-    if not sheet.first_is_left[pair]:
-        first, second = second, first
-    return choices.count(first), choices.count(second), choices.count("none")
+    choices = [_choice(sheet, one, pair, question) for one in all_votes]
+    return choices.count("first"), choices.count("second"), choices.count("none")
+
+
+def _choice(sheet: Sheet, votes: Votes, pair: int, question: int) -> str | None:
+    """Returns `first`, `second`, or `none`; None if the voter has not answered."""
+    choice = votes.choices.get((pair, question))
+    if choice in (None, "none"):
+        return choice
+    return "first" if (choice == "left") == sheet.first_is_left[pair] else "second"

@@ -1,22 +1,24 @@
-"""Makes a table of decoders on Quora's questions, for the docs.
+"""Makes a table of decoders on Quora's questions or Twitter's pairs, for the docs.
 
     python -m jaxaug_papers.dips.quora_table --text_dir TEXT \\
         --model runs/paraphrase_lstm --vae_svg runs/paraphrase_vae_svg \\
         --rbm runs/paraphrase_rbm
     python -m jaxaug_papers.dips.quora_table --text_dir TEXT --model smollm2 \\
         --adapter DIR
+    python -m jaxaug_papers.dips.quora_table --text_dir TEXT --pairs twitter \\
+        --model runs/twitter_lstm
 
-TEXT/quora contains test.source.txt and test.target.txt, and the same files of train.
-Only clean pairs are used; neither of their questions is a training question. Every
-decoder writes ten outputs per source. VAE-SVG and RbM are separate models. `--sweep`
-adds lambda from 0 to 1, `--ablation` removes the terms of F one by one, and `--only`
-names the rows to make, such as 'DiPS final*'. Seed s of `--seeds` uses the clean pairs
-from number s * SOURCES on, and another random key. The models are the same for all
-seeds.
+TEXT/quora contains {train,test}.source.txt and .target.txt, TEXT/twitter labeled pairs in
+{train,test}.tsv. A clean pair has no training text; one is used for each source. Every
+decoder writes ten outputs per source. VAE-SVG and RbM are separate models. `--sweep` adds
+lambda from 0 to 1, `--ablation` removes the terms of F one by one, and `--only` names the
+rows to make, such as 'DiPS final*'. Seed s of `--seeds` uses the clean pairs from number
+s * SOURCES on, and another random key. The models are the same for all seeds.
 """
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Sequence
 from fnmatch import fnmatch
@@ -32,6 +34,7 @@ from jaxaug.augment.language.wordnet import WordNet
 from jaxaug.core.buckets import pad
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
+from jaxaug.data import folders
 from jaxaug.data import pairs as pairs_of
 from jaxaug.decode import beam, dips, dpp, ground_set, set_search, ssr
 from jaxaug.decode.candidates import Candidates
@@ -147,10 +150,10 @@ class Outputs:
             "ssr": (set_search.SetOptions, ssr.choose),
         }
         kind, choose = kinds[name]
-        given: dict[str, Any] = {"options": kind(**options)}
+        keywords: dict[str, Any] = {"options": kind(**options)}
         if name == "dips":
-            given["embeddings"] = self.table()
-        best = choose(shown, ground_set.from_ended(shown), jnp.max(lengths), **given)
+            keywords["embeddings"] = self.table()
+        best = choose(shown, ground_set.from_ended(shown), jnp.max(lengths), **keywords)
         # Decode functions return outputs by ascending probability.
         best = jnp.sort(best, axis=1)[:, ::-1]
         return jnp.take_along_axis(tokens, best[..., None], axis=1)
@@ -297,6 +300,9 @@ def rows_of(options: argparse.Namespace) -> dict[str, tuple[str, Setting]]:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--text_dir", type=Path, required=True)
+    parser.add_argument(
+        "--pairs", choices=(pairs_of.QUORA, pairs_of.TWITTER), default=pairs_of.QUORA
+    )
     parser.add_argument("--model", required=True)
     parser.add_argument("--adapter")
     parser.add_argument("--vae_svg", help="run of configs/paraphrase_vae_svg.gin")
@@ -323,11 +329,12 @@ def arguments() -> argparse.Namespace:
 
 def parts_of(options: argparse.Namespace) -> list[list[tuple[str, str]]]:
     """Returns the clean pairs of each seed."""
-    train, test = (
-        pairs_of.of_two_files(options.text_dir / "quora", split, "Correct --text_dir.")
-        for split in ("train", "test")
-    )
-    pairs = pairs_of.unseen(test, train)
+    os.environ[folders.TEXT_DIR_VARIABLE] = str(options.text_dir)
+    source = pairs_of.named()[options.pairs]
+    first_of: dict[str, tuple[str, str]] = {}
+    for pair in pairs_of.unseen(source.read("test"), source.read("train")):
+        first_of.setdefault(pair[0], pair)
+    pairs = [*first_of.values()]
     size = options.sources
     print(f"{len(pairs)} clean pairs, of which {options.seeds} times {size} are used")
     found = [pairs[size * s : size * (s + 1)] for s in range(options.seeds)]

@@ -106,9 +106,9 @@ def test_report():
     # Pairs: 6 to 0 gives 2 / 64. In question 2, two pairs have no majority, and 1 to 3
     # gives 2 (1 + 4) / 16.
     assert [" ".join(line.split()) for line in lines[4:7]] == [
-        "old new % none p Holm pairs p Holm agreement",
-        "1 12 0 100 : 0 0 0.0005 0.0010 6 : 0 0.0312 0.0625 100%",
-        "2 4 8 33 : 67 0 0.3877 0.3877 1 : 3 0.6250 0.6250 67%",
+        "old new % none p Holm pairs p Holm agreement kappa",
+        "1 12 0 100 : 0 0 0.0005 0.0010 6 : 0 0.0312 0.0625 100% NA",
+        "2 4 8 33 : 67 0 0.3877 0.3877 1 : 3 0.6250 0.6250 67% 0.33",
     ]
 
 
@@ -117,8 +117,15 @@ def test_choices_of_none_are_counted_and_not_tested():
     one = voted(sheet, (6,))
     one = voted(sheet, (6,), choices=dict.fromkeys(one.choices, "none"))
     line = voting.report(sheet, [one], ("old", "new")).splitlines()[5]
-    cells = "1 0 0 NA 6 1.0000 1.0000 0 : 0 1.0000 1.0000 NA"
+    cells = "1 0 0 NA 6 1.0000 1.0000 0 : 0 1.0000 1.0000 NA NA"
     assert " ".join(line.split()) == cells
+
+
+def test_kappa_by_hand():
+    # They agree on 3 of 4; chance gives (2 * 1 + 1 * 2 + 1 * 1) / 16 = 5 / 16.
+    pairs = [("a", "a"), ("a", "b"), ("b", "b"), ("none", "none")]
+    assert voting.kappa(pairs) == pytest.approx((3 / 4 - 5 / 16) / (1 - 5 / 16))
+    assert voting.kappa([("a", "a")]) is voting.kappa([]) is None
 
 
 def test_votes_of_another_sheet_and_two_files_of_a_voter():
