@@ -28,7 +28,7 @@ CLAIMS = ROOT / "results/claims.toml"
 FEWSHOT = ROOT / "results/fewshot"
 READINGS = ROOT / "results/grammar/readings.tsv"
 TREE = ROOT / "papers/jaxaug_papers/tree/readings"
-_WITH_SOUND = "pool, pest control, observatory (read by its author)"
+_SOUND = "0.8"  # of the default config
 LABELS = ("faithful", "trivial", "changed", "broken", "original")
 FEWSHOT_RUNS = tuple(sorted(path.stem for path in FEWSHOT.glob("*.csv")))
 _TEMPLATE = re.compile(r"\{(\w+):([^:{}]+(?::[^:{}]+)*?)\}")
@@ -304,10 +304,9 @@ def readings_table() -> list[str]:
         ),
         (READINGS, "", "label"),
     ):
-        with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-                own = counts.setdefault(of or row["set"], dict.fromkeys(LABELS, 0))
-                own[row[label]] += 1
+        for row in _read(path):
+            own = counts.setdefault(of or row["set"], dict.fromkeys(LABELS, 0))
+            own[row[label]] += 1
     heads = "texts, places, reworded, faithful and different, nearly the same, says "
     heads += "something else, broken"
     rows = [f"| {heads.replace(', ', ' | ')} |", "|---|---|---|---|---|---|---|"]
@@ -320,24 +319,32 @@ def readings_table() -> list[str]:
 
 
 def sound_table() -> list[str]:
-    """Returns the readings of the same schemas with and without `sound`."""
-    counts: dict[str, dict[str, int]] = {}
-    for path in (READINGS, READINGS.with_name("sound_readings.tsv")):
-        with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-                name = row.get("config") or ("0.8" if row["set"] == _WITH_SOUND else "")
-                own = counts.setdefault(name, dict.fromkeys(LABELS, 0))
-                own[row["label"]] += 1
+    """Returns readings of the same schemas by the least `sound` of their rewordings."""
+    compared = _read(READINGS.with_name("sound_readings.tsv"))
+    sets = {row["set"] for row in compared}
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    for row in [*_read(READINGS), *compared]:
+        if row["set"] in sets:
+            key = row["set"], row.get("config", _SOUND)
+            own = counts.setdefault(key, dict.fromkeys(LABELS, 0))
+            own[row["label"]] += 1
     heads = (
-        "least `sound`, places reworded, wrong of these, faithful and different of all"
+        "schemas, least `sound`, places reworded, wrong of these, faithful and "
+        "different of these, faithful and different of all"
     )
-    rows = [f"| {heads.replace(', ', ' | ')} |", "|---|---|---|---|"]
-    for name in ("0.8", "0.5", "none"):
-        own, total = counts[name], sum(counts[name].values())
+    rows = [f"| {heads.replace(', ', ' | ')} |", "|---|---|---|---|---|---|"]
+    for (name, config), own in sorted(counts.items(), reverse=True):
+        total, good = sum(own.values()), own["faithful"]
         filled, wrong = total - own["original"], own["changed"] + own["broken"]
-        shares = filled / total, wrong / filled, own["faithful"] / total
-        rows.append(f"| {name} | {' | '.join(f'{share:.0%}' for share in shares)} |")
+        shares = filled / total, wrong / filled, good / filled, good / total
+        cells = [name, config, *(f"{share:.0%}" for share in shares)]
+        rows.append(f"| {' | '.join(cells)} |")
     return rows
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def classify_table(name: str) -> list[str]:

@@ -5,9 +5,11 @@
 The data are copies of the test split of a data folder, with new dialogue ids. The parts
 are: formatting it into a record cache, tokenizing this cache, and `evaluate sgd` of its
 annotation in one file of predictions. Two more parts are the shards of `jaxaug augment`
-with a scheme that appends words, and ranking candidates in trees. Each size runs in a separate process on one core, which reports CPU time (the fastest of the
-repeats) and peak memory, both with imports. An exponent is the slope of a line through
-the logarithms, by least squares: 0 is flat, 1 is proportional.
+with a scheme that appends words, and ranking candidates in trees.
+
+Each size runs in a separate process on one core. It reports CPU time (the fastest of
+the repeats) and peak memory, both with imports. An exponent is the slope of a line
+through the logarithms, by least squares: 0 is flat, 1 is proportional.
 """
 
 import argparse

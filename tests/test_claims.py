@@ -40,24 +40,24 @@ def claim(**changed):
 def test_every_claim_has_sources_and_enough_seeds(claims):
     found = claims["claims"]()
     for one in found["claim"]:
-        claims["check"](one)
+        claims["check"](one, {})
     assert {one["setup"] for one in found["claim"]} == set(found["setup"])
 
 
 def test_one_seed_cannot_hold(claims):
-    claims["check"](claim(setup="S", verdict="one seed"))
+    claims["check"](claim(setup="S", verdict="one seed"), {})
     with pytest.raises(UserError, match="'x' holds with one training seed"):
-        claims["check"](claim(setup="S"))
+        claims["check"](claim(setup="S"), {})
 
 
 def test_a_number_needs_data_or_a_page(claims):
-    claims["check"](claim(ours="{mini:sgd:jga_orig} of distinct-1 and v1-5"))
+    claims["check"](claim(ours="{mini:sgd:jga_orig} of distinct-1 and v1-5"), {})
     with pytest.raises(UserError, match=r"12.3 is neither a stored result nor on the"):
-        claims["check"](claim(ours="{mini:sgd:jga_orig} and 12.3"))
+        claims["check"](claim(ours="{mini:sgd:jga_orig} and 12.3"), {})
     page = "papers/jaxaug_papers/dips/README.md"
-    claims["check"](claim(ours="29.4 against 21.3", source=page))
+    claims["check"](claim(ours="29.4 against 21.3", source=page), {})
     with pytest.raises(UserError, match="987.6 is neither"):
-        claims["check"](claim(ours="987.6", source=page))
+        claims["check"](claim(ours="987.6", source=page), {})
 
 
 def test_the_smallest_difference_is_that_of_the_noncentral_t(claims):

@@ -229,7 +229,8 @@ def lengths(steps_per_level: Steps, levels: int) -> list[int]:
     if len(steps_per_level) != levels + 1:
         raise UserError(
             f"curriculum: steps_per_level is {tuple(steps_per_level)}; give one "
-            f"number, or {levels + 1}: of each level from the originals on (two stages: of both)"
+            f"number, or {levels + 1}: of each level from the originals on (two "
+            "stages: of both)"
         )
     return [_at_least_one("steps_per_level", steps) for steps in steps_per_level]
 

@@ -114,13 +114,16 @@ class _Wording:
         examples: int,
         shown: set[tuple[SlotId, str, str, int]],
     ) -> Iterable[tuple[tuple[SlotId, str], list[Example]]]:
-        """Reads the predictions and adds all counts to `failures`; returns examples by slot and kind.
+        """Reads the predictions, and adds all counts to `failures`.
 
         Args:
             failures: counts to add to.
             examples: maximum number of examples of each slot and kind.
             shown: (slot, kind, dialogue, turn) of earlier examples, which are not
                 repeated under another wording; new ones are added.
+
+        Returns:
+            Slot and kind -> examples, in the order of their first examples.
         """
         schema = self._wording.schema
         own = failures.wordings[self.label] = WordingCounts(0, 0, 0.0)

@@ -101,7 +101,7 @@ def open_split(
 ) -> tuple[Wording, Iterator[Dialogue]]:
     """Returns a wording of a split, and a stream of its annotated dialogues.
 
-    Names are those of the wording. The stream decodes one dialogue at a time.
+    The wording determines the names. The stream decodes one dialogue at a time.
 
     Raises:
         UserError: the data cannot be read; for a dialogue file when it is reached.

@@ -25,7 +25,7 @@ from jaxaug.metrics.slot_scores import Reference, StateLike
 
 @dataclass
 class Summary:
-    """What a folder of predictions lacks, and what of it is not scored.
+    """Missing and unscored parts of a folder of predictions.
 
     Attributes:
         dialogues: number of predicted dialogues.
@@ -173,8 +173,9 @@ def stream(
 ) -> Iterator[Block]:
     """Yields the predictions of a folder with their references, some dialogues a block.
 
-    The order is that of the annotated dialogues. If the predictions have it too, one
-    block is in memory; otherwise also the text of those that are read too early.
+    The annotated dialogues determine the order. If the predictions have the same order,
+    one block is in memory; otherwise, also the text of predictions that are read too
+    early.
 
     Frames and turns that the references lack are ignored and counted. `schema.json` and
     the official evaluator's own output are ignored as well.

@@ -161,9 +161,9 @@ def from_module(module: str, seed: int, **options: Any) -> list[Job]:
     """Returns the job of a module with `candidates(texts, *, seed, ...)`.
 
     The module also has `models(options)`, the names of the models that `candidates`
-    uses, and `NAMES`, the options that do not change the outputs. `most(options)` is the
-    maximum number of outputs of a text. `version(options)` is the version of an outside
-    program, if it uses one.
+    uses, and `NAMES`, the options that do not change the outputs. `most(options)` is
+    the maximum number of outputs of a text. `version(options)` is the version of an
+    outside program, if it uses one.
 
     Args:
         module: name of a module of `jaxaug.augment.schemes`.

@@ -3,17 +3,20 @@
     python -m jaxaug_papers.dips.quora_table --text_dir TEXT \\
         --model runs/paraphrase_lstm --vae_svg runs/paraphrase_vae_svg \\
         --rbm runs/paraphrase_rbm
+
     python -m jaxaug_papers.dips.quora_table --text_dir TEXT --model smollm2 \\
         --adapter DIR
+
     python -m jaxaug_papers.dips.quora_table --text_dir TEXT --pairs twitter \\
         --model runs/twitter_lstm
 
-TEXT/quora contains {train,test}.source.txt and .target.txt, TEXT/twitter labeled pairs in
-{train,test}.tsv. A clean pair has no training text; one is used for each source. Every
-decoder writes ten outputs per source. VAE-SVG and RbM are separate models. `--sweep` adds
-lambda from 0 to 1, `--ablation` removes the terms of F one by one, and `--only` names the
-rows to make, such as 'DiPS final*'. Seed s of `--seeds` uses the clean pairs from number
-s * SOURCES on, and another random key. The models are the same for all seeds.
+TEXT/quora contains {train,test}.source.txt and .target.txt. TEXT/twitter contains
+labeled pairs in {train,test}.tsv. A clean pair has no training text; one is used for
+each source. Every decoder writes ten outputs per source. VAE-SVG and RbM are separate
+models. `--sweep` adds lambda from 0 to 1, `--ablation` removes the terms of F one by
+one, and `--only` names the rows to make, such as 'DiPS final*'. Seed s of `--seeds`
+uses the clean pairs from number s * SOURCES on, and another random key. The models are
+the same for all seeds.
 """
 
 import argparse

@@ -4,8 +4,8 @@
         apertium-eo-en apertium-hbs-eng
     jaxaug augment --config configs/augment/apertium.py --data_dir SGD --out OUT
 
-The pivot languages are Spanish, Catalan, and Galician; `apertium.py:5` adds Esperanto and
-Serbo-Croatian. Each gives a variant. A text keeps the original wording if its
+The pivot languages are Spanish, Catalan, and Galician; `apertium.py:5` adds Esperanto
+and Serbo-Croatian. Each gives a variant. A text keeps the original wording if its
 translation is equal.
 """
 
