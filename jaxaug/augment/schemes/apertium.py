@@ -1,9 +1,9 @@
 """Back-translation by rules: into another language and back, by the program apertium.
 
 Apertium (Forcada et al., 2011) translates with dictionaries and transfer rules. It
-runs on a CPU without any model. The program and its data are under the GPL. They run as a
-separate process and are no part of jaxaug; on Debian, `apt-get install apertium-eng-spa`
-installs a pair of languages.
+needs a CPU and no model. The program and its data are under the GPL. They run as a
+separate process and are no part of jaxaug. On Debian, `apt-get install
+apertium-eng-spa` installs a pair of languages.
 """
 
 import os
