@@ -1,18 +1,20 @@
-"""Compares decoders with `generate` of HF torch: tokens/s, memory, and cost growth.
+"""Compares decoders with other libraries: tokens/s, memory, and cost growth.
 
-    python benchmarks/decode.py [--tiny] [--batch 32] [--repeats 3] \\
-        [--decoders beam ...]
+    python benchmarks/decode.py [--shape small] [--dtype float32] [--batch 32] \\
+        [--repeats 3] [--decoders beam ...] [--sides "CTranslate2 int8" ...]
 
-Both sides have the same weights in one process, on the same CPU or GPU. The model is a
-T5-small with random weights (emb 512, 8 heads x 64, mlp 2048 with relu, 6 + 6 layers,
-vocabulary 32,128, tied embedding, float32). A batch of 32 inputs of 64 tokens yields 64
-tokens each. EOS is disabled, so that both sides do the same work. tokens/s count one
-output per input.
+All sides have the same weights in one process, on the same CPU or GPU; `decode_peers`
+has the other libraries. The model is a T5 with random weights: `small` has emb 512,
+8 heads x 64, mlp 2048, and 6 + 6 layers; `base` has 768, 12 x 64, 3072, and 12 + 12.
+Both have relu, a tied embedding, and 32,128 words. A batch of 32 inputs of 64 tokens
+yields 64 tokens each. EOS is disabled, so that all sides do the same work. tokens/s
+count one output per input.
 
 The first call of each side compiles and is not counted. The other calls alternate, and
-the fastest one counts. `CPU` is the ratio of CPU seconds, which other work on the
-machine disturbs less. The share of equal greedy tokens verifies the weights; nearly
-tied choices may differ, and so may the tokens after them.
+the fastest one counts. A ratio is the time of another side divided by ours, `CPU` the
+same for CPU seconds, which other work on the machine disturbs less. The share of equal
+greedy tokens verifies the weights; nearly tied choices may differ, and so may the
+tokens after them.
 
 `memory` is XLA's planned memory of the program without the weights. `--growth` decoders
 are timed again for other widths k and lengths.
@@ -23,14 +25,14 @@ import dataclasses
 import functools
 import resource
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import decode_peers
 import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
-import transformers
 from t5x import models
 from t5x.examples.t5 import network
 from t5x.start import machine
@@ -59,11 +61,6 @@ OTHERS = {
     "dips": ("dips", {"mode": "step"}),
     "dips_final": ("dips", {"mode": "final"}),
 }
-TORCH: dict[str, dict[str, Any]] = {
-    "greedy": {"do_sample": False},
-    "top_k_top_p": {"do_sample": True, "top_k": 120, "top_p": 0.95},
-    "beam": {"do_sample": False, "num_beams": 4},
-}
 GROWTH = ("beam", "dips")
 
 
@@ -82,12 +79,13 @@ class Size:
     head_dim: int = 64
     mlp: int = 2048
     layers: int = 6
+    dtype: str = "float32"
 
     def network(self) -> network.Transformer:
         return network.Transformer(
             network.T5Config(
                 vocab_size=self.vocab,
-                dtype=jnp.float32,
+                dtype=self.dtype,
                 emb_dim=self.emb,
                 num_heads=self.heads,
                 num_encoder_layers=self.layers,
@@ -101,7 +99,11 @@ class Size:
         )
 
 
-TINY = Size(4, 8, 8, (2, 3), (4, 8), 256, 32, 2, 16, 64, 2)
+SHAPES = {
+    "tiny": Size(4, 8, 8, (2, 3), (4, 8), 256, 32, 2, 16, 64, 2),
+    "small": Size(),
+    "base": Size(emb=768, heads=12, mlp=3072, layers=12),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,80 +171,6 @@ def _fetched(program: Callable[..., jax.Array], *arguments: Any) -> np.ndarray:
     return np.asarray(program(*arguments))
 
 
-class Theirs:
-    """The HF torch side, with the same weights."""
-
-    def __init__(self, ours: Ours):
-        size = self.size = ours.size
-        fields: Any = {"tie_word_embeddings": True, "decoder_start_token_id": 0}
-        config = transformers.T5Config(
-            **fields,
-            vocab_size=size.vocab,
-            d_model=size.emb,
-            d_kv=size.head_dim,
-            d_ff=size.mlp,
-            num_layers=size.layers,
-            num_heads=size.heads,
-            dropout_rate=0.0,
-            feed_forward_proj="relu",
-            eos_token_id=None,
-        )
-        self.device = "cpu" if jax.default_backend() == "cpu" else "cuda"
-        self.model = transformers.T5ForConditionalGeneration(config).eval()
-        self.model.load_state_dict(torch_state(ours.params, size.layers))
-        self.model.to(self.device)
-        self.inputs = torch.tensor(ours.inputs, device=self.device).long()
-
-    def program(self, name: str) -> Callable[[], np.ndarray]:
-        """Returns a call of `generate`; its result is [batch, 1 + length]."""
-
-        def generate() -> np.ndarray:
-            with torch.inference_mode():
-                tokens = self.model.generate(
-                    self.inputs,
-                    attention_mask=torch.ones_like(self.inputs),
-                    min_new_tokens=self.size.length,
-                    max_new_tokens=self.size.length,
-                    **TORCH[name],
-                )
-            return tokens.cpu().numpy()
-
-        return generate
-
-
-def torch_state(params: Mapping[str, Any], layers: int) -> dict[str, torch.Tensor]:
-    """Returns the parameters of our T5 with HF's names."""
-    shared = params["token_embedder"]["embedding"]
-    names = ("shared", "encoder.embed_tokens", "decoder.embed_tokens", "lm_head")
-    state = {f"{name}.weight": shared for name in names}
-    parts = {
-        "encoder": (("attention", "SelfAttention"), ("mlp", "DenseReluDense")),
-        "decoder": (
-            ("self_attention", "SelfAttention"),
-            ("encoder_decoder_attention", "EncDecAttention"),
-            ("mlp", "DenseReluDense"),
-        ),
-    }
-    kernels = {"query": "q", "key": "k", "value": "v", "out": "o"}
-    for stack, sublayers in parts.items():
-        ours = params[stack]
-        bias = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        state[bias] = ours["relpos_bias"]["rel_embedding"].T
-        state[f"{stack}.final_layer_norm.weight"] = ours[f"{stack}_norm"]["scale"]
-        for block in range(layers):
-            layer = ours[f"layers_{block}"]
-            for place, (name, theirs) in enumerate(sublayers):
-                prefix = f"{stack}.block.{block}.layer.{place}"
-                norm = name.replace("encoder_decoder", "cross")
-                state[f"{prefix}.layer_norm.weight"] = layer[f"pre_{norm}_layer_norm"][
-                    "scale"
-                ]
-                for kernel, value in layer[name].items():
-                    weight = f"{prefix}.{theirs}.{kernels.get(kernel, kernel)}.weight"
-                    state[weight] = value["kernel"].T
-    return {name: torch.tensor(np.array(value)) for name, value in state.items()}
-
-
 def best_times(
     functions: Sequence[Callable[[], object]], repeats: int
 ) -> list[tuple[float, float]]:
@@ -260,36 +188,52 @@ def best_times(
     return [(min(seconds), min(cpu)) for seconds, cpu in best]
 
 
-def compare(ours: Ours, names: list[str], repeats: int) -> None:
-    """Prints a line for each decoder."""
+def peers(ours: Ours, names: Sequence[str]) -> dict[str, Any]:
+    """Returns the other sides; prints the reason for each that is left out."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = decode_peers.SIDES[name](ours)
+        except decode_peers.LeftOut as reason:
+            print(f"left out: {name}: {reason}")
+    return found
+
+
+def compare(ours: Ours, names: list[str], sides: list[str], repeats: int) -> None:
+    """Prints a line for each decoder, and one below it for each other side."""
     size = ours.size
-    theirs = Theirs(ours)
+    others = peers(ours, sides)
     tokens = size.batch * size.length
     beam_seconds, against = None, ""
     for name in names:
         num = DECODERS[name]
         program = ours.program(name, num, size.length)
-        sides = [program]
-        if name in TORCH:
-            sides.append(theirs.program(name))
-        (seconds, cpu), *other = best_times(sides, repeats)
+        theirs = {
+            side: other.program(name)
+            for side, other in others.items()
+            if name in other.options
+        }
+        (seconds, cpu), *times = best_times([program, *theirs.values()], repeats)
         line = (
             f"{name:13} k={num:<2} {tokens / seconds:9.1f} tokens/s   "
             f"memory {program.memory:8.1f} MiB"
         )
-        for torch_seconds, torch_cpu in other:
-            line += (
-                f"   HF torch {tokens / torch_seconds:9.1f} tokens/s   "
-                f"{torch_seconds / seconds:5.2f}x   CPU {torch_cpu / cpu:5.2f}x"
-            )
-        if name == "greedy":
-            same = program()[:, 0] == sides[1]()[:, 1:]
-            line += f"   equal tokens {same.mean():.3f}"
         if beam_seconds:
             line += f"   {seconds / beam_seconds:5.2f} times as long as {against}"
         if name in ("beam", "beam_wide"):
             beam_seconds, against = seconds, name
         print(line, flush=True)
+        for (side, decode), (other, other_cpu) in zip(
+            theirs.items(), times, strict=True
+        ):
+            line = (
+                f"  {side:19} {tokens / other:8.1f} tokens/s   "
+                f"{other / seconds:5.2f}x   CPU {other_cpu / cpu:5.2f}x"
+            )
+            if name == "greedy":
+                equal = (program()[:, 0] == decode()).mean()
+                line += f"   equal tokens {equal:.3f}"
+            print(line, flush=True)
 
 
 def growth(ours: Ours, names: list[str], repeats: int) -> None:
@@ -311,9 +255,12 @@ def growth(ours: Ours, names: list[str], repeats: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--batch", type=int, default=Size.batch, help="inputs")
-    parser.add_argument("--tiny", action="store_true", help="a size for trying it out")
+    parser.add_argument("--batch", type=int, help="inputs; default: 32, 4 for tiny")
+    parser.add_argument("--shape", choices=SHAPES, default="small")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--decoders", nargs="*", choices=DECODERS, default=[*DECODERS])
+    every = list(decode_peers.SIDES)
+    parser.add_argument("--sides", nargs="*", choices=every, default=every)
     parser.add_argument("--growth", nargs="*", choices=DECODERS, default=list(GROWTH))
     arguments = parser.parse_args()
     print(machine.set_up())
@@ -322,8 +269,9 @@ def main() -> None:
         f"{device.platform} {device.device_kind}, torch {torch.get_num_threads()} "
         "threads"
     )
-    ours = Ours(TINY if arguments.tiny else Size(batch=arguments.batch))
-    compare(ours, arguments.decoders, arguments.repeats)
+    size = dataclasses.replace(SHAPES[arguments.shape], dtype=arguments.dtype)
+    ours = Ours(dataclasses.replace(size, batch=arguments.batch or size.batch))
+    compare(ours, arguments.decoders, arguments.sides, arguments.repeats)
     growth(ours, arguments.growth, arguments.repeats)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak resident memory of the process, torch included: {peak:,.0f} MiB")

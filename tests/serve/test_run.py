@@ -1,14 +1,18 @@
 """The verb: its address and its output."""
 
+import io
+import json
 import socket
 import sys
 import types
 
 import pytest
+from starlette.testclient import TestClient
 
 from jaxaug import cli
 from jaxaug.core.errors import UserError
 from jaxaug.serve import run
+from jaxaug.track.engine import EngineTracker
 from jaxaug.track.tracker import Tracker
 
 
@@ -52,6 +56,29 @@ def test_others_are_let_in_with_a_warning(trained, uvicorn, monkeypatch, capsys)
         in capsys.readouterr().err
     )
     assert uvicorn.config.app._hosts is None
+
+
+def test_ctranslate2_answers_like_jax(trained, uvicorn, monkeypatch, capsys):
+    """The server with the engine answers with the bytes of `jaxaug predict`."""
+    folder, data = trained
+    calls = []
+    real = EngineTracker.write_tokens
+    monkeypatch.setattr(
+        EngineTracker, "write_tokens", lambda *a: calls.append(a) or real(*a)
+    )
+    schema = str(data / "test/schema.json")
+    serve = ["serve", str(folder), "--schema", schema, "--port", "0"]
+    assert cli.main([*serve, "--engine", "ctranslate2"]) == 0
+    web = TestClient(uvicorn.config.app, base_url="http://127.0.0.1")
+    turns = [{"speaker": "USER", "utterance": "A train to Oslo please"}]
+    dialogue = {"turns": turns, "dialogue_id": "é"}
+    calls.clear()
+    answer = web.post("/api/predict", json={"dialogue": dialogue})
+    assert len(calls) == 1
+    capsys.readouterr()
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(dialogue)))
+    assert cli.main(["predict", "--run", str(folder), "--schema", schema]) == 0
+    assert answer.content == capsys.readouterr().out.encode()
 
 
 def test_a_port_that_cannot_be_had():
