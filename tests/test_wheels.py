@@ -76,6 +76,32 @@ TOOLS = [
         "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}},
     }
 ]
+# Commands of three new users, each with an excerpt of its output. The annotation is
+# predicted under every wording.
+RESEARCH = """
+jaxaug report plain tree --resamples 200 --csv runs.csv # holds: tree > plain
+jaxaug report plain tree --resamples 200 --power # power: differences in mean v1-5
+mkdir made predicted
+for v in v1 v2 v3 v4 v5; do
+  jaxaug data variants --split test --variant $v --out made && mv made/$v/test predicted/$v
+done # wrote 4 dialogue files and a schema to made/v5/test
+cp -r "$HOME"/.cache/jaxaug/minisgd*/test predicted/original
+jaxaug evaluate sgdx --split test --predictions predicted --output x.json # 975 frames
+"""
+OWN_API = """
+jaxaug schema import tools.json --out schema.json # mcp: 1 service, 1 intent, 1 slot
+jaxaug init mine # wrote 2 services and 20 dialogues to mine
+jaxaug data check mine # no errors
+jaxaug augment --data_dir mine --out variants # wrote variants/v1..v5
+jaxaug augment review variants # wrote variants/review.html: 15 texts
+"""
+PLAIN_TEXT = """
+jaxaug augment text --scheme eda --in texts.csv --out eda.csv # wrote eda.csv
+"""
+MODELS = """
+jaxaug paraphrase --in texts.csv --sampler greedy --model mini --out p # 2 inputs, 2 outputs
+jaxaug augment text --scheme paraphrase --sampler top_k_top_p --model mini --in texts.csv --out m.csv # wrote m.csv
+"""
 HEAVY = {
     "predict --run run --in x.txt": "jax",
     "serve run": "serve",
@@ -97,10 +123,9 @@ def files_of(folder: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with all wheels unpacked, as pip would."""
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with the wheels of all distributions."""
     source = tmp_path_factory.mktemp("source")
-    out = tmp_path_factory.mktemp("site")
     for name in ("jaxaug", "tasks", "configs", "runtime", "papers"):
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
         shutil.copytree(ROOT / name, source / name, ignore=ignored)
@@ -109,7 +134,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for folder in (source, source / "runtime", source / "papers"):
         command = [sys.executable, "-c", BUILD.format(str(source))]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    for wheel in source.glob("*.whl"):
+    return source
+
+
+@pytest.fixture(scope="module")
+def site(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with all wheels unpacked, as pip would."""
+    out = tmp_path_factory.mktemp("site")
+    for wheel in wheels.glob("*.whl"):
         zipfile.ZipFile(wheel).extractall(out)
     return out
 
@@ -219,6 +251,39 @@ def test_the_base_needs_nothing_of_an_extra(site: Path, tmp_path: Path, sgd_tree
     assert told == [*HEAVY.values()], done.stderr
     assert "Traceback" not in done.stderr
     assert (tmp_path / "grammar/v1/train/schema.json").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "extra, lines",
+    [
+        ("", RESEARCH + OWN_API + PLAIN_TEXT),
+        ("[jax]", PLAIN_TEXT + MODELS),
+    ],
+)
+def test_new_users_in_a_fresh_environment(wheels: Path, tmp_path: Path, extra, lines):
+    """pip installs the wheel; its commands run elsewhere, with an empty home."""
+    work, home, venv = (tmp_path / name for name in ("a folder", "home", "venv"))
+    work.mkdir()
+    home.mkdir()
+    for name, run in (("plain", "d3st_sgd-seed0"), ("tree", "d3st_tree_6x-seed0")):
+        shutil.copytree(ROOT / "results/minisgd" / run, work / name)
+    (work / "tools.json").write_text(json.dumps({"tools": TOOLS}))
+    (work / "texts.csv").write_text("id,text\n1,a table for two people\n2,it crashes\n")
+    (wheel,) = wheels.glob("jaxaug-*.whl")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "JAX"))}
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True, env=env)
+    pip = [venv / "bin/pip", "install", "--quiet", "--no-compile", f"{wheel}{extra}"]
+    pip += ["--constraint", ROOT / "constraints.txt", "--find-links", wheels]
+    subprocess.run(pip, check=True, env=env)
+    env |= {"HOME": str(home), "PATH": f"{venv / 'bin'}:/usr/bin:/bin"}
+    done = ran(["sh", "-e", "-c", lines], cwd=work, env=env)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    for excerpt in re.findall(" # (.*)", lines):
+        assert excerpt in done.stdout
+    if not extra:
+        found = json.loads((work / "x.json").read_text())
+        assert (found["jga_orig"], found["jga_v1_5"], found["ss_jga"]) == (1, 1, 0)
 
 
 def test_lines_that_a_wheel_has_otherwise(tmp_path: Path):

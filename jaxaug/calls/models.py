@@ -18,6 +18,7 @@ from jaxaug.track import chat
 TOOL_CALLS, TEXT, PROSE, INVALID = "tool_calls", "JSON text", "prose", "invalid"
 _ROOM = 512  # Tokens of a reply.
 _LONGEST = 20_000  # Characters of a content that are read.
+_MOST = 1_000  # Calls of a reply that are read, and brackets in a content.
 _IN_PROMPT = (
     "You may call these tools:\n{}\nTo call tools, answer with a JSON list of objects "
     '{{"name": ..., "arguments": {{...}}}} and nothing else.'
@@ -144,6 +145,7 @@ def parsed(message: Mapping[str, Any]) -> Reply:
     """
     given = message.get("tool_calls")
     if isinstance(given, list) and given:
+        given = given[:_MOST]
         found = [
             _call(one.get("function") if isinstance(one, dict) else 0) for one in given
         ]
@@ -161,7 +163,9 @@ def _of_text(content: str) -> Iterator[Call]:
     """Yields the calls in a text: JSON objects, also in lists, tags, and fences."""
     text, place = replies.bare(content)[:_LONGEST], 0
     decoder = json.JSONDecoder()
-    while (place := _next(text, place)) >= 0:
+    for _ in range(_MOST):
+        if (place := _next(text, place)) < 0:
+            return
         try:
             value, place = decoder.raw_decode(text, place)
         except RecursionError:

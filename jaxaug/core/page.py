@@ -15,6 +15,10 @@ td.number { text-align: right; white-space: nowrap }
 td small { display: block; color: #555 }
 tr.holds td:first-child { font-weight: bold }
 img { max-width: 100% }
+@media (max-width: 50em) {
+  body { margin: 1em }
+  table { display: block; overflow-x: auto }
+}
 """
 
 SORTABLE = """
@@ -67,6 +71,7 @@ def head(title: str, style: str = "") -> str:
     """
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(title)}</title>\n"
         f"<style>{_STYLE}{style}</style></head><body>"
     )

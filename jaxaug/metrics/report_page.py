@@ -32,7 +32,7 @@ from jaxaug.metrics.training import Training
 
 # Long names of runs are broken, so that the tables fit a laptop's screen.
 _STYLE = """
-td:first-child { overflow-wrap: anywhere; min-width: 9em }
+td:first-child { overflow-wrap: anywhere; min-width: 12.5em }
 th, td { padding: 0.25em 0.3em }
 """
 

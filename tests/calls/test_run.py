@@ -131,6 +131,8 @@ def test_a_description_that_breaks(call, server, tmp_path):
             TEXT,
         ),
         ({"content": "[" * 100_000}, [], PROSE),
+        # Reading from each bracket would take time that is quadratic in the content.
+        ({"content": "[" * 1000 + '{"name": "f", "arguments": {}}'}, [], PROSE),
         (
             {"tool_calls": [{"function": {"name": "f", "arguments": ""}}]},
             [("f", {})],
@@ -147,6 +149,11 @@ def test_forms_of_replies(message, calls, form):
         calls,
         form,
     )
+
+
+def test_calls_of_a_reply_are_bounded():
+    one = {"function": {"name": "f", "arguments": "{}"}}
+    assert len(parsed({"tool_calls": [one] * 20_000}).calls) == 1_000
 
 
 def test_in_python(server, tmp_path):

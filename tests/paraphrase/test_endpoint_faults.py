@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from tests.support import chat_server, grids
-from tests.support.chat_server import EXPECTED, LINES, failed, good, outputs, said, slow
+from tests.support.chat_server import (
+    EXPECTED,
+    LINES,
+    dripping,
+    failed,
+    good,
+    outputs,
+    said,
+    slow,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-very-secret-0123456789"
@@ -72,9 +81,12 @@ def test_retry_after_is_honored(call, server, as_date):
         (lambda body: (429, {}, b'{"error": {"code": "insufficient_quota"}}'),
          "Add credit to the account of $OPENAI_API_KEY."),
         (failed(307, Location="http://127.0.0.1:1/v1"), "HTTP 307: a redirection."),
+        (dripping, "no reply within 0.3 s (tried 3 times)."),
+        (lambda body: (200, {}, b" " * (9 << 20)),
+         "a reply has more than 8 MiB. Check that --endpoint is the address"),
     ],
     ids=["429", "500", "wait", "timeout", "truncated", "404", "401", "400", "quota",
-         "307"],
+         "307", "drip", "large"],
 )  # fmt: skip
 def test_lasting_faults_keep_finished_replies(call, server, fault, message):
     server.script = [good, good]

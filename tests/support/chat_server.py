@@ -72,7 +72,8 @@ class ChatServer:
                 if "Content-Length" not in headers:
                     request.send_header("Content-Length", str(len(data)))
                 request.end_headers()
-                request.wfile.write(data)
+                for part in [data] if isinstance(data, bytes) else data:
+                    request.wfile.write(part)
         with self._lock:
             self._busy -= 1
 
@@ -145,6 +146,12 @@ def slow(seconds: float, after: Action = good) -> Action:
         return after(body)
 
     return action
+
+
+def dripping(body: dict[str, Any]) -> Any:
+    """Sends one byte after the other, each within the timeout of a client."""
+    parts = (time.sleep(0.1) or b" " for _ in range(100))
+    return 200, {"Content-Length": "100"}, parts
 
 
 def outputs(records: list[dict[str, Any]]) -> dict[str, list[str]]:

@@ -10,6 +10,7 @@ from etils import epath
 from jaxaug.augment.judge.measures import Metric
 from jaxaug.augment.output import comparison
 from jaxaug.augment.output.comparison import MEAN, Row, Texts
+from jaxaug.core import page
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import can_draw, label, new_figure, write_figure
 from jaxaug.core.files import PathLike, write_text
@@ -19,13 +20,8 @@ SAMPLES = 20
 _COLUMNS = 4  # panels next to each other
 
 _STYLE = """
-body { font-family: sans-serif; margin: 2em; max-width: 75em }
-table { border-collapse: collapse; margin: 1em 0 }
-th, td { border: 1px solid #ccc; padding: 0.25em 0.6em; text-align: left }
-td.number { text-align: right }
 tr.mean td { font-weight: bold }
-td.same { color: #999 }
-img { max-width: 100% }
+td.same { color: #767676 }
 """
 
 
@@ -122,9 +118,7 @@ def _page(
     title = f"Schema variants of {', '.join(splits)}"
     head = ["scheme", "variant", "texts", "unchanged", *map(comparison.heading, names)]
     parts = [
-        "<!DOCTYPE html>",
-        f'<html lang="en"><head><meta charset="utf-8"><title>{_safe(title)}</title>',
-        f"<style>{_STYLE}</style></head><body>",
+        page.head(title, _STYLE),
         f"<h1>{_safe(title)}</h1>",
         *(f"<p>{_safe(note)}</p>" for note in notes),
         "<table>",
@@ -138,7 +132,7 @@ def _page(
         f"<h2>{len(places)} samples</h2>",
         "<p>Grey: the text of the original, unchanged.</p>",
         *_samples(schemes, places),
-        "</body></html>",
+        page.END,
     ]
     return "\n".join(parts) + "\n"
 

@@ -32,6 +32,8 @@ FIRST_WAIT = 1.0
 LONGEST_WAIT = 60.0
 # Upper bound of a Retry-After of the server, in seconds.
 _PATIENCE = 600.0
+# Upper bound of a reply in bytes; a server may send without end.
+_LARGEST = 8 << 20
 _PASSING = (408, 409, 425, 429, 500, 502, 503, 504, 529)
 _REFUSED = (400, 422)
 _FORMAT = "response_format"
@@ -199,9 +201,9 @@ class Client:
         url = f"{self.server.url}/chat/completions"
         library = self._library
         try:
-            response = self._http.post(url, json=body)
-            text = self.server.hidden(response.text)
-        except library.TimeoutException:
+            with self._http.stream("POST", url, json=body) as response:
+                text = self.server.hidden(self._text(response))
+        except (library.TimeoutException, TimeoutError):
             raise _Passing(
                 f"no reply within {self.server.timeout:g} s",
                 "Give a longer timeout, or fewer concurrent requests "
@@ -218,6 +220,25 @@ class Client:
                 "See the log of the server.",
             ) from None
         return response.status_code, text, _seconds(response.headers.get("retry-after"))
+
+    def _text(self, response: Any) -> str:
+        """Returns the body of a response.
+
+        Raises:
+            TimeoutError: it takes longer than the server's timeout.
+            UserError: it is too large.
+        """
+        end, data = time.monotonic() + self.server.timeout, bytearray()
+        for part in response.iter_bytes():
+            data += part
+            if len(data) > _LARGEST:
+                raise self._error(
+                    f"a reply has more than {_LARGEST >> 20} MiB. Check that --endpoint "
+                    "is the address of an OpenAI-compatible server."
+                )
+            if time.monotonic() > end:
+                raise TimeoutError
+        return data.decode(response.encoding or "utf-8", "replace")
 
     def _count(self) -> None:
         if self.stop.is_set():

@@ -33,7 +33,8 @@ class Server:
         prices: dollars per million tokens of input and of output; None if unknown.
         concurrent: maximum requests in flight.
         retries: maximum repetitions of a request after temporary failures.
-        timeout: seconds to wait for a connection, and for each part of a reply.
+        timeout: seconds to wait for a connection, for the first part of a reply, and
+            for the rest of it.
     """
 
     model: str
