@@ -160,7 +160,7 @@ def compiled(
     moves = np.where(machine.moves == DEAD, end, machine.moves)
     moves = np.concatenate([moves, np.full((1, 256), end)]).astype(np.int32)
     lengths = np.array([len(text or b"") for text in spelling], np.int32)
-    text = np.zeros((len(spelling), max(1, lengths.max(initial=0))), np.uint8)
+    text = np.zeros((len(spelling), np.max(lengths, initial=1)), np.uint8)
     for token, one in enumerate(spelling):
         if one:
             text[token, : len(one)] = np.frombuffer(one, np.uint8)

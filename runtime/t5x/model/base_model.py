@@ -4,7 +4,7 @@ import abc
 import numbers
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -233,7 +233,7 @@ class BaseTransformerModel(BaseModel):
             or kind._compute_metrics is not BaseTransformerModel._compute_metrics
         ):
             return self._compute_logits(params, batch, dropout_rng), None
-        logits, variables = self._compute_logits(  # type: ignore[call-arg]
+        logits, variables = cast(Any, self._compute_logits)(
             params, batch, dropout_rng, mutable=[output_product.COLLECTION]
         )
         product = output_product.told(variables, logits)
@@ -312,7 +312,7 @@ class BaseTransformerModel(BaseModel):
         if not return_intermediates:
             logits = self._compute_logits(params=params, batch=batch)
             return _token_scores(logits, targets, weights).sum(-1)
-        logits, variables = self._compute_logits(  # type: ignore[call-arg]
+        logits, variables = cast(Any, self._compute_logits)(
             params=params, batch=batch, mutable=["intermediates"]
         )
         token_scores = _token_scores(logits, targets, weights)

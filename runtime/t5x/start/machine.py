@@ -31,7 +31,7 @@ from t5x.on_cpu import features
 _TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
 _YNN_OFF = f"--{features.YNN}="
 # XLA ends the process if it does not know a flag.
-_YNN_KNOWN = ((0, 10), (0, 11))
+_YNN_KNOWN = ((0, 10), (0, 13))
 _CACHE_VARIABLE = "JAX_COMPILATION_CACHE_DIR"
 _CACHE_BYTES = 4 << 30
 _CACHE_SECONDS = 0.2

@@ -75,9 +75,10 @@ def test_flags_turn_everything_off(config, monkeypatch):
     assert not jax.config.jax_enable_compilation_cache
 
 
-def test_fusions_are_turned_off_where_the_flag_is_known(config, monkeypatch):
+@pytest.mark.parametrize("version", ["0.10.2", "0.12.0.1"])
+def test_fusions_are_off_where_the_flag_is_known(version, config, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_a=1")
-    monkeypatch.setattr(jaxlib, "__version__", "0.10.2")
+    monkeypatch.setattr(jaxlib, "__version__", version)
     monkeypatch.setattr(features, "has_tiles", lambda: False)
     line = machine.set_up(keep_memory=False, compilation_cache="none")
     assert line == "machine: XLA without YNN fusions (--ynn_fusions)"
@@ -93,7 +94,7 @@ def test_fusions_are_turned_off_where_the_flag_is_known(config, monkeypatch):
     machine.set_up(keep_memory=False, compilation_cache="none")
     assert os.environ["XLA_FLAGS"] == expected
     monkeypatch.setenv("XLA_FLAGS", "")
-    monkeypatch.setattr(jaxlib, "__version__", "0.11.0")
+    monkeypatch.setattr(jaxlib, "__version__", "0.13.0")
     machine.set_up(keep_memory=False, compilation_cache="none")
     assert os.environ["XLA_FLAGS"] == ""
 
