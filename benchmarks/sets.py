@@ -24,9 +24,9 @@ SETS = {
     "`--familiar`",
     "many_16x_worst_likelihood": "+ fifteen by the grammar and the tree, worst "
     "wordings, `--familiar`, likelihood of N=4",
-    "tree2_6x": "+ five by today's grammar without a least `sound`",
-    "sound5_6x": "+ five by `grammar_tree.py:0.5`",
-    "sound8_6x": "+ five by `grammar_tree.py`",
+    "tree2_6x": "+ five by today's grammar without `sound`",
+    "sound5_6x": "+ five by `grammar_tree.py` (least `sound` 0.5)",
+    "sound8_6x": "+ five by `grammar_tree.py:0.8`",
     "apertium_6x": "+ five by back-translation by rules",
     "tree_2x": "+ v1 by the grammar and the tree",
     "tree_4x": "+ v1 to v3 by the grammar and the tree",
@@ -63,10 +63,10 @@ COMMANDS = {
     f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_many_16x'",
     "tree2_6x": "jaxaug augment --out DATA/variants/tree2, then "
     f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_tree2_6x'",
-    "sound5_6x": "jaxaug augment --config configs/augment/grammar_tree.py:0.5 --out "
-    f"DATA/variants/sound5, then {_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_sound5_6x'",
-    "sound8_6x": "jaxaug augment --out DATA/variants/sound8, then "
-    f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_sound8_6x'",
+    "sound5_6x": "jaxaug augment --out DATA/variants/sound5, then "
+    f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_sound5_6x'",
+    "sound8_6x": "jaxaug augment --config configs/augment/grammar_tree.py:0.8 --out "
+    f"DATA/variants/sound8, then {_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_sound8_6x'",
     "apertium_6x": "jaxaug augment --config configs/augment/apertium.py:5 --out "
     "DATA/apertium, then JAXAUG_VARIANTS_DIR=DATA/apertium benchmarks/compare.sh",
     "": "benchmarks/compare.sh",
