@@ -83,7 +83,9 @@ def check(claim: Mapping[str, str], pages: Mapping[Path, str]) -> None:
 
 
 def _labels_removed(text: str) -> str:
-    return re.sub(r"distinct-\d|SmolLM2(-135M)?|v1-5|T5DST|D3ST|T5|BLEU-\d|F1", "", text)
+    return re.sub(
+        r"distinct-\d|SmolLM2(-135M)?|v1-5|T5DST|D3ST|T5|BLEU-\d|F1", "", text
+    )
 
 
 def _setup(claim: Mapping[str, str]) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Files that tables.py stores with the scores of a run, and runs of `jaxaug fewshot`."""
+"""Files that tables.py stores with scores of runs, and runs of `jaxaug fewshot`."""
 
 import json
 import os

@@ -335,7 +335,9 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "readme": short_table,
     "familiar": functools.partial(short_table, GUARDED),
     "attack": attack_table,
-    "stricter": functools.partial(short_table, ("tree_6x", "tree2_6x", "sound5_6x", "sound8_6x")),
+    "stricter": functools.partial(
+        short_table, ("tree_6x", "tree2_6x", "sound5_6x", "sound8_6x")
+    ),
     "minisgd": minisgd_table,
     "minisgd-more": functools.partial(minisgd_table, names=MORE),
     "minisgd-differences": minisgd_differences,

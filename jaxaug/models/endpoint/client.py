@@ -233,8 +233,8 @@ class Client:
             data += part
             if len(data) > _LARGEST:
                 raise self._error(
-                    f"a reply has more than {_LARGEST >> 20} MiB. Check that --endpoint "
-                    "is the address of an OpenAI-compatible server."
+                    f"a reply has more than {_LARGEST >> 20} MiB. Check that "
+                    "--endpoint is the address of an OpenAI-compatible server."
                 )
             if time.monotonic() > end:
                 raise TimeoutError
