@@ -174,7 +174,7 @@ def test_other_data_are_refused(tmp_path, monkeypatch, changes, message):
         opened(tmp_path, config(**changes))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_interrupted_run_equals_an_uninterrupted_one(tmp_path, python):
     minisgd.write(
         tmp_path / "data", train_dialogues=30, dev_dialogues=2, test_dialogues=2

@@ -77,7 +77,7 @@ def test_other_weights_are_another_metric(monkeypatch, tmp_path):
     assert measures.key(options) != known
 
 
-@pytest.mark.parametrize(("argument", "least"), [("", 0.8), (":0.9", 0.9)])
+@pytest.mark.parametrize(("argument", "least"), [("", 0.5), (":0.9", 0.9)])
 def test_the_default_config_takes_the_least_probability(argument, least):
     found = config.load(f"configs/augment/grammar_tree.py{argument}")
     assert found.spec.constraints[0] == f"sound >= {least}"

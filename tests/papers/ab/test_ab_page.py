@@ -70,5 +70,5 @@ def test_votes_by_keyboard(page, files, tmp_path, capsys, kind):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == '3 pairs; votes of Ada, "A" (person, 3)'
     assert lines[1] == f"1. {QUESTION}"
-    cells = "1 2 0 100 : 0 1 0.5000 0.5000 2 : 0 0.5000 0.5000 NA"
+    cells = "1 2 0 100 : 0 1 0.5000 0.5000 2 : 0 0.5000 0.5000 NA NA"
     assert " ".join(lines[4].split()) == cells
