@@ -252,8 +252,7 @@ def test_verb(data_set, tmp_path, monkeypatch, capsys):
     assert main(["data", "fetch", "squad"]) == 1
     assert (
         "unknown data set 'squad': choose one of sgd, personachat, fewshot, "
-        "multiwoz22, "
-        "snips." in capsys.readouterr().err
+        "multiwoz22, multiwoz24, snips." in capsys.readouterr().err
     )
 
 

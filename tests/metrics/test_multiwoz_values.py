@@ -120,16 +120,13 @@ def test_names():
 
 def test_state_has_the_names_of_the_schema():
     slots = tuple(Slot(f"taxi-{s}", "", False, ()) for s in ("leaveat", "departure"))
-    state = State(
-        "book",
-        ("taxi-phone",),
-        {
-            "leave": ("9 am",),
-            "taxi-leaveAt": ("8 am",),
-            "Departure": ("caffee uno", "x"),
-            "colour": ("Red",),
-        },
-    )
+    values: dict[str, tuple[str, ...]] = {
+        "leave": ("9 am",),
+        "taxi-leaveAt": ("8 am",),
+        "Departure": ("caffee uno", "x"),
+        "colour": ("Red",),
+    }
+    state = State("book", ("taxi-phone",), values)
     service = Service("taxi", "", slots, ())
     assert normalized_state(state, service) == State(
         "book",
