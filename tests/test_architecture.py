@@ -70,7 +70,7 @@ FLOORS = {
         "stages preview",
         "run review explaining rewording",
     ),
-    "jaxaug_papers": ("ab shared minisgd multiwoz", "pcc dips tree mini"),
+    "jaxaug_papers": ("ab shared minisgd multiwoz", "pcc dips tree mini multiwoz24"),
     "t5x": (
         "errors paths metrics binary_search on_cpu on_gpu",
         "checks",

@@ -44,7 +44,7 @@ TABLES = {
 PAPERS = {
     "samplers": ["prior"],
     "verbs": ["classify", "fewshot", "invent", "papers"],
-    "datasets": ["fewshot", "multiwoz22", "snips"],
+    "datasets": ["fewshot", "multiwoz22", "multiwoz24", "snips"],
 }
 
 

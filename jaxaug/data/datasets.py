@@ -22,7 +22,8 @@ class DataSet:
     Packages register data sets as entry points in the group `jaxaug.datasets`.
 
     Attributes:
-        url: address of a .tar.gz, .tgz, or .zip.
+        url: address of a .tar.gz, .tgz, or .zip; empty if `jaxaug data fetch` cannot
+            download the data set, and `layout` says how to get it.
         archive: name of the downloaded archive.
         keep: pattern of the members to unpack; its first group is the target path.
         layout: layout of the unpacked folder, for users who fill it by hand.

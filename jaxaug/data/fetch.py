@@ -63,7 +63,9 @@ _OWN = {
 DATA_SETS = extensions.Table[DataSet](_OWN, "datasets", made=datasets.registered)
 """Map from names to data sets."""
 
-_ELSEWHERE = dict.fromkeys(("fewshot", "snips", "multiwoz22"), "jaxaug-papers")
+_ELSEWHERE = dict.fromkeys(
+    ("fewshot", "snips", "multiwoz22", "multiwoz24"), "jaxaug-papers"
+)
 
 
 def find(name: str) -> DataSet:
@@ -92,9 +94,12 @@ def fetch(data_set: DataSet, out: Path) -> list[Path]:
         The files of the data set in `out`.
 
     Raises:
-        UserError: the network fails, or the download has another checksum.
+        UserError: the data set has no download, the network fails, or the download
+            has another checksum.
     """
     out = Path(out)
+    if not data_set.url:
+        raise UserError(f"{out}: there is no download for it. {data_set.layout}")
     out.parent.mkdir(parents=True, exist_ok=True)
     archive = out.parent / data_set.archive
     check_ordinary(archive, "Remove it and run the command again.")

@@ -27,6 +27,12 @@ def add_evaluate(verbs: argparse._SubParsersAction) -> None:
         "jaxaug.metrics.multiwoz:run",
         "MultiWOZ: JGA per turn over all domains; any annotated spelling is correct",
     )
+    multiwoz.add_argument(
+        "--normalize",
+        action="store_true",
+        help="first normalize slot names, venues, foods, times, and types of both "
+        "sides as MultiWOZ_Evaluation does",
+    )
     for verb in (sgd, sgdx, multiwoz):
         arguments.data_dir(verb)
         arguments.split(verb)

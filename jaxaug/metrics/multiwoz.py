@@ -3,7 +3,8 @@
 SGD scores frames with fuzzy matches. MultiWOZ scores turns over all domains at once,
 and a slot is either right or wrong. Wu et al., 2019 (TRADE), define joint and slot
 accuracy and the accuracy of a single domain. Zang et al., 2020 (MultiWOZ 2.2), annotate
-several spellings, any of which is right.
+several spellings, any of which is right. Option `--normalize` maps misspelled values of
+both sides to one spelling (see `multiwoz_values`).
 """
 
 import argparse
@@ -17,7 +18,8 @@ from jaxaug.data.schema import Schema
 from jaxaug.metrics.benchmark import load
 from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.evaluate import write_json
-from jaxaug.metrics.predictions import read_predictions, warn
+from jaxaug.metrics.multiwoz_values import normalized_state
+from jaxaug.metrics.predictions import Predictions, read_predictions, warn
 from jaxaug.metrics.report import ABOUT
 from jaxaug.metrics.slot_scores import Reference, StateLike
 
@@ -88,6 +90,15 @@ def _is_right(annotated: Sequence[str], predicted: Sequence[str]) -> bool:
     return clean(predicted[0], True) in [clean(value, True) for value in annotated]
 
 
+def _normalize(predictions: Predictions, schema: Schema) -> None:
+    """Replaces annotated and predicted states with their normalized forms."""
+    for index, frame in enumerate(predictions.references):
+        service = schema.service(frame.service)
+        state = normalized_state(frame.state, service)
+        predictions.references[index] = frame._replace(state=state)
+        predictions.states[index] = normalized_state(predictions.states[index], service)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Runs the verb `jaxaug evaluate multiwoz`."""
     data_dir = resolve_data_dir(arguments.data_dir)
@@ -95,6 +106,8 @@ def run(arguments: argparse.Namespace) -> int:
     with collector_paused():
         benchmark = load(data_dir, arguments.split)
         predictions = read_predictions(arguments.predictions, benchmark)
+        if arguments.normalize:
+            _normalize(predictions, benchmark.schema)
         result = accuracies(
             predictions.references, predictions.states, benchmark.schema
         )
@@ -109,6 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
     about = {
         "definitions": DEFINITIONS,
         "split": arguments.split,
+        "normalized": arguments.normalize,
         "dialogues": len(benchmark.dialogues) - unscored,
         "dialogues_without_prediction": unscored,
         "ignored": warn(predictions, unknown, str(arguments.predictions)),
@@ -117,6 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(_text(result))
     print(
         f"{result['turns']} turns of {about['dialogues']} dialogues scored"
+        + (", names and values normalized" if arguments.normalize else "")
         + (f"; {unscored} dialogues have no prediction" if unscored else "")
     )
     print(f"written: {arguments.output}")

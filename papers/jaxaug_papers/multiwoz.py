@@ -85,44 +85,71 @@ def convert(source: Path, out: Path, mentioned_only: bool = False) -> Report:
     Raises:
         UserError: a file is missing or does not have the layout of MultiWOZ 2.2.
     """
-    objects, schema = _schema(source / "schema.json")
-    report = Report()
-    rules = rules_of(schema)
+    writer = Writer.of(source / "schema.json", out, mentioned_only, _FIX)
     for split in folders.SPLITS:
         paths = sorted((source / split).glob("dialogues_*.json"))
         if not paths:
             raise UserError(f"{source / split}: has no dialogues_*.json. {_FIX}")
-        write_text(out / split / "schema.json", json.dumps(objects, indent=2) + "\n")
         for path in paths:
             data = read_json(path, _FIX)
             try:
-                found = [
-                    _dialogue(item, rules, mentioned_only, report) for item in data
-                ]
+                writer.write(split, path.name, data)
             except (KeyError, TypeError, AttributeError) as error:
                 raise UserError(
                     f"{path}: is not in the layout of MultiWOZ 2.2 "
                     f"({type(error).__name__}: {error}). {_FIX}"
                 ) from None
-            write_text(out / split / path.name, json.dumps(found, indent=1) + "\n")
-            report.dialogues[split] += len(found)
-            report.user_turns[split] += sum(
-                turn["speaker"] == "USER" for item in found for turn in item["turns"]
-            )
-    return report
+    return writer.report
 
 
-def _schema(path: Path) -> tuple[list[dict[str, Any]], Schema]:
-    """Returns the services, with the empty fields that MultiWOZ omits."""
-    data = read_json(path, _FIX)
-    for service in data if isinstance(data, list) else ():
-        for slot in service.get("slots", ()):
-            slot.setdefault("possible_values", [])
-        for intent in service.get("intents", ()):
-            intent.setdefault("result_slots", [])
-    schema, problems = check_schema(data)
-    refuse(problems, path)
-    return data, schema
+@dataclass(slots=True)
+class Writer:
+    """Writes a data folder from dialogues in the layout of MultiWOZ 2.2.
+
+    Attributes:
+        out: data folder to write.
+        objects: JSON objects of the services.
+        schema: the same services.
+        mentioned_only: whether to write frames only for the services of a dialogue.
+        report: counts of the dialogues that were written, and of the changes.
+    """
+
+    out: Path
+    objects: list[dict[str, Any]]
+    schema: Schema
+    mentioned_only: bool
+    report: Report = field(default_factory=Report)
+
+    @classmethod
+    def of(cls, path: Path, out: Path, mentioned_only: bool, fix: str) -> "Writer":
+        """Reads the schema of MultiWOZ 2.2 and adds the empty fields that it omits.
+
+        Raises:
+            UserError: the file is missing or is no schema; the message ends with `fix`.
+        """
+        data = read_json(path, fix)
+        for service in data if isinstance(data, list) else ():
+            for slot in service.get("slots", ()):
+                slot.setdefault("possible_values", [])
+            for intent in service.get("intents", ()):
+                intent.setdefault("result_slots", [])
+        schema, problems = check_schema(data)
+        refuse(problems, path)
+        return cls(out, data, schema, mentioned_only)
+
+    def write(self, split: str, name: str, data: Iterable[Mapping[str, Any]]) -> None:
+        """Converts and writes one file of dialogues and the schema next to it."""
+        rules = rules_of(self.schema)
+        found = [
+            _dialogue(item, rules, self.mentioned_only, self.report) for item in data
+        ]
+        folder = self.out / split
+        write_text(folder / "schema.json", json.dumps(self.objects, indent=2) + "\n")
+        write_text(folder / name, json.dumps(found, indent=1) + "\n")
+        self.report.dialogues[split] += len(found)
+        self.report.user_turns[split] += sum(
+            turn["speaker"] == "USER" for item in found for turn in item["turns"]
+        )
 
 
 def _dialogue(
