@@ -16,6 +16,8 @@ _VERBS = [
     ("init",),
     ("data", "fetch"),
     ("data", "convert"),
+    ("data", "import"),
+    ("data", "export"),
     ("data", "describe"),
     ("data", "check"),
     ("data", "show"),

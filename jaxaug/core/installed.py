@@ -23,6 +23,7 @@ _NEED = {
     "engine": "ctranslate2",
     "hf": "gguf huggingface_hub jinja2 transformers",
     "nlp": "en_core_web_sm nltk rouge_score sacrebleu sklearn spacy",
+    "parquet": "pyarrow",
     "report": "matplotlib",
     "serve": "h11 starlette uvicorn",
 }

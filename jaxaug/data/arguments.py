@@ -68,6 +68,32 @@ def _add_sample(group: argparse._SubParsersAction) -> None:
     )
 
 
+def _add_chats(group: argparse._SubParsersAction) -> None:
+    """Adds the commands that read and write chat messages with tool calls."""
+    text = "convert chat messages with tool calls to a split of a data folder"
+    parser = arguments.verb(group, "import", "jaxaug.schemas.chat_import:run", text)
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="file (.jsonl, .json, .parquet, .arrow), or a folder with them, such as "
+        "one of Hugging Face `datasets`",
+    )
+    parser.add_argument(
+        "--schema",
+        metavar="FILE",
+        help="document with the tools of records without `tools`, in any format of "
+        "`jaxaug schema import`",
+    )
+    arguments.split(parser)
+    parser.add_argument("--out", required=True, metavar="DIR", help="data folder")
+    text = "convert a split of a data folder to chat messages with tool calls"
+    parser = _of_folder(group, "export", "jaxaug.schemas.chat_export:run", text)
+    arguments.split(parser)
+    parser.add_argument(
+        "--out", required=True, metavar="FILE", help=".jsonl or .parquet file to write"
+    )
+
+
 def add_init(verbs: argparse._SubParsersAction) -> None:
     """Adds the verb `init`."""
     text = (
@@ -107,6 +133,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         help="write frames only for the domains of a dialogue: smaller, but joint "
         "accuracy no longer counts hallucinated domains",
     )
+    _add_chats(group)
     describe = arguments.verb(
         group,
         "describe",

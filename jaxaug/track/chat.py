@@ -13,13 +13,11 @@ from jaxaug.data.dialogue import Dialogue, Frame, Turn
 from jaxaug.data.schema import Intent, Schema, Service
 from jaxaug.formats.records import Parsed
 from jaxaug.schemas import read_tools
+from jaxaug.schemas.messages import SPEAKERS, put, role_and_content
 from jaxaug.schemas.services import catalogue_of
 from jaxaug.track.turns import UNKNOWN
 
 Tools = Sequence[Mapping[str, Any]]
-_SPEAKERS = {"user": "USER", "assistant": "SYSTEM"}
-_ROLES = (*_SPEAKERS, "system", "developer", "tool")
-_FLAGS = {"true": True, "false": False}
 
 
 class ToolCall(NamedTuple):
@@ -55,16 +53,10 @@ def dialogue_of(messages: Any, services: Sequence[str]) -> Dialogue:
         raise UserError(f"messages: expected a list of objects, got {shown(messages)}.")
     turns: list[tuple[str, str]] = []
     for number, one in enumerate(messages):
-        role = one.get("role") if isinstance(one, dict) else None
-        if role not in _ROLES:
-            raise UserError(
-                f"messages: #{number}: expected an object with a role of "
-                f"{', '.join(_ROLES)}, got {shown(one)}."
-            )
-        text = _content(one.get("content"), number)
-        if role not in _SPEAKERS or not text.strip():
+        role, text = role_and_content(one, f"messages: #{number}")
+        if role not in SPEAKERS or not text.strip():
             continue
-        speaker = _SPEAKERS[role]
+        speaker = SPEAKERS[role]
         if turns and turns[-1][0] == speaker:
             text = f"{turns.pop()[1]} {text}"
         turns.append((speaker, text))
@@ -79,20 +71,6 @@ def dialogue_of(messages: Any, services: Sequence[str]) -> Dialogue:
         for number, (speaker, text) in enumerate(turns)
     ]
     return Dialogue("chat", tuple(services), tuple(found))
-
-
-def _content(content: Any, number: int) -> str:
-    if isinstance(content, list):
-        content = " ".join(
-            one["text"]
-            for one in content
-            if isinstance(one, dict) and isinstance(one.get("text"), str)
-        )
-    if content is not None and not isinstance(content, str):
-        raise UserError(
-            f"messages: #{number}: content: expected a text, got {shown(content)}."
-        )
-    return content or ""
 
 
 def calls_of(
@@ -121,7 +99,7 @@ def calls_of(
         parameters = told.get(name, {}).get("parameters") or {}
         arguments: dict[str, Any] = {}
         for slot, value in values.items():
-            _put(arguments, slot, value, parameters)
+            put(arguments, slot, value, parameters)
         yield ToolCall(name, arguments)
 
 
@@ -140,30 +118,3 @@ def _intent(service: Service, state: Parsed) -> Intent | None:
 
     active = [one for one in service.intents if one.name == state.active_intent]
     return max(active or service.intents, key=fit, default=None)
-
-
-def _put(
-    place: dict[str, Any], slot: str, value: str, schema: Mapping[str, Any]
-) -> None:
-    """Sets an argument; a dotted slot name sets a property of a nested object."""
-    properties = schema.get("properties") or {}
-    first, dot, rest = slot.partition(".")
-    if slot not in properties and dot and first in properties:
-        _put(place.setdefault(first, {}), rest, value, properties[first])
-        return
-    inner = properties.get(slot)
-    place[slot] = _typed(
-        value, inner.get("type") if isinstance(inner, Mapping) else None
-    )
-
-
-def _typed(value: str, kind: Any) -> Any:
-    """Converts a value to its declared type; returns the text if that fails."""
-    if kind == "boolean":
-        return _FLAGS.get(value.casefold(), value)
-    try:
-        if kind == "integer":
-            return int(value)
-        return float(value) if kind == "number" else value
-    except ValueError:
-        return value

@@ -16,7 +16,9 @@ PAGE = (ROOT / "docs/tools.md").read_text(encoding="utf-8")
 def _steps() -> list[tuple[str, list[str]]]:
     """Returns (command, printed lines) of the page."""
     found: list[tuple[str, list[str]]] = []
-    for line in re.findall(r"^    (.*)$", PAGE.partition("In Python")[0], re.MULTILINE):
+    for line in re.findall(
+        r"^    (.*)$", PAGE.partition("## In Python")[0], re.MULTILINE
+    ):
         if line.startswith("$ "):
             found.append((line[2:], []))
         elif found:
@@ -32,10 +34,11 @@ def walked(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "configs").symlink_to(ROOT / "configs")
-    [document] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
-    (tmp_path / "tools.json").write_text(document)
+    documents = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    for name, document in zip(["tools.json", "chats.json"], documents, strict=True):
+        (tmp_path / name).write_text(document)
     steps = _steps()
-    assert len(steps) == 3
+    assert len(steps) == 6
     for command, shown in steps:
         words = shlex.split(command)
         assert (words[0], main(words[1:])) == ("jaxaug", 0)
