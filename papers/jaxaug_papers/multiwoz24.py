@@ -3,8 +3,8 @@
 MultiWOZ 2.4 (Ye et al., 2022) corrects the annotation of the dev and test splits of
 MultiWOZ 2.1, and has its layout: `data.json` maps names to dialogues, and two lists
 name the dialogues of dev and test. The `metadata` of a turn of the system is the state
-after the turn of the user before it. There are no intents and no schema, so the schema
-is that of MultiWOZ 2.2, and each intent is NONE.
+after the turn of the user before it. There are no intents and no schema, so the
+converter uses the schema of MultiWOZ 2.2, and each intent is NONE.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,9 +30,8 @@ _PER_FILE = 512
 def convert(source: Path, out: Path, mentioned_only: bool = False) -> Report:
     """Writes MultiWOZ 2.4 in the layout that jaxaug reads.
 
-    Frames are written as for MultiWOZ 2.2. The names of slots become those of its
-    schema: `leaveAt` of a taxi is `taxi-leaveat`, `people` in `book` of a hotel is
-    `hotel-bookpeople`.
+    Frames are written as for MultiWOZ 2.2. Slots get the names of its schema: `leaveAt`
+    of a taxi is `taxi-leaveat`, `people` in `book` of a hotel is `hotel-bookpeople`.
 
     Args:
         source: folder with `data.json`, `valListFile.json`, `testListFile.json`, and

@@ -16,9 +16,8 @@ PAGE = (ROOT / "docs/tools.md").read_text(encoding="utf-8")
 def _steps() -> list[tuple[str, list[str]]]:
     """Returns (command, printed lines) of the page."""
     found: list[tuple[str, list[str]]] = []
-    for line in re.findall(
-        r"^    (.*)$", PAGE.partition("## In Python")[0], re.MULTILINE
-    ):
+    text = re.sub(r"```json\n.*?```", "", PAGE.partition("## In Python")[0], flags=re.S)
+    for line in re.findall(r"^    (.*)$", text, re.MULTILINE):
         if line.startswith("$ "):
             found.append((line[2:], []))
         elif found:
