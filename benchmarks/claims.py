@@ -304,6 +304,11 @@ def readings_table() -> list[str]:
             "SGD's train schema, sample (an earlier version)",
             "label",
         ),
+        (
+            READINGS.with_name("sgd_smollm2_readings.tsv"),
+            "SGD's train schema with SmolLM2, sample",
+            "label",
+        ),
         (READINGS, "", "label"),
     ):
         for row in _read(path):
