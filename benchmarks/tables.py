@@ -27,6 +27,7 @@ from statistics import fmean, stdev
 
 import claims
 import decoders
+import readings
 import settle
 import stored
 from sets import COMMANDS, GUARDED, SETS
@@ -345,8 +346,8 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "t5dst": functools.partial(minisgd_table, "t5dst"),
     "setups": functools.partial(claims.setups, trackers),
     "settle": settle.table,
-    "readings": claims.readings_table,
-    "sound": claims.sound_table,
+    "readings": readings.table,
+    "sound": readings.sound_table,
     "decoders-twitter": functools.partial(decoders.table, "twitter"),
     **{
         f"classify-{name}": functools.partial(claims.classify_table, name)

@@ -11,8 +11,8 @@ schemas in the folder.
 `paraphrase_<stem>` exists for every file `<stem>.tsv` of `$JAXAUG_PARAPHRASES`
 (separated as in `$PATH`). Its lines are an input, a tab, and a paraphrase. About one
 input in twenty, chosen by its text, is in the validation split, with all connected
-paraphrases. The test split has the published test pairs, or those of `<stem>.test.tsv`,
-if neither text is in the training pairs. `paraphrase_<name>_both` trains on every pair
+paraphrases. The test split has the published test pairs, or the pairs of
+`<stem>.test.tsv`, if neither text is in the training pairs. `paraphrase_<name>_both` trains on every pair
 in both directions. Such data needs a vocabulary with its words:
 `jaxaug.feed.pair_words`, or `$JAXAUG_VOCABULARY`.
 

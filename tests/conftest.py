@@ -21,7 +21,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests.support import small_sgd
+from tests.support import extension, small_sgd
 
 # A slow machine is not a fault of the test.
 hypothesis.settings.register_profile(
@@ -387,3 +387,9 @@ def page() -> Iterator[Any]:
         page.set_default_timeout(20_000)
         yield page
         browser.close()
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Returns `install(name, {group: {entry: value}}, source)`, which acts like pip."""
+    return functools.partial(extension.install, tmp_path, monkeypatch)

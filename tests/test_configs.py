@@ -80,7 +80,7 @@ def shown():
 
 
 HEADERS = list(dict.fromkeys(job for name in FILES for job in commands(name)))
-# The jobs of `make test`, then those of `make test-long`.
+# The jobs of `make test`, then the jobs of `make test-long`.
 JOBS = list(dict.fromkeys([*HEADERS, *ROWS, *shown()]))
 
 

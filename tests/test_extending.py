@@ -1,14 +1,12 @@
 """Installs and uses examples/house, the package of docs/extending.md."""
 
 import dataclasses
-import functools
 import hashlib
 import io
 import re
 import sys
 import tarfile
 import tomllib
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -17,7 +15,7 @@ import pytest
 from jaxaug.augment.judge import measures
 from jaxaug.augment.schemes import sentences
 from jaxaug.cli import VERBS, build_parser, main
-from jaxaug.core import bundled, config_file, extensions, installed
+from jaxaug.core import bundled, config_file, extensions
 from jaxaug.core.errors import UserError
 from jaxaug.data import fetch
 from jaxaug.feed import parallel, recipes
@@ -26,7 +24,6 @@ from jaxaug.models.text import registry, run_config
 from jaxaug.models.weights import export, families, hf_folder, t5x_layout
 from jaxaug.paraphrase import samplers
 from jaxaug_papers import minisgd
-from tests.support import extension
 from tests.test_architecture import ROOT
 
 HOUSE = ROOT / "examples/house"
@@ -57,12 +54,6 @@ def formatted(recipe):
     job = parallel.FormatJob(recipe.corpus, recipe.corpus.files()[0], recipe.options)
     ((*examples,),) = parallel.format_file(job, lambda example: example)
     return examples
-
-
-@pytest.fixture
-def install(tmp_path, monkeypatch):
-    """Returns `install(name, {group: {entry: value}}, source)`, which acts like pip."""
-    return functools.partial(extension.install, tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -211,54 +202,6 @@ def test_configs_of_packages(install, tmp_path, monkeypatch, caplog):
 def test_verbs_of_ours_search_no_package(house, monkeypatch):
     monkeypatch.setattr(extensions, "_points", lambda *_: 1 / 0)
     assert build_parser(["data", "describe"]).parse_args(["doctor"])
-
-
-def test_a_broken_verb_breaks_no_other(install, capsys):
-    points = {"data": "thief:add", "steal": "thief:add"}
-    install("thief", {"jaxaug.verbs": points}, "1 / 0")
-    reason = "package thief: thief:add cannot be imported (ZeroDivisionError"
-    assert main(["steal", "--all"]) == 1
-    assert f"error: verb 'steal' of {reason}" in capsys.readouterr().err
-    assert main(["completion", "bash"]) == 0
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main(["--help"])
-    assert ended.value.code == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"verb 'steal' of {reason}" in said
-    assert "verb 'data' of package thief: jaxaug has a verb of that name." in said
-    assert "steal cannot be used, see below" in said
-
-
-def test_a_verb_of_a_package_that_is_not_installed(monkeypatch, capsys):
-    monkeypatch.setattr(extensions, "_points", lambda *_: {})
-    assert main(["fewshot", "--config", "x.py"]) == 1
-    assert capsys.readouterr().err == (
-        "jaxaug: error: jaxaug fewshot comes with the package jaxaug-papers, which is "
-        f"not installed. Run {installed.install_advice()} of jaxaug.\n"
-    )
-    monkeypatch.setattr(installed, "_ROOT", Path("/nowhere"))
-    assert main(["classify"]) == 1
-    assert "installed. Install its wheel; the repository" in capsys.readouterr().err
-
-
-VERB = "def add(verbs):\n    verbs.add_parser({!r})\n"
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        (VERB.format("other"), "adds ['other'], expected the verb 'x' alone"),
-        (VERB.format("x"), "sets no default `target`, expected 'module:"),
-        ("def add(verbs):\n    verbs.nothing()\n", "fails (AttributeError: "),
-        ("add = 3\n", "is 3, expected a function"),
-    ],
-)
-def test_invalid_verbs_are_refused(install, source, message):
-    install("own", {"jaxaug.verbs": {"x": "own:add"}}, source)
-    message = f"of package own: own:add {message}"
-    with pytest.raises(UserError, match=re.escape(message)):
-        VERBS["x"]
 
 
 def test_metric(house):

@@ -104,8 +104,10 @@ def test_states_have_the_names_of_the_schema(public, tmp_path):
             "a value that is not in the schema's possible_values is kept: 1 (first: "
             "D.json turn 4: hotel-area=moon)"
         ),
-        "a last turn without state repeats the one before: 1 "
-        "(first: D.json turn 6: bye)",
+        (
+            "a last turn without state repeats the one before: 1 "
+            "(first: D.json turn 6: bye)"
+        ),
         "a value of no slot is left out: 2 (first: D.json turn 4: hotel-wifi)",
     ]
 

@@ -16,7 +16,9 @@ PAGE = (ROOT / "docs/tools.md").read_text(encoding="utf-8")
 def _steps() -> list[tuple[str, list[str]]]:
     """Returns (command, printed lines) of the page."""
     found: list[tuple[str, list[str]]] = []
-    text = re.sub(r"```json\n.*?```", "", PAGE.partition("## In Python")[0], flags=re.S)
+    text = re.sub(
+        r"```json\n.*?```", "", PAGE.partition("## In Python")[0], flags=re.DOTALL
+    )
     for line in re.findall(r"^    (.*)$", text, re.MULTILINE):
         if line.startswith("$ "):
             found.append((line[2:], []))

@@ -12,11 +12,9 @@
 
 TEXT/quora contains {train,test}.source.txt and .target.txt. TEXT/twitter contains
 labeled pairs in {train,test}.tsv. A clean pair has no training text; one is used for
-each source. Every decoder writes ten outputs per source. VAE-SVG and RbM are separate
-models. `--sweep` adds lambda from 0 to 1, `--ablation` removes the terms of F one by
-one, and `--only` names the rows to make, such as 'DiPS final*'. Seed s of `--seeds`
-uses the clean pairs from number s * SOURCES on, and another random key. The models are
-the same for all seeds.
+each source. Every decoder writes ten outputs per source. `--sweep` adds lambda from 0
+to 1, `--ablation` removes the terms of F one by one. `--only` names the rows to make,
+such as 'DiPS final*'. Seed s uses clean pairs from number s * SOURCES on, and a key.
 """
 
 import argparse
