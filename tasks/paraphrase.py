@@ -12,8 +12,8 @@ schemas in the folder.
 (separated as in `$PATH`). Its lines are an input, a tab, and a paraphrase. About one
 input in twenty, chosen by its text, is in the validation split, with all connected
 paraphrases. The test split has the published test pairs, or the pairs of
-`<stem>.test.tsv`, if neither text is in the training pairs. `paraphrase_<name>_both` trains on every pair
-in both directions. Such data needs a vocabulary with its words:
+`<stem>.test.tsv`, if neither text is in the training pairs. `paraphrase_<name>_both`
+trains on every pair in both directions. Such data needs a vocabulary with its words:
 `jaxaug.feed.pair_words`, or `$JAXAUG_VOCABULARY`.
 
 The metric `bleu` uses n-grams up to word pairs, as in the DiPS paper, over the whole

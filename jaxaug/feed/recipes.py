@@ -32,7 +32,7 @@ from etils import epath
 from jaxaug.core import extensions
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.core.suggestion import nearest
+from jaxaug.core.suggestion import suggestion
 from jaxaug.data import folders, leave_out, sgd
 from jaxaug.feed.cache import Recipe
 from jaxaug.feed.parallel import Corpus, Options
@@ -117,8 +117,9 @@ class Table:
             FORMATS[word]  # Raises the error of a format that could not be loaded.
         known = [*self.mixtures, *self.recipes]
         raise UserError(
-            f"{name!r} is no task and no mixture; known: {', '.join(known)}."
-            f"{nearest(name, known)}"
+            f"{name!r} is no task and no mixture; {suggestion(name, known)} Names of "
+            "your own variants need their data folder ($JAXAUG_DATA_DIR) or their "
+            "folder ($JAXAUG_VARIANTS_DIR)."
         )
 
     def wordings(self, family: str, split: str) -> dict[str, str]:

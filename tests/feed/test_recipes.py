@@ -28,7 +28,7 @@ def test_mixtures_hold_the_originals_and_variants(table):
     )
     assert table.tasks_of("d3st_sgd") == ("d3st_sgd",)
     assert len(table.tasks_of("d3st_aug_6x")) == 6
-    with pytest.raises(UserError, match="'d3st_x' is no task and no mixture; known: "):
+    with pytest.raises(UserError, match="'d3st_x' is no task and no mixture; did you "):
         table.tasks_of("d3st_x")
 
 

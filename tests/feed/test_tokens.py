@@ -110,7 +110,7 @@ def test_get_dataset_of_a_mixture(data, words, caplog):
     ("changes", "message"),
     [
         ({"batch_size": 7}, "batch_size = 7 does not divide by 2 hosts"),
-        ({"mixture_or_task_name": "d3st_x"}, "'d3st_x' is no task and no mixture; kno"),
+        ({"mixture_or_task_name": "d3st_x"}, "'d3st_x' is no task and no mixture; did"),
         (
             {"split": "trian"},
             "has no split 'trian'. Splits are train, validation, test",
