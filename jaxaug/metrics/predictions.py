@@ -247,7 +247,7 @@ def warn(summary: Summary, unknown_slots: int, where: str) -> dict[str, int]:
     if unknown_slots:
         counts["slots that the schema lacks"] = unknown_slots
     for what, count in counts.items():
-        print(f"jaxaug: warning: {where}: ignored {count} {what}", file=sys.stderr)
+        print(f"jaxaug: warning: {where}: ignored {what}: {count}", file=sys.stderr)
     missing = summary.unpredicted
     if missing:
         total = summary.dialogues + len(missing)

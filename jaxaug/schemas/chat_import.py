@@ -108,7 +108,7 @@ class Importer:
         if found[-1] == Turn("SYSTEM", "", ()):
             del found[-1]
         if not values:
-            self.lost["dialogues without a tool call: their states are empty"] += 1
+            self.lost["dialogues without a tool call, whose states are empty"] += 1
         services = [*dict.fromkeys(service.name for service, _ in offered.values())]
         services = [name for name in services if name in values or not values]
         if not services:

@@ -143,6 +143,6 @@ def tell(counts: Counter[str], what: str) -> None:
     if lost:
         print(f"{what}:")
     for name, number in lost.most_common(_SHOWN):
-        print(f"  {number:,} {name}")
+        print(f"  {name}: {number:,}")
     if len(lost) > _SHOWN:
         print(f"  ... and {len(lost) - _SHOWN:,} further kinds")

@@ -189,7 +189,7 @@ def test_dialogues_without_tools_have_empty_states(tmp_path, capsys):
     assert capsys.readouterr().out == (
         f"wrote 2 dialogues, 2 user turns, 0 states, 1 service to {out}/dev\n"
         "changed or left out:\n"
-        "  2 dialogues without a tool call: their states are empty\n"
+        "  dialogues without a tool call, whose states are empty: 2\n"
     )
 
 
