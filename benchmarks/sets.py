@@ -39,6 +39,18 @@ GUARDED = (
     *("tree_6x_worst", "tree_6x_worst_familiar", "many_16x", "many_16x_familiar"),
     *("many_16x_likelihood", "many_16x_worst", "many_16x_worst_familiar"),
 )
+# Pairs of sets, of which the first one should be better.
+GAINS = (
+    ("tree_6x_familiar", "tree_6x"),
+    ("sgd_familiar", "sgd"),
+    ("many_16x", "tree_6x"),
+    ("many_16x_familiar", "tree_6x_familiar"),
+    ("tree_6x_consistent", "tree_6x"),
+    ("tree_6x_worst", "tree_6x"),
+    ("tree_6x_worst_familiar", "tree_6x_familiar"),
+    ("many_16x_worst_familiar", "many_16x_familiar"),
+    ("many_16x_likelihood", "many_16x_familiar"),
+)
 _TRAIN = "python -m t5x.train --gin_file=configs/d3st_aug.gin"
 _LONG = "--gin.TRAIN_STEPS=3000 --gin.EVAL_PERIOD=3000"
 _CONSISTENCY = (

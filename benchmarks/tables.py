@@ -30,7 +30,7 @@ import decoders
 import readings
 import settle
 import stored
-from sets import COMMANDS, GUARDED, SETS
+from sets import COMMANDS, GAINS, GUARDED, SETS
 
 from jaxaug.core.errors import UserError
 from jaxaug.metrics import frames, report
@@ -263,6 +263,25 @@ def minisgd_differences() -> list[str]:
     return rows + [line(one) for one in compared()[1].differences]
 
 
+def gains_table() -> list[str]:
+    """Returns the differences of `GAINS` in points, over the seeds that both have."""
+    columns = {"jga_orig": "originals", "jga_v1_5": "v1-5", "ss_jga": "SS"}
+    rows = ["| " + " | ".join(["set", "against", "seeds", *columns.values()]) + " |"]
+    rows.append("|---" * 6 + "|")
+    for names in GAINS:
+        found = [
+            {path.name.rpartition("-")[2] for path in MINISGD.glob(f"d3st_{one}-seed*")}
+            for one in names
+        ]
+        seeds = sorted(set.intersection(*found))
+        places = [MINISGD / f"d3st_{one}-{seed}" for one in names for seed in seeds]
+        (difference,) = _statistics(places)[1].differences
+        cells = [SETS[one].removeprefix("+ ") for one in names] + [str(len(seeds))]
+        cells += [difference_cell(difference, column) for column in columns]
+        rows.append("| " + " | ".join(cells) + " |")
+    return rows
+
+
 def _ends(run: report.Run) -> str:
     low, high = run.intervals.get("jga_v1_5", (float("nan"),) * 2)
     return f"{100 * low:.1f} to {100 * high:.1f}"
@@ -335,6 +354,7 @@ def queue_row(
 TABLES: dict[str, Callable[[], list[str]]] = {
     "readme": short_table,
     "familiar": functools.partial(short_table, GUARDED),
+    "gains": gains_table,
     "attack": attack_table,
     "stricter": functools.partial(
         short_table, ("tree_6x", "tree2_6x", "sound5_6x", "sound8_6x")
