@@ -25,6 +25,7 @@ from jaxaug.core.installed import install_advice
 from jaxaug.core.parts import Part
 from jaxaug.core.shards import Shards
 from jaxaug.data import folders
+from jaxaug.models.named import catalogue
 from jaxaug.paraphrase import endpoint_run
 
 _DEFAULT = "configs/augment/grammar_tree.py"
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.shard is not None and arguments.merge is not None:
         raise UserError("--shard and --merge: first all shards, then --merge alone.")
     compiled.keep_programs()
-    config = configs.load(arguments.config or _default())
+    config = configs.load(arguments.config or _default(arguments.dry_run))
     config = _with(config, "splits", arguments.splits)
     config = _with(config, "variants", arguments.variants)
     config = _with_model(config, arguments)
@@ -71,9 +72,19 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _default() -> str:
-    """Returns the default config; MiniLM, which it ranks with, needs JAX."""
+def _default(dry_run: bool) -> str:
+    """Returns the default config; MiniLM, which it ranks with, needs JAX.
+
+    Raises:
+        UserError: JAX is here without MiniLM. A dry run reports that itself.
+    """
     if importlib.util.find_spec("jax") is not None:
+        if not (dry_run or catalogue.find("minilm").on_disk):
+            raise UserError(
+                f"{_DEFAULT} ranks with the model 'minilm', which is not on this "
+                "machine. Get it with `jaxaug models fetch minilm`, or rank without a "
+                f"model: --config {_WITHOUT_JAX}."
+            )
         return _DEFAULT
     logging.warning(
         "%s ranks, because JAX is not installed. %s needs the extra 'jax': %s.",

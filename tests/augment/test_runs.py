@@ -359,3 +359,12 @@ def test_the_verb(sgd_tree, fake, tmp_path, capsys):
     capsys.readouterr()
     assert cli.main(["augment", *arguments, "0"]) == 1
     assert "--variants 0: variants=0: " in capsys.readouterr().err
+
+
+def test_the_default_config_needs_minilm(sgd_tree, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "empty"))
+    arguments = ["--data_dir", str(sgd_tree), "--out", str(tmp_path / "out")]
+    assert cli.main(["augment", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert "rank without a model: --config configs/augment/grammar.py." in error
+    assert not (tmp_path / "out").exists()
