@@ -83,9 +83,7 @@ def ours(work: Work) -> Callable[[], np.ndarray]:
 def ctranslate2(work: Work, precision: str) -> Callable[[], Any]:
     """Returns a call of `Generator.generate_batch`."""
     # CTranslate2 never draws EOS before the minimal length.
-    search = runner.Search(
-        work.num, work.length, work.length, top_k=TOP_K, top_p=TOP_P
-    )
+    search = runner.Search(work.num, work.length, work.length, top_k=TOP_K, top_p=TOP_P)
     skipped = len(work.model.before)
     prompts = [one[skipped:] for one in work.prompts]
     engine = runner.Engine(

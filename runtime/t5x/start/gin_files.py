@@ -90,9 +90,7 @@ def check_binding(binding: str) -> None:
     try:
         list(config_parser.ConfigParser(binding, Delegate()))
     except tokenize.TokenError as error:
-        raise UserError(
-            f"{flag}: a bracket or string is not closed in a binding: {error.args[0]}."
-        ) from error
+        raise UserError(f"{flag}: a bracket or string is not closed.") from error
     except (SyntaxError, ValueError, TypeError, RecursionError) as error:
         raise UserError(f"{flag}: {_why_no_binding(name, equals, value)}") from error
 
@@ -185,9 +183,7 @@ def checked() -> Iterator[dict[str, str]]:
                 f"{path}: line {error.lineno}: {error.msg}: correct the indentation."
             ) from error
         except tokenize.TokenError as error:
-            raise UserError(
-                f"{path}: a bracket or string is not closed ({error.args[0]})."
-            ) from error
+            raise UserError(f"{path}: a bracket or string is not closed.") from error
         finally:
             being_read.pop()
 

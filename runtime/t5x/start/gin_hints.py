@@ -7,7 +7,6 @@ import os
 import pkgutil
 import re
 import sys
-import tokenize
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -51,8 +50,6 @@ def _explained(error: BaseException, texts: Mapping[str, str]) -> str | None:
     text = str(error)
     if isinstance(error, ModuleNotFoundError):
         return explain_call(error) or _unknown_module(error)
-    if isinstance(error, tokenize.TokenError):
-        return f"a bracket or string is not closed in a binding: {text}"
     if unset := _unset_macro(text, texts):
         return unset
     if not isinstance(

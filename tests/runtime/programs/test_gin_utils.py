@@ -1,6 +1,7 @@
 """gin: flags, suggestions of similar names, and the small configurables."""
 
 import functools
+import sys
 import types
 
 import gin
@@ -102,6 +103,7 @@ QUOTES = (
     "the value is no number, text, list, @function or %MACRO. Strings need quotes of "
     "their own: --gin."
 )
+OPEN = "a bracket or string is not closed."
 NAME = "Write --gin.NAME=VALUE, where NAME is a macro or FUNCTION.PARAMETER."
 
 
@@ -114,17 +116,15 @@ NAME = "Write --gin.NAME=VALUE, where NAME is a macro or FUNCTION.PARAMETER."
         ("--gin.STEPS=1e-3x", rf"{QUOTES}STEPS=\"1e-3x\"."),
         ("--gin.a/b.c=@", rf"{QUOTES}a/b.c=\"text\"."),
         ("--gin.STEPS=%", rf"{QUOTES}STEPS=\"text\"."),
-        ('--gin.STEPS="abc', rf"{QUOTES}STEPS=\"text\"."),
+        (
+            '--gin.STEPS="abc',
+            # Python's tokenizer recognizes an open string since 3.12.
+            OPEN if sys.version_info >= (3, 12) else rf"{QUOTES}STEPS=\"text\".",
+        ),
         ("--gin.STEPS=", "the value is missing. Write --gin.STEPS=VALUE."),
         ("--gin.A B=3", f"'A B' is no name of a setting. {NAME}"),
         ("--gin.=3", f"'' is no name of a setting. {NAME}"),
-        (
-            "--gin.A=[1,",
-            (
-                "a bracket or string is not closed in a binding: EOF in multi-line "
-                "statement."
-            ),
-        ),
+        ("--gin.A=[1,", OPEN),
     ],
 )
 def test_a_binding_that_gin_cannot_parse_is_named(flag, message):
@@ -137,7 +137,7 @@ def test_brackets_and_indentation_name_their_file(tmp_path):
     inner, outer = tmp_path / "inner.gin", tmp_path / "outer.gin"
     outer.write_text(f"Y = 1\ninclude '{inner}'\n")
     for text, message in (
-        ("X = (1", "a bracket or string is not closed (EOF in multi-line statement)."),
+        ("X = (1", OPEN),
         (
             "a.b:\n    x = 1\n  y = 2\n",
             (
@@ -151,7 +151,6 @@ def test_brackets_and_indentation_name_their_file(tmp_path):
             first, *where = mistake(path).splitlines()
             assert first == f"{inner}: {message}"
             assert bool(where) == (path == outer)
-    assert "string is not closed in a binding: " in mistake(bindings=["X = (1"])
 
 
 def test_a_macro_without_a_value_is_named_with_its_place(tmp_path):
