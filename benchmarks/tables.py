@@ -189,9 +189,11 @@ def _statistics(folders: Sequence[Path]) -> tuple[list[report.Run], Statistics]:
 
 @functools.cache
 def trackers(kind: str) -> tuple[list[report.Run], Statistics]:
-    """Returns the stored trackers that claims name: `mini`, `t5dst`, or `sgd`."""
+    """Returns the stored trackers that claims name: `mini`, `more`, `t5dst`, `sgd`."""
     if kind == "sgd":
         return _statistics([path.parent for path in sorted(SGD.glob(f"*/{ITEM}"))])
+    if kind == "more":
+        return compared(MORE)
     return compared(form="d3st" if kind == "mini" else "t5dst")
 
 

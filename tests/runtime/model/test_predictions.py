@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import traverse_util
+from jax.extend import core as jax_core
 from model_kit import (
     BATCH,
     LM_BATCH,
@@ -308,7 +309,7 @@ def test_cross_attention_is_projected_once_per_decode():
             loop = in_loop or equation.primitive.name == "while"
             if equation.primitive.name == "dot_general":
                 yield in_loop, equation.invars[0].aval.shape
-            for inner in jax.core.jaxprs_in_params(equation.params):
+            for inner in jax_core.jaxprs_in_params(equation.params):
                 yield from products(inner, loop)
 
     found = list(products(jaxpr))

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend import core as jax_core
 from t5x.examples.t5 import masks, position_bias
 from t5x.on_cpu import reductions
 
@@ -30,7 +31,7 @@ def reduced_sizes(function, *arguments):
             if equation.primitive.name in ("reduce_max", "reduce_sum"):
                 shape, axes = equation.invars[0].aval.shape, equation.params["axes"]
                 sizes.append(int(np.prod([shape[axis] for axis in axes])))
-            for inner in jax.core.jaxprs_in_params(equation.params):
+            for inner in jax_core.jaxprs_in_params(equation.params):
                 walk(inner)
 
     walk(jax.make_jaxpr(function)(*arguments).jaxpr)
