@@ -23,13 +23,16 @@ _MODALS = vocabulary.word_set(
 )
 # Adjectives that may follow their noun.
 _BEHIND = frozenset(
-    {"available", "nearest", "closest", "left", "free", "open", "closed"}
+    {"available", "nearest", "closest", "left", "free", "open", "closed", "online"}
 )
+_HELPERS = vocabulary.word_set("has have had do does did")
 _JOINING = frozenset({"and", "or", ","})
 _ASKING = frozenset({"should", "can", "will", "may", "must"})
 _BEHIND_BASE = vocabulary.word_set("and or , for how what whether which")
 _ENDS = frozenset({"", "the", "each", "every", ",", ";", "("})
 _ARTICLES = frozenset({"a", "an", "the", "my", "your", "all"})
+# "Service for booking sessions", but "service for parking permits".
+_SERVED = vocabulary.word_set("booking buying selling viewing learning teaching")
 _BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
 
 
@@ -124,10 +127,7 @@ class _Reader:
         if word in vocabulary.QUESTIONS:
             self.waits = True
         elif word in vocabulary.AUXILIARIES:
-            if (
-                word in ("has", "have", "had", "do", "does", "did")
-                and not self._helps()
-            ):
+            if word in _HELPERS and not self._helps():
                 return False
             # "Do students pay": the verb comes after the group.
             asks = not self.found or self.found[0].cls in vocabulary.QUESTIONS
@@ -255,6 +255,8 @@ class _Reader:
             return not is_noun
         if before.kind != NOUN:
             return False
+        if len(self.found) > 1 and self.found[-2].base in ("help", "let"):
+            return not is_noun or not self._is_closed(after)
         if before.words[-1].lower() == "user":
             return self.waits or word == "want"
         # "Do guests pay", "where does the guest pay".
@@ -278,6 +280,8 @@ class _Reader:
             return False  # "Current reading of the meter".
         if self._continues(GERUND) and not self._is_closed(after):
             return True
+        if word in _SERVED and [c.cls for c in self.found[-2:]] == ["APP", "for"]:
+            return not self._is_closed(after)
         modifies = after and after not in vocabulary.DETERMINERS
         if word in vocabulary.MODIFIERS and modifies and not self._is_closed(after):
             return False

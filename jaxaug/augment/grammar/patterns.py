@@ -11,13 +11,15 @@ two words) and `?` after optional ones, and of variables:
     {x:NP>fee/charge}       its head, in the singular, is one of these
     {x:DATE+}, {x:DATE!}    it has words before its head, or none
     {x:NP*}, {x:NP^}        it is a plural; it is a singular with a determiner
-    {v:BUY.base}     a verb of a class of verbs.txt in a form; {v:V.base} of any class
+    {v:BUY.base}     a verb of a class of verbs.txt in a form; {v:V.base} of any class,
+                     {v:DO.base} of any but TELL
     {x:NPO}          a noun group with its `of` phrases
     {t:TAIL}         nothing, or the rest from a preposition on; {t:QTAIL}  but not
                      from `of` on; {t:CTAIL}, {t:PTAIL}  the same, or from a clause on
     {t:ITAIL}, {t:OTAIL}  nothing, or the rest from `to` or `of` on;
     {t:LTAIL}        the rest from in, at, on, or for on;
     {t:NTAIL}        nothing, or the rest from a preposition on, without a clause;
+    {t:STAIL}        the same, from in, at, on, for, near, with, or from on, not by;
     {w:WH}           a question word
     {t:ANY}          nothing or anything
     {r:REST}         one chunk or more; {r:PLAIN}  without a second verb after `and`
@@ -42,6 +44,7 @@ _NOUN_PREPOSITIONS = "of for in at on to from with per by about"
 _TAIL_STARTS = (
     _NOUN_PREPOSITIONS + " between near as based before after during within without"
 )
+_NEAR = "in at on for near with from"
 _CLAUSES = "how what whether when where which who whom whose why that if"
 _CLAUSE_STARTS = " where when that which who whom to"
 _VARIABLE = re.compile(r"\{(\w+):([^}]+)\}")
@@ -177,6 +180,7 @@ def _class(name: str) -> str:
         "NPX": f"{noun}(?:[{_letters(_NOUN_PREPOSITIONS + ' and or')}]{noun})*",
         "TAIL": _tail(_TAIL_STARTS),
         "NTAIL": rf"(?:[{_letters(_TAIL_STARTS)}][^{_letters(_CLAUSES)}]+)?",
+        "STAIL": f"(?:[{_letters(_NEAR)}][^{_letters(_CLAUSES + ' by')}]+)?",
         "NPO": f"{noun}(?:{_codes[WORD, 'of']}{noun})*",
         "PTAIL": _tail(_TAIL_STARTS.removeprefix("of ") + _CLAUSE_STARTS),
         "OTAIL": _tail("of"),
@@ -197,8 +201,9 @@ def _class(name: str) -> str:
     if name in fixed:
         return fixed[name]
     cls, _, form = name.partition(".")
-    classes = sorted({*vocabulary.verbs().values()}) if cls == "V" else [cls]
-    if form not in _FORMS or not set(classes) <= {*vocabulary.verbs().values()}:
+    every = {*vocabulary.verbs().values()}
+    classes = sorted({"V": every, "DO": every - {"TELL"}}.get(cls, {cls}))
+    if form not in _FORMS or not set(classes) <= every:
         raise ValueError(f"{name!r} is not a class of the grammar")
     return f"[{''.join(_codes[VERB, one, form] for one in classes)}]"
 
@@ -300,6 +305,7 @@ _NOUN: dict[str, Callable[[Sequence[Chunk]], str]] = {
     "gen": lambda chunks: text_of(chunks) if _is_general(chunks) else _the(chunks),
     "sg": functools.partial(_numbered, vocabulary.singular),
     "pl": functools.partial(_numbered, vocabulary.plural),
+    "anypl": functools.partial(_numbered, vocabulary.plural),
     "a": _a,
     "poss": _possessive,
     "ahead": lambda chunks: _a(
@@ -323,23 +329,21 @@ NOMINALS = {
     "reserve": "reservation", "book": "booking", "search": "search", "find": "search",
     "search for": "search", "look for": "search", "transfer": "transfer",
     "buy": "purchase", "purchase": "purchase", "pay": "payment",
-    "cancel": "cancellation",
-    "rent": "rental", "schedule": "scheduling", "deliver": "delivery", "visit": "visit",
-    "order": "order", "create": "creation", "delete": "deletion", "request": "request",
-    "donate": "donation", "repair": "repair", "manage": "management",
-    "send": "dispatch",
-    "renew": "renewal", "compare": "comparison", "play": "playback",
-    "register": "registration",
+    "cancel": "cancellation", "rent": "rental", "schedule": "scheduling",
+    "deliver": "delivery", "visit": "visit", "order": "order", "create": "creation",
+    "delete": "deletion", "request": "request", "donate": "donation",
+    "repair": "repair", "manage": "management", "send": "dispatch", "renew": "renewal",
+    "compare": "comparison", "play": "playback", "register": "registration",
 }  # fmt: skip
 EVENT_VERBS = {
     "departure": "depart", "arrival": "arrive", "pickup": "pick up",
-    "pick-up": "pick up",
-    "drop-off": "drop off", "dropoff": "drop off", "return": "return", "rental": "rent",
-    "delivery": "deliver", "reservation": "reserve", "booking": "book",
-    "collection": "collect", "payment": "pay", "visit": "visit", "stay": "stay",
-    "repair": "repair", "transfer": "transfer", "donation": "donate",
-    "inspection": "inspect", "harvest": "harvest", "purchase": "buy", "order": "order",
-    "treatment": "treat", "vaccination": "vaccinate",
+    "pick-up": "pick up", "drop-off": "drop off", "dropoff": "drop off",
+    "return": "return", "rental": "rent", "delivery": "deliver",
+    "reservation": "reserve", "booking": "book", "collection": "collect",
+    "payment": "pay", "visit": "visit", "stay": "stay", "repair": "repair",
+    "transfer": "transfer", "donation": "donate", "inspection": "inspect",
+    "harvest": "harvest", "purchase": "buy", "order": "order", "treatment": "treat",
+    "vaccination": "vaccinate",
 }  # fmt: skip
 
 
@@ -390,6 +394,7 @@ def _written(chunks: Sequence[Chunk], change: str) -> str:
             raise Unwritable(change)
         return vocabulary.inflected(verb, _VERB[change.removeprefix("event.")])
     hides = change in ("nouns", "themods") and _describes(first)
+    hides |= change == "anypl" and not _is_general(chunks)
     if hides or (change in ("mods", "nouns", "themods") and not _split(chunks)[0]):
         raise Unwritable(change)
     return _NOUN[change](chunks)
