@@ -18,6 +18,7 @@ two words) and `?` after optional ones, and of variables:
     {t:ITAIL}, {t:OTAIL}  nothing, or the rest from `to` or `of` on;
     {t:LTAIL}        the rest from in, at, on, or for on;
     {t:NTAIL}        nothing, or the rest from a preposition on, without a clause;
+    {t:MTAIL}        nothing, or the rest from a preposition of measures or limits on;
     {w:WH}           a question word
     {t:ANY}          nothing or anything
     {r:REST}         one chunk or more; {r:PLAIN}  without a second verb after `and`
@@ -181,6 +182,7 @@ def _class(name: str) -> str:
         "PTAIL": _tail(_TAIL_STARTS.removeprefix("of ") + _CLAUSE_STARTS),
         "OTAIL": _tail("of"),
         "ITAIL": _tail("to"),
+        "MTAIL": _tail("per in at for before after during without"),
         "LTAIL": f"[{_letters('in at on for')}].*",
         "NPC": f"{noun}(?:[{_letters('and or')}]{noun})*",
         "QTAIL": _tail(_TAIL_STARTS.removeprefix("of ")),
