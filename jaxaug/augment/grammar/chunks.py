@@ -23,7 +23,7 @@ _MODALS = vocabulary.word_set(
 )
 # Adjectives that may follow their noun.
 _BEHIND = frozenset(
-    {"available", "nearest", "closest", "left", "free", "open", "closed"}
+    {"available", "nearest", "closest", "left", "free", "open", "closed", "responsible"}
 )
 _JOINING = frozenset({"and", "or", ","})
 _ASKING = frozenset({"should", "can", "will", "may", "must"})
