@@ -22,8 +22,8 @@ _MODALS = vocabulary.word_set(
     "can could will would should may might must do does did not"
 )
 # Adjectives that may follow their noun.
-_BEHIND = frozenset(
-    {"available", "nearest", "closest", "left", "free", "open", "closed", "online"}
+_BEHIND = vocabulary.word_set(
+    "available nearest closest left free open closed online responsible"
 )
 _HELPERS = vocabulary.word_set("has have had do does did")
 _JOINING = frozenset({"and", "or", ","})

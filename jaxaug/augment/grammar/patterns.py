@@ -16,10 +16,9 @@ two words) and `?` after optional ones, and of variables:
     {x:NPO}          a noun group with its `of` phrases
     {t:TAIL}         nothing, or the rest from a preposition on; {t:QTAIL}  but not
                      from `of` on; {t:CTAIL}, {t:PTAIL}  the same, or from a clause on
-    {t:ITAIL}, {t:OTAIL}  nothing, or the rest from `to` or `of` on;
-    {t:LTAIL}        the rest from in, at, on, or for on;
-    {t:NTAIL}        nothing, or the rest from a preposition on, without a clause;
-    {t:STAIL}        the same, from in, at, on, for, near, with, or from on, not by;
+    {t:ITAIL}, {t:OTAIL}, {t:LTAIL}  nothing, or the rest from `to`, from `of`, or from
+                     in, at, on, or for on; {t:NTAIL}  from a preposition, no clause;
+    {t:STAIL}, {t:MTAIL}  the rest from a preposition of place, or of measures, on
     {w:WH}           a question word
     {t:ANY}          nothing or anything
     {r:REST}         one chunk or more; {r:PLAIN}  without a second verb after `and`
@@ -185,6 +184,7 @@ def _class(name: str) -> str:
         "PTAIL": _tail(_TAIL_STARTS.removeprefix("of ") + _CLAUSE_STARTS),
         "OTAIL": _tail("of"),
         "ITAIL": _tail("to"),
+        "MTAIL": _tail("per in at for before after during without"),
         "LTAIL": f"[{_letters('in at on for')}].*",
         "NPC": f"{noun}(?:[{_letters('and or')}]{noun})*",
         "QTAIL": _tail(_TAIL_STARTS.removeprefix("of ")),
