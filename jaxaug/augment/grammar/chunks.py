@@ -329,8 +329,9 @@ class _Reader:
         if self.place == start:  # Nothing fits: the word is its own group.
             words.append(self.words[self.place])
             self.place += 1
-        if self._asks() and len(words) > 1 and self.place == len(self.words):
-            # "is the parcel insured": the last word is the question.
+        ends = self.place == len(self.words) or {*map(str.lower, words[-1:])} <= self.adjectives
+        if self._asks() and len(words) > 1 and ends:
+            # "is the parcel insured", "is it safe for": the last word is the question.
             self.place -= 1
             words.pop()
         if not words:  # A determiner alone.
