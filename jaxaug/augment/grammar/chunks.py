@@ -329,7 +329,10 @@ class _Reader:
         if self.place == start:  # Nothing fits: the word is its own group.
             words.append(self.words[self.place])
             self.place += 1
-        ends = self.place == len(self.words) or {*map(str.lower, words[-1:])} <= self.adjectives
+        ends = (
+            self.place == len(self.words)
+            or {*map(str.lower, words[-1:])} <= self.adjectives
+        )
         if self._asks() and len(words) > 1 and ends:
             # "is the parcel insured", "is it safe for": the last word is the question.
             self.place -= 1
