@@ -249,9 +249,11 @@ def _noun(chunks: Sequence[Chunk]) -> str:
 
 
 def _is_general(chunks: Sequence[Chunk]) -> bool:
-    """Returns whether a group is a plural without a determiner, or has "a": "pets"."""
+    """Returns whether a group names no certain thing: "pets", "a pet", "parking"."""
     det = chunks[0].det.lower()
-    return det in ("a", "an") or (not det and is_plural(chunks))
+    word = chunks[0].words[-1].lower()
+    general = is_plural(chunks) or word in vocabulary.UNCOUNTABLE
+    return det in ("a", "an") or (not det and general)
 
 
 def _numbered(change: Callable[[str], str], chunks: Sequence[Chunk]) -> str:
