@@ -3,10 +3,9 @@
     python benchmarks/language.py [--model smollm2] [--prompts 16] [--num 4] \\
         [--length 32] [--repeats 3] [--sides "llama.cpp Q8_0" ...]
 
-All sides have the same weights in one process, draw top-k with top-p (120, 0.95), and
-write exactly `--length` tokens for each of `--num` outputs, because no output may end
-earlier. All prompts begin with the same few-shot prompt, which each side processes
-once. The first call of each side compiles, loads, or fills its cache, and is not
+All sides have the same weights in one process, and draw top-k with top-p (120, 0.95).
+Every output has exactly `--length` tokens, because none may end earlier. All prompts
+begin with the same few-shot prompt, which each side processes once. The first call of each side compiles, loads, or fills its cache, and is not
 counted. The other calls alternate, and the fastest one counts. A ratio is the time of
 another side divided by ours, `CPU` the same for CPU seconds.
 

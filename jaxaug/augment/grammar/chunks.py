@@ -333,8 +333,12 @@ class _Reader:
         if self.place == start:  # Nothing fits: the word is its own group.
             words.append(self.words[self.place])
             self.place += 1
-        if self._asks() and len(words) > 1 and self.place == len(self.words):
-            # "is the parcel insured": the last word is the question.
+        if (
+            len(words) > 1
+            and self._asks()
+            and (self.place == len(self.words) or words[-1].lower() in self.adjectives)
+        ):
+            # "is the parcel insured", "is it safe for": the last word is the question.
             self.place -= 1
             words.pop()
         if not words:  # A determiner alone.

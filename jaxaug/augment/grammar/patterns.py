@@ -11,8 +11,7 @@ two words) and `?` after optional ones, and of variables:
     {x:NP>fee/charge}       its head, in the singular, is one of these
     {x:DATE+}, {x:DATE!}    it has words before its head, or none
     {x:NP*}, {x:NP^}        it is a plural; it is a singular with a determiner
-    {v:BUY.base}     a verb of a class of verbs.txt in a form; {v:V.base} of any class,
-                     {v:DO.base} of any but TELL
+    {v:BUY.base}     a verb of a class of verbs.txt in a form; V: any, DO: all but TELL
     {x:NPO}          a noun group with its `of` phrases
     {t:TAIL}         nothing, or the rest from a preposition on; {t:QTAIL}  but not
                      from `of` on; {t:CTAIL}, {t:PTAIL}  the same, or from a clause on
@@ -254,9 +253,10 @@ def _noun(chunks: Sequence[Chunk]) -> str:
 
 
 def _is_general(chunks: Sequence[Chunk]) -> bool:
-    """Returns whether a group is a plural without a determiner, or has "a": "pets"."""
+    """Returns whether a group names no certain thing: "pets", "a pet", "parking"."""
     det = chunks[0].det.lower()
-    return det in ("a", "an") or (not det and is_plural(chunks))
+    uncountable = chunks[0].words[-1].lower() in vocabulary.UNCOUNTABLE
+    return det in ("a", "an") or (not det and (uncountable or is_plural(chunks)))
 
 
 def _numbered(change: Callable[[str], str], chunks: Sequence[Chunk]) -> str:

@@ -1,12 +1,18 @@
 """The word classes of the grammar: nouns, verbs, and closed classes."""
 
 import functools
+import re
 
 from etils import epath
 
 from jaxaug.augment.language import inflection
 from jaxaug.augment.language.inflection import BASE, PLURAL, Form
 
+# A base that ends so takes no further e: "touch", "adorn", "destroy", "seal", "iron".
+_WHOLE = re.compile(
+    r"(?:[ywx]|ss|ll|[cs]h|[^aeiouy][dtnrmpkf]|(?<!q)[aeiou]{2}[dtnlrmpkf]"
+    r"|[aeiouy][^aeiouy]+(?:er|en|el|et|on|om|al|it))$"
+)
 _FOLDER = epath.Path(__file__).parent
 
 
@@ -85,7 +91,8 @@ UNCOUNTABLE = word_set(
     "information accommodation lodging housing coverage travel cooking precipitation "
     "transport cash moisture warmth cuisine dining shipping entry admission quarters "
     "equipment progress garbage trash rubbish refuse waste parking produce medication "
-    "therapy funds data headcount"
+    "therapy funds data headcount experience breakfast lunch dinner assistance "
+    "electricity heating"
 )
 
 
@@ -154,9 +161,12 @@ def any_verb(word: str, form: str) -> list[str]:
         return []
     found = [one.base for one in inflection.readings(word) if one.form == form]
     found = [base for base in found if not base.endswith("ie")] or found  # "Certified".
-    # The bases of "raised" are "rais" and "raise".
+    # "Raised" may come from "rais" or "raise", and "touched" from "touch" or "touche".
     return sorted(
-        found, key=lambda base: not base.endswith("e") and base + "e" in found
+        found,
+        key=lambda base: (
+            bool(_WHOLE.search(base.removesuffix("e"))) == base.endswith("e")
+        ),
     )
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from jaxaug.augment.grammar import patterns
+from jaxaug.augment.grammar import patterns, vocabulary
 from jaxaug.augment.grammar.chunks import WORD, chunks
+from jaxaug.augment.language.inflection import PARTICIPLE
 
 
 def written(text: str, is_verb_phrase: bool = False) -> str:
@@ -122,3 +123,25 @@ def test_verbs_of_the_tagger_are_verbs() -> None:
 def test_an_adverb_stays_with_its_verb() -> None:
     verb = chunks("whether bags are still accepted")[-1]
     assert verb.inflected("admit", "gerund") == ("still", "admitting")
+
+
+@pytest.mark.parametrize(
+    ("word", "base"),
+    [("touched", "touch"), ("destroyed", "destroy"), ("adorned", "adorn")]
+    + [("sealed", "seal"), ("raised", "raise"), ("notarized", "notarize")]
+    + [("pruned", "prune"), ("typed", "type"), ("dangled", "dangle")],
+)
+def test_an_unknown_verb_has_the_likely_base(word: str, base: str) -> None:
+    assert vocabulary.any_verb(word, PARTICIPLE)[0] == base
+
+
+def test_a_question_ends_with_its_adjective_and_what_follows_it() -> None:
+    words = ["is", "the", "toy", "safe", "for", "children"]
+    found = chunks(" ".join(words), True, adjectives={"safe"})
+    assert [chunk.text for chunk in found] == [
+        "is",
+        "the toy",
+        "safe",
+        "for",
+        "children",
+    ]
