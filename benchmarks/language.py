@@ -5,9 +5,10 @@
 
 All sides have the same weights in one process, and draw top-k with top-p (120, 0.95).
 Every output has exactly `--length` tokens, because none may end earlier. All prompts
-begin with the same few-shot prompt, which each side processes once. The first call of each side compiles, loads, or fills its cache, and is not
-counted. The other calls alternate, and the fastest one counts. A ratio is the time of
-another side divided by ours, `CPU` the same for CPU seconds.
+begin with the same few-shot prompt, which each side processes once. The first call of
+each side compiles, loads, or fills its cache, and is not counted. The other calls
+alternate, and the fastest one counts. A ratio is the time of another side divided by
+ours, `CPU` the same for CPU seconds.
 
 llama.cpp is the wheel `xllamacpp` (no extra of ours). Its file is written from our
 weights by `gguf`.

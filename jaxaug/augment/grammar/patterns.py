@@ -172,7 +172,7 @@ def _class(name: str) -> str:
         for one in vocabulary.verbs().values()
         for form in _FORMS
     )
-    verb = f"[{verb}]"
+    verb, joining = f"[{verb}]", _letters("and or")
     fixed = {
         "NP": noun,
         "NPX": f"{noun}(?:[{_letters(_NOUN_PREPOSITIONS + ' and or')}]{noun})*",
@@ -190,8 +190,8 @@ def _class(name: str) -> str:
         "CTAIL": _tail(_TAIL_STARTS + _CLAUSE_STARTS),
         "ANY": ".*",
         "MODAL": f"[{_letters('must can may should will could')}]",
-        "REST": ".+",
-        "PLAIN": f"(?:(?![{_letters('and or')}]{verb}|{_codes[WORD, 'not']}).)+",
+        "REST": f"(?![{joining}]).+",
+        "PLAIN": f"(?![{joining}])(?:(?![{joining}]{verb}|{_codes[WORD, 'not']}).)+",
         "BE": f"[{_letters('is are')}]",
         "PREP": f"[{_letters('in at on to for from by with')}]",
         "WH": f"[{_letters('how what whether when where which who why')}]",

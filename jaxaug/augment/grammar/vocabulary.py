@@ -10,7 +10,7 @@ from jaxaug.augment.language.inflection import BASE, PLURAL, Form
 
 # A base that ends so takes no further e: "touch", "adorn", "destroy", "seal", "iron".
 _WHOLE = re.compile(
-    r"(?:[ywx]|ss|ll|[cs]h|[^aeiouy][dtnrmpkf]|(?<!q)[aeiou]{2}[dtnlrmpkf]"
+    r"(?:[ywx]|ss|ll|[cs]h|[^aeiouy][dtnrmpkfb]|(?<!q)[aeiou]{2}[dtnlrmpkf]"
     r"|[aeiouy][^aeiouy]+(?:er|en|el|et|on|om|al|it))$"
 )
 _FOLDER = epath.Path(__file__).parent
@@ -24,7 +24,7 @@ def word_set(text: str) -> frozenset[str]:
 DETERMINERS = word_set(
     "a an the this that these those each every any all some another my your his her "
     "its "
-    "our their both no"
+    "our their both no one"
 )
 PREPOSITIONS = word_set(
     "of for in at on to from with without by per about within during near into onto "
