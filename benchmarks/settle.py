@@ -16,7 +16,6 @@ _COVID_FILES, _COVID_MINUTES = 4, 20
 _HUFF_FILES, _HUFF_HOURS = 2, 2.5
 _AMAZON_HOURS = 12
 _LSTM_MINUTES = 45
-_TWITTER_MINUTES = 18  # The same of 1,500 steps instead of 3,750.
 # Three people vote on Tables 6 and 10, 800 questions each, ten seconds a vote.
 _VOTES, _SECONDS_A_VOTE = 3 * 2 * 800, 10
 
@@ -66,12 +65,6 @@ def table() -> list[str]:
             "quora_small.gin`, then `jaxaug classify`", "one CPU core",
             3 * _LSTM_MINUTES / 60, 0.0,
             f"3 trainings of {_LSTM_MINUTES} minutes; decoding is not measured",
-        ),
-        _row(
-            "DiPS on Twitter (Tables 3 and 4)", "`--gin.TASK=\"paraphrase_twitter_"
-            "both\"`, then `quora_table --pairs twitter`", "one CPU core",
-            _TWITTER_MINUTES / 60, 0.0,
-            f"1 training of {_TWITTER_MINUTES} minutes; decoding is not measured",
         ),
         _row(
             "Amazon with paraphrases", "the same", "one CPU core",

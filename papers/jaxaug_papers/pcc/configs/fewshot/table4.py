@@ -15,7 +15,7 @@ The level files are made from the few-shot sentences of all seeds, here for COVI
     jaxaug levels $M --out ${T}_top_k_top_p.jsonl --quota top_k_top_p=20
     jaxaug levels $M --out ${T}_sampling.jsonl --quota sampling=2 top_k_top_p=18
 
-    N="--implication none --beta -9"
+    N="--implication none --beta -1"
     jaxaug levels $M --out ${T}_unfiltered.jsonl --quota bottom_k=2 top_k_top_p=18 $N
 
 The first file is the paper's method, the second its "without bottom-k", and the third
