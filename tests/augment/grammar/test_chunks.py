@@ -129,7 +129,12 @@ def test_an_adverb_stays_with_its_verb() -> None:
     ("word", "base"),
     [("touched", "touch"), ("destroyed", "destroy"), ("adorned", "adorn")]
     + [("sealed", "seal"), ("raised", "raise"), ("notarized", "notarize")]
-    + [("pruned", "prune"), ("typed", "type"), ("dangled", "dangle")],
+    + [
+        ("climbed", "climb"),
+        ("pruned", "prune"),
+        ("typed", "type"),
+        ("dangled", "dangle"),
+    ],
 )
 def test_an_unknown_verb_has_the_likely_base(word: str, base: str) -> None:
     assert vocabulary.any_verb(word, PARTICIPLE)[0] == base
