@@ -103,10 +103,10 @@ def _shows(setup: Mapping[str, Any], compared: Compared) -> str:
     kind = setup.get("power")
     if kind is None:
         return setup["shows"]
-    if kind == "huff":
+    if kind in ("huff", "covidclu"):
         deviations = [
             difference(values, table[reference]).deviation
-            for table, reference in _differences()
+            for table, reference in _differences(kind == "covidclu")
             for name, values in table.items()
             if name != reference and len(values) == setup["seeds"]
         ]
@@ -149,7 +149,7 @@ def _filled(text: str, compared: Compared) -> str:
         kind, rest = found[1], found[2].split(":")
         if len(rest) != 2:
             raise UserError(f"{found[0]}: expected {{KIND:NAME:NAME}}.")
-        if kind == "huff":
+        if kind == "fewshot":
             return _fewshot_cell(*rest)
         if kind == "schema":
             return _schema_cell(*rest)
@@ -210,10 +210,12 @@ def fewshot(name: str) -> dict[str, dict[str, np.ndarray]]:
     return found
 
 
-def _differences() -> list[tuple[dict[str, np.ndarray], str]]:
-    """Returns (row -> accuracies, reference) of each stored table."""
+def _differences(covid: bool) -> list[tuple[dict[str, np.ndarray], str]]:
+    """Returns (row -> accuracies, reference) of each table, COVID-Q's or HuffPost's."""
     found = []
     for path in sorted(FEWSHOT.glob("*.csv")):
+        if path.stem.endswith("_covidclu") != covid:
+            continue
         tables = fewshot(path.stem)
         found += [
             (rows, _reference(path, title)) for title, rows in tables.items() if title

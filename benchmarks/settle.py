@@ -12,7 +12,6 @@ DOLLARS_GPU = 3.0
 # T5 base has 248 M weights and SmolLM2 135 M: a position costs that much more.
 _BASE = 248 / 135
 # Of one core: the PCC page, and the header of configs/paraphrase_lstm.gin.
-_COVID_FILES, _COVID_MINUTES = 4, 20
 _HUFF_FILES, _HUFF_HOURS = 2, 2.5
 _AMAZON_HOURS = 12
 _LSTM_MINUTES = 45
@@ -37,7 +36,7 @@ def table() -> list[str]:
     speed = _mean(one["positions_per_second"] for one in items) / _BASE
     base = 100_000 * 32 * (1024 + 256) / speed
     votes = _VOTES * _SECONDS_A_VOTE / 3600
-    levels = _COVID_FILES * _COVID_MINUTES / 60 + _HUFF_FILES * _HUFF_HOURS
+    levels = _HUFF_FILES * _HUFF_HOURS
     rows = [
         "| open | command | hardware | hours | dollars | arithmetic |",
         "|---|---|---|---|---|---|",
@@ -55,10 +54,9 @@ def table() -> list[str]:
             f"second: SmolLM2's {speed * _BASE:,.0f} by the ratio of weights",
         ),
         _row(
-            "C, and PCC's own paraphrases on HuffPost", "`jaxaug levels`, then "
+            "PCC's own paraphrases on HuffPost", "`jaxaug levels`, then "
             "`jaxaug fewshot`", "one CPU core", levels, 0.0,
-            f"{_COVID_FILES} files of {_COVID_MINUTES} minutes, {_HUFF_FILES} of "
-            f"{_HUFF_HOURS} hours",
+            f"{_HUFF_FILES} files of {_HUFF_HOURS} hours",
         ),
         _row(
             "G, T: three seeds of the small LSTM", "`--gin_file=configs/runs/"
