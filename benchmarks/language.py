@@ -103,7 +103,7 @@ class LlamaCpp:
         rules = in_engine.rules_of(work.model)
         assert rules.start is not None
         start, skipped = list(rules.start), len(work.model.before)
-        self._requests = [
+        self._requests: list[dict[str, Any]] = [
             {
                 "prompt": [
                     number - rules.offset for number in start + one[skipped:]
