@@ -97,9 +97,14 @@ def ctranslate2(work: Work, precision: str) -> Callable[[], Any]:
 class LlamaCpp:
     """llama.cpp's server with a slot for each output."""
 
-    def __init__(self, work: Work, kind: str):
-        import xllamacpp  # type: ignore[import-not-found]
-
+    def __init__(self, work: Work):
+        try:
+            import xllamacpp  # type: ignore[import-not-found]
+        except ModuleNotFoundError:
+            raise SystemExit(
+                "--sides 'llama.cpp Q8_0' needs the wheel xllamacpp. Run `pip install "
+                "xllamacpp`, or leave this side out."
+            ) from None
         rules = in_engine.rules_of(work.model)
         assert rules.start is not None
         start, skipped = list(rules.start), len(work.model.before)
@@ -123,7 +128,7 @@ class LlamaCpp:
         settings = xllamacpp.CommonParams()
         self._folder = tempfile.TemporaryDirectory()
         file = Path(self._folder.name, "model.gguf")
-        write_gguf(work.model.folder, file, kind)
+        write_gguf(work.model.folder, file)
         settings.model.path = str(file)
         settings.n_parallel = len(self._requests)
         longest = max(len(one["prompt"]) for one in self._requests) + work.length
@@ -132,7 +137,7 @@ class LlamaCpp:
         settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads
         self._server = xllamacpp.Server(settings)
 
-    def __call__(self) -> list[list[int]]:
+    def __call__(self) -> list[dict[str, Any]]:
         """Sends all requests at once."""
         with concurrent.futures.ThreadPoolExecutor(len(self._requests)) as pool:
             replies = list(pool.map(self._server.handle_completions, self._requests))
@@ -142,14 +147,8 @@ class LlamaCpp:
         return replies
 
 
-def write_gguf(folder: Any, file: Path, kind: str) -> None:
-    """Copies the GGUF file of a model folder with matrices of another kind.
-
-    Args:
-        folder: folder of the published model.
-        file: file to write.
-        kind: name of a type of `gguf`, such as `Q8_0`.
-    """
+def write_gguf(folder: Any, file: Path) -> None:
+    """Copies the GGUF file of a model folder with matrices in Q8_0."""
     (source,) = Path(folder).glob("*.gguf")
     reader = gguf.GGUFReader(source)
     writer = gguf.GGUFWriter(file, reader.fields["general.architecture"].contents())
@@ -160,10 +159,10 @@ def write_gguf(folder: Any, file: Path, kind: str) -> None:
             writer.add_array(name, field.contents())
         else:
             writer.add_key_value(name, field.contents(), field.types[0])
-    wanted = gguf.GGMLQuantizationType[kind]
     for tensor in reader.tensors:
         values = gguf.dequantize(tensor.data, tensor.tensor_type)
-        type_ = wanted if values.ndim > 1 else gguf.GGMLQuantizationType.F32
+        kinds = gguf.GGMLQuantizationType
+        type_ = kinds.Q8_0 if values.ndim > 1 else kinds.F32
         writer.add_tensor(tensor.name, gguf.quantize(values, type_), raw_dtype=type_)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -174,8 +173,7 @@ def write_gguf(folder: Any, file: Path, kind: str) -> None:
 SIDES: Mapping[str, Callable[[Work], Callable[[], Any]]] = {
     "CTranslate2 float32": lambda work: ctranslate2(work, "float32"),
     "CTranslate2 int8": lambda work: ctranslate2(work, "int8"),
-    "llama.cpp Q8_0": lambda work: LlamaCpp(work, "Q8_0"),
-    "llama.cpp F32": lambda work: LlamaCpp(work, "F32"),
+    "llama.cpp Q8_0": LlamaCpp,
 }
 
 

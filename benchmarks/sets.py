@@ -24,7 +24,7 @@ SETS = {
     "`--familiar`",
     "many_16x_worst_likelihood": "+ fifteen by the grammar and the tree, worst "
     "wordings, `--familiar`, likelihood of N=4",
-    "tree2_6x": "+ five by today's grammar without `sound`",
+    "tree2_6x": "+ five by `grammar_tree.py:0` (any `sound`)",
     "sound5_6x": "+ five by `grammar_tree.py` (least `sound` 0.5)",
     "sound8_6x": "+ five by `grammar_tree.py:0.8`",
     "apertium_6x": "+ five by back-translation by rules",
@@ -73,8 +73,8 @@ COMMANDS = {
     "6x_long": f"{_TRAIN} {_LONG}",
     "many_16x": "jaxaug augment --variants 15 --out DATA/variants/many, then "
     f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_many_16x'",
-    "tree2_6x": "jaxaug augment --out DATA/variants/tree2, then "
-    f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_tree2_6x'",
+    "tree2_6x": "jaxaug augment --config configs/augment/grammar_tree.py:0 --out "
+    f"DATA/variants/tree2, then {_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_tree2_6x'",
     "sound5_6x": "jaxaug augment --out DATA/variants/sound5, then "
     f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_sound5_6x'",
     "sound8_6x": "jaxaug augment --config configs/augment/grammar_tree.py:0.8 --out "

@@ -228,21 +228,17 @@ class _Reader:
     def _is_verb(self, form: str, word: str) -> bool:
         """Returns whether a possible verb form is a verb in its place."""
         before = self.found[-1] if self.found else None
-        if form == BASE:
-            return self._is_base(before, word)
-        if form == THIRD:
-            return self._is_third(before, word)
-        if form == GERUND:
-            return self._is_gerund(before, word)
+        tests = {BASE: self._is_base, THIRD: self._is_third, GERUND: self._is_gerund}
+        if form in tests:
+            return tests[form](before, word)
         return before is not None and self._is_participle(before)
 
     def _is_base(self, before: Chunk | None, word: str) -> bool:
         after = self._next()
         is_noun = word in vocabulary.nouns()
         if before is None:
-            joins = after in _BEHIND_BASE
             # "Learn to drive", but not "request to book".
-            joins = joins or (after == "to" and not is_noun)
+            joins = after in _BEHIND_BASE or (after == "to" and not is_noun)
             return self.is_verb_phrase and (joins or not self._is_closed(after))
         if before.cls in _JOINING and len(self.found) > 1:
             has_verb = any(c.kind == VERB and c.form == BASE for c in self.found[:-2])
@@ -354,12 +350,10 @@ class _Reader:
         return [chunk.cls for chunk in self.found] in (["is"], ["are"])
 
     def _ends_group(self, word: str, begun: bool) -> bool:
-        if self._is_closed(word):
+        if self._is_closed(word) or (begun and word in vocabulary.ADVERBS):
             return True
         if not begun:
             return False
-        if word in vocabulary.ADVERBS:
-            return True
         # The current group precedes the word.
         group = Chunk(NOUN, "THING", (self.words[self.place - 1],))
         self.found.append(group)

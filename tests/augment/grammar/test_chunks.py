@@ -127,9 +127,13 @@ def test_an_adverb_stays_with_its_verb() -> None:
 
 @pytest.mark.parametrize(
     ("word", "base"),
-    [("touched", "touch"), ("destroyed", "destroy"), ("adorned", "adorn")]
-    + [("sealed", "seal"), ("raised", "raise"), ("notarized", "notarize")]
-    + [
+    [
+        ("touched", "touch"),
+        ("destroyed", "destroy"),
+        ("adorned", "adorn"),
+        ("sealed", "seal"),
+        ("raised", "raise"),
+        ("notarized", "notarize"),
         ("climbed", "climb"),
         ("pruned", "prune"),
         ("typed", "type"),
@@ -143,10 +147,4 @@ def test_an_unknown_verb_has_the_likely_base(word: str, base: str) -> None:
 def test_a_question_ends_with_its_adjective_and_what_follows_it() -> None:
     words = ["is", "the", "toy", "safe", "for", "children"]
     found = chunks(" ".join(words), True, adjectives={"safe"})
-    assert [chunk.text for chunk in found] == [
-        "is",
-        "the toy",
-        "safe",
-        "for",
-        "children",
-    ]
+    assert [one.text for one in found] == ["is", "the toy", "safe", "for", "children"]
