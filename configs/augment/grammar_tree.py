@@ -5,7 +5,7 @@
 
 `grammar_tree.py:SOUND` keeps only rewordings whose estimated probability of being well
 formed and faithful (metric `sound`) is at least SOUND, 0.5 by default. 0.8 leaves fewer
-wrong texts, and 0 more varied ones, which trackers learn more from.
+wrong texts, from which trackers learn less, and 0 leaves more varied ones.
 
 The variants differ most from the source and from each other in words and frames, among
 at most 200 rewordings of each text. `sound` replaces the entailment of the paper. A
