@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.typed import flat
-from jaxaug.decode import ground_set, set_search
+from jaxaug.decode import dips_program, ground_set, set_search
 from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
 from jaxaug.decode.sample import TokensToLogits
@@ -64,6 +64,19 @@ def choose(
             "given: use a model that hands its token embeddings to the decoder "
             "(jaxaug.models.t5.SourceEncoderDecoderModel), give `embedding_table`, or "
             "set mu[1] to 0."
+        )
+
+    if options.variant == "program":
+        # The program sees words without EOS.
+        program = functools.partial(
+            dips_program.choose, k=candidates.k, embeddings=embeddings, options=options
+        )
+        return jax.vmap(program)(
+            candidates.sequences,
+            candidates.lengths - candidates.finished,
+            candidates.possible,
+            candidates.source,
+            candidates.source_lengths,
         )
 
     def row(

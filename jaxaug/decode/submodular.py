@@ -17,16 +17,17 @@ F is monotone and submodular for lam in [0, 1] and weights >= 0. So the greedy c
 (Algorithm 1) reaches 1 - 1/e of the optimum. Like every D2 of this form, ours rewards
 candidates that are close to the whole ground set.
 
-By default F follows the authors' program (malllabiisc/DiPS), not equation 3. L1, L2,
-and D1 are divided by their values on the whole of V. D2 becomes sqrt(D2 / |V|): the
-root of the mean number of representatives of a candidate. The option `paper` gives
-equation 3. The paper states no w_n, u_n, sigma, or scale of embeddings: it only
-requires that w_n grow with n and that u_n fall. EOS counts as a word.
+This is the variant `equation3`, the default. With `normalized`, L1, L2, and D1 are
+divided by their values on the whole of V, and D2 becomes sqrt(D2 / |V|): the root of
+the mean number of representatives of a candidate. The variant `program` is the authors'
+program: see `jaxaug.decode.dips_program`. The paper states no w_n, u_n, sigma, or scale
+of embeddings: it only requires that w_n grow with n and that u_n fall. EOS counts as a
+word.
 """
 
 import functools
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import flax.struct
 import jax
@@ -34,8 +35,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
+from jaxaug.core.errors import UserError
 from jaxaug.core.typed import Range, flat
-from jaxaug.decode import edit_distance, ground_set, ngrams
+from jaxaug.decode import dips_program, edit_distance, ground_set, ngrams
 from jaxaug.decode.ground_set import GroundSet
 from jaxaug.decode.set_search import SetOptions
 
@@ -46,7 +48,7 @@ _Weights = Annotated[tuple[float, ...], Range(0)]
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["lam", "mu", "rbf_sigma", "overlap_weights", "distinct_weights"],
-    meta_fields=["mode", "probability", "width", "unit", "paper"],
+    meta_fields=["mode", "probability", "width", "unit", "variant"],
 )
 @dataclass(frozen=True, kw_only=True)
 class DiPSOptions(SetOptions):
@@ -56,17 +58,17 @@ class DiPSOptions(SetOptions):
         mode: this, `probability`, and `width` are as in `SetOptions`.
         lam: weight of L1 + L2 in F, 0 to 1; D1 + D2 have the weight 1 - lam.
         mu: factors of L1, L2, D1, and D2.
-        rbf_sigma: width sigma of the kernel on embeddings. The default is for vectors
-            of length 1. In the table of SmolLM2 the median of 36 pairs of synonyms then
-            counts 0.20, film and movie 0.42, and two words of different pairs 0.08.
-            With sigma 1 and plain vectors these are 0.002, 0.06, and 0.000. The square
-            of a sigma below 1e-6 would underflow in float32.
+        rbf_sigma: width sigma of the kernel on embeddings; None means 0.8, or 1 for the
+            variant `program`. 0.8 is for vectors of length 1. In the table of SmolLM2
+            the median of 36 pairs of synonyms then counts 0.20, film and movie 0.42,
+            and two words of different pairs 0.08. With sigma 1 and plain vectors these
+            are 0.002, 0.06, and 0.000. The square of a sigma below 1e-6 would underflow
+            in float32.
         unit: whether embeddings are divided by their norm before the comparison; a word
-            whose embedding is 0 is then close only to itself.
-        paper: whether to compute F as in equation 3. Otherwise L1, L2, and D1 are
-            divided by their value on the ground set, so that they lie in [0, mu]. The
-            root of D2 is divided by the root of the size of the ground set. A component
-            that is 0 on the ground set is left out.
+            whose embedding is 0 is then close only to itself. None means True, or False
+            for the variant `program`.
+        variant: `equation3`, `normalized`, or `program`; see the head of this module. A
+            component that is 0 on the ground set is left out of the latter two.
         overlap_weights: w_1, w_2, ...: weights of the n-grams in L1.
         distinct_weights: u_1, u_2, ...: weights of the n-grams in D1.
     """
@@ -74,11 +76,23 @@ class DiPSOptions(SetOptions):
     mode: Literal["step", "final"] = "final"
     lam: Annotated[float, Range(0, 1)] = 0.5
     mu: Annotated[tuple[float, float, float, float], Range(0)] = (1.0, 1.0, 1.0, 1.0)
-    rbf_sigma: Annotated[float, Range(1e-6)] = 0.8
-    unit: bool = True
-    paper: bool = False
+    rbf_sigma: Annotated[float, Range(1e-6)] | None = None
+    unit: bool | None = None
+    variant: Literal["equation3", "normalized", "program"] = "equation3"
     overlap_weights: _Weights = (1 / 3, 1 / 2, 1.0)
     distinct_weights: _Weights = (1.0, 1 / 2, 1 / 3)
+
+    @property
+    def sigma(self) -> Any:
+        """`rbf_sigma`, or the default of the variant."""
+        if self.rbf_sigma is None:
+            return 1.0 if self.variant == "program" else 0.8
+        return self.rbf_sigma
+
+    @property
+    def of_unit_length(self) -> bool:
+        """`unit`, or the default of the variant."""
+        return self.variant != "program" if self.unit is None else self.unit
 
 
 class Terms(flax.struct.PyTreeNode):
@@ -145,7 +159,7 @@ def _closeness(
     theirs = embeddings[source].astype(jnp.float32)
     dot = jnp.matmul(ours, theirs.T, precision=lax.Precision.HIGHEST)
     norms = (ours**2).sum(axis=1)[:, None], (theirs**2).sum(axis=1)
-    if options.unit:
+    if options.of_unit_length:
         product = norms[0] * norms[1]
         cosine = dot * lax.rsqrt(jnp.where(product > 0, product, 1))
         # A word without an embedding, which is 0, is close to itself alone.
@@ -156,7 +170,7 @@ def _closeness(
     square = jnp.where(tokens[:, None] == source, 0.0, jnp.maximum(square, 0.0))
     inside = jnp.arange(source.shape[0]) < source_length
     nearest = jnp.min(jnp.where(inside, square, jnp.inf), axis=1, initial=jnp.inf)
-    close = jnp.exp(-nearest / jnp.square(options.rbf_sigma))
+    close = jnp.exp(-nearest / jnp.square(options.sigma))
     prefix = close[: groups * length].reshape(groups, length)
     inside = jnp.arange(length) < ground.prefix_lengths[:, None]
     total = jnp.sum(prefix * inside, axis=1)[ground.group]
@@ -207,9 +221,9 @@ def make_terms(
         valid=valid,
         lam=jnp.asarray(options.lam, jnp.float32),
         scale=jnp.asarray(options.mu, jnp.float32),
-        normalised=not options.paper,
+        normalised=options.variant == "normalized",
     )
-    if not options.paper:
+    if options.variant == "normalized":
         whole = terms.components(valid)
         whole = whole.at[3].set(jnp.sqrt(jnp.sum(valid)))
         terms = terms.replace(
@@ -293,6 +307,17 @@ def greedy_select(
         UserError: k is not in 1..n.
     """
     ground_set.check_size(k, candidates.shape[0])
+    if options.variant == "program":
+        return dips_program.choose(
+            candidates,
+            lengths,
+            jnp.ones_like(lengths, bool),
+            source,
+            source_length,
+            k,
+            embeddings=embeddings,
+            options=options,
+        )
     terms = make_terms(
         ground_set.from_sequences(candidates, lengths),
         source,
@@ -331,7 +356,15 @@ def objective(
     Returns:
         `l1`, `l2`, `d1`, and `d2`, which include mu and the normalization, and
         `total` = lam (l1 + l2) + (1 - lam) (d1 + d2).
+
+    Raises:
+        UserError: the variant is `program`, whose F depends on the order of selection.
     """
+    if options.variant == "program":
+        raise UserError(
+            "objective: variant='program' gives no value to a set, as its F depends "
+            "on the order of selection: use 'equation3' or 'normalized'."
+        )
     terms = make_terms(
         ground_set.from_sequences(candidates, lengths),
         source,

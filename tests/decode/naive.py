@@ -39,11 +39,11 @@ class Dips:
         distinct_weights: Sequence[float] = (1.0, 1 / 2, 1 / 3),
         mu: Sequence[float] = (1, 1, 1, 1),
         rbf_sigma: float = 0.8,
-        paper: bool = False,
+        variant: str = "equation3",
         unit: bool = True,
     ):
         self.lam, self.distinct_weights, self.size = lam, distinct_weights, len(ground)
-        self.root_of_d2 = not paper
+        self.root_of_d2 = variant == "normalized"
         if unit:
             embeddings = [
                 [x / (math.sqrt(sum(x * x for x in row)) or 1) for x in row]
@@ -84,7 +84,7 @@ class Dips:
             for i in range(len(ground))
         ]
         self.scale = list(mu)
-        if not paper:
+        if variant == "normalized":
             whole = self._parts(range(len(ground)))
             whole[3] = math.sqrt(len(ground))
             self.scale = [m / v if v else 0.0 for m, v in zip(mu, whole, strict=True)]

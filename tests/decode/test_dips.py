@@ -1,5 +1,6 @@
 """DiPS: parity with plain Python, its properties, and its use in a beam step."""
 
+import difflib
 import functools
 import math
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from step_kit import EOS, WIDTH, arguments, beam_step, select, words
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import dips, dpp, set_search, ssr
+from jaxaug.decode import dips, dips_program, dpp, set_search, ssr
 from jaxaug.decode.candidates import Candidates
 
 COUNT, VOCAB = 6, 6
@@ -21,11 +22,11 @@ EMBEDDINGS = np.random.default_rng(0).normal(size=(VOCAB, 3)).astype(np.float32)
 SENTENCE = st.lists(st.integers(1, VOCAB - 1), max_size=WIDTH)
 GROUND = st.lists(SENTENCE, min_size=COUNT, max_size=COUNT)
 # Equation 3, with plain embeddings.
-PLAIN = {"paper": True, "unit": False, "rbf_sigma": 1.0}
+PLAIN = {"unit": False, "rbf_sigma": 1.0}
 OPTIONS = st.fixed_dictionaries(
     {
         "lam": st.sampled_from([0.0, 0.25, 0.5, 1.0]),
-        "paper": st.booleans(),
+        "variant": st.sampled_from(["equation3", "normalized"]),
         "unit": st.booleans(),
         "rbf_sigma": st.sampled_from([0.5, 1.0, 2.0]),
         "mu": st.sampled_from([(1.0, 1.0, 1.0, 1.0), (2.0, 0.5, 0.0, 3.0)]),
@@ -146,6 +147,7 @@ def test_normalised_components_by_hand():
         jnp.ones((2,), bool),
         *arguments([[1, 2, 3], [1, 4]], [1, 2]),
         embeddings=EMBEDDINGS,
+        variant="normalized",
         lam=0.5,
         mu=(1.0, 2.0, 3.0, 4.0),
     )
@@ -157,6 +159,7 @@ def test_normalised_components_by_hand():
         jnp.array([True, False]),
         *arguments([[1, 2, 3], [1, 4]], [1, 2]),
         embeddings=EMBEDDINGS,
+        variant="normalized",
         lam=0.5,
     )
     # Shared with the source: 1, 2, and their pair in the first; 1 in the second.
@@ -169,10 +172,130 @@ def test_normalised_components_by_hand():
         jnp.ones((2,), bool),
         *arguments([[1, 2, 3], [1, 4]], []),
         embeddings=EMBEDDINGS,
+        variant="normalized",
         lam=0.5,
     )
     parts = [float(found[name]) for name in ("l1", "l2", "d1", "d2")]
     assert parts == pytest.approx([0, 0, 1, root])
+
+
+class Program:
+    """The authors' program on sentences of words, with the scores of whole sets."""
+
+    def __init__(self, ground, source, vectors):
+        self.v, self.V = (
+            " ".join(map(str, source)),
+            [" ".join(map(str, words)) for words in ground],
+        )
+        self.vectors = {str(i): vector for i, vector in enumerate(vectors)}
+        self.norms = (
+            self.overlap(self.V),
+            self.close(self.V, "kernel"),
+            self.distinct(self.V),
+            math.sqrt(len(self.V)),
+        )
+
+    @staticmethod
+    def grams(text, n):
+        words = text.split()
+        return set(zip(*(words[i:] for i in range(n)), strict=False))
+
+    def overlap(self, chosen, new=None):
+        orders = {1: 1 / 3, 2: 1 / 2, 3: 1.0}
+        score = 0.0
+        for n, weight in orders.items():
+            own = self.grams(self.v, n)
+            union = {gram for text in chosen for gram in self.grams(text, n)}
+            # The program adds the union once for each member.
+            score += sum(weight * len(own & union) for _ in chosen)
+            if new is not None:
+                score += weight * len(own & self.grams(new, n))
+        return math.sqrt(score)
+
+    def near(self, text, kind):
+        def alike(a, b):
+            a, b = self.vectors[a], self.vectors[b]
+            if kind == "kernel":
+                return math.exp(-float(np.sum((a - b) ** 2)))
+            return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+
+        source = self.v.split()
+        return sum(max(alike(a, b) for b in text.split()) for a in source) / len(source)
+
+    def close(self, chosen, kind, new=None):
+        total = sum(self.near(text, kind) for text in chosen)
+        return math.sqrt(max(total + (0 if new is None else self.near(new, "cos")), 0))
+
+    def distinct(self, chosen):
+        text = " ".join(chosen)
+        return sum(len(self.grams(text, n)) / n for n in (1, 2, 3))
+
+    def spread(self, chosen, new):
+        def ratio(v, x):
+            return difflib.SequenceMatcher(None, v.split(), x.split()).ratio()
+
+        base = sum(ratio(v, x) for v in self.V for x in chosen)
+        return math.sqrt(base + sum(ratio(v, new) for v in self.v.split()))
+
+    def value(self, texts, new, lam):
+        parts = (
+            self.overlap(texts, new),
+            self.close(texts, "kernel", new),
+            self.distinct([*texts, new]),
+            self.spread(texts, new),
+        )
+        l1, l2, d1, d2 = (
+            part / norm if norm else 0
+            for part, norm in zip(parts, self.norms, strict=True)
+        )
+        return lam * (l1 + l2) + (1 - lam) * (d1 + d2)
+
+    def greedy(self, k, lam):
+        chosen, left = [], list(range(len(self.V)))
+        while len(chosen) < k:
+            texts = [self.V[i] for i in chosen]
+            totals = {i: self.value(texts, self.V[i], lam) for i in left}
+            best = max(totals.values())
+            chosen.append(next(i for i in left if totals[i] >= best - 1e-12))
+            left.remove(chosen[-1])
+        return chosen
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    ground=st.lists(SENTENCE.filter(len), min_size=COUNT, max_size=COUNT),
+    source=SENTENCE.filter(len),
+    lam=st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+)
+def test_the_program_equals_its_formulas_on_texts(ground, source, lam):
+    expected = Program(ground, source, EMBEDDINGS.astype(float)).greedy(4, lam)
+    found = dips_program.selected(
+        [tuple(words) for words in ground],
+        tuple(source),
+        4,
+        vectors=EMBEDDINGS.astype(float),
+        lam=lam,
+    )
+    assert found == expected
+
+
+def test_the_variant_program_selects_on_the_host_without_eos_and_fillers():
+    sources = [[3, 3], [1, 2, 3, 1]]
+    step = beam_step(sources, fillers=1)
+    options = dips.DiPSOptions(variant="program", lam=LAM)
+    choose = jax.jit(
+        lambda step: dips.choose(
+            step, None, None, embeddings=EMBEDDINGS, options=options
+        )
+    )
+    spoken = [tuple(w for w in row if w != EOS) for row in words()[:-1]]
+    vectors = EMBEDDINGS.astype(float)
+    expected = [
+        dips_program.selected(spoken, tuple(s), 3, vectors=vectors, lam=LAM)
+        for s in sources
+    ]
+    assert choose(step).tolist() == expected
+    assert expected[0] != expected[1]
 
 
 def test_unit_vectors_part_words_by_their_angle():
@@ -182,7 +305,7 @@ def test_unit_vectors_part_words_by_their_angle():
     def l2(candidate, source):
         found = dips.objective(
             jnp.array([True]), *arguments([candidate], source),
-            embeddings=embeddings, lam=1.0, paper=True, rbf_sigma=1.0,
+            embeddings=embeddings, lam=1.0, rbf_sigma=1.0,
         )  # fmt: skip
         return float(found["l2"]) ** 2
 
@@ -205,7 +328,7 @@ def test_lambda_trades_diversity_for_fidelity_step_by_step():
         def row(ground, lengths, source):
             given = (ground, lengths, source, jnp.array(WIDTH))
             options = {"embeddings": EMBEDDINGS, "lam": lam} | PLAIN
-            options["paper"] = False
+            options["variant"] = "normalized"
             chosen = dips.greedy_select(*given, 4, **options)
             mask = jnp.zeros((12,), bool).at[chosen].set(True)
             found = dips.objective(mask, *given, **options)

@@ -31,7 +31,7 @@ K, LENGTH, ALPHA = 3, 8, 0.6
 EMBEDDINGS = np.random.default_rng(1).normal(size=(VOCAB, 4)).astype(np.float32)
 
 
-F = {"lam": 0.3, "rbf_sigma": 0.8, "unit": True, "paper": False}
+F = {"lam": 0.3, "rbf_sigma": 0.8, "unit": True, "variant": "normalized"}
 
 
 def dips_value(candidates, source, scores):

@@ -25,7 +25,8 @@ def test_options_have_a_default_that_tells_the_type(name):
     assert options
     for option, parameter in options.items():
         assert parameter.kind is parameter.KEYWORD_ONLY
-        assert type(parameter.default) in (int, float, bool, tuple, str), option
+        known = (int, float, bool, tuple, str, type(None))
+        assert type(parameter.default) in known, option
 
 
 def chain(monkeypatch, name, **options):
@@ -175,7 +176,7 @@ def test_the_contract_of_t5x_holds_by_place_and_by_name(name, least):
                 "mu": (1.0, 0.0, 1.0, 1.0),
                 "rbf_sigma": 2.0,
                 "unit": False,
-                "paper": True,
+                "variant": "program",
                 "alpha": 0.1,
             },
         ),
@@ -224,8 +225,10 @@ def test_parse_by_type():
         "then_p": 1.0,
         "min_length": 2,
     }
-    assert samplers.parse("dips", ["paper", "unit=false", "mu=1,0,.5,1", "lam=1"]) == {
-        "paper": True,
+    assert samplers.parse(
+        "dips", ["variant=program", "unit=false", "mu=1,0,.5,1", "lam=1"]
+    ) == {
+        "variant": "program",
         "unit": False,
         "mu": (1.0, 0.0, 0.5, 1.0),
         "lam": 1.0,
@@ -259,7 +262,7 @@ def test_defaults_equal_the_papers():
         ("bottom_k", ["k=1", "k=2"], "option 'k' comes twice"),
         ("bottom_k", ["k=2.5"], "option: k='2.5': expected a whole number."),
         ("beam", ["alpha=big"], "option: alpha='big': expected a finite number."),
-        ("dips", ["paper=1"], "paper='1': expected True or False."),
+        ("dips", ["unit=1"], "unit='1': expected True or False or None."),
         ("dips", ["mu=1,2,3"], r"mu=.*: expected \(a finite number, .*\)"),
         ("dips", ["mu=1,x"], "mu=.*: expected .a finite number, "),
     ],
@@ -299,7 +302,7 @@ def test_wrong_options(sampler, texts, message):
         ),
         ("dips", 1, {"mode": "all"}, "mode='all': expected 'step' or 'final'."),
         ("ssr", 1, {"mode": 1}, "mode=1: expected 'step' or 'final'."),
-        ("dips", 1, {"paper": 1}, "paper=1: expected True or False."),
+        ("dips", 1, {"variant": "paper"}, "variant='paper': expected 'equation3'"),
         (
             "sampling",
             100_000,

@@ -262,8 +262,9 @@ def settings(options: argparse.Namespace) -> dict[str, Setting]:
             mu = tuple(float(i != place) for i in range(4))
             for mode in ("step", "final"):
                 found[f"DiPS {mode}, no {term}"] = ("dips", {"mode": mode, "mu": mu})
-        for mode in ("step", "final"):
-            found[f"DiPS {mode}, equation 3"] = ("dips", {"mode": mode, "paper": True})
+    for label, (sampler, setting) in found.items():
+        if sampler == "dips":
+            found[label] = (sampler, {**setting, "variant": options.variant})
     if options.only:
         found = {
             k: v for k, v in found.items() if any(fnmatch(k, o) for o in options.only)
@@ -314,6 +315,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batch_size", type=int, default=8)
     parser.add_argument(
         "--wide_dir", type=Path, help="folder that caches wide beams between runs"
+    )
+    parser.add_argument(
+        "--variant",
+        choices=("equation3", "normalized", "program"),
+        default=dips.DiPSOptions.variant,
+        help="formula of all rows of DiPS",
     )
     parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--ablation", action="store_true")

@@ -39,7 +39,7 @@ def get_config(dataset: str = "msrp") -> ml_collections.ConfigDict:
         paraphrases("SBS", "beam"),
         paraphrases("DBS", "diverse_beam"),
         {"name": "SynRep", "scheme": "token_substitution"},
-        paraphrases("DiPS", "dips", "width=15"),
+        paraphrases("DiPS", "dips", "width=15", "variant=normalized"),
     )
     config.out = f"runs/classify/{dataset}"
     return config

@@ -46,7 +46,7 @@ def get_config(dataset: str) -> ml_collections.ConfigDict:
             "options": ("top=5",),
         },
         # The paper's algorithm has 3k candidates; its program has a beam of 50.
-        paraphrases("DiPS", "dips", "width=15"),
+        paraphrases("DiPS", "dips", "width=15", "variant=normalized"),
     )
     config.out = f"runs/classify/{dataset}"
     return config
