@@ -7,7 +7,8 @@ contains them, so the word vocabulary lacks their words. The splits are those wi
 schemas in the folder.
 
 `paraphrase_quora` has Quora's duplicate questions, from `quora/` in `$JAXAUG_TEXT_DIR`,
-`paraphrase_twitter` the paraphrases of Lan et al. (2017), from `twitter/` there.
+`paraphrase_twitter` the paraphrases of Lan et al. (2017), from `twitter/` there, and
+`paraphrase_rewordings` the corpus of `jaxaug.data.rewordings`, with its own splits.
 `paraphrase_<stem>` exists for every file `<stem>.tsv` of `$JAXAUG_PARAPHRASES`
 (separated as in `$PATH`). Its lines are an input, a tab, and a paraphrase. About one
 input in twenty, chosen by its text, is in the validation split, with all connected

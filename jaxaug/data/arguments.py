@@ -86,11 +86,22 @@ def _add_chats(group: argparse._SubParsersAction) -> None:
     )
     arguments.split(parser)
     parser.add_argument("--out", required=True, metavar="DIR", help="data folder")
-    text = "convert a split of a data folder to chat messages with tool calls"
+    text = (
+        "convert a split of a data folder to chat messages with tool calls; "
+        "`export rewordings` writes the corpus of rewordings"
+    )
     parser = _of_folder(group, "export", "jaxaug.schemas.chat_export:run", text)
-    arguments.split(parser)
+    parser.add_argument("--split", choices=("train", "dev", "test"))
     parser.add_argument(
-        "--out", required=True, metavar="FILE", help=".jsonl or .parquet file to write"
+        "--out",
+        metavar="PATH",
+        help=".jsonl or .parquet file to write; folder for `rewordings` "
+        "(default: ./rewordings)",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("jsonl", "parquet"),
+        help="of the files of `rewordings` (default: jsonl)",
     )
 
 

@@ -9,7 +9,7 @@ from etils import epath
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text
 from jaxaug.core.text import clean
-from jaxaug.data import folders
+from jaxaug.data import folders, rewordings
 
 PARAPHRASES_VARIABLE = "JAXAUG_PARAPHRASES"
 QUORA, TWITTER = "quora", "twitter"
@@ -209,6 +209,18 @@ def twitter() -> Source:
     return Source("twitter", read)
 
 
+class Rewordings(Source):
+    """The pairs of the corpus of rewordings, with its own splits."""
+
+    def __init__(self) -> None:
+        super().__init__(rewordings.NAME, rewordings.pairs)
+
+    def of_split(self, split: str, both: bool = False) -> Pairs:
+        """Returns the (text, rewording) pairs of a split in lower case."""
+        chosen = lowered(self.read(split))
+        return both_ways(chosen) if both and split == "train" else chosen
+
+
 def table(path: PathLike, by_input: bool = False) -> Source:
     """Returns the pairs of `NAME.tsv`; `NAME.test.tsv` may have test pairs.
 
@@ -227,9 +239,9 @@ def table(path: PathLike, by_input: bool = False) -> Source:
 
 
 def named(taken: Iterable[str] = ()) -> Mapping[str, Source]:
-    """Returns pairs by name: `quora`, `twitter`, and files of `$JAXAUG_PARAPHRASES`.
+    """Returns pairs by name: `quora`, `twitter`, `rewordings`, and files.
 
-    The name of a file is its stem.
+    Files come from `$JAXAUG_PARAPHRASES`. The name of a file is its stem.
 
     Args:
         taken: names that files must not have.
@@ -237,7 +249,7 @@ def named(taken: Iterable[str] = ()) -> Mapping[str, Source]:
     Raises:
         UserError: a file is missing, or its stem is taken or cannot name a task.
     """
-    sources = {QUORA: quora(), TWITTER: twitter()}
+    sources = {QUORA: quora(), TWITTER: twitter(), rewordings.NAME: Rewordings()}
     taken = {*taken, *sources}
     for path in folders.paths_of_variable(PARAPHRASES_VARIABLE):
         if not path.is_file():

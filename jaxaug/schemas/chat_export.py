@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_writable
-from jaxaug.data import folders, record_files, sgd
+from jaxaug.data import folders, record_files, rewordings, sgd
 from jaxaug.data.dialogue import Dialogue, Turn
 from jaxaug.data.schema import Intent, Schema
 from jaxaug.schemas.convert import document_of
@@ -185,6 +186,14 @@ class Exporter:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `jaxaug data export`."""
+    if arguments.dir == rewordings.NAME and arguments.split is None:
+        return rewordings.run_export(arguments)
+    if arguments.split is None or arguments.out is None or arguments.format:
+        raise UserError(
+            f"data export {arguments.dir or ''}: a data folder needs --split and "
+            "--out, whose suffix says the format. The corpus is "
+            "`jaxaug data export rewordings`."
+        )
     record_files.check_suffix(arguments.out)
     check_writable(arguments.out)
     folder = folders.resolve_data_dir(arguments.dir)

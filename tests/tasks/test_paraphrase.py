@@ -48,6 +48,8 @@ def test_names_and_splits(registered):
         "paraphrase_aug": ("train",),
         "paraphrase_eda": ("train",),
         "paraphrase_tree": ("train",),
+        "paraphrase_rewordings": ("train", "validation", "test"),
+        "paraphrase_rewordings_both": ("train", "validation", "test"),
         "paraphrase_quora": ("train", "validation", "test"),
         "paraphrase_quora_both": ("train", "validation", "test"),
         "paraphrase_twitter": ("train", "validation", "test"),
@@ -191,7 +193,7 @@ def test_files_in_a_bucket_are_not_cut_at_their_colon(monkeypatch):
     monkeypatch.setenv("JAXAUG_PARAPHRASES", "gs://bucket/a.tsv:/local/b.tsv:")
     monkeypatch.setattr(type(epath.Path("gs://b")), "is_file", lambda path: True)
     found = [source.name for source in pairs.named().values()]
-    assert found == ["quora", "twitter", "gs://bucket/a.tsv", "/local/b.tsv"]
+    assert found[-2:] == ["gs://bucket/a.tsv", "/local/b.tsv"]
 
 
 def test_a_file_that_is_missing_or_badly_named_is_refused(
