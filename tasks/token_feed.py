@@ -16,7 +16,7 @@ from absl import logging
 from jaxaug.core.errors import UserError
 from jaxaug.core.typed import Range, check
 from jaxaug.feed import lengths
-from jaxaug.feed.batches import TokenBatches, known_to_clu
+from jaxaug.feed.batches import TokenBatches
 from jaxaug.feed.order import Stage
 from tasks import curriculum, dialogues
 
@@ -96,7 +96,7 @@ def get_dataset(
         num_epochs=num_epochs,
         wordings=wordings,
     )
-    return known_to_clu(made)
+    return made
 
 
 get_dataset.counts_examples = True  # type: ignore[attr-defined]

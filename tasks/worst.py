@@ -20,7 +20,6 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, write_text
 from jaxaug.core.typed import Range, bounded
 from jaxaug.feed import recipes
-from jaxaug.feed.batches import known_to_clu
 from jaxaug.formats.records import FromData
 from tasks import dialogues, token_feed
 
@@ -176,7 +175,7 @@ def get_dataset(
         given = changed, shard_id, num_shards, feature_converter_cls
         return feed(*given, num_epochs, continue_from_last_checkpoint)
 
-    return known_to_clu(_Batches(opened, folder, period))
+    return _Batches(opened, folder, period)
 
 
 get_dataset.find = dialogues.find  # type: ignore[attr-defined]

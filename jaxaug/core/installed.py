@@ -16,9 +16,9 @@ from jaxaug.core.errors import UserError
 _SAME = {"tensorflow": ("tensorflow-cpu",), "tensorflow-cpu": ("tensorflow",)}
 
 _NEED = {
-    "jax": "clu flax google_crc32c jax jaxlib ml_dtypes optax orbax safetensors "
+    "jax": "flax google_crc32c jax jaxlib ml_dtypes optax orbax safetensors "
     "sentencepiece t5x tokenizers",
-    "seqio": "seqio tensorflow tensorflow_text",
+    "seqio": "clu seqio tensorflow tensorflow_text",
     "endpoint": "httpx2",
     "engine": "ctranslate2",
     "hf": "gguf huggingface_hub jinja2 transformers",

@@ -5,7 +5,6 @@ piece of this order, and each host takes its rows of it. The state of the iterat
 the position of a block of rows and the number of rows used from it.
 """
 
-import contextlib
 import dataclasses
 import json
 from collections.abc import Sequence
@@ -30,19 +29,6 @@ class ArraySpec(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: np.dtype
-
-
-def known_to_clu(batches: Any) -> Any:
-    """Returns the same batches, registered as a `DatasetIterator` of clu.
-
-    Upstream T5X accepts no other data from a `get_dataset_fn`. clu needs JAX, but these
-    batches do not. If clu cannot be imported, the registration is not needed.
-    """
-    with contextlib.suppress(ImportError):
-        from clu.data import dataset_iterator
-
-        dataset_iterator.DatasetIterator.register(type(batches))
-    return batches
 
 
 class TokenBatches:

@@ -24,7 +24,7 @@ from jaxaug.feed import (
     vocabulary,
 )
 from jaxaug.feed.arrays import TokenCache
-from jaxaug.feed.batches import TokenBatches, known_to_clu
+from jaxaug.feed.batches import TokenBatches
 from jaxaug.feed.examples import Examples
 
 Encode = Callable[[list[str]], list[list[int]]]
@@ -157,7 +157,7 @@ def get_dataset(
         shard=(shard_id, num_shards),
         num_epochs=num_epochs,
     )
-    return known_to_clu(made)
+    return made
 
 
 def _check(

@@ -6,10 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from clu.data import dataset_iterator
 
 from jaxaug.core.errors import UserError
-from jaxaug.feed import batches, cache, tokens, vocabulary
+from jaxaug.feed import cache, tokens, vocabulary
 from jaxaug.feed.parallel import Corpus
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug_papers import minisgd
@@ -99,7 +98,6 @@ def test_get_dataset_of_a_mixture(data, words, caplog):
     ]
     assert len(reports) == 2
     assert reports[0].startswith("d3st_sgd train: 0 of ")
-    assert isinstance(batches, dataset_iterator.DatasetIterator)  # As upstream asks.
     batch = next(batches)
     assert batch["encoder_input_tokens"].shape == (4, 152)
     for row in batch["decoder_target_tokens"]:
@@ -167,10 +165,3 @@ def test_without_tensorflow(data, tmp_path, monkeypatch):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "trained without TensorFlow\n"
-
-
-def test_upstream_takes_these_batches():
-    """T5X accepts only a `tf.data.Dataset` or clu's class."""
-    made = type("Other", (), {})()
-    assert not isinstance(made, dataset_iterator.DatasetIterator)
-    assert isinstance(batches.known_to_clu(made), dataset_iterator.DatasetIterator)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from clu import metrics as clu_metrics
+from jaxaug_base import metric_types
 from t5x import metrics
 
 
@@ -81,3 +82,30 @@ def test_dict_of_sums():
     assert metrics.is_metric_obj(made["a"])
     assert not metrics.is_time_metric(made["a"])
     assert made["a"].merge(metrics.Sum(2.0)).compute() == 3
+
+
+@pytest.mark.parametrize("mask", [None, (1, 0, 1), ((1, 0), (1, 1), (0, 1))])
+def test_metrics_without_clu_equal_those_of_clu(mask):
+    values = jnp.array([[1.0, 2], [4, 8], [16, 32]])
+    mask = None if mask is None else jnp.array(mask)
+    found, expected = (
+        kind.Average.from_model_output(values, mask)
+        for kind in (metric_types, clu_metrics)
+    )
+    assert found.compute() == expected.compute()
+    assert found.merge(found).count == expected.merge(expected).count
+    stacked = [
+        jax.tree.map(lambda x: jnp.stack([x, 3 * x]), m) for m in (found, expected)
+    ]
+    assert stacked[0].reduce().compute() == stacked[1].reduce().compute()
+    logits, labels = values.T[None].repeat(3, 0), jnp.array([[0, 2], [2, 2], [1, 1]])
+    rows = [
+        kind.Accuracy.from_model_output(logits=logits, labels=labels, mask=mask)
+        for kind in (metric_types, clu_metrics)
+    ]
+    assert rows[0].compute() == rows[1].compute()
+    last = metric_types.LastValue.from_model_output(jnp.array(3.0))
+    newer = metric_types.LastValue.from_model_output(jnp.array(5.0))
+    assert last.merge(newer).compute_value().value == 5.0
+    pair = jax.tree.map(lambda *x: jnp.stack(x), last, newer)
+    assert pair.reduce().compute() == 4.0

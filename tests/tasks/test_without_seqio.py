@@ -20,7 +20,7 @@ from importlib.machinery import PathFinder
 find_spec = PathFinder.find_spec
 
 def find_present(name, path=None, target=None):
-    if name.partition(".")[0] not in ("seqio", "tensorflow", "tensorflow_text"):
+    if name.partition(".")[0] not in ("clu", "seqio", "tensorflow", "tensorflow_text"):
         return find_spec(name, path, target)
 
 PathFinder.find_spec = find_present

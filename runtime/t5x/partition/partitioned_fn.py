@@ -1,13 +1,13 @@
 """Functions that run on a mesh: shardings of arguments, contexts, compilation."""
 
 import contextlib
+import contextvars
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from flax.linen import partitioning as flax_partitioning
-from jax.interpreters import pxla
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from t5x.distributed import place, process_local_to_global
@@ -15,19 +15,25 @@ from t5x.on_cpu import features
 from t5x.partition.axis_rules import LogicalAxisRules
 
 PyTree = Any
+# Whether the caller runs inside `mesh_context`.
+_INSIDE = contextvars.ContextVar("inside a mesh", default=False)
 
 
 @contextlib.contextmanager
 def mesh_context(mesh: Mesh, rules: LogicalAxisRules) -> Iterator[None]:
     # flax's logical constraints look for the mesh set by `with mesh:`, which JAX
     # keeps but calls deprecated; jax.set_mesh would not reach them.
-    with mesh, flax_partitioning.axis_rules(tuple(rules)):
-        yield
+    token = _INSIDE.set(not mesh.empty)
+    try:
+        with mesh, flax_partitioning.axis_rules(tuple(rules)):
+            yield
+    finally:
+        _INSIDE.reset(token)
 
 
 def global_mesh_defined() -> bool:
     """Returns whether the caller runs inside the mesh of a partitioned function."""
-    return not pxla.thread_resources.env.physical_mesh.empty
+    return _INSIDE.get()
 
 
 def with_sharding_constraint(x: PyTree, axis_resources: PyTree) -> PyTree:
