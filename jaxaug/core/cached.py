@@ -1,6 +1,5 @@
 """Folders and files of the cache: atomic, verified, and rebuilt if damaged."""
 
-import time
 from collections.abc import Callable
 
 from absl import logging
@@ -10,8 +9,6 @@ from jaxaug.core import manifest
 from jaxaug.core.cache_folder import CACHE_DIR_VARIABLE
 from jaxaug.core.errors import UserError
 from jaxaug.core.publishing import temporary_name
-
-_ABANDONED_SECONDS = 24 * 3600
 
 
 def publish(
@@ -44,7 +41,6 @@ def publish(
 
 def _publish(folder: epath.Path, write: Callable[[epath.Path], None]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(folder)
     logging.info("building the cache %s", folder)
     temporary = temporary_name(folder)
     temporary.mkdir()
@@ -87,13 +83,3 @@ def _replace_files(folder: epath.Path, source: epath.Path) -> None:
             target.rmtree()
         target.parent.mkdir(parents=True, exist_ok=True)
         (source / name).replace(target)
-
-
-def _remove_abandoned(folder: epath.Path) -> None:
-    """Removes temporary folders of killed builders of this cache."""
-    for path in folder.parent.glob(f".{folder.name}.*.tmp"):
-        try:
-            if time.time() - path.stat().mtime > _ABANDONED_SECONDS:
-                path.rmtree(missing_ok=True)
-        except FileNotFoundError:
-            continue

@@ -1,13 +1,18 @@
 """Files and folders that appear under their names only when they are complete.
 
 They are written under a hidden name next to the target, which readers ignore, and
-renamed when complete. Several processes may do so at once.
+renamed when complete. Several processes may do so at once. The name contains the
+process that writes, so the next writer of the target removes what killed ones left.
 """
 
 import contextlib
 import errno
+import hashlib
 import os
 import re
+import shutil
+import socket
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -34,14 +39,72 @@ def naming(path: epath.PathLike) -> Iterator[None]:
         raise
 
 
+# Host, process, its start, and a number of its own.
+_SUFFIX = r"(?:([0-9a-f]{8})-(\d+)-(\d+)-)?[0-9a-f]{8}\.tmp"
+# Processes of other hosts, which share the file system, cannot be seen.
+_ABANDONED_SECONDS = 24 * 3600
+
+
 def temporary_name(target: epath.Path) -> epath.Path:
-    """Returns a unique hidden name next to the target."""
-    return target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
+    """Returns a unique hidden name next to the target.
+
+    Removes files and folders under such names of the target that no living process
+    writes.
+    """
+    _remove_abandoned(target)
+    process = os.getpid()
+    owner = f"{_host()}-{process}-{_started(process)}"
+    return target.parent / f".{target.name}.{owner}-{uuid.uuid4().hex[:8]}.tmp"
+
+
+def _host() -> str:
+    return hashlib.blake2b(socket.gethostname().encode(), digest_size=4).hexdigest()
+
+
+def _started(process: int) -> int:
+    """Returns the start of a process in ticks; 0 if it is not alive or not known."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            state, *values = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return 0
+    return 0 if state in (b"X", b"Z") else int(values[18])
+
+
+def _is_alive(process: int, started: int) -> bool:
+    if started:
+        return _started(process) == started
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _remove_abandoned(target: epath.Path) -> None:
+    parent = os.fspath(target.parent)
+    if "://" in parent or not os.path.isdir(parent):
+        return
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.{_SUFFIX}")
+    for entry in os.scandir(parent):
+        if not (match := pattern.fullmatch(entry.name)):
+            continue
+        with contextlib.suppress(OSError):  # Another process may remove it too.
+            if match[1] == _host():
+                left = not _is_alive(int(match[2]), int(match[3]))
+            else:
+                left = time.time() - entry.stat().st_mtime > _ABANDONED_SECONDS
+            if left and entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry, ignore_errors=True)
+            elif left:
+                os.unlink(entry)
 
 
 def final_name(path: str) -> str:
     """Replaces temporary names in a path with their targets."""
-    return re.sub(r"(?<![^/])\.([^/]+)\.[0-9a-f]{8}\.tmp(?![^/])", r"\1", path)
+    return re.sub(rf"(?<![^/])\.([^/]+)\.{_SUFFIX}(?![^/])", r"\1", path)
 
 
 def final_target(path: epath.PathLike) -> epath.Path:

@@ -179,9 +179,14 @@ class Decoder(_Side):
         deterministic: bool,
         decode: bool,
     ) -> Activations:
-        counter = layers.Positions(name="positions")
-        x = self.embed(tokens, counter(tokens, positions, decode=decode), deterministic)
-        for i in range(self.config.num_decoder_layers):
-            block = DecoderBlock(self.config, deterministic, decode, name=f"layers_{i}")
+        config, counter = self.config, layers.Positions(name="positions")
+        here = counter(tokens, positions, decode=decode)
+        if config.id_offset == 0 != config.decoder_start_token_id:
+            # With an offset, the embedder does this for every 0.
+            starts = (here == 0) & (tokens == 0)
+            tokens = jnp.where(starts, config.decoder_start_token_id, tokens)
+        x = self.embed(tokens, here, deterministic)
+        for i in range(config.num_decoder_layers):
+            block = DecoderBlock(config, deterministic, decode, name=f"layers_{i}")
             x = block(x, encoded, mask, cross_mask)
         return self.last_norm(x)

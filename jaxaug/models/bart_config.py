@@ -98,8 +98,7 @@ class Config:
         dtype: dtype of activations; parameters, statistics, and logits are float32.
         id_offset: 0 if token ids equal the published ones. 1 if they are larger by 1,
             which reserves 0 for T5X (see `layers.Embed`).
-        decoder_start_token_id: row of the embedding for the 0 before the first target;
-            0 if `id_offset` is 0.
+        decoder_start_token_id: row of the embedding for the 0 before the first target.
         pad_token_id: row of the padding; no token id maps to it if `id_offset` is 1.
         never_pad: whether decoding cannot choose `pad_token_id`.
         forced_bos_token_id: row that decoding chooses first, if any.
@@ -139,8 +138,8 @@ class Config:
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
         """Returns the configuration of a published model from its config.json.
 
-        `id_offset` is 0 if the published padding and decoder start are already 0, as in
-        Pegasus; otherwise it is 1.
+        `id_offset` is 0 if the published id 0 is the padding and no other token that
+        texts have, as in Pegasus; otherwise it is 1.
 
         Raises:
             UserError: another architecture, missing sizes, or an unsupported option.
@@ -152,7 +151,7 @@ class Config:
         hf_config.refuse(config, {old: flags[new] for old, new in _OLD_FLAGS.items()})
         hf_config.refuse(config, {"tie_word_embeddings": True})
         fields = hf_table.read(_TABLE, config)
-        pad, start = fields["pad_token_id"], fields["decoder_start_token_id"]
+        pad = fields["pad_token_id"]
         shared = config.get("share_encoder_decoder_embeddings", True)
         forced = {"forced_eos_token_id": _FORCED_EOS[family], **config}
         options: dict[str, Any] = {
@@ -165,10 +164,17 @@ class Config:
                 logits_bias=head == "lm",
                 decoder_vocab_size=None if shared else config["decoder_vocab_size"],
                 labels=hf_config.labels(config, 3) if head == "classifier" else (),
-                id_offset=int(pad != 0 or start != 0),
+                id_offset=int(pad != 0 or _in_texts(0, config, family)),
                 never_pad=[pad] in (config.get("bad_words_ids") or []),
                 **options,
             )
+
+
+def _in_texts(token: int, config: Mapping[str, Any], family: str) -> bool:
+    """Returns whether a token begins or ends texts; only BART has a first token."""
+    ends = config.get("eos_token_id", _FORCED_EOS[family])
+    first = config.get("bos_token_id", 0) if family == "bart" else None
+    return token in (first, *(ends if isinstance(ends, list) else [ends]))
 
 
 def to_hf(config: Config) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame
+from jaxaug.decode import contract
 from jaxaug.metrics.slot_scores import StateLike
 from jaxaug.models.named import identities
 from jaxaug.models.text import continuing, likelihood, registry
@@ -169,6 +170,9 @@ class Tracker(hub.OnHub, BaseTracker):
         Args:
             inputs: input tokens, EOS included; a constrained tracker takes the number
               of the language before them.
+
+        Raises:
+            UserError: the logits of the model are NaN or infinite.
         """
         outputs: list[list[int]] = [[] for _ in inputs]
         allowed, first = self._allowed(self.schema), int(self.robust.constrained)
@@ -183,6 +187,7 @@ class Tracker(hub.OnHub, BaseTracker):
             else:
                 decoded = self._decode(tokens)
             for index, row in zip(indices, np.asarray(decoded).tolist(), strict=False):
+                contract.check_tokens(row)
                 outputs[index] = row
         return outputs
 
@@ -205,8 +210,14 @@ class Tracker(hub.OnHub, BaseTracker):
         for indices, tokens in self._batches([item[first:] for item, _ in pairs]):
             texts = [[*words.encode(pairs[i][1]), words.eos_id] for i in indices]
             outputs = pad([one[:length] for one in texts], len(tokens), length)
-            scores = _score(self._model, self._params, tokens, outputs)
-            for index, one in zip(indices, np.asarray(scores).tolist(), strict=False):
+            scores = np.asarray(_score(self._model, self._params, tokens, outputs))
+            if not np.isfinite(scores[: len(indices)]).all():
+                raise UserError(
+                    "the log-likelihood of an answer is NaN or infinite. The weights "
+                    "are damaged or activations overflow: check the weights, or use "
+                    "float32."
+                )
+            for index, one in zip(indices, scores.tolist(), strict=False):
                 found[index] = one
         return found
 

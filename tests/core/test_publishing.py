@@ -28,6 +28,35 @@ def test_a_full_disk_names_the_file(tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
+def test_a_writer_removes_what_killed_writers_left(tmp_path):
+    """Files and folders of living processes, and of other targets, stay."""
+    program = (
+        "import os, signal, sys; from etils import epath;"
+        "from jaxaug.core.publishing import new_folder, replacing\n"
+        "with replacing(sys.argv[1] + '/a') as a, new_folder(sys.argv[1] + '/b') as b:\n"
+        "    a.write_text('half'); (b / 'weights').write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, tmp_path], check=False)
+    left = [*tmp_path.iterdir()]
+    assert len(left) == 2
+    kept = tmp_path / ".a.b.0123abcd.tmp"
+    kept.write_text("of the target a.b")
+    with publishing.replacing(tmp_path / "a") as other:
+        other.write_text("other")
+        files.write_text(tmp_path / "a", "whole")
+        assert other.exists()
+        assert not any(path.exists() for path in left if path.name.startswith(".a."))
+    with publishing.new_folder(tmp_path / "b"):
+        pass
+    assert sorted(tmp_path.iterdir()) == [kept, tmp_path / "a", tmp_path / "b"]
+    for path in left:
+        assert publishing.final_name(str(path / "x")) in (
+            str(tmp_path / "a/x"),
+            str(tmp_path / "b/x"),
+        )
+
+
 def test_other_errors_keep_their_message(tmp_path):
     for given in (
         OSError(errno.ENOSPC, "full", "elsewhere"),

@@ -154,11 +154,10 @@ models.EncoderDecoderModel:
     assert_same_tensors(out, t5)
     assert (out / WORDS).read_bytes() == words.read_bytes()
     assert "- Seed: 4\n" in (out / "README.md").read_text()
-    # The run and the converted folder have the same parameters.
-    first, second = registry.load(str(run)), registry.load(str(out))
-    assert (first.label, second.label) == ("run@5", "out")
-    jax.tree.map(np.testing.assert_array_equal, dict(first.params), second.params)
-    assert first.encode("find a hotel") == second.encode("find a hotel")
+    # The vocabulary has more pieces than this small embedding has rows.
+    for folder in run, out:
+        with pytest.raises(UserError, match=f"{folder}: .*1051 ids, but .* 40 rows"):
+            registry.load(str(folder))
     assert not gin.config_str().strip()
 
 

@@ -7,6 +7,7 @@ import json
 import shutil
 import time
 
+import jax
 import numpy as np
 import pytest
 from t5x import decoding, models
@@ -22,6 +23,7 @@ from jaxaug.metrics import evaluate_folder
 from jaxaug.track import run, turns
 from jaxaug.track import tracker as tracker_module
 from jaxaug.track.answers import Said, find
+from jaxaug.track.options import Robust
 from jaxaug.track.tracker import Tracker
 
 TALK = "USER: A train to Oslo please\nSYSTEM: I found 2.\nUSER: First class.\n"
@@ -52,6 +54,17 @@ def test_tokens_equal_t5x(trained):
     )
     assert found == np.asarray(expected).tolist()
     assert len({tuple(row) for row in found}) > 3
+
+
+@pytest.mark.parametrize("robust", [Robust(), Robust(constrained=True)])
+def test_nan_logits_are_no_empty_state(trained, robust):
+    folder, data = trained
+    tracker = Tracker.load(folder, data / "test/schema.json", robust=robust)
+    broken = tracker.with_params(jax.tree.map(lambda x: x * np.nan, tracker._params))
+    with pytest.raises(UserError, match="step 0 .*NaN or infinite.* check the weights"):
+        broken.predict(TALK)
+    with pytest.raises(UserError, match="log-likelihood .*NaN or infinite"):
+        broken._log_likelihoods([([5, 5, 1], "none")])
 
 
 def test_compiled_trackers_compile_nothing_later(trained, monkeypatch):

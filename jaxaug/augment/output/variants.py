@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from etils import epath
 from jaxaug.augment.descriptions import descriptions, with_texts
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
+from jaxaug.core.publishing import temporary_name
 from jaxaug.data import folders
 from jaxaug.data.rename import renaming
 from jaxaug.data.schema import Schema, read_schema, service_object
@@ -108,8 +108,7 @@ def _write_all(
     targets: Sequence[epath.Path], variants: Sequence[Schema], original: epath.Path
 ) -> None:
     """Writes files under temporary names, checks each, then renames them together."""
-    suffix = uuid.uuid4().hex[:8]
-    parts = [target.parent / f".schema.json.{suffix}.tmp" for target in targets]
+    parts = [temporary_name(target) for target in targets]
     made: list[epath.Path] = []
     renamed = 0
     path = targets[0]

@@ -84,6 +84,12 @@ def write(
             f"{', '.join(_WRITERS)}. {_STAYS}"
         )
     check_installed()
+    rows = int(config["vocab_size"])
+    if len(tokens or ()) > rows:
+        raise UserError(
+            f"the tokenizer has {len(tokens or ())} tokens, but the embedding has "
+            f"{rows} rows. Take the tokenizer that was published with the weights."
+        )
     # Copies, because quantization writes to them.
     floats = {name: np.array(x, np.float32) for name, x in tensors.items()}
     spec = _WRITERS[kind](config, floats)

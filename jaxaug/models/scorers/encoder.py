@@ -10,12 +10,14 @@ import numpy as np
 from etils import epath
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
+from t5x.feed.vocabularies import check_rows
 
 from jaxaug.core.buckets import plan
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json
+from jaxaug.core.files import PathLike, shown
 from jaxaug.models.named import catalogue, identities
 from jaxaug.models.tokenizers import hf as tokenizers
+from jaxaug.models.weights import hf_config as rules
 from jaxaug.models.weights import hf_folder, pins
 
 # (params, tokens, segments, mask, numbers) -> one output row per input row.
@@ -125,15 +127,17 @@ def load(name: PathLike, max_length: int | None = None) -> Encoder:
     # Some families reserve id 0 for T5X.
     id_offset = getattr(published.config, "id_offset", 0)
     words = tokenizers.load(folder, id_offset)
-    return Encoder(
+    made = Encoder(
         str(name),
         published.module,
         published.params,
         words,
-        max_length or _longest(folder, published.config, words),
+        _length(folder, published.config, words, max_length),
         identities.of_folder(folder),
         folder,
     )
+    check_rows(made, folder)
+    return made
 
 
 def folder_of(name: PathLike) -> epath.Path:
@@ -148,13 +152,22 @@ def folder_of(name: PathLike) -> epath.Path:
     return folder
 
 
-def _longest(folder: epath.Path, config: Any, words: tokenizers.Tokenizer) -> int:
-    if (folder / SENTENCE_CONFIG).exists():
-        limit = read_json(folder / SENTENCE_CONFIG, _FIX).get("max_seq_length")
-        if limit:
-            return int(limit)
+def _length(
+    folder: epath.Path, config: Any, words: tokenizers.Tokenizer, chosen: int | None
+) -> int:
+    """Returns the maximum tokens of a text: chosen, published, or the positions."""
     # RoBERTa's positions start after the padding id.
-    offset = (
-        words.pad_id + 1 if getattr(config, "family", "").endswith("roberta") else 0
-    )
-    return int(config.num_positions) - offset
+    is_roberta = getattr(config, "family", "").endswith("roberta")
+    longest = int(config.num_positions) - (words.pad_id + 1 if is_roberta else 0)
+    path, name = folder / SENTENCE_CONFIG, "max_length"
+    if chosen is None and path.exists():
+        name = f"{path}: max_seq_length"
+        chosen = rules.read_object(path, _FIX).get("max_seq_length")
+    if chosen is None:
+        return longest
+    if type(chosen) is not int or not 0 < chosen <= longest:
+        raise UserError(
+            f"{name} is {shown(chosen)}, but {folder} has {longest} positions. Give a "
+            "whole number from 1 up to that."
+        )
+    return chosen

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Int
 from t5x import models
+from t5x.feed.vocabularies import check_rows
 
 from jaxaug.core.files import PathLike
 from jaxaug.core.paths import absolute
@@ -103,6 +104,7 @@ def load(folder: PathLike) -> registry.TextModel | PrefixModel:
         parts = found.label, found.module, found.params, found.vocabulary
     else:
         run = checkpoint.load(folder)
+        check_rows(run.model, folder)
         label = f"{absolute(folder).name}@{run.step}"
         parts = label, run.model.module, run.params, run.model.output_vocabulary
     both_ways = run_config.bound(

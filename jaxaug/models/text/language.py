@@ -19,6 +19,7 @@ from etils import epath
 from flax import linen as nn
 from jaxtyping import Array, Bool, Float, Int
 from t5x import models
+from t5x.feed.vocabularies import check_rows
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean, unmarked
@@ -27,7 +28,7 @@ from jaxaug.models.named import identities
 from jaxaug.models.text import chat_template, prompts
 from jaxaug.models.text import ends as ends_of
 from jaxaug.models.tokenizers import hf
-from jaxaug.models.weights import hf_folder
+from jaxaug.models.weights import hf_config, hf_folder
 
 # Key of the prefix in the parameters, next to the network.
 _PREFIX = "prefix"
@@ -283,7 +284,8 @@ def load(folder: epath.Path, label: str, prompt: str = "schema") -> LanguageMode
             "tokenizer_config.json that was published with the model."
         )
     config = dataclasses.replace(published.config, id_offset=1)
-    return LanguageModel(
+    hf_config.check_rows(config, ["bos_token_id"])
+    model = LanguageModel(
         label,
         published.family.build(config),
         published.params,
@@ -291,4 +293,6 @@ def load(folder: epath.Path, label: str, prompt: str = "schema") -> LanguageMode
         prompts.parse(prompts.PROMPTS[prompts.PLAIN], prompts.PLAIN),
         ends_of.listed(folder, config.vocab_size, 1),
         folder=folder,
-    ).prompted(prompt)
+    )
+    check_rows(model, folder)
+    return model.prompted(prompt)

@@ -17,6 +17,7 @@ from etils import epath
 from flax import linen as nn
 from jaxtyping import Array
 from t5x.examples.t5 import network
+from t5x.feed.vocabularies import check_rows
 
 import jaxaug
 from jaxaug.core import cache_folder, extensions
@@ -308,17 +309,30 @@ def _published(folder: epath.Path, label: str) -> TextModel:
     id_offset = getattr(model.config, "id_offset", 0)
     rows = getattr(model.config, "decoder_vocab_size", None) or model.config.vocab_size
     found = ends.listed(folder, rows, id_offset)
-    make = functools.partial(TextModel, label, model.module, model.params, ends=found)
+
+    def make(*words: Any, lowercase: bool = False, first: tuple[int, ...] = ()) -> Any:
+        made = TextModel(
+            label,
+            model.module,
+            model.params,
+            *words,
+            lowercase,
+            first=first,
+            ends=found,
+        )
+        check_rows(made, folder)
+        return made
+
     sentencepiece = folder / _SENTENCEPIECE
     if family.name == "t5" and sentencepiece.exists():
         words = vocabulary.TokenVocabulary(sentencepiece)
-        return make(words, words, _lowercase(words))
+        return make(words, words, lowercase=_lowercase(words))
     if (folder / marian.SOURCE).exists():
-        return make(*marian.load(folder, id_offset), False)
+        return make(*marian.load(folder, id_offset))
     published: Any = hf.load(folder, id_offset)
     # Of these families, only BART reads a token before the text.
     first = (published.bos_id,) if hf_config["model_type"] == "bart" else ()
-    return make(published, published, False, first=first)
+    return make(published, published, first=first)
 
 
 def _control_tokens(model: catalogue.Named) -> tuple[int, ...]:
@@ -343,6 +357,7 @@ def _control_tokens(model: catalogue.Named) -> tuple[int, ...]:
 def _restored(folder: epath.Path, name: str) -> TextModel:
     run = checkpoint.load_writer(folder)
     model = run.model
+    check_rows(model, folder)
     words = model.input_vocabulary
     return TextModel(
         f"{name}@{run.step}",

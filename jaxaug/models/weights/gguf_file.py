@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxaug.core.files import PathLike, check_ordinary
+from jaxaug.models.weights.tensor_files import unsupported
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -157,7 +158,11 @@ def _tensor(
 ) -> Tensor:
     from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
-    tensor_type = GGMLQuantizationType(kind)
+    try:
+        tensor_type = GGMLQuantizationType(kind)
+    except ValueError:
+        dtype = f"{kind} in the GGUF specification"
+        raise unsupported(dtype, name[:80], "GGUF file") from None
     block, size = GGML_QUANT_SIZES[tensor_type]
     if not shape or 0 in shape or shape[-1] % block:
         raise ValueError(f"tensor {name!r:.80} of shape {shape}")

@@ -8,6 +8,8 @@ from typing import Any
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, shown
 
+# Settings of the first token of an output, and of the last token of a cut output.
+FORCED = ("forced_bos_token_id", "forced_eos_token_id")
 # Greater values indicate damage: building the network would exhaust memory or never
 # end.
 _LARGEST = 1 << 24
@@ -32,9 +34,12 @@ def _is_depth(value: Any) -> bool:
 
 
 def _is_id(value: Any) -> bool:
-    # Some files list several end tokens, and use -1 for none.
-    values = value if isinstance(value, list) else [value]
-    return all(type(one) is int and -1 <= one <= _LARGEST for one in values)
+    # Some files use -1 for none.
+    return type(value) is int and -1 <= value <= _LARGEST
+
+
+def _are_ids(value: Any) -> bool:
+    return all(map(_is_id, value)) if isinstance(value, list) else _is_id(value)
 
 
 def _is_number(value: Any) -> bool:
@@ -96,8 +101,9 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
     (
         _is_id,
         "an id of a token",
-        "bos_token_id decoder_start_token_id eos_token_id pad_token_id",
+        "bos_token_id decoder_start_token_id pad_token_id",
     ),
+    (_are_ids, "an id of a token, or a list of ids", "eos_token_id"),
     (
         _is_rate,
         "a number from 0 to below 1",
@@ -182,6 +188,29 @@ def check_types(config: Mapping[str, Any]) -> None:
             f"but their product must be at most {_LARGEST_TABLE}. Use the config.json "
             "that was published with the weights."
         )
+
+
+_SPECIAL = ("decoder_start_token_id", "pad_token_id", *FORCED)
+
+
+def check_rows(config: Any, names: Iterable[str] = _SPECIAL) -> None:
+    """Checks that the special tokens of a configuration are rows of its embedding.
+
+    Args:
+        config: configuration of a family.
+        names: fields to check, if the family has them. Only texts need a BOS.
+
+    Raises:
+        UserError: a token is no row; devices would read the last row instead.
+    """
+    rows = getattr(config, "decoder_vocab_size", None) or config.vocab_size
+    for name in names:
+        number = getattr(config, name, None)
+        if number is not None and not 0 <= number < rows:
+            raise UserError(
+                f"config.json: {name} is {number}, but the embedding has ids from 0 to "
+                f"{rows - 1}. Use the config.json that was published with the weights."
+            )
 
 
 @contextlib.contextmanager

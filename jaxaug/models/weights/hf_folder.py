@@ -106,6 +106,8 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
         if family.kind != "encoder":
             hf_generation.refuse_chosen(merged, never_pad=family.bars_padding)
         config = family.config(merged)
+        if hasattr(config, "vocab_size"):
+            rules.check_rows(config)
     except UserError as error:
         raise UserError(f"{folder}: {error}") from None
     except KeyError as error:

@@ -18,8 +18,7 @@ from jaxaug.models.weights import hf_config
 FILE = "generation_config.json"
 _EITHER = f"config.json or {FILE}"
 _START = "decoder_start_token_id"
-# Settings of the first token of an output, and of the last token of a cut output.
-FORCED = ("forced_bos_token_id", "forced_eos_token_id")
+FORCED = hf_config.FORCED
 # Settings that force, exclude, or prefer other tokens.
 CHOSEN = (
     "bad_words_ids", "begin_suppress_tokens", "constraints", "force_words_ids",

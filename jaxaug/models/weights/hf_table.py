@@ -16,8 +16,8 @@ def same(value: Any) -> Any:
 
 
 def or_zero(value: Any) -> Any:
-    """Returns the value, or 0 for null."""
-    return value or 0
+    """Returns an id; 0 for null and for -1, which means none too."""
+    return value if value and value != -1 else 0
 
 
 def activation(name: str) -> str:

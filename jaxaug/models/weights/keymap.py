@@ -25,6 +25,7 @@ import numpy as np
 from flax import traverse_util
 
 from jaxaug.core.errors import UserError
+from jaxaug.models.weights.tensor_files import check_dtype
 
 Shape = tuple[int, ...]
 Transform = Callable[[np.ndarray], np.ndarray]
@@ -265,7 +266,7 @@ def listing(names: Iterable[str]) -> str:
 
 
 def check_finite(array: np.ndarray, name: str, source: str) -> None:
-    """Checks that an array of a model has only finite numbers.
+    """Checks that an array of a model has a supported dtype and only finite numbers.
 
     Args:
         array: array of any dtype.
@@ -273,11 +274,9 @@ def check_finite(array: np.ndarray, name: str, source: str) -> None:
         source: file or folder of the array, for messages.
 
     Raises:
-        UserError: some numbers are NaN or infinite.
+        UserError: another dtype, or some numbers are NaN or infinite.
     """
-    # Integers have neither, and `isfinite` does not support dtypes of raw bytes.
-    if array.dtype.kind not in "fV":
-        return
+    check_dtype(array, name, source)
     if wrong := array.size - np.count_nonzero(np.isfinite(array)):
         raise UserError(
             f"{source}: {name} has {wrong:,} of {array.size:,} numbers that are NaN or "

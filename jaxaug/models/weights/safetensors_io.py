@@ -13,13 +13,14 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_ordinary, read_json, shown
-from jaxaug.models.weights.tensor_files import TensorFiles
+from jaxaug.models.weights.tensor_files import TensorFiles, unsupported
 
 FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 FIX = "Get the file again; a download may have stopped half-way."
 
 # Importing ml_dtypes registers the name "bfloat16" in NumPy, which the reader needs.
+_IN_NUMPY = re.compile("B?F16|F32|F64|[IU](8|16|32|64)|BOOL")
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
@@ -54,6 +55,8 @@ class Tensors(TensorFiles):
         except FileNotFoundError:
             raise UserError(f"{path}: no such file. {FIX}") from None
         except (safetensors.SafetensorError, OSError) as error:
+            if unknown := re.search("unknown variant `(.*?)`", str(error)):
+                raise unsupported(unknown[1], "of the header", path) from None
             raise UserError(
                 f"{path} is cut off, or is not a safetensors file ({error!s:.200}). "
                 f"{FIX}"
@@ -65,7 +68,10 @@ class Tensors(TensorFiles):
         path = self._places[name]
         try:
             return self._files[path].get_tensor(name)
-        except (safetensors.SafetensorError, TypeError) as error:
+        except (AttributeError, safetensors.SafetensorError, TypeError) as error:
+            dtype = self._files[path].get_slice(name).get_dtype()
+            if not _IN_NUMPY.fullmatch(dtype):
+                raise unsupported(dtype, name, path) from None
             raise UserError(
                 f"{path}: tensor {name} cannot be read ({error!s:.200}). {FIX}"
             ) from None

@@ -19,7 +19,7 @@ from etils import epath
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_ordinary
 from jaxaug.models.weights import safetensors_io, torch_pickle
-from jaxaug.models.weights.tensor_files import TensorFiles
+from jaxaug.models.weights.tensor_files import TensorFiles, unsupported
 
 FILE = "pytorch_model.bin"
 INDEX = "pytorch_model.bin.index.json"
@@ -78,6 +78,8 @@ class Tensors(TensorFiles):
 
     def __getitem__(self, name: str) -> np.ndarray:
         path, stored = self._places[name]
+        if isinstance(stored.dtype, str):
+            raise unsupported(stored.dtype, name, path)
         file, folder = self._files[path]
         try:
             flat = np.frombuffer(

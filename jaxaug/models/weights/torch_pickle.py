@@ -8,6 +8,7 @@ file.
 
 import pickle
 import pickletools
+import re
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -28,7 +29,10 @@ _STORAGES = {
 _DICT = "collections.OrderedDict"
 _TENSOR = "torch._utils._rebuild_tensor_v2"
 _PARAMETER = "torch._utils._rebuild_parameter"
-_KNOWN = {_DICT, _TENSOR, _PARAMETER, *(f"torch.{name}" for name in _STORAGES)}
+# Tensors of dtypes without a storage class, such as float8, name their dtype.
+_WITH_DTYPE = "torch._utils._rebuild_tensor_v3"
+_KNOWN = {_DICT, _TENSOR, _PARAMETER, _WITH_DTYPE, "torch.storage.UntypedStorage"}
+_DTYPE = re.compile(r"torch\.(\w+Storage|(u?int|float|complex|bits|q)\w+)")
 _VALUES = {
     "BINFLOAT",
     "BININT",
@@ -46,11 +50,12 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 class Stored(NamedTuple):
     """Location of a tensor: a view of one array of the zip file.
 
+    `dtype` is the name in the file if NumPy lacks the dtype.
     `offset` and `strides` count elements. They, `shape`, and the number of strides come
     from the file, but none is negative, and there is one stride per dimension.
     """
 
-    dtype: np.dtype
+    dtype: np.dtype | str
     key: str
     offset: int
     shape: tuple[int, ...]
@@ -62,7 +67,7 @@ class _Named(NamedTuple):
 
 
 class _Storage(NamedTuple):
-    dtype: np.dtype
+    dtype: np.dtype | str
     key: str
 
 
@@ -77,7 +82,14 @@ def load(data: bytes) -> Any:
         for operation, argument, _ in pickletools.genops(data):
             machine.step(operation.name, argument)
         return machine.pop()
-    except (IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        OverflowError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise pickle.UnpicklingError(f"{type(error).__name__}: {error}") from error
 
 
@@ -170,7 +182,7 @@ class _Machine:
 
 
 def _named(name: str) -> _Named:
-    if name not in _KNOWN:
+    if name not in _KNOWN and not _DTYPE.fullmatch(name):
         raise pickle.UnpicklingError(f"{name} is not part of a state dict")
     return _Named(name)
 
@@ -180,7 +192,8 @@ def _storage(value: Any) -> _Storage:
     _, kind, key, *_ = value
     if not isinstance(kind, _Named) or not isinstance(key, str):
         raise TypeError("a storage without type or name")
-    return _Storage(np.dtype(_STORAGES[kind.name.rpartition(".")[2]]), key)
+    name = kind.name.rpartition(".")[2]
+    return _Storage(np.dtype(_STORAGES[name]) if name in _STORAGES else name, key)
 
 
 def _called(function: Any, arguments: Any) -> Any:
@@ -188,16 +201,19 @@ def _called(function: Any, arguments: Any) -> Any:
         return {}
     if function == _Named(_PARAMETER):
         return arguments[0]
-    if function != _Named(_TENSOR):
+    if function not in (_Named(_TENSOR), _Named(_WITH_DTYPE)):
         raise TypeError("a call of something other than a known function")
-    storage, offset, shape, strides, *_ = arguments
+    storage, offset, shape, strides, *rest = arguments
     if not isinstance(storage, _Storage):
         raise TypeError("a tensor without a storage")
     if not all(map(_is_count, (offset, *shape, *strides))):
         raise ValueError("a tensor of negative extent")
     if len(shape) != len(strides):
         raise ValueError("a tensor with strides for other dimensions")
-    return Stored(storage.dtype, storage.key, offset, tuple(shape), tuple(strides))
+    dtype = storage.dtype
+    if function == _Named(_WITH_DTYPE):
+        dtype = rest[2].name.removeprefix("torch.")
+    return Stored(dtype, storage.key, offset, tuple(shape), tuple(strides))
 
 
 def _is_count(value: Any) -> bool:

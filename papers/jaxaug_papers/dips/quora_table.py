@@ -39,6 +39,7 @@ from jaxaug.data import folders
 from jaxaug.data import pairs as pairs_of
 from jaxaug.decode import beam, dips, dpp, ground_set, set_search, ssr
 from jaxaug.decode.candidates import Candidates
+from jaxaug.decode.contract import check_decodes
 from jaxaug.metrics import diversity
 from jaxaug.models.layers import int8
 from jaxaug.models.text import registry
@@ -105,10 +106,12 @@ class Outputs:
 
     def decode(self, decode_fn: Any, num: int, part: list[int], inputs: Any) -> Any:
         ids = np.resize(np.asarray(part, np.int32), len(inputs))
-        return self.program(
+        decodes = self.program(
             self.model.bare, decode_fn, num, LENGTH, self.params, inputs, ids,
             self.key,
         )  # fmt: skip
+        check_decodes(decodes)
+        return decodes
 
     def chosen(self, name: str, options: dict[str, Any], place: int) -> Any:
         """Returns the selection of a selector from the wide beam of a batch."""

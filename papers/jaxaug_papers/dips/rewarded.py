@@ -15,6 +15,7 @@ from etils import epath
 from jax import lax
 from jaxaug_base.clu_names import metrics as clu_metrics
 from jaxtyping import Array, Float, Int
+from t5x.feed.vocabularies import check_rows
 
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
@@ -47,6 +48,7 @@ def evaluator(folder: PathLike) -> Evaluator:
         UserError: the run does not exist, or it trained another kind of model.
     """
     run = checkpoint.load(epath.Path(folder))
+    check_rows(run.model, folder)
     if not isinstance(run.model, MatchingModel):
         raise UserError(
             f"{folder}: its MODEL is a {type(run.model).__name__}, no evaluator. Name "

@@ -208,7 +208,13 @@ class LegacySource:
         return StoredArray(name, value.shape, self._dtype(name, value.dtype), self)
 
     def _dtype(self, name: str, dtype: Any) -> np.dtype:
-        dtype = jnp.dtype(dtype)
+        try:
+            dtype = jnp.dtype(dtype)
+        except TypeError as error:
+            raise UserError(
+                f"{name} in {self._root} has the unknown dtype {dtype!r:.80}. Save the "
+                "checkpoint again in float32 or bfloat16."
+            ) from error
         if dtype != np.uint16:
             return dtype
         if self._version > 2:

@@ -17,6 +17,8 @@ from t5x.errors import UserError
 from t5x.partition.base_partitioner import BasePartitioner
 
 PyTree = Any
+# Dtypes of parameters; other numbers need scales to be read.
+_FLOATS = (np.float16, jnp.bfloat16, np.float32, np.float64)
 # fn(state_dict, parameter_infos) -> (state_dict, parameter_infos)
 SaveStateTransformationFn = Callable[[PyTree, PyTree], tuple[PyTree, PyTree]]
 # fn(checkpoint_state_dict, target_state_dict) -> state dict in the target's names. The
@@ -244,4 +246,11 @@ def _check_shapes(
                 f"Shape of `{name}` in checkpoint {path} {got} does not match expected "
                 f"{expected}. Use the model size and vocabulary that the checkpoint "
                 "was trained with."
+            )
+        wanted = getattr(needed[name], "dtype", None)
+        dtype = getattr(leaf, "dtype", wanted)
+        if wanted in _FLOATS and dtype not in _FLOATS:
+            raise UserError(
+                f"`{name}` in checkpoint {path} has dtype {dtype}, but must be "
+                "float16, bfloat16, float32, or float64. Save it again in one of these."
             )

@@ -40,12 +40,13 @@ def get_vocabulary(cfg: DatasetConfig) -> tuple[Any, Any]:
 def verify_matching_vocabs(cfg: DatasetConfig, model: Any) -> None:
     """Checks that the model and the task have the same vocabularies.
 
-    If seqio was never imported, no task can be registered and nothing is compared. This
+    The embedding of the model must have a row for each of their ids. If seqio was never imported, no task can be registered and nothing is compared. This
     is the case for training on a user-defined iterator.
 
     Raises:
-        ValueError: the vocabularies differ.
+        ValueError: the vocabularies differ, or are larger than the embedding.
     """
+    check_rows(model, "MODEL")
     if cfg.module:
         import_module(cfg.module)
     if isinstance(cfg.mixture_or_task_name, str) and "seqio" not in sys.modules:
@@ -58,6 +59,39 @@ def verify_matching_vocabs(cfg: DatasetConfig, model: Any) -> None:
             f"  targets: task {outputs}, model {model.output_vocabulary}\n"
             "Give the model (usually the macro VOCABULARY) the vocabulary of the task."
         )
+
+
+def check_rows(model: Any, source: Any) -> None:
+    """Checks that the embedding of a model has a row for each id of its vocabularies.
+
+    Reading a row beyond the table is no error on devices: the last row is used.
+
+    Args:
+        model: has `module`, whose `config` may have `vocab_size` and other sizes, and
+            `input_vocabulary` and `output_vocabulary`, `vocabulary`, or `tokenizer`.
+        source: name of the model, for messages.
+
+    Raises:
+        UserError: a vocabulary has more ids than the embedding has rows.
+    """
+    config = getattr(model.module, "config", None)
+    inputs = getattr(config, "vocab_size", None)
+    targets = getattr(config, "decoder_vocab_size", None) or inputs
+    offset = getattr(config, "id_offset", 0)
+    for name, rows in (
+        ("vocabulary", inputs),
+        ("tokenizer", inputs),
+        ("input_vocabulary", inputs),
+        ("output_vocabulary", targets),
+    ):
+        size = getattr(getattr(model, name, None), "vocab_size", None)
+        # Vocabularies without pieces, such as SeqIO's for features of ids, have none.
+        if isinstance(rows, int) and isinstance(size, int) and size > rows + offset:
+            raise UserError(
+                f"{source}: its vocabulary has {size - offset} ids, but the embedding "
+                f"has {rows} rows. Take the tokenizer that the model was trained with, "
+                "or a model with more rows (vocab_size)."
+            )
 
 
 def round_vocab_size_to_multiple(vocabulary: Any, divisor: int = 128) -> int:

@@ -329,6 +329,13 @@ def test_numbers_beyond_the_file(tmp_path: Path, content: bytes, problem: str):
     )
 
 
+def test_an_unknown_type(tmp_path: Path):
+    path = tmp_path / "m.gguf"
+    path.write_bytes(header(field(b"t", struct.pack("<IQIQ", 1, 32, 99, 0)), 0, 1))
+    with pytest.raises(UserError, match="tensor t has dtype 99 .*, but .* bfloat16"):
+        ours.load(path)
+
+
 def test_another_architecture(tmp_path: Path):
     writer = gguf.GGUFWriter(tmp_path / "m.gguf", "qwen2")
     writer.write_header_to_file()

@@ -46,6 +46,22 @@ def test_torch_files(tmp_path):
         assert found["bf"].dtype == ml_dtypes.bfloat16
 
 
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        (torch.float8_e4m3fn, "float8_e4m3fn"),
+        (torch.complex64, "ComplexFloatStorage"),
+    ],
+)
+def test_dtypes_that_numpy_lacks(tmp_path, dtype, name):
+    path = tmp_path / torch_file.FILE
+    torch.save({"w": torch.zeros(2).to(dtype), "a": torch.ones(2)}, path)
+    found = torch_file.Tensors(path)
+    np.testing.assert_array_equal(found["a"], [1, 1])
+    with pytest.raises(UserError, match=f"{path}: tensor w has dtype {name}, but .*16"):
+        found["w"]
+
+
 def test_sharded_torch_files(tmp_path):
     tensors = torch_tensors()
     torch.save({"a": tensors["a"]}, tmp_path / "1.bin")

@@ -5,6 +5,7 @@ import math
 import os
 import re
 import shutil
+import struct
 
 import ml_dtypes
 import numpy as np
@@ -23,6 +24,13 @@ from jaxaug.models.weights import (
     safetensors_io,
     torch_file,
 )
+
+SMALL = {
+    "model_type": "bart", "vocab_size": 9, "d_model": 4, "pad_token_id": 1,
+    "decoder_start_token_id": 2, "encoder_layers": 1, "decoder_layers": 1,
+    "encoder_attention_heads": 1, "decoder_attention_heads": 1, "encoder_ffn_dim": 4,
+    "decoder_ffn_dim": 4, "max_position_embeddings": 8,
+}  # fmt: skip
 
 
 class Shape:
@@ -294,6 +302,18 @@ def test_configurations_of_wrong_types(tmp_path, key, value, expected):
             ": config.json: feed_forward_proj is None; known are",
         ),
         (
+            SMALL | {"decoder_start_token_id": 9},
+            "decoder_start_token_id is 9, but the embedding has ids from 0 to 8.",
+        ),
+        (
+            SMALL | {"forced_bos_token_id": -2},
+            "forced_bos_token_id is -2, but the embedding has ids from 0 to 8.",
+        ),
+        (
+            SMALL | {"decoder_start_token_id": [2]},
+            "decoder_start_token_id is [2], but must be an id of a token.",
+        ),
+        (
             {"model_type": "pegasus", "d_model": 1 << 24,
              "max_position_embeddings": 1 << 24},
             "but their product must be at most 67108864.",
@@ -304,6 +324,20 @@ def test_configurations_that_do_not_fit_together(tmp_path, config, problem):
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(UserError, match=re.escape(problem)):
         hf_folder.load(tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "I8", "U16", "F8_E8M0", "F3"])
+def test_dtypes_that_are_no_weights(tmp_path, dtype):
+    """Integers are quantized weights, whose scales are elsewhere."""
+    size = {"U16": 2}.get(dtype, 1)
+    header = json.dumps(
+        {"w": {"dtype": dtype, "shape": [2], "data_offsets": [0, 2 * size]}}
+    ).encode()
+    path = tmp_path / safetensors_io.FILE
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(2 * size))
+    name = {"I8": "int8", "U16": "uint16"}.get(dtype, dtype)
+    with pytest.raises(UserError, match=f"{path}: .*dtype {name}, but .* bfloat16"):
+        keymap.check_finite(safetensors_io.Tensors(path)["w"], "w", str(path))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -1,6 +1,7 @@
 """Train states from scratch, from checkpoints, and from parts of checkpoints."""
 
 import functools
+import types
 
 import jax
 import numpy as np
@@ -9,7 +10,7 @@ from flax.linen import partitioning as flax_partitioning
 from jax import numpy as jnp
 from model_kit import BATCH, T5_CONFIG, VOCABULARY
 from t5x import adafactor, checkpoints, state_utils
-from t5x.checkpoint import model_info, state_init
+from t5x.checkpoint import model_info, state_dict, state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
 from t5x.errors import UserError
 from t5x.examples.t5 import network
@@ -268,6 +269,17 @@ def test_shape_mismatch_names_both_shapes(tmp_path):
     new, _ = make(Model(width=6))
     with pytest.raises(UserError, match=r"\(4, 8\) does not match expected \(6, 8\)"):
         new.from_checkpoint([RestoreCheckpointConfig(str(tmp_path))])
+
+
+def test_integers_are_no_parameters(tmp_path):
+    initializer, partitioner = make(Model(width=4))
+    saved = save(tmp_path, initializer, partitioner, 4)
+    shapes = jax.eval_shape(lambda: saved)
+    state = {"target": jax.tree.map(lambda x: x.astype(np.int8), saved.params)}
+    source = types.SimpleNamespace(tree=state)
+    fallback = state_dict.flatten(saved.state_dict())
+    with pytest.raises(UserError, match="has dtype int8, but must be .*float32"):
+        state_dict.matched(source, tmp_path, shapes, (), fallback)
 
 
 def test_custom_transformation_sees_values_and_target(tmp_path):
