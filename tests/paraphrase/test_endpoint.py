@@ -159,7 +159,7 @@ def test_a_user_defined_prompt(call, server, tmp_path):
     assert call("--prompt", str(prompt), texts=["a {num} b"])[0] == 0
     assert server.prompts == [
         (
-            "Reword.\nText: a {num} b\n\n"
+            "Reword.\nText: a [1] b\n\n"
             'Answer with a JSON object {"paraphrases": [...]} that holds 2 strings, '
             "and nothing else."
         )
@@ -205,7 +205,7 @@ def test_wrong_arguments(call, server, options, message):
 def test_a_text_that_is_too_long(call, server):
     status, text, _ = call(texts=[*LINES, "word " * 2000])
     assert status == 1 and server.bodies == []
-    assert "a text has 9,999 characters; 8,000 is the maximum" in text
+    assert "a text has 10,000 characters; 8,000 is the maximum" in text
 
 
 def test_foreign_files_stay(call, server, tmp_path):
