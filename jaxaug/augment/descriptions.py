@@ -81,9 +81,9 @@ def with_texts(schema: Schema, split: str, texts: Mapping[str, str]) -> Schema:
         texts: id of a description -> text.
 
     Raises:
-        UserError: an id is unknown, a text is blank or has white space other than
-            single spaces between words while the original has none, or two slots or
-            intents of a service would have one name.
+        UserError: an id is unknown, a text is blank, or two slots or intents of a
+            service would have one name. Or a text has white space other than single
+            spaces between words, and the original has not.
     """
     known = {item.id: item.text for item in _every(schema, split, names=True)}
     for key, text in texts.items():

@@ -11,7 +11,7 @@ from typing import Any
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json
-from jaxaug.core.text import is_copy, spaced
+from jaxaug.core.text import clean, is_copy, spaced
 from jaxaug.models.endpoint import asking, replies, usage
 from jaxaug.models.endpoint.client import Request
 from jaxaug.models.endpoint.usage import Usage
@@ -107,7 +107,7 @@ class Writer:
         return asking.plan(self.setting.server, self.expected(items))
 
     def _check(self, pairs: Sequence[tuple[str, Json]]) -> None:
-        for text, _ in pairs:
+        for text in (clean(text, False) for text, _ in pairs):
             if len(text) > LONGEST:
                 raise UserError(
                     f"a text has {len(text):,} characters; {LONGEST:,} is the maximum "

@@ -79,7 +79,7 @@ _BULLETS = re.compile(
 )
 # `:param name:`, `@param name`, `name (type):` in the lines of docstrings.
 _ENTRY = re.compile(
-    r":[a-z]+(?: [\w.\[\], *|]+)?:\s*|@\w+(?:[ \t]+\{[^}\n]*\})?[ \t]+\S+[ \t]+|"
+    r":[a-z]+(?: [\w.\[\], *|]+)?:\s+|@\w+(?:[ \t]+\{[^}\n]*\})?[ \t]+\S+[ \t]+|"
     r"[`*]{0,2}[\w.\[\]-]+[`*]{0,2}(?: ?\([^()\n]*\))?[ \t]*:(?=\s|\Z)\s*"
 )
 # Section names, tables, and lines of a session.
@@ -87,7 +87,7 @@ _NO_PROSE = re.compile(
     r"\s*(?:[A-Z][\w ]{0,40}:\s*\Z|[A-Z]\w*(?: [A-Z]\w*)?\s*\Z|"
     r"\*{0,2}\w+(?:, \*{0,2}\w+)* : |\||>>>|\.\.\. |\$ )"
 )
-_WRAPPED = 40  # Characters of a line from which its sentence may go on in the next one.
+_WRAPPED = 40  # Least characters of a line whose sentence continues in the next one.
 _MASK = re.compile(r"\[\d+\]")
 
 
@@ -289,7 +289,9 @@ class Framed:
         for i in range(max(map(len, kept), default=0)):
             chosen = {n: own[i % len(own)] for n, own in enumerate(kept) if own}
             text = self.filled({n: new for n, (new, _) in chosen.items()})
-            found.append(Written(text, {n: one for n, (_, one) in chosen.items()}))
+            # A literal at the edge of the frame may have grown together with it.
+            if keeps(self.text, text):
+                found.append(Written(text, {n: one for n, (_, one) in chosen.items()}))
         return found
 
     @property

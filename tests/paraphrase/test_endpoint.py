@@ -205,7 +205,7 @@ def test_wrong_arguments(call, server, options, message):
 def test_a_text_that_is_too_long(call, server):
     status, text, _ = call(texts=[*LINES, "word " * 2000])
     assert status == 1 and server.bodies == []
-    assert "a text has 10,000 characters; 8,000 is the maximum" in text
+    assert "a text has 9,999 characters; 8,000 is the maximum" in text
 
 
 def test_foreign_files_stay(call, server, tmp_path):

@@ -100,8 +100,8 @@ def typo_edits(
         text: a sentence.
         rng: source of the draws.
         rate: probability of each word.
-        kept: spans that stay, in addition to the literals; a word that touches one stays
-            as a whole.
+        kept: spans that stay, in addition to the literals; a word that touches one
+            stays as a whole.
 
     Raises:
         UserError: the rate is not between 0 and 1.
