@@ -129,6 +129,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parsed = build_parser(argv).parse_args(argv)
         if getattr(parsed, "accept_changed_config", False):
             os.environ["JAXAUG_ACCEPT_CHANGED_CONFIG"] = "1"  # Workers inherit it.
+        if getattr(parsed, "offline", False):
+            os.environ["JAXAUG_OFFLINE"] = "1"
         module, function = parsed.target.split(":")
         with extras_of(f"`jaxaug {parsed.verb}`"):
             status = getattr(importlib.import_module(module), function)(parsed) or 0

@@ -68,6 +68,10 @@ def _share_compiled_programs() -> None:
 _share_compiled_programs()
 
 
+# Tests ask for the models that they need; no test downloads one by chance.
+os.environ.setdefault("JAXAUG_OFFLINE", "1")
+
+
 def _share_bytecode() -> None:
     """Moves the tests' bytecode to a temporary folder if Python writes none.
 

@@ -146,6 +146,8 @@ def named_folders(text):
 )
 def test_the_command_in_a_header_or_page_resolves(outputs, job):
     text = outputs[job]
+    if "forbids its download" in text and text.endswith("\nexit status 1\n"):
+        pytest.skip("SmolLM2 is not on this machine: `jaxaug models fetch smollm2`")
     assert "has no effect" not in text
     if found := NO_CHECKPOINT.search(text):
         # Folders of a command that continues another one: DIR, runs/..., or models/...

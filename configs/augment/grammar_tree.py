@@ -1,6 +1,5 @@
 """Variants by the rewording grammar, ranked with MiniLM, in less than a minute.
 
-    jaxaug models fetch minilm
     jaxaug augment --config configs/augment/grammar_tree.py --data_dir SGD --out OUT
 
 `grammar_tree.py:SOUND` keeps only rewordings whose estimated probability of being well

@@ -1,6 +1,5 @@
 """Tree-ranked paraphrases by a model trained on human rewordings of schemas.
 
-    jaxaug models fetch smollm2 minilm
     jaxaug augment --data_dir DIR --out DIR/variants/tree
 
 This is the default of `jaxaug augment`, for your own schemas and for MiniSGD. The

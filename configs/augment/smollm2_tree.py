@@ -1,6 +1,5 @@
 """Tree-ranked paraphrases with models that work offline: SmolLM2 and MiniLM.
 
-    jaxaug models fetch smollm2 minilm
     jaxaug augment --config configs/augment/smollm2_tree.py --data_dir SGD --out OUT
 
 Each text gets 100 outputs; `smollm2_tree.py:N` asks for N outputs from each of the four

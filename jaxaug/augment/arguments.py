@@ -74,6 +74,7 @@ def add_text(group: argparse._SubParsersAction) -> None:
         "have it",
     )
     parser.add_argument("--model", help="model of paraphrase or contextual")
+    arguments.offline(parser)
     arguments.trained_run(parser)
     parser.add_argument("--sampler", help="sampler of paraphrase, such as top_k_top_p")
 
@@ -193,6 +194,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "paraphraser on SGD); do not report tracker results obtained with them",
     )
     arguments.shards(parser)
+    arguments.offline(parser)
     parser.add_argument(
         "--dry_run",
         action="store_true",

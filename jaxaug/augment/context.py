@@ -5,6 +5,7 @@ from typing import Any
 
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.judge import siblings
+from jaxaug.core.text import clean
 
 _SERVICE = "service"
 
@@ -26,7 +27,11 @@ def items(
 
 def _contexts(descriptions: Sequence[Description]) -> Mapping[str, Mapping[str, Any]]:
     """Returns text -> its context: `kind`, `service`, `siblings`, `values`, `keep`."""
-    services = {one.service: one.text for one in descriptions if one.kind == _SERVICE}
+    services = {
+        one.service: clean(one.text, False)
+        for one in descriptions
+        if one.kind == _SERVICE
+    }
     others = siblings.beside(descriptions)
     found: dict[str, dict[str, Any]] = {}
     for one in descriptions:
@@ -34,7 +39,9 @@ def _contexts(descriptions: Sequence[Description]) -> Mapping[str, Mapping[str, 
         context = {
             "kind": one.kind.replace("_", " "),
             "service": f"{one.service}: {service}" if service else one.service,
-            "siblings": [] if one.kind == _SERVICE else list(others[one.id]),
+            "siblings": []
+            if one.kind == _SERVICE
+            else [clean(text, False) for text in others[one.id]],
             "values": list(one.values),
             "keep": list(one.protected),
         }

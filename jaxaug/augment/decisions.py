@@ -27,6 +27,7 @@ from jaxaug.core import typed
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, parse_json, read_text, shown
 from jaxaug.core.suggestion import suggestion
+from jaxaug.core.text import is_single_spaced
 from jaxaug.data import folders
 
 FILE = "decisions.jsonl"
@@ -236,7 +237,8 @@ def _decision(line: str, where: str, variants: int) -> Decision:
             "candidate is left. Type another text, or remove the line."
         )
     text = made.pinned
-    if text is not None and (not text or text != " ".join(text.split())):
+    is_single = is_single_spaced(text or "") or not is_single_spaced(made.source)
+    if text is not None and not (text.strip() and is_single):
         raise UserError(
             f"{where}: {made.id}: the text is {shown(text)}: expected words with "
             "single "

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
+from jaxaug.core.text import is_single_spaced
 from jaxaug.data.schema import Intent, Schema, Service, Slot
+from jaxaug.paraphrase import literals
 
 KINDS = ("service", "slot", "intent", "service_name", "slot_name", "intent_name")
 
-LITERAL = re.compile(
-    r"\d+(?:[.,:/-]\d+)*|<[^<>\s][^<>]*>|\{[^{}]+\}|\[[^\[\]]+\]|\$\w+"
-)
-"""Numbers with the marks inside them, and placeholders that a program fills in."""
 # The values of a flag are not words of its description.
 _FLAGS = frozenset({"true", "false"})
 _DIGITS = re.compile(r"_\d+$")
@@ -32,9 +30,9 @@ class Description:
         kind: one of `KINDS`; the text of a name kind is the words of the name.
         service: name of the service.
         name: name of the slot, intent, or service.
-        text: text to paraphrase; single spaces.
-        protected: parts that a paraphrase must hold: numbers, placeholders, and values
-            of the slot in the text.
+        text: text to paraphrase, with its white space.
+        protected: parts that a paraphrase must hold: literals, and values of the slot
+            in the text.
         values: possible values of a slot.
     """
 
@@ -60,7 +58,7 @@ def descriptions(schema: Schema, split: str, names: bool = False) -> list[Descri
     Raises:
         UserError: every text is blank.
     """
-    found = [item for item in _every(schema, split, names) if item.text]
+    found = [item for item in _every(schema, split, names) if item.text.strip()]
     if not any(item.kind in KINDS[:3] for item in found):
         raise UserError(
             f"the {split} schema has no descriptions: each of its "
@@ -83,17 +81,18 @@ def with_texts(schema: Schema, split: str, texts: Mapping[str, str]) -> Schema:
         texts: id of a description -> text.
 
     Raises:
-        UserError: an id is unknown, a text is blank or has white space other than
-            single spaces between words, or two slots or intents of a service would have
-            one name.
+        UserError: an id is unknown, a text is blank, or two slots or intents of a
+            service would have one name. Or a text has white space other than single
+            spaces between words, and the original has not.
     """
-    known = {item.id for item in _every(schema, split, names=True)}
+    known = {item.id: item.text for item in _every(schema, split, names=True)}
     for key, text in texts.items():
         if key not in known:
             raise UserError(
                 f"{key!r} is not a text of the schema; {suggestion(key, known)}"
             )
-        if not text.strip() or text != " ".join(text.split()):
+        is_spaced = is_single_spaced(text) or not is_single_spaced(known[key])
+        if not text.strip() or not is_spaced:
             raise UserError(
                 f"{key}: the new text is {text!r}; give a text with single spaces, "
                 "and leave the id out to keep the original."
@@ -139,10 +138,9 @@ def protected(text: str, values: tuple[str, ...] = ()) -> tuple[str, ...]:
         values: values of its slot.
 
     Returns:
-        Numbers, placeholders (`<name>`, `{name}`, `[name]`, `$name`), then the values
-        in the text as whole words, as spelled there.
+        The literals, then the values in the text as whole words, as spelled there.
     """
-    found = LITERAL.findall(text)
+    found = [*literals.found(text)]
     for value in values:
         if value.strip() and value.lower() not in _FLAGS:
             match = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text, re.IGNORECASE)
@@ -165,7 +163,7 @@ def _every(schema: Schema, split: str, names: bool) -> Iterator[Description]:
         ]
         for kind, index, item, values in parts:
             stem = f"{split}/{place}/{kind}"
-            text = " ".join(item.description.split())
+            text = item.description
             yield Description(
                 f"{stem}{index}", kind, service.name, item.name, text,
                 protected(text, values), values,

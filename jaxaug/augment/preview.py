@@ -16,7 +16,7 @@ from jaxaug.core.paths import absolute
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data import folders, seen
 from jaxaug.data.schema import read_schema
-from jaxaug.models.named import catalogue
+from jaxaug.models.named import catalogue, packages
 
 _SHOWN = 3  # services of a message
 
@@ -261,7 +261,11 @@ def _state(name: str) -> str:
         return "; ".join(_state(part) for part in name.split("+", 1))
     if name in catalogue.CATALOGUE:
         named = catalogue.CATALOGUE[name]
-        return "here" if named.on_disk else f"not here: `jaxaug models fetch {name}`"
+        if named.on_disk:
+            return "here"
+        if named.package:
+            return f"not here: {packages.PACKAGES[name].size / 1e6:.0f} MB to fetch"
+        return f"not here: `jaxaug models fetch {name}`"
     if name in MODELS:
         return "one of ours, made or found when it is used"
     raise UserError(

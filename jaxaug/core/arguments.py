@@ -18,6 +18,10 @@ CONFIG = (
 )
 """Help text of `--config`, with a placeholder for the folder name."""
 
+_OFFLINE = (
+    "download no model; otherwise smollm2 (93 MB) and minilm (84 MB) are fetched at "
+    "their first use"
+)
 _SPLITS = ("train", "dev", "test")
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
 
@@ -89,6 +93,11 @@ def data_dir(parser: argparse.ArgumentParser) -> None:
         help="folder in the layout of the SGD repository, local or gs:// "
         "(default: $JAXAUG_DATA_DIR, else the embedded MiniSGD)",
     )
+
+
+def offline(parser: argparse.ArgumentParser) -> None:
+    """Adds `--offline`, which `cli` turns into an environment variable."""
+    parser.add_argument("--offline", action="store_true", help=_OFFLINE)
 
 
 def trained_run(parser: argparse.ArgumentParser) -> None:

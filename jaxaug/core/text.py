@@ -30,6 +30,11 @@ def clean(text: str, lowercase: bool) -> str:
     return text.lower() if lowercase else text
 
 
+def is_single_spaced(text: str) -> bool:
+    """Returns whether a text has no white space but single spaces between words."""
+    return text == " ".join(text.split())
+
+
 def unmarked(text: str) -> str:
     """Returns a text without an initial list mark and enclosing quotes."""
     text = _LIST_MARK.sub("", text)

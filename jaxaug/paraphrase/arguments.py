@@ -24,6 +24,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
     )
     endpoint(parser)
     dry_run(parser)
+    arguments.offline(parser)
     arguments.trained_run(parser)
     parser.add_argument(
         "--adapter",

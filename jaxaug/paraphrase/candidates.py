@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from jaxaug.core.text import is_single_spaced
+from jaxaug.paraphrase import literals
+
 _MARKS = ".!?;,:"
 _AUXILIARY = (
     "is|are|was|were|do|does|did|has|have|had"
@@ -52,13 +55,14 @@ def merged(
         source: the text.
         outputs: (label of a setting, its outputs) pairs.
         tidy: whether outputs take the form of the text, see `tidied`. The paper does
-            not do this; without it, only runs of blanks are collapsed.
+            not do this; without it, only runs of blanks are collapsed, unless the text
+            has some itself.
     """
     spellings: dict[str, dict[str, int]] = {}
     labels: dict[str, dict[str, None]] = {}
     for label, texts in outputs:
         for text in texts:
-            text = tidied(source, text) if tidy else " ".join(text.split())
+            text = tidied(source, text) if tidy else _collapsed(source, text)
             forms = spellings.setdefault(text.casefold(), {})
             forms[text] = forms.get(text, 0) + 1
             labels.setdefault(text.casefold(), {})[label] = None
@@ -80,9 +84,20 @@ def tidied(source: str, text: str) -> str:
     """Returns an output with the first letter's case and the end mark of its input.
 
     Generators capitalize and punctuate inconsistently. A tracker would learn from such
-    marks if only some descriptions had them.
+    marks if only some descriptions had them. The literals of the text (see `literals`)
+    stay as they are.
     """
-    source, text = source.strip(), " ".join(text.split())
+    text = _collapsed(source, text)
+    result = _tidied(source.strip(), text)
+    return result if literals.keeps(source, result) else text
+
+
+def _collapsed(source: str, text: str) -> str:
+    """Returns a text with single spaces, or with its own if the source has others."""
+    return " ".join(text.split()) if is_single_spaced(source) else text
+
+
+def _tidied(source: str, text: str) -> str:
     if source[-1:] not in _MARKS:
         text = text.rstrip(".;,: ")
     elif text and text[-1] not in _MARKS:
@@ -90,7 +105,7 @@ def tidied(source: str, text: str) -> str:
         states = source[-1] == "?" and is_question(source) and not is_question(text)
         text += "" if states else source[-1]
     # Words such as "ID" or "iPhone" keep their case.
-    first = text.partition(" ")[0]
+    first = "".join(text.split(maxsplit=1)[:1])
     if source[:1].isupper() and first.islower():
         return text[0].upper() + text[1:]
     capital = first[:1].isupper() and (first[1:].islower() or first == "A")

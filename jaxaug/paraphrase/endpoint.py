@@ -6,7 +6,7 @@ when the text has enough paraphrases or its requests are used up.
 
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from jaxaug.core.errors import UserError
@@ -15,8 +15,9 @@ from jaxaug.core.text import clean, is_copy, spaced
 from jaxaug.models.endpoint import asking, replies, usage
 from jaxaug.models.endpoint.client import Request
 from jaxaug.models.endpoint.usage import Usage
-from jaxaug.paraphrase import templates
+from jaxaug.paraphrase import literals, templates
 from jaxaug.paraphrase.endpoint_grid import Setting
+from jaxaug.paraphrase.literals import Piece
 
 LONGEST = 8_000
 """Maximum characters of a text."""
@@ -73,21 +74,22 @@ class Writer:
         """Returns the expected usage of these texts, if every request succeeds."""
         prompts, kept = [], 0
         for text, context in map(_pair, items):
-            found: dict[str, str] = {}
-            for number in range(self._most()):
-                if len(found) >= self.setting.num:
-                    break
-                request = self._request(text, context, number, list(found.values()))
-                reply = asking.kept(self.setting.server, request)
-                if reply is None:
-                    lacking = self.setting.num - len(found)
-                    size = self.setting.options.per_request
-                    for start in range(0, lacking, size):
-                        count = min(size, lacking - start)
-                        prompts.append((request.as_json, count, text))
-                    break
-                kept += 1
-                self._add(found, text, reply)
+            for piece in literals.framed(text).pieces:
+                found: dict[str, str] = {}
+                for number in range(self._most()):
+                    if len(found) >= self.setting.num:
+                        break
+                    request = self._request(piece, context, number, found.values())
+                    reply = asking.kept(self.setting.server, request)
+                    if reply is None:
+                        lacking = self.setting.num - len(found)
+                        size = self.setting.options.per_request
+                        for start in range(0, lacking, size):
+                            count = min(size, lacking - start)
+                            prompts.append((request.as_json, count, piece.masked))
+                        break
+                    kept += 1
+                    self._add(found, piece, reply)
         return usage.estimate(prompts, kept)
 
     def spent(self) -> str:
@@ -105,7 +107,7 @@ class Writer:
         return asking.plan(self.setting.server, self.expected(items))
 
     def _check(self, pairs: Sequence[tuple[str, Json]]) -> None:
-        for text, _ in pairs:
+        for text in (clean(text, False) for text, _ in pairs):
             if len(text) > LONGEST:
                 raise UserError(
                     f"a text has {len(text):,} characters; {LONGEST:,} is the maximum "
@@ -119,24 +121,33 @@ class Writer:
         return -(-setting.num // setting.options.per_request) + _AGAIN
 
     def _paraphrases(self, text: str, context: Json) -> list[str]:
+        framed = literals.framed(text)
+        found = [self._of_piece(piece, context) for piece in framed.pieces]
+        if framed.pieces:
+            self._note(any(found))
+        return [one.text for one in framed.written(found)][: self.setting.num]
+
+    def _of_piece(self, piece: Piece, context: Json) -> list[str]:
+        """Returns outputs for `piece.masked`, all with its masks."""
         found: dict[str, str] = {}
         for number in range(self._most()):
             if len(found) >= self.setting.num:
                 break
-            request = self._request(text, context, number, list(found.values()))
+            request = self._request(piece, context, number, found.values())
             # A reply without a paraphrase is not cached, so the next run asks again.
             reply = asking.reply(
                 self.setting.server,
                 request,
                 lambda text: bool(replies.paraphrases(text)),
             )
-            self._add(found, text, reply)
-        self._note(bool(found))
-        return list(found.values())[: self.setting.num]
+            self._add(found, piece, reply)
+        return list(found.values())
 
-    def _add(self, found: dict[str, str], text: str, reply: str) -> None:
+    def _add(self, found: dict[str, str], piece: Piece, reply: str) -> None:
         for one in replies.paraphrases(reply):
-            if not is_copy(one, text):
+            # Some models know the literal from the context.
+            one = piece.hide(one)
+            if not is_copy(one, piece.masked) and piece.restored(one) is not None:
                 found.setdefault(spaced(one).casefold(), one)
 
     def _note(self, is_any: bool) -> None:
@@ -147,11 +158,15 @@ class Writer:
                 raise nothing(self.setting)
 
     def _request(
-        self, text: str, context: Json, number: int, known: Sequence[str]
+        self, piece: Piece, context: Json, number: int, written: Collection[str]
     ) -> Request:
         options = self.setting.options
-        count = min(self.setting.num - len(known), options.per_request)
-        known = [*context.get("known", ()), *known]
+        text = piece.masked
+        count = min(self.setting.num - len(written), options.per_request)
+        known = [*map(piece.hide, context.get("known", ())), *written]
+        if "keep" in context or piece.masks:
+            kept = [one for one in context.get("keep", ()) if one in text]
+            context = {**context, "keep": [*piece.masks, *kept]}
         as_json, as_list = (
             templates.filled(self._template, text, count, context, known, form)
             for form in (True, False)
@@ -177,4 +192,4 @@ def nothing(setting: Setting) -> UserError:
 
 def _pair(item: Json) -> tuple[str, Json]:
     text, context = (item, {}) if isinstance(item, str) else item
-    return clean(text, False), context
+    return text, context

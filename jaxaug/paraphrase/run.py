@@ -24,7 +24,7 @@ from jaxaug.models.text import prompts, registry
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.precision import with_precision
 from jaxaug.paraphrase import engine as engines
-from jaxaug.paraphrase import samplers, version, word_vectors
+from jaxaug.paraphrase import literals, samplers, version, word_vectors
 from jaxaug.paraphrase.decoder import Decoder, Output
 from jaxaug.paraphrase.output import OutputFile
 from jaxaug.paraphrase.summary import summary
@@ -87,7 +87,9 @@ def paraphrase(
     """Writes `num` outputs for each text of a file; resumes an interrupted run.
 
     The bytes of the file depend neither on the batch size nor on interruptions. The
-    outputs of a blank text are the text itself.
+    outputs of a text without words are the text itself. Of a text of several lines only
+    the longest line changes. An output that lost a literal (see
+    `jaxaug.paraphrase.literals`) is replaced by the text; its log probability is 0.
 
     Args:
         input_path: texts, local or gs://; see `jaxaug.data.tables.read`.
@@ -174,11 +176,12 @@ def paraphrase(
             prompt = prompt or DEFAULT_PROMPT
             loaded = loaded.prompted(prompt)
             settings["prompt"] = _prompt_label(prompt)
-    batches = _batches(loaded, inputs, batch_size)
+    asked = [_asked(text) for text in inputs]
+    batches = _batches(loaded, asked, batch_size)
     # Other batches are other parts, and may be rounded differently.
     shape = [list(batch.indices) for batch in batches]
     work = {"inputs": digest_of(inputs), "batches": digest_of(shape), **settings}
-    blank = [i for i, text in enumerate(inputs) if not text.strip()]
+    blank = [i for i, text in enumerate(asked) if not text]
     with OutputFile(target, inputs, settings, num, notes) as file:
         if part is None and blank:
             file.add({i: [Output(inputs[i], 0.0)] * num for i in blank})
@@ -200,7 +203,7 @@ def paraphrase(
                     loaded, search, precision=precision, seed=seed,
                     batch_size=batch_size,
                 )  # fmt: skip
-            _complete(file, inputs, loaded, decoder, owned, refill)
+            _complete(file, inputs, asked, loaded, decoder, owned, refill)
         if part is None:
             file.finish()
         else:
@@ -211,6 +214,28 @@ def paraphrase(
     found = zip(inputs, file.outputs(), strict=True)
     kept = [(text, outputs) for text, outputs in found if text.strip()]
     return summary([text for text, _ in kept], [outputs for _, outputs in kept])
+
+
+def _asked(text: str) -> str:
+    """Returns the input of the model for a text; empty if the text has no word."""
+    piece = literals.framed(text).longest
+    return piece.masked if piece else ""
+
+
+def _whole(text: str, outputs: Sequence[Output]) -> list[Output]:
+    """Returns the outputs of a text for those of `_asked`."""
+    framed = literals.framed(text)
+    assert framed.longest is not None
+    place = framed.pieces.index(framed.longest)
+    found = []
+    for one in outputs:
+        new = framed.longest.restored(one.text)
+        found.append(
+            Output(text, 0.0)
+            if new is None
+            else one._replace(text=framed.filled({place: new}))
+        )
+    return found
 
 
 def _check_numbers(num: int, batch_size: int, max_length: int, seed: int) -> None:
@@ -287,13 +312,14 @@ def _batches(
 def _complete(
     file: OutputFile,
     inputs: list[str],
+    asked: list[str],
     model: registry.TextModel | LanguageModel,
     decoder: Decoder | engines.EngineDecoder,
     batches: Sequence[Batch],
     refill: str,
 ) -> None:
     """Computes the outputs that the file lacks."""
-    tokens = functools.cache(lambda index: model.encode(inputs[index]))
+    tokens = functools.cache(lambda index: model.encode(asked[index]))
     indices = [index for batch in batches for index in batch.indices]
     total, done = len(indices), sum(index in file for index in indices)
 
@@ -325,5 +351,5 @@ def _complete(
     ) as bar:
         for found in outputs():
             done = len(file)
-            file.add(found)
+            file.add({i: _whole(inputs[i], own) for i, own in found.items()})
             bar.update(len(file) - done)

@@ -70,7 +70,7 @@ def test_the_printed_plan(sgd_tree, tmp_path):
         "reads gone: no/folder (not there)",
         "models:",
         "  pegasus-paraphrase  not here: `jaxaug models fetch pegasus-paraphrase`",
-        "  smollm2             not here: `jaxaug models fetch smollm2`",
+        "  smollm2             not here: 93 MB to fetch",
         "  bart-large-mnli     not here: `jaxaug models fetch bart-large-mnli`",
         "decisions.jsonl: 0 accepted, 0 rejected, 1 typed",
         f"would write to {tmp_path}/out, a folder that is there:",

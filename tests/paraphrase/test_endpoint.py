@@ -159,7 +159,7 @@ def test_a_user_defined_prompt(call, server, tmp_path):
     assert call("--prompt", str(prompt), texts=["a {num} b"])[0] == 0
     assert server.prompts == [
         (
-            "Reword.\nText: a {num} b\n\n"
+            "Reword.\nText: a [1] b\n\n"
             'Answer with a JSON object {"paraphrases": [...]} that holds 2 strings, '
             "and nothing else."
         )

@@ -5,12 +5,12 @@ import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from jaxaug.augment.descriptions import LITERAL
 from jaxaug.augment.grammar import vocabulary
 from jaxaug.augment.language.inflection import BASE, GERUND, PARTICIPLE, PAST, THIRD
 
 NOUN, VERB, WORD = "noun", "verb", "word"
-_TOKEN = re.compile(rf"{LITERAL.pattern}|[^\W\d_](?:[\w'’/-]*\w)?|\S")
+# A number, a mask (see `jaxaug.paraphrase.literals`), a word, or a mark.
+_TOKEN = re.compile(r"\d+(?:[.,:/-]\d+)*|\[[^\[\]]+\]|[^\W\d_](?:[\w'’/-]*\w)?|\S")
 # "Check in date" is "check-in date".
 _PAIR = re.compile(
     r"\b(check|pick|drop) (in|out|up|off)"

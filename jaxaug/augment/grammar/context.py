@@ -58,7 +58,7 @@ def contexts(schema: Schema) -> dict[str, list[Context]]:
 def _contexts(service: Service) -> Iterator[tuple[str, Context]]:
     about = _words(re.sub(r"(?<=[a-z])(?=[A-Z])|_|\d", " ", service.name))
     about |= _words(service.description)
-    yield " ".join(service.description.split()), Context("service", service=about)
+    yield service.description, Context("service", service=about)
     given = {
         name
         for intent in service.intents
@@ -73,7 +73,7 @@ def _contexts(service: Service) -> Iterator[tuple[str, Context]]:
             others = [one for one in items if one is not item]
             values = {v.lower() for v in getattr(item, "possible_values", ())}
             yield (
-                " ".join(item.description.split()),
+                item.description,
                 Context(
                     kind,
                     frozenset().union(*(_words(one.description) for one in others)),

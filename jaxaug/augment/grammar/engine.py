@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jaxaug.augment import descriptions
 from jaxaug.augment.grammar import fluency, rules, senses, source, vocabulary
 from jaxaug.augment.grammar.chunks import Chunk, chunks
 from jaxaug.augment.grammar.context import Context
 from jaxaug.augment.grammar.source import Source
+from jaxaug.paraphrase import literals
 from jaxaug.paraphrase.candidates import is_question
 
 _DEPTH = 3
@@ -27,6 +27,11 @@ _CHOICES = 12
 _MANY = 1000
 _EACH_ONE, _A = re.compile(r"\b(?:each|every|per)\b"), re.compile(r"\ban?\b")
 _FADED = frozenset(["a", "an", "the", "that"])
+_ADDRESSES = {
+    "email": re.compile(r"@\w"),
+    "url": re.compile(r"://|^www\."),
+    "ip": re.compile(r"^\d+(?:\.\d+){3}|^[\da-fA-F:]*::"),
+}
 _UNITS = frozenset({"date", "day"}), frozenset({"time", "hour"})
 
 Steps = tuple[tuple[str, str], ...]
@@ -55,8 +60,8 @@ def reword(
     """Rewords a description, deterministically.
 
     Args:
-        text: single spaces; of one sentence or several, of which one is reworded at a
-            time.
+        text: one sentence or several, of which one is reworded at a time. Literals and
+            line breaks stay, see `jaxaug.paraphrase.literals`.
         context: context of the description; None is a slot without further information.
         num: maximum number of results.
 
@@ -66,7 +71,46 @@ def reword(
         has synonyms for all words that have any. Sentences of more than 40 words have
         no results.
     """
-    context = context or Context()
+    found = literals.framed(text)
+    context = _beside(found.text, context or Context())
+    outputs = [
+        {one.text: one.steps for one in _reworded(piece.masked, context, num)}
+        for piece in found.pieces
+    ]
+
+    def steps(number: int, of: Steps) -> Iterator[tuple[str, str]]:
+        for name, masked in of:
+            new = found.pieces[number].restored(masked)
+            yield name, masked if new is None else found.filled({number: new})
+
+    return [
+        Reworded(
+            one.text,
+            tuple(
+                step
+                for number, output in one.outputs.items()
+                for step in steps(number, outputs[number][output])
+            ),
+        )
+        for one in found.written([list(own) for own in outputs])
+    ]
+
+
+def _beside(text: str, context: Context) -> Context:
+    """Returns the context with the kinds of the addresses in a text.
+
+    They decide about synonyms, and masks hide them.
+    """
+    kinds = {
+        kind
+        for literal in literals.found(text)
+        for kind, pattern in _ADDRESSES.items()
+        if pattern.search(literal)
+    }
+    return dataclasses.replace(context, service=context.service | kinds)
+
+
+def _reworded(text: str, context: Context, num: int) -> list[Reworded]:
     sentences = re.split(r"(?<=[.!?]) (?=[A-Z])", text)
     if len(sentences) == 1:
         return _sentence(text, context, num)
@@ -136,7 +180,6 @@ def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
     capital = first[:1].isupper() and (not first.isupper() or first == "A")
     if capital:
         body = body[:1].lower() + body[1:]
-    literals = descriptions.protected(body)
     about = _source(body, _is_verb_phrase(context))
     stepwise = list(itertools.islice(_stepwise(body, context, about), num))
     at_once = itertools.islice(_at_once([(body, ()), *stepwise], context, about), num)
@@ -144,7 +187,7 @@ def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
     found: list[Reworded] = []
     for written, steps in _turns([stepwise, list(at_once)]):
         key = _folded(written)
-        if key in seen or not all(literal in written for literal in literals):
+        if key in seen:
             continue
         seen.add(key)
         if fluency.is_clumsy(written, body) or _hides_unit(written, body, context):

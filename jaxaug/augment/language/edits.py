@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-Span = tuple[int, int]
-"""Start and exclusive end, in characters."""
+from jaxaug.paraphrase.literals import Span
 
 # Letters, also with an apostrophe inside, as in "don't".
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
@@ -58,6 +57,16 @@ def occurrences(text: str, values: Iterable[str]) -> list[Span]:
         for match in re.finditer(
             rf"(?<!\w){re.escape(value)}(?!\w)", text, re.IGNORECASE
         )
+    ]
+
+
+def anywhere(text: str, parts: Iterable[str]) -> list[Span]:
+    """Returns spans of parts, also inside of words, ignoring case; they may overlap."""
+    return [
+        match.span()
+        for part in dict.fromkeys(parts)
+        if part.strip()
+        for match in re.finditer(re.escape(part), text, re.IGNORECASE)
     ]
 
 

@@ -1,10 +1,11 @@
 """A sentence as words that methods may move, drop, and replace, and its outer form."""
 
-import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from jaxaug.augment import descriptions
+from jaxaug.augment.language import edits
+from jaxaug.paraphrase import literals
+from jaxaug.paraphrase.literals import Span
 
 _VOWELS = "aeiou"
 
@@ -16,8 +17,8 @@ class Word(NamedTuple):
         before: marks, such as an opening bracket.
         core: the word itself.
         after: marks, such as a comma.
-        fixed: whether it holds a number, a placeholder, or a protected text. A fixed
-            word may move, but it is neither dropped nor replaced.
+        fixed: whether it holds a literal or a protected text. A fixed word may move,
+            but it is neither dropped nor replaced.
         space: white space before the word.
     """
 
@@ -49,13 +50,31 @@ def edited(
     `an` agree with a new next word.
 
     Args:
-        text: a sentence.
+        text: a text; its pieces of prose are edited separately, see
+            `jaxaug.paraphrase.literals`.
         edit: words -> words; not called for a text without words. White space moves
             with the word after it.
         protected: parts of the text that stay unchanged.
     """
-    body = text.rstrip().rstrip(".!?").rstrip()
-    words = split(body, protected)
+    found = literals.framed(text)
+    return found.filled(
+        {
+            number: _edited(piece.source, edit, protected, piece.literals)
+            for number, piece in enumerate(found.pieces)
+        }
+    )
+
+
+def _edited(
+    text: str,
+    edit: Callable[[list[Word]], Sequence[Word]],
+    protected: Sequence[str],
+    kept: Sequence[Span],
+) -> str:
+    body = text.rstrip(".!?").rstrip()
+    # A mark at the end may belong to a literal.
+    body = text[: max([len(body), *(end for _, end in kept)])]
+    words = split(body, protected, kept)
     if not words:
         return text
     first = words[0]
@@ -74,28 +93,36 @@ def edited(
     return "".join(parts) + text[len(body) :]
 
 
-def split(text: str, protected: Sequence[str] = ()) -> list[Word]:
+def split(
+    text: str, protected: Sequence[str] = (), kept: Sequence[Span] | None = None
+) -> list[Word]:
     """Returns the words of a text, which is split at white space.
 
-    A protected part is one fixed word, with its inner spaces and the characters next to
-    it. Numbers and placeholders (see `descriptions.LITERAL`) are protected too.
+    A literal or a protected part is one fixed word, with its inner spaces and the
+    characters next to it.
 
     Args:
         text: text to split.
         protected: parts to protect, compared without regard to letter case.
+        kept: the literals of the text, if they are known.
     """
-    kept = [
-        part for part in sorted({*protected}, key=len, reverse=True) if part.strip()
-    ]
-    # Protected parts with adjacent characters, else the text between spaces.
-    inner = "|".join([*map(re.escape, kept), descriptions.LITERAL.pattern])
-    kept = [part.lower() for part in kept]
-    found, done = [], 0
-    for match in re.finditer(rf"(?:\S*?(?:{inner}))+\S*|\S+", text, re.IGNORECASE):
-        piece, space = match[0], text[done : match.start()]
-        done = match.end()
-        lower = piece.lower()
-        if descriptions.LITERAL.search(piece) or any(part in lower for part in kept):
+    own = literals.spans(text) if kept is None else kept
+    closed = edits.union([*own, *edits.anywhere(text, protected)])
+    found: list[Word] = []
+    done = place = 0
+    while place < len(text):
+        if text[place].isspace() and not edits.touches((place, place + 1), closed):
+            place += 1
+            continue
+        start, fixed = place, False
+        while place < len(text):
+            inside = edits.touches((place, place + 1), closed)
+            if text[place].isspace() and not inside:
+                break
+            fixed, place = fixed or inside, place + 1
+        piece, space = text[start:place], text[done:start]
+        done = place
+        if fixed:
             found.append(Word("", piece, "", True, space))
             continue
         start, end = 0, len(piece)

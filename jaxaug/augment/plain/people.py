@@ -105,11 +105,13 @@ def run(arguments: argparse.Namespace) -> int:
         server,
     )
     endpoint_run.check_plain(arguments)
-    work = _Work(choices)
     if arguments.dry_run:
+        # The filter loads models, which only a real run needs.
+        work = _Work(dataclasses.replace(choices, filter=OFF))
         texts = tables.read_texts(arguments.input, arguments.column)
         print("\n".join([endpoint_run.counted(texts), *work.expected(texts)]))
         return 0
+    work = _Work(choices)
     found = text.rewritten(
         arguments.input,
         arguments.out,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from etils import epath
 
 from jaxaug.augment.language import inflection
+from jaxaug.paraphrase import literals
 
 FILE = epath.Path(__file__).parent / "wordings.txt"
 _DEPTH = 3
@@ -179,12 +180,28 @@ def reword(text: str, num: int = _MOST) -> list[Reworded]:
     """Rewords a sentence, deterministically.
 
     Args:
-        text: a sentence. Texts of several sentences have no rewordings.
+        text: a sentence, or a line for each; literals and line breaks stay, see
+            `jaxaug.paraphrase.literals`. Lines of several sentences have no rewordings.
         num: maximum number of results.
 
     Returns:
         Distinct results that differ from the text, the shortest derivations first.
     """
+    framed = literals.framed(text)
+    outputs = [
+        {one.text: one.steps for one in _reworded(piece.masked, num)}
+        for piece in framed.pieces
+    ]
+    return [
+        Reworded(
+            one.text,
+            tuple(s for n, output in one.outputs.items() for s in outputs[n][output]),
+        )
+        for one in framed.written([list(own) for own in outputs])
+    ]
+
+
+def _reworded(text: str, num: int) -> list[Reworded]:
     body, _ = _parts(text)
     if not body or re.search(r"[.!?]\s", body):
         return []
@@ -203,7 +220,10 @@ def reword(text: str, num: int = _MOST) -> list[Reworded]:
                 found[_folded(written)] = result
                 following.append(result)
         layer = following
-    return list(itertools.islice(found.values(), 1, 1 + num))
+    results = list(itertools.islice(found.values(), 1, 1 + num))
+    if "\u2019" not in text:
+        return results
+    return [one._replace(text=one.text.replace("'", "\u2019")) for one in results]
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from typing import Any
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
+from jaxaug.paraphrase.literals import keeping
 
 PIVOTS: Mapping[str, tuple[str, str, str]] = {
     "spa": ("eng-spa", "spa-eng", "apertium-eng-spa"),
@@ -28,6 +29,7 @@ _END = " ."
 PROGRAM, TIMEOUT = "apertium", 300.0
 
 
+@keeping
 def candidates(
     texts: Sequence[str],
     *,

@@ -6,6 +6,7 @@ from typing import Any
 from jaxaug.core.errors import UserError
 from jaxaug.paraphrase import samplers
 from jaxaug.paraphrase.generation import Paraphraser, Setting
+from jaxaug.paraphrase.literals import keeping
 
 PIVOTS: Mapping[int, tuple[str, ...]] = {
     3: ("zh", "ko", "ja"),
@@ -14,6 +15,7 @@ PIVOTS: Mapping[int, tuple[str, ...]] = {
 """The languages of Coca et al. (2023), by number; each has two named models."""
 
 
+@keeping
 def candidates(
     texts: Sequence[str],
     *,

@@ -30,6 +30,7 @@ from jaxaug.models.scorers.perplexity import CausalPerplexity
 from jaxaug.models.text import language
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.tokenizers.hf import Encoded
+from jaxaug.paraphrase.literals import keeping
 
 Proposals = list[tuple[str, float]]
 """Words with their log probabilities, up to a constant."""
@@ -43,6 +44,7 @@ class Gap(NamedTuple):
     synonyms: tuple[str, ...]
 
 
+@keeping
 @bounded
 def candidates(
     texts: Sequence[str],
@@ -72,7 +74,8 @@ def candidates(
         seed: seed of all random draws, together with a text and its number.
 
     Returns:
-        The drawn texts; the text itself if no word may be substituted.
+        The drawn texts; the text itself if no word may be substituted. A text without
+        words has none.
 
     Raises:
         UserError: an argument is out of range, or the model is not on this machine or

@@ -15,6 +15,7 @@ from jaxaug.models.text import registry
 from jaxaug.models.text.registry import TextModel
 from jaxaug.paraphrase import samplers
 from jaxaug.paraphrase.decoder import Decoder
+from jaxaug.paraphrase.literals import keeping
 
 KINDS = ("sentences", "questions", "captions")
 
@@ -31,6 +32,7 @@ Coca et al. (2023) do not give their settings.
 """
 
 
+@keeping
 def candidates(
     texts: Sequence[str],
     *,

@@ -20,7 +20,7 @@ from jaxaug.core.digests import code_digest, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json
 from jaxaug.core.suggestion import suggestion
-from jaxaug.paraphrase import endpoint_grid
+from jaxaug.paraphrase import endpoint_grid, literals
 from jaxaug.paraphrase.endpoint import Writer
 
 
@@ -82,7 +82,7 @@ def paraphrase(
         Job(
             setting.label,
             functools.partial(key, setting),
-            functools.partial(paraphraser, setting),
+            literals.keeping(functools.partial(paraphraser, setting)),
             setting.num,
             (setting.model,),
         )

