@@ -94,42 +94,6 @@ FLOORS = {
 ABOVE = {"jaxaug_papers", "configs", "tests"}
 # Possible imports of a gin file: our packages and the libraries below them.
 HOUSE = {"__gin__", "__main__", "t5x", "seqio", "optax", "jaxaug", "tasks"}
-# Names that jaxaug may import from t5x: upstream T5X has them at the same place.
-UPSTREAM_NAMES = {
-    "jaxaug/models": {
-        "t5x.checkpoints",
-        "t5x.losses",
-        "t5x.metrics",
-        "t5x.models",
-        "t5x.partitioning",
-        "t5x.train_state",
-        "t5x.utils",
-        "t5x.examples.scalable_t5.network",
-        "t5x.examples.t5.network",
-        "t5x.examples.t5.layers",
-    },
-    "jaxaug/decode": {
-        "t5x.binary_search.float32_bsearch",
-        *(
-            f"t5x.decoding.{name}"
-            for name in (
-                "DecodingState",
-                "add_beam_dim",
-                "cache_gather_beams",
-                "cache_map",
-                "flat_batch_beam_expand",
-                "flatten_beam_dim",
-                "unflatten_beam_dim",
-            )
-        ),
-    },
-}
-# Optional names: jaxaug works without them under upstream's T5X, in one file each.
-OPTIONAL_NAMES = {
-    "jaxaug/decode/beam_cache.py": "t5x.decoding.share_history",
-    "jaxaug/models/layers/beam_history.py": "t5x.examples.t5.beam_history",
-    "jaxaug/models/layers/on_cpu.py": "t5x.on_cpu",
-}
 
 
 @functools.cache
@@ -255,24 +219,6 @@ def test_jaxaug_imports_downwards():
     adapters = tuple(f"{path} " for path in SEQIO_ADAPTERS)
     heavy = importing("jaxaug", DATA_LIBRARIES)
     assert [line for line in heavy if not line.startswith(adapters)] == []
-    for line in importing("jaxaug", {"t5x"}):
-        path, _, module = line.split()
-        allowed = UPSTREAM_NAMES.get("/".join(path.split("/")[:2]), set())
-        allowed = allowed | {OPTIONAL_NAMES.get(path, "-")}
-        assert any(f"{module}.".startswith(f"{item}.") for item in allowed), line
-
-
-def test_jaxaug_does_without_optional_names():
-    gone = [name.rpartition(".") for name in OPTIONAL_NAMES.values()]
-    script = (
-        "import importlib, sys\n"
-        f"for parent, _, leaf in {gone}:\n"
-        "    vars(importlib.import_module(parent)).pop(leaf, None)\n"
-        "    sys.modules[f'{parent}.{leaf}'] = None\n"
-        f"for name in {[module_name(ROOT / path) for path in OPTIONAL_NAMES]}:\n"
-        "    print(importlib.import_module(name).is_there())\n"
-    )
-    assert python_says(script).split() == ["False"] * len(gone)
 
 
 def test_runtime_stands_alone():

@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
+from t5x import decoding
 from t5x.decoding import add_beam_dim, cache_gather_beams, cache_map
 
-from jaxaug.decode import beam_cache, contract, keys, wide
+from jaxaug.decode import contract, keys, wide
 from jaxaug.decode.beam_state import (
     Beams,
     BeamState,
@@ -88,7 +89,7 @@ class Search:
         kept = (batch, self.keep)
         nothing = jnp.full(kept, -jnp.inf, jnp.float32)
         if self.beams == self.rows:  # Sets of rows do not see each other.
-            cache = beam_cache.share_history(cache, self.beams)
+            cache = decoding.share_history(cache, self.beams)
         return BeamState(
             index=jnp.zeros((), jnp.int32),
             live=Beams(

@@ -250,16 +250,6 @@ class Program:
         )
         return lam * (l1 + l2) + (1 - lam) * (d1 + d2)
 
-    def greedy(self, k, lam):
-        chosen, left = [], list(range(len(self.V)))
-        while len(chosen) < k:
-            texts = [self.V[i] for i in chosen]
-            totals = {i: self.value(texts, self.V[i], lam) for i in left}
-            best = max(totals.values())
-            chosen.append(next(i for i in left if totals[i] >= best - 1e-12))
-            left.remove(chosen[-1])
-        return chosen
-
 
 @settings(max_examples=60, deadline=None)
 @given(
@@ -268,7 +258,7 @@ class Program:
     lam=st.sampled_from([0.0, 0.25, 0.5, 1.0]),
 )
 def test_the_program_equals_its_formulas_on_texts(ground, source, lam):
-    expected = Program(ground, source, EMBEDDINGS.astype(float)).greedy(4, lam)
+    program = Program(ground, source, EMBEDDINGS.astype(float))
     found = dips_program.selected(
         [tuple(words) for words in ground],
         tuple(source),
@@ -276,7 +266,16 @@ def test_the_program_equals_its_formulas_on_texts(ground, source, lam):
         vectors=EMBEDDINGS.astype(float),
         lam=lam,
     )
-    assert found == expected
+    assert len({*found}) == 4
+    for place, pick in enumerate(found):
+        chosen = [program.V[i] for i in found[:place]]
+        values = {
+            i: program.value(chosen, program.V[i], lam)
+            for i in range(COUNT)
+            if i not in found[:place]
+        }
+        # Rounding decides between equal values.
+        assert values[pick] >= max(values.values()) - 1e-9
 
 
 def test_the_variant_program_selects_on_the_host_without_eos_and_fillers():

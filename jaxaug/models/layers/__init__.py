@@ -1,7 +1,11 @@
 """Layers that the model families share, under the names that the families use."""
 
-from jaxaug.models.layers.attention import Attention, Mask, dot_product_attention
-from jaxaug.models.layers.beam_history import cache_length
+from jaxaug.models.layers.attention import (
+    Attention,
+    Mask,
+    cache_length,
+    dot_product_attention,
+)
 from jaxaug.models.layers.dense import (
     ACTIVATIONS,
     MASKED,

@@ -6,7 +6,7 @@ expand and reorder them.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -15,8 +15,9 @@ from flax import linen as nn
 from flax.linen.partitioning import with_sharding_constraint
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
+from t5x.examples.t5 import beam_history, fused_attention
+from t5x.on_cpu import features, reductions
 
-from jaxaug.models.layers import beam_history, fused_attention, on_cpu
 from jaxaug.models.layers.dense import MASKED, Linear, softcap
 from jaxaug.models.layers.positions import RotaryScaling, rotary
 
@@ -75,7 +76,7 @@ def dot_product_attention(
         logits += bias.reshape(bias.shape[0], *logits.shape[1:3], *bias.shape[2:])
     if mask is not None:
         logits = jnp.where(mask[:, :, None] > 0, logits, MASKED)
-    softmax = on_cpu.reductions.softmax if on_cpu.is_there() else jax.nn.softmax
+    softmax = reductions.softmax if features.is_used() else jax.nn.softmax
     weights = softmax(logits).astype(value.dtype)
     if dropout_rng is not None:
         keep = jax.random.bernoulli(dropout_rng, 1.0 - dropout_rate, weights.shape)
@@ -220,7 +221,7 @@ class Attention(nn.Module):
         use_dropout = self.dropout_rate > 0.0 and not deterministic
         fused = self.fused and not use_dropout and not cache_layout and not self.cap
         if fused and fused_attention.possible(query, key):
-            return fused_attention.attend(query, key, value, mask, scale=scale)
+            return fused_attention.attend(query, key, value, None, mask, scale=scale)
         # Rows that share keys and values, of an encoder output or of all beams, become
         # queries of one row. That row reads the keys and values once.
         rows, queries = query.shape[:2]
@@ -311,7 +312,7 @@ class Attention(nn.Module):
 
         Returns keys, values, the slots that each beam sees, and the mask.
         """
-        key, value, position, own = beam_history.history.step(self, key, value)
+        key, value, position, own = beam_history.step(self, key, value)
         batch, beams, length, _ = own.shape
         if self.window is not None:
             first = position[:, None, None, None] - self.window
@@ -340,3 +341,10 @@ def _store(
     # that carries the cache updates it in place.
     own = cache.at[jnp.arange(len(cache)), :, :, position]
     return own.set(projected[:, 0], mode="drop")
+
+
+def cache_length(cache: Mapping[str, Array]) -> int:
+    """Returns the number of positions that the cache of an attention module holds."""
+    # Each position of a shared history has a slot for every beam.
+    name = "cached_key" if "cached_key" in cache else "cached_ancestors"
+    return cache[name].shape[-1]

@@ -13,10 +13,11 @@ from flax import linen as nn
 from flax.linen.partitioning import param_with_axes, with_sharding_constraint
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
+from t5x.on_cpu import features as cpu
+from t5x.on_cpu import products
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
-from jaxaug.models.layers import on_cpu
 
 # Finite, so that logits can still be added and compared without NaN.
 MASKED = -1e10
@@ -86,8 +87,8 @@ class Linear(nn.Module):
         )
         dtype = self.output_dtype or self.dtype
         last = tuple(range(inputs.ndim - len(axis), inputs.ndim))
-        if axis == last and on_cpu.is_there():
-            outputs = on_cpu.products.contract(
+        if axis == last and cpu.is_used():
+            outputs = products.contract(
                 inputs, jnp.asarray(kernel), len(axis), self.dtype, dtype
             )
         else:
@@ -267,9 +268,9 @@ class Embed(nn.Module):
 
     def attend(self, x: Float[Array, "... features"]) -> Float[Array, "... vocab"]:
         """Returns float32 inner products with every row of the table."""
-        if on_cpu.is_there():
+        if cpu.is_used():
             table = jnp.asarray(self.embedding)
-            return on_cpu.products.with_rows(x, table, self.dtype, jnp.float32)
+            return products.with_rows(x, table, self.dtype, jnp.float32)
         return lax.dot_general(
             jnp.asarray(x, self.dtype),
             jnp.asarray(self.embedding, self.dtype),

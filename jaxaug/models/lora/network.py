@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from flax import linen as nn
 from flax import traverse_util
 from jaxtyping import Array, Float
+from t5x.on_cpu import features, products
 
-from jaxaug.models.layers import on_cpu
 from jaxaug.models.lora.layout import A, B, Layout
 
 # Name of the adapter in the parameters of the base.
@@ -102,8 +102,8 @@ class AdaptedNetwork:
 def _product(
     x: Float[Array, "... size"], matrix: Float[Array, "size width"], dtype: Any
 ) -> Float[Array, "... width"]:
-    if on_cpu.is_there():
-        return on_cpu.products.contract(x, jnp.asarray(matrix), dtype=dtype)
+    if features.is_used():
+        return products.contract(x, jnp.asarray(matrix), dtype=dtype)
     return x @ jnp.asarray(matrix, dtype)
 
 

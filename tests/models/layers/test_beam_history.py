@@ -15,7 +15,6 @@ from t5x import decoding
 from t5x.examples.t5 import layers as t5_layers
 from t5x.search import decode_state
 
-from jaxaug.decode import beam_cache
 from jaxaug.models import layers
 from tests.support import grids
 
@@ -150,7 +149,7 @@ def test_a_step_has_one_position_for_each_beam(name):
 def test_the_layout_of_a_history(scanned):
     _, cache = created("plain", np.array([3, 1]))
     cache = {"layer": jax.tree.map(lambda x: x[None], cache) if scanned else cache}
-    found = beam_cache.share_history(cache, BEAMS)
+    found = decoding.share_history(cache, BEAMS)
     # A prompt is stored once, in the first beam, for all beams.
     layer = found["layer"]
     slots = layer["cached_beam_key"].reshape(*cache["layer"]["cached_key"].shape, BEAMS)
@@ -158,4 +157,4 @@ def test_the_layout_of_a_history(scanned):
     assert not slots[..., 1:].any() and not layer["cached_ancestors"].any()
     assert layers.cache_length(layer) == layers.cache_length(cache["layer"]) == LENGTH
     for beams in (1, 64):
-        assert beam_cache.share_history(cache, beams) is cache
+        assert decoding.share_history(cache, beams) is cache

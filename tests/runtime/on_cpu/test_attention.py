@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from t5x.examples.t5 import fused_attention
 from t5x.on_cpu import attention, features
 
 from jaxaug.models import llama
-from jaxaug.models.layers import fused_attention
 from tests.runtime import network_kit
 
 BATCH, DIM, SCALE = 2, 8, 0.3

@@ -91,7 +91,7 @@ def test_keeps_the_type_of_the_logits():
 def test_a_mass_of_one_keeps_the_tail(p):
     """Float32 sums of the largest probabilities reach 1 long before the last ones."""
     x = jnp.linspace(0.0, -60.0, 1000)
-    assert float(jnp.cumsum(jax.nn.softmax(x))[400]) >= 1.0
+    assert float(jnp.cumsum(jax.nn.softmax(x))[400]) >= 1 - 1e-6
     np.testing.assert_array_equal(binary_search.topp_mask(x, p, -1e7), x)
     traced = jax.jit(lambda p: binary_search.topp_mask(x, p, -1e7))
     np.testing.assert_array_equal(traced(float(p)), x)
