@@ -36,17 +36,19 @@ _UNITS = (
     r"[kMG]?Hz|[kM]?Wh?|[km]?V|mAh|[aApP](?:\.[mM]\.|[mM])|USD|EUR|GBP|JPY|CHF|UTC|GMT|"
     r"[$€£¥₹]"
 )
-# Literals with white space or marks at an end. Possessive, so they take linear time.
+# Literals with white space or marks at an end. Possessive or bounded, so they take
+# linear time.
 _WIDE = re.compile(
     rf"""
     ```[\s\S]*?(?:```|\Z)|``[^\n]+?``|`[^`\n]++`        # code
-    |<!--[\s\S]*?-->|<[^<>\s][^<>]{{0,999}}+>           # tags and placeholders
+    |<!--[\s\S]{{0,2000}}?-->|<[^<>\s][^<>]{{0,999}}+>  # tags and placeholders
     |!?\[[^\[\]\n]*+\](?:\([^()\n]*+\)|\[[^\[\]\n]*+\]) # links
     |\{{(?:[^{{}}]|\{{(?:[^{{}}]|\{{[^{{}}]*+\}})*+\}})*+\}}
     |\[(?:[^\[\]]|\[[^\[\]]*+\])++\]
     |\b[A-Za-z_][\w.]*+\([^()\n]*+\)                    # calls
-    |\$(?=[^\s$])[^$\n]{{0,199}}?(?<=[^\s$\\])\$(?!\w)|\\\(.*?\\\)   # formulas
-    |"[^"\n]++"|“[^”\n]++”|«[^»\n]++»|‘[^’\n]++’(?!\w)|„[^“”\n]++[“”]
+    |\$(?=[^\s$])[^$\n]{{0,199}}?(?<=[^\s$\\])\$(?!\w)|\\\([^\n]{{0,199}}?\\\)
+    |"[^"\n]++"|“[^”\n]{{1,999}}+”|«[^»\n]{{1,999}}+»|‘[^’\n]{{1,999}}+’(?!\w)
+    |„[^“”\n]{{1,999}}+[“”]
     |(?<![\w'])'[^\s'](?:[^'\n]*[^\s'])?'(?!\w)
     |&(?:\#\d+|\#[xX][\da-fA-F]+|[A-Za-z]\w*);|(?<![\w:]):[a-z0-9_+-]+:(?![\w:])
     |(?<![\w.])(?:[A-Za-z]\.){{2,}}                     # e.g.
@@ -162,6 +164,8 @@ def _is_word(core: str, latin: bool) -> bool:
         return any(map(str.isalpha, core))  # Its vowel signs are no letters.
     if core.lower() in _BOTH:
         return True
+    if "-" in core and core.isupper():
+        return False  # "YYYY-MM-DD"
     return _WORD.fullmatch(core) is not None and not _MIXED.search(core)
 
 

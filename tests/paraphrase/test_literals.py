@@ -1,6 +1,7 @@
 """Parts of a text that are no words stay letter by letter, for every generator."""
 
 import random
+import time
 from collections import Counter
 
 import numpy as np
@@ -26,7 +27,7 @@ LITERALS = (
     "snake_case", "camelCase", "PascalCase", "dotted.name", "foo(a, b)",
     '{"a": [1, {"b": 2}]}', "[1, 2]", "#topic", "@somebody", "日本語", "مرحبا",
     "cafe\u0301", '"hello, you"', "'bye'", "“so”", "«si»", "+1 (555) 010-9999",
-    "192.168.0.1", "::1", "3rd", "24-hour", "C++", "AT&T", "key=value",
+    "192.168.0.1", "::1", "3rd", "24-hour", "C++", "AT&T", "YYYY-MM-DD", "key=value",
     "application/json", "e.g.", "->", "≥5", "-5",
 )  # fmt: skip
 PROSE = (
@@ -163,6 +164,23 @@ def test_models(text, draws: random.Random):
 
     for one in literals.reworded([text], generate)[0]:
         check(text, one)
+
+
+def test_marks_between_words_keep_their_blanks():
+    for text in ("Find a cheap hotel / inn…", "Find a hotel - and book it"):
+        found = engine.reword(text, Context("intent"), 30)
+        assert found
+        for one in found:
+            assert one.text.count(" / ") == text.count(" / ")
+            assert one.text.count(" - ") == text.count(" - ") and " …" not in one.text
+
+
+def test_unclosed_marks_take_linear_time():
+    marks = ("{", "<a ", "'a ", '"a\n', "$a ", "[a](b ", "`a\n", "\\( ", "<!--", "‘a ")
+    start = time.perf_counter()
+    for mark in (*marks, "1 ", "a.", ":a", "&a", "{a{b", "[a[b", "f(", "x: "):
+        literals.framed(mark * 20_000)
+    assert time.perf_counter() - start < 30
 
 
 def test_addresses_that_are_no_postal_address():

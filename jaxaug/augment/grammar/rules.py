@@ -88,8 +88,7 @@ def tidy(text: str) -> str:
         return f"{start}n " if vowel else f"{start} "
 
     if not text.replace(" ", "").isalpha():  # It has marks.
-        text = re.sub(r" ([,;:.!?)])", r"\1", text).replace("( ", "(")
-        text = re.sub(r"(?<=\w) - (?=\w)", "-", text.replace(" / ", "/"))
+        text = re.sub(r" ([,;:.!?…)])", r"\1", text).replace("( ", "(")
     text = re.sub(r"\b([ei])\. ?([ge])\. ?(?=\w)", r"\1.\2. ", text)  # "e. g."
     return _VOWEL_SOUND.sub(article, text)
 

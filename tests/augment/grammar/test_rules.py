@@ -59,8 +59,8 @@ def test_a_wrong_table_is_refused(tmp_path, monkeypatch, text, message) -> None:
     ("text", "tidy"),
     [
         ("a hour , a user", "an hour, a user"),
-        ("an university / a open day", "a university/an open day"),
-        ("one - way ( daily )", "one-way (daily)"),
+        ("an university / a open day", "a university / an open day"),
+        ("one-way ( daily )", "one-way (daily)"),
     ],
 )
 def test_tidy(text: str, tidy: str) -> None:
