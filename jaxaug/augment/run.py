@@ -23,6 +23,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_bytes
 from jaxaug.core.installed import install_advice
 from jaxaug.core.parts import Part
+from jaxaug.core.paths import absolute
 from jaxaug.core.shards import Shards
 from jaxaug.data import folders
 from jaxaug.models.named import catalogue
@@ -284,7 +285,9 @@ def _report(plan: Plan, notes: str) -> str:
             for split in config.splits
             for variant in folders.variant_names(folder) or ("v1",)
         ):
-            lines.append(f"{name}: {folder} has no variants of {config.splits}.")
+            # The page is the same however the path was typed.
+            place = "/".join(absolute(folder).parts[-2:])
+            lines.append(f"{name}: {place} has no variants of {config.splits}.")
             continue
         rows[name] = folder
     found = measures.made(config.report)
