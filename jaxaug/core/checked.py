@@ -2,6 +2,8 @@
 
 import functools
 import inspect
+import math
+import numbers
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -46,6 +48,20 @@ def whole(least: int, most: int) -> Rule:
     def rule(value: Any) -> str | None:
         is_whole = hasattr(value, "__index__") and not isinstance(value, bool)
         return None if is_whole and least <= value.__index__() <= most else expected
+
+    return rule
+
+
+def number(least: float, most: float) -> Rule:
+    """Accepts finite real numbers in a range, but no bool."""
+    expected = f"give a number from {least:g} to {most:g}"
+    if most == math.inf:
+        expected = f"give a finite number of at least {least:g}"
+
+    def rule(value: Any) -> str | None:
+        is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        fits = is_real and least <= value <= most and value != math.inf
+        return None if fits else expected
 
     return rule
 
