@@ -176,8 +176,7 @@ def compute_part(plan: Plan, part: Part) -> str:
     if plan.config.is_given:
         raise UserError(
             f"--shard {part.number}/{part.count}: a config that measures given "
-            "variants "
-            "is not split. Leave --shard out."
+            "variants is not split. Leave --shard out."
         )
     started = time.monotonic()
     folder = parts.folder_of(plan.out)
