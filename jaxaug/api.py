@@ -12,6 +12,7 @@ from etils import epath
 from jaxaug.augment import config as configs
 from jaxaug.augment import plan as plans
 from jaxaug.augment import run as augmentation
+from jaxaug.core import checked as rules
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
 from jaxaug.core.installed import extras_of
@@ -25,6 +26,20 @@ _SPLIT = "train"
 _GRAMMAR = "configs/augment/grammar.py"
 
 
+def _split(value: Any) -> str | None:
+    fits = isinstance(value, str) and value in folders.SPLITS
+    return None if fits else f"give one of {', '.join(folders.SPLITS)}"
+
+
+@rules.checked(
+    schema=rules.either(
+        rules.sequence(rules.of(Mapping, ""), ""),
+        lambda value: rules.path(value) and "give a schema.json, or its services",
+    ),
+    num=rules.count,
+    config=rules.path,
+    seed=rules.seed,
+)
 @extras_of("jaxaug.augment_schema")
 def augment_schema(
     schema: PathLike | Sequence[Mapping[str, Any]],
@@ -51,7 +66,7 @@ def augment_schema(
         UserError: the schema or an argument is invalid, or a requirement is not
             installed.
     """
-    if isinstance(schema, str | os.PathLike):
+    if is_file := isinstance(schema, str | os.PathLike):
         services = read_json(schema, "Name a schema.json in the layout of SGD.")
     else:
         services = list(schema)
@@ -68,13 +83,26 @@ def augment_schema(
         (folder / _SPLIT).mkdir()
         (folder / _SPLIT / "schema.json").write_text(_json(services))
         out = folder / "variants"
-        augmentation.carry_out(plans.resolve(chosen, folder, out))
+        try:
+            augmentation.carry_out(plans.resolve(chosen, folder, out))
+        except UserError as error:
+            # The temporary file is gone when the message is read.
+            file = folder / _SPLIT / "schema.json"
+            name = str(schema) if is_file else "schema"
+            raise UserError(str(error).replace(str(file), name)) from None
         return [
             json.loads((out / f"v{number}" / _SPLIT / "schema.json").read_text())
             for number in range(1, num + 1)
         ]
 
 
+@rules.checked(
+    predictions=rules.path,
+    data_dir=rules.or_none(rules.path),
+    split=_split,
+    variant=rules.or_none(rules.text),
+    exact=rules.flag,
+)
 @extras_of("jaxaug.evaluate")
 def evaluate(
     predictions: PathLike,
@@ -113,6 +141,11 @@ def evaluate(
     return scores.score_variants(data, split, predictions, exact, False)[0]
 
 
+@rules.checked(
+    data_dir=rules.or_none(rules.path),
+    split=_split,
+    variant=rules.or_none(rules.text),
+)
 def load_dialogues(
     data_dir: PathLike | None = None, split: str = "train", variant: str | None = None
 ) -> list[Dialogue]:
@@ -131,8 +164,6 @@ def load_dialogues(
         UserError: a file is missing or invalid. The message gives file, dialogue, and
             field.
     """
-    if split not in folders.SPLITS:
-        raise UserError(f"split is {split!r}: give one of {', '.join(folders.SPLITS)}.")
     return list(sgd.read_dialogues(folders.resolve_data_dir(data_dir), split, variant))
 
 

@@ -1,5 +1,6 @@
 """`import jaxaug`: quick, lazy, and as docs/python.md shows it."""
 
+import inspect
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ import jaxaug
 from jaxaug.augment.plain import people
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders
+from jaxaug.track.hub import OnHub
 from tests.calls import test_run
 from tests.support.chat_server import called
 from tests.support.programs import python_says, ran
@@ -72,8 +74,6 @@ def test_augment_schema_of_a_file_and_of_a_list(tmp_path):
     assert found[0] != found[1]
     with pytest.raises(UserError, match="schema: .*JSON"):
         jaxaug.augment_schema([{"service_name": {1}}])  # type: ignore[dict-item]
-    with pytest.raises(UserError, match="variants=0: give at least 1"):
-        jaxaug.augment_schema(services, 0)
 
 
 def test_load_dialogues_and_evaluate(tmp_path):
@@ -126,3 +126,53 @@ def test_the_page(title, code, request, tmp_path, monkeypatch, capsys):
 def test_the_page_shows_every_name():
     shown = {name for _, code in BLOCKS for name in re.findall(r"jaxaug\.(\w+)", code)}
     assert shown == set(NAMES)
+
+
+class Uploaded(OnHub):
+    _run = "/nope"
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "values", "fix"),
+    [
+        (jaxaug.augment_schema, "num", (None, 1.5, 10**30, 0, True), "from 1 to 1,000"),
+        (jaxaug.augment_schema, "seed", (-1, "1", None), "whole number from 0"),
+        (jaxaug.augment_schema, "schema", (None, b"x", "a\0b", [3]), "schema.json"),
+        (jaxaug.augment_schema, "config", ("https://x/y", 3), "path|no storage"),
+        (jaxaug.evaluate, "predictions", (None, "", b"x", "x" * 9000), "path"),
+        (jaxaug.evaluate, "exact", (1, None), "True or False"),
+        (
+            jaxaug.load_dialogues,
+            "split",
+            (None, [], "tests"),
+            "one of train, dev, test",
+        ),
+        (jaxaug.load_dialogues, "variant", (3, b"v1"), "give a text"),
+        (jaxaug.paraphrase, "texts", ("a", [3], None), "a list of texts"),
+        (jaxaug.sensitivity, "wordings", ("5", -1, 10**5000), "from 0 to 1,000"),
+        (jaxaug.Tracker.load, "run", (None, "https://x/y", 3), "path|no storage"),
+        (jaxaug.Tracker.load, "batch_size", (0, 2.0, False), "from 1 to 65,536"),
+        (Uploaded().push_to_hub, "repo_id", (None, "x", "a/b/c"), "OWNER/NAME"),
+        (Uploaded().push_to_hub, "private", ("no",), "True or False"),
+    ],
+)
+def test_arguments_are_checked_by_their_rules(function, name, values, fix):
+    """Other arguments have valid values; nothing is read, loaded, or sent."""
+    given = {
+        "predictions": ".",
+        "texts": [],
+        "cases": ".",
+        "run": ".",
+        "repo_id": "a/b",
+    }
+    given["schema"] = "schema.json"
+    names = set(inspect.signature(function).parameters)
+    given = {key: value for key, value in given.items() if key in names}
+    for value in values:
+        with pytest.raises(UserError, match=rf"^{name} is .*({fix})"):
+            function(**given | {name: value})
+
+
+def test_a_wrong_list_of_services_is_named_as_the_argument():
+    with pytest.raises(UserError, match="^schema: .*service_name"):
+        jaxaug.augment_schema([{}])

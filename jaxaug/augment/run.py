@@ -23,6 +23,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_bytes
 from jaxaug.core.installed import install_advice
 from jaxaug.core.parts import Part
+from jaxaug.core.paths import absolute
 from jaxaug.core.shards import Shards
 from jaxaug.data import folders
 from jaxaug.models.named import packages
@@ -176,8 +177,7 @@ def compute_part(plan: Plan, part: Part) -> str:
     if plan.config.is_given:
         raise UserError(
             f"--shard {part.number}/{part.count}: a config that measures given "
-            "variants "
-            "is not split. Leave --shard out."
+            "variants is not split. Leave --shard out."
         )
     started = time.monotonic()
     folder = parts.folder_of(plan.out)
@@ -285,7 +285,9 @@ def _report(plan: Plan, notes: str) -> str:
             for split in config.splits
             for variant in folders.variant_names(folder) or ("v1",)
         ):
-            lines.append(f"{name}: {folder} has no variants of {config.splits}.")
+            # The page is the same however the path was typed.
+            place = "/".join(absolute(folder).parts[-2:])
+            lines.append(f"{name}: {place} has no variants of {config.splits}.")
             continue
         rows[name] = folder
     found = measures.made(config.report)

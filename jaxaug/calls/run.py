@@ -12,6 +12,7 @@ from jaxaug.calls.cases import Case, Source
 from jaxaug.calls.measure import Measured
 from jaxaug.calls.models import ChatModel, Model, TrackerModel, with_shots
 from jaxaug.calls.wordings import Wordings
+from jaxaug.core import checked as rules
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, write_text
 from jaxaug.core.paths import is_same
@@ -174,6 +175,15 @@ def ask(
     )
 
 
+@rules.checked(
+    cases=rules.path,
+    schema=rules.or_none(rules.path),
+    model=rules.text,
+    endpoint=rules.text,
+    wordings=rules.whole(0, 1000),
+    shots=rules.whole(0, 1000),
+    seed=rules.seed,
+)
 def sensitivity(
     cases: PathLike,
     schema: PathLike | None = None,

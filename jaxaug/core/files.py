@@ -48,8 +48,8 @@ def shown(value: Any) -> str:
     """Returns a shortened value for an error message."""
     try:
         text = repr(value)
-    except RecursionError:
-        return f"a {type(value).__name__} nested too deeply to be shown"
+    except (RecursionError, ValueError):  # The latter is for very large integers.
+        return f"a {type(value).__name__} too large to be shown"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

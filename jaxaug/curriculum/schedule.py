@@ -9,11 +9,13 @@ length, `steps_per_level` has a number for each level, as in Wei et al. (2021).
 import dataclasses
 import itertools
 import math
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from jaxaug.core import checked as rules
 from jaxaug.core.errors import UserError
 from jaxaug.curriculum.difficulty import LEVELS
 
@@ -60,6 +62,24 @@ class Schedule:
         return len(self.weights[0]) - 1
 
 
+_LENGTH = rules.whole(1, 1 << 40)
+_checked = rules.checked(
+    steps_per_level=rules.either(
+        _LENGTH,
+        rules.sequence(_LENGTH, "a whole number of at least 1, or one for each level"),
+    ),
+    levels=rules.whole(1, 1000),
+    original_fraction=rules.number(0, 1),
+    cycles=rules.whole(1, 1000),
+)
+
+
+@rules.checked(
+    ends=rules.sequence(rules.of(numbers.Integral, ""), "whole numbers of steps"),
+    weights=rules.sequence(
+        rules.sequence(rules.of(numbers.Real, ""), ""), "rows of numbers"
+    ),
+)
 def staged(
     ends: Sequence[int],
     weights: Sequence[Sequence[float]],
@@ -103,6 +123,7 @@ def staged(
     return Schedule(tuple(map(int, ends)), tuple(shares), names)
 
 
+@_checked
 def gradual(
     steps_per_level: Steps,
     levels: int = LEVELS,
@@ -112,6 +133,7 @@ def gradual(
     return _visits(range(levels + 1), steps_per_level, levels, original_fraction)
 
 
+@_checked
 def cyclic(
     steps_per_level: Steps,
     levels: int = LEVELS,
@@ -119,10 +141,11 @@ def cyclic(
     cycles: int = CYCLES,
 ) -> Schedule:
     """Returns `gradual` several times: the originals follow the hardest level."""
-    order = [*range(levels + 1)] * _at_least_one("cycles", cycles)
+    order = [*range(levels + 1)] * cycles
     return _visits(order, steps_per_level, levels, original_fraction)
 
 
+@_checked
 def inverse(
     steps_per_level: Steps,
     levels: int = LEVELS,
@@ -133,6 +156,7 @@ def inverse(
     return _visits(order, steps_per_level, levels, original_fraction)
 
 
+@_checked
 def inverse_cyclic(
     steps_per_level: Steps,
     levels: int = LEVELS,
@@ -146,11 +170,12 @@ def inverse_cyclic(
     while the second cycle of their code ends on level 1.
     """
     up = [*range(levels + 1)]
-    order = (up + up[::-1]) * _at_least_one("cycles", cycles)
+    order = (up + up[::-1]) * cycles
     order = order[: cycles * (levels + 1)]
     return _visits(order, steps_per_level, levels, original_fraction)
 
 
+@_checked
 def two_stage(
     steps_per_level: Steps,
     levels: int = LEVELS,
@@ -163,12 +188,13 @@ def two_stage(
     """
     # There are two stages for any number of levels.
     whole = isinstance(steps_per_level, int)
-    each = _check(steps_per_level, levels if whole else 1, original_fraction)
+    each = lengths(steps_per_level, levels if whole else 1)
     ends = (max(sum(each) // 2, 1) if whole else each[0], sum(each))
-    share = (1 - original_fraction) / _at_least_one("levels", levels)
+    share = (1 - original_fraction) / levels
     return staged(ends, ([1, *[0] * levels], [original_fraction, *[share] * levels]))
 
 
+@_checked
 def random(
     steps_per_level: Steps,
     levels: int = LEVELS,
@@ -180,8 +206,8 @@ def random(
     At every step the weights are the mean of the weights of `gradual`, so the two
     differ only in order. This is the baseline for the effect of the order.
     """
-    each = _check(steps_per_level, levels, original_fraction)
-    steps = _at_least_one("cycles", cycles) * sum(each)
+    each = lengths(steps_per_level, levels)
+    steps = cycles * sum(each)
     rows = np.asarray(gradual(steps_per_level, levels, original_fraction).weights)
     return staged((steps,), (tuple(np.average(rows, axis=0, weights=each)),))
 
@@ -190,7 +216,7 @@ def _visits(
     order: Sequence[int], steps_per_level: Steps, levels: int, original_fraction: float
 ) -> Schedule:
     """Returns a stage of `steps_per_level` steps for each level in turn."""
-    each = _check(steps_per_level, levels, original_fraction)
+    each = lengths(steps_per_level, levels)
     rest = 1 - original_fraction
     rows = [
         [
@@ -203,17 +229,7 @@ def _visits(
     return staged(ends, rows)
 
 
-def _check(steps_per_level: Steps, levels: int, original_fraction: float) -> list[int]:
-    """Returns the steps of a stage of each level."""
-    _at_least_one("levels", levels)
-    if not 0 <= original_fraction <= 1:
-        raise UserError(
-            f"curriculum: original_fraction is {original_fraction}; it is the share of "
-            "original data in a stage, 0 to 1"
-        )
-    return lengths(steps_per_level, levels)
-
-
+@_checked
 def lengths(steps_per_level: Steps, levels: int) -> list[int]:
     """Returns the steps of a stage for each of the levels 0..C.
 
@@ -225,20 +241,14 @@ def lengths(steps_per_level: Steps, levels: int) -> list[int]:
         UserError: a number is below 1, or there is not one per level.
     """
     if isinstance(steps_per_level, int):
-        return [_at_least_one("steps_per_level", steps_per_level)] * (levels + 1)
+        return [steps_per_level] * (levels + 1)
     if len(steps_per_level) != levels + 1:
         raise UserError(
             f"curriculum: steps_per_level is {tuple(steps_per_level)}; give one "
             f"number, or {levels + 1}: of each level from the originals on (two "
             "stages: of both)"
         )
-    return [_at_least_one("steps_per_level", steps) for steps in steps_per_level]
-
-
-def _at_least_one(name: str, value: int) -> int:
-    if not 1 <= value < math.inf:
-        raise UserError(f"curriculum: {name} is {value}; give at least 1")
-    return value
+    return list(steps_per_level)
 
 
 # Shares of the training steps at which the prompts grow, and the shares of (1-2 slots,
@@ -248,6 +258,10 @@ PROMPT_STAGE_ENDS = (0.2, 0.4)
 PROMPT_STAGE_WEIGHTS = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.05, 0.05, 0.9))
 
 
+@rules.checked(
+    short_steps=rules.sequence(_LENGTH, "two whole numbers of at least 1"),
+    short_fraction=rules.number(0, 1),
+)
 def after_short_prompts(
     curriculum: Schedule,
     short_steps: Sequence[int],
@@ -264,6 +278,8 @@ def after_short_prompts(
     Returns:
         A schedule with two more levels, which come first: `short2`, `short5`.
     """
+    if len(short_steps) != 2:
+        raise UserError(f"short_steps is {short_steps}: give two numbers of steps.")
     first, second = short_steps
     nothing = [0.0] * len(curriculum.names)
     rows: list[Sequence[float]] = [(1.0, 0.0, *nothing), (0.0, 1.0, *nothing)]
@@ -275,6 +291,7 @@ def after_short_prompts(
     return staged(ends, rows, ("short2", "short5", *curriculum.names))
 
 
+@rules.checked(steps=_LENGTH)
 def stretched(schedule: Schedule, steps: int) -> Schedule:
     """Returns the same stages in another number of steps, in the same proportions.
 
@@ -295,6 +312,7 @@ def stretched(schedule: Schedule, steps: int) -> Schedule:
     return dataclasses.replace(schedule, ends=tuple(ends))
 
 
+@rules.checked(rows_per_step=_LENGTH)
 def in_examples(
     schedule: Schedule, rows_per_step: int, examples_per_row: Sequence[float]
 ) -> Schedule:
@@ -320,7 +338,6 @@ def in_examples(
             f"curriculum: examples_per_row is {tuple(examples_per_row)}; give one "
             f"positive number for each of the {schedule.levels + 1} levels, 1 unpacked"
         )
-    _at_least_one("rows_per_step", rows_per_step)
     shares = np.asarray(schedule.weights, np.float64)
     per_row = 1 / (shares / np.asarray(examples_per_row)).sum(axis=1)
     steps = np.diff([0, *schedule.ends])

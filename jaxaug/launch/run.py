@@ -92,12 +92,15 @@ def _slurm(arguments: argparse.Namespace) -> tuple[Launch, str]:
             f"--mem {arguments.mem}: give a number with K, M, G or T, such as 400G, or "
             "0 for all memory of the nodes."
         )
+    cpus = arguments.cpus
+    if cpus is not None:
+        cpus = program.at_least("cpus", cpus)
     options = {
         "job-name": _name(arguments),
         "nodes": program.at_least("nodes", arguments.nodes),
         "ntasks-per-node": 1,
         "gpus-per-node": program.at_least("gpus", arguments.gpus, most=16),
-        "cpus-per-task": arguments.cpus and program.at_least("cpus", arguments.cpus),
+        "cpus-per-task": cpus,
         "time": arguments.time,
         "partition": arguments.partition,
         "account": arguments.account,
@@ -252,10 +255,10 @@ class _Nodes:
 
 
 def _tpu_nodes(arguments: argparse.Namespace) -> _Nodes:
-    given = next((n for n in ("nodes", "gpus") if getattr(arguments, n)), None)
+    given = [n for n in ("nodes", "gpus") if getattr(arguments, n) is not None]
     if given:
         raise UserError(
-            f"--{given} is for GPUs: the name of a TPU, {arguments.type}, says how "
+            f"--{given[0]} is for GPUs: the name of a TPU, {arguments.type}, says how "
             "many hosts and chips there are."
         )
     tpu = tpus.parse(arguments.type)

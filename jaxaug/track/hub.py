@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -11,6 +12,7 @@ import numpy as np
 from etils import epath
 
 import jaxaug
+from jaxaug.core import checked as rules
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.installed import missing_extra
@@ -23,6 +25,7 @@ from jaxaug.models.text import checkpoint, run_config
 SCHEMA = "schema.json"
 CARD = "README.md"
 _CONFIG = "config.gin"
+_REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}", re.ASCII)
 # Files that are needed to load a run, apart from its checkpoint.
 _FILES = (_CONFIG, "config_digest.json", "choices.json", "vocabulary.*")
 _REPORTS = f"inference_eval/{report.REPORT_FOLDER}/*"
@@ -36,6 +39,12 @@ class OnHub:
     _params: Any
 
     @classmethod
+    @rules.checked(
+        name=rules.path,
+        schema=rules.or_none(rules.either(rules.of(Schema, ""), rules.path)),
+        revision=rules.or_none(rules.text),
+        token=rules.or_none(rules.text),
+    )
     def from_pretrained(
         cls,
         name: PathLike,
@@ -64,6 +73,16 @@ class OnHub:
         own = folder / SCHEMA
         return cls.load(folder, schema or own, **options)  # type: ignore[attr-defined]
 
+    @rules.checked(
+        repo_id=lambda value: (
+            None
+            if isinstance(value, str) and _REPOSITORY.fullmatch(value)
+            else "give OWNER/NAME, with letters, digits, `-`, `_`, and `.`"
+        ),
+        license=rules.or_none(rules.text),
+        private=rules.flag,
+        token=rules.or_none(rules.text),
+    )
     def push_to_hub(
         self,
         repo_id: str,
@@ -107,7 +126,7 @@ class OnHub:
         try:
             address = client.create_repo(repo_id, private=private, exist_ok=True)
             client.create_commit(repo_id, operations, commit_message=said)
-        except (OSError, ValueError, RuntimeError) as error:
+        except Exception as error:  # noqa: BLE001 - of several libraries
             raise _failed(repo_id, "uploaded to", error) from None
         return str(address)
 
@@ -130,7 +149,7 @@ def _fetched(repo_id: str, revision: str | None, token: str | None) -> epath.Pat
     hub = _client()
     try:
         found = hub.snapshot_download(repo_id, revision=revision, token=token)
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # noqa: BLE001 - of several libraries
         raise _failed(repo_id, "downloaded from", error) from None
     folder = epath.Path(found)
     for name in (_CONFIG, SCHEMA):

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Int
 
+from jaxaug.core import checked as rules
 from jaxaug.core.buckets import SHORTEST, pad, plan, power_of_two
 from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
@@ -66,6 +67,12 @@ class Tracker(hub.OnHub, BaseTracker):
         self._greedy = greedy.build(1, greedy.complete({}))
 
     @classmethod
+    @rules.checked(
+        run=rules.path,
+        schema=rules.or_none(rules.either(rules.of(Schema, ""), rules.path)),
+        batch_size=rules.or_none(rules.whole(1, 1 << 16)),
+        robust=rules.or_none(rules.of(Robust, "a Robust")),
+    )
     def load(
         cls,
         run: PathLike,
@@ -87,8 +94,6 @@ class Tracker(hub.OnHub, BaseTracker):
             UserError: there is no such run, it trained no tracker, or the schema is
               missing or wrong.
         """
-        if batch_size is not None and batch_size < 1:
-            raise UserError(f"batch_size is {batch_size}: give at least 1.")
         folder, family, lengths = trained.of_run(run)
         services = read_services(schema)
         model = continuing.load(folder)

@@ -12,7 +12,9 @@ from t5x import paths
 from t5x.errors import UserError
 
 
-def whole_number(name: str, value: Any, least: int, hint: str = "") -> int:
+def whole_number(
+    name: str, value: Any, least: int, hint: str = "", most: float = math.inf
+) -> int:
     """Returns the value as an int; 1e6 and 10.0 are whole numbers too.
 
     Args:
@@ -20,14 +22,17 @@ def whole_number(name: str, value: Any, least: int, hint: str = "") -> int:
         value: value of the setting.
         least: smallest valid value.
         hint: end of the message, for example "; None means all of them".
+        most: largest valid value.
 
     Raises:
-        UserError: the value is not a whole number, or is too small.
+        UserError: the value is not a whole number, or is out of range.
     """
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not is_number or value != value // 1 or value < least:
+    if not is_number or value != value // 1 or not least <= value <= most:
+        end = "" if most == math.inf else f" and at most {most:,}"
         raise UserError(
-            f"{name} = {value!r}: give a whole number of at least {least}{hint}."
+            f"{name} = {value!r:.80}: give a whole number of at least {least}{end}"
+            f"{hint}."
         )
     return int(value)
 

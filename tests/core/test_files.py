@@ -116,7 +116,7 @@ def test_values_in_messages():
     value: list = []
     for _ in range(100_000):
         value = [value]
-    assert files.shown(value) == "a list nested too deeply to be shown"
+    assert files.shown(value) == "a list too large to be shown"
     while value:  # Python would free it by recursion, which overflows.
         value = value.pop()
 

@@ -127,12 +127,23 @@ def test_wrong_stages_are_refused(ends, weights, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"steps_per_level": 0}, "steps_per_level is 0; give at least 1"),
-        ({"steps_per_level": 1, "levels": 0}, "levels is 0; give at least 1"),
-        ({"steps_per_level": 1, "cycles": 0}, "cycles is 0; give at least 1"),
+        (
+            {"steps_per_level": 0},
+            "steps_per_level is 0: give a whole number of at least 1",
+        ),
+        (
+            {"steps_per_level": 1, "levels": 0},
+            "levels is 0: give a whole number from 1",
+        ),
+        ({"steps_per_level": 2.5}, "steps_per_level is 2.5: give a whole number"),
+        ({"steps_per_level": 1, "levels": 2.5}, "levels is 2.5: give a whole number"),
+        (
+            {"steps_per_level": 1, "cycles": 0},
+            "cycles is 0: give a whole number from 1",
+        ),
         (
             {"steps_per_level": 1, "original_fraction": 1.2},
-            "original_fraction is 1.2; it is the share of original data in a stage",
+            "original_fraction is 1.2: give a number from 0 to 1",
         ),
     ],
 )
@@ -218,5 +229,7 @@ def test_invalid_numbers_are_refused(bad):
     with pytest.raises(UserError, match="examples_per_row is .* one positive number"):
         schedule.in_examples(cyclic, 4, (1.0, bad))
     for rows in (0, bad):
-        with pytest.raises(UserError, match="rows_per_step is .* give at least 1"):
+        with pytest.raises(
+            UserError, match="rows_per_step is .* a whole number from 1"
+        ):
             schedule.in_examples(cyclic, rows, (1.0, 1.0))

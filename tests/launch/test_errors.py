@@ -53,6 +53,7 @@ HOST_LOST = (
             "--port 80: give at least 1024 and at most 65535.",
         ),
         (("slurm", GIN, "--nodes=0"), "--nodes 0: give at least 1."),
+        (("slurm", GIN, "--cpus=0"), "--cpus 0: give at least 1."),
         (("slurm", GIN, "--gpus=17"), "--gpus 17: give at least 1 and at most 16."),
         (
             ("slurm", GIN, "--time=1d"),

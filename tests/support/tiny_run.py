@@ -18,7 +18,7 @@ models.EncoderDecoderModel:
   optimizer_def = None
 network.Transformer.config = @network.T5Config()
 network.T5Config:
-  vocab_size = 32
+  vocab_size = 1152
   emb_dim = 8
   num_heads = 2
   num_encoder_layers = 1

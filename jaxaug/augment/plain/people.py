@@ -18,6 +18,7 @@ from jaxaug.augment.plain.chain import Outputs
 from jaxaug.augment.plain.faithful import LIGHT, OFF, STRICT
 from jaxaug.augment.schemes import registry
 from jaxaug.core import cache_folder, typed
+from jaxaug.core import checked as rules
 from jaxaug.core.digests import code_digest, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json, Shards, Stage
@@ -128,6 +129,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+@rules.checked(
+    texts=rules.sequence(rules.text, "a list of texts, such as ['Hello.']"),
+    num=rules.count,
+    model=rules.text,
+    endpoint=rules.or_none(rules.text),
+    filter=rules.text,
+    seed=rules.seed,
+)
 def paraphrase(
     texts: Sequence[str],
     num: int = NUM,
@@ -159,10 +168,6 @@ def paraphrase(
         UserError: an argument is wrong, a text is too long, a model is not on this
             machine, or the server fails. Earlier outputs are kept in the cache folder.
     """
-    if isinstance(texts, str) or not all(isinstance(one, str) for one in texts):
-        raise UserError(
-            f"texts is {texts!r:.60}: give a list of texts, such as ['Hello.']."
-        )
     server = {"endpoint": endpoint} if endpoint else {}
     work = _Work(Choices(num, model, filter, seed, server))
     found = work(list(texts))

@@ -310,16 +310,11 @@ def _published(folder: epath.Path, label: str) -> TextModel:
     rows = getattr(model.config, "decoder_vocab_size", None) or model.config.vocab_size
     found = ends.listed(folder, rows, id_offset)
 
-    def make(*words: Any, lowercase: bool = False, first: tuple[int, ...] = ()) -> Any:
-        made = TextModel(
-            label,
-            model.module,
-            model.params,
-            *words,
-            lowercase,
-            first=first,
-            ends=found,
-        )
+    def make(
+        inputs: Any, outputs: Any, lowercase: bool = False, first: tuple[int, ...] = ()
+    ) -> TextModel:
+        parts = label, model.module, model.params, inputs, outputs, lowercase
+        made = TextModel(*parts, first=first, ends=found)
         check_rows(made, folder)
         return made
 

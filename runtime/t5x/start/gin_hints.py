@@ -272,6 +272,7 @@ def unknown_mixtures(
 ) -> list[str]:
     """Returns messages about configured tasks and mixtures that are not registered.
 
+    The macro DEV_TASK names the task whose metric chooses the best checkpoint.
     Functions that return such a name are called.
 
     Args:
@@ -281,14 +282,17 @@ def unknown_mixtures(
     found = []
     for (scope, selector), values in list(gin.config._CONFIG.items()):
         # Copying a value evaluates its references.
-        name = copy.deepcopy(values.get("mixture_or_task_name"))
+        is_macro = (scope, selector) == ("DEV_TASK", "gin.macro")
+        argument = "value" if is_macro else "mixture_or_task_name"
+        name = copy.deepcopy(values.get(argument))
         if isinstance(name, str) and find(name) is None:
             known = registered()
             if name in known:
                 continue
             owner = "/".join(filter(None, (scope, selector.rpartition(".")[2])))
+            owner = scope if is_macro else f"{owner}.{argument}"
             found.append(
-                f"{owner}.mixture_or_task_name is {name!r}: no task or mixture is "
+                f"{owner} is {name!r}: no task or mixture is "
                 f"registered under that name{nearest(name, known)}"
             )
     return found

@@ -21,6 +21,7 @@ from t5x.start import (
     gin_hints,
     imports,
     machine,
+    macros,
     rehearsal,
     search_paths,
 )
@@ -126,6 +127,7 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
             FLAGS.gin_file,
             bindings,
         )
+    macros.check()
     if not FLAGS.dry_run:
         announce(settings)
     with libraries.of_native_code():
@@ -137,6 +139,7 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
         announce("dry run: the configuration is valid; nothing was run.")
         return
     with libraries.of_native_code():
+        _check_names((), configured)
         arguments = feature_lengths.arguments_of(configured)
         feature_lengths.check(arguments, FLAGS.accept_truncation)
     configured(**arguments)
@@ -144,7 +147,7 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
 
 
 def _check_names(bindings: Sequence[str], configured: Callable[..., Any]) -> None:
-    """Finds names in a dry run that gin accepts but a run would reject or ignore.
+    """Finds names that gin accepts but a run would reject or ignore.
 
     Raises:
         UserError: nothing refers to a macro, or a task or mixture is unknown.

@@ -173,8 +173,8 @@ def test_wrong_files(drawn, tmp_path, capsys, content, message):
     [
         (["one text"], "texts is 'one text': give a list of texts"),
         ([[1]], "texts is [1]: give a list of texts"),
-        ([["a"], 0], "--num is 0: give at least 1."),
-        ([["a"], "two"], "num='two': expected a whole number"),
+        ([["a"], 0], "num is 0: give a whole number from 1"),
+        ([["a"], "two"], "num is 'two': give a whole number from 1"),
     ],
 )
 def test_wrong_values_in_python(drawn, arguments, message):

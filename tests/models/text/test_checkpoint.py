@@ -21,7 +21,7 @@ from tests.support.tiny_run import CONFIG
 @pytest.fixture(scope="module")
 def variables(words):
     config = network.T5Config(
-        vocab_size=32, emb_dim=8, num_heads=2, num_encoder_layers=1,
+        vocab_size=1152, emb_dim=8, num_heads=2, num_encoder_layers=1,
         num_decoder_layers=1, head_dim=4, mlp_dim=8,
     )  # fmt: skip
     vocabulary_ = vocabulary.TokenVocabulary(words)
@@ -197,7 +197,7 @@ def test_no_checkpoint(run_folder):
             ),
         ),
         (
-            "vocab_size = 32",
+            "vocab_size = 1152",
             "vocab_size = {1: 2}",
             "describes a network that cannot be built .TypeError: .* Name the folder",
         ),
@@ -212,9 +212,9 @@ def test_no_checkpoint(run_folder):
             "num_encoder_layers is 1000000000, but must be at most 1000.",
         ),
         (
-            "vocab_size = 32",
-            "vocab_size = 64",
-            r"kernel of shape \(8, 32\), .* config.gin needs \(8, 64\).*VOCABULARY",
+            "vocab_size = 1152",
+            "vocab_size = 1280",
+            r"kernel of shape \(8, 1152\), .* config.gin needs \(8, 1280\).*VOCABULARY",
         ),
     ],
 )

@@ -32,7 +32,7 @@ seqio.PassThroughVocabulary.size = 30
 NETWORK = @small/network.Transformer()
 network.Transformer.config = @network.T5Config()
 network.T5Config:
-  vocab_size = 32
+  vocab_size = 1152
   emb_dim = 16
   num_encoder_layers = 3
   mlp_activations = ('gelu', 'linear')
