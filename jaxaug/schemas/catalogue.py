@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jaxaug.core import json_reader
+from jaxaug.formats.json_tools import object_schema
 from jaxaug.schemas.views import Document, Node, Text, is_in, is_null
 
 DONTCARE = "dontcare"
@@ -293,7 +294,7 @@ def _tell(
                 _tell(value[0], inside, f"{above}{key}[].", slots, told, unknown)
                 continue
         if _HERE in here:
-            told[here[_HERE].slot] = None if value is None else _json_text(value)
+            told[here[_HERE].slot] = spelled(value)
         elif isinstance(value, Mapping):
             _tell(value, inner, f"{above}{key}.", slots, told, unknown)
         elif value is None:
@@ -310,16 +311,13 @@ def _inside(tree: Mapping[Any, Any]) -> Iterator[Argument]:
             yield from _inside(one)
 
 
-def _json_text(value: Any) -> str:
-    text = spelled(value)
-    return json.dumps(value, ensure_ascii=False) if text is None else text
-
-
 def spelled(value: Any) -> str | None:
     """Returns a value in SGD's spelling, or None for null; lists become JSON texts."""
     if value is None or isinstance(value, str):
         return value
-    return str(value) if isinstance(value, bool) else json.dumps(value)
+    return (
+        str(value) if isinstance(value, bool) else json.dumps(value, ensure_ascii=False)
+    )
 
 
 def words(name: str) -> str:
@@ -358,7 +356,11 @@ def fit(name: str, taken: Mapping[str, Any] | set[str], dots: bool = True) -> st
 
 def arguments_of(document: Document, node: Node) -> list[Argument]:
     """Returns the arguments of an object, from the outermost inward."""
-    return list(_arguments(document, node, (), "", True))
+    found: dict[str, Argument] = {}
+    for one in _arguments(document, node, (), "", True):
+        slot = distinct(one.slot, found)
+        found[slot] = replace(one, slot=slot)
+    return [*found.values()]
 
 
 def _arguments(
@@ -442,7 +444,7 @@ def results_of(document: Document, node: Node) -> list[Argument]:
         if one.is_never:
             continue
         is_array = types_of(document, one) == ["array"]
-        if not is_array and (one.is_cut or not document.properties(one)):
+        if not (is_array or one.is_cut or document.is_object(one)):
             slot = fit(name, {argument.slot for argument in found}, dots=False)
             found.append(_argument(document, one, (name,), slot, False, False, ()))
     return found
@@ -477,6 +479,8 @@ def add(
     }
     found = replace(tool, intent=key, arguments=arguments, more=more, key=key)
     catalogue.tools.append(found)
+    for keyword, value in object_schema({}).items():
+        taken[key]["parameters"].setdefault(keyword, value)
 
 
 def more_texts(

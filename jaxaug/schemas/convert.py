@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
+from types import NoneType
 from typing import Any
 
 from jaxaug.core import json_places
@@ -81,6 +82,8 @@ def read_document(path: PathLike, format: str | None = None) -> Imported:
             recognized, or the document breaks the rules of its format. The message
             gives the line if it is known.
     """
+    _expect(path, (str, os.PathLike), "a path", "read_document(path)")
+    _check_format(format or "sgd")
     text = read_text(path, _FIX)
     if len(text) > _MOST:
         raise UserError(
@@ -224,8 +227,9 @@ def document_of(
     Raises:
         UserError: the format is unknown, or no intent can be a tool.
     """
-    if format not in FORMATS:
-        raise UserError(f"unknown format {shown(format)}: {one_of(format, FORMATS)}")
+    _check_format(format)
+    _expect(schema, (Schema,), "a Schema", "document_of(schema, format)")
+    _expect(source, (Imported, NoneType), "an Imported", "document_of(..., source)")
     lost = list(source.lost) if source else []
     if format == "sgd":
         return [service_object(service) for service in schema.services], [], lost
@@ -266,8 +270,7 @@ def _restore_parameters(
     tools = catalogue["tools"].values()
     for tool, own, is_known in zip(tools, again.tools, known, strict=False):
         if is_known:
-            parameters = told[own.key]["parameters"]
-            tool["parameters"] = {"type": "object", "properties": {}} | parameters
+            tool["parameters"] = told[own.key]["parameters"]
 
 
 def _with_texts(schema: Schema, source: Imported) -> tuple[Any, list[bool]]:
@@ -372,6 +375,20 @@ def _unlike(source: Imported, after: Imported, format: str) -> list[Loss]:
     return left
 
 
+def _check_format(format: Any) -> None:
+    if format not in FORMATS:
+        raise UserError(f"unknown format {shown(format)}: {one_of(format, FORMATS)}")
+
+
+def _expect(value: Any, kinds: tuple[type, ...], what: str, where: str) -> None:
+    """Raises `UserError` if an argument of a public function has another type."""
+    if not isinstance(value, kinds):
+        raise UserError(
+            f"{where}: expected {what}, got {shown(value)}. See "
+            "`help(jaxaug.schemas)`, or give what `read_document` returns."
+        )
+
+
 def tools_of(found: Imported, schema: Schema) -> list[dict[str, Any]]:
     """Returns the tools of a document as the chat-completions interface takes them.
 
@@ -382,6 +399,8 @@ def tools_of(found: Imported, schema: Schema) -> list[dict[str, Any]]:
     Raises:
         UserError: see `document_of`.
     """
+    _expect(found, (Imported,), "an Imported", "tools_of(found, schema)")
+    _expect(schema, (Schema,), "a Schema", "tools_of(found, schema)")
     catalogue = services.catalogue_of(schema, "openai")
     if found.tools:
         document, known = _with_texts(schema, found)

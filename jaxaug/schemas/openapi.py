@@ -20,6 +20,7 @@ from jaxaug.schemas.views import (
     Part,
     Text,
     checked,
+    lifted,
     without,
 )
 
@@ -139,7 +140,7 @@ def _tool(
         names = whole.required(node) if needed else ()
         for own_name, one in inside.items():
             key = distinct(own_name, properties)
-            properties[key] = Joined(one.parts)
+            properties[key] = False if one.is_never else Joined(one.parts)
             required += [key] if own_name in names else []
         if inside:
             within = node.within
@@ -222,11 +223,15 @@ def write(catalogue: dict[str, Any]) -> dict[str, Any]:
         for name, description in catalogue["services"].items()
     ]
     paths: dict[str, Any] = {}
+    definitions: dict[str, Any] = {}
     for tool in catalogue["tools"].values():
+        parameters = lifted(tool["parameters"], "#/components/schemas/", definitions)
+        tool = tool | {"parameters": parameters}
         path = "/".join(["", *filter(None, [tool.get("service")]), tool["name"]])
         method = "post" if tool["is_transactional"] else "get"
         paths.setdefault(path, {})[method] = _operation(tool, method)
-    return {**_HEAD, **({"tags": tags} if tags else {}), "paths": paths}
+    made = {**_HEAD, **({"tags": tags} if tags else {}), "paths": paths}
+    return made | ({"components": {"schemas": definitions}} if definitions else {})
 
 
 def _operation(tool: dict[str, Any], method: str) -> dict[str, Any]:

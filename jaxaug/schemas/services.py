@@ -11,6 +11,7 @@ from jaxaug.formats.json_tools import object_schema
 from jaxaug.schemas import slots
 from jaxaug.schemas.catalogue import (
     DONTCARE,
+    FLAG,
     Argument,
     Tool,
     distinct,
@@ -168,6 +169,30 @@ def _default(argument: Argument) -> str:
     return spelled(value) or "" if is_text else DONTCARE
 
 
+def tools_of(schema: Schema) -> tuple[Tool, ...]:
+    """Returns a tool for each intent of a schema that was made from no document."""
+    made = []
+    for service in schema.services:
+        for intent in service.intents:
+            needed = set(intent.required_slots)
+            names = [*intent.required_slots, *dict(intent.optional_slots)]
+            paths = slots.paths(names)
+            arguments = tuple(
+                Argument(
+                    paths[name],
+                    name,
+                    types=("boolean",)
+                    if service.slot(name).possible_values == FLAG
+                    else ("string",),
+                    needed=name in needed,
+                    required=name in needed,
+                )
+                for name in names
+            )
+            made.append(Tool(intent.name, service.name, intent.name, (), arguments))
+    return tuple(made)
+
+
 def without_texts(schema: Schema) -> Schema:
     """Returns a schema without the slots that no intent has."""
     made = []
@@ -187,7 +212,12 @@ def without_texts(schema: Schema) -> Schema:
 
 
 def catalogue_of(schema: Schema, format: str) -> dict[str, Any]:
-    """Returns the catalogue of a schema; inverts `schema_of`.
+    """Returns the tools of a schema in the form that the writers of documents take.
+
+        {"services": {NAME: DESCRIPTION}, "extra": {}, "tools": {NAME: {"name",
+         "service", "description", "parameters", "result", "is_transactional", "extra"}}}
+
+    `service` and `result` may be absent.
 
     Args:
         schema: schema to convert.
@@ -198,7 +228,6 @@ def catalogue_of(schema: Schema, format: str) -> dict[str, Any]:
     by_service = format == "openapi"
     times = Counter(i.name for service in schema.services for i in service.intents)
     tools: dict[str, Any] = {}
-    names: dict[str, str] = {}
     services = {}
     for service in schema.services:
         is_tool = [intent.name for intent in service.intents] == [service.name]
@@ -208,13 +237,17 @@ def catalogue_of(schema: Schema, format: str) -> dict[str, Any]:
             is_unique = by_service and times[intent.name] == 1
             full = f"{service.name}{MARK}{intent.name}"
             name = distinct(intent.name if is_tool or is_unique else full, tools)
-            shown = name
-            if format in _LIMITED and not _FIT.fullmatch(name):
-                shown = distinct(_UNFIT.sub("_", name)[:60], names)
-            names[shown] = name
-            tools[name] = {"name": shown} | _tool(service, intent)
+            tools[name] = {"name": name} | _tool(service, intent)
             if by_service and not is_tool:
                 tools[name]["service"] = service.name
+    if format in _LIMITED:
+        taken = {name for name in tools if _FIT.fullmatch(name)}
+        for name in tools.keys() - taken:
+            tools[name]["name"] = ""
+        for name, tool in tools.items():
+            if not tool["name"]:
+                tool["name"] = distinct(_UNFIT.sub("_", name)[:56] or "_", taken)
+                taken.add(tool["name"])
     return {"services": services, "extra": {}, "tools": tools}
 
 

@@ -5,12 +5,13 @@ the slot address.city, the slot orders[].number
                      "orders": {"type": "array", "items": {...}}}}
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxaug.data.schema import Slot
 from jaxaug.formats.json_tools import object_schema, string_property
-from jaxaug.schemas.catalogue import DONTCARE, FLAG
+from jaxaug.schemas.catalogue import DONTCARE, FLAG, Path
 
 
 def object_of(
@@ -23,44 +24,56 @@ def object_of(
     slot.
     """
     made = object_schema({})
-    names = {slot.name for slot in slots}
-    paths = {slot.name: _path(slot.name, names) for slot in slots}
+    places = paths([slot.name for slot in slots])
     for slot in slots:
-        *above, last = paths[slot.name]
-        place = made
-        for part in above:
-            place = _inside(place, part)
+        place, last = _inside(made, places[slot.name])
         own = _property(slot, optional.get(slot.name))
         old = place["properties"].get(last, {})
         place["properties"][last] = own | {
-            k: old[k] for k in ("type", "items") if k in old
+            key: old[key] for key in ("type", "items") if key in old
         }
     for name in required:
         place = made
-        for part in paths[name]:
-            key = part.removesuffix("[]") if part != paths[name][-1] else part
-            if key not in place.setdefault("required", []):
-                place["required"].append(key)
-            place = place["properties"][key]
+        for part in filter(None, places[name]):
+            if part not in place.setdefault("required", []):
+                place["required"].append(part)
+            place = place["properties"][part]
             place = place.get("items", place)
     return made
 
 
-def _path(name: str, names: set[str]) -> list[str]:
-    parts = name.split(".")
-    above = (".".join(parts[:length]) for length in range(1, len(parts)))
-    is_whole = not all(parts) or any(one in names or one == "[]" for one in above)
-    return [name] if is_whole else parts
+def paths(names: Sequence[str]) -> dict[str, Path]:
+    """Returns the place of each slot in the arguments object."""
+    known = {*names}
+    made: dict[str, Path] = {}
+    for name in names:
+        parts = name.split(".")
+        above = (".".join(parts[:length]) for length in range(1, len(parts)))
+        if not all(parts) or any(one in known or one == "[]" for one in above):
+            made[name] = (name,)
+            continue
+        *outer, last = parts
+        made[name] = ()
+        for part in outer:
+            is_array = part.endswith("[]")
+            made[name] += (part[:-2], None) if is_array else (part,)
+        made[name] += (last,)
+    return made
 
 
-def _inside(place: dict[str, Any], part: str) -> dict[str, Any]:
-    """Returns the schema of a nested object, which is made if it is missing."""
-    if not part.endswith("[]"):
-        return place["properties"].setdefault(part, object_schema({}))
-    array = place["properties"].setdefault(part[:-2], {})
-    if "items" not in array:
-        array |= {"type": "array", "items": object_schema({})}
-    return array["items"]
+def _inside(place: dict[str, Any], path: Path) -> tuple[dict[str, Any], str]:
+    """Returns the schema of the object that holds a slot, and its name there."""
+    for part, following in itertools.pairwise(path):
+        if part is None:
+            continue
+        if following is None:
+            array = place["properties"].setdefault(part, {})
+            if "items" not in array:
+                array |= {"type": "array", "items": object_schema({})}
+            place = array["items"]
+        else:
+            place = place["properties"].setdefault(part, object_schema({}))
+    return place, str(path[-1])
 
 
 def _property(slot: Slot, default: str | None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from jaxaug.schemas.views import (
     DocumentError,
     Text,
     checked,
+    lifted,
     without,
 )
 
@@ -222,10 +223,14 @@ def read_schema(document: Any, name: str) -> Catalogue:
 def write_schema(catalogue: dict[str, Any]) -> dict[str, Any]:
     """Returns the JSON Schema of a catalogue; several tools become `$defs`."""
     made = {}
+    definitions: dict[str, Any] = dict.fromkeys(catalogue["tools"])
     for tool in catalogue["tools"].values():
         described = {"description": tool["description"]} if tool["description"] else {}
-        made[tool["name"]] = described | tool["parameters"]
+        parameters = tool["parameters"]
+        if len(definitions) > 1:
+            parameters = lifted(parameters, "#/$defs/", definitions)
+        made[tool["name"]] = described | parameters
     if len(made) == 1:
         [(name, schema)] = made.items()
         return {"title": name, **schema}
-    return {"$defs": made}
+    return {"$defs": definitions | made}

@@ -19,7 +19,7 @@ from jaxaug.core.suggestion import suggestion
 
 MAX_PLACES = 20_000
 """Maximum number of schemas in the arguments of a tool, references written out."""
-MAX_IN_DOCUMENT = 200_000
+MAX_IN_DOCUMENT = 500_000
 """Maximum number of schemas in all tools of a document, references written out."""
 MAX_DEPTH = 50
 """Maximum nesting depth of references and objects."""
@@ -307,14 +307,26 @@ class Document:
             return {}
         made = self._own_properties(node)
         for branches in self.branches(node):
-            inner = [self.properties(one) for one in branches if not is_null(one)]
-            if all(inner):
-                for several in inner:
-                    for name, one in several.items():
+            real = [one for one in branches if not is_null(one)]
+            if all(map(self.is_object, real)):
+                for branch in real:
+                    for name, one in self.properties(branch).items():
                         if name in made:
                             one = self._either(made[name], one, node)
                         made[name] = one
         return made
+
+    def is_object(self, node: Node) -> bool:
+        """Returns whether a schema names properties, without reading them."""
+        if node.is_cut:
+            return False
+        if any(value for value, _ in node.all("properties", dict)):
+            return True
+        for branches in self.branches(node):
+            real = [one for one in branches if not is_null(one)]
+            if real and all(map(self.is_object, real)):
+                return True
+        return False
 
     def _own_properties(self, node: Node) -> dict[str, Node]:
         made: dict[str, Node] = {}
@@ -492,6 +504,37 @@ class Document:
         if key in _NAMED and isinstance(value, dict):
             return {name: one(schema) for name, schema in value.items()}
         return value
+
+
+def lifted(
+    schema: dict[str, Any], prefix: str, definitions: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns a schema of `Document.written` whose `$defs` stand elsewhere.
+
+    Args:
+        schema: the schema.
+        prefix: reference to the object of definitions, with a final slash.
+        definitions: takes the definitions of the schema, under names that are free.
+    """
+    names: dict[str, str] = {}
+    for name in schema.get("$defs", ()):
+        base = names[name] = name
+        while names[name] in definitions:
+            names[name] = f"{base}_{len(definitions)}"
+        definitions[names[name]] = {}
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, list):
+            return [moved(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        made = {key: moved(one) for key, one in value.items()}
+        name = str(made.get("$ref")).removeprefix("#/$defs/")
+        return made | ({"$ref": prefix + names[name]} if name in names else {})
+
+    for name, own in names.items():
+        definitions[own] = moved(schema["$defs"][name])
+    return moved(without(schema, "$defs"))
 
 
 def _are_lists(*values: Any) -> bool:

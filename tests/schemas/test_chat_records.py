@@ -12,6 +12,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.data import folders, record_files, sgd
 from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Intent, Schema, Service, Slot
+from jaxaug.schemas import Imported
 from jaxaug.schemas.chat_export import Exporter
 from jaxaug.schemas.chat_import import Importer
 
@@ -151,7 +152,7 @@ def test_calls_tell_removed_values_and_slots_of_other_intents():
             user("e"),
         ],
     }
-    one = Importer(schema).dialogue(record, "x", "y")
+    one = Importer(Imported("sgd", schema, ())).dialogue(record, "x", "y")
     first, second = {"city": ("Rome",), "seats": ("2",)}, {"seats": ("3",)}
     assert states(one) == [[("Bus", "Book", first)]] + 2 * [[("Bus", "Book", second)]]
     again = Exporter(schema).record(one)
