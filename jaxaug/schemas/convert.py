@@ -33,7 +33,14 @@ from jaxaug.data.schema import (
     read_schema,
     service_object,
 )
-from jaxaug.schemas import losses, openapi, services, tool_lists, yaml_files
+from jaxaug.schemas import (
+    losses,
+    mcp_servers,
+    openapi,
+    services,
+    tool_lists,
+    yaml_files,
+)
 from jaxaug.schemas.arguments import FORMATS
 from jaxaug.schemas.catalogue import Catalogue, Tool
 from jaxaug.schemas.losses import Loss
@@ -74,7 +81,8 @@ def read_document(path: PathLike, format: str | None = None) -> Imported:
     """Converts a document that describes tools to a schema.
 
     Args:
-        path: JSON or YAML file, local or gs://.
+        path: JSON or YAML file, local or gs://; or a live MCP server, `mcp:COMMAND` or
+            `mcp:https://...`.
         format: one of `FORMATS`; None detects the format from the content.
 
     Raises:
@@ -84,13 +92,21 @@ def read_document(path: PathLike, format: str | None = None) -> Imported:
     """
     _expect(path, (str, os.PathLike), "a path", "read_document(path)")
     _check_format(format or "sgd")
+    if mcp_servers.is_server(path):
+        text, kind = dumped(mcp_servers.tool_list(str(path))), format or "mcp"
+        return _converted(parse_json(text, path, _FIX), kind, path, text)
     text = read_text(path, _FIX)
     if len(text) > _MOST:
         raise UserError(
             f"{path}: has {len(text):,} characters, at most {_MOST:,} are read. Divide "
             "the document."
         )
-    document = _parsed(text, path)
+    return _converted(_parsed(text, path), format, path, text)
+
+
+def _converted(
+    document: Any, format: str | None, path: PathLike, text: str
+) -> Imported:
     try:
         kind = format or _recognized(document)
         if kind == "sgd":
@@ -254,26 +270,40 @@ def _restored(
     catalogue: dict[str, Any], schema: Schema, format: str, source: Imported
 ) -> Any:
     """Returns the document of a schema with what the import knows in addition."""
-    document, known = _with_texts(schema, source)
-    if format == source.format and all(known):
-        return document
-    _restore_parameters(catalogue, document, known, source)
+    document, tools, known = _with_texts(schema, source)
+    if format == source.format and len(source.tools) == len(tools):
+        if all(known):
+            return document
+        if format in tool_lists.LISTS and None not in tools:
+            # Only tools with other arguments are written anew.
+            new = zip(tools, known, catalogue["tools"].values(), strict=True)
+            for tool, is_known, plain in new:
+                if tool and not is_known:
+                    keyword = tool_lists.LISTS[format].arguments
+                    tool.source[keyword] = plain["parameters"]
+            return document
+    _restore_parameters(catalogue, document, tools, known, source)
     return _write(catalogue, format)
 
 
 def _restore_parameters(
-    catalogue: dict[str, Any], document: Any, known: Sequence[bool], source: Imported
+    catalogue: dict[str, Any],
+    document: Any,
+    tools: Sequence[Tool | None],
+    known: Sequence[bool],
+    source: Imported,
 ) -> None:
     """Puts the schemas of arguments into the catalogue of a schema."""
-    again = _imported(document, source.format, source.name)
-    told = again.catalogue.told["tools"] if again.catalogue else {}
-    tools = catalogue["tools"].values()
-    for tool, own, is_known in zip(tools, again.tools, known, strict=False):
-        if is_known:
-            tool["parameters"] = told[own.key]["parameters"]
+    again = _read(document, source.format, source.name, MAX_IN_DOCUMENT)
+    rows = zip(catalogue["tools"].values(), tools, known, strict=True)
+    for tool, own, is_known in rows:
+        if own and is_known:
+            tool["parameters"] = again.told["tools"][own.key]["parameters"]
 
 
-def _with_texts(schema: Schema, source: Imported) -> tuple[Any, list[bool]]:
+def _with_texts(
+    schema: Schema, source: Imported
+) -> tuple[Any, list[Tool | None], list[bool]]:
     """Returns a copy of a document with the descriptions of a schema.
 
     Args:
@@ -281,12 +311,13 @@ def _with_texts(schema: Schema, source: Imported) -> tuple[Any, list[bool]]:
         source: the import.
 
     Returns:
-        The document, and for each intent of the schema whether the document has a tool
-        with the same arguments.
+        The document; and for each intent of the schema the tool of the document, and
+        whether it has the same arguments.
     """
     document = copy.deepcopy(source.document)
     own = _imported(document, source.format, source.name)
     found = {(tool.service, tool.intent): tool for tool in own.tools}
+    tools: list[Tool | None] = []
     known = []
     new: list[tuple[Text, dict[str, Any] | None, str, str]] = []
     for service in schema.services:
@@ -298,6 +329,7 @@ def _with_texts(schema: Schema, source: Imported) -> tuple[Any, list[bool]]:
                 new.append((text, None, before.description, service.description))
         for intent in service.intents:
             tool = found.get((service.name, intent.name))
+            tools.append(tool)
             known.append(tool is not None and _is_same(service, intent, before))
             if tool is None:
                 continue
@@ -315,7 +347,7 @@ def _with_texts(schema: Schema, source: Imported) -> tuple[Any, list[bool]]:
                 old = before.slot(name).description
                 new += [(text, None, old, has.get(name, old)) for text in texts]
     _set_texts(new)
-    return document, known
+    return document, tools, known
 
 
 def _set_texts(new: Sequence[tuple[Text, dict[str, Any] | None, str, str]]) -> None:
@@ -357,7 +389,8 @@ def _unlike(source: Imported, after: Imported, format: str) -> list[Loss]:
         format: format of the document.
     """
     told = after.catalogue.told if after.catalogue else {}
-    names = {a.key: b.key for a, b in zip(source.tools, after.tools, strict=False)}
+    keys = list(told.get("tools", ()))
+    names = {one.key: key for one, key in zip(source.tools, keys, strict=False)}
     left = []
     for one in source.lost:
         path = one.path
@@ -403,8 +436,8 @@ def tools_of(found: Imported, schema: Schema) -> list[dict[str, Any]]:
     _expect(schema, (Schema,), "a Schema", "tools_of(found, schema)")
     catalogue = services.catalogue_of(schema, "openai")
     if found.tools:
-        document, known = _with_texts(schema, found)
-        _restore_parameters(catalogue, document, known, found)
+        document, tools, known = _with_texts(schema, found)
+        _restore_parameters(catalogue, document, tools, known, found)
     return _write(catalogue, "openai")
 
 

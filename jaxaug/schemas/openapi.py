@@ -114,8 +114,8 @@ def _tool(
         schema = item.get("schema", {})
         if "content" in item:
             schema = _media(item, keys).get("schema", {})
-        told = Part({"description": item.get("description")}, None, item)
-        parts = [told] if isinstance(item.get("description"), str) else []
+        view = Part({"description": item.get("description")}, None, item)
+        parts = [view] if isinstance(item.get("description"), str) else []
         properties[key] = Joined((*parts, Part(schema, None, schema)))
         required += [key] if item.get("required") is True else []
         rest = without(item, "name", "description", "schema", "required")

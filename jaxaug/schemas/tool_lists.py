@@ -85,7 +85,7 @@ def read_list(document: Any, kind: str, most: int = MAX_IN_DOCUMENT) -> Catalogu
     extra = catalogue.told["extra"]
     around = document
     for key in at:
-        extra |= without(around, key)
+        extra |= without(around, str(key))
         around = around[key]
     budget = [most]
     for index, item in enumerate(items):

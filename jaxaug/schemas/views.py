@@ -42,7 +42,8 @@ def _definitions(contents: Any) -> list[Any]:
     return [*found.values()] if isinstance(found, dict) else []
 
 
-_OPENAPI: referencing.Specification[Any] = referencing.Specification(
+_specification: Any = referencing.Specification  # Its class hides its arguments.
+_OPENAPI = _specification(
     name="OpenAPI",
     id_of=lambda contents: None,
     subresources_of=_definitions,

@@ -1,11 +1,15 @@
 """The resolved catalogue: arguments of real schemas, their calls, and their texts."""
 
 import json
+import shlex
+import sys
 from dataclasses import replace
 
 import pytest
 
+from jaxaug.cli import main
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import write_texts
 from jaxaug.data.schema import Schema
 from jaxaug.schemas import document_of, read_document, read_tools, yaml_files
 from jaxaug.schemas.services import without_texts
@@ -331,3 +335,95 @@ def test_yaml_has_the_core_schema_of_1_2(text, value):
     assert found == value
     again = yaml_files.as_json(yaml_files.dumped(found), "a.yaml", "")
     assert json.loads(again) == value
+
+
+_SERVER = """
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("notes")
+
+@server.tool()
+def add(text: str, limit: int | None = None) -> None:
+    "Adds a note."
+
+server.run("stdio")
+"""
+
+
+def test_the_tools_of_a_live_server(tmp_path):
+    pytest.importorskip("mcp")
+    file = tmp_path / "server.py"
+    file.write_text(_SERVER)
+    found = read_document(f"mcp:{shlex.quote(sys.executable)} {shlex.quote(str(file))}")
+    [tool] = found.tools
+    assert (found.format, tool.name, tool.description) == ("mcp", "add", "Adds a note.")
+    assert tool.arguments_of({"text": "a", "limit": "3"}) == {"text": "a", "limit": 3}
+    for server, message in (
+        ("mcp:", "names no command"),
+        ("mcp:'a", "is no command"),
+        ("mcp:/no/such/server", "lists no tools"),
+    ):
+        with pytest.raises(UserError, match=message):
+            read_document(server)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {
+            "type": "object",
+            "required": ["a"],
+            "properties": {
+                "a": {"type": "string", "x-name": "b", "x-in": "query"},
+                "b": {
+                    "type": "integer",
+                    "x-name": ["q"],
+                    "x-parameter": {"in": "header"},
+                },
+                "x-name": {"type": "string"},
+                "x-in": False,
+                "properties": {"type": "object", "properties": {"$ref": TEXT}},
+            },
+        },
+        {"name": "t", "input_schema": {"type": "object"}},
+    ],
+)
+def test_names_of_the_user_are_no_notes_of_ours(tmp_path, capsys, document):
+    path, losses, schema, out = (tmp_path / f"{name}.json" for name in "abcd")
+    kind = "json_schema" if "properties" in document else "anthropic"
+    given = document if kind == "json_schema" else [document]
+    path.write_text(json.dumps(given))
+    words = ["--losses", str(losses), "--out"]
+    assert main(["schema", "import", str(path), *words, str(schema)]) == 0
+    assert main(["schema", "export", str(schema), "--to", kind, *words, str(out)]) == 0
+    assert json.loads(out.read_text()) == given
+    other = ["schema", "export", str(schema), "--to", "openapi", *words, str(out)]
+    assert main(other) == 0
+    assert "was not restored" not in capsys.readouterr().err
+
+
+def test_a_changed_argument_is_written_and_its_losses_are_told():
+    """The other tools keep everything."""
+    own = {"type": "integer", "minimum": 1, "description": "number"}
+    given = [*tools("f", a=own), *tools("g", a=own)]
+    found = read_tools(given, "tools")
+    service = found.schema.services[0]
+    intent = replace(service.intents[0], required_slots=("a",), optional_slots=())
+    changed = replace(service, intents=(intent,))
+    schema = Schema((changed, found.schema.services[1]))
+    document, _, left = document_of(schema, "openai", found)
+    assert document[0]["function"]["parameters"]["required"] == ["a"]
+    assert document[1] == given[1]
+    assert {one.path[1] for one in left} == {"f"}
+    alone = Schema(found.schema.services[1:])
+    [last] = document_of(alone, "openai", found)[0]
+    assert last["function"]["name"] == "g"
+    assert last["function"]["parameters"] == given[1]["function"]["parameters"]
+
+
+def test_two_outputs_are_published_together(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text("old")
+    two.write_text("no folder")
+    with pytest.raises(OSError, match="two"):
+        write_texts({one: "a", two / "b": "b"})
+    assert one.read_text() == "old" and {*tmp_path.iterdir()} == {one, two}
