@@ -117,7 +117,8 @@ class Argument:
                     continue
                 if isinstance(value, type_):
                     return value
-        if "array" in self.types and bare[:1] != "[" and "string" not in self.types:
+        is_one = "array" in self.types and "string" not in self.types
+        if is_one and bare[:1] != "[" and not self.is_outer:
             value = (self.items or Argument((), "")).cast(text)
             return ABSENT if value is ABSENT else [value]
         return ABSENT
@@ -166,10 +167,14 @@ class Tool:
 
         Args:
             state: maps a slot to its value, or to several wordings of it; the first
-                one counts. Several values of an array are its items.
+                one counts. Several values of an array are its items. A value of an
+                array of objects replaces those of its items.
         """
         made: dict[str, Any] = {}
+        whole: list[Path] = []
         for argument in self.arguments:
+            if any(argument.path[: len(path)] == path for path in whole):
+                continue
             given = state.get(argument.slot, ())
             texts = [given] if isinstance(given, str) else [*given]
             if not texts:
@@ -180,6 +185,7 @@ class Tool:
                 value = [one for one in cast if one is not ABSENT] or ABSENT
             if value is not ABSENT:
                 _put(made, argument.path, value)
+                whole += [argument.path] if argument.is_outer else []
         return made
 
     def state_of(

@@ -5,9 +5,11 @@ references, and the members of its `allOf`. Nothing is expanded before it is ask
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import referencing
 from referencing.exceptions import Unresolvable
@@ -257,8 +259,8 @@ class Document:
         if self._left < 0 or self._budget[0] < 0 or depth > MAX_DEPTH:
             raise DocumentError(
                 f"a tool has more than {MAX_PLACES:,} schemas or {MAX_DEPTH} levels, "
-                f"or all tools more than {MAX_IN_DOCUMENT:,} schemas, once their "
-                "references are written out. Simplify them, or leave tools out",
+                "or all tools together too many, once their references are written "
+                "out. Simplify them, or leave tools out",
                 needle=next((schema[k] for k in _REFERENCES if k in schema), ""),
             )
 
@@ -441,7 +443,9 @@ class Document:
             for key, value in part.schema.items():
                 if key in _REFERENCES and isinstance(value, str):
                     target, _ = self._find(value, part.resolver)
-                    if id(target) not in own:
+                    if target is False:
+                        made["not"] = {}
+                    elif isinstance(target, dict) and id(target) not in own:
                         name = self._defined(target, value, definitions, names)
                         made["$ref"] = f"#/$defs/{name}"
                     continue
@@ -476,7 +480,8 @@ class Document:
         self, target: Any, ref: str, definitions: dict[str, Any], names: dict[int, str]
     ) -> str:
         if id(target) not in names:
-            name = base = ref.rpartition("/")[2].lstrip("#") or "self"
+            base = re.sub(r"\W+", "_", unquote(ref.rpartition("/")[2])).strip("_")
+            name = base = base or "self"
             while name in definitions:
                 name = f"{base}_{len(definitions)}"
             names[id(target)] = name

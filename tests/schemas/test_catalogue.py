@@ -55,6 +55,10 @@ GIVEN = tools(
         ({"any": "true", "unknown": "x"}, {"any": True}),
         ({"any": '{"a": 1}', "tags": "[1, 2]"}, {"any": {"a": 1}, "tags": [1, 2]}),
         ({"lines[].name": "a", "lines[].size": "2"}, {"lines": [{"name": "a"}]}),
+        (
+            {"lines": '[{"name": "b"}, {}]', "lines[].name": "a"},
+            {"lines": [{"name": "b"}, {}]},
+        ),
         ({"properties.$ref": ""}, {"properties": {"$ref": ""}}),
     ],
 )
@@ -173,7 +177,8 @@ def test_texts_at_every_depth_are_reworded():
     given[0]["function"]["parameters"]["$defs"] = {"S": told("shared")}
     given[0]["function"]["description"] = "do"
     found = read_tools(given, "tools")
-    document, _, _ = document_of(reworded(found.schema), "openai", found)
+    document, _, left = document_of(reworded(found.schema), "openai", found)
+    assert left == []
     expected = json.loads(json.dumps(given), object_hook=_marked)
     assert document == expected
     [service] = without_texts(found.schema).services
@@ -427,3 +432,17 @@ def test_two_outputs_are_published_together(tmp_path):
     with pytest.raises(OSError, match="two"):
         write_texts({one: "a", two / "b": "b"})
     assert one.read_text() == "old" and {*tmp_path.iterdir()} == {one, two}
+
+
+def test_definitions_of_other_formats_have_plain_names():
+    given = tools(a={"anyOf": [{"$ref": "#/$defs/B%20C"}, {"$ref": "#/$defs/never"}]})
+    inside = {"type": "object", "properties": {"b": {"$ref": "#/$defs/B%20C"}}}
+    given[0]["function"]["parameters"]["$defs"] = {"B C": inside, "never": False}
+    found = read_tools(given, "tools")
+    for format in ("mcp", "openapi", "json_schema"):
+        document = document_of(found.schema, format, found)[0]
+        assert "B%20C" not in json.dumps(document)
+    [tool] = document_of(found.schema, "mcp", found)[0]["tools"]
+    choices = tool["inputSchema"]["properties"]["a"]["anyOf"]
+    assert choices[0]["properties"] == {"b": {"$ref": "#/$defs/B_C"}}
+    assert choices[1] == {"not": {}}
