@@ -183,6 +183,10 @@ class Importer:
         told, unknown = tool.state_of(arguments)
         for one in unknown:
             self.lost[f"arguments {one!r} that {name} does not declare"] += 1
+        for slot, value in told.items():
+            if value is not None and not value.strip():
+                told[slot] = None  # No format of examples can write it.
+                self.lost[f"empty values of {slot!r}; they remove the value"] += 1
         return service, tool.intent, told
 
     def _offered(self, tools: Any, where: str) -> Offered:

@@ -150,7 +150,7 @@ def test_a_state_has_the_calls_so_far_with_those_of_the_reply():
         ),
         (
             {"tool_calls": [], "function_call": {"name": "f", "arguments": {"b": ""}}},
-            {"b": ("",)},
+            {},
         ),
     ],
 )
