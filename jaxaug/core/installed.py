@@ -22,6 +22,7 @@ _NEED = {
     "endpoint": "httpx2",
     "engine": "ctranslate2",
     "hf": "gguf huggingface_hub jinja2 transformers",
+    "mcp": "mcp",
     "nlp": "en_core_web_sm nltk rouge_score sacrebleu sklearn spacy",
     "parquet": "pyarrow",
     "report": "matplotlib",

@@ -21,7 +21,11 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "convert an OpenAPI document, a tool list, or a JSON Schema to a schema.json; "
         "print the losses",
     )
-    read.add_argument("file", metavar="FILE", help="JSON or YAML (.yaml, .yml)")
+    read.add_argument(
+        "file",
+        metavar="FILE",
+        help='JSON or YAML (.yaml, .yml); or a live server, "mcp:COMMAND" or mcp:https://...',
+    )
     read.add_argument(
         "--from",
         dest="format",

@@ -16,21 +16,31 @@ from jaxaug.core.publishing import new_folder
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data import record_files
 from jaxaug.data.dialogue import Dialogue, Frame, State, Turn
-from jaxaug.data.schema import Schema, Service, service_object
-from jaxaug.schemas.convert import dumped, read_document, read_tools
-from jaxaug.schemas.messages import SPEAKERS, call_of, flat, role_and_content, tell
-from jaxaug.schemas.services import catalogue_of
+from jaxaug.data.schema import Service, service_object
+from jaxaug.schemas.catalogue import Tool
+from jaxaug.schemas.convert import Imported, dumped, read_document, read_tools
+from jaxaug.schemas.messages import (
+    SPEAKERS,
+    call_of,
+    calls_in,
+    role_and_content,
+    tell,
+)
+from jaxaug.schemas.services import catalogue_of, tools_of, without_texts
 
 _NO_TOOLS = Service("chat", "conversation without tools", (), ())
 _FIELDS = ("id", "messages", "tools")
+_PARTS_OF_MESSAGES = (
+    *("role", "content", "tool_calls", "function_call", "tool_call_id", "name"),
+)
 _CHUNK = 500
 _PARTS = "parts of tools that a schema does not hold"
 _FIX = (
     'Write {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...]} for '
     "each dialogue."
 )
-Offered = Mapping[str, tuple[Service, str]]
-"""Maps the name of a tool to its service and its intent."""
+Offered = Mapping[str, tuple[Service, Tool]]
+"""Maps the name of a tool to its service and its definition."""
 
 
 @dataclass(slots=True)
@@ -55,12 +65,12 @@ class Importer:
         lost: number of places that were changed or left out, by their kind.
     """
 
-    def __init__(self, schema: Schema | None = None):
-        """Takes the schema of the tools for records without `tools`, if any."""
+    def __init__(self, found: Imported | None = None):
+        """Takes the tools for records without `tools`, if any."""
         self.services: dict[str, Service] = {}
         self.lost: Counter[str] = Counter()
         self._known: dict[str, Offered] = {}
-        self._default = self._merged(schema) if schema else {}
+        self._default = self._merged(found) if found else {}
 
     def dialogue(self, record: Mapping[str, Any], where: str, name: str) -> Dialogue:
         """Returns the dialogue of a record.
@@ -127,12 +137,8 @@ class Importer:
         for number, message in enumerate(messages):
             place = f"{where}: messages #{number}"
             role, text = role_and_content(message, place)
-            calls = message.get("tool_calls") or []
-            if not isinstance(calls, list) or (calls and role != "assistant"):
-                raise UserError(
-                    f"{place}: tool_calls of the role {role}: {shown(calls)}. Only the "
-                    "assistant calls tools; write a list."
-                )
+            calls = calls_in(message, place)
+            self._count(message)
             if role not in SPEAKERS:
                 self.lost[f"messages of the role {role}"] += 1
                 continue
@@ -152,6 +158,17 @@ class Importer:
             raise UserError(f"{where}: no message is by the user. Add one, or drop it.")
         return turns
 
+    def _count(self, message: Mapping[str, Any]) -> None:
+        """Counts what a message has in addition to its text and its calls."""
+        for key, value in message.items():
+            if key not in _PARTS_OF_MESSAGES and value:
+                self.lost[f"fields {key!r} of messages"] += 1
+        content = message.get("content")
+        for part in content if isinstance(content, list) else ():
+            kind = part.get("type") if isinstance(part, dict) else None
+            if not isinstance(part, dict) or not isinstance(part.get("text"), str):
+                self.lost[f"parts of messages of the type {shown(kind)}"] += 1
+
     def _call(
         self, call: Any, offered: Offered, where: str
     ) -> tuple[Service, str, dict[str, str | None]]:
@@ -162,15 +179,15 @@ class Importer:
                 f"{suggestion(name, offered)} Add it to the tools of the record, or to "
                 "the document of --schema."
             )
-        service, intent = offered[name]
-        slots = {slot.name for slot in service.slots}
-        told = {}
-        for slot, value in flat(arguments, slots):
-            if slot in slots:
-                told[slot] = value
-            else:
-                self.lost[f"arguments {slot!r} that {name} does not declare"] += 1
-        return service, intent, told
+        service, tool = offered[name]
+        told, unknown = tool.state_of(arguments)
+        for one in unknown:
+            self.lost[f"arguments {one!r} that {name} does not declare"] += 1
+        for slot, value in told.items():
+            if value is not None and not value.strip():
+                told[slot] = None  # No format of examples can write it.
+                self.lost[f"empty values of {slot!r}; they remove the value"] += 1
+        return service, tool.intent, told
 
     def _offered(self, tools: Any, where: str) -> Offered:
         if isinstance(tools, str):
@@ -182,22 +199,27 @@ class Importer:
         if key not in self._known:
             found = read_tools(_without_nulls(tools), f"{where}: tools")
             self.lost[_PARTS] += len(found.lost)
-            self._known[key] = self._merged(found.schema)
+            self._known[key] = self._merged(found)
         return self._known[key]
 
-    def _merged(self, schema: Schema) -> Offered:
-        pairs: list[tuple[Service, str]] = []
+    def _merged(self, found: Imported) -> Offered:
+        schema = without_texts(found.schema) if found.tools else found.schema
+        renamed: dict[str, Service] = {}
         for service in schema.services:
             mine, number = service, 1
             while self.services.setdefault(mine.name, mine) != mine:
                 number += 1
                 mine = replace(service, name=f"{service.name}_{number}")
             self.lost["tools whose name another tool has; renamed"] += number > 1
-            pairs += [(mine, intent.name) for intent in service.intents]
-        offered: dict[str, tuple[Service, str]] = {}
+            renamed[service.name] = mine
+        tools = found.tools or tools_of(schema)
+        pairs = [(renamed[tool.service], tool) for tool in tools]
+        offered: dict[str, tuple[Service, Tool]] = {}
         for kind in ("openai", "mcp"):
-            tools = catalogue_of(schema, kind)["tools"].values()
-            offered |= {t["name"]: pair for t, pair in zip(tools, pairs, strict=True)}
+            told = catalogue_of(schema, kind)["tools"].values()
+            offered |= {t["name"]: pair for t, pair in zip(told, pairs, strict=True)}
+        if found.tools:
+            offered |= {pair[1].name: pair for pair in reversed(pairs)}
         return offered
 
 
@@ -226,7 +248,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs `jaxaug data import`."""
     split = arguments.split
     found = read_document(arguments.schema) if arguments.schema else None
-    importer = Importer(found.schema if found else None)
+    importer = Importer(found)
     importer.lost[_PARTS] += len(found.lost) if found else 0
     ids: dict[str, str] = {}
     counts: Counter[str] = Counter()

@@ -1,8 +1,7 @@
 """Values that chat messages and dialogue states share: contents, calls, arguments."""
 
-import json
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from jaxaug.core import json_reader
@@ -11,7 +10,7 @@ from jaxaug.core.files import shown
 
 SPEAKERS = {"user": "USER", "assistant": "SYSTEM"}
 """Maps the roles that speak in a dialogue to speakers of SGD."""
-ROLES = (*SPEAKERS, "system", "developer", "tool")
+ROLES = (*SPEAKERS, "system", "developer", "tool", "function")
 _SHOWN = 20
 _FLAGS = {"true": True, "false": False}
 
@@ -45,12 +44,31 @@ def role_and_content(message: Any, where: str) -> tuple[str, str]:
     return role, content or ""
 
 
+def calls_in(message: Mapping[str, Any], where: str) -> list[Any]:
+    """Returns the tool calls of a message, including the older `function_call`.
+
+    Raises:
+        UserError: they are no list, or the message is not by the assistant.
+    """
+    calls = message.get("tool_calls") or []
+    older = message.get("function_call")
+    if not isinstance(calls, list) or (
+        (calls or older) and message.get("role") != "assistant"
+    ):
+        raise UserError(
+            f"{where}: tool_calls of the role {message.get('role')}: "
+            f"{shown(calls or older)}. Only the assistant calls tools; write a list."
+        )
+    return [*calls, older] if older else calls
+
+
 def call_of(call: Any, where: str) -> tuple[str, dict[str, Any]]:
     """Returns the name and the arguments of a tool call.
 
     Args:
         call: object with `name` and `arguments`, or with `function` that has them. The
-            arguments are an object or its JSON text.
+            arguments are an object or its JSON text; they may be empty, null, or
+            missing.
         where: place of the call, for errors.
 
     Raises:
@@ -65,42 +83,18 @@ def call_of(call: Any, where: str) -> tuple[str, dict[str, Any]]:
         )
     arguments = given = inner.get("arguments")
     try:
-        arguments = json_reader.decoded(given) if isinstance(given, str) else given
+        if isinstance(given, str):
+            arguments = json_reader.decoded(given) if given.strip() else None
+        if arguments is None:
+            return name, {}
     except json_reader.JsonError:
-        arguments = None
+        pass
     if not isinstance(arguments, dict):
         raise UserError(
             f"{where}: the arguments of {name} are no JSON object: {shown(given)}. "
             'Write an object or its JSON text, such as {"city": "Paris"}.'
         )
     return name, arguments
-
-
-def flat(
-    arguments: Mapping[str, Any], slots: Container[str], above: str = ""
-) -> Iterator[tuple[str, str | None]]:
-    """Yields slots with dotted names and values of arguments; inverts `put`.
-
-    Args:
-        arguments: arguments of a call.
-        slots: names of slots. An object that is a slot becomes its JSON text, as lists
-            do.
-        above: prefix for names: the dotted name of the object with a final dot, or
-            empty for the outermost object.
-
-    Yields:
-        Name and value; null becomes None.
-    """
-    for key, value in arguments.items():
-        name = above + key
-        if isinstance(value, Mapping) and name not in slots:
-            yield from flat(value, slots, f"{name}.")
-        elif value is None or isinstance(value, str):
-            yield name, value
-        elif isinstance(value, bool):
-            yield name, str(value)
-        else:
-            yield name, json.dumps(value, ensure_ascii=False)
 
 
 def put(

@@ -1,6 +1,7 @@
-"""Reads and writes YAML documents; only this module needs PyYAML."""
+"""Reads and writes YAML 1.2 documents; only this module needs PyYAML."""
 
 import json
+import re
 from pathlib import PurePath
 from typing import Any
 
@@ -11,14 +12,56 @@ from jaxaug.core.files import PathLike
 MAX_VALUES = 2_000_000
 """Maximum number of values in a document, including values repeated by aliases."""
 
+_WORDS = {"": None, "~": None} | {
+    form: value
+    for word, value in (("null", None), ("true", True), ("false", False))
+    for form in (word, word.capitalize(), word.upper())
+}
+# The core schema of YAML 1.2. Numbers with leading zeros stay texts, as in JSON.
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+)
+# Fields of a schema whose values have its type.
+_TYPED = ("default", "const", "example", "enum", "examples")
+
 
 def is_yaml(path: PathLike) -> bool:
     """Returns whether a file has the suffix .yaml or .yml."""
     return PurePath(path).suffix.lower() in (".yaml", ".yml")
 
 
+class _Integer(int):
+    """An integer that JSON spells in another way."""
+
+    text: str
+
+
+class _Float(float):
+    """A number that JSON spells in another way."""
+
+    text: str
+
+
+def _scalar(text: str) -> Any:
+    """Returns the value of an unquoted text by the core schema."""
+    if text in _WORDS:
+        return _WORDS[text]
+    value: Any = text
+    if _INTEGER.fullmatch(text) and len(text) < 400:
+        value = _Integer(text, 0) if text[1:2] in ("o", "x") else _Integer(text)
+    elif _FLOAT.fullmatch(text) and abs(float(text)) != float("inf"):
+        value = _Float(text)
+    if value is not text:
+        value.text = text
+    return value
+
+
 def as_json(text: str, path: PathLike, fix: str) -> str:
-    """Converts a YAML text to JSON; dates become strings.
+    """Converts a YAML text to JSON. Keys, dates, and times become texts.
+
+    Values have the types of the core schema of YAML 1.2: `NO`, `12:30`, and `010` are
+    texts. A number in a field of a string schema is its text, such as `enum: [1.10]`.
 
     Args:
         text: YAML text.
@@ -26,24 +69,17 @@ def as_json(text: str, path: PathLike, fix: str) -> str:
         fix: advice at the end of every message.
 
     Raises:
-        UserError: the text is not YAML, a mapping has a key twice, or aliases expand
-            to more than `MAX_VALUES` values.
+        UserError: the text is not YAML, a mapping has a key twice, or aliases and merge
+            keys expand to more than `MAX_VALUES` values.
     """
     import yaml
 
     base: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
     class Loader(base):
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            seen = set()
-            for key, _ in node.value:
-                if isinstance(key.value, str) and key.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        problem=f"the key {key.value!r} comes twice",
-                        problem_mark=key.start_mark,
-                    )
-                seen |= {key.value} if isinstance(key.value, str) else set()
-            return super().construct_mapping(node, deep)
+        def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
+            is_plain = kind is yaml.ScalarNode and implicit[0]
+            return "plain" if is_plain else kind.__name__
 
     try:
         depth = 0
@@ -53,39 +89,108 @@ def as_json(text: str, path: PathLike, fix: str) -> str:
             depth += name.endswith("StartEvent") - name.endswith("EndEvent")
             if depth > json_reader.MAX_DEPTH:
                 raise RecursionError
-        value = yaml.load(text, Loader)
-        _check_size(value, path, fix)
-        return json.dumps(value, default=str)
-    except UserError:
-        raise
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
+        node = yaml.compose(text, Loader)
+        return json.dumps(None if node is None else _Reader(path, fix).value(node)[0])
+    except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        line = f" line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
         what = getattr(error, "problem", None) or type(error).__name__
         what = "nested too deeply" if isinstance(error, RecursionError) else what
-        raise UserError(f"{path}:{line} invalid YAML: {what}. {fix}") from None
+        raise _wrong(path, mark, what, fix) from None
 
 
-def _check_size(value: Any, path: PathLike, fix: str) -> None:
-    left, number = [value], 0
-    while left:
-        one = left.pop()
-        number += 1
-        if number + len(left) > MAX_VALUES:
+def _wrong(path: PathLike, mark: Any, what: str, fix: str) -> UserError:
+    line = f" line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
+    return UserError(f"{path}:{line} invalid YAML: {what}. {fix}")
+
+
+class _Reader:
+    """Converts the nodes of a document, each once."""
+
+    def __init__(self, path: PathLike, fix: str):
+        self._path, self._fix = path, fix
+        self._known: dict[int, tuple[Any, int, int] | None] = {}
+
+    def value(self, node: Any, depth: int = 0) -> tuple[Any, int, int]:
+        """Returns the value of a node, its number of values, and its depth."""
+        if id(node) not in self._known:
+            self._known[id(node)] = None  # The value is not complete yet.
+            self._known[id(node)] = self._converted(node, depth)
+        found = self._known[id(node)]
+        if found is None or found[1] > MAX_VALUES:
             raise UserError(
-                f"{path}: has more than {MAX_VALUES:,} values, or an alias that "
-                f"contains itself. Write the aliases out, or divide the document. {fix}"
+                f"{self._path}: has more than {MAX_VALUES:,} values, or an alias that "
+                "contains itself. Write the aliases out, or divide the document. "
+                f"{self._fix}"
             )
-        if isinstance(one, dict):
-            if not all(isinstance(key, str | int | float | None) for key in one):
-                raise UserError(f"{path}: a key is no text: {next(iter(one))!r}. {fix}")
-            left += one.values()
-        elif isinstance(one, list):
-            left += one
+        if depth + found[2] > json_reader.MAX_DEPTH:
+            raise RecursionError
+        return found
+
+    def _converted(self, node: Any, depth: int) -> tuple[Any, int, int]:
+        if isinstance(node.value, str):
+            is_text = node.tag == "ScalarNode" or node.tag.endswith(":str")
+            return node.value if is_text else _scalar(node.value), 1, 0
+        if node.value and isinstance(node.value[0], tuple):
+            return self._mapping(node, depth)
+        inside = [self.value(one, depth + 1) for one in node.value]
+        made: Any = [one[0] for one in inside]
+        if not inside and node.tag in ("MappingNode", "tag:yaml.org,2002:map"):
+            made = {}
+        return made, 1 + sum(one[1] for one in inside), _deepest(inside)
+
+    def _mapping(self, node: Any, depth: int) -> tuple[Any, int, int]:
+        own: dict[str, tuple[Any, int, int]] = {}
+        merged: dict[str, Any] = {}
+        number = 1
+        for key, given in node.value:
+            if not isinstance(key.value, str):
+                raise _wrong(self._path, key.start_mark, "a key is no text", self._fix)
+            if key.value in own:
+                what = f"the key {key.value!r} comes twice"
+                raise _wrong(self._path, key.start_mark, what, self._fix)
+            found = self.value(given, depth + 1)
+            number += found[1]
+            if key.value == "<<" and key.tag == "plain":
+                several = found[0] if isinstance(found[0], list) else [found[0]]
+                for one in several:
+                    if not isinstance(one, dict):
+                        what = "the value of a merge key (<<) is no mapping"
+                        raise _wrong(self._path, key.start_mark, what, self._fix)
+                    merged = one | merged
+            else:
+                own[key.value] = found
+        made = merged | {key: one[0] for key, one in own.items()}
+        kinds = made.get("type")
+        if (kinds[0] if isinstance(kinds, list) and kinds else kinds) == "string":
+            made |= {key: _spelled(made[key]) for key in _TYPED if key in made}
+        elif "title" in made and "version" in made:
+            made["version"] = _spelled(made["version"])
+        deepest = _deepest([self.value(given) for _, given in node.value])
+        return made, number, deepest
+
+
+def _deepest(inside: list[tuple[Any, int, int]]) -> int:
+    return 1 + max((one[2] for one in inside), default=0)
+
+
+def _spelled(value: Any) -> Any:
+    """Returns a number as the document spells it, and those in a list."""
+    if isinstance(value, list):
+        return [_spelled(one) for one in value]
+    is_other = isinstance(value, _Integer | _Float) and json.dumps(value) != value.text
+    return value.text if is_other else value
 
 
 def dumped(value: Any) -> str:
-    """Returns a JSON value as YAML."""
+    """Returns a JSON value as YAML, which readers of YAML 1.1 and 1.2 agree about."""
     import yaml
 
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    class Dumper(yaml.SafeDumper):
+        pass
+
+    for tag, form in (("int", _INTEGER), ("float", _FLOAT)):
+        whole = re.compile(f"(?:{form.pattern})$")
+        Dumper.add_implicit_resolver(
+            f"tag:yaml.org,2002:{tag}", whole, [*"-+.0123456789"]
+        )
+    return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True)

@@ -12,6 +12,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.data import folders, record_files, sgd
 from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Intent, Schema, Service, Slot
+from jaxaug.schemas import Imported
 from jaxaug.schemas.chat_export import Exporter
 from jaxaug.schemas.chat_import import Importer
 
@@ -136,6 +137,43 @@ def test_a_state_has_the_calls_so_far_with_those_of_the_reply():
     }
 
 
+@pytest.mark.parametrize(
+    ("call", "values"),
+    [
+        ({"tool_calls": [{"function": {"name": "f", "arguments": ""}}]}, {}),
+        ({"tool_calls": [{"function": {"name": "f", "arguments": None}}]}, {}),
+        ({"tool_calls": [{"function": {"name": "f"}}]}, {}),
+        ({"tool_calls": [{"name": "f", "arguments": {}}]}, {}),
+        (
+            {"function_call": {"name": "f", "arguments": '{"user.name": "bob"}'}},
+            {"user_name": ("bob",)},
+        ),
+        (
+            {"tool_calls": [], "function_call": {"name": "f", "arguments": {"b": ""}}},
+            {},
+        ),
+    ],
+)
+def test_empty_and_older_calls(call, values):
+    text = {"type": "string"}
+    parameters = {"type": "object", "properties": {"user.name": text, "b": text}}
+    record = {
+        "messages": [
+            user("a"),
+            {"role": "assistant", "content": None} | call,
+            {"role": "function", "name": "f", "content": "ok"},
+        ],
+        "tools": [
+            {"type": "function", "function": {"name": "f", "parameters": parameters}}
+        ],
+    }
+    importer = Importer()
+    one = importer.dialogue(record, "x", "y")
+    assert states(one) == [[("f", "f", values)]]
+    assert importer.lost["messages of the role function"] == 1
+    assert not [key for key in importer.lost if "declare" in key]
+
+
 def test_calls_tell_removed_values_and_slots_of_other_intents():
     slots = tuple(Slot(name, name, False, ()) for name in ("city", "seats"))
     find = Intent("Find", "find", False, ("city",), (), ())
@@ -151,7 +189,7 @@ def test_calls_tell_removed_values_and_slots_of_other_intents():
             user("e"),
         ],
     }
-    one = Importer(schema).dialogue(record, "x", "y")
+    one = Importer(Imported("sgd", schema, ())).dialogue(record, "x", "y")
     first, second = {"city": ("Rome",), "seats": ("2",)}, {"seats": ("3",)}
     assert states(one) == [[("Bus", "Book", first)]] + 2 * [[("Bus", "Book", second)]]
     again = Exporter(schema).record(one)
