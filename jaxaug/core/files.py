@@ -334,22 +334,28 @@ def check_writable(path: PathLike, argument: str = "--out") -> None:
         ) from error
 
 
-def write_text(path: PathLike, text: str) -> None:
+def write_text(path: PathLike, text: str, private: bool = False) -> None:
     """Writes a UTF-8 file under a temporary name, then renames it.
 
     Bytes of file names that are not UTF-8 (lone surrogates) become escapes.
 
-    Raises:
-        UserError: the storage of a remote path is unreachable.
-    """
-    write_bytes(path, text.encode("utf-8", "backslashreplace"))
-
-
-def write_bytes(path: PathLike, data: bytes) -> None:
-    """Writes a file under a temporary name, then renames it.
+    Args:
+        path: path of the file.
+        text: content of the file.
+        private: whether only the user may read the file.
 
     Raises:
         UserError: the storage of a remote path is unreachable.
     """
-    with reached(path, "Name a file in another place."), replacing(path) as temporary:
+    write_bytes(path, text.encode("utf-8", "backslashreplace"), private)
+
+
+def write_bytes(path: PathLike, data: bytes, private: bool = False) -> None:
+    """Writes a file under a temporary name, then renames it; see `write_text`.
+
+    Raises:
+        UserError: the storage of a remote path is unreachable.
+    """
+    fix = "Name a file in another place."
+    with reached(path, fix), replacing(path, private) as temporary:
         temporary.write_bytes(data)
