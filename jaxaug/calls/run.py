@@ -259,7 +259,7 @@ def run(arguments: argparse.Namespace) -> int:
             data_dir = folders.resolve_data_dir(arguments.data_dir)
             own = sgd.read_schema_of(data_dir, arguments.split)
             better_schema = states.with_intents(own, better_schema)
-        document = document_of(better_schema, imported.format, imported.lost)[0]
+        document = document_of(better_schema, imported.format, imported)[0]
         write_text(arguments.out, convert.dumped(document))
     for path in filter(None, (arguments.json, arguments.html, arguments.out)):
         print(f"written: {path}")

@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from etils import epath
@@ -348,6 +348,19 @@ def write_text(path: PathLike, text: str, private: bool = False) -> None:
         UserError: the storage of a remote path is unreachable.
     """
     write_bytes(path, text.encode("utf-8", "backslashreplace"), private)
+
+
+def write_texts(texts: Mapping[PathLike, str]) -> None:
+    """Writes several UTF-8 files, or none if one of them cannot be written.
+
+    Raises:
+        UserError: the storage of a remote path is unreachable.
+    """
+    with contextlib.ExitStack() as stack:
+        for path, text in texts.items():
+            stack.enter_context(reached(path, "Name a file in another place."))
+            temporary = stack.enter_context(replacing(path))
+            temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(path: PathLike, data: bytes, private: bool = False) -> None:

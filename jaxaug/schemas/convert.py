@@ -1,6 +1,7 @@
 """`jaxaug schema import` and `export`."""
 
 import argparse
+import copy
 import json
 import os
 from collections import Counter
@@ -19,13 +20,23 @@ from jaxaug.core.files import (
     read_text,
     shown,
     write_text,
+    write_texts,
 )
 from jaxaug.core.suggestion import one_of
-from jaxaug.data.schema import Schema, check_schema, read_schema, service_object
+from jaxaug.data.problem import refuse
+from jaxaug.data.schema import (
+    Intent,
+    Schema,
+    Service,
+    check_schema,
+    read_schema,
+    service_object,
+)
 from jaxaug.schemas import losses, openapi, services, tool_lists, yaml_files
 from jaxaug.schemas.arguments import FORMATS
+from jaxaug.schemas.catalogue import Catalogue, Tool
 from jaxaug.schemas.losses import Loss
-from jaxaug.schemas.references import DocumentError
+from jaxaug.schemas.views import MAX_IN_DOCUMENT, MAX_PLACES, DocumentError, Text
 
 _FIX = "Name a document that describes tools: `jaxaug schema import --help`."
 _SHOWN = 10
@@ -41,13 +52,21 @@ class Imported:
 
     Attributes:
         format: format of the document, one of `FORMATS`.
-        schema: services of the document.
+        schema: services of the document. Slots that no intent has are further texts.
         lost: parts of the document that the schema cannot represent.
+        tools: a tool for each intent, in the order of the schema; empty for `sgd`.
+        document: JSON value of the document.
+        name: name of a tool without a name.
+        catalogue: the content of the document; None for `sgd`.
     """
 
     format: str
     schema: Schema
     lost: Sequence[Loss]
+    tools: Sequence[Tool] = ()
+    document: Any = None
+    name: str = ""
+    catalogue: Catalogue | None = None
 
 
 def read_document(path: PathLike, format: str | None = None) -> Imported:
@@ -74,33 +93,42 @@ def read_document(path: PathLike, format: str | None = None) -> Imported:
         if kind == "sgd":
             schema = read_schema(path)
             lost = losses.differences(_named(document), _by_name(schema))
-            return Imported(kind, schema, list(lost))
+            return Imported(kind, schema, list(lost), (), document)
         return _imported(document, kind, PurePath(path).stem)
     except DocumentError as error:
         raise _wrong(error, f"{path}{_line(error, text)}") from None
 
 
-def read_tools(tools: Any, where: str) -> Imported:
+def read_tools(tools: Any, where: str, most: int = MAX_PLACES) -> Imported:
     """Converts a tool list of the chat-completions interface to a schema.
 
     Args:
         tools: parsed JSON.
         where: place of the list, for messages.
+        most: maximum number of schemas in all tools, references written out.
 
     Raises:
         UserError: the list breaks the rules of its format. The message gives the keys.
     """
     try:
-        return _imported(tools, "openai", where)
+        return _imported(tools, "openai", where, most)
     except DocumentError as error:
         raise _wrong(error, where + _line(error, "")) from None
 
 
-def _imported(document: Any, kind: str, name: str) -> Imported:
-    catalogue = _read(document, kind, name)
-    schema = services.schema_of(catalogue)
-    again = services.catalogue_of(schema, kind)
-    return Imported(kind, schema, list(losses.differences(catalogue, again)))
+def _imported(
+    document: Any, kind: str, name: str, most: int = MAX_IN_DOCUMENT
+) -> Imported:
+    catalogue = _read(document, kind, name, most)
+    described = {k: str(v[0]) for k, v in catalogue.services.items() if v}
+    schema, tools = services.schema_of(catalogue.tools, described)
+    plain = services.catalogue_of(schema, kind)
+    lost = losses.differences(catalogue.told, plain)
+    held = [str(texts[0]) for tool in tools for _, texts in tool.more]
+    kept = [
+        one for one in lost if one.path[-1] != "description" or one.value not in held
+    ]
+    return Imported(kind, schema, kept, tools, document, name, catalogue)
 
 
 def _wrong(error: DocumentError, where: str) -> UserError:
@@ -108,12 +136,12 @@ def _wrong(error: DocumentError, where: str) -> UserError:
     return UserError(f"{told}{'' if told[-1] in '?.' else '.'} {_FIX}")
 
 
-def _read(document: Any, kind: str, name: str) -> dict[str, Any]:
+def _read(document: Any, kind: str, name: str, most: int) -> Catalogue:
     if kind == "openapi":
         return openapi.read(document)
     if kind == "json_schema":
         return tool_lists.read_schema(document, name)
-    return tool_lists.read_list(document, kind)
+    return tool_lists.read_list(document, kind, most)
 
 
 def _recognized(document: Any) -> str:
@@ -177,45 +205,171 @@ def _named(data: Any) -> dict[str, Any]:
 
 
 def document_of(
-    schema: Schema, format: str, lost: Sequence[Loss] = ()
+    schema: Schema, format: str, source: Imported | None = None
 ) -> tuple[Any, list[Loss], list[Loss]]:
     """Returns a document that describes the services of a schema.
 
     Args:
         schema: schema to convert.
         format: format of the document, one of `FORMATS`.
-        lost: losses of the import that made the schema; they are restored. The default
-            restores nothing.
+        source: the import that made the schema, whose descriptions may differ since. In
+            its own format the result is its document with other texts; in another
+            format the schemas of its arguments are kept. None writes what the schema
+            holds.
 
     Returns:
-        The document, the parts of the schema that it cannot represent, and the items of
-        `lost` that could not be restored.
+        The document, the parts of the schema that it cannot represent, and the losses
+        of `source` that are not restored in it.
 
     Raises:
         UserError: the format is unknown, or no intent can be a tool.
     """
     if format not in FORMATS:
         raise UserError(f"unknown format {shown(format)}: {one_of(format, FORMATS)}")
+    lost = list(source.lost) if source else []
     if format == "sgd":
-        return [service_object(service) for service in schema.services], [], list(lost)
+        return [service_object(service) for service in schema.services], [], lost
     catalogue = services.catalogue_of(schema, format)
-    whole, left = losses.restored(catalogue, lost)
     try:
         plain = _write(catalogue, format)
-        again = services.schema_of(_read(plain, format, "schema"))
+        again = _imported(plain, format, "schema")
     except DocumentError as error:
         raise UserError(
             f"the schema cannot be exported to {format}: {error}."
         ) from None
-    dropped = losses.differences(_by_name(schema), _by_name(again))
-    try:
-        document = _write(whole, format) if lost else plain
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"the losses cannot be restored ({type(error).__name__}: {error}). Import "
-            "the document again with --losses."
-        ) from error
-    return document, list(dropped), left
+    used = services.without_texts(schema) if source and source.tools else schema
+    dropped = list(losses.differences(_by_name(used), _by_name(again.schema)))
+    if source is None or not source.tools:
+        return plain, dropped, lost
+    document = _restored(catalogue, schema, format, source)
+    after = _imported(copy.deepcopy(document), format, source.name)
+    return document, dropped, _unlike(source, after, format)
+
+
+def _restored(
+    catalogue: dict[str, Any], schema: Schema, format: str, source: Imported
+) -> Any:
+    """Returns the document of a schema with what the import knows in addition."""
+    document, known = _with_texts(schema, source)
+    if format == source.format and all(known):
+        return document
+    _restore_parameters(catalogue, document, known, source)
+    return _write(catalogue, format)
+
+
+def _restore_parameters(
+    catalogue: dict[str, Any], document: Any, known: Sequence[bool], source: Imported
+) -> None:
+    """Puts the schemas of arguments into the catalogue of a schema."""
+    again = _imported(document, source.format, source.name)
+    told = again.catalogue.told["tools"] if again.catalogue else {}
+    tools = catalogue["tools"].values()
+    for tool, own, is_known in zip(tools, again.tools, known, strict=False):
+        if is_known:
+            parameters = told[own.key]["parameters"]
+            tool["parameters"] = {"type": "object", "properties": {}} | parameters
+
+
+def _with_texts(schema: Schema, source: Imported) -> tuple[Any, list[bool]]:
+    """Returns a copy of a document with the descriptions of a schema.
+
+    Args:
+        schema: schema with other descriptions than the document.
+        source: the import.
+
+    Returns:
+        The document, and for each intent of the schema whether the document has a tool
+        with the same arguments.
+    """
+    document = copy.deepcopy(source.document)
+    own = _imported(document, source.format, source.name)
+    found = {(tool.service, tool.intent): tool for tool in own.tools}
+    known = []
+    new: list[tuple[Text, dict[str, Any] | None, str, str]] = []
+    for service in schema.services:
+        if service.name in own.schema:
+            before = own.schema.service(service.name)
+            for text in (own.catalogue.services if own.catalogue else {}).get(
+                service.name, ()
+            ):
+                new.append((text, None, before.description, service.description))
+        for intent in service.intents:
+            tool = found.get((service.name, intent.name))
+            known.append(tool is not None and _is_same(service, intent, before))
+            if tool is None:
+                continue
+            old = before.intent(intent.name).description
+            texts = tool.texts[:1] or (Text(tool.source, "description"),)
+            new += [(text, None, old, intent.description) for text in texts]
+            has = {slot.name: slot.description for slot in service.slots}
+            for argument in (*tool.arguments, *tool.results):
+                old = before.slot(argument.slot).description
+                home = argument.source
+                texts = argument.texts or (Text(home, "description"),)
+                now = has.get(argument.slot, old)
+                new += [(text, home, old, now) for text in texts]
+            for name, texts in tool.more:
+                old = before.slot(name).description
+                new += [(text, None, old, has.get(name, old)) for text in texts]
+    _set_texts(new)
+    return document, known
+
+
+def _set_texts(new: Sequence[tuple[Text, dict[str, Any] | None, str, str]]) -> None:
+    """Changes texts of a document.
+
+    A text that several arguments share is changed if all of them agree; otherwise each
+    argument gets a description of its own.
+
+    Args:
+        new: places, the objects of the arguments, former and present descriptions.
+    """
+    wanted: dict[tuple[int, str], set[str]] = {}
+    for text, _, _, now in new:
+        wanted.setdefault((id(text.source), text.key), set()).add(now)
+    for text, home, old, now in new:
+        is_shared = len(wanted[id(text.source), text.key]) > 1
+        if is_shared and home is not None and home is not text.source:
+            home["description"] = now
+        elif now != old:
+            text.source[text.key] = now
+
+
+def _is_same(service: Service, intent: Intent, before: Service) -> bool:
+    """Returns whether only descriptions of an intent and its slots have changed."""
+    old = before.intent(intent.name)
+    if replace(intent, description=old.description) != old:
+        return False
+    names = (*intent.required_slots, *dict(intent.optional_slots), *intent.result_slots)
+    pairs = ((service.slot(name), before.slot(name)) for name in names)
+    return all(replace(a, description=b.description) == b for a, b in pairs)
+
+
+def _unlike(source: Imported, after: Imported, format: str) -> list[Loss]:
+    """Returns the losses of an import that a document does not restore.
+
+    Args:
+        source: the import.
+        after: import of the document.
+        format: format of the document.
+    """
+    told = after.catalogue.told if after.catalogue else {}
+    names = {a.key: b.key for a, b in zip(source.tools, after.tools, strict=False)}
+    left = []
+    for one in source.lost:
+        path = one.path
+        if path[0] == "tools" and format != source.format:
+            path = (path[0], names.get(path[1], path[1]), *path[2:])
+        value: Any = told
+        for key in path:
+            value = (
+                value.get(key, losses.ABSENT)
+                if isinstance(value, dict)
+                else losses.ABSENT
+            )
+        if not losses.same(value, one.value):
+            left.append(one)
+    return left
 
 
 def tools_of(found: Imported, schema: Schema) -> list[dict[str, Any]]:
@@ -228,7 +382,11 @@ def tools_of(found: Imported, schema: Schema) -> list[dict[str, Any]]:
     Raises:
         UserError: see `document_of`.
     """
-    return document_of(schema, "openai", _of_arguments(found.lost, schema))[0]
+    catalogue = services.catalogue_of(schema, "openai")
+    if found.tools:
+        document, known = _with_texts(schema, found)
+        _restore_parameters(catalogue, document, known, found)
+    return _write(catalogue, "openai")
 
 
 def _write(catalogue: dict[str, Any], kind: str) -> Any:
@@ -273,14 +431,15 @@ def run_import(arguments: argparse.Namespace) -> int:
     data = [service_object(service) for service in found.schema.services]
     _, problems = check_schema(data, 1)
     assert not problems, problems
-    write_text(arguments.out, dumped(data))
-    if arguments.losses:
-        record = {
-            "format": found.format,
-            "names": services.names_of(found.schema),
-            "losses": [one.as_json() for one in found.lost],
-        }
-        write_text(arguments.losses, dumped(record))
+    record = {
+        "format": found.format,
+        "name": found.name,
+        "names": services.names_of(found.schema),
+        "losses": [one.as_json() for one in found.lost],
+        "document": found.document,
+    }
+    texts = {arguments.losses: dumped(record)} if arguments.losses else {}
+    write_texts(texts | {arguments.out: dumped(data)})
     intents = sum(len(service.intents) for service in found.schema.services)
     slots = sum(len(service.slots) for service in found.schema.services)
     counts = {"service": len(data), "intent": intents, "slot": slots}
@@ -296,52 +455,57 @@ def run_export(arguments: argparse.Namespace) -> int:
     _check_distinct(arguments.schema, arguments.out, arguments.losses)
     check_writable(arguments.out)
     schema = read_schema(arguments.schema)
-    lost: list[Loss] = []
+    source = None
     told = ""
     if arguments.losses:
-        data = read_json(arguments.losses, "Import the document again with --losses.")
-        lost = losses.read(data, arguments.losses)
-        own, schema = schema, services.with_names(schema, data["names"])
+        source = _source(arguments.losses)
+        own, schema = (
+            schema,
+            services.with_names(schema, services.names_of(source.schema)),
+        )
         names = zip(_all_names(own), _all_names(schema), strict=True)
         renamed = sum(one != other for one, other in names)
-        if data.get("format") != arguments.format:
-            lost = _of_arguments(lost, schema)
-    document, dropped, left = document_of(schema, arguments.format, lost)
-    if arguments.losses:
+    document, dropped, left = document_of(schema, arguments.format, source)
+    if source:
         told = (
-            f"; restored: losses {len(lost) - len(left):,} of {len(lost):,}, names "
-            f"{renamed:,}"
+            f"; restored: losses {len(source.lost) - len(left):,} of "
+            f"{len(source.lost):,}, names {renamed:,}"
         )
     is_yaml = yaml_files.is_yaml(arguments.out)
     text = yaml_files.dumped(document) if is_yaml else dumped(document)
     write_text(arguments.out, text)
     print(f"wrote {arguments.out}{told}")
-    _tell("losses that were not restored, because the schema changed there", left)
+    _tell("losses that were not restored", left)
     _tell(
         f"places of {arguments.schema} that {arguments.format} does not hold", dropped
     )
     return 0
 
 
+def _source(path: PathLike) -> Imported:
+    """Reads a file of losses."""
+    fix = "Import the document again with --losses."
+    data = read_json(path, fix)
+    kind, name = (
+        (data.get(k) for k in ("format", "name")) if isinstance(data, dict) else (0, 0)
+    )
+    if kind not in FORMATS or not isinstance(name, str) or "document" not in data:
+        raise UserError(
+            f"{path}: is no file of losses, expected one that `jaxaug schema import "
+            f"--losses` writes. {fix}"
+        )
+    if kind == "sgd":
+        schema, problems = check_schema(data["document"], 1)
+        refuse(problems, path)
+        return Imported(kind, schema, (), (), data["document"], name)
+    try:
+        return _imported(data["document"], kind, name)
+    except DocumentError as error:
+        raise UserError(f"{path}: {error}. {fix}") from None
+
+
 def _all_names(schema: Schema) -> list[str]:
     return [n for one in services.names_of(schema) for part in one for n in part]
-
-
-def _of_arguments(lost: Sequence[Loss], schema: Schema) -> list[Loss]:
-    """Returns the losses in schemas of arguments, which every format can restore."""
-    names: dict[str, str] = {}
-    pair = [
-        list(services.catalogue_of(schema, by)["tools"]) for by in ("openapi", "mcp")
-    ]
-    for one, other in (pair, pair[::-1]):
-        names |= {a: b for a, b in zip(one, other, strict=True) if a not in other}
-    return [
-        replace(
-            one, path=(one.path[0], names.get(one.path[1], one.path[1]), *one.path[2:])
-        )
-        for one in lost
-        if one.path[2:3] == ("parameters",) and not one.path[-1].startswith("x-")
-    ]
 
 
 def dumped(value: Any) -> str:

@@ -1,24 +1,24 @@
-"""Converts tools of every format to services, intents, and slots, and back.
-
-The intermediate representation is a JSON value, the catalogue:
-
-    {"services": {NAME: DESCRIPTION}, "extra": {...}, "tools": {NAME: {"name",
-     "service", "description", "parameters", "result", "is_transactional", "extra"}}}
-
-`extra` holds what the format has and SGD does not; `service` and `result` may be
-absent.
-"""
+"""Converts tools of every format to services, intents, and slots, and back."""
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from jaxaug.data.schema import Intent, Schema, Service, Slot
 from jaxaug.formats.json_tools import object_schema
 from jaxaug.schemas import slots
-from jaxaug.schemas.references import DocumentError, distinct
+from jaxaug.schemas.catalogue import (
+    DONTCARE,
+    Argument,
+    Tool,
+    distinct,
+    fit,
+    spelled,
+    words,
+)
+from jaxaug.schemas.views import DocumentError
 
 MARK = "__"
 """Separator between service and intent in the name of a tool."""
@@ -28,92 +28,162 @@ _FIT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def schema_of(catalogue: dict[str, Any]) -> Schema:
-    """Returns the services of a catalogue.
+def schema_of(
+    tools: Sequence[Tool], descriptions: Mapping[str, str]
+) -> tuple[Schema, tuple[Tool, ...]]:
+    """Returns the services of tools.
 
     The service of a tool is its `service`, or else the part of its name before `__`.
     Its tools become intents of one service if arguments with the same name are equal.
-    Every other tool becomes a service with one intent.
+    Every other tool becomes a service with one intent. Texts that describe no argument
+    become slots that no intent has.
+
+    Args:
+        tools: the tools, whose `intent` is a distinct name.
+        descriptions: descriptions of services by name.
+
+    Returns:
+        The schema, and a tool for each intent, in the order of the schema. The names of
+        its service, its intent, and its further texts are those of the schema.
 
     Raises:
-        DocumentError: the catalogue has no tool.
+        DocumentError: there is no tool.
     """
-    tools = catalogue["tools"]
     if not tools:
         raise DocumentError("the document has no tools. Name one that describes some")
-    short = {name: _short(name, tool.get("service")) for name, tool in tools.items()}
+    short = {tool.intent: _short(tool.intent, tool.service) for tool in tools}
     times = Counter(short.values())
-    groups: dict[tuple[str, bool], list[tuple[str, str, dict]]] = {}
-    for name, tool in tools.items():
-        if "service" in tool:
+    groups: dict[tuple[str, bool], list[Tool]] = {}
+    for tool in tools:
+        name = tool.intent
+        if tool.service:
             intent = short[name] if times[short[name]] > 1 else name
-            group = (tool["service"], True)
+            group = (tool.service, True)
         else:
             before = name.rpartition(MARK)[0] if short[name] != name else ""
-            before = "" if before in tools else before
+            before = "" if before in short else before
             intent, group = short[name], (before or name, bool(before))
-        groups.setdefault(group, []).append((name, intent, tool))
+        renamed = replace(tool, service=name, intent=intent)
+        groups.setdefault(group, []).append(renamed)
     made: dict[str, Service] = {}
+    found: list[Tool] = []
     for (group_name, is_shared), members in groups.items():
-        found = None
-        if is_shared:
-            description = catalogue["services"].get(group_name) or slots.words(
-                group_name
-            )
-            intents = [(intent, tool) for _, intent, tool in members]
-            found = _service(distinct(group_name, made), description, intents)
-        for service in [found] if found else map(_alone, members):
-            made[distinct(service.name, made)] = service
-    return Schema(tuple(made.values()))
+        parts = [
+            (group_name, descriptions.get(group_name) or words(group_name), members)
+        ]
+        if not is_shared or _contradict(members):
+            parts = [
+                (
+                    one.service,
+                    one.description or words(one.service),
+                    [replace(one, intent=one.service)],
+                )
+                for one in members
+            ]
+        for own_name, description, part in parts:
+            service, own = _service(distinct(own_name, made), description, part)
+            made[service.name] = service
+            found += own
+    return Schema(tuple(made.values())), tuple(found)
 
 
-def _short(name: str, service: str | None) -> str:
+def _short(name: str, service: str) -> str:
     """Returns the name of a tool without the name of its service."""
-    if service is not None:
+    if service:
         return name.removeprefix(service + MARK) or name
     before, _, after = name.rpartition(MARK)
     return after if before and after else name
 
 
-def _alone(member: tuple[str, str, dict]) -> Service:
-    name, _, tool = member
-    service = _service(name, tool["description"], [(name, tool)])
-    assert service is not None
-    return service
+def _contradict(tools: Sequence[Tool]) -> bool:
+    """Returns whether two tools have other arguments of the same name."""
+    given: dict[str, Slot] = {}
+    return any(
+        given.setdefault(one.slot, slot := _slot(one)) != slot
+        for tool in tools
+        for one in tool.arguments
+    )
+
+
+def _slot(argument: Argument) -> Slot:
+    values = argument.possible_values
+    if values:
+        return Slot(argument.slot, argument.description, True, values)
+    texts = [
+        spelled(one) for one in argument.examples if not isinstance(one, list | dict)
+    ]
+    free = tuple(dict.fromkeys(one for one in texts if one))
+    return Slot(argument.slot, argument.description, False, free)
 
 
 def _service(
-    name: str, description: str, tools: Sequence[tuple[str, dict]]
-) -> Service | None:
-    """Returns a service with an intent per tool, or None if arguments contradict."""
-    given: dict[str, Slot] = {}
-    results: dict[str, Slot] = {}
-    intents = []
-    for intent, tool in tools:
-        arguments, required, optional = slots.arguments(tool["parameters"])
-        for slot in arguments:
-            if given.setdefault(slot.name, slot) != slot:
-                return None
-        result = tool.get("result", {})
-        own_results = {
-            key: slots.slot(key, value)
-            for key, value in result.get("properties", {}).items()
-            if not slots.is_object(value) and value.get("type") != "array"
-        }
-        results = own_results | results
-        intents.append(
-            Intent(
-                intent,
-                tool["description"] or slots.words(intent),
-                tool["is_transactional"],
-                tuple(required),
-                tuple(optional.items()),
-                tuple(own_results),
-            )
+    name: str, description: str, tools: Sequence[Tool]
+) -> tuple[Service, list[Tool]]:
+    given = {one.slot: _slot(one) for tool in tools for one in tool.arguments}
+    for one in reversed([one for tool in tools for one in tool.results]):
+        given.setdefault(one.slot, _slot(one))
+    own = []
+    for tool in tools:
+        more = []
+        for place, texts in tool.more:
+            slot = Slot("", str(texts[0]), False, ())
+            key = base = fit(place or f"{tool.intent}.text", {})
+            while key in given and given[key] != replace(slot, name=key):
+                key = distinct(base, given)
+            given[key] = replace(slot, name=key)
+            more.append((key, texts))
+        own.append(replace(tool, service=name, more=tuple(more)))
+    intents = tuple(
+        Intent(
+            tool.intent,
+            tool.description or words(tool.intent),
+            tool.is_transactional,
+            tuple(one.slot for one in tool.arguments if _is_required(one, tool)),
+            tuple(
+                (one.slot, _default(one))
+                for one in tool.arguments
+                if not _is_required(one, tool)
+            ),
+            tuple(one.slot for one in tool.results),
         )
-    given |= {key: slot for key, slot in results.items() if key not in given}
-    description = description or slots.words(name)
-    return Service(name, description, tuple(given.values()), tuple(intents))
+        for tool in own
+    )
+    return Service(name, description, tuple(given.values()), intents), own
+
+
+def _is_required(argument: Argument, tool: Tool) -> bool:
+    """Returns whether a state must have an argument; an array may have its items."""
+    inside = (*argument.path, None)
+    return argument.needed and not (
+        argument.is_outer
+        and any(
+            one.needed and one.path[: len(inside)] == inside for one in tool.arguments
+        )
+    )
+
+
+def _default(argument: Argument) -> str:
+    value = argument.default
+    is_text = isinstance(value, str | bool | int | float)
+    return spelled(value) or "" if is_text else DONTCARE
+
+
+def without_texts(schema: Schema) -> Schema:
+    """Returns a schema without the slots that no intent has."""
+    made = []
+    for service in schema.services:
+        used = {
+            name
+            for one in service.intents
+            for name in (
+                *one.required_slots,
+                *dict(one.optional_slots),
+                *one.result_slots,
+            )
+        }
+        kept = tuple(slot for slot in service.slots if slot.name in used)
+        made.append(replace(service, slots=kept))
+    return Schema(tuple(made))
 
 
 def catalogue_of(schema: Schema, format: str) -> dict[str, Any]:

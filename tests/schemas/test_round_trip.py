@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from jaxaug.data.schema import Intent, Schema, Service, Slot, read_schema
 from jaxaug.schemas import slots, tool_lists
 from jaxaug.schemas.convert import document_of, read_document
-from jaxaug.schemas.losses import differences, restored
 from tests.support import small_sgd
 
 _WORD = st.text("abcXY é9-", min_size=1, max_size=6).filter(str.strip)
@@ -124,22 +123,3 @@ def test_names_that_an_interface_refuses(sgd_tree):
     assert len({*names}) == 2
     assert all(0 < len(name) <= 64 and name.isascii() for name in names)
     assert tool_lists.kind_of(document_of(renamed, "openai")[0]) == "openai"
-
-
-_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from("ab"),
-    lambda inner: (
-        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("xyz"), inner)
-    ),
-    max_leaves=12,
-)
-
-
-@given(
-    st.dictionaries(st.sampled_from("xyz"), _JSON), st.dictionaries(st.just("x"), _JSON)
-)
-def test_differences_can_be_undone(before, after):
-    lost = list(differences(before, after))
-    whole, left = restored(after, lost)
-    assert left == [] and not list(differences(before, whole))
-    assert bool(lost) == (json.dumps(before) != json.dumps(after)) or before == after
