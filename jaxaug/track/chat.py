@@ -43,8 +43,15 @@ def resolved(tools: Any) -> tuple[Schema, tuple[Tool, ...]]:
     Raises:
         UserError: the list has no function or breaks the rules of its format.
     """
+    if isinstance(tools, list):
+        tools = [one for one in tools if _is_function(one)]
     found = read_tools(tools, "tools")
     return without_texts(found.schema), tuple(found.tools)
+
+
+def _is_function(tool: Any) -> bool:
+    """Returns whether a tool is a function; malformed tools count as functions."""
+    return not isinstance(tool, dict) or tool.get("type") in (None, "function")
 
 
 def dialogue_of(messages: Any, services: Sequence[str]) -> Dialogue:
@@ -64,6 +71,8 @@ def dialogue_of(messages: Any, services: Sequence[str]) -> Dialogue:
         raise UserError(f"messages: expected a list of objects, got {shown(messages)}.")
     turns: list[tuple[str, str]] = []
     for number, one in enumerate(messages):
+        if isinstance(one, dict) and one.get("role") == "function":
+            continue  # The older form of a result of a tool.
         role, text = role_and_content(one, f"messages: #{number}")
         if role not in SPEAKERS or not text.strip():
             continue

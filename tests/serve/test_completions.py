@@ -76,7 +76,9 @@ def test_an_agent_gets_calls(sgd_tree):
 def test_no_call_without_required_arguments_or_after_a_result(sgd_tree):
     values = {"people": ("2",)}
     done = [USER, {"role": "tool", "content": "booked", "tool_call_id": "call_1"}]
-    for given, messages in ((values, [USER]), ({"place": ("Roma",)}, done)):
+    older = [USER, {"role": "function", "content": "booked", "name": "book"}]
+    filled = {"place": ("Roma",)}
+    for given, messages in ((values, [USER]), (filled, done), (filled, older)):
         found = chat(sgd_tree, given, messages=messages, tools=[TOOL]).json()
         (choice,) = found["choices"]
         assert choice["finish_reason"] == "stop" and choice["message"]["content"] == ""

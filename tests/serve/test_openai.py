@@ -59,6 +59,8 @@ def names(choice):
         ({"tools": [tool("a", x=INT), tool("b", n=INT)], "tool_choice": "required"},
          ["b"]),
         ({"tools": [{"type": "web_search"}, tool("a", n=INT)]}, ["a"]),
+        ({"tools": [{"type": "custom", "custom": {"name": "c"}}, tool("a", n=INT)]},
+         ["a"]),
         ({"tool_choice": {"type": "allowed_tools", "allowed_tools": {
             "mode": "auto", "tools": [NAMED]}}}, ["find"]),
     ],
