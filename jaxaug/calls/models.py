@@ -59,7 +59,7 @@ class ToolRequest:
 
     def read(self, message: Mapping[str, Any]) -> str:
         """Returns content and calls of a message as JSON."""
-        names = ("content", "tool_calls")
+        names = ("content", "tool_calls", "function_call")
         return json.dumps({name: message.get(name) for name in names})
 
 
@@ -141,13 +141,17 @@ def parsed(message: Mapping[str, Any]) -> Reply:
 
     Args:
         message: message of the chat-completions interface. Its `content` is read if it
-            has no `tool_calls`.
+            has neither `tool_calls` nor the older `function_call`.
     """
     given = message.get("tool_calls")
+    older = message.get("function_call")
+    if not given and isinstance(older, dict):
+        given = [{"function": older}]
     if isinstance(given, list) and given:
         given = given[:_MOST]
         found = [
-            _call(one.get("function") if isinstance(one, dict) else 0) for one in given
+            _call(one.get("function") if isinstance(one, dict) else 0, {})
+            for one in given
         ]
         calls = tuple(one for one in found if one is not None)
         return Reply(calls, TOOL_CALLS if len(calls) == len(given) else INVALID)
@@ -185,7 +189,8 @@ def _next(text: str, start: int) -> int:
     return min(found, default=-1)
 
 
-def _call(value: Any) -> Call | None:
+def _call(value: Any, default: Any = None) -> Call | None:
+    """Returns a call, or None; `default` replaces missing or null arguments."""
     if not isinstance(value, dict):
         return None
     name = value.get("name", value.get("function"))
@@ -195,6 +200,7 @@ def _call(value: Any) -> Call | None:
             arguments = json_reader.decoded(arguments) if arguments.strip() else {}
         except json_reader.JsonError:
             return None
+    arguments = default if arguments is None else arguments
     if not isinstance(name, str) or not isinstance(arguments, dict):
         return None
     return Call(name, arguments)
@@ -258,7 +264,7 @@ class TrackerModel:
         found: dict[int, Reply] = {}
         for places in groups.values():
             tools = cases[places[0]].tools
-            schema = chat.schema_of(list(tools))
+            schema, found_tools = chat.resolved(list(tools))
             names = [one.name for one in schema.services]
             dialogues = [
                 chat.dialogue_of(list(cases[place].messages), names) for place in places
@@ -266,7 +272,7 @@ class TrackerModel:
             answers = self._tracker.about(schema).predict_all(dialogues)
             for place, answer in zip(places, answers, strict=True):
                 states = {frame.service: frame.state for frame in answer.frames}
-                calls = chat.calls_of(states, schema, tools)
+                calls = chat.calls_of(states, schema, found_tools)
                 found[place] = Reply(
                     tuple(Call(one.name, one.arguments) for one in calls), TOOL_CALLS
                 )

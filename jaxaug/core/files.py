@@ -334,15 +334,20 @@ def check_writable(path: PathLike, argument: str = "--out") -> None:
         ) from error
 
 
-def write_text(path: PathLike, text: str) -> None:
+def write_text(path: PathLike, text: str, private: bool = False) -> None:
     """Writes a UTF-8 file under a temporary name, then renames it.
 
     Bytes of file names that are not UTF-8 (lone surrogates) become escapes.
 
+    Args:
+        path: path of the file.
+        text: content of the file.
+        private: whether only the user may read the file.
+
     Raises:
         UserError: the storage of a remote path is unreachable.
     """
-    write_bytes(path, text.encode("utf-8", "backslashreplace"))
+    write_bytes(path, text.encode("utf-8", "backslashreplace"), private)
 
 
 def write_texts(texts: Mapping[PathLike, str]) -> None:
@@ -358,11 +363,12 @@ def write_texts(texts: Mapping[PathLike, str]) -> None:
             temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
-def write_bytes(path: PathLike, data: bytes) -> None:
-    """Writes a file under a temporary name, then renames it.
+def write_bytes(path: PathLike, data: bytes, private: bool = False) -> None:
+    """Writes a file under a temporary name, then renames it; see `write_text`.
 
     Raises:
         UserError: the storage of a remote path is unreachable.
     """
-    with reached(path, "Name a file in another place."), replacing(path) as temporary:
+    fix = "Name a file in another place."
+    with reached(path, fix), replacing(path, private) as temporary:
         temporary.write_bytes(data)

@@ -127,11 +127,16 @@ def is_special(target: epath.Path) -> bool:
 
 
 @contextlib.contextmanager
-def replacing(path: epath.PathLike) -> Iterator[epath.Path]:
+def replacing(path: epath.PathLike, private: bool = False) -> Iterator[epath.Path]:
     """Yields a temporary file, which replaces `path` if the context succeeds.
 
     `~` is the home folder. The target of a link is replaced, not the link. Missing
     parent folders are created. A failed context leaves nothing behind.
+
+    Args:
+        path: path of the file.
+        private: whether only the user may read the file; it has no effect on remote
+            paths.
     """
     target = final_target(path)
     if is_special(target):
@@ -140,6 +145,10 @@ def replacing(path: epath.PathLike) -> Iterator[epath.Path]:
     temporary = temporary_name(target)
     try:
         with naming(target):
+            if private and "://" not in os.fspath(target):
+                os.close(
+                    os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+                )
             yield temporary
         temporary.replace(target)
     except BaseException:

@@ -171,14 +171,14 @@ def _computed(stage: Stage, block: Sequence[Json]) -> list[Json]:
 
 
 def keep(path: epath.Path, results: list[Json]) -> None:
-    """Writes results to a file of the cache, for `kept`.
+    """Writes results to a file of the cache that only the user may read; see `kept`.
 
     Raises:
         UserError: the file cannot be written.
     """
     try:
         content = {"digest": digest_of(results), "results": results}
-        write_text(path, json.dumps(content, ensure_ascii=False))
+        write_text(path, json.dumps(content, ensure_ascii=False), private=True)
     except OSError as error:
         raise UserError(
             f"{path}: cannot be written ({os.strerror(error.errno or 0)}). What was "

@@ -19,7 +19,9 @@ DONTCARE = "dontcare"
 """Value of a slot in SGD that the service chooses."""
 FLAG = ("True", "False")
 """Values of a boolean slot in SGD."""
-ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
+ABSENT: Any = type(
+    "Absent", (), dict.fromkeys(("__repr__", "__reduce__"), lambda _: "ABSENT")
+)()
 """The default of an argument without a default."""
 Path = tuple[str | None, ...]
 """Names of properties from the outermost inward; None stands for the items of an array."""

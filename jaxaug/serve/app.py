@@ -7,7 +7,7 @@ when the server started.
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -21,11 +21,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.data.sgd import Dialogue
-from jaxaug.serve import completions
+from jaxaug.serve import completions, reading
 from jaxaug.serve.limits import Limits, check_size
 from jaxaug.serve.wordings import Wordings, only
 from jaxaug.track.answers import Prediction, as_json_line
@@ -82,11 +81,17 @@ def build(
             "description": desk.limits.description,
         },
     }
+    models = {"object": "list", "data": [completions.MODEL]}
     routes += [
         _content("/api/schemas", _json(known), "application/json"),
         _content("/healthz", _json({"status": "ok"}), "application/json"),
         _content("/favicon.ico", b"", "image/x-icon"),
-        _content("/v1/models", _json(completions.MODELS), "application/json"),
+        _content("/v1/models", _json(models), "application/json"),
+        _content(
+            f"/v1/models/{completions.MODEL['id']}",
+            _json(completions.MODEL),
+            "application/json",
+        ),
         Route("/api/predict", desk.predict, methods=["POST"]),
         Route("/v1/chat/completions", desk.complete, methods=["POST"]),
     ]
@@ -102,27 +107,30 @@ def build(
 class _Desk:
     """Answers requests for predictions in the order of their arrival.
 
-    One thread reads requests and another one computes, so that the event loop is free
-    and a wrong request does not wait for a computation.
+    Threads read requests and another one computes, so that the event loop is free and a
+    wrong request does not wait for a computation.
     """
 
     def __init__(self, tracker: BaseTracker, wordings: Wordings, limits: Limits):
         self.limits = limits
         self._tracker = tracker
         self._wordings = wordings
-        self._reader = ThreadPoolExecutor(1, "read")
+        self._readers = ThreadPoolExecutor(reading.READERS, "read")
+        self._chat_readers = ThreadPoolExecutor(reading.READERS, "read-chat")
         self._worker = ThreadPoolExecutor(1, "predict")
         self._waiting = 0
 
     async def predict(self, request: Request) -> Response:
         """Answers `POST /api/predict`."""
-        return await self._served(request, self._read)
+        return await self._served(request, self._read, self._readers)
 
     async def complete(self, request: Request) -> Response:
         """Answers `POST /v1/chat/completions`."""
-        return await self._served(request, self._read_chat)
+        return await self._served(request, self._read_chat, self._chat_readers)
 
-    async def _served(self, request: Request, read: "_Read") -> Response:
+    async def _served(
+        self, request: Request, read: "_Read", readers: ThreadPoolExecutor
+    ) -> Response:
         limits = self.limits
         end = time.monotonic() + _ON_TIME * limits.seconds
         receive = min(limits.body_seconds, limits.seconds)
@@ -133,7 +141,8 @@ class _Desk:
                 503, f"The request was not received within {receive:g} seconds."
             ) from None
         async with self._place():
-            work = _while_connected(request, self._answer(body, read, _Wanted(end)))
+            asked = partial(read, body, wanted := _Wanted(end))
+            work = _while_connected(request, self._answer(asked, readers, wanted))
             try:
                 line = await asyncio.wait_for(work, end - time.monotonic())
             except TimeoutError:
@@ -162,11 +171,16 @@ class _Desk:
         finally:
             self._waiting -= 1
 
-    async def _answer(self, body: bytes, read: "_Read", wanted: "_Wanted") -> str:
+    async def _answer(
+        self,
+        read: Callable[[], "_Work"],
+        readers: ThreadPoolExecutor,
+        wanted: "_Wanted",
+    ) -> str:
         loop = asyncio.get_running_loop()
         try:
             # Work that has not begun when this is canceled never begins.
-            asked = await loop.run_in_executor(self._reader, read, body, wanted)
+            asked = await loop.run_in_executor(readers, read)
             return await loop.run_in_executor(
                 self._worker, self._predict, *asked, wanted
             )
@@ -174,7 +188,7 @@ class _Desk:
             wanted.is_over = True
 
     def _read(self, body: bytes, wanted: "_Wanted") -> "_Work":
-        asked = only(_parsed(body), _KEYS, "the request")
+        asked = only(completions.parsed(body), _KEYS, "the request")
         schema = self._wordings.choose(asked.get("schema"), asked.get("services"))
         tracker = self._tracker.about(schema, wanted.check)
         several = asked.get("dialogues")
@@ -193,14 +207,16 @@ class _Desk:
         dialogues = [tracker.read(one) for one in given]
         check_size(self.limits, tracker, dialogues)
 
-        def written(predictions: Sequence[Prediction]) -> str:
+        def written(predictions: Sequence[Prediction], _: tuple[int, int]) -> str:
             lines = [as_json_line(one) for one in predictions]
             return f"[{', '.join(lines)}]" if several else lines[0]
 
         return tracker, dialogues, written
 
     def _read_chat(self, body: bytes, wanted: "_Wanted") -> "_Work":
-        asked = completions.read(_parsed(body))
+        wanted.check()
+        limits = self.limits
+        asked = reading.read(body, limits.tools_seconds, limits.tools_memory)
         self._wordings.check(asked.schema)
         tracker = self._tracker.about(asked.schema, wanted.check)
         check_size(self.limits, tracker, asked.dialogues)
@@ -213,15 +229,23 @@ class _Desk:
         written: "_Written",
         wanted: "_Wanted",
     ) -> str:
+        read_tokens = written_tokens = 0
+
         def write(inputs: Sequence[list[int]]) -> list[list[int]]:
+            nonlocal read_tokens, written_tokens
             outputs: list[list[int]] = []
             while len(outputs) < len(inputs):
                 wanted.check()
                 start = len(outputs)
                 outputs += tracker.write_tokens(inputs[start : start + _TOGETHER])
+            read_tokens += sum(map(len, inputs))
+            written_tokens += sum(
+                sum(map(bool, one)) for one in outputs
+            )  # 0 is padding.
             return outputs
 
-        return written(tracker.predict_all(dialogues, write) if dialogues else ())
+        found = tracker.predict_all(dialogues, write) if dialogues else ()
+        return written(found, (read_tokens, written_tokens))
 
     async def _body(self, request: Request) -> bytes:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -250,7 +274,7 @@ class _Wanted:
             raise TimeoutError
 
 
-_Written = Callable[[Sequence[Prediction]], str]
+_Written = Callable[[Sequence[Prediction], tuple[int, int]], str]
 _Work = tuple[BaseTracker, Sequence[Dialogue], _Written]
 _Read = Callable[[bytes, _Wanted], _Work]
 
@@ -296,25 +320,14 @@ class _Guarded:
 
         app = self._app
         if scope["type"] == "http" and not self._is_known(scope):
-            app = _error(
-                400, "The server has another name: use the address it printed."
-            )
+            text = "The server has another name: use the address it printed."
+            app = _error(scope["path"], 400, text)
         await app(scope, receive, send_guarded)
 
     def _is_known(self, scope: Scope) -> bool:
         name = dict(scope["headers"]).get(b"host", b"").decode("latin-1").lower()
         name = name[: name.rfind("]") + 1] or name.partition(":")[0]
         return self._hosts is None or name in self._hosts
-
-
-def _parsed(body: bytes) -> Any:
-    try:
-        asked = json_reader.decoded(body)
-    except json_reader.JsonError as error:
-        raise UserError(
-            f"the request is no JSON in UTF-8: {error}. Send one JSON object."
-        ) from None
-    return asked
 
 
 def _content(path: str, content: bytes, kind: str) -> Route:
@@ -350,25 +363,31 @@ def _json(value: Any) -> bytes:
     return f"{json.dumps(value, ensure_ascii=False)}\n".encode()
 
 
-def _error(status: int, text: str) -> JSONResponse:
-    return JSONResponse({"error": text}, status)
+def _error(
+    path: str, status: int, text: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """Returns an error; below /v1/ it has the form that clients of OpenAI expect."""
+    told: Any = text
+    if path == "/v1" or path.startswith("/v1/"):
+        kind = "server_error" if status >= 500 else "invalid_request_error"
+        told = {"message": text, "type": kind, "param": None, "code": None}
+    return JSONResponse({"error": told}, status, headers)
 
 
 async def _wrong(request: Request, error: Exception) -> Response:
-    if request.url.path.startswith("/v1/"):
-        told = {"message": str(error), "type": "invalid_request_error"}
-        return JSONResponse({"error": told}, 400)
-    return _error(400, str(error))
+    return _error(request.url.path, 400, str(error))
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    path = request.url.path
+    return _error(path, error.status_code, error.detail, error.headers)
 
 
 async def _left(_: Request, error: Exception) -> Response:
     return Response(status_code=499)  # The client has left.
 
 
-async def _defect(_: Request, error: Exception) -> Response:
-    return _error(500, "A defect of the server: its terminal shows more.")
+async def _defect(request: Request, error: Exception) -> Response:
+    text = "A defect of the server: its terminal shows more."
+    return _error(request.url.path, 500, text)

@@ -29,6 +29,8 @@ class Limits:
         header_seconds: seconds in which the header of a request must arrive.
         reading_seconds: seconds in which a client must read the data that was sent.
         connections: open connections; a further one closes the idlest.
+        tools_seconds: seconds in which the tools of a request must be read.
+        tools_memory: bytes of memory that reading the tools of a request may take.
     """
 
     body: int = 262_144
@@ -42,6 +44,8 @@ class Limits:
     header_seconds: float = 10.0
     reading_seconds: float = 30.0
     connections: int = 256
+    tools_seconds: float = 5.0
+    tools_memory: int = 268_435_456
 
 
 def check_size(

@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the verb; see `jaxaug serve --help`."""
     import uvicorn
 
-    from jaxaug.serve import app, connections
+    from jaxaug.serve import app, connections, reading
 
     limits = Limits()
     known = wordings.read(arguments.schema, arguments.data_dir, limits.description)
@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     listener = _listen(arguments.host, arguments.port)
+    reading.start()
     tracker = _compiled(tracker, known)
     config = connections.config(app.build(tracker, known, limits, hosts), limits)
     # The garbage collector stops all threads while it looks through the libraries.

@@ -13,11 +13,10 @@ from jaxaug.data.dialogue import Dialogue, Frame, Turn
 from jaxaug.data.schema import Intent, Schema, Service
 from jaxaug.formats.records import Parsed
 from jaxaug.schemas import read_tools
-from jaxaug.schemas.messages import SPEAKERS, put, role_and_content
-from jaxaug.schemas.services import catalogue_of
+from jaxaug.schemas.catalogue import ABSENT, DONTCARE, Tool
+from jaxaug.schemas.messages import SPEAKERS, role_and_content
+from jaxaug.schemas.services import without_texts
 from jaxaug.track.turns import UNKNOWN
-
-Tools = Sequence[Mapping[str, Any]]
 
 
 class ToolCall(NamedTuple):
@@ -28,12 +27,31 @@ class ToolCall(NamedTuple):
 
 
 def schema_of(tools: Any) -> Schema:
+    """Returns the services of a tool list; see `resolved`."""
+    return resolved(tools)[0]
+
+
+def resolved(tools: Any) -> tuple[Schema, tuple[Tool, ...]]:
     """Returns the services of a tool list of the chat-completions interface.
 
+    Args:
+        tools: parsed JSON. Tools that are no functions are left out.
+
+    Returns:
+        The schema, and the tool of each of its intents.
+
     Raises:
-        UserError: the list is empty or breaks the rules of its format.
+        UserError: the list has no function or breaks the rules of its format.
     """
-    return read_tools(tools, "tools").schema
+    if isinstance(tools, list):
+        tools = [one for one in tools if _is_function(one)]
+    found = read_tools(tools, "tools")
+    return without_texts(found.schema), tuple(found.tools)
+
+
+def _is_function(tool: Any) -> bool:
+    """Returns whether a tool is a function; malformed tools count as functions."""
+    return not isinstance(tool, dict) or tool.get("type") in (None, "function")
 
 
 def dialogue_of(messages: Any, services: Sequence[str]) -> Dialogue:
@@ -53,6 +71,8 @@ def dialogue_of(messages: Any, services: Sequence[str]) -> Dialogue:
         raise UserError(f"messages: expected a list of objects, got {shown(messages)}.")
     turns: list[tuple[str, str]] = []
     for number, one in enumerate(messages):
+        if isinstance(one, dict) and one.get("role") == "function":
+            continue  # The older form of a result of a tool.
         role, text = role_and_content(one, f"messages: #{number}")
         if role not in SPEAKERS or not text.strip():
             continue
@@ -74,47 +94,79 @@ def dialogue_of(messages: Any, services: Sequence[str]) -> Dialogue:
 
 
 def calls_of(
-    states: Mapping[str, Parsed], schema: Schema, tools: Tools
+    states: Mapping[str, Parsed], schema: Schema, tools: Sequence[Any]
 ) -> Iterator[ToolCall]:
     """Yields a call for each state that has all required arguments of its tool.
 
     Args:
         states: maps the name of a service to its predicted state.
-        schema: result of `schema_of` for the tools.
-        tools: tool list of the chat-completions interface.
+        schema: the services of the tools, from `resolved`.
+        tools: tools from `resolved`, or the tool list that it read.
     """
-    names = iter(catalogue_of(schema, "openai")["tools"].values())
-    told = {_function(tool)["name"]: _function(tool) for tool in tools}
+    if not all(isinstance(tool, Tool) for tool in tools):
+        tools = resolved(tools)[1]
     for service in schema.services:
-        of_intents = {intent.name: next(names)["name"] for intent in service.intents}
         state = states.get(service.name)
-        intent = _intent(service, state) if state else None
+        intents = {one.intent: one for one in tools if one.service == service.name}
+        intent = _intent(service, state, intents) if state else None
         if state is None or intent is None:
             continue
-        known = {*intent.required_slots, *dict(intent.optional_slots)}
-        values = {k: v[0] for k, v in state.slot_values.items() if k in known and v}
-        if not values or not set(intent.required_slots) <= values.keys():
-            continue
-        name = of_intents[intent.name]
-        parameters = told.get(name, {}).get("parameters") or {}
-        arguments: dict[str, Any] = {}
-        for slot, value in values.items():
-            put(arguments, slot, value, parameters)
-        yield ToolCall(name, arguments)
+        arguments = _arguments(intents[intent.name], state)
+        missing = {*intent.required_slots} - state.slot_values.keys()
+        if arguments and not missing and not intents[intent.name].lacking(arguments):
+            yield ToolCall(intents[intent.name].name, arguments)
 
 
-def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    inner = tool.get("function")
-    return inner if isinstance(inner, Mapping) else tool
+def closest(states: Mapping[str, Parsed], tools: Sequence[Tool]) -> list[ToolCall]:
+    """Returns the call that states fit best, even without its required arguments.
+
+    Args:
+        states: maps the name of a service to its predicted state.
+        tools: tools from `resolved`; the first one counts if no state fits.
+    """
+
+    def rank(tool: Tool) -> tuple[bool, int]:
+        state = states.get(tool.service) or Parsed({})
+        return state.active_intent == tool.intent, len(_arguments(tool, state))
+
+    best = max(tools, key=rank)
+    state = states.get(best.service) or Parsed({})
+    return [ToolCall(best.name, _arguments(best, state))]
 
 
-def _intent(service: Service, state: Parsed) -> Intent | None:
-    """Returns the active intent; without one, the best fit to the filled slots."""
+def _arguments(tool: Tool, state: Parsed) -> dict[str, Any]:
+    """Returns the arguments of a call; a text without the declared type stays a text.
+
+    The tool then refuses it, as it would not if the value were left out.
+    """
+    made = tool.arguments_of(state.slot_values)
+    for one in tool.arguments:
+        text = next(iter(state.slot_values.get(one.slot, ())), DONTCARE)
+        is_plain = one.values is None and None not in one.path
+        if is_plain and text != DONTCARE and one.cast(text) is ABSENT:
+            place: dict[Any, Any] = made
+            for name in one.path[:-1]:
+                place = place.setdefault(name, {})
+            place[one.path[-1]] = text
+    return made
+
+
+def _intent(
+    service: Service, state: Parsed, tools: Mapping[str, Tool]
+) -> Intent | None:
+    """Returns the active intent; without one, the best fit to the filled slots.
+
+    Args:
+        service: service of the intents.
+        state: predicted state.
+        tools: tools that may be called, by intent.
+    """
     filled = state.slot_values.keys()
 
     def fit(intent: Intent) -> int:
         known = {*intent.required_slots, *dict(intent.optional_slots)}
         return len(filled & known) - len(filled - known)
 
-    active = [one for one in service.intents if one.name == state.active_intent]
-    return max(active or service.intents, key=fit, default=None)
+    intents = [one for one in service.intents if one.name in tools]
+    active = [one for one in intents if one.name == state.active_intent]
+    return max(active or intents, key=fit, default=None)

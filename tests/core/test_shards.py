@@ -83,7 +83,7 @@ def test_a_damaged_shard_is_computed_again(tmp_path, content):
 
 
 def test_a_full_disk(tmp_path, monkeypatch):
-    def full(path, text):
+    def full(path, text, private):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     store = Shards(tmp_path, 4)

@@ -341,6 +341,8 @@ def test_the_documentation_has_the_limits():
         (f"{limits.seconds:g}", " s", 503),
         (f"{limits.header_seconds:g}", " s", "the connection is closed"),
         (f"{limits.reading_seconds:g}", " s", "the connection is closed"),
+        (f"{limits.tools_seconds:g}", " s", 400),
+        (limits.tools_memory >> 20, " MiB", 400),
         (limits.connections, "", "the idlest connection is closed"),
     ):
         assert f"| {number}{unit} | {status} |" in page

@@ -10,6 +10,7 @@ from jaxaug.calls.states import read
 from jaxaug.formats.records import Parsed
 from jaxaug.serve import app, wordings
 from jaxaug.serve.limits import Limits
+from jaxaug.track import chat as chat_of_tools
 from jaxaug.track.answers import FrameState, Prediction
 from jaxaug.track.tracker import Tracker
 from tests.serve.test_app import client
@@ -75,7 +76,9 @@ def test_an_agent_gets_calls(sgd_tree):
 def test_no_call_without_required_arguments_or_after_a_result(sgd_tree):
     values = {"people": ("2",)}
     done = [USER, {"role": "tool", "content": "booked", "tool_call_id": "call_1"}]
-    for given, messages in ((values, [USER]), ({"place": ("Roma",)}, done)):
+    older = [USER, {"role": "function", "content": "booked", "name": "book"}]
+    filled = {"place": ("Roma",)}
+    for given, messages in ((values, [USER]), (filled, done), (filled, older)):
         found = chat(sgd_tree, given, messages=messages, tools=[TOOL]).json()
         (choice,) = found["choices"]
         assert choice["finish_reason"] == "stop" and choice["message"]["content"] == ""
@@ -137,6 +140,13 @@ def test_several_dialogues(sgd_tree):
         assert answer.status_code == 400 and text in answer.json()["error"]
 
 
+def tracker_questions(tracker, case):
+    schema = chat_of_tools.schema_of(list(case.tools))
+    names = [one.name for one in schema.services]
+    dialogue = chat_of_tools.dialogue_of(list(case.messages), names)
+    return tracker.about(schema)._questions([dialogue], schema)
+
+
 def test_answers_are_those_of_the_tracker(trained):
     run, data = trained
     known = wordings.read(None, data, 1000)
@@ -144,6 +154,12 @@ def test_answers_are_those_of_the_tracker(trained):
     web = TestClient(app.build(tracker, known))
     case = read(data, "test").cases[0]
     asked = {"messages": case.messages, "tools": case.tools}
-    found = web.post("/v1/chat/completions", json=asked).json()["choices"][0]["message"]
+    answer = web.post("/v1/chat/completions", json=asked).json()
+    found, usage = answer["choices"][0]["message"], answer["usage"]
+    inputs = [one for _, _, one in tracker_questions(tracker, case)]
+    assert usage["prompt_tokens"] == sum(map(len, inputs)) > 0
+    outputs = [sum(map(bool, one)) for one in tracker.write_tokens(inputs)]
+    assert usage["completion_tokens"] == sum(outputs)
+    assert usage["total_tokens"] == sum(map(len, inputs)) + sum(outputs)
     (reply,) = TrackerModel(tracker)([case])
     assert parsed(found).calls == reply.calls

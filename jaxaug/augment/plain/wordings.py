@@ -19,7 +19,6 @@ from jaxaug.paraphrase import literals
 FILE = epath.Path(__file__).parent / "wordings.txt"
 _DEPTH = 3
 _MOST = 60  # Maximum rewordings of a sentence.
-_MARK = re.compile(r"([.!?]*)\s*$")
 _SUBJECTS = (
     r"(?:i|you|he|she|it|we|they|i'm|you're|he's|she's|it's|we're|they're|there)"
 )
@@ -410,9 +409,8 @@ def _articles(text: str) -> str:
 
 def _parts(text: str) -> tuple[str, str]:
     text = " ".join(text.replace("\u2019", "'").split())
-    mark = _MARK.search(text)
-    assert mark is not None
-    return text[: mark.start()], mark[1]
+    bare = text.rstrip(".!?")
+    return bare, text[len(bare) :]
 
 
 def _folded(text: str) -> str:

@@ -4,6 +4,7 @@ A server may refuse a parameter of the interface. The client then repeats the re
 without it and omits it from all later requests.
 """
 
+import asyncio
 import contextlib
 import email.utils
 import functools
@@ -141,9 +142,9 @@ class Client:
         key = server.key()
         headers = {"User-Agent": f"jaxaug/{jaxaug.__version__}"}
         headers |= {"Authorization": f"Bearer {key}"} if key else {}
-        self._http = self._library.Client(
+        self._http = self._library.AsyncClient(
             headers=headers,
-            timeout=server.timeout,
+            timeout=None,
             limits=self._library.Limits(max_connections=server.concurrent),
         )
         self._lock = threading.Lock()
@@ -191,19 +192,18 @@ class Client:
             "seed": request.seed,
             **request.parameters,
         }
-        if "max_tokens" in left_out:
+        if "max_tokens" in left_out and "max_tokens" in body:
             body["max_completion_tokens"] = body["max_tokens"]
         return {name: value for name, value in body.items() if name not in left_out}
 
     def _send(self, body: Mapping[str, Any]) -> tuple[int, str, float | None]:
         """Sends one HTTP request; returns status, text, and seconds to wait."""
         self._count()
-        url = f"{self.server.url}/chat/completions"
         library = self._library
+        work = asyncio.run_coroutine_threadsafe(self._answer(body), _loop())
         try:
-            with self._http.stream("POST", url, json=body) as response:
-                text = self.server.hidden(self._text(response))
-        except (library.TimeoutException, TimeoutError):
+            status, headers, text = work.result()
+        except TimeoutError:
             raise _Passing(
                 f"no reply within {self.server.timeout:g} s",
                 "Give a longer timeout, or fewer concurrent requests "
@@ -219,26 +219,31 @@ class Client:
                 f"the connection broke ({self.server.hidden(_line(error))})",
                 "See the log of the server.",
             ) from None
-        return response.status_code, text, _seconds(response.headers.get("retry-after"))
+        # JSON is UTF-8, whatever character set a header names.
+        said = self.server.hidden(text.decode("utf-8", "replace"))
+        return status, said, _seconds(headers.get("retry-after"))
 
-    def _text(self, response: Any) -> str:
-        """Returns the body of a response.
+    async def _answer(self, body: Mapping[str, Any]) -> tuple[int, Any, bytes]:
+        """Returns status, headers, and content of the answer to one HTTP request.
 
         Raises:
-            TimeoutError: it takes longer than the server's timeout.
-            UserError: it is too large.
+            TimeoutError: the answer takes longer than the server's timeout.
+            UserError: the content is too large.
         """
-        end, data = time.monotonic() + self.server.timeout, bytearray()
-        for part in response.iter_bytes():
-            data += part
-            if len(data) > _LARGEST:
-                raise self._error(
-                    f"a reply has more than {_LARGEST >> 20} MiB. Check that "
-                    "--endpoint is the address of an OpenAI-compatible server."
-                )
-            if time.monotonic() > end:
-                raise TimeoutError
-        return data.decode(response.encoding or "utf-8", "replace")
+        url, data = f"{self.server.url}/chat/completions", bytearray()
+        # Timeouts of the library hold for single reads, which a slow server repeats.
+        async with (
+            asyncio.timeout(self.server.timeout),
+            self._http.stream("POST", url, json=body) as response,
+        ):
+            async for part in response.aiter_bytes():
+                data += part
+                if len(data) > _LARGEST:
+                    raise self._error(
+                        f"a reply has more than {_LARGEST >> 20} MiB. Check that "
+                        "--endpoint is the address of an OpenAI-compatible server."
+                    )
+        return response.status_code, response.headers, bytes(data)
 
     def _count(self) -> None:
         if self.stop.is_set():
@@ -350,6 +355,14 @@ class Client:
 def of(server: Server) -> Client:
     """Returns the client of a server, one per process, so limits hold for all work."""
     return Client(server)
+
+
+@functools.cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Returns an event loop in its own thread, which sends all requests."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="endpoint", daemon=True).start()
+    return loop
 
 
 def _library() -> Any:

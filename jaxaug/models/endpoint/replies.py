@@ -1,7 +1,9 @@
 """Reads paraphrases from a chat model: a JSON object or a numbered list."""
 
+import contextlib
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from jaxaug.core.text import clean, unmarked
@@ -9,9 +11,12 @@ from jaxaug.core.text import clean, unmarked
 FIELD = "paraphrases"
 _THOUGHTS = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)
 _FENCE = re.compile(r"```[a-zA-Z]*\n?")
-_ITEM = re.compile(r"^\s*(?:\(?\d{1,3}[.):]|[-*\u2022])\s+(.+)$", re.MULTILINE)
-# A complete string of a list that may be cut off.
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(?=\s*[,\]])')
+_ITEM = re.compile(
+    r"^[^\S\n]*+(?:\(?\d{1,3}[.):]|[-*\u2022])[^\S\n]++(.+)$", re.MULTILINE
+)
+# A string, with its closing mark and the end of a list item if it has them. A match
+# never begins inside another one, so that the search takes linear time.
+_STRING = re.compile(r'("(?:[^"\\]++|\\.)*+"?)(\s*+[,\]])?', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LETTER = re.compile(r"[^\W\d_]")
 # Small models repeat words of the prompt before a paraphrase.
@@ -87,8 +92,7 @@ def _of_json(content: str) -> list[str] | None:
     try:
         value, _ = json.JSONDecoder().raw_decode(content)
     except (ValueError, RecursionError):
-        inside = content.partition("[")[2]
-        return [json.loads(one[0], strict=False) for one in _whole_strings(inside)]
+        return list(_whole_strings(content.partition("[")[2]))
     if isinstance(value, dict):
         lists = [one for one in value.values() if isinstance(one, list)]
         value = value.get(FIELD, lists[0] if lists else [])
@@ -97,15 +101,12 @@ def _of_json(content: str) -> list[str] | None:
     return [text for one in value if (text := _text(one)) is not None]
 
 
-def _whole_strings(text: str) -> list[re.Match[str]]:
-    found = []
+def _whole_strings(text: str) -> Iterator[str]:
+    """Yields the complete strings of a list that may be cut off."""
     for match in _STRING.finditer(text):
-        try:
-            json.loads(match[0], strict=False)
-        except ValueError:
-            continue
-        found.append(match)
-    return found
+        if match[2]:
+            with contextlib.suppress(ValueError):
+                yield json.loads(match[1], strict=False)
 
 
 def _text(item: Any) -> str | None:

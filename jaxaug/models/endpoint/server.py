@@ -1,6 +1,7 @@
 """Address, key, and usage limits of a language model behind an endpoint."""
 
 import os
+import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -33,8 +34,7 @@ class Server:
         prices: dollars per million tokens of input and of output; None if unknown.
         concurrent: maximum requests in flight.
         retries: maximum repetitions of a request after temporary failures.
-        timeout: seconds to wait for a connection, for the first part of a reply, and
-            for the rest of it.
+        timeout: seconds from the start of a request to the end of its reply.
     """
 
     model: str
@@ -90,9 +90,19 @@ class Server:
         return key
 
     def hidden(self, text: str) -> str:
-        """Returns a text of the server with the key masked; some servers repeat it."""
+        """Returns a text of the server with the key masked; some servers repeat it.
+
+        Characters of the key may be escapes of JSON. A JSON text inside a string has
+        escapes of escapes, which begin with several backslashes.
+        """
         key = os.environ.get(self.key_variable, "").strip()
-        return text.replace(key, "***") if len(key) >= _SECRET else text
+        if len(key) < _SECRET:
+            return text
+        # A match begins at the first of several backslashes: linear time.
+        letters = (
+            rf"\\*(?:{re.escape(letter)}|u00(?i:{ord(letter):02x}))" for letter in key
+        )
+        return re.sub(rf"(?<!\\){''.join(letters)}", "***", text)
 
 
 def address(url: str | None) -> str:
