@@ -49,6 +49,8 @@ class Case:
         is_state: whether the call is a dialogue state; see `match.score_state`.
         names: maps a tool or (tool, argument) in `tools` to its original name. Empty if
             the wording changes no names.
+        sample: name of one of several requests about the case. It determines the seed
+            of the request, and is part of the key in the cache.
     """
 
     id: str
@@ -58,6 +60,7 @@ class Case:
     expected: tuple[Expected, ...]
     is_state: bool = False
     names: Mapping[Any, str] = field(default_factory=dict)
+    sample: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +295,8 @@ def _typed(value: Any) -> Any:
 def _alternatives(values: Any) -> Accepted:
     """Returns accepted values; an empty text in BFCL makes the argument optional."""
     given = values if isinstance(values, list) else [values]
-    return tuple(ABSENT if one == "" else _inner(one) for one in given)
+    named = [_inner(one) for one in given if one != ""]
+    return (*named, *((ABSENT, "") if "" in given else ()))
 
 
 def _inner(value: Any) -> Any:

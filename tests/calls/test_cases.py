@@ -136,7 +136,7 @@ def test_bfcl(tmp_path):
     truth = [{"math.area": {"sides": [[3, 4.5]], "box": [{"w": [1, ""]}, ""]}}]
     (source,) = bfcl(tmp_path, question, {"id": "simple_0", "ground_truth": truth})
     (case,) = source.cases
-    accepted = {"sides": ([3, 4.5],), "box": ({"w": (1, ABSENT)}, ABSENT)}
+    accepted = {"sides": ([3, 4.5],), "box": ({"w": (1, ABSENT, "")}, ABSENT, "")}
     assert case.expected == (Expected("math_area", accepted),)
     told = cases.arguments_of(case.tools[0])
     assert told["sides"]["type"] == "array" and told["sides"]["items"] == {
