@@ -7,10 +7,11 @@ import numpy as np
 
 from jaxaug.calls import measure, wordings
 from jaxaug.calls.cases import Case, Source
-from jaxaug.calls.measure import Figure, Replies
+from jaxaug.calls.measure import Replies
 from jaxaug.calls.models import Reply
 from jaxaug.calls.wordings import CONTROL, ORIGINAL, Text, Wordings
 from jaxaug.data.schema import Schema
+from jaxaug.metrics.bootstrap import Figure, paired
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,6 @@ def find(
     if texts:
         after = accuracy(cases, ask(cases))
     clusters = np.unique([case.group for case in cases], return_inverse=True)[1]
-    change = measure.difference(after, before, clusters)
+    change = paired(after, before, clusters)
     means = float(before.mean()), float(after.mean())
     return Better(texts, schema, len(rest), *means, change)

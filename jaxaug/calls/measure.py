@@ -13,7 +13,7 @@ from jaxaug.calls.match import Outcome, score, score_state
 from jaxaug.calls.models import Reply
 from jaxaug.calls.wordings import CONTROL, ORIGINAL, Wordings, texts_of
 from jaxaug.metrics import excess
-from jaxaug.metrics.bootstrap import Bootstrap, Group, holm
+from jaxaug.metrics.bootstrap import Figure, holm, paired
 from jaxaug.metrics.sensitivity import schema_sensitivity
 
 KINDS = ("exact", "fuzzy")
@@ -30,15 +30,6 @@ _MOST_PERMUTATIONS = 20_000
 # Values of JSON Schema that are data, and those that map names to schemas.
 _DATA = ("default", "enum", "const", "example", "examples")
 _MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A figure with its 95% interval, as fractions; None if undefined."""
-
-    value: float | None
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,31 +244,12 @@ def result(
         p,
         float(between.mean()),
         float(within.mean()),
-        difference(between, within, clusters),
+        paired(between, within, clusters),
         distinct[place],
         float(lost[place]),
         cases,
         needed,
     )
-
-
-def difference(
-    first: Sequence[float] | np.ndarray,
-    second: Sequence[float] | np.ndarray,
-    clusters: excess.Clusters,
-) -> Figure:
-    """Returns the mean of `first` - `second`, paired by case, with its 95% interval.
-
-    Args:
-        first, second: a number from 0 to 1 for each case, at least one.
-        clusters: group of each case, numbered from 0.
-    """
-    sums = np.array([[np.bincount(clusters, row)] for row in (first, second)])
-    counts = np.array([[np.bincount(clusters)]] * 2, float)
-    found = Bootstrap(sums, counts, lambda s, c: s / c, 1.0)
-    change = found.difference(Group("", (0,), ("",)), Group("", (1,), ("",)))
-    ends = (None if np.isnan(n[0]) else float(n[0]) for n in (change.low, change.high))
-    return Figure(float(change.value[0]), *ends)
 
 
 def described(

@@ -17,7 +17,6 @@ from jaxaug.calls.measure import (
     TOO_FEW,
     Coverage,
     Described,
-    Figure,
     Measured,
 )
 from jaxaug.calls.models import PROSE, TEXT, TOOL_CALLS
@@ -137,7 +136,7 @@ def _lines(found: Measured) -> Iterator[str]:
     one = found.result
     yield sentence(found)
     yield (
-        f"excess {_interval(one.excess)} points: disagreement between wordings "
+        f"excess {one.excess.points} points: disagreement between wordings "
         f"{_percent(one.between)}, within a wording {_percent(one.within)} (noise)"
     )
     kinds = [k for k in ("tools", "arguments", "inside arguments", *LENGTHS)
@@ -198,7 +197,7 @@ def _better(better: Better) -> str:
     told = (
         f"{len(better.texts)} texts, chosen on half of the cases; on the other "
         f"{better.cases}: {_percent(better.given)} as given, "
-        f"{_percent(better.advised)} advised, difference {_interval(better.difference)}"
+        f"{_percent(better.advised)} advised, difference {better.difference.points}"
     )
     return f"gain: {told}" if better.is_gain else f"no gain is shown: {told}"
 
@@ -209,15 +208,6 @@ def _percent(value: float | None) -> str:
 
 def _p(value: float) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _interval(figure: Figure) -> str:
-    ends = (
-        ""
-        if figure.low is None
-        else f" [{_percent(figure.low)}, {_percent(figure.high)}]"
-    )
-    return _percent(figure.value) + ends
 
 
 def as_json(
