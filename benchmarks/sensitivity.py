@@ -61,8 +61,8 @@ def found(setting: Setting, seeds: int, permutations: int) -> float:
     number = 0
     for seed in range(seeds):
         scores = draw(setting, np.random.default_rng([seed, setting.cases]))
-        p = excess.p_value(scores, wordings, clusters, permutations, seed)
-        number += p <= excess.ALPHA
+        test = excess.permutation_test(scores, wordings, clusters, permutations, seed)
+        number += test.p <= excess.ALPHA
     return number / seeds
 
 

@@ -5,6 +5,7 @@ Cases are read from JSON lines, from files of the Berkeley Function Calling Lead
 https://github.com/ShishirPatil/gorilla, folder `berkeley-function-call-leaderboard`.
 """
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -120,7 +121,17 @@ def read(
 
 def _lines(path: PathLike) -> Iterator[tuple[str, dict[str, Any], int]]:
     """Yields place, object, and number of each line."""
-    for number, line in enumerate(read_text(path, _FIX).split("\n"), 1):
+    text = read_text(path, _FIX)
+    with contextlib.suppress(json_reader.JsonError):
+        whole = json_reader.decoded(text)
+        keys = set(whole) if isinstance(whole, dict) else set()
+        is_tools = keys & {"tools", "openapi", "swagger"} and "messages" not in keys
+        if is_tools or (whole and isinstance(whole, list)):
+            raise UserError(
+                f"{path}: is one JSON document, such as a list of tools, and holds no "
+                f"cases. Name tools with --schema. {_FIX}"
+            )
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         where = f"{path}: line {number}"

@@ -228,7 +228,7 @@ def result(
     numbers = [distinct.index(ORIGINAL if n == CONTROL else n) for n in names]
     labels = np.repeat(numbers, scores.shape[1])
     answers = scores.reshape(-1, cases).T
-    p = excess.p_value(answers, labels, clusters)
+    p, deviation = excess.permutation_test(answers, labels, clusters)
     between, within = excess.disagreement(answers, labels)
     lost = excess.losses(answers, labels).mean(axis=0)
     place = int(np.abs(lost).argmax())
@@ -244,12 +244,25 @@ def result(
         p,
         float(between.mean()),
         float(within.mean()),
-        paired(between, within, clusters),
+        _widened(paired(between, within, clusters), deviation),
         distinct[place],
         float(lost[place]),
         cases,
         needed,
     )
+
+
+def _widened(figure: Figure, deviation: float) -> Figure:
+    """Returns an excess with an interval of at least two deviations to both sides.
+
+    If answers are rarely wrong, a sample often lacks the rare cases with a great excess
+    that balance many small negative ones. Its own interval is then too narrow.
+    """
+    if figure.value is None or figure.low is None or figure.high is None:
+        return figure
+    half = 2 * deviation
+    low, high = figure.value - half, figure.value + half
+    return Figure(figure.value, min(figure.low, low), max(figure.high, high))
 
 
 def described(
@@ -320,7 +333,7 @@ def _tested(
     """Returns the p-value of a description; NaN if no permutation changes anything."""
     if labels.max() == 0 or (answers == answers[:, :1]).all():
         return np.nan
-    return excess.p_value(answers, labels, clusters, number)
+    return excess.permutation_test(answers, labels, clusters, number).p
 
 
 def coverage(wordings: Wordings) -> Coverage:

@@ -46,6 +46,18 @@ class Disagreement(NamedTuple):
     within: Float[np.ndarray, " cases"]
 
 
+class Test(NamedTuple):
+    """The result of a permutation test.
+
+    Attributes:
+        p: p-value of the hypothesis that scores do not depend on the wording.
+        deviation: standard deviation of the mean excess under this hypothesis.
+    """
+
+    p: float
+    deviation: float
+
+
 def disagreement(scores: Answers, wordings: Wordings) -> Disagreement:
     """Returns the disagreement of each case.
 
@@ -64,14 +76,14 @@ def losses(scores: Answers, wordings: Wordings) -> Float[np.ndarray, "cases word
     return _losses(_means(scores, wordings))
 
 
-def p_value(
+def permutation_test(
     scores: Answers,
     wordings: Wordings,
     clusters: Clusters,
     permutations: int = PERMUTATIONS,
     seed: int = 0,
-) -> float:
-    """Returns the p-value of the hypothesis that scores do not depend on the wording.
+) -> Test:
+    """Tests the hypothesis that scores do not depend on the wording.
 
     Args:
         scores, wordings: see `disagreement`.
@@ -83,7 +95,7 @@ def p_value(
     # Cases with equal answers are the same under every permutation.
     varies = (scores != scores[:, :1]).any(axis=1)
     if not varies.any():
-        return 1.0
+        return Test(1.0, 0.0)
     rows = scores[varies]
     _, places = np.unique(clusters[varies], return_inverse=True)
     rng = np.random.default_rng(seed)
@@ -97,7 +109,8 @@ def p_value(
     spread = loss.std(axis=0)
     loss = (np.abs(loss) / np.where(spread > 0, spread, 1)).max(axis=1)
     smaller = -np.minimum(_shares(excess), _shares(loss))
-    return float(_shares(smaller)[0])
+    deviation = float(excess[1:].std()) / len(scores)
+    return Test(float(_shares(smaller)[0]), deviation)
 
 
 def cases_needed(
@@ -108,7 +121,7 @@ def cases_needed(
     The test finds the loss with probability `POWER`.
 
     Args:
-        scores, wordings, clusters: answers to fewer or more cases; see `p_value`.
+        scores, wordings, clusters: answers to other cases; see `permutation_test`.
         loss: the loss, as a fraction.
     """
     cases, number = len(scores), int(wordings.max()) + 1

@@ -53,6 +53,8 @@ def test_own_format(tmp_path):
     ("item", "text"),
     [
         ({"calls": []}, "line 1: messages: expected a list of objects with role"),
+        ({"tools": [tool()]}, "holds no cases. Name tools with --schema"),
+        ([tool()], "holds no cases. Name tools with --schema"),
         ({"messages": [{"role": "human"}], "calls": []}, "messages: expected"),
         ({"messages": USER}, "calls: expected a list, empty if no tool fits, got None"),
         (

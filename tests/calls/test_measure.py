@@ -109,6 +109,17 @@ def test_a_model_that_is_always_right(number, reworded, verdict):
     assert (suite.get("skipped"), suite.get("failures")) == (str(int(skip)), "0")
 
 
+def test_rare_mistakes_by_chance_leave_0_in_the_interval():
+    """Most samples lack the rare cases that balance small negative excesses."""
+    names, found = ["original", "control", "r1", "r2", "r3", "r4", "r5"], []
+    covered = measure.Coverage({"all": 1}, {"all": 1})
+    for seed in range(10):
+        scores = (np.random.default_rng(seed).random((7, 2, 50)) < 0.95).astype(float)
+        one = measure.result(names, scores, np.arange(50), covered)
+        found.append(one.excess.low <= 0 <= one.excess.high)
+    assert all(found)
+
+
 def test_texts_inside_arguments_count():
     def nested(text, inside):
         one = tool(text)

@@ -37,13 +37,14 @@ def test_p_value_by_enumeration():
     """
     scores = np.array([[1.0, 1, 0, 0]] * 2)
     wordings, alone = np.array([0, 0, 1, 1]), np.arange(2)
-    assert excess.p_value(scores, wordings, alone, 9999) == pytest.approx(
-        2 / 36, abs=0.01
-    )
+    found = excess.permutation_test(scores, wordings, alone, 9999)
+    assert found.p == pytest.approx(2 / 36, abs=0.01)
+    # The excess of a case is 1 in 2 of 6 permutations, and -1/2 in the others.
+    assert found.deviation == pytest.approx(0.5, abs=0.02)
     # In one cluster both cases have the same permutation.
-    together = excess.p_value(scores, wordings, alone * 0, 9999)
+    together = excess.permutation_test(scores, wordings, alone * 0, 9999).p
     assert together == pytest.approx(2 / 6, abs=0.02)
-    assert excess.p_value(scores * 0, wordings, alone) == 1
+    assert excess.permutation_test(scores * 0, wordings, alone) == (1, 0)
 
 
 def test_cases_needed():
