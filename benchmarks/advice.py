@@ -47,7 +47,7 @@ def measure(run: str, data_dir: str, variant: str | None, count: int) -> dict:
     schema = reference.schema
     every = list(reference.dialogues.values())[:count]
     tracker, known = Tracker.load(run, schema), trained.frequent_words(run, data_dir)
-    found = advise.advise(
+    found, _ = advise.advise(
         tracker, every[::2], known, AdviseOptions(), predicting.resumed
     )
     schemas = {"as it is": schema, "`--familiar`": rewording.familiar(schema, known)}

@@ -12,8 +12,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         verbs,
         "sensitivity",
         "jaxaug.calls.run:run",
-        "ask a model for tool calls under reworded descriptions: accuracy, schema "
-        "sensitivity, and the descriptions that it misreads",
+        "ask a model for tool calls under reworded descriptions: whether its answers "
+        "depend on the wording, and on which descriptions",
     )
     _cases(parser)
     _model(parser)
@@ -30,6 +30,12 @@ def add(verbs: argparse._SubParsersAction) -> None:
         nargs="+",
         metavar="FILE",
         help="instead: the tools of --schema with other descriptions, a file each",
+    )
+    parser.add_argument(
+        "--repeats",
+        type=arguments.whole(64),
+        metavar="R",
+        help="requests about each case under each wording (default: 2)",
     )
     parser.add_argument(
         "--shots",
@@ -64,10 +70,19 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument("--json", metavar="FILE", help="all results as JSON")
     parser.add_argument("--html", metavar="FILE", help="page to write, self-contained")
     parser.add_argument(
+        "--junit", metavar="FILE", help="the result as JUnit XML, a test for CI"
+    )
+    parser.add_argument(
+        "--fail_above",
+        type=float,
+        metavar="POINTS",
+        help="exit with status 3 if the model is sensitive and the excess is greater",
+    )
+    parser.add_argument(
         "--out",
         metavar="FILE",
         help="the tools with better descriptions, chosen on half of the cases and "
-        "checked on the other half",
+        "checked on the other half; written if they are better there",
     )
 
 

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from jaxaug.calls import measure, wordings
 from jaxaug.calls.cases import Case, Source
-from jaxaug.calls.measure import Figure, Replies
-from jaxaug.calls.models import Model
-from jaxaug.calls.wordings import ORIGINAL, Text, Wordings
+from jaxaug.calls.measure import Replies
+from jaxaug.calls.models import Reply
+from jaxaug.calls.wordings import CONTROL, ORIGINAL, Text, Wordings
 from jaxaug.data.schema import Schema
-from jaxaug.metrics.bootstrap import Bootstrap, Group
+from jaxaug.metrics.bootstrap import Figure, paired
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +34,17 @@ class Better:
     advised: float
     difference: Figure
 
+    @property
+    def is_gain(self) -> bool:
+        """True if the interval of the difference is above 0."""
+        return bool(self.texts) and (self.difference.low or 0) > 0
+
 
 def find(
     source: Source,
     asked: Wordings,
     replies: Replies,
-    model: Model,
-    prepared: Callable[[Sequence[Case]], Sequence[Case]],
-    done: Callable[[], Any] = lambda: None,
+    ask: Callable[[Sequence[Case]], Sequence[Sequence[Reply]]],
 ) -> Better:
     """Returns better descriptions and their effect.
 
@@ -53,53 +55,40 @@ def find(
         source: the tools and their cases.
         asked: the cases under each wording.
         replies: the replies to them.
-        model: the model to ask.
-        prepared: function that adds solved examples to cases.
-        done: function that is called after each case.
+        ask: returns the replies to cases, for each repeat.
     """
-    groups = list(dict.fromkeys(case.group for case in source.cases))
-    chooses = set(groups[::2])
-    halves = {
-        name: [place for place, case in enumerate(cases) if case.group in chooses]
-        for name, cases in asked.items()
-    }
-    first = {name: [asked[name][place] for place in halves[name]] for name in asked}
-    told = {name: [replies[name][place] for place in halves[name]] for name in asked}
+    groups = [case.group for case in source.cases]
+    chooses = set(list(dict.fromkeys(groups))[::2])
+    chosen = [n for n, group in enumerate(groups) if group in chooses]
+    rest = [n for n, group in enumerate(groups) if group not in chooses]
+    fuzzy = all(case.is_state for case in source.cases)
+    first = {name: [cases[n] for n in chosen] for name, cases in asked.items()}
+    told = {name: [[row[n] for n in chosen] for row in replies[name]] for name in asked}
+    found = measure.described(first, measure.outcomes(first, told, fuzzy))
     texts = {
         (one.tool, one.argument): one.best[0]
-        for one in measure.measure(first, told).descriptions
+        for one in found
         if one.best[1] > one.given
     }
     schema = wordings.advised(source, texts)
-    rest = [n for n, case in enumerate(source.cases) if case.group not in chooses]
+
+    def accuracy(
+        cases: Sequence[Case], answers: Sequence[Sequence[Reply]]
+    ) -> np.ndarray:
+        every = measure.outcomes({"": cases}, {"": answers}, fuzzy)[""]
+        return np.array([[one.score for one in row] for row in every]).mean(axis=0)
+
+    known = [*replies[ORIGINAL], *replies[CONTROL]]
+    if not rest:
+        return Better(texts, schema, 0, np.nan, np.nan, Figure(None, None, None))
     reworded = wordings.with_tools(source, schema)
-    cases = [reworded[place] for place in rest]
-    fuzzy = all(case.is_state for case in source.cases)
-    before = [
-        measure.outcome(source.cases[n], replies[ORIGINAL][n], fuzzy).score
-        for n in rest
-    ]
-    answers = model(prepared(cases), done) if texts else []
-    after = [
-        measure.outcome(case, reply, fuzzy).score
-        for case, reply in zip(cases, answers, strict=bool(texts))
-    ] or before
-    return Better(texts, schema, len(rest), *_compared(cases, before, after))
-
-
-def _compared(
-    cases: Sequence[Case], before: Sequence[float], after: Sequence[float]
-) -> tuple[float, float, Figure]:
-    if not cases:
-        return np.nan, np.nan, Figure(None, None, None)
-    _, place = np.unique([case.group for case in cases], return_inverse=True)
-    sums = np.array([[np.bincount(place, row)] for row in (before, after)])
-    counts = np.array([[np.bincount(place)]] * 2, float)
-    found = Bootstrap(sums, counts, lambda s, c: s / c)
-    change = found.difference(Group("", (1,), ("",)), Group("", (0,), ("",)))
-    ends = (None if np.isnan(n[0]) else float(n[0]) for n in (change.low, change.high))
-    return (
-        float(np.mean(before)),
-        float(np.mean(after)),
-        Figure(float(change.value[0]), *ends),
+    cases = [reworded[n] for n in rest]
+    before = after = accuracy(
+        [source.cases[n] for n in rest], [[row[n] for n in rest] for row in known]
     )
+    if texts:
+        after = accuracy(cases, ask(cases))
+    clusters = np.unique([case.group for case in cases], return_inverse=True)[1]
+    change = paired(after, before, clusters)
+    means = float(before.mean()), float(after.mean())
+    return Better(texts, schema, len(rest), *means, change)

@@ -5,6 +5,7 @@ Cases are read from JSON lines, from files of the Berkeley Function Calling Lead
 https://github.com/ShishirPatil/gorilla, folder `berkeley-function-call-leaderboard`.
 """
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,6 +50,8 @@ class Case:
         is_state: whether the call is a dialogue state; see `match.score_state`.
         names: maps a tool or (tool, argument) in `tools` to its original name. Empty if
             the wording changes no names.
+        sample: name of one of several requests about the case. It determines the seed
+            of the request, and is part of the key in the cache.
     """
 
     id: str
@@ -58,6 +61,7 @@ class Case:
     expected: tuple[Expected, ...]
     is_state: bool = False
     names: Mapping[Any, str] = field(default_factory=dict)
+    sample: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,17 @@ def read(
 
 def _lines(path: PathLike) -> Iterator[tuple[str, dict[str, Any], int]]:
     """Yields place, object, and number of each line."""
-    for number, line in enumerate(read_text(path, _FIX).split("\n"), 1):
+    text = read_text(path, _FIX)
+    with contextlib.suppress(json_reader.JsonError):
+        whole = json_reader.decoded(text)
+        keys = set(whole) if isinstance(whole, dict) else set()
+        is_tools = keys & {"tools", "openapi", "swagger"} and "messages" not in keys
+        if is_tools or (whole and isinstance(whole, list)):
+            raise UserError(
+                f"{path}: is one JSON document, such as a list of tools, and holds no "
+                f"cases. Name tools with --schema. {_FIX}"
+            )
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         where = f"{path}: line {number}"
@@ -292,7 +306,8 @@ def _typed(value: Any) -> Any:
 def _alternatives(values: Any) -> Accepted:
     """Returns accepted values; an empty text in BFCL makes the argument optional."""
     given = values if isinstance(values, list) else [values]
-    return tuple(ABSENT if one == "" else _inner(one) for one in given)
+    named = [_inner(one) for one in given if one != ""]
+    return (*named, *((ABSENT, "") if "" in given else ()))
 
 
 def _inner(value: Any) -> Any:

@@ -11,12 +11,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from jaxaug.metrics.slot_scores import match_values
 
 ABSENT = object()
 """Marks an argument that may be left out; stands among its accepted values."""
 # BFCL ignores these characters in texts.
 _IGNORED = re.compile(r"[ ,./\-_*^]")
+_WRONG = 1e6  # Cost of a wrong call, above all partly right ones.
 
 Accepted = tuple[Any, ...]
 """Accepted values of an argument. An object among them maps names to `Accepted`."""
@@ -63,33 +66,79 @@ def score(expected: Sequence[Expected], given: Sequence[Call], fuzzy: bool) -> O
 
     A call is right if it has the expected tool and an accepted value for each argument,
     and no argument is missing or unknown. The score of calls is the product of the
-    scores of their arguments, or 0 if the number of calls is wrong.
+    scores of their arguments, or 0 if the number of calls is wrong. Calls of one tool
+    are assigned to the expected ones such that this product is greatest.
 
     Args:
         expected: the right calls; empty if no tool should be called.
         given: the calls of a model.
         fuzzy: whether free texts may match partly.
     """
-    rest = list(given)
     parts: dict[tuple[str, str], float] = {}
     total = 1.0 if len(given) == len(expected) else 0.0
-    for one in expected:
-        found = [
-            (_parts(one, call, fuzzy), call) for call in rest if call.name == one.name
-        ]
-        if found:
-            told, call = max(found, key=lambda pair: math.prod(pair[0].values()))
-            rest.remove(call)
-        else:
-            told = dict.fromkeys(one.accepted, 0.0)
-        told[""] = float(bool(found))
-        total *= math.prod(told.values())
-        for name, value in told.items():
-            key = (one.name, name)
-            parts[key] = min(value, parts.get(key, 1.0))
-    for call in rest:
-        parts[call.name, ""] = 0.0
+    names = [*(one.name for one in expected), *(call.name for call in given)]
+    for tool in dict.fromkeys(names):
+        wanted = [one for one in expected if one.name == tool]
+        calls = [call for call in given if call.name == tool]
+        table = [[_parts(one, call, fuzzy) for call in calls] for one in wanted]
+        for one, told, place in zip(wanted, table, _assigned(table), strict=True):
+            found = dict.fromkeys(one.accepted, 0.0) if place is None else told[place]
+            found[""] = float(place is not None)
+            total *= math.prod(found.values())
+            for name, value in found.items():
+                parts[tool, name] = min(value, parts.get((tool, name), 1.0))
+        if len(calls) > len(wanted):
+            parts[tool, ""] = 0.0
     return Outcome(total, parts)
+
+
+def _assigned(table: Sequence[Sequence[Mapping[str, float]]]) -> list[int | None]:
+    """Returns the best column of each row, all different; None if there are too few.
+
+    The Hungarian method with shortest augmenting paths (Jonker and Volgenant, 1987).
+
+    Args:
+        table: scores of the arguments, for each expected and each given call.
+    """
+    rows, columns = len(table), len(table[0]) if table else 0
+    if not columns or rows == columns == 1:
+        return [0 if columns else None] * rows
+    costs = np.zeros((rows, max(rows, columns)))
+    costs[:, :columns] = [[_cost(one) for one in row] for row in table]
+    costs[:, columns:] = 2 * _WRONG  # Stands for a call that is missing.
+    owner = np.full(costs.shape[1], -1)
+    low, high = np.zeros(rows), np.zeros(costs.shape[1])
+    for start in range(rows):
+        length = np.full(costs.shape[1], np.inf)
+        before = np.full(costs.shape[1], -1)
+        done = np.zeros(costs.shape[1], bool)
+        row, column, size = start, -1, 0.0
+        while row >= 0:
+            reduced = size + costs[row] - low[row] - high
+            shorter = ~done & (reduced < length)
+            length[shorter], before[shorter] = reduced[shorter], column
+            column = int(np.where(done, np.inf, length).argmin())
+            size, done[column] = length[column], True
+            row = int(owner[column])
+        for place in np.flatnonzero(done):
+            if owner[place] >= 0:
+                low[owner[place]] += size - length[place]
+            high[place] -= size - length[place]
+        low[start] += size
+        while column >= 0:
+            last = int(before[column])
+            owner[column] = start if last < 0 else owner[last]
+            column = last
+    place_of = {int(row): place for place, row in enumerate(owner) if row >= 0}
+    return [place_of[n] if place_of[n] < columns else None for n in range(rows)]
+
+
+def _cost(parts: Mapping[str, float]) -> float:
+    """Returns the cost of a pair: a right pair has none, a wrong one more than all."""
+    product = math.prod(parts.values())
+    if product > 0:
+        return -math.log(product)
+    return _WRONG - sum(parts.values()) / len(parts)
 
 
 def score_state(
@@ -139,7 +188,7 @@ def _fields(
         if name not in given:
             found[name] = float(ABSENT in accepted)
         elif name in listed:
-            found[name] = float(given[name] in accepted)
+            found[name] = float(any(_same(one, given[name]) for one in accepted))
         else:
             found[name] = max(_value(one, given[name], fuzzy) for one in accepted)
     return found
@@ -156,10 +205,12 @@ def _value(wanted: Any, given: Any, fuzzy: bool) -> float:
         pairs = zip(wanted, given, strict=False)
         same = len(wanted) == len(given)
         return math.prod(_value(*pair, fuzzy) for pair in pairs) if same else 0.0
-    # In Python True equals 1.
-    return float(
-        isinstance(wanted, bool) == isinstance(given, bool) and wanted == given
-    )
+    return float(_same(wanted, given))
+
+
+def _same(wanted: Any, given: Any) -> bool:
+    """Returns whether JSON values are equal. In Python True equals 1."""
+    return isinstance(wanted, bool) == isinstance(given, bool) and wanted == given
 
 
 def _plain(text: str) -> str:

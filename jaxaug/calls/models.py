@@ -51,6 +51,7 @@ class ToolRequest:
     tools: tuple[Tool, ...]
     seed: int
     parameters: Mapping[str, Any]
+    sample: str  # Another sample is another request to the cache.
 
     def body(self, left_out: AbstractSet[str]) -> dict[str, Any]:
         """Returns the messages and the tools."""
@@ -68,6 +69,7 @@ class ChatModel:
 
     Attributes:
         setting: the server and its options.
+        parameters: further fields of the requests; the temperature is 0 by default.
     """
 
     def __init__(self, setting: Setting, seed: int = 0, in_prompt: bool = False):
@@ -79,6 +81,8 @@ class ChatModel:
                 chat template has no tools.
         """
         self.setting, self._seed, self._in_prompt = setting, seed, in_prompt
+        defaults = {"max_tokens": _ROOM, "temperature": 0.0}
+        self.parameters = defaults | setting.options.parameters
 
     def __call__(
         self, cases: Sequence[Case], done: Callable[[], Any] = lambda: None
@@ -119,9 +123,10 @@ class ChatModel:
         if self._in_prompt:
             told, tools = _IN_PROMPT.format(json.dumps(list(tools))), ()
             messages = with_system(messages, told)
-        seed = zlib.crc32(f"{self._seed} {case.id}".encode()) & 0x7FFFFFFF
-        parameters = {"max_tokens": _ROOM} | self.setting.options.parameters
-        return ToolRequest(messages, tools, seed, parameters)
+        # Equal seeds would make the answers under two wordings more alike than chance.
+        name = f"{self._seed} {case.id} {case.sample}"
+        seed = zlib.crc32(name.encode()) & 0x7FFFFFFF
+        return ToolRequest(messages, tools, seed, self.parameters, case.sample)
 
 
 def with_system(messages: Sequence[Message], text: str) -> tuple[Message, ...]:
@@ -234,7 +239,10 @@ def _solved(case: Case) -> str:
 
 def _firsts(accepted: Mapping[str, Accepted]) -> dict[str, Any]:
     """Returns the first accepted value of each argument that has one."""
-    given = {key: [v for v in one if v is not ABSENT] for key, one in accepted.items()}
+    given = {
+        key: [v for v in one if v is not ABSENT and (v != "" or ABSENT not in one)]
+        for key, one in accepted.items()
+    }
     return {key: _plain(values[0]) for key, values in given.items() if values}
 
 

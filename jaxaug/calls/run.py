@@ -2,16 +2,16 @@
 
 import argparse
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxaug.calls import better, cases, measure, report, states, wordings
 from jaxaug.calls.better import Better
 from jaxaug.calls.cases import Case, Source
 from jaxaug.calls.measure import Measured
-from jaxaug.calls.models import ChatModel, Model, TrackerModel, with_shots
-from jaxaug.calls.wordings import Wordings
+from jaxaug.calls.models import ChatModel, Model, Reply, TrackerModel, with_shots
+from jaxaug.calls.wordings import CONTROL, ORIGINAL, Wordings
 from jaxaug.core import checked as rules
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, write_text
@@ -24,9 +24,10 @@ from jaxaug.paraphrase import endpoint_run
 from jaxaug.paraphrase.endpoint_grid import Options, Setting
 from jaxaug.schemas import convert, document_of, read_document
 
-WORDINGS = 5
-"""Default number of rewordings."""
-Prepared = Callable[[Sequence[Case]], list[Case]]
+WORDINGS, REPEATS = 5, 2
+"""Default numbers of rewordings and of repeats."""
+FAILED = 3
+"""Exit status if a model is more sensitive than `--fail_above` allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ class Task:
 
     Attributes:
         sources: the tools and their cases.
-        wordings: the cases under each wording, without solved cases in their prompts.
+        wordings: the cases under each wording, and under the original again as a
+            control, without solved cases in their prompts.
         shots: maps the name of a wording to the solved cases in its prompts.
     """
 
@@ -43,13 +45,16 @@ class Task:
     wordings: Wordings
     shots: dict[str, Sequence[Case]]
 
-    @property
-    def prepared(self) -> dict[str, list[Case]]:
-        """The cases of each wording, with the solved cases in their prompts."""
-        return {
-            name: with_shots(found, self.shots.get(name, ()))
-            for name, found in self.wordings.items()
-        }
+    def requests(self, repeats: int) -> Iterator[tuple[str, list[Case]]]:
+        """Yields each wording with its cases, `repeats` times.
+
+        Each time the cases have another sample. The order of the wordings alternates,
+        so that a server that changes over time favors none.
+        """
+        for number in range(repeats):
+            for name in [*self.wordings][:: -1 if number % 2 else 1]:
+                cases = with_shots(self.wordings[name], self.shots.get(name, ()))
+                yield name, samples(cases, f"{name} {number}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class TaskOptions:
             variants of SGD-X for dialogues.
         files: files of the same tools with other descriptions, which replace the
             rewordings by the grammar.
+        repeats: number of requests about each case under each wording.
         shots: number of solved cases in the prompt.
         limit: number of cases or dialogues; None means all.
         seed: seed of the draws.
@@ -68,6 +74,7 @@ class TaskOptions:
 
     wordings: int | None = None
     files: Sequence[PathLike] = ()
+    repeats: int = REPEATS
     shots: int = 0
     limit: int | None = None
     seed: int = 0
@@ -77,6 +84,7 @@ class TaskOptions:
         given = (("wordings", self.wordings, 1), ("limit", self.limit, 1))
         for name, value, least in (
             *given,
+            ("repeats", self.repeats, 1),
             ("shots", self.shots, 0),
             ("seed", self.seed, 0),
         ):
@@ -143,36 +151,50 @@ def of_data(data_dir: PathLike | None, split: str, options: TaskOptions) -> Task
     return Task([source], asked, shots)
 
 
+def samples(cases: Sequence[Case], name: str) -> list[Case]:
+    """Returns cases with the name of their sample."""
+    return [replace(case, sample=name) for case in cases]
+
+
 def ask(
-    task: Task, model: Model, find_better: bool = False
+    task: Task, model: Model, repeats: int = REPEATS, find_better: bool = False
 ) -> tuple[Measured, Better | None]:
     """Asks a model about all cases under all wordings.
 
     Args:
         task: the cases under each wording.
-        model: the model to ask.
+        model: the model to ask. A tracker is asked once, since its answers are always
+            the same.
+        repeats: number of requests about each case under each wording.
         find_better: whether to look for better descriptions.
 
     Raises:
         UserError: the model cannot be asked.
     """
-    prepared = task.prepared
-    total = sum(map(len, prepared.values()))
-    with progress(desc="sensitivity", total=total, unit="case") as bar:
-        flat = [case for found in prepared.values() for case in found]
-        answers = iter(model(flat, bar.update))
-        replies = {n: [next(answers) for _ in found] for n, found in prepared.items()}
+    is_steady = isinstance(model, TrackerModel)
+    asked = list(task.requests(1 if is_steady else repeats))
+    if is_steady:
+        asked = [(name, cases) for name, cases in asked if name != CONTROL]
+    replies: dict[str, list[list[Reply]]] = {name: [] for name in task.wordings}
+    total = sum(len(cases) for _, cases in asked)
+    with progress(desc="sensitivity", total=total, unit="request") as bar:
+        answers = iter(model([c for _, cases in asked for c in cases], bar.update))
+        for name, cases in asked:
+            replies[name].append([next(answers) for _ in cases])
+    if is_steady:
+        replies[CONTROL] = replies[ORIGINAL]
+        replies = {name: found * repeats for name, found in replies.items()}
     found = measure.measure(task.wordings, replies)
     if not find_better:
         return found, None
-    shown = task.shots.get(wordings.ORIGINAL, ())
-    return found, better.find(
-        task.sources[0],
-        task.wordings,
-        replies,
-        model,
-        lambda given: with_shots(given, shown),
-    )
+    shown = task.shots.get(ORIGINAL, ())
+
+    def again(cases: Sequence[Case]) -> list[list[Reply]]:
+        ready, often = with_shots(cases, shown), 1 if is_steady else repeats
+        names = [f"advised {number}" for number in range(often)]
+        return [model(samples(ready, name), lambda: None) for name in names]
+
+    return found, better.find(task.sources[0], task.wordings, replies, again)
 
 
 @rules.checked(
@@ -181,6 +203,7 @@ def ask(
     model=rules.text,
     endpoint=rules.text,
     wordings=rules.whole(0, 1000),
+    repeats=rules.whole(1, 1000),
     shots=rules.whole(0, 1000),
     seed=rules.seed,
 )
@@ -190,11 +213,12 @@ def sensitivity(
     model: str = "",
     endpoint: str = "",
     *,
-    wordings: int = 5,
+    wordings: int = WORDINGS,
+    repeats: int = REPEATS,
     shots: int = 0,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Measures how far the tool calls of a chat model depend on descriptions.
+    """Measures whether the tool calls of a chat model depend on descriptions.
 
     Args:
         cases: JSON lines with messages and calls, or questions of BFCL.
@@ -203,21 +227,23 @@ def sensitivity(
         model: `openai:NAME`; NAME is the model's name at the server.
         endpoint: address of a server with the chat-completions interface.
         wordings: number of rewordings by the grammar.
+        repeats: number of requests about each case under each wording.
         shots: number of cases from the start that are shown as solved and not scored.
         seed: seed of the rewordings and of the server's sampling.
 
     Returns:
-        The report of `jaxaug sensitivity --json`: accuracy of each wording, schema
-        sensitivity with intervals, and the results of each description.
+        The report of `jaxaug sensitivity --json`: the result, the coverage, the
+        accuracy of each wording, and the results of each description.
 
     Raises:
         UserError: a file or an argument is wrong, or the server cannot be asked.
     """
     setting = Setting.of({"model": model, "endpoint": endpoint, "num": 1}, "model")
-    options = TaskOptions(wordings, shots=shots, seed=seed)
+    options = TaskOptions(wordings, repeats=repeats, shots=shots, seed=seed)
     task = of_file(cases, schema, None, options)
-    found, _ = ask(task, ChatModel(setting, seed))
-    about = {"model": model, "shots": shots, "seed": seed}
+    asked = ChatModel(setting, seed)
+    found, _ = ask(task, asked, repeats)
+    about = _about(model, asked, options)
     return report.as_json(found, None, task.wordings, about)
 
 
@@ -233,6 +259,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = TaskOptions(
         arguments.wordings,
         arguments.wordings_from or (),
+        REPEATS if arguments.repeats is None else arguments.repeats,
         arguments.shots,
         arguments.limit,
         arguments.seed,
@@ -243,27 +270,36 @@ def run(arguments: argparse.Namespace) -> int:
         task = of_data(arguments.data_dir, arguments.split, options)
     if arguments.out and len(task.sources) > 1:
         raise UserError("--out: cases of BFCL have tools of their own. Leave it out.")
-    counts = f"{len(task.wordings['original']):,} cases, {len(task.wordings)} wordings"
     name, model = _model(arguments, setting)
+    counts = (
+        f"{len(task.wordings[ORIGINAL]):,} cases, {len(task.wordings) - 1} wordings "
+        f"and a control, {options.repeats} repeats"
+    )
     if arguments.dry_run and isinstance(model, ChatModel):
-        flat = [case for found in task.prepared.values() for case in found]
+        flat = [case for _, found in task.requests(options.repeats) for case in found]
         lines = [
             f"a dry run: nothing was asked or written; {counts}",
             *model.plan(flat),
         ]
         print("\n".join(lines))
         return 0
-    found, advice = ask(task, model, bool(arguments.out))
-    title = f"{counts}, {name}"
+    found, advice = ask(task, model, options.repeats, bool(arguments.out))
+    about = _about(name, model, options)
+    sampling = about["temperature"]
+    how = "always the same answers" if sampling is None else f"temperature {sampling:g}"
+    title = f"{counts}, {name}, {how}"
     print(report.text(found, advice, title, arguments.rows))
     if isinstance(model, ChatModel):
         print(f"\n{model.spent()}")
-    about = {"model": name, "shots": options.shots, "seed": options.seed}
+    allowed = None if arguments.fail_above is None else arguments.fail_above / 100
+    told = report.failure(found, allowed)
     if arguments.json:
         write_json(arguments.json, report.as_json(found, advice, task.wordings, about))
     if arguments.html:
         write_text(arguments.html, report.html_page(found, advice, title))
-    if advice is not None:
+    if arguments.junit:
+        write_text(arguments.junit, report.junit(found, title, allowed))
+    if advice is not None and advice.is_gain:
         imported, better_schema = task.sources[0].found, advice.schema
         if not arguments.input:
             data_dir = folders.resolve_data_dir(arguments.data_dir)
@@ -271,14 +307,31 @@ def run(arguments: argparse.Namespace) -> int:
             better_schema = states.with_intents(own, better_schema)
         document = document_of(better_schema, imported.format, imported)[0]
         write_text(arguments.out, convert.dumped(document))
-    for path in filter(None, (arguments.json, arguments.html, arguments.out)):
+    out = arguments.out if advice is not None and advice.is_gain else None
+    for path in filter(None, (arguments.json, arguments.html, arguments.junit, out)):
         print(f"written: {path}")
-    return 0
+    if told:
+        print(told)
+    return FAILED if told else 0
+
+
+def _about(
+    name: str, model: ChatModel | TrackerModel, options: TaskOptions
+) -> dict[str, Any]:
+    """Returns the settings of a run for its report."""
+    chat = model.parameters if isinstance(model, ChatModel) else {}
+    return {
+        "model": name,
+        "temperature": chat.get("temperature"),
+        "repeats": options.repeats,
+        "shots": options.shots,
+        "seed": options.seed,
+    }
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuses arguments that do not fit together, before anything is read."""
-    for name in ("json", "html", "out"):
+    for name in ("json", "html", "junit", "out"):
         if path := getattr(arguments, name):
             check_writable(path, f"--{name}")
             for other in ("schema", "input"):
@@ -287,6 +340,9 @@ def _check(arguments: argparse.Namespace) -> None:
                     raise UserError(
                         f"--{name} {path}: would replace an input. Name another."
                     )
+    points = arguments.fail_above
+    if points is not None and not 0 <= points <= 100:
+        raise UserError(f"--fail_above {points:g}: give points from 0 to 100.")
     if arguments.input is None:
         for name in ("schema", "answers"):
             if getattr(arguments, name):
@@ -296,7 +352,7 @@ def _check(arguments: argparse.Namespace) -> None:
     if bool(arguments.model) == bool(arguments.run):
         raise UserError("name a model: either --model openai:NAME, or --run RUN.")
     if arguments.run:
-        own = (*endpoint_run.OWN, "option", "tools_in_prompt", "shots")
+        own = (*endpoint_run.OWN, "option", "tools_in_prompt", "shots", "repeats")
         for name in own:
             if getattr(arguments, name):
                 raise UserError(f"--{name}: is for a chat model, not for --run.")

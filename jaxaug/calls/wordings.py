@@ -17,7 +17,8 @@ from jaxaug.schemas.services import names_of, with_names
 from jaxaug.track import rewordings
 from jaxaug.track.rewordings import Choice
 
-ORIGINAL = "original"
+ORIGINAL, CONTROL = "original", "control"
+"""The given wording, and the same wording asked again."""
 Wordings = Mapping[str, Sequence[Case]]
 """Maps a wording to its cases, in the same order; the original wording is first."""
 Text = tuple[str, str]
@@ -35,7 +36,7 @@ def of_sources(sources: Sequence[Source], number: int, seed: int) -> Wordings:
     Raises:
         UserError: no description has a faithful rewording.
     """
-    found: dict[str, list[Case]] = {ORIGINAL: []}
+    found: dict[str, list[Case]] = {ORIGINAL: [], CONTROL: []}
     found |= {f"r{n}": [] for n in range(1, number + 1)}
     any_text = False
     for source in sources:
@@ -52,8 +53,9 @@ def of_sources(sources: Sequence[Source], number: int, seed: int) -> Wordings:
             drawn = rewordings.drawn(choices, number, seed)
             for draw, texts in zip(draws, drawn, strict=True):
                 draw[service.name] = texts
-        found[ORIGINAL] += source.cases
-        for name, draw in zip([*found][1:], draws, strict=True):
+        for name in (ORIGINAL, CONTROL):
+            found[name] += source.cases
+        for name, draw in zip([*found][2:], draws, strict=True):
             schema = rewordings.worded_schema(Schema(tuple(services)), draw)
             found[name] += with_tools(source, schema)
     if not any_text:
@@ -71,7 +73,7 @@ def of_files(source: Source, paths: Sequence[PathLike]) -> Wordings:
     Raises:
         UserError: a file cannot be read, or has other tools or arguments.
     """
-    found = {ORIGINAL: source.cases}
+    found = {ORIGINAL: source.cases, CONTROL: source.cases}
     own = source.found.schema
     for path in paths:
         schema = read_document(path).schema
@@ -114,7 +116,7 @@ def of_data(
             "rewordings by the grammar."
         )
     others = {name: states.read(data_dir, split, name, limit).cases for name in names}
-    return source, {ORIGINAL: source.cases, **others}
+    return source, {ORIGINAL: source.cases, CONTROL: source.cases, **others}
 
 
 def _names(found: Imported) -> dict[tuple[str, str], str]:

@@ -50,6 +50,21 @@ _NOTHING = 1e-12
 Figures = Float[np.ndarray, " figures"]
 
 
+class Figure(NamedTuple):
+    """A figure with its 95% interval, as fractions; None if undefined."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def points(self) -> str:
+        """The figure with its interval, in points."""
+        ends = [f"{100 * end:.1f}" for end in self[1:] if end is not None]
+        value = "NA" if self.value is None else f"{100 * self.value:.1f}"
+        return f"{value} [{', '.join(ends)}]" if ends else value
+
+
 class Group(NamedTuple):
     """The runs of one configuration, which differ in their seeds."""
 
@@ -364,6 +379,25 @@ def _deviation(draws: Float[np.ndarray, "resamples figures"]) -> Figures:
     deviation = np.sqrt(squares / np.maximum(number - 1, 1))
     deviation[deviation < _NOTHING] = 0.0
     return deviation
+
+
+def paired(
+    first: Sequence[float] | np.ndarray,
+    second: Sequence[float] | np.ndarray,
+    clusters: Int[np.ndarray, " cases"],
+) -> Figure:
+    """Returns the mean of `first` - `second`, paired by case, with its 95% interval.
+
+    Args:
+        first, second: a number from 0 to 1 for each case, at least one.
+        clusters: cluster of each case, numbered from 0; clusters are resampled.
+    """
+    sums = np.array([[np.bincount(clusters, row)] for row in (first, second)])
+    counts = np.array([[np.bincount(clusters)]] * 2, float)
+    found = Bootstrap(sums, counts, lambda s, c: s / c, 1.0)
+    change = found.difference(Group("", (0,), ("",)), Group("", (1,), ("",)))
+    ends = (None if np.isnan(n[0]) else float(n[0]) for n in (change.low, change.high))
+    return Figure(float(change.value[0]), *ends)
 
 
 def holm(p: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:

@@ -14,6 +14,7 @@ from jaxaug.metrics.bootstrap import (
     FIGURES,
     RESAMPLES,
     Bootstrap,
+    Figures,
     Group,
     Interval,
     Variances,
@@ -36,7 +37,7 @@ class Difference:
     Attributes:
         first, second: names of the configurations.
         interval: interval of each figure, without correction.
-        p_holm: p-value of the headline figure, corrected for the number of pairs.
+        corrected: p-value of each figure, corrected for the number of pairs (Holm).
         variances: sources of the variance of each figure.
         seeds: number of seeds; the smaller one of the two configurations.
     """
@@ -44,18 +45,19 @@ class Difference:
     first: str
     second: str
     interval: Interval
-    p_holm: float
+    corrected: Figures
     variances: Variances
     seeds: int
+
+    @property
+    def p_holm(self) -> float:
+        """The corrected p-value of the headline figure."""
+        return float(self.corrected[_HEADLINE])
 
     @property
     def holds(self) -> bool:
         """True if the headline figure differs, with the correction."""
         return self.p_holm < ALPHA
-
-    def excludes_0(self, figure: str) -> bool:
-        """Returns whether the uncorrected interval of one figure excludes 0."""
-        return float(self.interval.p[FIGURES.index(figure)]) < ALPHA
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,8 @@ def statistics_of(
         )
     pairs = list(itertools.combinations(groups, 2))
     intervals = [boot.difference(first, second) for first, second in pairs]
-    corrected = holm(np.array([one.p[_HEADLINE] for one in intervals]))
+    each = np.array([one.p for one in intervals]).reshape(-1, len(FIGURES)).T
+    corrected = np.array([holm(p) for p in each]).T
     return Statistics(
         groups,
         [boot.interval(group) for group in groups],
@@ -111,7 +114,7 @@ def statistics_of(
                 first.name,
                 second.name,
                 interval,
-                float(p),
+                p,
                 boot.variances(first, second),
                 min(len(first.runs), len(second.runs)),
             )
@@ -237,14 +240,14 @@ def interval_cell(interval: Interval, figure: str) -> str:
 
 
 def difference_cell(difference: Difference, figure: str) -> str:
-    """Returns the difference with its ends, in points; a star if the ends exclude 0."""
+    """Returns the difference with its ends, in points; a star if it holds."""
     place, one = FIGURES.index(figure), difference.interval
     if math.isnan(one.value[place]):
         return "NA"
     value = f"{100 * one.value[place]:+.1f}"
     if math.isnan(one.low[place]):
         return value
-    star = "*" if difference.excludes_0(figure) else ""
+    star = "*" if difference.corrected[place] < ALPHA else ""
     return f"{value} [{100 * one.low[place]:.1f}, {100 * one.high[place]:.1f}]{star}"
 
 
@@ -271,7 +274,7 @@ def method(statistics: Statistics) -> list[str]:
         lines.append(
             f"differences in points; p is of {heading}{corrected}, and a difference "
             "holds where p is below "
-            f"{ALPHA}; *: the interval, taken by itself, excludes 0"
+            f"{ALPHA}; *: the difference of this column holds in the same way"
         )
     return lines
 
@@ -285,7 +288,8 @@ def findings(statistics: Statistics) -> list[str]:
             lines.append(f"undefined: {one.first} and {one.second}")
         elif one.holds:
             names = (one.first, one.second) if value > 0 else (one.second, one.first)
-            lines.append(f"holds: {names[0]} > {names[1]} (p {p})")
+            alone = " for these seeds alone" if one.seeds == 1 else ""
+            lines.append(f"holds{alone}: {names[0]} > {names[1]} (p {p})")
         else:
             lines.append(f"not shown: {one.first} and {one.second} differ (p {p})")
     return lines
@@ -326,7 +330,7 @@ def differences_csv(statistics: Statistics) -> str:
                 float(part[place])
                 for part in (interval.value, interval.low, interval.high, interval.p)
             ]
-            cells.append(one.p_holm if figure == HEADLINE else math.nan)
+            cells.append(float(one.corrected[place]))
             shown = ["" if math.isnan(cell) else repr(cell) for cell in cells]
             writer.writerow([one.first, one.second, figure, *shown])
     return text.getvalue()

@@ -23,6 +23,7 @@ from jaxaug.data.schema import Schema, Service
 from jaxaug.formats.records import Parsed
 from jaxaug.metrics import benchmark, dst
 from jaxaug.metrics.benchmark import Benchmark
+from jaxaug.metrics.bootstrap import Figure, paired
 from jaxaug.metrics.evaluate import write_json
 from jaxaug.track import combine, rewordings
 from jaxaug.track import run as predicting
@@ -115,6 +116,17 @@ class Attack:
             values = [value for value in own if not np.isnan(value)]
             found[name] = statistics.fmean(values) if values else None
         return found
+
+    @property
+    def loss(self) -> Figure:
+        """The accuracy that the searched wording loses, with its 95% interval."""
+        goals = self.goals[ORIGINAL], self.goals[SEARCHED]
+        places = [place for place, value in goals[0].items() if not np.isnan(value)]
+        if not places:
+            return Figure(None, None, None)
+        clusters = np.unique([place[0] for place in places], return_inverse=True)[1]
+        first, second = ([one[place] for place in places] for one in goals)
+        return paired(first, second, clusters)
 
 
 class _End(NamedTuple):
@@ -330,6 +342,9 @@ def text(found: Attack, examples: int) -> str:
         f"JGA under each wording; the search scored {scored:,} inputs of others",
         columns.aligned(table, [False, *[True] * 5]),
     ]
+    loss = found.loss
+    shown = "loses" if (loss.low or 0) > 0 else "is not shown to lose; difference"
+    parts.append(f"the searched wording {shown} {loss.points} points")
     for one in found.examples[:examples]:
         values = [" | ".join(v) or "nothing" for v in (one.annotated, *one.answers)]
         parts.append(
@@ -367,6 +382,7 @@ def as_json(found: Attack, schema: Schema, about: dict[str, Any]) -> dict[str, A
     return {
         "about": about,
         "jga": found.accuracy(),
+        "loss": found.loss._asdict(),
         "frames": len(found.goals[ORIGINAL]),
         "scored": sum(one.scored for one in found.services.values()),
         "services": services,

@@ -53,6 +53,8 @@ def test_own_format(tmp_path):
     ("item", "text"),
     [
         ({"calls": []}, "line 1: messages: expected a list of objects with role"),
+        ({"tools": [tool()]}, "holds no cases. Name tools with --schema"),
+        ([tool()], "holds no cases. Name tools with --schema"),
         ({"messages": [{"role": "human"}], "calls": []}, "messages: expected"),
         ({"messages": USER}, "calls: expected a list, empty if no tool fits, got None"),
         (
@@ -136,7 +138,7 @@ def test_bfcl(tmp_path):
     truth = [{"math.area": {"sides": [[3, 4.5]], "box": [{"w": [1, ""]}, ""]}}]
     (source,) = bfcl(tmp_path, question, {"id": "simple_0", "ground_truth": truth})
     (case,) = source.cases
-    accepted = {"sides": ([3, 4.5],), "box": ({"w": (1, ABSENT)}, ABSENT)}
+    accepted = {"sides": ([3, 4.5],), "box": ({"w": (1, ABSENT, "")}, ABSENT, "")}
     assert case.expected == (Expected("math_area", accepted),)
     told = cases.arguments_of(case.tools[0])
     assert told["sides"]["type"] == "array" and told["sides"]["items"] == {

@@ -1,11 +1,13 @@
 """Scores of calls: exact ones by hand, and states as SGD's metric scores them."""
 
+import itertools
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jaxaug.calls import match
 from jaxaug.calls.match import ABSENT, Call, Expected, score, score_state
 from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Schema, Service, Slot
@@ -40,6 +42,8 @@ LIST = Expected("show", {"parts": (["a b", "c"],), "all": (True,)})
         (LIST, {"parts": ["a b"], "all": True}, 0),
         (LIST, {"parts": ["a b", "c"], "all": 1}, 0),
         (Expected("f", {"x": (1,)}), {"x": True}, 0),
+        (Expected("f", {"x": ("a", ABSENT, "")}), {"x": ""}, 1),
+        (Expected("f", {"x": ("a", ABSENT)}), {"x": ""}, 0),
     ],
 )
 def test_arguments_by_hand(expected, arguments, exact):
@@ -59,6 +63,46 @@ def test_tools_number_and_order():
         assert found.score == 0 and dict(found.parts) == parts, told
     assert score([], [], False).score == 1
     assert score([], calls, False).score == 0
+
+
+@pytest.mark.parametrize("fuzzy", [False, True])
+def test_parallel_calls_are_assigned_such_that_most_are_right(fuzzy):
+    """A call that fits two expected ones must not take the only one of another."""
+    wide = Expected("f", {"x": ("aa", "bb", "cc")})
+    middle, narrow = Expected("f", {"x": ("aa", "bb")}), Expected("f", {"x": ("aa",)})
+    calls = [Call("f", {"x": text}) for text in ("aa", "bb", "cc")]
+    for expected in itertools.permutations([wide, middle, narrow]):
+        for made in itertools.permutations(calls):
+            assert score(expected, made, fuzzy).score == 1
+        # Without "aa" the narrow one is wrong, and the others keep their calls.
+        found = score(expected, [*calls[1:], Call("f", {"y": 1})], fuzzy)
+        assert found.score == 0 and found.parts["f", "y"] == 0
+
+
+def test_a_listed_number_is_no_flag():
+    expected = Expected("f", {"x": (1,)}, {"x"})
+    assert score([expected], [Call("f", {"x": True})], True).score == 0
+    assert score([expected], [Call("f", {"x": 1})], True).score == 1
+
+
+@given(st.data())
+def test_the_assignment_by_brute_force(data):
+    rows, columns = data.draw(st.integers(1, 4)), data.draw(st.integers(0, 5))
+    part = st.sampled_from([0.0, 0.25, 0.5, 1.0])
+    table = [
+        [{"a": data.draw(part), "b": data.draw(part)} for _ in range(columns)]
+        for _ in range(rows)
+    ]
+
+    def cost(places):
+        pairs = zip(table, places, strict=True)
+        return sum(2e6 if n is None else match._cost(row[n]) for row, n in pairs)
+
+    found = match._assigned(table)
+    taken = [place for place in found if place is not None]
+    assert len({*taken}) == len(taken) == min(rows, columns)
+    every = itertools.permutations([*range(columns), *[None] * rows], rows)
+    assert math.isclose(cost(found), min(map(cost, every)), abs_tol=1e-6)
 
 
 def test_fuzzy_scores_are_those_of_values():

@@ -1,6 +1,8 @@
 """`jaxaug sensitivity` with a scripted server, and with a tracker."""
 
 import json
+import random
+from xml.etree import ElementTree
 
 import pytest
 
@@ -86,24 +88,91 @@ def test_a_description_that_breaks(call, server, tmp_path):
     assert status == 0, text
     assert found["exact"]["accuracy"] == {
         "original": 1,
+        "control": 1,
         "r1": 0.25,
         "r2": 0.25,
         "r3": 0.25,
     }
-    assert found["exact"]["cases"]["a"] == [1, 0, 0, 0]
+    assert found["exact"]["cases"]["a"] == [1, 1, 0, 0, 0]
     # Cases without a score under the rewordings do not count.
-    assert found["exact"]["ss"]["value"] == 0
-    assert found["replies"] == {TOOL_CALLS: 12, PROSE: 4}
+    assert found["exact"]["ss"] == 0
+    assert found["replies"] == {TOOL_CALLS: 30, PROSE: 10}
+    # Three of four cases break under each of three rewordings: 3 of 6 pairs of texts.
+    result = found["result"]
+    assert (result["between"], result["within"]) == (pytest.approx(3 / 8), 0)
+    assert found["coverage"]["all"] == {"reworded": 3, "texts": 3}
     worst = found["descriptions"][0]
     assert (worst["argument"], worst["texts"][0]["right"]) == ("city", 1)
     assert {one["right"] for one in worst["texts"][1:]} == {0}
-    assert "no rewording was better than the given text" in text
-    assert "4 cases, 4 wordings, openai:tiny" in text and "16 requests" in text
-    assert json.loads(out.read_text())[0]["function"]["name"] == "weather"
+    assert "no gain" in text and not out.exists()
+    assert "40 requests" in text and "temperature 0" in text
     assert "weather.city" in page.read_text()
     requests = len(server.bodies)
-    assert "16 replies from the cache" in call("--wordings", "3")[1]
+    assert "40 replies from the cache" in call("--wordings", "3")[1]
     assert len(server.bodies) == requests
+    assert {body["temperature"] for body in server.bodies} == {0}
+    # Another repeat is asked, and answers to the first two are known.
+    call("--wordings", "3", "--repeats", "3")
+    assert len(server.bodies) == requests + 20
+
+
+def test_noise_is_no_sensitivity_and_a_copy_is_asked_again(call, server, tmp_path):
+    """The answers are right by chance, and no wording is in the requests twice."""
+    copy = tmp_path / "copy.json"
+    copy.write_text(json.dumps(TOOLS))
+    rng = random.Random(0)
+    server.answer = lambda body: called(
+        ("weather", {"city": rng.choice(["Oslo", "Rome"])})
+    )(body)
+    status, _, found = call("--wordings_from", str(copy), "--option", "concurrent=1")
+    assert status == 0 and len(server.bodies) == 24
+    assert len({body["seed"] for body in server.bodies}) == 24
+    assert found["result"]["within"] > 0
+    assert found["result"]["verdict"] == "no verdict"
+    assert found["coverage"]["all"] == {"reworded": 0, "texts": 3}
+
+
+@pytest.fixture
+def picky(server, tmp_path):
+    """Makes a model that misreads the given text of a city, or all others."""
+
+    def make(understands_given):
+        given = "city of the weather report"
+        lines = [json.dumps(CASES[0] | {"id": f"n{n}"}) for n in range(20)]
+        (tmp_path / "cases.jsonl").write_text("\n".join(lines))
+
+        def answer(body):
+            city = body["tools"][0]["function"]["parameters"]["properties"]["city"]
+            is_right = (city["description"] == given) == understands_given
+            return called(("weather", {"city": "Oslo" if is_right else "Rome"}))(body)
+
+        server.answer = answer
+
+    return make
+
+
+def test_a_gate_for_ci(call, picky, tmp_path):
+    picky(True)
+    suite = tmp_path / "suite.xml"
+    gate = ("--wordings", "2", "--junit", str(suite), "--fail_above")
+    status, text, found = call(*gate, "10")
+    assert status == 3 and "above 10" in text
+    assert found["result"]["verdict"] == "sensitive"
+    assert found["result"]["excess"] == pytest.approx(2 / 3)
+    assert ElementTree.parse(suite).getroot().get("failures") == "1"
+    assert call(*gate, "70")[0] == 0
+    assert ElementTree.parse(suite).getroot().get("failures") == "0"
+
+
+def test_better_texts_are_written(call, picky, tmp_path):
+    picky(False)
+    out = tmp_path / "better.json"
+    status, _, found = call("--wordings", "2", "--out", str(out))
+    assert status == 0 and found["better"]["gain"]
+    (tool,) = json.loads(out.read_text())
+    chosen = tool["function"]["parameters"]["properties"]["city"]["description"]
+    assert chosen != "city of the weather report"
+    assert tool["function"]["name"] == "weather"
 
 
 @pytest.mark.parametrize(
@@ -162,14 +231,17 @@ def test_in_python(server, tmp_path):
     (tmp_path / "c.jsonl").write_text(json.dumps(CASES[0]) + "\n")
     files = tmp_path / "c.jsonl", tmp_path / "t.json"
     found = jaxaug.sensitivity(*files, "openai:tiny", server.url, wordings=2)
-    assert found["exact"]["accuracy"] == {"original": 1, "r1": 1, "r2": 1}
-    assert found["exact"]["ss"]["value"] == 0
+    assert found["exact"]["accuracy"] == {
+        "original": 1, "control": 1, "r1": 1, "r2": 1,
+    }  # fmt: skip
+    assert found["result"]["verdict"] == "too few cases"
+    assert found["result"]["cases"] == 1
 
 
 def test_a_server_that_lies(call, server):
     server.answer = called(("weather", '{"city": "Oslo"'), ("invented", {}))
     status, text, found = call("--wordings", "1")
-    assert status == 0 and found["replies"] == {INVALID: 8}
+    assert status == 0 and found["replies"] == {INVALID: 24}
     assert found["exact"]["accuracy"]["original"] == 0
     server.answer = lambda body: (200, {}, b'{"choices": [{"message": 5}]}')
     status, text, _ = call("--wordings", "2", "--option", "retries=0")
@@ -197,9 +269,9 @@ def test_dry_run_and_other_wordings(call, server, tmp_path):
     files = ("--wordings_from", str(tmp_path / "warm.json"))
     status, text, _ = call(*files, "--dry_run")
     assert status == 0 and not server.bodies
-    assert "4 cases, 2 wordings" in text and "expected: 8 requests" in text
+    assert "4 cases, 2 wordings" in text and "expected: 24 requests" in text
     server.answer = called(RIGHT)
-    assert call(*files)[2]["wordings"] == ["original", "warm"]
+    assert call(*files)[2]["wordings"] == ["original", "control", "warm"]
     sent = {body["tools"][0]["function"]["description"] for body in server.bodies}
     assert sent == {"find the weather of a city", "tell how warm it is"}
     other[0]["function"]["name"] = "climate"
@@ -215,6 +287,8 @@ def test_dry_run_and_other_wordings(call, server, tmp_path):
         (("--run", "R"), "either --model openai:NAME, or --run RUN"),
         (("--data_dir", "D"), "--data_dir: --in names cases already"),
         (("--shots", "9"), "has 4 cases, and none is left"),
+        (("--repeats", "0"), "--repeats 0: give a number of at least 1"),
+        (("--fail_above", "nan"), "--fail_above nan: give points from 0 to 100"),
         (("--wordings", "0"), "--wordings 0: give a number of at least 1"),
         (("--option", "json=false"), "--option json: is for paraphrases"),
         (("--model", "smollm2"), "--model smollm2: write it openai:NAME"),
@@ -231,11 +305,8 @@ def test_dialogues_under_the_variants_of_sgdx(call, server, sgd_tree, tmp_path):
     out = tmp_path / "better.json"
     data = ("--data_dir", str(sgd_tree), "--out", str(out))
     status, text, found = call(*data, files=False)
-    assert status == 0, text
-    # No text was better, so the written intents equal the intents of the data.
-    own = json.loads((sgd_tree / "test/schema.json").read_text())
-    assert json.loads(out.read_text()) == own
-    assert found["wordings"] == ["original", "v1", "v2", "v3", "v4", "v5"]
+    assert status == 0 and not out.exists(), text
+    assert found["wordings"] == ["original", "control", "v1", "v2", "v3", "v4", "v5"]
     empty = sum(row[0] for row in found["fuzzy"]["cases"].values())
     assert 0 <= empty < len(found["fuzzy"]["cases"]) and "fuzzy (JGA)" in text
     names = {body["tools"][0]["function"]["name"][-2:] for body in server.bodies}
@@ -251,5 +322,9 @@ def test_a_tracker(call, trained):
     assert status == 0, text
     assert found["replies"].keys() == {TOOL_CALLS} and found["wordings"] == [
         "original",
+        "control",
         "r1",
     ]
+    assert found["about"]["temperature"] is None and found["result"]["within"] == 0
+    # The tracker was asked once about each wording; the control is a copy.
+    assert found["replies"][TOOL_CALLS] == 2 * 3 * found["result"]["cases"]

@@ -110,12 +110,12 @@ def test_text():
     interval = boot.difference(*groups(3))
     wide = interval.__class__(*[np.full(SIZE, v[0]) for v in vars(interval).values()])
     known = variances(0.0004, dialogues=0.04)
-    one = Difference("a", "b", wide, 0.01, known, 5)
+    one = Difference("a", "b", wide, np.full(SIZE, 0.01), known, 5)
     text = text_power(Statistics((), (), [one], 300, 400, ()))
     found = 100 * smallest_difference(HEADLINE, known, 5, 400)
     assert f"a - b      5        400  {found:.1f} points" in text
     assert "- seeds or - dialogues" in text
-    alone = Difference("a", "b", wide, 0.01, known._replace(seeds=()), 1)
+    alone = Difference("a", "b", wide, np.full(SIZE, 0.01), known._replace(seeds=()), 1)
     assert "one seed: its variance is unknown" in text_power(
         Statistics((), (), [alone], 300, 400, ())
     )

@@ -69,7 +69,7 @@ none (3 seeds)  29.8-50.2  34.1-54.1  25.9-45.3  26.1-42.8  21.6-39.9  11.8-27.5
 tree (3 seeds)  77.9-94.0  75.5-91.2  57.8-76.3  62.0-80.2  53.5-72.4  50.6-69.4  64.6-73.2  68.3-77.5  52.0-69.8    65.2-85.0    64.9-84.8
 eda (3 seeds)   75.9-92.2  72.8-89.4  58.7-77.6  62.3-80.7  54.8-74.1  47.1-66.2  64.2-72.5  68.1-76.8  50.8-69.6    66.3-85.7    65.9-85.5
 
-differences in points; p is of mean v1-5, corrected for 3 pairs (Holm), and a difference holds where p is below 0.05; *: the interval, taken by itself, excludes 0:
+differences in points; p is of mean v1-5, corrected for 3 pairs (Holm), and a difference holds where p is below 0.05; *: the difference of this column holds in the same way:
                          mean v1-5        p               JGA_orig                   seen                 unseen                   SS
 none - tree  -36.0 [-40.0, -32.0]*  <0.0001  -45.9 [-56.0, -35.9]*  -37.8 [-42.5, -33.1]*  -32.4 [-39.6, -25.3]*  +74.1 [62.9, 85.3]*
 none - eda   -35.5 [-39.0, -32.0]*  <0.0001  -44.1 [-54.4, -33.7]*  -37.3 [-41.7, -32.9]*  -31.8 [-37.1, -26.4]*  +73.3 [61.1, 85.4]*
@@ -145,7 +145,7 @@ def test_the_page_is_self_contained(runs, tmp_path, capsys):
     assert len(differences) == 3 * len(FIGURES)
     for line in differences:
         if line["figure"] != "jga_v1_5":
-            assert line["p_holm"] == ""
+            assert float(line["p_holm"]) >= float(line["p"])
             continue
         first, second = (
             float(lines[f"{line[part]} (mean of 3)"]["jga_v1_5"])

@@ -94,7 +94,9 @@ def test_advice_names_stable_confused_and_better_descriptions():
         {"leave", "quit", "depart", "arrive", "find", "a", "trip", "trips"}
     )
     options = AdviseOptions(wordings=7, candidates=2)
-    found = advise.advise(Scripted(), dialogues(2), known, options)
+    found, gain = advise.advise(Scripted(), dialogues(2), known, options)
+    # One dialogue is left to measure the gain on.
+    assert gain == (0, None, None)
     by_name = {one.item.name: one for one in found}
     assert [*by_name] == ["Trips_1", "start", "end", "Find"]
     # The given wording; then each text of `leave` twice, and of `arrive` three times.
@@ -113,7 +115,7 @@ def test_advice_names_stable_confused_and_better_descriptions():
     assert by_name["Find"].agreement == 1.0
     # For the service, whole answers count; they equal the consensus only in both slots.
     assert by_name["Trips_1"].agreement < 4 / 7
-    assert found == advise.advise(Scripted(), dialogues(2), known, options)
+    assert (found, gain) == advise.advise(Scripted(), dialogues(2), known, options)
     schema = advise.advised(Scripted.schema, found)
     assert [slot.name for slot in schema.services[0].slots] == ["start", "end"]
     assert schema.services[0].slots[1].description == "arrive"
@@ -127,9 +129,24 @@ def test_texts_that_were_not_tried_come_last():
 
 
 @pytest.mark.usefixtures("scripted")
+@pytest.mark.parametrize(("given", "shown"), [("quit", True), ("leave", False)])
+def test_advice_says_whether_it_gains(given, shown, monkeypatch):
+    """The tracker misreads "quit", and the consensus understands the start."""
+    monkeypatch.setitem(OTHERS, "quit", ("leave", "depart"))
+    slots = (Slot("start", given, False, ()), SERVICE.slots[1])
+    service = Service(SERVICE.name, SERVICE.description, slots, SERVICE.intents)
+    tracker = Scripted().about(Schema((service,)))
+    known = frozenset({"leave", "depart", "arrive", "find", "a", "trip", "trips"})
+    options = AdviseOptions(wordings=7, candidates=2)
+    _, gain = advise.advise(tracker, dialogues(40), known, options)
+    assert (gain.value, gain.low > 0) == (float(shown), shown)
+
+
+@pytest.mark.usefixtures("scripted")
 def test_without_dialogues_familiar_words_decide():
     known = frozenset({"depart", "arrive"})
-    found = advise.advise(Scripted(), [], known, AdviseOptions())
+    found, gain = advise.advise(Scripted(), [], known, AdviseOptions())
+    assert gain is None
     start = next(one for one in found if one.item.name == "start")
     assert (start.frames, start.agreement, start.confused) == (0, None, {})
     assert start.options == (Option("depart", 0), Option("leave", 1), Option("quit", 1))
@@ -160,6 +177,9 @@ def test_the_search_finds_the_worst_wording_and_measures_it_elsewhere():
             SEARCHED: 0.0,
         }
     )
+    # Two dialogues are too few to show a loss.
+    assert found.loss.value == 1 and found.loss.low < 0
+    assert "is not shown to lose" in attack.text(found, 0)
     assert [one.dialogue_id for one in found.examples] == ["d1", "d3"]
     example = found.examples[0]
     assert example.slot == "start" and example.descriptions == ("leave", "quit")
