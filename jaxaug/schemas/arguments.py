@@ -24,7 +24,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
     read.add_argument(
         "file",
         metavar="FILE",
-        help='JSON or YAML (.yaml, .yml); or a live server, "mcp:COMMAND" or mcp:https://...',
+        help='JSON or YAML (.yaml, .yml), or a server: "mcp:COMMAND", mcp:https://...',
     )
     read.add_argument(
         "--from",

@@ -24,7 +24,7 @@ ABSENT: Any = type(
 )()
 """The default of an argument without a default."""
 Path = tuple[str | None, ...]
-"""Names of properties from the outermost inward; None stands for the items of an array."""
+"""Names of properties from the outermost inward; None stands for array items."""
 
 _NUMBER = re.compile(r"[-+]?[0-9]{1,400}(\.[0-9]{1,400})?([eE][-+]?[0-9]{1,4})?")
 
@@ -138,7 +138,7 @@ class Tool:
         arguments: its innermost arguments, and its arrays of objects.
         results: the top-level fields of its result, as far as a slot can hold them.
         is_transactional: whether a call may change something.
-        more: further texts about its arguments, such as those of objects and items,
+        more: further texts about its arguments, such as of objects and items,
             with a name for each.
         source: object of the document that takes a description of the tool.
         key: distinct name in the document.
@@ -163,14 +163,14 @@ class Tool:
     def arguments_of(self, state: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
         """Returns the arguments object of a call that tells a state.
 
-        Names, nesting, and types are those of the document. Slots that the tool does
+        Names, nesting, and types come from the document. Slots that the tool does
         not have, values that have no form in the declared type, and "dontcare" are left
         out.
 
         Args:
             state: maps a slot to its value, or to several wordings of it; the first
                 one counts. Several values of an array are its items. A value of an
-                array of objects replaces those of its items.
+                array of objects replaces the values of its items.
         """
         made: dict[str, Any] = {}
         whole: list[Path] = []

@@ -354,7 +354,7 @@ def _set_texts(new: Sequence[tuple[Text, dict[str, Any] | None, str, str]]) -> N
     """Changes texts of a document.
 
     A text that several arguments share is changed if all of them agree; otherwise each
-    argument gets a description of its own.
+    argument gets a separate description.
 
     Args:
         new: places, the objects of the arguments, former and present descriptions.

@@ -1,5 +1,6 @@
 """Lists the tools of a live MCP server; only this module needs the package `mcp`."""
 
+import asyncio
 import os
 import shlex
 from typing import Any
@@ -9,7 +10,7 @@ from jaxaug.core.files import shortened
 from jaxaug.core.installed import extras_of
 
 SCHEME = "mcp:"
-"""Prefix of a server that is named in place of a file."""
+"""Prefix of a server that is named instead of a file."""
 TIMEOUT = 60
 """Seconds in which a server must start and list its tools."""
 _MOST_PAGES = 1000
@@ -39,13 +40,12 @@ def tool_list(server: str) -> dict[str, Any]:
     if not words or "\0" in target:
         raise UserError(f"{server}: names no command and no address. {fix}")
     with extras_of(f"a server such as {SCHEME}COMMAND"):
-        import anyio
         import mcp
         from mcp.client.stdio import stdio_client
 
     async def listed(log: Any) -> list[dict[str, Any]]:
         place: Any = target
-        with anyio.fail_after(TIMEOUT):
+        async with asyncio.timeout(TIMEOUT):
             if not target.startswith(("https://", "http://")):
                 command = mcp.StdioServerParameters(command=words[0], args=words[1:])
                 place = stdio_client(command, log)
@@ -64,7 +64,7 @@ def tool_list(server: str) -> dict[str, Any]:
 
     try:
         with open(os.devnull, "w", encoding="utf-8") as log:
-            return {"tools": anyio.run(listed, log)}
+            return {"tools": asyncio.run(listed(log))}
     except Exception as error:
         while isinstance(error, ExceptionGroup):
             error = error.exceptions[0]

@@ -45,7 +45,7 @@ def schema_of(
 
     Returns:
         The schema, and a tool for each intent, in the order of the schema. The names of
-        its service, its intent, and its further texts are those of the schema.
+        its service, its intent, and its further texts come from the schema.
 
     Raises:
         DocumentError: there is no tool.
@@ -215,7 +215,8 @@ def catalogue_of(schema: Schema, format: str) -> dict[str, Any]:
     """Returns the tools of a schema in the form that the writers of documents take.
 
         {"services": {NAME: DESCRIPTION}, "extra": {}, "tools": {NAME: {"name",
-         "service", "description", "parameters", "result", "is_transactional", "extra"}}}
+         "service", "description", "parameters", "result", "is_transactional",
+         "extra"}}}
 
     `service` and `result` may be absent.
 

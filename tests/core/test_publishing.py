@@ -33,7 +33,8 @@ def test_a_writer_removes_what_killed_writers_left(tmp_path):
     program = (
         "import os, signal, sys; from etils import epath;"
         "from jaxaug.core.publishing import new_folder, replacing\n"
-        "with replacing(sys.argv[1] + '/a') as a, new_folder(sys.argv[1] + '/b') as b:\n"
+        "to = sys.argv[1]\n"
+        "with replacing(to + '/a') as a, new_folder(to + '/b') as b:\n"
         "    a.write_text('half'); (b / 'weights').write_text('half')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -241,7 +241,7 @@ def make_run(folder, material):
     minisgd.write(folder / "d", train_dialogues=1, dev_dialogues=1, test_dialogues=1)
     words = vocabulary.train_words(folder / "d", folder)
     config = network.T5Config(
-        vocab_size=32, emb_dim=8, num_heads=2, num_encoder_layers=1,
+        vocab_size=1152, emb_dim=8, num_heads=2, num_encoder_layers=1,
         num_decoder_layers=1, head_dim=4, mlp_dim=8,
     )  # fmt: skip
     model = models.EncoderDecoderModel(network.Transformer(config), None, None, None)

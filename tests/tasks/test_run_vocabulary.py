@@ -295,6 +295,7 @@ def test_every_variable_that_chooses_data_is_kept():
     others = {
         *("JAXAUG_CACHE_DIR", "JAXAUG_PACKAGES", "JAXAUG_TRUSTED_MODULES"),
         "JAXAUG_ACCEPT_CHANGED_CONFIG",
+        "JAXAUG_OFFLINE",
         "JAXAUG_VOCABULARY",  # Kept as a file.
     }
     found = set()

@@ -84,8 +84,8 @@ def write(
             f"{', '.join(_WRITERS)}. {_STAYS}"
         )
     check_installed()
-    rows = int(config["vocab_size"])
-    if len(tokens or ()) > rows:
+    rows = config.get("vocab_size")
+    if isinstance(rows, int) and len(tokens or ()) > rows:
         raise UserError(
             f"the tokenizer has {len(tokens or ())} tokens, but the embedding has "
             f"{rows} rows. Take the tokenizer that was published with the weights."

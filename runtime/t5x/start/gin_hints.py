@@ -268,7 +268,9 @@ _HINTS: Mapping[str, Callable[..., str]] = {
 
 
 def unknown_mixtures(
-    find: Callable[[str], Any], registered: Callable[[], Collection[str]]
+    find: Callable[[str], Any],
+    registered: Callable[[], Collection[str]],
+    of_metric: bool = False,
 ) -> list[str]:
     """Returns messages about configured tasks and mixtures that are not registered.
 
@@ -278,11 +280,14 @@ def unknown_mixtures(
     Args:
         find: returns what needs no registration under a name, or None.
         registered: returns the names of registered tasks and mixtures.
+        of_metric: whether to look at DEV_TASK only.
     """
     found = []
     for (scope, selector), values in list(gin.config._CONFIG.items()):
         # Copying a value evaluates its references.
         is_macro = (scope, selector) == ("DEV_TASK", "gin.macro")
+        if of_metric and not is_macro:
+            continue
         argument = "value" if is_macro else "mixture_or_task_name"
         name = copy.deepcopy(values.get(argument))
         if isinstance(name, str) and find(name) is None:

@@ -139,15 +139,23 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
         announce("dry run: the configuration is valid; nothing was run.")
         return
     with libraries.of_native_code():
-        _check_names((), configured)
+        # Datasets of a run may have any names, because `get_dataset_fn` may read them.
+        _check_names((), configured, of_metric=True)
         arguments = feature_lengths.arguments_of(configured)
         feature_lengths.check(arguments, FLAGS.accept_truncation)
     configured(**arguments)
     jax.effects_barrier()
 
 
-def _check_names(bindings: Sequence[str], configured: Callable[..., Any]) -> None:
+def _check_names(
+    bindings: Sequence[str], configured: Callable[..., Any], of_metric: bool = False
+) -> None:
     """Finds names that gin accepts but a run would reject or ignore.
+
+    Args:
+        bindings: bindings of the command line.
+        configured: the program.
+        of_metric: whether only the task of the metric, DEV_TASK, must be known.
 
     Raises:
         UserError: nothing refers to a macro, or a task or mixture is unknown.
@@ -159,7 +167,7 @@ def _check_names(bindings: Sequence[str], configured: Callable[..., Any]) -> Non
     find = registered.finder(feature_lengths.reader_of(readers))
     if find or "seqio" in sys.modules:
         problems += gin_hints.unknown_mixtures(
-            find or (lambda name: None), _seqio_names
+            find or (lambda name: None), _seqio_names, of_metric
         )
     if problems:
         raise UserError("gin configuration: " + "\n".join(problems))
