@@ -6,7 +6,7 @@ Records whose text or rewording stands in an evaluation set, or resembles one, a
 out, so that results there stay clean: equal texts, and texts of six or more different
 words with a Jaccard similarity above 0.8. The evaluation sets are
 MiniSGD's dev and test schemas with all variants, and every schema of SGD and SGD-X in
-`--data_dir`. `--texts` adds the strings of files of JSON lines, such as the data of the
+`--data_dir`. `--texts` adds the strings of JSON files and JSON lines, such as the data of the
 wheel `bfcl-eval`. The
 program prints the table of docs/rewordings.md.
 """
@@ -80,8 +80,12 @@ def evaluation_texts(data_dir: Path | None, files: Sequence[Path]) -> Iterator[s
     for path in sorted(data_dir.glob("**/schema.json")) if data_dir else ():
         yield from strings(json.loads(path.read_text()))
     for path in files:
-        for line in path.read_text().splitlines():
-            yield from strings(json.loads(line))
+        text = path.read_text()
+        try:
+            yield from strings(json.loads(text))
+        except json.JSONDecodeError:
+            for line in text.splitlines():
+                yield from strings(json.loads(line))
 
 
 def faults(record: Record) -> Iterator[str]:

@@ -121,7 +121,7 @@ class Accuracy(Average):
     """Share of labels [...] whose logits [..., classes] are the largest."""
 
     @classmethod
-    def from_model_output(
+    def from_model_output(  # type: ignore[override]
         cls,
         *,
         logits: Float[Array, "..."],
@@ -137,7 +137,7 @@ class LastValue(Average):
     """The value of the last step; devices are averaged."""
 
     @classmethod
-    def from_model_output(
+    def from_model_output(  # type: ignore[override]
         cls, value: Num[Array, "..."], mask: Num[Array, "..."] | None = None, **_: Any
     ) -> Self:
         return super().from_model_output(value, mask)
