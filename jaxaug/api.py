@@ -26,16 +26,18 @@ _SPLIT = "train"
 _GRAMMAR = "configs/augment/grammar.py"
 
 
+def _schema(value: Any) -> str | None:
+    problem = rules.path(value)
+    return f"{problem}. Give a schema.json, or its services" if problem else None
+
+
 def _split(value: Any) -> str | None:
     fits = isinstance(value, str) and value in folders.SPLITS
     return None if fits else f"give one of {', '.join(folders.SPLITS)}"
 
 
 @rules.checked(
-    schema=rules.either(
-        rules.sequence(rules.of(Mapping, ""), ""),
-        lambda value: rules.path(value) and "give a schema.json, or its services",
-    ),
+    schema=rules.either(rules.sequence(rules.of(Mapping, ""), ""), _schema),
     num=rules.count,
     config=rules.path,
     seed=rules.seed,

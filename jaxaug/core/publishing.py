@@ -157,6 +157,17 @@ def replacing(path: epath.PathLike, private: bool = False) -> Iterator[epath.Pat
 
 
 @contextlib.contextmanager
+def scratch_folder(target: epath.PathLike) -> Iterator[epath.Path]:
+    """Yields an empty hidden folder next to the target, removed at the end."""
+    temporary = temporary_name(epath.Path(target))
+    temporary.mkdir()
+    try:
+        yield temporary
+    finally:
+        temporary.rmtree(missing_ok=True)
+
+
+@contextlib.contextmanager
 def new_folder(folder: epath.PathLike) -> Iterator[epath.Path]:
     """Yields a temporary folder that is renamed when everything is written.
 
