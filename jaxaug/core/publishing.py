@@ -39,7 +39,7 @@ def naming(path: epath.PathLike) -> Iterator[None]:
         raise
 
 
-# Host, process, its start, and a number of its own.
+# Host, process, start of the process, and a random number.
 _SUFFIX = r"(?:([0-9a-f]{8})-(\d+)-(\d+)-)?[0-9a-f]{8}\.tmp"
 # Processes of other hosts, which share the file system, cannot be seen.
 _ABANDONED_SECONDS = 24 * 3600
