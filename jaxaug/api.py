@@ -172,7 +172,7 @@ def load_dialogues(
 def _json(services: Any) -> str:
     try:
         return json.dumps(services)
-    except TypeError as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise UserError(
             f"schema: {error}. Give JSON values, as in schema.json."
         ) from None

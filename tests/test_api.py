@@ -75,6 +75,9 @@ def test_augment_schema_of_a_file_and_of_a_list(tmp_path):
     assert found[0] != found[1]
     with pytest.raises(UserError, match="schema: .*JSON"):
         jaxaug.augment_schema([{"service_name": {1}}])  # type: ignore[dict-item]
+    services[0]["itself"] = services
+    with pytest.raises(UserError, match="schema: Circular reference.*JSON"):
+        jaxaug.augment_schema(services)
 
 
 def test_load_dialogues_and_evaluate(tmp_path):

@@ -40,8 +40,9 @@ def get_vocabulary(cfg: DatasetConfig) -> tuple[Any, Any]:
 def verify_matching_vocabs(cfg: DatasetConfig, model: Any) -> None:
     """Checks that the model and the task have the same vocabularies.
 
-    The embedding of the model must have a row for each of their ids. If seqio was never imported, no task can be registered and nothing is compared. This
-    is the case for training on a user-defined iterator.
+    The embedding of the model must have a row for each of their ids. If seqio was never
+    imported, no task can be registered and nothing is compared. This is the case for
+    training on a user-defined iterator.
 
     Raises:
         ValueError: the vocabularies differ, or are larger than the embedding.

@@ -146,8 +146,8 @@ _RULES: dict[Rule, str] = {
     _lengths: "FEATURE_LENGTHS",
     _actions: "FINETUNE_ACTIONS",
     _reference: "ADAPTED_MODEL ADAPTER CONSISTENT_OF CURRICULUM FITTED_SCHEDULE MODEL "
-    "OPTIMIZER SCHEDULE VOCABULARY WORST_OF",
-    _or_none(_reference): "RESTORE",
+    "SCHEDULE VOCABULARY WORST_OF",
+    _or_none(_reference): "OPTIMIZER RESTORE",
 }
 _MACROS = {name: rule for rule, names in _RULES.items() for name in names.split()}
 # Parameters that gin files bind directly, in any function.

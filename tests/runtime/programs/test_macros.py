@@ -41,7 +41,8 @@ def test_odd_values(name):
 
 def test_valid_values():
     for line in (
-        "TRAIN_STEPS = 1e6", "TRAIN_STEPS = 0", "LEARNING_RATE = 0", "RANDOM_SEED = None",
+        "TRAIN_STEPS = 1e6", "TRAIN_STEPS = 0", "LEARNING_RATE = 0",
+        "RANDOM_SEED = None",
         "TASK_FEATURE_LENGTHS = {'inputs': 'auto', 'targets': 9}",
         "STEPS_OF_STAGES = (5, 7)", "TRAIN_STEPS = %OTHER\nOTHER = 'x'",
         "MODEL_DIR = %gin.REQUIRED", "USE_HARDWARE_RNG = False",
