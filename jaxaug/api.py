@@ -26,16 +26,18 @@ _SPLIT = "train"
 _GRAMMAR = "configs/augment/grammar.py"
 
 
+def _schema(value: Any) -> str | None:
+    problem = rules.path(value)
+    return f"{problem}. Give a schema.json, or its services" if problem else None
+
+
 def _split(value: Any) -> str | None:
     fits = isinstance(value, str) and value in folders.SPLITS
     return None if fits else f"give one of {', '.join(folders.SPLITS)}"
 
 
 @rules.checked(
-    schema=rules.either(
-        rules.sequence(rules.of(Mapping, ""), ""),
-        lambda value: rules.path(value) and "give a schema.json, or its services",
-    ),
+    schema=rules.either(rules.sequence(rules.of(Mapping, ""), ""), _schema),
     num=rules.count,
     config=rules.path,
     seed=rules.seed,
@@ -170,7 +172,7 @@ def load_dialogues(
 def _json(services: Any) -> str:
     try:
         return json.dumps(services)
-    except TypeError as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise UserError(
             f"schema: {error}. Give JSON values, as in schema.json."
         ) from None

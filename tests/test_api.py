@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import pytest
+from etils import epath
 
 import jaxaug
 from jaxaug.augment.plain import people
@@ -74,6 +75,9 @@ def test_augment_schema_of_a_file_and_of_a_list(tmp_path):
     assert found[0] != found[1]
     with pytest.raises(UserError, match="schema: .*JSON"):
         jaxaug.augment_schema([{"service_name": {1}}])  # type: ignore[dict-item]
+    services[0]["itself"] = services
+    with pytest.raises(UserError, match="schema: Circular reference.*JSON"):
+        jaxaug.augment_schema(services)
 
 
 def test_load_dialogues_and_evaluate(tmp_path):
@@ -148,7 +152,8 @@ class Uploaded(OnHub):
             "one of train, dev, test",
         ),
         (jaxaug.load_dialogues, "variant", (3, b"v1"), "give a text"),
-        (jaxaug.paraphrase, "texts", ("a", [3], None), "a list of texts"),
+        (jaxaug.paraphrase, "texts", ("a", [3], ["\ud800"]), "a list of texts"),
+        (people.paraphrase, "model", ("\ud800", None), "UTF-8|a text"),
         (jaxaug.sensitivity, "wordings", ("5", -1, 10**5000), "from 0 to 1,000"),
         (jaxaug.Tracker.load, "run", (None, "https://x/y", 3), "path|no storage"),
         (jaxaug.Tracker.load, "batch_size", (0, 2.0, False), "from 1 to 65,536"),
@@ -176,3 +181,27 @@ def test_arguments_are_checked_by_their_rules(function, name, values, fix):
 def test_a_wrong_list_of_services_is_named_as_the_argument():
     with pytest.raises(UserError, match="^schema: .*service_name"):
         jaxaug.augment_schema([{}])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda path: jaxaug.augment_schema(path),
+        lambda path: jaxaug.augment_schema("schema.json", config=path),
+        lambda path: jaxaug.evaluate(path),
+        lambda path: jaxaug.evaluate(".", path),
+        lambda path: jaxaug.load_dialogues(path),
+        lambda path: jaxaug.paraphrase(["Hello."], model=path, filter="off"),
+        lambda path: jaxaug.paraphrase(["Hello."], model=f"{path}+/x", filter="off"),
+        lambda path: jaxaug.sensitivity(path),
+        lambda path: jaxaug.Tracker.load(path),
+        lambda path: jaxaug.Tracker.load(".", schema=path),
+    ],
+)
+def test_remote_paths_without_a_network(call, monkeypatch):
+    def refuse(path):
+        raise RuntimeError("could not resolve the host")  # As TensorFlow's errors.
+
+    monkeypatch.setattr(type(epath.Path("gs://b")), "exists", refuse)
+    with pytest.raises(UserError, match="gs://b/x.*cannot be reached.*resolve"):
+        call("gs://b/x")

@@ -129,8 +129,8 @@ def add_judge(group: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--similarity",
         metavar="MODEL",
-        help="model of similarity; none: compare letters (default: minilm if it is on "
-        "this machine)",
+        help="model of similarity; none: compare letters (default: minilm, fetched at "
+        "its first use; none without JAX)",
     )
     parser.add_argument(
         "--source",

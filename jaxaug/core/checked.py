@@ -115,7 +115,17 @@ def path(value: Any) -> str | None:
     return None
 
 
-text = of(str, "a text")
+def text(value: Any) -> str | None:
+    """Accepts texts that UTF-8 can encode."""
+    if not isinstance(value, str):
+        return "give a text"
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return "it has half of a surrogate pair. Give a text that UTF-8 can encode"
+    return None
+
+
 flag = of(bool, "True or False")
 seed = whole(0, 2**32 - 1)
 count = whole(1, 1000)

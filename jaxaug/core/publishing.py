@@ -39,7 +39,7 @@ def naming(path: epath.PathLike) -> Iterator[None]:
         raise
 
 
-# Host, process, its start, and a random number.
+# Host, process, start of the process, and a random number.
 _SUFFIX = r"(?:([0-9a-f]{8})-(\d+)-(\d+)-)?[0-9a-f]{8}\.tmp"
 # Processes of other hosts, which share the file system, cannot be seen.
 _ABANDONED_SECONDS = 24 * 3600
@@ -154,6 +154,17 @@ def replacing(path: epath.PathLike, private: bool = False) -> Iterator[epath.Pat
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def scratch_folder(target: epath.PathLike) -> Iterator[epath.Path]:
+    """Yields an empty hidden folder next to the target, removed at the end."""
+    temporary = temporary_name(epath.Path(target))
+    temporary.mkdir()
+    try:
+        yield temporary
+    finally:
+        temporary.rmtree(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from typing import Any
 
 from etils import epath
 
-_SECONDS = 15.0  # Limit without a connection.
+_SECONDS = 8.0  # Limit without a connection.
 # Limit with a connection: libraries must be loaded and credentials fetched.
 _LONGEST = 60.0
 _HOSTS = {"gs": "storage.googleapis.com", "s3": "s3.amazonaws.com"}
@@ -93,4 +93,4 @@ def _place(scheme: str) -> tuple[str, int]:
 
 def _connect(scheme: str) -> None:
     if scheme in _HOSTS and not any(map(os.environ.get, _ELSEWHERE[scheme])):
-        socket.create_connection(_place(scheme), timeout=_SECONDS / 3).close()
+        socket.create_connection(_place(scheme), timeout=_SECONDS / 2).close()

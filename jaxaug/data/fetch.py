@@ -11,7 +11,6 @@ import hashlib
 import http.client
 import re
 import shutil
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_ordinary, is_remote
 from jaxaug.core.installed import missing_package
 from jaxaug.core.progress import progress
-from jaxaug.core.publishing import naming
+from jaxaug.core.publishing import naming, scratch_folder
 from jaxaug.core.suggestion import one_of
 from jaxaug.data import datasets
 from jaxaug.data.archive import MAX_TOTAL, BrokenError, members
@@ -107,10 +106,8 @@ def fetch(data_set: DataSet, out: Path) -> list[Path]:
     if not brought_here:
         _download(data_set, archive, out)
     try:
-        with tempfile.TemporaryDirectory(
-            dir=out.parent, prefix=f".{out.name}."
-        ) as folder:
-            place = Path(folder) / "files"
+        with scratch_folder(out) as folder:
+            place = Path(folder, "files")
             unpacked = _unpack(data_set, archive, place)
             if data_set.convert is not None:
                 print(_converted(data_set.convert, place))

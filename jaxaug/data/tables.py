@@ -4,6 +4,7 @@ import codecs
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -25,6 +26,8 @@ _FIX = "Name a UTF-8 file with --in: lines of text, .csv, .tsv or .jsonl."
 _DEFAULT_COLUMN = "text"
 _MARK = codecs.BOM_UTF8.decode()
 _SUFFIXES = {".csv": "csv", ".tsv": "tsv", ".jsonl": JSONL}
+# Excel writes the delimiter into the first line.
+_DIRECTIVE = re.compile(r'"?sep=."?', re.IGNORECASE)
 _MARKS = (",", ";", "\t", "|")
 # The csv module refuses longer fields.
 _LONGEST_FIELD = 1 << 30
@@ -134,6 +137,11 @@ def _read(path: PathLike, column: str | None) -> Table:
     if kind == JSONL:
         rows, column = _objects(lines, column, where)
         return Table(kind, rows, column, newline=newline, mark=mark)
+    if _DIRECTIVE.fullmatch(lines[0]):
+        raise UserError(
+            f"{where}: line 1 is {shown(lines[0])}, a setting for Excel, expected the "
+            "names of the columns. Remove the line: the delimiter is found without it."
+        )
     delimiter = _delimiter(text, DELIMITERS[kind], where)
     header, cells = _cells(text, delimiter, where)
     column = _column(column, header, where)

@@ -32,15 +32,16 @@ def test_a_writer_removes_what_killed_writers_left(tmp_path):
     """Files and folders of living processes, and of other targets, stay."""
     program = (
         "import os, signal, sys; from etils import epath;"
-        "from jaxaug.core.publishing import new_folder, replacing\n"
-        "to = sys.argv[1]\n"
-        "with replacing(to + '/a') as a, new_folder(to + '/b') as b:\n"
+        "from jaxaug.core.publishing import new_folder, replacing, scratch_folder\n"
+        "with replacing(sys.argv[1] + '/a') as a, new_folder(sys.argv[1] + '/b') as b, "
+        "scratch_folder(sys.argv[1] + '/c') as c:\n"
         "    a.write_text('half'); (b / 'weights').write_text('half')\n"
+        "    (c / 'archive').write_text('half')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", program, tmp_path], check=False)
     left = [*tmp_path.iterdir()]
-    assert len(left) == 2
+    assert len(left) == 3
     kept = tmp_path / ".a.b.0123abcd.tmp"
     kept.write_text("of the target a.b")
     with publishing.replacing(tmp_path / "a") as other:
@@ -48,13 +49,17 @@ def test_a_writer_removes_what_killed_writers_left(tmp_path):
         files.write_text(tmp_path / "a", "whole")
         assert other.exists()
         assert not any(path.exists() for path in left if path.name.startswith(".a."))
-    with publishing.new_folder(tmp_path / "b"):
+    with (
+        publishing.new_folder(tmp_path / "b"),
+        publishing.scratch_folder(tmp_path / "c"),
+    ):
         pass
     assert sorted(tmp_path.iterdir()) == [kept, tmp_path / "a", tmp_path / "b"]
     for path in left:
         assert publishing.final_name(str(path / "x")) in (
             str(tmp_path / "a/x"),
             str(tmp_path / "b/x"),
+            str(tmp_path / "c/x"),
         )
 
 

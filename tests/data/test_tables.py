@@ -59,6 +59,8 @@ def test_a_single_column_may_hold_any_mark(read):
             "text;label\na;b;c\n",
             "line 2: 3 columns, the header has 2. Quote fields with ';' in them.",
         ),
+        ("sep=;\r\ntext;n\r\na;1\r\n", "line 1 is 'sep=;', a setting for Excel"),
+        ('"sep=\t"\ntext\n', "Remove the line: the delimiter is found without it."),
         ("\ntext\na\n", "line 1 names no column. Write the names of the columns"),
         (f"text\na\n{'b' * 100_001}\n", "row 2: a text of 100,001 characters, 100,000"),
     ],

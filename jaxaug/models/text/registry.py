@@ -22,6 +22,7 @@ from t5x.feed.vocabularies import check_rows
 import jaxaug
 from jaxaug.core import cache_folder, extensions
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import is_remote, reach
 from jaxaug.core.paths import absolute
 from jaxaug.core.suggestion import suggestion
 from jaxaug.core.text import clean
@@ -152,7 +153,14 @@ def with_adapter(name: str, adapter: str | None) -> str:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Returns the base and the adapter in a name; the adapter may be empty."""
+    """Returns the base and the adapter in a name; the adapter may be empty.
+
+    Raises:
+        UserError: a remote folder cannot be reached.
+    """
+    for part in name.split(_PLUS):
+        if is_remote(part):
+            reach(part, "Name a model on this machine, or check the address.")
     named = catalogue.CATALOGUE.get(name)
     if named and named.base:
         return named.base, str(named.checked_folder)

@@ -1,15 +1,16 @@
 """Types and ranges of public macros, checked before the data and the model are loaded.
 
-A macro that is a reference, such as `@schedule.cyclic()`, is checked where it is used.
+A macro with a reference, such as `@schedule.cyclic()`, is checked where it is used.
 """
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import gin
 
-from t5x import checks
+from t5x import checks, losses
 from t5x.errors import UserError
 
 _MACRO = "gin.macro"
@@ -28,6 +29,60 @@ def _texts(name: str, value: Any) -> None:
     """Accepts a text or several."""
     for one in value if isinstance(value, list | tuple) and value else [value]:
         _text(name, one)
+
+
+def _list(name: str, value: Any) -> None:
+    if not isinstance(value, list | tuple) or not value:
+        raise UserError(f"{name} = {value!r:.80}: give a list of texts.")
+    _texts(name, value)
+
+
+def _one_of(*names: str) -> Rule:
+    def rule(name: str, value: Any) -> None:
+        if not isinstance(value, str) or value.lower() not in map(str.lower, names):
+            listed = ", ".join(map(repr, names))
+            raise UserError(f"{name} = {value!r:.80}: give one of {listed}.")
+
+    return rule
+
+
+def _share(name: str, value: Any) -> None:
+    if value != 1 or isinstance(value, bool):
+        checks.number(name, value, below=1.0)
+
+
+def _curriculum(name: str, value: Any) -> None:
+    """Accepts steps, None for the steps of the run, or 'as written'."""
+    if value not in (None, "as written"):
+        checks.whole_number(name, value, 1, "; or None or 'as written'", _MOST)
+
+
+def _normalizer(name: str, value: Any) -> None:
+    """Accepts None, a number above 0, or the name of a factor of the batch."""
+    if isinstance(value, str):
+        _one_of(*losses.SpecialLossNormalizingFactor.__members__)(name, value)
+    elif value is not None:
+        checks.number(name, value, least=sys.float_info.min)
+
+
+def _reference(name: str, value: Any) -> None:
+    """Refuses any value: references are not checked here."""
+    raise UserError(
+        f"{name} = {value!r:.80}: give a reference, such as @NAME(), or %OTHER_MACRO."
+    )
+
+
+def _actions(name: str, value: Any) -> None:
+    """Accepts mode -> actions, also for no mode."""
+    known = isinstance(value, dict) and all(
+        isinstance(mode, str) and isinstance(found, list | tuple)
+        for mode, found in value.items()
+    )
+    if not known:
+        raise UserError(
+            f"{name} = {value!r:.80}: give the actions of each mode, such as "
+            "{'INFER_EVAL': [@trainer.EarlyStoppingAction()]}."
+        )
 
 
 def _flag(name: str, value: Any) -> None:
@@ -63,22 +118,36 @@ _number = functools.partial(checks.number, least=0.0, below=1e6)
 _rate = functools.partial(checks.number, least=0.0, below=1.0)
 _RULES: dict[Rule, str] = {
     _positive: "BATCH_SIZE EVAL_BATCH_SIZE FINETUNE_BATCH_SIZE LEVELS RANK WORDINGS "
-    "WORST_CANDIDATES",
+    "WORST_CANDIDATES WORST_PERIOD",
     _steps: "STEPS_OF_STAGES STEPS_PER_LEVEL_ONCE STEPS_PER_LEVEL_TWICE",
     _count: "EVAL_PERIOD FINETUNE_STEPS INITIAL_STEP MAX_FINETUNING_STEPS TRAIN_STEPS "
     "WARMUP_STEPS",
     _or_none(_positive): "NUM_PARTITIONS",
     _or_none(_count): "EVALUATOR_NUM_EXAMPLES EVAL_STEPS RANDOM_SEED "
-    "TRAIN_STEPS_RELATIVE",
-    _number: "ADAPTER_LEARNING_RATE ALPHA CONSISTENCY_WEIGHT LEARNING_RATE",
+    "JSON_WRITE_N_RESULTS TRAIN_STEPS_RELATIVE",
+    _number: "ADAPTER_LEARNING_RATE ALPHA CONSISTENCY_WEIGHT LEARNING_RATE Z_LOSS",
     _rate: "ADAPTER_DROPOUT DROPOUT_RATE LABEL_SMOOTHING",
+    _share: "ORIGINAL_FRACTION WORST_RATE",
+    _curriculum: "CURRICULUM_STEPS",
+    _normalizer: "LOSS_NORMALIZING_FACTOR",
+    _one_of("none", "minimal", "full"): "REMAT_POLICY",
+    _one_of("symmetric", "mean"): "CONSISTENCY_TERM",
+    _or_none(_one_of("online", "offline", "disabled")): "WANDB_MODE",
     _flag: "EVALUATOR_USE_MEMORY_CACHE SHUFFLE_TRAIN_EXAMPLES USE_CACHED_TASKS "
     "USE_HARDWARE_RNG",
-    _text: "BASE DEV_METRIC DEV_TASK EVAL_MIXTURE EVAL_SPLIT EVAL_TASK "
-    "MIXTURE_OR_TASK_NAME MODEL_DIR TASK TOKENIZER VOCABULARY_FILE",
-    _texts: "CHECKPOINT_PATH INITIAL_CHECKPOINT_PATH",
+    _text: "BASE DEV_METRIC DEV_TASK EVAL_MIXTURE EVAL_OUTPUT_DIR EVAL_SPLIT "
+    "EVAL_TASK INFER_OUTPUT_DIR MIXTURE_OR_TASK_NAME MODEL_DIR TASK "
+    "TF_EXAMPLE_FILE_TYPE TOKENIZER VOCABULARY_FILE WANDB_PROJECT",
+    _texts: "CHECKPOINT_PATH TF_EXAMPLE_FILE_PATHS",
+    _or_none(_texts): "INITIAL_CHECKPOINT_PATH TARGETS",
+    _list: "CDA_LEVELS LEVEL_TASKS OFFICIAL_LEVELS PCC_LEVELS RT_LEVELS",
     _or_none(_text): "MIXTURE_OR_TASK_MODULE",
     _or_none(_lengths): "TASK_FEATURE_LENGTHS",
+    _lengths: "FEATURE_LENGTHS",
+    _actions: "FINETUNE_ACTIONS",
+    _reference: "ADAPTED_MODEL ADAPTER CONSISTENT_OF CURRICULUM FITTED_SCHEDULE MODEL "
+    "SCHEDULE VOCABULARY WORST_OF",
+    _or_none(_reference): "OPTIMIZER RESTORE",
 }
 _MACROS = {name: rule for rule, names in _RULES.items() for name in names.split()}
 # Parameters that gin files bind directly, in any function.
@@ -92,12 +161,20 @@ def check() -> None:
         UserError: a value has another type, or is out of range.
     """
     for name, rule, value in _values():
-        if isinstance(value, _REFERENCES) or value is gin.REQUIRED:
+        if _has_reference(value) or value is gin.REQUIRED:
             continue
         try:
             rule(name, value)
         except UserError as error:
             raise UserError(f"gin configuration: {error}") from None
+
+
+def _has_reference(value: Any) -> bool:
+    """Returns whether a value is a reference or contains one."""
+    if isinstance(value, list | tuple | dict):
+        parts = value.values() if isinstance(value, dict) else value
+        return any(map(_has_reference, parts))
+    return isinstance(value, _REFERENCES)
 
 
 def _values() -> Iterator[tuple[str, Rule, Any]]:

@@ -1,5 +1,6 @@
 """`jaxaug augment judge`, complete, with the rules alone."""
 
+import importlib.util
 import json
 
 import pytest
@@ -8,6 +9,7 @@ from jaxaug import cli
 from jaxaug.augment.judge import features, measures, pairs, verdicts
 from jaxaug.augment.judge.features import Pair
 from jaxaug.core.errors import UserError
+from jaxaug.models.named import packages
 
 HEADER = "kind\toriginal\tcandidate\n"
 ROWS = [
@@ -62,6 +64,16 @@ def test_lines_of_windows_and_a_mark(judged):
     text = "\ufeff" + HEADER + "slot\ttype of car\tcar type\n"
     _, found = judged(text.replace("\n", "\r\n").encode(), "--similarity", "none")
     assert [one["candidate"] for one in found] == ["car type"]
+
+
+def test_the_default_similarity_is_fetched(judged, monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv(packages.OFFLINE_VARIABLE, "1")
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "empty"))
+    assert judged(HEADER.encode()) == (1, [])
+    assert "models fetch minilm" in (said := capsys.readouterr().err)
+    assert "--similarity none" in said
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert judged(HEADER.encode()) == (0, [])  # As an installation without JAX.
 
 
 def test_nothing_to_judge(judged):
