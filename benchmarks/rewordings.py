@@ -6,9 +6,8 @@ Records whose text or rewording stands in an evaluation set, or resembles one, a
 out, so that results there stay clean: equal texts, and texts of six or more different
 words with a Jaccard similarity above 0.8. The evaluation sets are
 MiniSGD's dev and test schemas with all variants, and every schema of SGD and SGD-X in
-`--data_dir`. `--texts` adds the strings of JSON files and JSON lines, such as the data of the
-wheel `bfcl-eval`. The
-program prints the table of docs/rewordings.md.
+`--data_dir`. `--texts` adds the strings of JSON files and JSON lines, such as the data
+of the wheel `bfcl-eval`. The program prints the table of docs/rewordings.md.
 """
 
 import argparse
