@@ -47,6 +47,10 @@ from jaxaug.schemas.losses import Loss
 from jaxaug.schemas.views import MAX_IN_DOCUMENT, MAX_PLACES, DocumentError, Text
 
 _FIX = "Name a document that describes tools: `jaxaug schema import --help`."
+_FIX_TOOLS = (
+    'Write a tool as {"type": "function", "function": {"name", "description", '
+    '"parameters"}}, with a complete JSON Schema as parameters.'
+)
 _SHOWN = 10
 _MOST = (
     32 << 20
@@ -132,7 +136,7 @@ def read_tools(tools: Any, where: str, most: int = MAX_PLACES) -> Imported:
     try:
         return _imported(tools, "openai", where, most)
     except DocumentError as error:
-        raise _wrong(error, where + _line(error, "")) from None
+        raise _wrong(error, where + _line(error, ""), _FIX_TOOLS) from None
 
 
 def _imported(
@@ -150,9 +154,9 @@ def _imported(
     return Imported(kind, schema, kept, tools, document, name, catalogue)
 
 
-def _wrong(error: DocumentError, where: str) -> UserError:
+def _wrong(error: DocumentError, where: str, fix: str = _FIX) -> UserError:
     told = f"{where}: {error}"
-    return UserError(f"{told}{'' if told[-1] in '?.' else '.'} {_FIX}")
+    return UserError(f"{told}{'' if told[-1] in '?.' else '.'} {fix}")
 
 
 def _read(document: Any, kind: str, name: str, most: int) -> Catalogue:

@@ -122,7 +122,7 @@ def _tool(
         extra.setdefault("parameters", {})[f"{own_name} {place}"] = rest
     whole.hidden = "readOnly"
     texts = _texts(operation, name)
-    within: frozenset[int] = frozenset()
+    within: tuple[frozenset[int], ...] = ()
     around: tuple[Part, ...] = ()
     if "requestBody" in operation:
         place = (*keys, "requestBody")
