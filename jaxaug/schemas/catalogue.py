@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxaug.core import json_reader
 from jaxaug.formats.json_tools import object_schema
-from jaxaug.schemas.views import Document, Node, Text, is_null, shared
+from jaxaug.schemas.views import Document, Node, Text, is_null, shared, unique
 
 DONTCARE = "dontcare"
 """Value of a slot in SGD that the service chooses."""
@@ -625,7 +625,7 @@ def values_of(document: Document, node: Node) -> list[Any] | None:
             if not one.is_never
         ]
         if each and None not in each and any(one != [None] for one in each):
-            found.append([value for one in each for value in one or ()])
+            found.append(unique([value for one in each for value in one or ()]))
     if not found:
         return None
     kept = found[0]

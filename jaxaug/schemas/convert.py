@@ -123,10 +123,11 @@ def _converted(
 
 
 def read_tools(tools: Any, where: str, most: int = MAX_PLACES) -> Imported:
-    """Converts a tool list of the chat-completions interface to a schema.
+    """Converts a tool list to a schema.
 
     Args:
-        tools: parsed JSON.
+        tools: parsed JSON in the form of the chat-completions interface, MCP, or
+            Anthropic.
         where: place of the list, for messages.
         most: maximum number of schemas in all tools, references written out.
 
@@ -134,7 +135,7 @@ def read_tools(tools: Any, where: str, most: int = MAX_PLACES) -> Imported:
         UserError: the list breaks the rules of its format. The message gives the keys.
     """
     try:
-        return _imported(tools, "openai", where, most)
+        return _imported(tools, tool_lists.kind_of(tools) or "openai", where, most)
     except DocumentError as error:
         raise _wrong(error, where + _line(error, ""), _FIX_TOOLS) from None
 

@@ -559,6 +559,11 @@ def shared(values: list[Any], others: list[Any]) -> list[Any]:
     return [one for one in values if _identity(one) in known]
 
 
+def unique(values: list[Any]) -> list[Any]:
+    """Returns JSON values without repetitions."""
+    return [*{_identity(one): one for one in values}.values()]
+
+
 def _identity(value: Any) -> str:
     """Returns a text that equal JSON values share; 1 and 1.0 are equal."""
     if isinstance(value, float) and value.is_integer():

@@ -150,6 +150,26 @@ def test_a_field_of_many_alternatives_has_the_values_of_all():
     found = read_tools(tools(block={"oneOf": blocks}), "tools")
     [kind] = found.tools[0].arguments
     assert kind.slot == "block.kind" and kind.values == (*kinds,)
+    found = read_tools(tools(block={"oneOf": [*blocks, *blocks[::-1]]}), "tools")
+    assert found.tools[0].arguments[0].values == (*kinds,)
+
+
+def test_a_property_without_a_valid_value_in_the_query_of_an_operation(tmp_path):
+    schema = {"type": "object", "properties": {"a": False, "b": TEXT}}
+    reads = {"annotations": {"readOnlyHint": True}}
+    tool = {"name": "f", "inputSchema": schema, **reads}
+    (tmp_path / "t.json").write_text(json.dumps({"tools": [tool]}))
+    found = read_document(tmp_path / "t.json")
+    document, _, _ = document_of(found.schema, "openapi", found)
+    [given] = document["paths"]["/f"]["get"]["parameters"]
+    assert given == {"name": "b", "in": "query", "schema": TEXT}
+
+
+def test_tools_of_other_interfaces_keep_their_arguments():
+    schema = {"type": "object", "properties": {"a": TEXT}}
+    for keyword in ("inputSchema", "input_schema"):
+        [tool] = read_tools([{"name": "f", keyword: schema}], "tools").tools
+        assert [one.slot for one in tool.arguments] == ["a"]
 
 
 def test_long_lists_take_linear_time():
