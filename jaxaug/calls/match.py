@@ -190,7 +190,8 @@ def _fields(
         elif name in listed:
             found[name] = float(any(_same(one, given[name]) for one in accepted))
         else:
-            found[name] = max(_value(one, given[name], fuzzy) for one in accepted)
+            values = (_value(one, given[name], fuzzy) for one in accepted)
+            found[name] = max(values, default=0.0)
     return found
 
 

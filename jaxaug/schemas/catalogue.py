@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxaug.core import json_reader
 from jaxaug.formats.json_tools import object_schema
-from jaxaug.schemas.views import Document, Node, Text, is_in, is_null
+from jaxaug.schemas.views import Document, Node, Text, is_null, shared, unique
 
 DONTCARE = "dontcare"
 """Value of a slot in SGD that the service chooses."""
@@ -27,6 +27,16 @@ Path = tuple[str | None, ...]
 """Names of properties from the outermost inward; None stands for array items."""
 
 _NUMBER = re.compile(r"[-+]?[0-9]{1,400}(\.[0-9]{1,400})?([eE][-+]?[0-9]{1,4})?")
+
+
+_KINDS: dict[str, Any] = {
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+    "array": list,
+    "object": dict,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +102,30 @@ class Argument:
             return ABSENT
         if text == DONTCARE:
             return ABSENT
-        may_be_text = not self.types or "string" in self.types
+        may_be_text = "string" in self.types or not _KINDS.keys() & {*self.types}
         value = self._typed(text) if self.types else ABSENT
         # A text such as 007 stays a text where texts are valid.
         if value is not ABSENT and (not may_be_text or spelled(value) == text):
             return value
         return text if may_be_text else ABSENT
+
+    def fits(self, value: Any) -> bool:
+        """Returns whether a JSON value has a declared type, or is a listed value."""
+        if value is None and self.nullable:
+            return True
+        if self.values is not None:
+            return bool(shared([value], [*self.values]))
+        if self.types and not any(
+            isinstance(value, kinds) and (isinstance(value, bool) == (kinds is bool))
+            for kinds in map(_KINDS.get, self.types)
+            if kinds
+        ):
+            return not _KINDS.keys() & {*self.types}
+        if not isinstance(value, list):
+            return True
+        if self.is_outer:
+            return all(isinstance(one, dict) for one in value)
+        return self.items is None or all(map(self.items.fits, value))
 
     def _typed(self, text: str) -> Any:
         bare = text.strip()
@@ -117,7 +145,7 @@ class Argument:
                     value = json_reader.decoded(bare)
                 except json_reader.JsonError:
                     continue
-                if isinstance(value, type_):
+                if isinstance(value, type_) and self.fits(value):
                     return value
         is_one = "array" in self.types and "string" not in self.types
         if is_one and bare[:1] != "[" and not self.is_outer:
@@ -185,10 +213,21 @@ class Tool:
             if len(texts) > 1 and "array" in argument.types and argument.items:
                 cast = [argument.items.cast(text) for text in texts]
                 value = [one for one in cast if one is not ABSENT] or ABSENT
-            if value is not ABSENT:
+            if value is not ABSENT and self._fits_inside(argument, value):
                 _put(made, argument.path, value)
                 whole += [argument.path] if argument.is_outer else []
         return made
+
+    def _fits_inside(self, outer: Argument, value: Any) -> bool:
+        """Returns whether the arguments in the items of an array have their types."""
+        start = (*outer.path, None)
+        return not outer.is_outer or all(
+            one.fits(found)
+            for one in self.arguments
+            if one.path[: len(start)] == start
+            for item in value
+            for found in _values_at(item, one.path[len(start) :])
+        )
 
     def state_of(
         self, arguments: Mapping[str, Any]
@@ -261,6 +300,17 @@ def _put(place: Any, path: Path, value: Any) -> None:
             if type(place.get(key)) is not type(empty):
                 place[key] = empty
             place = place[key]
+
+
+def _values_at(value: Any, path: Path) -> Iterator[Any]:
+    """Yields the values at a path; objects without its last name have none."""
+    if not path:
+        yield value
+    elif path[0] is None:
+        for one in value if isinstance(value, list) else ():
+            yield from _values_at(one, path[1:])
+    elif isinstance(value, Mapping) and path[0] in value:
+        yield from _values_at(value[path[0]], path[1:])
 
 
 def _lacks(value: Any, path: Path) -> Iterator[bool]:
@@ -340,11 +390,17 @@ def words(name: str) -> str:
 
 def distinct(name: str, taken: Mapping[str, Any] | set[str]) -> str:
     """Returns a name, with the suffix `_2`, `_3`, ... if it is taken."""
-    found, number = name, 1
-    while found in taken:
-        number += 1
-        found = f"{name}_{number}"
-    return found
+    if name not in taken:
+        return name
+    # Thousands of equal names take linear time: doubling, then bisection.
+    low, high = 1, 2
+    while f"{name}_{high}" in taken:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        is_taken = f"{name}_{middle}" in taken
+        low, high = (middle, high) if is_taken else (low, middle)
+    return f"{name}_{high}"
 
 
 def fit(name: str, taken: Mapping[str, Any] | set[str], dots: bool = True) -> str:
@@ -447,15 +503,15 @@ def _argument(
 
 def results_of(document: Document, node: Node) -> list[Argument]:
     """Returns the fields of an answer that are neither objects nor arrays."""
-    found: list[Argument] = []
+    found: dict[str, Argument] = {}
     for name, one in document.properties(node).items():
         if one.is_never:
             continue
         is_array = types_of(document, one) == ["array"]
         if not (is_array or one.is_cut or document.is_object(one)):
-            slot = fit(name, {argument.slot for argument in found}, dots=False)
-            found.append(_argument(document, one, (name,), slot, False, False, ()))
-    return found
+            slot = fit(name, found, dots=False)
+            found[slot] = _argument(document, one, (name,), slot, False, False, ())
+    return [*found.values()]
 
 
 def add(
@@ -543,15 +599,15 @@ def types_of(document: Document, node: Node) -> list[str] | None:
             found.append(list(dict.fromkeys(t for one in each for t in one or ())))
     if not found:
         return None
-    kept = found[0]
-    for other in found[1:]:
-        kept = [
-            one
-            for one in dict.fromkeys([*kept, *other])
+    kept = dict.fromkeys(found[0])
+    for other in map(dict.fromkeys, found[1:]):
+        kept = {
+            one: None
+            for one in kept | other
             if (one in kept or (one == "integer" and "number" in kept))
             and (one in other or (one == "integer" and "number" in other))
-        ]
-    return kept
+        }
+    return [*kept]
 
 
 def values_of(document: Document, node: Node) -> list[Any] | None:
@@ -569,10 +625,10 @@ def values_of(document: Document, node: Node) -> list[Any] | None:
             if not one.is_never
         ]
         if each and None not in each and any(one != [None] for one in each):
-            found.append([value for one in each for value in one or ()])
+            found.append(unique([value for one in each for value in one or ()]))
     if not found:
         return None
     kept = found[0]
     for other in found[1:]:
-        kept = [one for one in kept if is_in(one, other)]
+        kept = shared(kept, other)
     return kept

@@ -47,6 +47,10 @@ from jaxaug.schemas.losses import Loss
 from jaxaug.schemas.views import MAX_IN_DOCUMENT, MAX_PLACES, DocumentError, Text
 
 _FIX = "Name a document that describes tools: `jaxaug schema import --help`."
+_FIX_TOOLS = (
+    'Write a tool as {"type": "function", "function": {"name", "description", '
+    '"parameters"}}, with a complete JSON Schema as parameters.'
+)
 _SHOWN = 10
 _MOST = (
     32 << 20
@@ -119,10 +123,11 @@ def _converted(
 
 
 def read_tools(tools: Any, where: str, most: int = MAX_PLACES) -> Imported:
-    """Converts a tool list of the chat-completions interface to a schema.
+    """Converts a tool list to a schema.
 
     Args:
-        tools: parsed JSON.
+        tools: parsed JSON in the form of the chat-completions interface, MCP, or
+            Anthropic.
         where: place of the list, for messages.
         most: maximum number of schemas in all tools, references written out.
 
@@ -130,9 +135,9 @@ def read_tools(tools: Any, where: str, most: int = MAX_PLACES) -> Imported:
         UserError: the list breaks the rules of its format. The message gives the keys.
     """
     try:
-        return _imported(tools, "openai", where, most)
+        return _imported(tools, tool_lists.kind_of(tools) or "openai", where, most)
     except DocumentError as error:
-        raise _wrong(error, where + _line(error, "")) from None
+        raise _wrong(error, where + _line(error, ""), _FIX_TOOLS) from None
 
 
 def _imported(
@@ -150,9 +155,9 @@ def _imported(
     return Imported(kind, schema, kept, tools, document, name, catalogue)
 
 
-def _wrong(error: DocumentError, where: str) -> UserError:
+def _wrong(error: DocumentError, where: str, fix: str = _FIX) -> UserError:
     told = f"{where}: {error}"
-    return UserError(f"{told}{'' if told[-1] in '?.' else '.'} {_FIX}")
+    return UserError(f"{told}{'' if told[-1] in '?.' else '.'} {fix}")
 
 
 def _read(document: Any, kind: str, name: str, most: int) -> Catalogue:

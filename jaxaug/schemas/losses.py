@@ -1,8 +1,7 @@
 """Losses of a conversion, found by converting back and comparing.
 
 A loss is a place with the value that was there, and the value that stands there after
-the round trip. `restored` puts the former back if the latter is unchanged, so texts
-that were reworded in between stay reworded.
+the round trip.
 """
 
 from collections.abc import Iterator

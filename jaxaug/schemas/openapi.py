@@ -122,7 +122,7 @@ def _tool(
         extra.setdefault("parameters", {})[f"{own_name} {place}"] = rest
     whole.hidden = "readOnly"
     texts = _texts(operation, name)
-    within: frozenset[int] = frozenset()
+    within: tuple[frozenset[int], ...] = ()
     around: tuple[Part, ...] = ()
     if "requestBody" in operation:
         place = (*keys, "requestBody")
@@ -249,6 +249,7 @@ def _operation(tool: dict[str, Any], method: str) -> dict[str, Any]:
             | ({"required": True} if key in required else {})
             | {"schema": without(one, "description")}
             for key, one in properties.items()
+            if one is not False  # No value is valid.
         ]
     elif properties:
         needed = {"required": True} if required else {}

@@ -87,7 +87,7 @@ def read_list(document: Any, kind: str, most: int = MAX_IN_DOCUMENT) -> Catalogu
     for key in at:
         extra |= without(around, str(key))
         around = around[key]
-    budget = [most]
+    budget = [most, most]
     for index, item in enumerate(items):
         keys = (*at, index)
         checked(item, dict, f"tool #{index}", keys)
@@ -108,7 +108,7 @@ def read_list(document: Any, kind: str, most: int = MAX_IN_DOCUMENT) -> Catalogu
 def is_hosted(item: dict[str, Any], kind: str) -> bool:
     """Returns whether a tool runs at the host of the model, without a schema."""
     kinds = ("function", "custom")
-    return kind != "mcp" and item.get("type", "function") not in kinds
+    return kind != "mcp" and (item.get("type") or "function") not in kinds
 
 
 def _tool(

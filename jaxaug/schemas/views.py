@@ -120,14 +120,15 @@ class Node:
 
     Attributes:
         parts: the schemas that hold together; the schema itself is first.
-        within: identities of the referenced schemas around the node.
+        within: identities of the schemas of the node and of each node around it, from
+            the outermost inward. Nodes share these sets.
         depth: number of schemas around the node.
         is_cut: whether a reference to a schema around the node was left alone.
         is_never: whether no value is valid: the schema is `false`.
     """
 
     parts: tuple[Part, ...]
-    within: frozenset[int]
+    within: tuple[frozenset[int], ...]
     depth: int
     is_cut: bool
     is_never: bool
@@ -165,8 +166,9 @@ class Document:
 
         Args:
             contents: JSON value.
-            budget: list of the number of schemas that may be read, which documents
-                share and count down. The default is `MAX_IN_DOCUMENT`.
+            budget: number of schemas that may be read, which documents share and count
+                down, and its value at the beginning. Both are `MAX_IN_DOCUMENT` by
+                default.
         """
         specification = DRAFT202012
         if isinstance(contents, dict) and isinstance(contents.get("openapi"), str):
@@ -180,7 +182,7 @@ class Document:
             bare = referencing.Specification.OPAQUE.create_resource(contents)
             self._root = referencing.Registry().with_resource("", bare).resolver("")
         self._known: dict[tuple[int, str], tuple[Any, Any]] = {}
-        self._budget = [MAX_IN_DOCUMENT] if budget is None else budget
+        self._budget = budget or [MAX_IN_DOCUMENT] * 2
         self._left = MAX_PLACES
         self.hidden = ""
         self._branches: dict[int, tuple[Node, list[list[Node]]]] = {}
@@ -220,7 +222,7 @@ class Document:
         Raises:
             DocumentError: see `target`, or the document is too large.
         """
-        within = around.within if around else frozenset()
+        within = around.within if around else ()
         depth = around.depth + 1 if around else 0
         resolver = part.resolver if part else self._root
         left = [Part(schema, None, schema)]
@@ -246,23 +248,29 @@ class Document:
             for key in _REFERENCES:
                 if isinstance(one.get(key), str):
                     target, there = self._find(one[key], scope)
-                    is_cut |= id(target) in within
-                    if id(target) not in within:
+                    is_inner = any(id(target) in ids for ids in within)
+                    is_cut |= is_inner
+                    if not is_inner:
                         inside.append(Part(target, there, target, one))
             left += inside[::-1]
-        own = frozenset(id(one.schema) for one in parts)
-        return Node(tuple(parts), within | own, depth, is_cut, is_never)
+        ids = frozenset(id(one.schema) for one in parts)
+        return Node(tuple(parts), (*within, ids), depth, is_cut, is_never)
 
     def _count(self, depth: int, schema: Mapping[str, Any]) -> None:
         self._left -= 1
         self._budget[0] -= 1
-        if self._left < 0 or self._budget[0] < 0 or depth > MAX_DEPTH:
-            raise DocumentError(
-                f"a tool has more than {MAX_PLACES:,} schemas or {MAX_DEPTH} levels, "
-                "or all tools together too many, once their references are written "
-                "out. Simplify them, or leave tools out",
-                needle=next((schema[k] for k in _REFERENCES if k in schema), ""),
-            )
+        if depth > MAX_DEPTH:
+            found = f"a tool has schemas in more than {MAX_DEPTH} levels"
+        elif self._left < 0:
+            found = f"a tool has more than {MAX_PLACES:,} schemas"
+        elif self._budget[0] < 0:
+            found = f"all tools have more than {self._budget[1]:,} schemas"
+        else:
+            return
+        raise DocumentError(
+            f"{found}, references written out. Simplify them, or leave tools out",
+            needle=next((schema[k] for k in _REFERENCES if k in schema), ""),
+        )
 
     def _find(self, ref: str, resolver: Any) -> tuple[Any, Any]:
         key = id(resolver), ref
@@ -308,16 +316,14 @@ class Document:
         """
         if node.is_cut:
             return {}
-        made = self._own_properties(node)
+        found = {name: [one] for name, one in self._own_properties(node).items()}
         for branches in self.branches(node):
             real = [one for one in branches if not is_null(one)]
             if all(map(self.is_object, real)):
                 for branch in real:
                     for name, one in self.properties(branch).items():
-                        if name in made:
-                            one = self._either(made[name], one, node)
-                        made[name] = one
-        return made
+                        found.setdefault(name, []).append(one)
+        return {name: self._either(several, node) for name, several in found.items()}
 
     def is_object(self, node: Node) -> bool:
         """Returns whether a schema names properties, without reading them."""
@@ -332,22 +338,22 @@ class Document:
         return False
 
     def _own_properties(self, node: Node) -> dict[str, Node]:
-        made: dict[str, Node] = {}
+        found: dict[str, list[Node]] = {}
         for inside, part in node.all("properties", dict):
             for name, schema in inside.items():
-                one = self.node(schema, node, part)
-                made[name] = _both(made[name], one) if name in made else one
+                found.setdefault(name, []).append(self.node(schema, node, part))
+        made = {name: _both(several) for name, several in found.items()}
         if self.hidden:
             made = {k: v for k, v in made.items() if v.first(self.hidden) is not True}
         return made
 
-    def _either(self, one: Node, two: Node, around: Node) -> Node:
-        """Returns the node of a property that two alternatives have."""
-        if one.is_never or two.is_never:
-            return two if one.is_never else one
-        if [part.schema for part in one.parts] == [part.schema for part in two.parts]:
-            return one
-        choices = {"anyOf": [Joined(one.parts), Joined(two.parts)]}
+    def _either(self, several: list[Node], around: Node) -> Node:
+        """Returns the node of a property that alternatives have."""
+        kept = [one for one in several if not one.is_never] or several[:1]
+        kept = [*{tuple(id(p.schema) for p in one.parts): one for one in kept}.values()]
+        if len(kept) == 1:
+            return kept[0]
+        choices = {"anyOf": [Joined(one.parts) for one in kept]}
         part = Part(choices, self._root, {})
         return Node((part,), around.within, around.depth + 1, False, False)
 
@@ -459,8 +465,8 @@ class Document:
                 elif key == "required" and _are_lists(made[key], value):
                     made[key] = list(dict.fromkeys([*made[key], *value]))
                 elif key == "enum" and _are_lists(made[key], value):
-                    made[key] = [one for one in made[key] if is_in(one, value)]
-                elif not is_in(value, [made[key]]) and not (
+                    made[key] = shared(made[key], value)
+                elif _identity(value) != _identity(made[key]) and not (
                     key in _ANNOTATIONS and key in part.by
                 ):
                     left[key] = value
@@ -472,7 +478,7 @@ class Document:
                 for name, one in self._own_properties(node).items()
             }
             if self.hidden and isinstance(made.get("required"), list):
-                known = [*made["properties"]]
+                known = made["properties"]
                 made["required"] = [one for one in made["required"] if one in known]
         return made | rest
 
@@ -547,20 +553,37 @@ def _are_lists(*values: Any) -> bool:
     return all(isinstance(value, list) for value in values)
 
 
-def is_in(value: Any, values: list[Any]) -> bool:
-    """Returns whether a JSON value is in a list; 1 and true differ."""
-    text = json.dumps(value, sort_keys=True)
-    return any(json.dumps(one, sort_keys=True) == text for one in values)
+def shared(values: list[Any], others: list[Any]) -> list[Any]:
+    """Returns the JSON values that are also in another list; 1 and true differ."""
+    known = {*map(_identity, others)}
+    return [one for one in values if _identity(one) in known]
 
 
-def _both(one: Node, two: Node) -> Node:
-    """Returns the node of the values that are valid for both nodes."""
+def unique(values: list[Any]) -> list[Any]:
+    """Returns JSON values without repetitions."""
+    return [*{_identity(one): one for one in values}.values()]
+
+
+def _identity(value: Any) -> str:
+    """Returns a text that equal JSON values share; 1 and 1.0 are equal."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value, sort_keys=True)
+
+
+def _both(several: list[Node]) -> Node:
+    """Returns the node of the values that are valid for all nodes of an object."""
+    if len(several) == 1:
+        return several[0]
+    parts: dict[int, Part] = {}
+    for part in (part for one in several for part in one.parts):
+        parts.setdefault(id(part.schema), part)
     return Node(
-        one.parts + tuple(part for part in two.parts if part not in one.parts),
-        one.within | two.within,
-        one.depth,
-        one.is_cut or two.is_cut,
-        one.is_never or two.is_never,
+        tuple(parts.values()),
+        (*several[0].within[:-1], frozenset(parts)),
+        several[0].depth,
+        any(one.is_cut for one in several),
+        any(one.is_never for one in several),
     )
 
 

@@ -188,6 +188,12 @@ def dumped(value: Any) -> str:
     class Dumper(yaml.SafeDumper):
         pass
 
+    def quoted(dumper: Any, text: str) -> Any:
+        # These characters are line breaks of YAML 1.1; only double quotes escape them.
+        style = '"' if {*text} & {*"\x85\u2028\u2029"} else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+    Dumper.add_representer(str, quoted)
     for tag, form in (("int", _INTEGER), ("float", _FLOAT)):
         whole = re.compile(f"(?:{form.pattern})$")
         Dumper.add_implicit_resolver(

@@ -156,8 +156,7 @@ def answer(
         usage: number of tokens of the inputs and of the outputs.
     """
     states = {f.service: f.state for one in predictions for f in one.frames}
-    calls = chat.calls_of(states, asked.schema, asked.tools)
-    found = list(calls)
+    found = [*chat.calls_of(states, asked.schema, asked.tools, as_declared=True)]
     if asked.is_required and not found:
         found = chat.closest(states, asked.tools)
     told = {

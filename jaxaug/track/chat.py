@@ -20,7 +20,7 @@ from jaxaug.track.turns import UNKNOWN
 
 
 class ToolCall(NamedTuple):
-    """A call of a tool; its arguments have the types that the tool declares."""
+    """A call of a tool."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -45,6 +45,10 @@ def resolved(tools: Any) -> tuple[Schema, tuple[Tool, ...]]:
     """
     if isinstance(tools, list):
         tools = [one for one in tools if _is_function(one)]
+        if not tools:
+            raise UserError(
+                "tools: none is a function. Give one with the type function."
+            )
     found = read_tools(tools, "tools")
     return without_texts(found.schema), tuple(found.tools)
 
@@ -94,7 +98,10 @@ def dialogue_of(messages: Any, services: Sequence[str]) -> Dialogue:
 
 
 def calls_of(
-    states: Mapping[str, Parsed], schema: Schema, tools: Sequence[Any]
+    states: Mapping[str, Parsed],
+    schema: Schema,
+    tools: Sequence[Any],
+    as_declared: bool = False,
 ) -> Iterator[ToolCall]:
     """Yields a call for each state that has all required arguments of its tool.
 
@@ -102,6 +109,8 @@ def calls_of(
         states: maps the name of a service to its predicted state.
         schema: the services of the tools, from `resolved`.
         tools: tools from `resolved`, or the tool list that it read.
+        as_declared: whether to leave out a text that has no form in the declared type;
+            otherwise it stays a text, so that an evaluation sees the wrong value.
     """
     if not all(isinstance(tool, Tool) for tool in tools):
         tools = resolved(tools)[1]
@@ -111,10 +120,13 @@ def calls_of(
         intent = _intent(service, state, intents) if state else None
         if state is None or intent is None:
             continue
-        arguments = _arguments(intents[intent.name], state)
+        tool = intents[intent.name]
+        arguments = tool.arguments_of(state.slot_values)
+        if not as_declared:
+            arguments = _with_texts(arguments, tool, state)
         missing = {*intent.required_slots} - state.slot_values.keys()
-        if arguments and not missing and not intents[intent.name].lacking(arguments):
-            yield ToolCall(intents[intent.name].name, arguments)
+        if arguments and not missing and not tool.lacking(arguments):
+            yield ToolCall(tool.name, arguments)
 
 
 def closest(states: Mapping[str, Parsed], tools: Sequence[Tool]) -> list[ToolCall]:
@@ -127,19 +139,16 @@ def closest(states: Mapping[str, Parsed], tools: Sequence[Tool]) -> list[ToolCal
 
     def rank(tool: Tool) -> tuple[bool, int]:
         state = states.get(tool.service) or Parsed({})
-        return state.active_intent == tool.intent, len(_arguments(tool, state))
+        arguments = tool.arguments_of(state.slot_values)
+        return state.active_intent == tool.intent, len(arguments)
 
     best = max(tools, key=rank)
     state = states.get(best.service) or Parsed({})
-    return [ToolCall(best.name, _arguments(best, state))]
+    return [ToolCall(best.name, best.arguments_of(state.slot_values))]
 
 
-def _arguments(tool: Tool, state: Parsed) -> dict[str, Any]:
-    """Returns the arguments of a call; a text without the declared type stays a text.
-
-    The tool then refuses it, as it would not if the value were left out.
-    """
-    made = tool.arguments_of(state.slot_values)
+def _with_texts(made: dict[str, Any], tool: Tool, state: Parsed) -> dict[str, Any]:
+    """Adds the texts without a form in the declared type to the arguments of a call."""
     for one in tool.arguments:
         text = next(iter(state.slot_values.get(one.slot, ())), DONTCARE)
         is_plain = one.values is None and None not in one.path

@@ -44,6 +44,7 @@ LIST = Expected("show", {"parts": (["a b", "c"],), "all": (True,)})
         (Expected("f", {"x": (1,)}), {"x": True}, 0),
         (Expected("f", {"x": ("a", ABSENT, "")}), {"x": ""}, 1),
         (Expected("f", {"x": ("a", ABSENT)}), {"x": ""}, 0),
+        (Expected("f", {"x": ()}), {"x": 1}, 0),
     ],
 )
 def test_arguments_by_hand(expected, arguments, exact):

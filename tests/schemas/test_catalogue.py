@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -141,6 +142,56 @@ def test_all_parts_of_all_of_hold():
     assert lost[f"{place}/pattern"] == "p"
     assert lost[f"{place}/allOf"] == [{"description": "second", "pattern": "q"}]
     assert document_of(found.schema, "openai", found)[0] == given
+
+
+def test_a_field_of_many_alternatives_has_the_values_of_all():
+    kinds = [f"k{number}" for number in range(60)]
+    blocks = [{"properties": {"kind": {"const": kind}}} for kind in kinds]
+    found = read_tools(tools(block={"oneOf": blocks}), "tools")
+    [kind] = found.tools[0].arguments
+    assert kind.slot == "block.kind" and kind.values == (*kinds,)
+    found = read_tools(tools(block={"oneOf": [*blocks, *blocks[::-1]]}), "tools")
+    assert found.tools[0].arguments[0].values == (*kinds,)
+
+
+def test_a_property_without_a_valid_value_in_the_query_of_an_operation(tmp_path):
+    schema = {"type": "object", "properties": {"a": False, "b": TEXT}}
+    reads = {"annotations": {"readOnlyHint": True}}
+    tool = {"name": "f", "inputSchema": schema, **reads}
+    (tmp_path / "t.json").write_text(json.dumps({"tools": [tool]}))
+    found = read_document(tmp_path / "t.json")
+    document, _, _ = document_of(found.schema, "openapi", found)
+    [given] = document["paths"]["/f"]["get"]["parameters"]
+    assert given == {"name": "b", "in": "query", "schema": TEXT}
+
+
+def test_tools_of_other_interfaces_keep_their_arguments():
+    schema = {"type": "object", "properties": {"a": TEXT}}
+    for keyword in ("inputSchema", "input_schema"):
+        [tool] = read_tools([{"name": "f", keyword: schema}], "tools").tools
+        assert [one.slot for one in tool.arguments] == ["a"]
+
+
+def test_long_lists_take_linear_time():
+    """Lists of values, types and required names, parts of `allOf`, equal names."""
+    values = [*range(15_000)]
+    kinds = [f"a{value}" for value in values]
+    both = {"allOf": [{"enum": [*values, 1.0]}, {"enum": [*values[::-1], True]}]}
+    typed = {"allOf": [{"type": kinds}, {"type": [*kinds[::-1], "b"]}]}
+    parts = {f"p{value}": {"minLength": value} for value in values[:800]}
+    given = tools(both=both, typed=typed, wide={"allOf": [{} for _ in range(1500)]})
+    given[0]["function"]["parameters"]["allOf"] = [
+        {"properties": {"p": one}} for one in parts.values()
+    ]
+    start = time.process_time()
+    found = read_tools(json.loads(json.dumps(given)), "tools")
+    many = read_tools(tools() * 5000, "tools")
+    assert time.process_time() - start < 20
+    arguments = {one.slot: one for one in found.tools[0].arguments}
+    assert arguments["both"].values == (*values, 1.0)
+    assert arguments["typed"].types == (*kinds,)
+    names = {"f", *(f"f_{number}" for number in range(2, 5001))}
+    assert {one.name for one in many.schema.services} == names
 
 
 def reworded(schema: Schema) -> Schema:
@@ -333,6 +384,7 @@ def test_names_that_become_the_same():
             {"a": {"p": 1, "q": 2}, "b": {"p": 1, "q": 3}},
         ),
         ("[!!str 4, !!int '5', '6', 0o17]", ["4", 5, "6", 15]),
+        ('a: "b\\N\\Lc"', {"a": "b\x85\u2028c"}),
     ],
 )
 def test_yaml_has_the_core_schema_of_1_2(text, value):

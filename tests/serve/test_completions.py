@@ -110,11 +110,39 @@ def test_no_call_without_required_arguments_or_after_a_result(sgd_tree):
             },
             "a description of 2000 characters",
         ),
+        ({"messages": [USER], "tools": [5]}, 'Write a tool as {"type": "function"'),
+        ({"messages": [USER], "tools": [{"type": "web_search"}]}, "none is a function"),
     ],
 )
 def test_mistakes(sgd_tree, body, text):
     answer = chat(sgd_tree, {}, **body)
     assert answer.status_code == 400 and text in answer.json()["error"]["message"]
+
+
+def test_served_values_have_the_declared_type(sgd_tree):
+    """A tool without a type is a function, too."""
+    size = {"type": "integer"}
+    lines = {"type": "array", "items": {"type": "object", "properties": {"n": size}}}
+    properties = {
+        "price": {"type": "number"},
+        "sizes": {"type": "array", "items": size},
+        "lines": lines,
+        "city": {"type": "string"},
+    }
+    schema = {"type": "object", "properties": properties}
+    tool = {"type": None, "function": {"name": "find", "parameters": schema}}
+
+    def served(**values):
+        told = {name: (text,) for name, text in values.items()}
+        answer = chat(sgd_tree, told, messages=[USER], tools=[tool]).json()
+        call = answer["choices"][0]["message"]["tool_calls"][0]["function"]
+        return json.loads(call["arguments"])
+
+    right = {"price": "2.5", "sizes": "[1, 2]", "lines": '[{"n": 1}]', "city": "Roma"}
+    made = {"price": 2.5, "sizes": [1, 2], "lines": [{"n": 1}], "city": "Roma"}
+    assert served(**right) == made
+    wrong = {"price": "nan", "sizes": '[1, "b"]', "lines": '[{"n": "b"}]'}
+    assert served(**right | wrong) == {"city": "Roma"}
 
 
 def test_models(sgd_tree):

@@ -381,7 +381,7 @@ def _seconds(header: str | None) -> float | None:
         return None
     with contextlib.suppress(ValueError):
         return max(0.0, float(header))
-    with contextlib.suppress(ValueError, TypeError):
+    with contextlib.suppress(ValueError, TypeError, OverflowError):
         return max(
             0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time()
         )

@@ -104,3 +104,17 @@ def test_replies_are_read_in_linear_time(monkeypatch, content):
     started = time.monotonic()
     paraphrases(Server("tiny", "http://a/v1").hidden(content))
     assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("2.5", 2.5),
+        ("-1", 0.0),
+        ("Mon, 01 Jan 2001 00:00:00 GMT", 0.0),
+        ("Mon, 99999999999999999999 Jan 2020 00:00:00 GMT", None),
+        ("soon", None),
+    ],
+)
+def test_the_wait_that_a_server_asks_for(header, seconds):
+    assert client._seconds(header) == seconds
