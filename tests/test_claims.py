@@ -5,6 +5,7 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from jaxaug.core.errors import UserError
@@ -48,6 +49,22 @@ def test_one_seed_cannot_hold(claims):
     claims["check"](claim(setup="S", verdict="one seed"), {})
     with pytest.raises(UserError, match="'x' holds with one training seed"):
         claims["check"](claim(setup="S"), {})
+
+
+@pytest.mark.parametrize("verdict", ["holds", "not here", "the gain holds"])
+def test_a_verdict_needs_an_interval_over_seeds_or_units(claims, verdict):
+    claims["check"](claim(setup="V", verdict="same direction, one sample"), {})
+    with pytest.raises(UserError, match="setup V resamples neither seeds nor units"):
+        claims["check"](claim(setup="V", verdict=verdict), {})
+
+
+def test_intervals_of_few_shot_runs_cover_the_test_sentences(claims):
+    """Equal seeds, accuracies 0.6 and 0.4: at most 0.96 / 448 is the variance."""
+    found = claims["_with_tests"](np.full(5, 0.6), np.full(5, 0.4), covid=True)
+    assert found.half_width == pytest.approx(1.965 * (0.96 / 448) ** 0.5, rel=1e-3)
+    seeds = np.array([0.59, 0.6, 0.61, 0.6, 0.6])
+    wider = claims["_with_tests"](seeds, np.full(5, 0.4), covid=True)
+    assert wider.half_width > found.half_width
 
 
 def test_a_number_needs_data_or_a_page(claims):
