@@ -339,7 +339,7 @@ def fewshot_table(name: str) -> list[str]:
 
 
 CLASSIFY = ROOT / "results/classify"
-_INTERVAL = re.compile(r"\[([+-][\d.]+), ([+-][\d.]+)\](?: \*| {2}|$)")
+_INTERVAL = re.compile(r"\[([+-][\d.]+), ([+-][\d.]+)\](?: \*| {2}|$)", re.MULTILINE)
 _SEEDS = 5
 
 

@@ -85,7 +85,7 @@ def test_the_smallest_difference_is_that_of_the_noncentral_t(claims):
 def test_p_values_of_printed_intervals(claims):
     """A mean of 1.0 has p 0.05 if t is 2.776, the quantile of 4 degrees of freedom."""
     assert claims["_p_of"](0.0, 2.0) == pytest.approx(0.05)
-    text = "A [+0.1, +2.0] *\nB [-1.0, +1.0]  \nC [+0.9, +1.1]  "
+    text = "A [+0.1, +2.0] *\nB [-1.0, +1.0]\nC [+0.9, +1.1]  "
     # Holm: 0.0424 is the second of three, and becomes 0.0849.
     assert (
         claims["_starred"](text) == "A [+0.1, +2.0]\nB [-1.0, +1.0]\nC [+0.9, +1.1] *"
