@@ -1,7 +1,8 @@
 """The tables of docs/results.md: claims of the papers, and stored results.
 
 `results/claims.toml` has the claims; its head explains the templates. A claim whose
-setup has one training seed cannot hold. A number needs stored data or a source.
+setup has one training seed cannot hold, and a claim whose setup resamples nothing stays
+open. A number needs stored data or a source.
 """
 
 import csv
@@ -21,13 +22,17 @@ from jaxaug.core.errors import UserError
 from jaxaug.metrics import power, report
 from jaxaug.metrics.bootstrap import FIGURES, holm
 from jaxaug.metrics.statistics import ALPHA, HEADLINE, Statistics, p_cell
-from jaxaug_papers.shared.seeds import difference, spread
+from jaxaug_papers.shared.seeds import Difference, difference, spread
 
 ROOT = Path(__file__).resolve().parent.parent
 CLAIMS = ROOT / "results/claims.toml"
 FEWSHOT = ROOT / "results/fewshot"
 FEWSHOT_RUNS = tuple(sorted(path.stem for path in FEWSHOT.glob("*.csv")))
 _TEMPLATE = re.compile(r"\{(\w+):([^:{}]+(?::[^:{}]+)*?)\}")
+OPEN = ("not run", "not settled", "same direction", "opposite direction", "mixed")
+"""Beginnings of the verdicts that need no interval."""
+TESTED = {True: 448, False: 12_250}
+"""Number of test sentences: of COVID-Q, and of HuffPost."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 Compared = Callable[[str], tuple[list[report.Run], Statistics]]
 
@@ -47,7 +52,7 @@ def table(paper: str, compared: Compared, pages: Mapping[Path, str]) -> list[str
         pages: page -> its text with current tables; other sources are read.
 
     Raises:
-        UserError: a claim holds with one seed, or a number has no source.
+        UserError: see `check`.
     """
     rows = ["| claim | paper | ours | setup | verdict |", "|---|---|---|---|---|"]
     for claim in claims()["claim"]:
@@ -60,11 +65,22 @@ def table(paper: str, compared: Compared, pages: Mapping[Path, str]) -> list[str
 
 
 def check(claim: Mapping[str, str], pages: Mapping[Path, str]) -> None:
-    """Raises `UserError` if a claim holds with one seed, or a number has no source."""
+    """Checks the verdict and the numbers of a claim.
+
+    Raises:
+        UserError: it holds with one seed, it is decided although its setup resamples
+            neither seeds nor units, or a number has no source.
+    """
     where = f"results/claims.toml: {claim['claim']!r}"
     if claim["verdict"].startswith("holds") and _setup(claim)["seeds"] == 1:
         raise UserError(
             f"{where} holds with one training seed. A verdict needs several: say so."
+        )
+    resampled = _setup(claim)["resamples"]
+    if not resampled and not claim["verdict"].startswith(OPEN):
+        raise UserError(
+            f"{where} is decided ({claim['verdict']!r}), but setup {claim['setup']} "
+            f"resamples neither seeds nor units. Begin the verdict with one of {OPEN}."
         )
     text = _TEMPLATE.sub("", claim["ours"])
     sources = [ROOT / name for name in claim.get("source", "").split()]
@@ -105,7 +121,8 @@ def _shows(setup: Mapping[str, Any], compared: Compared) -> str:
         return setup["shows"]
     if kind in ("huff", "covidclu"):
         deviations = [
-            difference(values, table[reference]).deviation
+            # The deviation of five differences with this standard error.
+            _with_tests(values, table[reference], kind == "covidclu").deviation
             for table, reference in _differences(kind == "covidclu")
             for name, values in table.items()
             if name != reference and len(values) == setup["seeds"]
@@ -214,7 +231,7 @@ def _differences(covid: bool) -> list[tuple[dict[str, np.ndarray], str]]:
     """Returns (row -> accuracies, reference) of each table, COVID-Q's or HuffPost's."""
     found = []
     for path in sorted(FEWSHOT.glob("*.csv")):
-        if path.stem.endswith("_covidclu") != covid:
+        if _is_covid(path.stem) != covid:
             continue
         tables = fewshot(path.stem)
         found += [
@@ -236,7 +253,7 @@ def _fewshot_cell(name: str, row: str) -> str:
             raise UserError(f"results/fewshot/{name}.csv: no row {one!r}: {[*rows]}.")
     if not second:
         return spread(rows[first]).partition(" ")[0]
-    found = difference(rows[first], rows[second])
+    found = _with_tests(rows[first], rows[second], _is_covid(name))
     low, high = (100 * (found.mean + s * found.half_width) for s in (-1, 1))
     return f"{100 * found.mean:+.1f} ({low:.1f} to {high:.1f})"
 
@@ -257,27 +274,61 @@ def _schema_cell(place: str, column: str) -> str:
     raise UserError(f"{path}: no variant {variant!r} of {scheme!r}.")
 
 
+def _is_covid(name: str) -> bool:
+    return name.endswith("_covidclu")
+
+
+def _with_tests(first: np.ndarray, second: np.ndarray, covid: bool) -> Difference:
+    """Returns `first` - `second` over seeds and the choice of test sentences.
+
+    Only accuracies are stored, so the variance over test sentences is its upper bound:
+    the two methods differ on a share of at most p + q of them, and of 2 - p - q, for
+    accuracies p and q. t has Satterthwaite's degrees of freedom.
+    """
+    found = difference(first, second)
+    seeds = found.deviation**2 / len(first)
+    both, number = float(first.mean() + second.mean()), TESTED[covid]
+    tests = (min(both, 2 - both) - found.mean**2) / number
+    total = seeds + tests
+    freedom = total**2 / (seeds**2 / (len(first) - 1) + tests**2 / (number - 1))
+    error = math.sqrt(total)
+    return Difference(
+        found.mean,
+        error * math.sqrt(len(first)),
+        float(special.stdtrit(freedom, 0.975)) * error,
+        found.wins,
+        2 * float(special.stdtr(freedom, -abs(found.mean) / error)),
+    )
+
+
 def fewshot_table(name: str) -> list[str]:
-    """Returns the tables of a stored few-shot run, with Holm's correction."""
+    """Returns the tables of a stored few-shot run.
+
+    All differences of the run are one family of Holm's correction.
+    """
     about = json.loads((FEWSHOT / "runs.json").read_text(encoding="utf-8"))[name]
-    rows = [
-        f"`{about['command']}`, {about['date']}:", "",
-        "| | accuracy | difference | 95% interval | p (Holm) |",
-        "|---|---|---|---|---|",
-    ]  # fmt: skip
-    path = FEWSHOT / f"{name}.csv"
+    tables = []
     for title, found in fewshot(name).items():
         if not title:
             continue
-        reference = _reference(path, title)
+        reference = _reference(FEWSHOT / f"{name}.csv", title)
         others = {
-            row: difference(values, found[reference])
+            row: _with_tests(values, found[reference], _is_covid(name))
             for row, values in found.items()
             if row != reference
         }
-        corrected = holm(np.array([one.p for one in others.values()]))
+        tables.append((reference, found, others))
+    family = [one.p for _, _, others in tables for one in others.values()]
+    rows = [
+        f"`{about['command']}`, {about['date']}:", "",
+        ("| | accuracy | difference | 95% interval | "
+        f"p (Holm, all {len(family)} rows with a difference) |"),
+        "|---|---|---|---|---|",
+    ]  # fmt: skip
+    corrected = iter(holm(np.array(family)))
+    for reference, found, others in tables:
         rows.append(f"| {reference} | {spread(found[reference])} | | | |")
-        for (row, one), p in zip(others.items(), corrected, strict=True):
+        for (row, one), p in zip(others.items(), corrected, strict=False):
             low, high = (100 * (one.mean + s * one.half_width) for s in (-1, 1))
             cells = [
                 f"{row} - {reference}", spread(found[row]), f"{100 * one.mean:+.1f}",
@@ -288,19 +339,18 @@ def fewshot_table(name: str) -> list[str]:
 
 
 CLASSIFY = ROOT / "results/classify"
-_INTERVAL = re.compile(r"\[([+-][\d.]+), ([+-][\d.]+)\](?: \*| {2}|$)")
+_INTERVAL = re.compile(r"\[([+-][\d.]+), ([+-][\d.]+)\](?: \*| {2}|$)", re.MULTILINE)
 _SEEDS = 5
 
 
 def classify_table(name: str) -> list[str]:
     """Returns the stored text of `jaxaug classify` with stars after Holm's correction.
 
-    A blank line ends a table. The p-value of a difference follows from its interval,
-    which is Student's t over five seeds.
+    All differences of the file are one family. The p-value of a difference follows from
+    its interval, which is Student's t over five seeds.
     """
     text = (CLASSIFY / f"{name}.txt").read_text(encoding="utf-8")
-    tables = [_starred(part) for part in text.rstrip("\n").split("\n\n")]
-    lines = "\n\n".join(tables).splitlines()
+    lines = _starred(text.rstrip("\n")).splitlines()
     return ["", *(f"    {line}".rstrip() for line in lines), ""]
 
 

@@ -2,14 +2,14 @@
 # Trains D3ST on MiniSGD with every set of training schemas and each seed. The result is a
 # page with means, 95% intervals, significant differences, and plots.
 #
-#   sgd      the originals only         tree_6x  + 5 variants by the paraphrase tree
+#   sgd      the originals only         tree_6x  + 5 variants by the grammar and `spread`
 #   eda_6x   + 5 variants by EDA        aug_6x   + 5 variants written by hand
 #   sgdx_6x  + the human variants v1..v5 of SGD-X themselves (oracle)
 #
 #   benchmarks/compare.sh               seeds 0 to 4
 #   benchmarks/compare.sh --left        prints the missing runs; trains nothing
 #   FORMAT=t5dst SETS="sgd tree_6x" benchmarks/compare.sh 0
-#   SETS=curricula benchmarks/compare.sh    the tree's variants as a plain mixture and in
+#   SETS=curricula benchmarks/compare.sh    tree_6x's variants as a plain mixture and in
 #                  cyclic, gradual, inverse, and random order, with equal updates (D3ST)
 #
 # Each core trains one run at a time, because such small models gain little from a second

@@ -1,39 +1,46 @@
-"""The sets of runs in results/minisgd: their labels in tables, and their commands."""
+"""The sets of runs in results/minisgd: their labels in tables, and their commands.
+
+The sets, folders, and mixtures are called `tree` whatever selected their variants.
+`SELECTORS` names the selector: `spread` is greedy max-min, and `tree` is the traversal
+of Algorithm 3 of Coca et al. (`walk = "rounds"`).
+"""
 
 SETS = {
     "sgd": "originals only",
     "eda_6x": "+ five variants by EDA",
     "sgd_familiar": "originals only, `--familiar`",
-    "tree_6x_familiar": "+ five by the grammar and the tree, `--familiar`",
-    "tree_6x_consistent": "+ five by the grammar and the tree, consistency",
+    "tree_6x_familiar": "+ five by the grammar and `spread`, `--familiar`",
+    "tree_6x_consistent": "+ five by the grammar and `spread`, consistency",
     "tree_6x_weight03": "consistency, weight 0.3",
     "tree_6x_weight1": "consistency, weight 1",
     "tree_6x_weight10": "consistency, weight 10",
     "tree_6x_mean1": "consistency, mean, weight 1",
     "tree_6x_weight1_long": "consistency, weight 1, 3,000 steps",
-    "tree_6x_long": "+ five by the grammar and the tree, 3,000 steps",
-    "many_16x": "+ fifteen by the grammar and the tree",
-    "many_16x_familiar": "+ fifteen by the grammar and the tree, `--familiar`",
-    "many_16x_likelihood": "+ fifteen by the grammar and the tree, `--familiar`, "
+    "tree_6x_long": "+ five by the grammar and `spread`, 3,000 steps",
+    "many_16x": "+ fifteen by the grammar and `spread`",
+    "many_16x_familiar": "+ fifteen by the grammar and `spread`, `--familiar`",
+    "many_16x_likelihood": "+ fifteen by the grammar and `spread`, `--familiar`, "
     "likelihood of N=4",
-    "tree_6x_worst": "+ five by the grammar and the tree, worst wordings",
-    "tree_6x_worst_familiar": "+ five by the grammar and the tree, worst wordings, "
+    "tree_6x_worst": "+ five by the grammar and `spread`, worst wordings",
+    "tree_6x_worst_familiar": "+ five by the grammar and `spread`, worst wordings, "
     "`--familiar`",
-    "many_16x_worst": "+ fifteen by the grammar and the tree, worst wordings",
-    "many_16x_worst_familiar": "+ fifteen by the grammar and the tree, worst wordings, "
+    "many_16x_worst": "+ fifteen by the grammar and `spread`, worst wordings",
+    "many_16x_worst_familiar": "+ fifteen by the grammar and `spread`, worst wordings, "
     "`--familiar`",
-    "many_16x_worst_likelihood": "+ fifteen by the grammar and the tree, worst "
+    "many_16x_worst_likelihood": "+ fifteen by the grammar and `spread`, worst "
     "wordings, `--familiar`, likelihood of N=4",
-    "tree2_6x": "+ five by `grammar_tree.py:0` (any `sound`)",
-    "sound5_6x": "+ five by `grammar_tree.py` (least `sound` 0.5)",
-    "sound8_6x": "+ five by `grammar_tree.py:0.8`",
+    "tree2_6x": "+ five by `grammar_tree.py:0` (`spread`, any `sound`)",
+    "sound5_6x": "+ five by `grammar_tree.py` (`spread`, least `sound` 0.5)",
+    "sound8_6x": "+ five by `grammar_tree.py:0.8` (`spread`)",
     "apertium_6x": "+ five by back-translation by rules",
-    "tree_2x": "+ v1 by the grammar and the tree",
-    "tree_4x": "+ v1 to v3 by the grammar and the tree",
-    "tree_6x": "+ five by the grammar and the tree",
+    "tree_2x": "+ v1 by the grammar and `spread`",
+    "tree_4x": "+ v1 to v3 by the grammar and `spread`",
+    "tree_6x": "+ five by the grammar and `spread`",
     "aug_6x": "+ five written by hand",
     "sgdx_6x": "+ v1-5 themselves (oracle)",
 }
+# First digits of the digest of stored variants -> their selector.
+SELECTORS = {"cfe8ff9b": "`spread`", "54839714": "`tree`, Jaccard <= 0.95"}
 GUARDED = (
     *("sgd", "sgd_familiar", "tree_6x", "tree_6x_familiar", "tree_6x_consistent"),
     *("tree_6x_worst", "tree_6x_worst_familiar", "many_16x", "many_16x_familiar"),

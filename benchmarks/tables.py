@@ -22,18 +22,22 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 
 import claims
 import decoders
+import numpy as np
 import readings
 import settle
 import stored
-from sets import COMMANDS, GAINS, GUARDED, SETS
+from services import ServiceBootstrap
+from sets import COMMANDS, GAINS, GUARDED, SELECTORS, SETS
 
 from jaxaug.core.errors import UserError
 from jaxaug.metrics import frames, report
+from jaxaug.metrics.bootstrap import Bootstrap, holm
 from jaxaug.metrics.report_verb import read_all
 from jaxaug.metrics.statistics import (
     Difference,
@@ -51,7 +55,7 @@ QUEUE = ROOT / "benchmarks/sgd_queue.jsonl"
 ITEM = "item.json"
 QUEUE_HEADER = (
     "| training set | order | steps | seeds | JGA original | JGA v1-5 (95% interval) "
-    "| unseen services | SS | device |"
+    "| unseen services | SS | SS all | device |"
 )
 COMPARED = ("sgd", "eda_6x", "tree_6x", "aug_6x", "sgdx_6x")
 MORE = ("sgd", "tree_2x", "tree_4x", "tree_6x", "apertium_6x")
@@ -178,11 +182,13 @@ def compared(
     return _statistics(folders)
 
 
-def _statistics(folders: Sequence[Path]) -> tuple[list[report.Run], Statistics]:
+def _statistics(
+    folders: Sequence[Path], bootstrap: type[Bootstrap] = Bootstrap
+) -> tuple[list[report.Run], Statistics]:
     if not folders:
         return [], statistics_of([])
     runs = read_all([str(folder) for folder in folders])
-    statistics = statistics_of(runs)
+    statistics = statistics_of(runs, bootstrap=bootstrap)
     rows = with_intervals([*runs, *report.aggregate_seeds(runs)], statistics)
     return report.configurations(rows), statistics
 
@@ -191,7 +197,8 @@ def _statistics(folders: Sequence[Path]) -> tuple[list[report.Run], Statistics]:
 def trackers(kind: str) -> tuple[list[report.Run], Statistics]:
     """Returns the stored trackers that claims name: `mini`, `more`, `t5dst`, `sgd`."""
     if kind == "sgd":
-        return _statistics([path.parent for path in sorted(SGD.glob(f"*/{ITEM}"))])
+        places = [path.parent for path in sorted(SGD.glob(f"*/{ITEM}"))]
+        return _statistics(places, ServiceBootstrap)
     if kind == "more":
         return compared(MORE)
     return compared(form="d3st" if kind == "mini" else "t5dst")
@@ -266,10 +273,15 @@ def minisgd_differences() -> list[str]:
 
 
 def gains_table() -> list[str]:
-    """Returns the differences of `GAINS` in points, over the seeds that both have."""
+    """Returns the differences of `GAINS` in points, over the seeds that both have.
+
+    All rows are one family of Holm's correction, in each column.
+    """
     columns = {"jga_orig": "originals", "jga_v1_5": "v1-5", "ss_jga": "SS"}
     rows = ["| " + " | ".join(["set", "against", "seeds", *columns.values()]) + " |"]
     rows.append("|---" * 6 + "|")
+    differences: list[Difference] = []
+    numbers = []
     for names in GAINS:
         found = [
             {path.name.rpartition("-")[2] for path in MINISGD.glob(f"d3st_{one}-seed*")}
@@ -277,9 +289,17 @@ def gains_table() -> list[str]:
         ]
         seeds = sorted(set.intersection(*found))
         places = [MINISGD / f"d3st_{one}-{seed}" for one in names for seed in seeds]
-        (difference,) = _statistics(places)[1].differences
-        cells = [SETS[one].removeprefix("+ ") for one in names] + [str(len(seeds))]
-        cells += [difference_cell(difference, column) for column in columns]
+        differences += _statistics(places)[1].differences
+        numbers.append(len(seeds))
+    each = np.array([one.interval.p for one in differences]).T
+    corrected = np.array([holm(p) for p in each]).T
+    for names, one, p, number in zip(
+        GAINS, differences, corrected, numbers, strict=True
+    ):
+        cells = [SETS[name].removeprefix("+ ") for name in names] + [str(number)]
+        cells += [
+            difference_cell(replace(one, corrected=p), column) for column in columns
+        ]
         rows.append("| " + " | ".join(cells) + " |")
     return rows
 
@@ -319,7 +339,7 @@ def figures_of(folders: Sequence[Path]) -> dict[str, report.Run]:
     """Returns configuration (named by `split_seed`) -> metrics with intervals."""
     if not folders:
         return {}
-    rows = _statistics(folders)[0]
+    rows = _statistics(folders, ServiceBootstrap)[0]
     return {report.split_seed(row.name.partition(" (mean")[0])[0]: row for row in rows}
 
 
@@ -337,7 +357,7 @@ def queue_row(
     if missing:
         text += f" (not run: {', '.join(map(str, missing))})"
     if not runs:
-        cells = ["not run"] * 4 + [""]
+        cells = ["not run"] * 5 + [""]
     else:
         found = figures[report.split_seed(runs[0]["name"])[0]]
         devices = sorted({run["device"] for run in runs})
@@ -346,10 +366,12 @@ def queue_row(
             f"{report.cell(found, 'jga_v1_5')} ({_ends(found)})",
             report.cell(found, "jga_v1_5_unseen"),
             report.cell(found, "ss_jga"),
+            report.cell(found, "ss_jga_all_frames"),
             ", ".join(devices),
         ]
         if digest := runs[0]["variants"]:
-            name = f"{name} {digest[:8]}"
+            selector = SELECTORS.get(digest[:8])
+            name = f"{name} {digest[:8]}" + f" ({selector})" * bool(selector)
     return "| " + " | ".join([name, order, f"{steps:,}", text, *cells]) + " |"
 
 

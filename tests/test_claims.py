@@ -5,6 +5,7 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from jaxaug.core.errors import UserError
@@ -50,6 +51,22 @@ def test_one_seed_cannot_hold(claims):
         claims["check"](claim(setup="S"), {})
 
 
+@pytest.mark.parametrize("verdict", ["holds", "not here", "the gain holds"])
+def test_a_verdict_needs_an_interval_over_seeds_or_units(claims, verdict):
+    claims["check"](claim(setup="V", verdict="same direction, one sample"), {})
+    with pytest.raises(UserError, match="setup V resamples neither seeds nor units"):
+        claims["check"](claim(setup="V", verdict=verdict), {})
+
+
+def test_intervals_of_few_shot_runs_cover_the_test_sentences(claims):
+    """Equal seeds, accuracies 0.6 and 0.4: at most 0.96 / 448 is the variance."""
+    found = claims["_with_tests"](np.full(5, 0.6), np.full(5, 0.4), covid=True)
+    assert found.half_width == pytest.approx(1.965 * (0.96 / 448) ** 0.5, rel=1e-3)
+    seeds = np.array([0.59, 0.6, 0.61, 0.6, 0.6])
+    wider = claims["_with_tests"](seeds, np.full(5, 0.4), covid=True)
+    assert wider.half_width > found.half_width
+
+
 def test_a_number_needs_data_or_a_page(claims):
     claims["check"](claim(ours="{mini:sgd:jga_orig} of distinct-1 and v1-5"), {})
     with pytest.raises(UserError, match=r"12.3 is neither a stored result nor on the"):
@@ -68,7 +85,7 @@ def test_the_smallest_difference_is_that_of_the_noncentral_t(claims):
 def test_p_values_of_printed_intervals(claims):
     """A mean of 1.0 has p 0.05 if t is 2.776, the quantile of 4 degrees of freedom."""
     assert claims["_p_of"](0.0, 2.0) == pytest.approx(0.05)
-    text = "A [+0.1, +2.0] *\nB [-1.0, +1.0]  \nC [+0.9, +1.1]  "
+    text = "A [+0.1, +2.0] *\nB [-1.0, +1.0]\nC [+0.9, +1.1]  "
     # Holm: 0.0424 is the second of three, and becomes 0.0849.
     assert (
         claims["_starred"](text) == "A [+0.1, +2.0]\nB [-1.0, +1.0]\nC [+0.9, +1.1] *"

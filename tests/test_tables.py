@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from jaxaug.core.errors import UserError
+from jaxaug.metrics.bootstrap import Bootstrap, Group
+from jaxaug.metrics.frames import FrameTable
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -45,6 +47,26 @@ def test_a_stored_run_has_the_figures_of_the_run(tables, tmp_path):
 def test_a_run_without_set_or_seed_is_refused(tables, tmp_path, name):
     with pytest.raises(UserError, match="not FORMAT_SET-seedN"):
         tables["add"](tmp_path / name, tmp_path)
+
+
+def test_services_are_resampled_with_dialogues(tables):
+    """One of two services gains: half of the share of one in two draws, and t of 1."""
+    right = np.tile([1.0, 0.0], 30)
+
+    def run(scores):
+        names = np.arange(30).astype(str)
+        return FrameTable(
+            *("test", names, np.arange(60) // 2, np.zeros(60, int)),
+            *(np.array(["a", "b"]), np.arange(60) % 2),
+            np.tile(scores, (3, 6, 1)),
+        )
+
+    groups = Group("x", (0,), ("0",)), Group("y", (1,), ("0",))
+    frames = [run(right), run(0 * right)]
+    found = tables["ServiceBootstrap"].of_frames(frames).difference(*groups)
+    assert found.value[0] == 0.5
+    assert found.high[0] - 0.5 == pytest.approx(12.706 * 0.125**0.5, rel=0.02)
+    assert Bootstrap.of_frames(frames).difference(*groups).low[0] > 0
 
 
 def test_an_unknown_table_is_refused(tables, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Variants by the rewording grammar, ranked with MiniLM, in less than a minute.
+"""Variants by the rewording grammar and `spread`, with MiniLM, in less than a minute.
 
     jaxaug augment --config configs/augment/grammar_tree.py --data_dir SGD --out OUT
 
@@ -6,8 +6,9 @@
 formed and faithful (metric `sound`) is at least SOUND, 0.5 by default. 0.8 leaves fewer
 wrong texts, from which trackers learn less, and 0 leaves more varied ones.
 
-The variants differ most from the source and from each other in words and frames, among
-at most 200 rewordings of each text. `sound` replaces the entailment of the paper. A
+The selector is `spread` (greedy max-min), not the tree of Coca et al.: the variants
+differ most from the source and from each other in words and frames, among at most 200
+rewordings of each text. `sound` replaces the entailment of the paper. A
 rewording that is more similar to another slot or intent of its service is dropped.
 `--model openai:NAME --endpoint URL`, or `--model smollm2`, asks a language
 model for rewordings of texts that still lack variants.
@@ -19,7 +20,7 @@ import ml_collections
 def get_config(sound: str = "0.5") -> ml_collections.ConfigDict:
     """The text after the colon is the least probability."""
     config = ml_collections.ConfigDict()
-    config.name = "grammar tree"
+    config.name = "grammar spread"
     config.scheme = "grammar"
     config.options = {"num": 200}
     config.apart_by = "similarity"

@@ -1,9 +1,8 @@
 """Tree-ranked paraphrases by a model trained on human rewordings of schemas.
 
-    jaxaug augment --data_dir DIR --out DIR/variants/tree
+    jaxaug augment --config configs/augment/schema_tree.py --data_dir DIR --out OUT
 
-This is the default of `jaxaug augment`, for your own schemas and for MiniSGD. The
-adapter was trained on SGD-X, so data with services of SGD are refused (see
+The adapter was trained on SGD-X, so data with services of SGD are refused (see
 docs/adapters.md); use `smollm2_tree.py` for them.
 
 Each text gets 150 outputs, 100 of them by the adapter. `schema_tree.py:N` asks for N

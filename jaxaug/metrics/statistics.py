@@ -20,6 +20,7 @@ from jaxaug.metrics.bootstrap import (
     Variances,
     holm,
 )
+from jaxaug.metrics.frames import FrameTable
 from jaxaug.metrics.report import COLUMNS, Run, aligned, mean_name, split_seed
 
 HEADLINE = "jga_v1_5"
@@ -73,7 +74,10 @@ class Statistics:
 
 
 def statistics_of(
-    runs: Sequence[Run], resamples: int = RESAMPLES, seed: int = 0
+    runs: Sequence[Run],
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    bootstrap: type[Bootstrap] = Bootstrap,
 ) -> Statistics:
     """Computes statistics of the configurations whose runs all have frame scores.
 
@@ -97,7 +101,8 @@ def statistics_of(
         return Statistics((), (), (), resamples, 0, notes)
     ordered = [run for group in chosen for run in sorted(group, key=_seed)]
     groups = _groups(ordered)
-    boot = _bootstrap(ordered, resamples, seed)
+    boot = bootstrap.of_frames(_tables(ordered), resamples, seed)
+    _check_figures(ordered, boot)
     if boot.dialogues < 2:
         notes.append(
             f"no intervals from {boot.dialogues} dialogue: at least 2 are needed"
@@ -168,7 +173,7 @@ def _groups(runs: Sequence[Run]) -> list[Group]:
     return result
 
 
-def _bootstrap(runs: Sequence[Run], resamples: int, seed: int) -> Bootstrap:
+def _tables(runs: Sequence[Run]) -> list[FrameTable]:
     tables = []
     for run in runs:
         assert run.frames is not None
@@ -187,7 +192,10 @@ def _bootstrap(runs: Sequence[Run], resamples: int, seed: int) -> Bootstrap:
                 "report these apart."
             )
         tables.append(run.frames)
-    boot = Bootstrap.of_frames(tables, resamples, seed)
+    return tables
+
+
+def _check_figures(runs: Sequence[Run], boot: Bootstrap) -> None:
     for run, values in zip(runs, boot.values.tolist(), strict=True):
         for figure, value in zip(FIGURES, values, strict=True):
             stored = run.figures[figure]
@@ -199,7 +207,6 @@ def _bootstrap(runs: Sequence[Run], resamples: int, seed: int) -> Bootstrap:
                     f"next to it give {value}. They come from different evaluations. "
                     "Evaluate the run again."
                 )
-    return boot
 
 
 def _scored(run: Run) -> str:
