@@ -51,11 +51,16 @@ def run(program: str, *flags: str) -> int:
 
 
 def run_in_fork(log: str, *job: str) -> None:
+    # The fork would write what is still buffered a second time.
+    sys.stdout.flush()
+    sys.stderr.flush()
     pid = os.fork()
     if not pid:
         file = os.open(log, os.O_WRONLY | os.O_CREAT)
         os.dup2(file, 1)
         os.dup2(file, 2)
+        # Lines of both streams are written in their order.
+        sys.stdout.reconfigure(line_buffering=True)
         status = run(*job)
         sys.stdout.flush()
         sys.stderr.flush()

@@ -125,6 +125,8 @@ def serve() -> None:
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
+    # A pipe would hold what jobs print until the process ends.
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     while True:
         try:
             request = pickle.load(requests)

@@ -1,8 +1,6 @@
 """The client `openai` against a running server."""
 
 import json
-import threading
-import time
 
 import jsonschema
 import openai
@@ -11,7 +9,6 @@ from starlette.testclient import TestClient
 
 from jaxaug.core.errors import UserError
 from jaxaug.serve import app, reading, wordings
-from jaxaug.serve.limits import Limits
 from tests.serve.test_app import client as client_of
 from tests.serve.test_completions import TOOL, USER, Booker
 from tests.support.served import served
@@ -181,32 +178,14 @@ def test_calls_fit_the_schema_of_the_request(sgd_tree, name):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("limits", [(0.3, 1 << 30), (60.0, 8 << 20)])
+@pytest.mark.parametrize("limits", [(0.02, 1 << 30), (60.0, 8 << 20)])
 def test_reading_tools_has_limits(limits):
-    """The two lists take quadratic time, the single one takes memory."""
-    parts = [{"enum": list(range(15_000))}] * (2 if limits[0] < 1 else 1)
-    tools = [tool("a", n={"allOf": parts})]
+    """Many properties take time, a long body takes memory."""
+    many = {f"p{i}": {"type": "string"} for i in range(150)}
+    tools = [tool(f"t{i}", **many) for i in range(100)]
     body = json.dumps({"messages": [USER], "tools": tools}).encode()
     body += b" " * (0 if limits[0] < 1 else 20 << 20)
     with pytest.raises(UserError, match="reading them takes more than"):
         reading.read(body, *limits)
     body = json.dumps({"messages": [USER], "tools": [TOOL]}).encode()
     assert reading.read(body, 60, 1 << 30).tools[0].name == "book"
-
-
-def test_hostile_tools_do_not_hold_other_readers(sgd_tree):
-    known = wordings.read(None, sgd_tree, 1000)
-    web = app.build(Booker(known.original, {}), known, Limits(tools_seconds=4))
-    slow = [tool("a", n={"allOf": [{"enum": list(range(15_000))}] * 2})]
-    with served(web) as url:
-        one = openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0)
-        ask(one)  # The processes start.
-        refused = threading.Thread(
-            target=lambda: pytest.raises(openai.BadRequestError, ask, one, tools=slow)
-        )
-        refused.start()
-        time.sleep(0.5)
-        started = time.monotonic()
-        ask(one)
-        assert time.monotonic() - started < 2.5 and refused.is_alive()
-        refused.join()
