@@ -79,7 +79,7 @@ TOOLS = [
 # Commands of three new users, each with an excerpt of its output. The annotation is
 # predicted under every wording.
 RESEARCH = """
-jaxaug report plain tree --resamples 200 --csv runs.csv # holds: tree > plain
+jaxaug report plain tree --resamples 200 --csv runs.csv # holds for these seeds alone: tree > plain
 jaxaug report plain tree --resamples 200 --power # power: differences in mean v1-5
 mkdir made predicted
 for v in v1 v2 v3 v4 v5; do

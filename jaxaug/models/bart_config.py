@@ -138,8 +138,8 @@ class Config:
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
         """Returns the configuration of a published model from its config.json.
 
-        `id_offset` is 0 if the published id 0 is the padding and no other token that
-        texts have, as in Pegasus; otherwise it is 1.
+        `id_offset` is 0 if the published id 0 is the padding, and also the decoder
+        start or no other token that texts have, as in Pegasus; otherwise it is 1.
 
         Raises:
             UserError: another architecture, missing sizes, or an unsupported option.
@@ -151,7 +151,7 @@ class Config:
         hf_config.refuse(config, {old: flags[new] for old, new in _OLD_FLAGS.items()})
         hf_config.refuse(config, {"tie_word_embeddings": True})
         fields = hf_table.read(_TABLE, config)
-        pad = fields["pad_token_id"]
+        pad, start = fields["pad_token_id"], fields["decoder_start_token_id"]
         shared = config.get("share_encoder_decoder_embeddings", True)
         forced = {"forced_eos_token_id": _FORCED_EOS[family], **config}
         options: dict[str, Any] = {
@@ -164,7 +164,9 @@ class Config:
                 logits_bias=head == "lm",
                 decoder_vocab_size=None if shared else config["decoder_vocab_size"],
                 labels=hf_config.labels(config, 3) if head == "classifier" else (),
-                id_offset=int(pad != 0 or _in_texts(0, config, family)),
+                id_offset=int(
+                    pad != 0 or (start != 0 and _in_texts(0, config, family))
+                ),
                 never_pad=[pad] in (config.get("bad_words_ids") or []),
                 **options,
             )

@@ -169,4 +169,9 @@ def test_real_schema(real_data):
     assert with_texts(schema, "train", {d.id: d.text for d in found}) == schema
     test = read_schema(real_data / "sgd/test/schema.json")
     kept = {d.name: d.protected for d in descriptions(test, "test") if d.protected}
-    assert kept == {"intent": ("rent", "buy"), "rating": ("5",)}
+    stylist = ("average_rating", "phone_number", "street_address", "stylist_name")
+    assert kept == {
+        "intent": ("rent", "buy"),
+        "rating": ("5",),
+        **dict.fromkeys(stylist, ("stylist/salon",)),
+    }

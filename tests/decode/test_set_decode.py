@@ -50,7 +50,7 @@ def ssr_value(candidates, source, scores):
 
 SELECTORS = {
     "dips": (
-        functools.partial(dips.decode, embeddings=EMBEDDINGS, lam=0.3, probability=1.0),
+        functools.partial(dips.decode, embeddings=EMBEDDINGS, probability=1.0, **F),
         dips_value,
     ),
     "dpp": (functools.partial(dpp.decode, quality=2.0), dpp_value),
