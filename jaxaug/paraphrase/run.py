@@ -223,7 +223,7 @@ def _asked(text: str) -> str:
 
 
 def _whole(text: str, outputs: Sequence[Output]) -> list[Output]:
-    """Returns the outputs of a text for those of `_asked`."""
+    """Returns the outputs of a text from the outputs of `_asked`."""
     framed = literals.framed(text)
     assert framed.longest is not None
     place = framed.pieces.index(framed.longest)
