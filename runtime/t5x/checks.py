@@ -5,7 +5,6 @@ import numbers
 import os
 from typing import Any
 
-import jax.numpy as jnp
 from etils import epath
 
 from t5x import paths
@@ -63,6 +62,8 @@ def dtype(name: str, value: Any) -> None:
     Raises:
         UserError: there is no such dtype.
     """
+    import jax.numpy as jnp
+
     try:
         jnp.dtype(value)
     except TypeError:

@@ -1,5 +1,13 @@
 """`python -m t5x.eval`: evaluates checkpoints as configured by gin."""
 
+if __name__ == "__main__":
+    # Before imports that take seconds.
+    import sys
+
+    from t5x.start import macros
+
+    macros.check(sys.argv)
+
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -5,10 +5,10 @@ from t5x.start.gin_config import (
     bool_fn,
     get_gin_config_str,
     parse_gin_flags,
-    rewrite_gin_args,
     run,
     string_split_fn,
     sum_fn,
     summarize_gin_config,
     user_message,
 )
+from t5x.start.gin_files import rewrite_gin_args

@@ -1,5 +1,13 @@
 """`python -m t5x.infer`: writes predictions or scores for a dataset as JSON lines."""
 
+if __name__ == "__main__":
+    # Before imports that take seconds.
+    import sys
+
+    from t5x.start import macros
+
+    macros.check(sys.argv)
+
 import dataclasses
 import functools
 import os

@@ -1,5 +1,13 @@
 """`python -m t5x.main --run_mode=train|eval|infer`: one program for all modes."""
 
+if __name__ == "__main__":
+    # Before imports that take seconds.
+    import sys
+
+    from t5x.start import macros
+
+    macros.check(sys.argv)
+
 import sys
 from collections.abc import Callable
 from typing import Any

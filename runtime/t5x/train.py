@@ -1,5 +1,13 @@
 """`python -m t5x.train`: trains a model as configured by gin."""
 
+if __name__ == "__main__":
+    # Before imports that take seconds.
+    import sys
+
+    from t5x.start import macros
+
+    macros.check(sys.argv)
+
 import contextlib
 import functools
 import gc

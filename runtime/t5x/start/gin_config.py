@@ -101,26 +101,6 @@ def _is_worth_showing(record: std_logging.LogRecord) -> bool:
     return "gin/resource_reader.py" not in record.pathname
 
 
-def rewrite_gin_args(args: Sequence[str]) -> list[str]:
-    """Rewrites `--gin.NAME=VALUE` to `--gin_bindings=NAME = VALUE`; keeps other flags.
-
-    Raises:
-        UserError: a gin flag has no value.
-    """
-    rewritten = []
-    for arg in args:
-        if arg.startswith("--gin."):
-            name, equals, value = arg.removeprefix("--gin.").partition("=")
-            if not equals:
-                raise UserError(
-                    "Gin bindings must be of the form '--gin.<param>=<value>', got: "
-                    f"{arg}"
-                )
-            arg = f"--gin_bindings={name} = {value}"
-        rewritten.append(arg)
-    return rewritten
-
-
 def config_digest(config: bytes) -> str:
     """Returns the digest of a `config.gin`."""
     return hashlib.blake2b(config, digest_size=16).hexdigest()
@@ -179,7 +159,7 @@ def run(main: Callable[[Sequence[str]], Any]) -> None:
 
     def parse(args: list[str]) -> Sequence[str]:
         try:
-            return app.parse_flags_with_usage(rewrite_gin_args(args))
+            return app.parse_flags_with_usage(gin_files_lib.rewrite_gin_args(args))
         except jaxaug_base.errors.UserError as error:
             _fail(error)
 

@@ -9,7 +9,7 @@ import io
 import os
 import re
 import tokenize
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 import gin
@@ -19,6 +19,8 @@ from t5x import paths
 from t5x.errors import UserError
 
 _LONGEST = 200  # Maximum number of characters of a flag in a message.
+NO_GIN = tokenize.TokenError, SyntaxError, ValueError, TypeError, RecursionError
+"""What gin's parser raises for text that is not gin."""
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -78,6 +80,26 @@ class Delegate(config_parser.ParserDelegate):
         return Macro(scoped_macro_name)
 
 
+def rewrite_gin_args(args: Sequence[str]) -> list[str]:
+    """Rewrites `--gin.NAME=VALUE` to `--gin_bindings=NAME = VALUE`; keeps other flags.
+
+    Raises:
+        UserError: a gin flag has no value.
+    """
+    rewritten = []
+    for arg in args:
+        if arg.startswith("--gin."):
+            name, equals, value = arg.removeprefix("--gin.").partition("=")
+            if not equals:
+                raise UserError(
+                    "Gin bindings must be of the form '--gin.<param>=<value>', got: "
+                    f"{arg}"
+                )
+            arg = f"--gin_bindings={name} = {value}"
+        rewritten.append(arg)
+    return rewritten
+
+
 def check_binding(binding: str) -> None:
     """Raises `UserError` for a command-line binding that gin cannot parse.
 
@@ -91,7 +113,7 @@ def check_binding(binding: str) -> None:
         list(config_parser.ConfigParser(binding, Delegate()))
     except tokenize.TokenError as error:
         raise UserError(f"{flag}: a bracket or string is not closed.") from error
-    except (SyntaxError, ValueError, TypeError, RecursionError) as error:
+    except NO_GIN as error:
         raise UserError(f"{flag}: {_why_no_binding(name, equals, value)}") from error
 
 

@@ -1,22 +1,27 @@
-"""Types and ranges of public macros, checked before the data and the model are loaded.
+"""Types and ranges of public macros, checked before anything slow is imported.
 
 A macro with a reference, such as `@schedule.cyclic()`, is checked where it is used.
 """
 
 import functools
+import os
+import pathlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import gin
+from absl import flags
+from gin import config_parser
 
-from t5x import checks, losses
+from t5x import checks
 from t5x.errors import UserError
+from t5x.start import gin_files, search_paths
 
-_MACRO = "gin.macro"
-_REFERENCES = gin.config.ConfigurableReference, gin.config._UnknownConfigurableReference
+_Binding = config_parser.BindingStatement
 # A step is an int32.
 _MOST = 2**31 - 1
+# The members of `losses.SpecialLossNormalizingFactor`, which needs JAX.
+_FACTORS = "NUM_REAL_TARGET_TOKENS", "NUM_TOTAL_TARGET_TOKENS", "AVERAGE_PER_SEQUENCE"
 Rule = Callable[[str, Any], Any]
 
 
@@ -60,7 +65,7 @@ def _curriculum(name: str, value: Any) -> None:
 def _normalizer(name: str, value: Any) -> None:
     """Accepts None, a number above 0, or the name of a factor of the batch."""
     if isinstance(value, str):
-        _one_of(*losses.SpecialLossNormalizingFactor.__members__)(name, value)
+        _one_of(*_FACTORS)(name, value)
     elif value is not None:
         checks.number(name, value, least=sys.float_info.min)
 
@@ -152,21 +157,120 @@ _RULES: dict[Rule, str] = {
 _MACROS = {name: rule for rule, names in _RULES.items() for name in names.split()}
 # Parameters that gin files bind directly, in any function.
 _PARAMETERS: dict[str, Rule] = {"random_seed": _or_none(_count)}
+_PACKAGE_PARENT = str(pathlib.Path(__file__).resolve().parents[2])
 
 
-def check() -> None:
-    """Checks the values of all public macros of the current configuration.
+def define_flags(flag_values: flags.FlagValues) -> None:
+    """Defines the flags of gin files and bindings."""
+    flags.DEFINE_multi_string(
+        "gin_file", None, "gin file; may be repeated, later files win.",
+        flag_values=flag_values,
+    )  # fmt: skip
+    flags.DEFINE_multi_string(
+        "gin_bindings", [],
+        "One gin binding, 'NAME = VALUE'; --gin.NAME=VALUE for short.",
+        flag_values=flag_values,
+    )  # fmt: skip
+    flags.DEFINE_list(
+        "gin_search_paths", ["."],
+        "Folders in which gin files and includes are found, before those that "
+        "installed packages offer.",
+        flag_values=flag_values,
+    )  # fmt: skip
+
+
+def folders(given: Sequence[str]) -> list[str]:
+    """Returns all folders in which gin files are found, in order.
+
+    Args:
+        given: the value of --gin_search_paths.
+    """
+    return [*given, _PACKAGE_PARENT, *search_paths.offered()]
+
+
+def check(argv: Sequence[str]) -> None:
+    """Checks the public macros of a command line; ends the process if one is wrong.
+
+    The files are parsed without what they import. Mistakes of other kinds are left to
+    the program, which parses everything again.
+
+    Args:
+        argv: the name of the program and its flags.
+    """
+    given = flags.FlagValues()
+    define_flags(given)
+    try:
+        given(gin_files.rewrite_gin_args(argv), known_only=True)
+        found = list(_statements(given))
+    except (flags.Error, UserError, OSError, *gin_files.NO_GIN):
+        return
+    try:
+        check_bindings(found)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        sys.exit(1)
+
+
+def _statements(given: flags.FlagValues) -> Iterator[Any]:
+    """Yields the bindings of the files and flags, in order."""
+    search = ["", *folders(given.gin_search_paths)]
+    for file in given.gin_file or []:
+        yield from _of_file(file, search)
+    for binding in given.gin_bindings:
+        yield from config_parser.ConfigParser(binding, gin_files.Delegate())
+
+
+def _of_file(
+    file: str, search: Sequence[str], within: Sequence[str] = ()
+) -> Iterator[Any]:
+    """Yields the bindings of a file and of what it includes, in order."""
+    paths = (os.path.join(folder, file) for folder in search)
+    path = next(filter(os.path.isfile, paths), file)
+    if path in within:
+        raise UserError(f"{path} includes itself.")
+    with open(path, encoding="utf-8-sig") as text:
+        for statement in config_parser.ConfigParser(text, gin_files.Delegate()):
+            if isinstance(statement, config_parser.IncludeStatement):
+                yield from _of_file(statement.filename, search, (*within, path))
+            elif isinstance(statement, _Binding):
+                yield statement
+
+
+def check_bindings(bindings: Iterable[Any]) -> None:
+    """Checks public macros and parameters; of several bindings, the last one counts.
 
     Raises:
         UserError: a value has another type, or is out of range.
     """
-    for name, rule, value in _values():
-        if _has_reference(value) or value is gin.REQUIRED:
-            continue
-        try:
-            rule(name, value)
-        except UserError as error:
-            raise UserError(f"gin configuration: {error}") from None
+    values: dict[str, Any] = {}
+    rules: dict[str, Rule] = {}
+    for scope, selector, parameter, value, _ in bindings:
+        name = "/".join(filter(None, (scope, selector)))
+        if parameter:
+            name = f"{name.rpartition('.')[2]}.{parameter}"
+        values[name] = value
+        rule = _PARAMETERS.get(parameter) if parameter else _MACROS.get(name)
+        if rule:
+            rules[name] = rule
+    for name, rule in rules.items():
+        value = _resolved(values[name], values)
+        if not _has_reference(value):
+            try:
+                rule(name, value)
+            except UserError as error:
+                raise UserError(f"gin configuration: {error}") from None
+
+
+def _resolved(value: Any, values: Mapping[str, Any]) -> Any:
+    """Returns a value with the macros in it replaced, as far as they are known."""
+    if isinstance(value, gin_files.Macro) and value.name in values:
+        rest = {name: kept for name, kept in values.items() if name != value.name}
+        return _resolved(values[value.name], rest)
+    if isinstance(value, dict):
+        return {key: _resolved(one, values) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_resolved(one, values) for one in value)
+    return value
 
 
 def _has_reference(value: Any) -> bool:
@@ -174,13 +278,4 @@ def _has_reference(value: Any) -> bool:
     if isinstance(value, list | tuple | dict):
         parts = value.values() if isinstance(value, dict) else value
         return any(map(_has_reference, parts))
-    return isinstance(value, _REFERENCES)
-
-
-def _values() -> Iterator[tuple[str, Rule, Any]]:
-    for (scope, selector), values in gin.config._CONFIG.items():
-        if selector == _MACRO and scope in _MACROS:
-            yield scope, _MACROS[scope], values.get("value")
-        for name, rule in _PARAMETERS.items():
-            if name in values:
-                yield f"{selector.rpartition('.')[2]}.{name}", rule, values[name]
+    return isinstance(value, gin_files.Macro | gin_files.Reference)

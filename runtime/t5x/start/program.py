@@ -1,7 +1,6 @@
 """Flags and startup shared by train, eval, and infer."""
 
 import os
-import pathlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,30 +22,14 @@ from t5x.start import (
     machine,
     macros,
     rehearsal,
-    search_paths,
 )
 
 FLAGS = flags.FLAGS
 
-_PACKAGE_PARENT = str(pathlib.Path(__file__).resolve().parents[2])
-
 
 def define_flags() -> None:
     """Defines the flags of all programs. JAX's own flags are parsed too."""
-    flags.DEFINE_multi_string(
-        "gin_file", None, "gin file; may be repeated, later files win."
-    )
-    flags.DEFINE_multi_string(
-        "gin_bindings",
-        [],
-        "One gin binding, 'NAME = VALUE'; --gin.NAME=VALUE for short.",
-    )
-    flags.DEFINE_list(
-        "gin_search_paths",
-        ["."],
-        "Folders in which gin files and includes are found, before those that "
-        "installed packages offer.",
-    )
+    macros.define_flags(FLAGS)
     flags.DEFINE_string(
         "tfds_data_dir", None, "TFDS folder that replaces the one of every task."
     )
@@ -77,7 +60,7 @@ def define_flags() -> None:
     machine.define_flags()
     # --help lists the flags of the running module, so these flags are registered for
     # it.
-    for module in (__name__, machine.__name__):
+    for module in (__name__, machine.__name__, macros.__name__):
         for flag in FLAGS.get_flags_for_module(module):
             FLAGS.register_key_flag_for_module("__main__", flag)
             FLAGS.register_key_flag_for_module(sys.argv[0], flag)
@@ -93,6 +76,7 @@ def run(function_of: Callable[[], Callable[..., Any]]) -> None:
         function_of: returns the function to run under `__main__`; called after the
             flags are parsed.
     """
+    macros.check(sys.argv)  # Other programs than t5x's own do not check them earlier.
     gin_config.run(lambda argv: _main(argv, function_of))
 
 
@@ -123,11 +107,10 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
         bindings.append(f"infer.shard_id = {FLAGS['shard_id'].value}")
     with imports.quick(), libraries.of_native_code():
         gin_config.parse_gin_flags(
-            [*FLAGS.gin_search_paths, _PACKAGE_PARENT, *search_paths.offered()],
+            macros.folders(FLAGS.gin_search_paths),
             FLAGS.gin_file,
             bindings,
         )
-    macros.check()
     if not FLAGS.dry_run:
         announce(settings)
     with libraries.of_native_code():

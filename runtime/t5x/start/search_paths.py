@@ -7,8 +7,6 @@ neither in the current folder nor in --gin_search_paths are looked up there.
 
 from importlib import metadata
 
-from t5x.logs.progress import announce
-
 GROUP = "t5x.gin_search_paths"
 
 
@@ -23,6 +21,8 @@ def offered() -> list[str]:
         try:
             found.append(str(entry.load()()))
         except (ImportError, AttributeError) as error:
+            from t5x.logs.progress import announce
+
             announce(
                 f"warning: the gin files of {entry.name} are not found: {entry.value} "
                 f"({GROUP}) fails with {error!r}. Install that package again."
