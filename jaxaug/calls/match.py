@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxaug.metrics.slot_scores import match_values
+from jaxaug.schemas import losses
 
 ABSENT = object()
 """Marks an argument that may be left out; stands among its accepted values."""
@@ -188,7 +189,7 @@ def _fields(
         if name not in given:
             found[name] = float(ABSENT in accepted)
         elif name in listed:
-            found[name] = float(any(_same(one, given[name]) for one in accepted))
+            found[name] = float(any(losses.same(one, given[name]) for one in accepted))
         else:
             values = (_value(one, given[name], fuzzy) for one in accepted)
             found[name] = max(values, default=0.0)
@@ -206,12 +207,7 @@ def _value(wanted: Any, given: Any, fuzzy: bool) -> float:
         pairs = zip(wanted, given, strict=False)
         same = len(wanted) == len(given)
         return math.prod(_value(*pair, fuzzy) for pair in pairs) if same else 0.0
-    return float(_same(wanted, given))
-
-
-def _same(wanted: Any, given: Any) -> bool:
-    """Returns whether JSON values are equal. In Python True equals 1."""
-    return isinstance(wanted, bool) == isinstance(given, bool) and wanted == given
+    return float(losses.same(wanted, given))
 
 
 def _plain(text: str) -> str:

@@ -50,8 +50,7 @@ class Loss:
 def differences(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[Loss]:
     """Yields the places where two JSON values differ; the order of keys is ignored."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
-        # 1 and True are equal in Python but not in JSON.
-        if type(before) is not type(after) or before != after:
+        if not same(before, after):
             yield Loss(path, before, after)
         return
     for key in {**before, **after}:
@@ -60,5 +59,12 @@ def differences(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator
 
 
 def same(one: Any, two: Any) -> bool:
-    """Returns whether two JSON values are equal; the order of keys is ignored."""
-    return next(differences(one, two), None) is None
+    """Returns whether two JSON values are equal; the order of keys is ignored.
+
+    1 and 1.0 are equal, but 1 and True, which Python calls equal, are not.
+    """
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(same(one[key], two[key]) for key in one)
+    if isinstance(one, list) and isinstance(two, list):
+        return len(one) == len(two) and all(map(same, one, two))
+    return isinstance(one, bool) == isinstance(two, bool) and one == two

@@ -42,6 +42,7 @@ LIST = Expected("show", {"parts": (["a b", "c"],), "all": (True,)})
         (LIST, {"parts": ["a b"], "all": True}, 0),
         (LIST, {"parts": ["a b", "c"], "all": 1}, 0),
         (Expected("f", {"x": (1,)}), {"x": True}, 0),
+        (Expected("f", {"x": ([1],)}), {"x": [True]}, 0),
         (Expected("f", {"x": ("a", ABSENT, "")}), {"x": ""}, 1),
         (Expected("f", {"x": ("a", ABSENT)}), {"x": ""}, 0),
         (Expected("f", {"x": ()}), {"x": 1}, 0),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxaug.data.schema import Intent, Schema, Service, Slot, read_schema
-from jaxaug.schemas import slots, tool_lists
+from jaxaug.schemas import losses, slots, tool_lists
 from jaxaug.schemas.convert import document_of, read_document
 from tests.support import small_sgd
 
@@ -123,3 +123,15 @@ def test_names_that_an_interface_refuses(sgd_tree):
     assert len({*names}) == 2
     assert all(0 < len(name) <= 64 and name.isascii() for name in names)
     assert tool_lists.kind_of(document_of(renamed, "openai")[0]) == "openai"
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "equal"),
+    [
+        ([True], [1], False), ({"a": [0]}, {"a": [False]}, False),
+        ([1, {"a": 2.0}], [1.0, {"a": 2}], True), ([1], [1, 1], False),
+        ({"a": 1, "b": None}, {"b": None, "a": 1}, True), ("1", 1, False),
+    ],
+)  # fmt: skip
+def test_equality_of_json_values(one, two, equal):
+    assert losses.same(one, two) is equal
