@@ -119,7 +119,12 @@ def test_every_gin_file_has_a_header_that_is_shown(pages):
 def test_every_flag_is_shown(pages):
     sources = [
         (ROOT / "runtime/t5x" / path).read_text()
-        for path in ("start/program.py", "start/machine.py", "main.py")
+        for path in (
+            "start/macros.py",
+            "start/program.py",
+            "start/machine.py",
+            "main.py",
+        )
     ]
     defined = sum(source.count("flags.DEFINE_") for source in sources)
     rows = re.findall(

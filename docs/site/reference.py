@@ -129,7 +129,7 @@ def commands() -> str:
 def flags() -> list[tuple[str, str, str]]:
     """Returns (name, default, text) of each flag that the T5X programs define."""
     found = []
-    for path in ("start/program.py", "start/machine.py", "main.py"):
+    for path in ("start/macros.py", "start/program.py", "start/machine.py", "main.py"):
         source = (ROOT / "runtime/t5x" / path).read_text(encoding="utf-8")
         constants = {
             node.targets[0].id: ast.literal_eval(node.value)

@@ -23,7 +23,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         type=arguments.whole(64),
         metavar="N",
         help="rewordings by the grammar (default: 5; for dialogues the variants of "
-        "SGD-X)",
+        "SGD-X; a suite has its own)",
     )
     parser.add_argument(
         "--wordings_from",
@@ -87,6 +87,11 @@ def add(verbs: argparse._SubParsersAction) -> None:
 
 
 def _cases(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--suite",
+        choices=("bfcl-live",),
+        help="published cases with five graded rewordings of their tools",
+    )
     parser.add_argument(
         "--schema",
         metavar="FILE",

@@ -7,7 +7,7 @@ https://github.com/ShishirPatil/gorilla, folder `berkeley-function-call-leaderbo
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,7 +84,10 @@ def arguments_of(tool: Tool) -> Mapping[str, Any]:
 
 
 def read(
-    path: PathLike, tools: Imported | None, answers: PathLike | None = None
+    path: PathLike,
+    tools: Imported | None,
+    answers: PathLike | None = None,
+    reworded: Callable[[str], str] = str,
 ) -> list[Source]:
     """Reads a file of cases.
 
@@ -93,6 +96,7 @@ def read(
         tools: the tools; None for a file of BFCL, which contains them.
         answers: BFCL's file of possible answers. None means the file of the same name
             in the folder `possible_answer` next to `path`.
+        reworded: function from a description of BFCL to the text that replaces it.
 
     Returns:
         One source for a file in our own format, or one for each question of BFCL.
@@ -107,7 +111,7 @@ def read(
     if "question" in items[0][1]:
         if tools is not None:
             raise UserError(f"--schema: {path} is of BFCL and has tools. Leave it out.")
-        return _read_bfcl(path, items, answers)
+        return _read_bfcl(path, items, answers, reworded)
     if tools is None:
         raise UserError("--schema is missing: name the document with the tools.")
     if answers is not None:
@@ -243,6 +247,7 @@ def _read_bfcl(
     path: PathLike,
     items: Sequence[tuple[str, dict[str, Any], int]],
     answers: PathLike | None,
+    reworded: Callable[[str], str],
 ) -> list[Source]:
     default = epath.Path(path).parent / "possible_answer" / epath.Path(path).name
     known: dict[str, Any] = {}
@@ -258,7 +263,7 @@ def _read_bfcl(
             raise _wrong(f"{where}: question", "one turn", turns)
         functions = item.get("function")
         functions = functions if isinstance(functions, list) else [functions]
-        found = read_tools([_function(one) for one in functions], where)
+        found = read_tools([_function(one, reworded) for one in functions], where)
         tools = tools_of(found, found.schema)
         _check_number(tools, where)
         mine = {one["function"]["name"]: one for one in tools}
@@ -280,21 +285,23 @@ def _read_bfcl(
     return sources
 
 
-def _function(given: Any) -> Any:
+def _function(given: Any, reworded: Callable[[str], str]) -> Any:
     """Returns a function of BFCL as a tool of the chat-completions interface."""
     if not isinstance(given, dict):
         return given
     name = _UNFIT.sub("_", str(given.get("name")))
-    return {"type": "function", "function": _typed(given) | {"name": name}}
+    return {"type": "function", "function": _typed(given, reworded) | {"name": name}}
 
 
-def _typed(value: Any) -> Any:
-    """Returns a description of BFCL with the types of JSON Schema."""
+def _typed(value: Any, reworded: Callable[[str], str]) -> Any:
+    """Returns a function of BFCL with the types of JSON Schema and other texts."""
     if isinstance(value, list):
-        return [_typed(one) for one in value]
+        return [_typed(one, reworded) for one in value]
     if not isinstance(value, dict):
         return value
-    made = {key: _typed(one) for key, one in value.items()}
+    made = {key: _typed(one, reworded) for key, one in value.items()}
+    if isinstance(text := made.get("description"), str):
+        made["description"] = reworded(text)
     kind = made.get("type")
     if isinstance(kind, str):
         made["type"] = _TYPES.get(kind, kind)

@@ -123,10 +123,14 @@ class ChatModel:
         if self._in_prompt:
             told, tools = _IN_PROMPT.format(json.dumps(list(tools))), ()
             messages = with_system(messages, told)
-        # Equal seeds would make the answers under two wordings more alike than chance.
-        name = f"{self._seed} {case.id} {case.sample}"
-        seed = zlib.crc32(name.encode()) & 0x7FFFFFFF
+        seed = seed_of(case, self._seed)
         return ToolRequest(messages, tools, seed, self.parameters, case.sample)
+
+
+def seed_of(case: Case, seed: int) -> int:
+    """Returns the seed of a request about a case, below 2^31."""
+    # Equal seeds would make the answers under two wordings more alike than chance.
+    return zlib.crc32(f"{seed} {case.id} {case.sample}".encode()) & 0x7FFFFFFF
 
 
 def with_system(messages: Sequence[Message], text: str) -> tuple[Message, ...]:

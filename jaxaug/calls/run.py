@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jaxaug.calls import better, cases, measure, report, states, wordings
+from jaxaug.calls import better, cases, measure, report, states, suites, wordings
 from jaxaug.calls.better import Better
 from jaxaug.calls.cases import Case, Source
 from jaxaug.calls.measure import Measured
@@ -127,6 +127,21 @@ def of_file(
     else:
         asked = wordings.of_files(sources[0], options.files)
     return Task(sources, asked, {name: [case for _, case in shown] for name in asked})
+
+
+def of_suite(name: str, options: TaskOptions) -> Task:
+    """Returns the task of a suite; see `jaxaug.calls.suites`.
+
+    Raises:
+        UserError: the package of the suite cannot be fetched, or the options reword the
+            tools.
+    """
+    if options.files or options.wordings is not None or options.shots:
+        raise UserError(
+            f"--suite {name}: has its own wordings and shows no solved cases. Leave "
+            "--wordings, --wordings_from, and --shots out."
+        )
+    return Task(*suites.read(name, options.limit), {})
 
 
 def of_data(data_dir: PathLike | None, split: str, options: TaskOptions) -> Task:
@@ -264,7 +279,9 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.limit,
         arguments.seed,
     )
-    if arguments.input:
+    if arguments.suite:
+        task = of_suite(arguments.suite, options)
+    elif arguments.input:
         task = of_file(arguments.input, arguments.schema, arguments.answers, options)
     else:
         task = of_data(arguments.data_dir, arguments.split, options)
@@ -343,6 +360,11 @@ def _check(arguments: argparse.Namespace) -> None:
     points = arguments.fail_above
     if points is not None and not 0 <= points <= 100:
         raise UserError(f"--fail_above {points:g}: give points from 0 to 100.")
+    if arguments.suite:
+        for name in ("input", "schema", "answers", "data_dir"):
+            if getattr(arguments, name):
+                option = "in" if name == "input" else name
+                raise UserError(f"--{option}: --suite brings its cases. Leave it out.")
     if arguments.input is None:
         for name in ("schema", "answers"):
             if getattr(arguments, name):

