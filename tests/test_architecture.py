@@ -81,7 +81,7 @@ FLOORS = {
         ),
         "partitioning model",
         "models checkpoint feed",
-        "checkpoints checkpoint_importer inference",
+        "checkpoints inference",
         "training",
         "trainer utils start",
         "gin_utils",

@@ -65,7 +65,7 @@ def evaluate(
         train_eval_get_dataset_fn: returns the data for `training_evaluator_cls`.
         fallback_init_rng: seed for parameters that the checkpoint lacks, if
             RestoreCheckpointConfig.fallback_to_scratch is set.
-        use_orbax: whether to restore with the orbax manager.
+        use_orbax: without effect; gin files of T5X set it.
         eval_steps: batches for `training_evaluator_cls`.
         trim_padding: see `runner.get_infer_fn`.
 
@@ -115,8 +115,6 @@ def evaluate(
         eval_steps,
     )
     restore_cfg = with_absolute_path(restore_checkpoint_cfg)
-    # The checkpoint has an optimizer, and the state has none.
-    restore_cfg.strict = False
     done_file = epath.Path(output_dir) / f"eval.{dataset_cfg.name}.ckpt"
     init_rng = (
         None if fallback_init_rng is None else jax.random.PRNGKey(fallback_init_rng)
@@ -127,7 +125,7 @@ def evaluate(
     evaluator.on_done = work.add
     for path in paths:
         train_state, _ = state_init.create_checkpoint_manager_and_restore(
-            initializer, partitioner, restore_cfg, path, init_rng, use_orbax=use_orbax
+            initializer, partitioner, restore_cfg, path, init_rng
         )
         if train_state is None:
             raise UserError(f"Failed to restore checkpoint {path}.")

@@ -95,7 +95,7 @@ def infer(
         output_vocab_feature_name: feature whose vocabulary decodes predictions.
         file_extension: see above.
         keep_aux_as_numpy: whether to leave auxiliary values as arrays.
-        use_orbax: whether to restore with the orbax manager.
+        use_orbax: without effect; gin files of T5X set it.
         trim_padding: see `runner.get_infer_fn`.
 
     Raises:
@@ -150,7 +150,7 @@ def infer(
         None if fallback_init_rng is None else jax.random.PRNGKey(fallback_init_rng)
     )
     train_state, _ = state_init.create_checkpoint_manager_and_restore(
-        initializer, partitioner, restore_cfg, checkpoint, init_rng, use_orbax=use_orbax
+        initializer, partitioner, restore_cfg, checkpoint, init_rng
     )
     steps = {
         "predict": model.predict_batch,
@@ -191,7 +191,6 @@ def infer(
 def _checkpoint(cfg: RestoreCheckpointConfig) -> tuple[RestoreCheckpointConfig, str]:
     """Returns the single requested checkpoint and how to restore it."""
     cfg = with_absolute_path(cfg)
-    cfg.strict = False  # The checkpoint has an optimizer, and the state has none.
     found, paths = state_init.get_first_valid_restore_config_and_paths([cfg])
     if not paths:
         raise UserError(f"No checkpoint found at {cfg.path} (mode {cfg.mode!r}).")

@@ -95,7 +95,7 @@ def train(
         train_eval_get_dataset_fn: returns the data for teacher forcing.
         run_eval_before_training: whether to evaluate the initial model too.
         train_state_initializer_cls: constructor of the state initializer.
-        use_orbax: whether to write orbax checkpoints instead of the legacy layout.
+        use_orbax: without effect; False in a gin file of T5X gives a warning.
         verify_matching_vocabs_fn: raises an error if data and model do not match, or
             None.
         gc_period: steps between garbage collections; 0 leaves them to Python.
@@ -124,6 +124,11 @@ def train(
     )
     if data_shards is not None:
         checks.whole_number("train.data_shards", data_shards, least=1)
+    if not use_orbax:
+        announce(
+            "warning: train.use_orbax = False has no effect: all checkpoints are "
+            "written with orbax"
+        )
     model_dir = checks.output_folder("train.model_dir (MODEL_DIR)", model_dir)
     libraries.keep_in(model_dir)
     action_map = setup.parse_actions(actions, concurrent_metrics)
@@ -194,7 +199,6 @@ def train(
             model_dir,
             train_iter,
             init_rng,
-            use_orbax,
         )
         if manager is not None:
             stack.callback(manager.close)

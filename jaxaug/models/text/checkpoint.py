@@ -11,7 +11,7 @@ from t5x import checkpoints, models
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.paths import absolute
-from jaxaug.models.text import orbax_layout, run_config, run_words
+from jaxaug.models.text import run_config, run_words
 from jaxaug.models.weights import families, keymap
 
 _CONFIG = "config.gin"
@@ -127,12 +127,6 @@ def _parameters(root: epath.Path, step: int) -> Mapping[str, Any]:
         return checkpoints.load_t5x_checkpoint(root, step)["target"]
     except UserError as error:
         raise UserError(f"{error} {_FIX}") from error
-    except ValueError:
-        # Upstream T5X reads only its older layout.
-        folder = epath.Path(checkpoints.get_checkpoint_dir(root, step))
-        if not orbax_layout.holds(folder):
-            raise
-        return orbax_layout.parameters(folder)
 
 
 def _check_shapes(model: Any, params: Mapping[str, Any], root: epath.Path) -> None:

@@ -129,7 +129,6 @@ def _check_checkpoint(arguments: Mapping[str, Any], default_initializer: Any) ->
             "dry run: the shapes in the checkpoint were not compared with the model."
         )
         return
-    settings.strict = settings.strict and optimizer is not None
     state = state_init.train_state_shape(optimizer, model.get_initial_variables, shapes)
     for path in paths:
         restore.check_restorable(path, settings, state)
