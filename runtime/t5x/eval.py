@@ -8,11 +8,12 @@ from typing import Any
 import jax
 from absl import logging
 from etils import epath
+from jaxaug_base.files import replacing
 
 from t5x import checkpoints as checkpoints_lib
 from t5x import checks, distributed
 from t5x.checkpoint import model_info, state_init
-from t5x.checkpoint.settings import RestoreCheckpointConfig
+from t5x.checkpoint.settings import RestoreCheckpointConfig, with_absolute_path
 from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import registered
@@ -22,7 +23,6 @@ from t5x.inference.evaluator import EvaluatorConstructor, InferenceEvaluator
 from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
-from t5x.paths import replacing, with_absolute_path
 from t5x.start import gin_config, program
 from t5x.training.loop import report
 

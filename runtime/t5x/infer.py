@@ -14,7 +14,7 @@ from etils import epath
 
 from t5x import checks, distributed
 from t5x.checkpoint import model_info, state_init
-from t5x.checkpoint.settings import RestoreCheckpointConfig
+from t5x.checkpoint.settings import RestoreCheckpointConfig, with_absolute_path
 from t5x.errors import UserError
 from t5x.feed import registered, vocabularies
 from t5x.feed.data_config import DatasetConfig
@@ -35,7 +35,6 @@ from t5x.inference.tasks import create_task_from_tfexample_file  # noqa: F401
 from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
-from t5x.paths import with_absolute_path
 from t5x.start import gin_config, program
 
 

@@ -2,9 +2,9 @@
 
 Otherwise the remaining processes wait in their next collective operation until JAX's
 own service ends them with a C++ stack trace. Each process writes a heartbeat every few
-seconds to the key-value store of JAX's coordination service, and looks for those of the
-others. The store is in process 0: if that process is lost, JAX aborts the others at
-once, and this module catches the abort.
+seconds to the key-value store of JAX's coordination service, and reads all heartbeats.
+The store is in process 0: if that process is lost, JAX aborts the others at once, and
+this module catches the abort.
 """
 
 import atexit

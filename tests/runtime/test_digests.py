@@ -101,14 +101,11 @@ def test_a_folder_in_the_place_of_a_file(saved):
 
 
 @pytest.mark.parametrize(
-    "damage", ["flip", "empty", "list", "text", "folder", "deep", "endless"]
+    "damage", ["empty", "list", "text", "folder", "deep", "endless"]
 )
 def test_a_damaged_list(saved, damage):
     path = saved / "digests.json"
-    if damage == "flip":
-        text = path.read_text()
-        path.write_text(re.sub('"[0-9a-f]{8}"', '"01234567"', text, count=1))
-    elif damage == "folder":
+    if damage == "folder":
         path.unlink()
         path.mkdir()
     else:
@@ -124,16 +121,6 @@ def test_a_damaged_list(saved, damage):
         UserError, match="is damaged: digests.json is not what was written"
     ):
         checkpoints.load_t5x_checkpoint(str(saved))
-
-
-def test_an_unknown_algorithm(saved):
-    path = saved / "digests.json"
-    path.write_text(path.read_text().replace("crc32", "crc64"))
-    with pytest.raises(UserError, match="uses 'crc64', this program knows 'crc32'"):
-        checkpoints.load_t5x_checkpoint(str(saved))
-    path.write_text(path.read_text().replace("crc64", "x" * 100_000))
-    with pytest.raises(UserError, match=f"uses '{'x' * 79}, this program knows"):
-        digests.read(saved)
 
 
 def test_checkpoints_without_a_list_are_restored(saved, caplog):

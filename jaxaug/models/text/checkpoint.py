@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from etils import epath
+from jaxaug_base.files import absolute
 from t5x import checkpoints, models
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.paths import absolute
 from jaxaug.models.text import run_config, run_words
 from jaxaug.models.weights import families, keymap
 

@@ -21,11 +21,11 @@ from etils import epath
 from flax import linen as nn
 from flax import serialization, traverse_util
 from gin import config_parser
+from jaxaug_base.files import absolute
 from t5x import checkpoints, partitioning, train_state
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text, write_bytes, write_text
-from jaxaug.core.paths import absolute
 from jaxaug.models.weights import families, keymap
 
 GIN = "network.gin"

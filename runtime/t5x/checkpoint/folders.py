@@ -18,10 +18,10 @@ from typing import Literal
 import gin
 from absl import logging
 from etils import epath
+from jaxaug_base.files import absolute, check_ordinary
 
 from t5x import digests
 from t5x.errors import UserError
-from t5x.paths import absolute, check_ordinary
 
 Layout = Literal["orbax", "legacy"]
 LEGACY_FILE = "checkpoint"
@@ -226,7 +226,7 @@ def locate(path: epath.PathLike, step: int | None = None) -> CheckpointLocation:
     Raises:
         UserError: there is no complete checkpoint, or it is one of TensorFlow.
     """
-    root = epath.Path(absolute(path))
+    root = absolute(path)
     if layout_of(root) is None and root.is_dir():
         found = all_steps(root)
         chosen = step if step is not None else (found[-1] if found else None)

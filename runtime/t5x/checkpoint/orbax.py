@@ -12,6 +12,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 from absl import logging
 from etils import epath
+from jaxaug_base.files import absolute
 
 from t5x import digests
 from t5x.checkpoint import folders
@@ -36,7 +37,6 @@ from t5x.distributed import (
 )
 from t5x.errors import UserError
 from t5x.partition.base_partitioner import BasePartitioner
-from t5x.paths import absolute
 
 _SAVE_TIMEOUT_S = 600
 
@@ -147,7 +147,7 @@ class OrbaxCheckpointManagerInterface:
         Raises:
             UserError: `metric_mode` is invalid, or the metric name has no '/'.
         """
-        self._directory = epath.Path(absolute(directory))
+        self._directory = absolute(directory)
         self._train_state = train_state
         self._partitioner = partitioner
         self._dataset = DatasetCheckpoint(dataset_iterator, partitioner)

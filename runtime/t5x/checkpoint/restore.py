@@ -1,7 +1,7 @@
 """Loads checkpoints of either layout, as nested dicts or as train states.
 
-The arrays of a checkpoint are matched by name with those of the train state to fill,
-after renaming and transformations; no others are read.
+The arrays of a checkpoint are matched by name with the arrays of the train state to
+fill, after renaming and transformations; no others are read.
 """
 
 import dataclasses

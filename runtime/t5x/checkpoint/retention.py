@@ -1,5 +1,6 @@
-"""Which steps are saved, and which checkpoints are kept: the newest, the best by a
-metric, and every n-th.
+"""Rules for keeping checkpoints: the newest, the best by a metric, and every n-th.
+
+The functions for `SaveCheckpointConfig.checkpoint_steps` find the next step to save.
 """
 
 import dataclasses

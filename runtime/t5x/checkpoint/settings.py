@@ -1,9 +1,13 @@
 """Settings of saving and restoring, bound by gin as utils.*CheckpointConfig."""
 
+import copy
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from jaxaug_base.files import absolute
 
 from t5x import checks, state_utils
 from t5x.checkpoint.legacy import Checkpointer
@@ -116,6 +120,16 @@ class RestoreCheckpointConfig:
                 state_utils.apply_assignment_map, assignment_map=self.assignment_map
             )
             self.state_transformation_fns = (rename, *self.state_transformation_fns)
+
+
+def with_absolute_path(restore_cfg: Any) -> Any:
+    """Returns a copy of a RestoreCheckpointConfig with absolute paths."""
+    cfg = copy.copy(restore_cfg)
+    if isinstance(cfg.path, (str, os.PathLike)):
+        cfg.path = os.fspath(absolute(cfg.path))
+    else:
+        cfg.path = [os.fspath(absolute(path)) for path in cfg.path]
+    return cfg
 
 
 @dataclasses.dataclass

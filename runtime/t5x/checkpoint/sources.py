@@ -17,9 +17,9 @@ import tensorstore as ts
 from flax import serialization, traverse_util
 from jax import numpy as jnp
 from jax.sharding import NamedSharding
+from jaxaug_base.files import check_folder, read_bytes
 from jaxtyping import Array, Shaped
 
-from t5x import paths
 from t5x.checkpoint.folders import CheckpointLocation
 from t5x.checkpoint.messages import quieten_orbax
 from t5x.distributed import place
@@ -108,7 +108,7 @@ def open_source(where: CheckpointLocation) -> CheckpointSource:
         UserError: a file cannot be read.
     """
     try:
-        paths.check_folder(where.root)
+        check_folder(where.root)
     except OSError as error:
         raise corrupt(where.root, error) from error
     return OrbaxSource(where) if where.layout == "orbax" else LegacySource(where)
@@ -201,7 +201,7 @@ class LegacySource:
     def __init__(self, where: CheckpointLocation):
         self._root, self._folder = where.root, where.state.parent
         try:
-            contents = serialization.msgpack_restore(paths.read_bytes(where.state))
+            contents = serialization.msgpack_restore(read_bytes(where.state))
         except Exception as e:
             raise corrupt(where.state, e) from e
         version = contents.get("version", 0) if isinstance(contents, dict) else 0

@@ -19,8 +19,7 @@ from typing import IO
 
 import jax
 from absl import logging
-
-from t5x import paths
+from jaxaug_base.files import user_cache
 
 NAME = "libraries.log"
 """Name of the file in the run folder; process N > 0 writes `libraries.log.N`."""
@@ -76,7 +75,7 @@ class Notes:
         the user's cache on this machine.
         """
         if "://" in folder:
-            folder = os.path.join(paths.user_cache(), "t5x")
+            folder = os.path.join(user_cache(), "t5x")
         number = jax.process_index()
         self._path = os.path.join(folder, f"{NAME}.{number}" if number else NAME)
         self._move()

@@ -15,10 +15,10 @@ from t5x.checkpoint.settings import (
     CheckpointConfig,
     RestoreCheckpointConfig,
     SaveCheckpointConfig,
+    with_absolute_path,
 )
 from t5x.errors import UserError
 from t5x.logs.progress import announce
-from t5x.paths import with_absolute_path
 from t5x.training import run_record
 
 

@@ -1,4 +1,4 @@
-"""The legacy layout of the public T5X checkpoints, written as upstream does, and read."""
+"""The legacy layout of the public T5X checkpoints, which is only read."""
 
 import jax
 import numpy as np
