@@ -11,7 +11,7 @@ from typing import Any
 
 from absl import logging
 from etils import epath
-from jaxaug_base.files import checksums, files_below
+from jaxaug_base.files import checksums, checksums_below
 
 from jaxaug.core.files import read_json
 
@@ -29,8 +29,8 @@ def write(folder: epath.Path, **facts: Any) -> None:
         folder: folder whose files are complete.
         **facts: JSON values that `verified` returns.
     """
-    found = checksums(folder, sorted(files_below(folder)))
-    content = {**facts, "files": [[name, *entry] for name, entry in found.items()]}
+    sums = checksums_below(folder)
+    content = {**facts, "files": [[name, *found] for name, found in sums.items()]}
     content["crc32"] = _crc32_of(content)
     (folder / NAME).write_text(json.dumps(content))
 

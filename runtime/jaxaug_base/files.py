@@ -146,6 +146,20 @@ def files_below(folder: epath.Path, prefix: str = "") -> Iterator[str]:
             yield prefix + path.name
 
 
+def checksums_below(folder: epath.Path) -> dict[str, tuple[int, int]]:
+    """Returns name -> (bytes, CRC-32) of all files below a folder, by name.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    sums = {}
+    for name, found in checksums(folder, sorted(files_below(folder))).items():
+        if found is None:
+            raise OSError(errno.EIO, "cannot be read", os.fspath(folder / name))
+        sums[name] = found
+    return sums
+
+
 def checksums(
     folder: epath.Path, names: Iterable[str]
 ) -> dict[str, tuple[int, int] | None]:

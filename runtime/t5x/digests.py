@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import jax
 from absl import logging
 from etils import epath
-from jaxaug_base.files import checksums, files_below, read_json, replacing
+from jaxaug_base.files import checksums, checksums_below, read_json, replacing
 
 from t5x.distributed import raise_if_any_failed
 from t5x.errors import UserError
@@ -43,9 +43,10 @@ def write(root: epath.PathLike) -> None:
     Call it on one process after all processes have written.
     """
     root = epath.Path(root)
-    names = (n for n in files_below(root) if n.rpartition("/")[2] not in _NO_DATA)
-    found = checksums(root, sorted(names))
-    _write(root, {name: (x[0], f"{x[1]:08x}") for name, x in found.items() if x})
+    sums = checksums_below(root)
+    files = {name: (size, f"{crc32:08x}") for name, (size, crc32) in sums.items()}
+    data = {n: x for n, x in files.items() if n.rpartition("/")[2] not in _NO_DATA}
+    _write(root, data)
 
 
 def _write(root: epath.Path, files: Mapping[str, tuple[int, str]]) -> None:

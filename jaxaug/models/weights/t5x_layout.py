@@ -106,7 +106,7 @@ def _write_orbax(root: epath.Path, variables: Mapping[str, Any], step: int) -> N
 
 def msgpack(params: Mapping[str, Any], step: int) -> bytes:
     """Returns the content of the file `checkpoint` of the legacy layout."""
-    target = jax.tree.map(np.asarray, flax.core.unfreeze(params))
+    target = jax.tree.map(np.asarray, flax.core.unfreeze(dict(params)))
     state = {"step": np.int32(step), "param_states": {}}
     return serialization.msgpack_serialize(
         {"version": 3, "optimizer": {"target": target, "state": state}}
