@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from absl import logging
 from etils import epath
+from jaxaug_base import libraries
 from jaxaug_base.files import replacing
 
 from t5x import checkpoints as checkpoints_lib
@@ -20,7 +21,6 @@ from t5x.feed import registered
 from t5x.feed.data_config import DatasetConfig
 from t5x.feed.iterators import batches_of
 from t5x.inference.evaluator import EvaluatorConstructor, InferenceEvaluator
-from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
 from t5x.start import gin_config, program
@@ -75,7 +75,7 @@ def evaluate(
     if dataset_cfg.module:
         registered.import_module(dataset_cfg.module)
     output_dir = checks.output_folder("evaluate.output_dir", output_dir)
-    libraries.keep_in(output_dir)
+    libraries.keep_in(output_dir, jax.process_index())
     summarize_config_fn(model_dir=output_dir, summary_writer=None, step=0)
     evaluator = InferenceEvaluator(
         dataset_cfg,

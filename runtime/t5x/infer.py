@@ -11,6 +11,7 @@ from typing import Any
 import jax
 from absl import logging
 from etils import epath
+from jaxaug_base import libraries
 
 from t5x import checks, distributed
 from t5x.checkpoint import model_info, state_init
@@ -32,7 +33,6 @@ from t5x.inference.output import (
 )
 from t5x.inference.position import Position
 from t5x.inference.tasks import create_task_from_tfexample_file  # noqa: F401
-from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
 from t5x.start import gin_config, program
@@ -121,7 +121,7 @@ def infer(
         origins[task.name].check()
     if shard_id == 0:
         summarize_config_fn(model_dir=output_dir, summary_writer=None, step=0)
-    libraries.keep_in(output_dir)
+    libraries.keep_in(output_dir, jax.process_index())
     if verify_matching_vocabs_fn is not None:
         verify_matching_vocabs_fn(dataset_cfg, model)
     reader = _Reader(

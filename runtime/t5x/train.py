@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
+from jaxaug_base import libraries
+
 from t5x import checks, distributed, peers
 from t5x.checkpoint import model_info, state_init
 from t5x.checkpoint.settings import CheckpointConfig
@@ -16,7 +19,6 @@ from t5x.feed import vocabularies
 from t5x.feed.converters import class_of
 from t5x.feed.data_config import DatasetConfig
 from t5x.inference.evaluator import EvaluatorConstructor
-from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Progress, announce
 from t5x.logs.sinks import MetricSink
@@ -130,7 +132,7 @@ def train(
             "written with orbax"
         )
     model_dir = checks.output_folder("train.model_dir (MODEL_DIR)", model_dir)
-    libraries.keep_in(model_dir)
+    libraries.keep_in(model_dir, jax.process_index())
     action_map = setup.parse_actions(actions, concurrent_metrics)
     save_cfg = checkpoint_cfg.save
     feature_converter_cls = class_of(model)
