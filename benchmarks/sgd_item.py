@@ -17,12 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxaug_base.files import replacing
 from sgd_model import load_model
 from t5x import models, optimizers, partitioning, trainer, utils
 
 from jaxaug.core import digests
 from jaxaug.core.errors import UserError
-from jaxaug.core.publishing import replacing
 from jaxaug.curriculum import schedule
 from jaxaug.data.schema import Schema
 from jaxaug.feed import cache, layouts, recipes, tokens

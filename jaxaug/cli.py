@@ -140,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError) and _is_pipe_closed():
             return _SIGPIPE
         if isinstance(error, OSError) and error.errno in _FIXES and not error.filename:
-            # Errors of other files have their names (see `publishing.naming`).
+            # Errors of other files have their names (see `jaxaug_base.files.naming`).
             error.filename = "standard output"
             _drop_output()
         print(f"jaxaug: error: {_message(error)}", file=sys.stderr)
@@ -168,7 +168,7 @@ def _message(error: Exception) -> str:
     """Returns an error message, with advice for operating-system errors."""
     if not isinstance(error, OSError) or not (error.filename and error.strerror):
         return str(error)
-    from jaxaug.core.publishing import final_name
+    from jaxaug_base.files import final_name
 
     fix = _FIXES.get(error.errno or 0, "Name another path.")
     return f"{final_name(str(error.filename))}: {error.strerror}. {fix}"

@@ -72,7 +72,7 @@ FLOORS = {
     ),
     "jaxaug_papers": ("ab shared minisgd multiwoz", "pcc dips tree mini multiwoz24"),
     "t5x": (
-        "errors paths metrics binary_search on_cpu on_gpu",
+        "errors metrics binary_search on_cpu on_gpu",
         "checks",
         "losses output_product distributed variables state_utils optim search peers",
         (
@@ -81,7 +81,7 @@ FLOORS = {
         ),
         "partitioning model",
         "models checkpoint feed",
-        "checkpoints checkpoint_importer inference",
+        "checkpoints inference",
         "training",
         "trainer utils start",
         "gin_utils",

@@ -24,7 +24,7 @@ HOMES = {
 }
 PACKAGES = {
     "jaxaug": (ROOT / "jaxaug", ROOT / "tasks", ROOT / "runtime/jaxaug_base"),
-    "jaxaug-t5x": (ROOT / "runtime/t5x",),
+    "jaxaug-t5x": (ROOT / "runtime/t5x", ROOT / "runtime/jaxaug_base"),
     "jaxaug-papers": (ROOT / "papers/jaxaug_papers",),
 }
 # Import names that differ from the distribution's in more than case and dashes.
@@ -120,7 +120,7 @@ def test_imports_are_declared(name):
                 own = {
                     "tasks": "jaxaug",
                     "t5x": "jaxaug-t5x",
-                    "jaxaug-base": "jaxaug",
+                    "jaxaug-base": name,
                 }
                 package = own.get(package, package)
                 assert package in {name, *declared}, f"{path} imports {module}"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 from etils import epath
+from jaxaug_base.files import is_same
 
 from jaxaug.augment import config as configs
 from jaxaug.augment import context, decisions, descriptions
@@ -24,7 +25,6 @@ from jaxaug.augment.schemes.registry import Job
 from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.core.paths import is_same
 from jaxaug.core.shards import Json
 from jaxaug.data import folders
 from jaxaug.data.rename import renaming

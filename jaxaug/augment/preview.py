@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from jaxaug_base.files import absolute
+
 from jaxaug.augment import plan as plans
 from jaxaug.augment.config import Config
 from jaxaug.augment.judge import measures
@@ -12,7 +14,6 @@ from jaxaug.augment.plan import Plan
 from jaxaug.augment.schemes.registry import Job
 from jaxaug.augment.tree import SPREAD
 from jaxaug.core.errors import UserError
-from jaxaug.core.paths import absolute
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data import folders, seen
 from jaxaug.data.schema import read_schema

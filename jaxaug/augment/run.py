@@ -9,6 +9,7 @@ from typing import Any
 
 from absl import logging
 from etils import epath
+from jaxaug_base.files import absolute
 
 from jaxaug.augment import config as configs
 from jaxaug.augment import plan as plans
@@ -23,7 +24,6 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_bytes
 from jaxaug.core.installed import install_advice
 from jaxaug.core.parts import Part
-from jaxaug.core.paths import absolute
 from jaxaug.core.shards import Shards
 from jaxaug.data import folders
 from jaxaug.models.named import packages

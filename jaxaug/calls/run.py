@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from jaxaug_base.files import is_same
+
 from jaxaug.calls import better, cases, measure, report, states, suites, wordings
 from jaxaug.calls.better import Better
 from jaxaug.calls.cases import Case, Source
@@ -15,7 +17,6 @@ from jaxaug.calls.wordings import CONTROL, ORIGINAL, Wordings
 from jaxaug.core import checked as rules
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, write_text
-from jaxaug.core.paths import is_same
 from jaxaug.core.progress import progress
 from jaxaug.data import folders, sgd
 from jaxaug.metrics.evaluate import write_json

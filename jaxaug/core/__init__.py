@@ -12,9 +12,15 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "cache_folder": ["cache_dir"],
         "digests": ["code_digest", "digest_of", "file_digest"],
         "errors": ["UserError"],
-        "files": ["read_json", "read_text", "write_bytes", "write_text"],
+        "files": [
+            "new_folder",
+            "read_json",
+            "read_text",
+            "replacing",
+            "write_bytes",
+            "write_text",
+        ],
         "cached": ["publish", "published_file"],
-        "publishing": ["new_folder", "replacing"],
         "shards": ["Shards", "Stage"],
     },
 )

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from etils import epath
+from jaxaug_base.files import user_cache
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, is_remote, reach
@@ -18,21 +19,17 @@ _MADE_AGAIN = (
     "since then. Run the same command again: caches are made again."
 )
 CACHE_DIR_VARIABLE = "JAXAUG_CACHE_DIR"
-# The cache folder of all programs (XDG Base Directory Specification).
-_CACHES_VARIABLE = "XDG_CACHE_HOME"
 
 
 def cache_dir() -> epath.Path:
     """Returns `$JAXAUG_CACHE_DIR`, `$XDG_CACHE_HOME/jaxaug`, or `~/.cache/jaxaug`.
 
-    It does not create the folder. A relative `$XDG_CACHE_HOME` is ignored, as the
-    specification requires.
+    It does not create the folder.
 
     Raises:
         UserError: the storage that the variable names is unreachable.
     """
-    caches = os.environ.get(_CACHES_VARIABLE, "")
-    default = os.path.join(caches if os.path.isabs(caches) else "~/.cache", "jaxaug")
+    default = os.path.join(user_cache(), "jaxaug")
     place = os.environ.get(CACHE_DIR_VARIABLE) or default
     if is_remote(place):
         _reach_cache(place)

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from absl import logging
 from etils import epath
+from jaxaug_base.files import files_below, temporary_name
 
 from jaxaug.core import manifest
 from jaxaug.core.cache_folder import CACHE_DIR_VARIABLE
 from jaxaug.core.errors import UserError
-from jaxaug.core.publishing import temporary_name
 
 
 def publish(
@@ -76,7 +76,7 @@ def _replace_files(folder: epath.Path, source: epath.Path) -> None:
     if folder.exists() and not folder.is_dir():
         folder.unlink()
     folder.mkdir(exist_ok=True)
-    names = {*manifest.files_below(source)} - {manifest.NAME}
+    names = {*files_below(source)} - {manifest.NAME}
     for name in [*sorted(names), manifest.NAME]:
         target = folder / name
         if target.is_dir():

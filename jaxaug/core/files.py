@@ -6,16 +6,21 @@ import errno
 import functools
 import os
 import re
-import stat
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from etils import epath
+from jaxaug_base import files as _files
+from jaxaug_base.files import (
+    final_target,
+    new_folder,  # noqa: F401 (a name of jaxaug.core)
+    replacing,
+    temporary_name,
+)
 
 from jaxaug.core import json_reader, storage
 from jaxaug.core.errors import UserError
-from jaxaug.core.publishing import final_target, is_special, replacing, temporary_name
 
 PathLike = str | os.PathLike[str]
 
@@ -27,12 +32,6 @@ FETCH_AGAIN = (
 MAX_BYTES = 2 << 30
 """Maximum size of a file that is read as a whole."""
 
-_KINDS = {
-    stat.S_IFIFO: "a pipe (FIFO)",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFSOCK: "a socket",
-}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 # UTF-32 comes first: its little-endian mark starts with the mark of UTF-16.
 _OTHER_MARKS = {
@@ -148,22 +147,18 @@ def check_ordinary(path: PathLike, fix: str, limit: int | None = None) -> None:
     Raises:
         UserError: the path is a pipe, a socket, or a device, or the file is too large.
     """
-    if is_remote(path):
-        return
     try:
-        found = os.stat(os.path.expanduser(os.fspath(path)))
-    except (OSError, ValueError):
-        return
-    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
-        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no file")
+        _files.check_ordinary(path)
+        local = os.path.expanduser(os.fspath(path))
+        size = os.path.getsize(local) if os.path.isfile(local) else 0
+    except OSError as error:
         raise UserError(
-            f"{path}: is {kind}, expected an ordinary file. Write what it gives to a "
-            f"file and name that. {fix}"
-        )
-    if limit is not None and stat.S_ISREG(found.st_mode) and found.st_size > limit:
+            f"{path}: {error.strerror}. Write what it gives to a file and name that. "
+            f"{fix}"
+        ) from None
+    if limit is not None and size > limit:
         raise UserError(
-            f"{path}: has {found.st_size / 1e9:.1f} GB, more than the "
-            f"{limit / 1e9:.1f} GB "
+            f"{path}: has {size / 1e9:.1f} GB, more than the {limit / 1e9:.1f} GB "
             f"that are read at once. Divide the file. {fix}"
         )
 
@@ -323,8 +318,7 @@ def check_writable(path: PathLike, argument: str = "--out") -> None:
         with reached(path, fix):
             if target.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "is a folder")
-            if is_special(target):
-                raise OSError(errno.EINVAL, "is no ordinary file")
+            _files.check_ordinary(target)
             target.parent.mkdir(parents=True, exist_ok=True)
             probe.write_bytes(b"")
             probe.unlink()

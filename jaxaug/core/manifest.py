@@ -1,26 +1,21 @@
 """The list of files in a finished folder: name, size, and CRC-32 of each.
 
 It is written last and verified whenever the folder is opened. It detects changes by a
-disk, a copy, or a person. CRC-32 detects every changed byte and costs less than reading
-the file; it does not protect against intent.
+disk, a copy, or a person.
 """
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
 from etils import epath
+from jaxaug_base.files import checksums, checksums_below
 
-from jaxaug.core.errors import UserError
-from jaxaug.core.files import check_ordinary, read_json
+from jaxaug.core.files import read_json
 
 NAME = "meta.json"
-_CHUNK = 1 << 20  # bytes
-# Reading waits for the disk, and the checksum releases the interpreter lock.
-_THREADS = 8
 
 
 class DamagedError(Exception):
@@ -34,22 +29,10 @@ def write(folder: epath.Path, **facts: Any) -> None:
         folder: folder whose files are complete.
         **facts: JSON values that `verified` returns.
     """
-    names = sorted(files_below(folder))
-    with ThreadPoolExecutor(_THREADS) as pool:
-        sums = list(pool.map(_checksum, [folder / name for name in names]))
-    files = [[name, *found] for name, found in zip(names, sums, strict=True)]
-    content = {**facts, "files": files}
+    sums = checksums_below(folder)
+    content = {**facts, "files": [[name, *found] for name, found in sums.items()]}
     content["crc32"] = _crc32_of(content)
     (folder / NAME).write_text(json.dumps(content))
-
-
-def files_below(folder: epath.Path, prefix: str = "") -> Iterator[str]:
-    """Yields the names of all files below a folder, such as `a/b.json`."""
-    for path in folder.iterdir():
-        if path.is_dir():
-            yield from files_below(path, f"{prefix}{path.name}/")
-        else:
-            yield prefix + path.name
 
 
 def verified(folder: epath.Path) -> dict[str, Any]:
@@ -71,9 +54,9 @@ def verified(folder: epath.Path) -> dict[str, Any]:
         raise DamagedError(f"its {NAME} is missing or no list of files") from None
     if _crc32_of(content) != expected:
         raise DamagedError(f"its {NAME} is not what was written")
-    with ThreadPoolExecutor(_THREADS) as pool:
-        sums = list(pool.map(_checksum_or_none, [folder / name for name, _ in files]))
-    for (name, listed), found in zip(files, sums, strict=True):
+    sums = checksums(folder, [name for name, _ in files])
+    for name, listed in files:
+        found = sums[name]
         if found is None:
             raise DamagedError(f"{name} is missing or cannot be read")
         if found[0] != listed[0]:
@@ -108,21 +91,3 @@ def is_whole(folder: epath.Path) -> bool:
 
 def _crc32_of(content: Mapping[str, Any]) -> int:
     return zlib.crc32(json.dumps(content, sort_keys=True).encode())
-
-
-def _checksum(path: epath.Path) -> tuple[int, int]:
-    """Returns the size in bytes and the CRC-32 of a file."""
-    size = crc32 = 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            size += len(chunk)
-            crc32 = zlib.crc32(chunk, crc32)
-    return size, crc32
-
-
-def _checksum_or_none(path: epath.Path) -> tuple[int, int] | None:
-    try:
-        check_ordinary(path, "")
-        return _checksum(path)
-    except (OSError, UserError):
-        return None

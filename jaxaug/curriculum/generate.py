@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 from etils import epath
+from jaxaug_base.files import replacing
 
 from jaxaug.core import buckets, cache_folder, compiled
 from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.files import PathLike, check_writable, write_text
-from jaxaug.core.publishing import replacing
 from jaxaug.core.shards import Shards, Stage
 from jaxaug.curriculum import difficulty, levels, notes, quotas, summaries
 from jaxaug.curriculum import scorers as measures

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
-from jaxaug.core.publishing import naming
+from jaxaug_base.files import naming
 
 MAX_MEMBER = 10**9
 """Maximum bytes of a member, far above those in the known data sets."""

@@ -16,12 +16,13 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
+from jaxaug_base.files import naming, scratch_folder
+
 from jaxaug.core import extensions
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_ordinary, is_remote
 from jaxaug.core.installed import missing_package
 from jaxaug.core.progress import progress
-from jaxaug.core.publishing import naming, scratch_folder
 from jaxaug.core.suggestion import one_of
 from jaxaug.data import datasets
 from jaxaug.data.archive import MAX_TOTAL, BrokenError, members

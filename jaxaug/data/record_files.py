@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etils import epath
+from jaxaug_base.files import replacing
 
 from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
@@ -22,7 +23,6 @@ from jaxaug.core.files import (
     shown,
 )
 from jaxaug.core.installed import extras_of
-from jaxaug.core.publishing import replacing
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".arrow")
 _FIX = (

@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 from etils import epath
+from jaxaug_base.files import replacing
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable
-from jaxaug.core.publishing import replacing
 from jaxaug.data import record_files
 
 ARCHIVE = Path(__file__).with_suffix(".jsonl.xz")

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from etils import epath
+from jaxaug_base.files import new_folder
 
-from jaxaug.core import publishing
 from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import (
@@ -134,7 +134,7 @@ def write(
     if target.exists():
         raise UserError(f"{out}: exists. Name a new folder (--out), or delete it.")
     counts = {}
-    with publishing.new_folder(target) as folder:
+    with new_folder(target) as folder:
         for path in _schemas(given):
             copy = folder.joinpath(*path.relative_to(given).parts)
             copy.parent.mkdir(parents=True, exist_ok=True)

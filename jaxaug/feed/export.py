@@ -5,9 +5,10 @@ import dataclasses
 import sys
 from collections.abc import Callable
 
+from jaxaug_base.files import replacing
+
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, reach
-from jaxaug.core.publishing import replacing
 from jaxaug.data import folders
 from jaxaug.feed import parallel
 from jaxaug.formats.d3st import D3STOptions

@@ -9,10 +9,10 @@ import os
 import sys
 
 from etils import epath
+from jaxaug_base.files import absolute
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, write_text
-from jaxaug.core.paths import absolute
 
 NAME = "choices.json"
 """Name of the record in the run folder."""

@@ -15,11 +15,11 @@ from typing import Any
 
 from absl import logging
 from etils import epath
+from jaxaug_base.files import absolute
 
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_bytes, read_json, write_bytes, write_text
-from jaxaug.core.paths import absolute
 from jaxaug.feed import run_choices
 
 NAME = "vocabulary.model"

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 from etils import epath
+from jaxaug_base.files import absolute
 
 from jaxaug.core import columns
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import label, new_figure, write_figure
 from jaxaug.core.files import PathLike, reach, read_json, shown, write_text
-from jaxaug.core.paths import absolute
 from jaxaug.core.text import printable
 from jaxaug.metrics.dst import ALL_SERVICES, JGA, SEEN_SERVICES, UNSEEN_SERVICES
 from jaxaug.metrics.frames import FrameTable, read_frames

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from etils import epath
+from jaxaug_base.files import absolute
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import check_picture, new_figure
 from jaxaug.core.files import check_writable, write_text
-from jaxaug.core.paths import absolute
 from jaxaug.core.text import printable
 from jaxaug.metrics.power import text_power
 from jaxaug.metrics.report import (

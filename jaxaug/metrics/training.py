@@ -10,11 +10,11 @@ from typing import Any
 from absl import logging
 from etils import epath
 from jaxaug_base.event_files import Curve, read_scalars
+from jaxaug_base.files import absolute
 
 from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, read_text, shown
-from jaxaug.core.paths import absolute
 from jaxaug.core.text import printable
 
 _CONFIG = "config.gin"

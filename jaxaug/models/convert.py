@@ -20,12 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 from etils import epath
 from flax import traverse_util
+from jaxaug_base.files import absolute, new_folder
 from t5x.examples.scalable_t5 import network as scalable
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
-from jaxaug.core.paths import absolute
-from jaxaug.core.publishing import new_folder
 from jaxaug.core.suggestion import one_of
 from jaxaug.feed import vocabulary
 from jaxaug.models import t5_stacks, t5_weights

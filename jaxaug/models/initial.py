@@ -9,20 +9,17 @@ The checkpoint is made from the published weights on first use, without a previo
 `jaxaug convert`.
 """
 
+import jax
 import numpy as np
 from etils import epath
-from flax import serialization, traverse_util
 
 from jaxaug.core import cache_folder
 from jaxaug.core.cached import published_file
 from jaxaug.core.errors import UserError
 from jaxaug.models.named import catalogue, identities
-from jaxaug.models.weights import hf_folder, keymap
+from jaxaug.models.weights import hf_folder, t5x_layout
 
 VOCABULARY = "spiece.model"
-# The version that T5X writes; unpartitioned values are stored in the msgpack file
-# itself.
-_VERSION = 3
 
 
 def checkpoint(name: str) -> str:
@@ -52,16 +49,8 @@ def checkpoint(name: str) -> str:
 
 def _of(folder: epath.Path) -> bytes:
     params = hf_folder.load(folder, param_dtype=None).params
-    target = traverse_util.unflatten_dict(
-        {
-            path: np.asarray(array, np.float32)
-            for path, array in keymap.flat(params).items()
-        },
-        sep="/",
-    )
-    state = {"step": np.int32(0), "param_states": {}}
-    tree = {"version": _VERSION, "optimizer": {"target": target, "state": state}}
-    return serialization.msgpack_serialize(tree)
+    target = jax.tree.map(lambda array: np.asarray(array, np.float32), params)
+    return t5x_layout.msgpack(target, step=0)
 
 
 def vocabulary(name: str) -> str:

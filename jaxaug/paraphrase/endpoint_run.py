@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from etils import epath
+from jaxaug_base.files import is_same
 
 from jaxaug.core import json_reader, typed
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, shown, write_text
-from jaxaug.core.paths import is_same
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data import tables

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Self
 
 from etils import epath
+from jaxaug_base.files import naming, replacing
 
 from jaxaug.core import cache_folder, json_reader
 from jaxaug.core.digests import digest_of
@@ -28,7 +29,6 @@ from jaxaug.core.files import (
     is_remote,
     shown,
 )
-from jaxaug.core.publishing import naming, replacing
 
 # The first bytes of every record, as `_lines` writes them.
 _BEGINNING = b'{"line": '

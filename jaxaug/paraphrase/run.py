@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etils import epath
+from jaxaug_base.files import is_same
 
 from jaxaug.core import compiled, parts, typed
 from jaxaug.core.buckets import Batch, plan
@@ -15,7 +16,6 @@ from jaxaug.core.digests import code_digest, digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable
 from jaxaug.core.parts import Part
-from jaxaug.core.paths import is_same
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import one_of
 from jaxaug.data import tables

@@ -9,10 +9,10 @@ from itertools import islice
 from typing import Any
 
 import msgspec
+from jaxaug_base.files import new_folder
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import parse_json, reach, shown, write_bytes, write_text
-from jaxaug.core.publishing import new_folder
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data import record_files
 from jaxaug.data.dialogue import Dialogue, Frame, State, Turn

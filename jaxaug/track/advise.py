@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxaug_base.files import is_same
 
 from jaxaug.augment import rewording
 from jaxaug.augment.descriptions import Description
@@ -19,7 +20,6 @@ from jaxaug.augment.output import variants
 from jaxaug.core import columns, compiled, page
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_writable, write_text
-from jaxaug.core.paths import is_same
 from jaxaug.data import folders
 from jaxaug.data.dialogue import Dialogue
 from jaxaug.data.schema import Schema

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from etils import epath
+from jaxaug_base.files import absolute
 
 from jaxaug.core import cache_folder, cached, manifest
 from jaxaug.core.digests import code_digest, digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, is_remote, read_json
-from jaxaug.core.paths import absolute
 from jaxaug.data.schema import Schema
 from jaxaug.feed import vocabulary
 from jaxaug.models.engine import runner

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 
 from etils import epath
+from jaxaug_base.files import is_same
 
 from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_stdin, read_text, write_text
-from jaxaug.core.paths import is_same
 from jaxaug.core.shards import Shards, Stage
 from jaxaug.data.schema import Schema
 from jaxaug.metrics.predictions import write_predictions

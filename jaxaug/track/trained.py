@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from etils import epath
+from jaxaug_base.files import absolute
 
 from jaxaug.augment import descriptions, rewording
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.core.paths import absolute
 from jaxaug.data import sgd
 from jaxaug.data.schema import Schema
 from jaxaug.feed import parallel, recipes

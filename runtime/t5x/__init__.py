@@ -13,7 +13,6 @@ _SUBMODULES = frozenset(
     [
         "adafactor",
         "binary_search",
-        "checkpoint_importer",
         "checkpoints",
         "decoding",
         "errors",

@@ -6,8 +6,8 @@ import os
 from typing import Any
 
 from etils import epath
+from jaxaug_base.files import absolute
 
-from t5x import paths
 from t5x.errors import UserError
 
 
@@ -84,7 +84,7 @@ def output_folder(name: str, value: Any) -> str:
         raise UserError(
             f"{name} = {value!r}: give the path of a folder, such as 'runs/first'."
         )
-    folder = paths.absolute(value)
+    folder = os.fspath(absolute(value))
     no_pattern(name, folder)
     try:
         epath.Path(folder).mkdir(parents=True, exist_ok=True)

@@ -16,21 +16,21 @@ from typing import Any
 import jax
 from absl import logging
 from etils import epath
+from jaxaug_base import libraries
+from jaxaug_base.files import replacing
 
 from t5x import checkpoints as checkpoints_lib
 from t5x import checks, distributed
 from t5x.checkpoint import model_info, state_init
-from t5x.checkpoint.settings import RestoreCheckpointConfig
+from t5x.checkpoint.settings import RestoreCheckpointConfig, with_absolute_path
 from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import registered
 from t5x.feed.data_config import DatasetConfig
 from t5x.feed.iterators import batches_of
 from t5x.inference.evaluator import EvaluatorConstructor, InferenceEvaluator
-from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
-from t5x.paths import replacing, with_absolute_path
 from t5x.start import gin_config, program
 from t5x.training.loop import report
 
@@ -73,7 +73,7 @@ def evaluate(
         train_eval_get_dataset_fn: returns the data for `training_evaluator_cls`.
         fallback_init_rng: seed for parameters that the checkpoint lacks, if
             RestoreCheckpointConfig.fallback_to_scratch is set.
-        use_orbax: whether to restore with the orbax manager.
+        use_orbax: without effect; gin files of T5X set it.
         eval_steps: batches for `training_evaluator_cls`.
         trim_padding: see `runner.get_infer_fn`.
 
@@ -83,7 +83,7 @@ def evaluate(
     if dataset_cfg.module:
         registered.import_module(dataset_cfg.module)
     output_dir = checks.output_folder("evaluate.output_dir", output_dir)
-    libraries.keep_in(output_dir)
+    libraries.keep_in(output_dir, jax.process_index())
     summarize_config_fn(model_dir=output_dir, summary_writer=None, step=0)
     evaluator = InferenceEvaluator(
         dataset_cfg,
@@ -123,8 +123,6 @@ def evaluate(
         eval_steps,
     )
     restore_cfg = with_absolute_path(restore_checkpoint_cfg)
-    # The checkpoint has an optimizer, and the state has none.
-    restore_cfg.strict = False
     done_file = epath.Path(output_dir) / f"eval.{dataset_cfg.name}.ckpt"
     init_rng = (
         None if fallback_init_rng is None else jax.random.PRNGKey(fallback_init_rng)
@@ -135,7 +133,7 @@ def evaluate(
     evaluator.on_done = work.add
     for path in paths:
         train_state, _ = state_init.create_checkpoint_manager_and_restore(
-            initializer, partitioner, restore_cfg, path, init_rng, use_orbax=use_orbax
+            initializer, partitioner, restore_cfg, path, init_rng
         )
         if train_state is None:
             raise UserError(f"Failed to restore checkpoint {path}.")

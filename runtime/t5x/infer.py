@@ -19,10 +19,11 @@ from typing import Any
 import jax
 from absl import logging
 from etils import epath
+from jaxaug_base import libraries
 
 from t5x import checks, distributed
 from t5x.checkpoint import model_info, state_init
-from t5x.checkpoint.settings import RestoreCheckpointConfig
+from t5x.checkpoint.settings import RestoreCheckpointConfig, with_absolute_path
 from t5x.errors import UserError
 from t5x.feed import registered, vocabularies
 from t5x.feed.data_config import DatasetConfig
@@ -40,10 +41,8 @@ from t5x.inference.output import (
 )
 from t5x.inference.position import Position
 from t5x.inference.tasks import create_task_from_tfexample_file  # noqa: F401
-from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
-from t5x.paths import with_absolute_path
 from t5x.start import gin_config, program
 
 
@@ -103,7 +102,7 @@ def infer(
         output_vocab_feature_name: feature whose vocabulary decodes predictions.
         file_extension: see above.
         keep_aux_as_numpy: whether to leave auxiliary values as arrays.
-        use_orbax: whether to restore with the orbax manager.
+        use_orbax: without effect; gin files of T5X set it.
         trim_padding: see `runner.get_infer_fn`.
 
     Raises:
@@ -130,7 +129,7 @@ def infer(
         origins[task.name].check()
     if shard_id == 0:
         summarize_config_fn(model_dir=output_dir, summary_writer=None, step=0)
-    libraries.keep_in(output_dir)
+    libraries.keep_in(output_dir, jax.process_index())
     if verify_matching_vocabs_fn is not None:
         verify_matching_vocabs_fn(dataset_cfg, model)
     reader = _Reader(
@@ -158,7 +157,7 @@ def infer(
         None if fallback_init_rng is None else jax.random.PRNGKey(fallback_init_rng)
     )
     train_state, _ = state_init.create_checkpoint_manager_and_restore(
-        initializer, partitioner, restore_cfg, checkpoint, init_rng, use_orbax=use_orbax
+        initializer, partitioner, restore_cfg, checkpoint, init_rng
     )
     steps = {
         "predict": model.predict_batch,
@@ -199,7 +198,6 @@ def infer(
 def _checkpoint(cfg: RestoreCheckpointConfig) -> tuple[RestoreCheckpointConfig, str]:
     """Returns the single requested checkpoint and how to restore it."""
     cfg = with_absolute_path(cfg)
-    cfg.strict = False  # The checkpoint has an optimizer, and the state has none.
     found, paths = state_init.get_first_valid_restore_config_and_paths([cfg])
     if not paths:
         raise UserError(f"No checkpoint found at {cfg.path} (mode {cfg.mode!r}).")

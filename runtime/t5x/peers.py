@@ -2,9 +2,9 @@
 
 Otherwise the remaining processes wait in their next collective operation until JAX's
 own service ends them with a C++ stack trace. Each process writes a heartbeat every few
-seconds to the key-value store of JAX's coordination service. Process 0 watches all
-processes and informs the others, which watch process 0. The store is in process 0: if
-that process is lost, JAX aborts the others at once, and this module catches the abort.
+seconds to the key-value store of JAX's coordination service, and reads all heartbeats.
+The store is in process 0: if that process is lost, JAX aborts the others at once, and
+this module catches the abort.
 """
 
 import atexit
@@ -21,9 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import jax
-
-# The client of the coordination service has no public name.
-from jax._src import distributed as jax_distributed
+import orbax.checkpoint as ocp
 
 # Seconds between heartbeats, and seconds without one after which a process is lost. A
 # process may be busy in one call that blocks all its threads.
@@ -36,21 +34,16 @@ _SLOWNESS = 6
 _FAILED = re.compile(
     "(UNKNOWN|INTERNAL|UNAVAILABLE|DEADLINE_EXCEEDED|ABORTED|CANCELLED):"
 )
-_ALIVE, _LOST, _DONE = "t5x/alive", "t5x/lost", "done"
+_ALIVE, _DOOR, _DONE = "t5x/alive", "t5x/door", "done"
 
 _active: list["Watch"] = []
 
 
 def start() -> None:
     """Watches the other processes, if any, until the program ends."""
-    state = jax_distributed.global_state
-    if state.num_processes > 1 and not _active:
-        watch = Watch(
-            state.client,
-            state.process_id,
-            state.num_processes,
-            state.coordinator_address or "",
-        )
+    if jax.process_count() > 1 and not _active:
+        client = ocp.multihost.get_jax_distributed_client()
+        watch = Watch(client, jax.process_index(), jax.process_count())
         _active.append(watch)
         # It stops after the last use of a device, and before JAX leaves its service.
         atexit.register(watch.stop)
@@ -76,8 +69,9 @@ def wait_for_cause(error: BaseException) -> None:
         atexit.unregister(watch.stop)
         if failed:
             seconds = PATIENCE + _SLOWNESS * INTERVAL
+            operation = str(error).strip().partition("\n")[0][-200:]
             _tell(
-                f"error: {_shortened(error)}\nLooking for a process that was lost, for "
+                f"error: {operation}\nLooking for a process that was lost, for "
                 f"up to {seconds:.0f} s."
             )
             watch.wait(seconds)
@@ -90,18 +84,21 @@ class Watch:
         advice: returns the end of the message.
     """
 
-    def __init__(self, client: Any, index: int, count: int, coordinator: str):
+    def __init__(self, client: Any, index: int, count: int):
         self.advice: Callable[[], str] = lambda: "Run the same command again."
         self._client = client
         self._index = index
         self._count = count
-        self._coordinator = coordinator
+        self._door = ""  # Address at which process 0 answers as long as it lives.
+        if index == 0:
+            self._server = socket.create_server(("", 0))
+            port = self._server.getsockname()[1]
+            client.key_value_set(_DOOR, f"{socket.gethostname()}:{port}")
         self._stopped = threading.Event()
         self._leaving = threading.Lock()
         # Maps a process index to (last heartbeat, time when it was first seen).
         self._signs: dict[int, tuple[str, float]] = {}
-        self._who = f"host {socket.gethostname()}, pid {os.getpid()}"
-        self._names = {index: self._who}
+        self._names = {index: f"host {socket.gethostname()}, pid {os.getpid()}"}
         self._thread = threading.Thread(target=self._run, name="peers", daemon=True)
         self._thread.start()
         self._catch_abort()
@@ -122,72 +119,57 @@ class Watch:
         while not self._stopped.wait(INTERVAL if number else 0):
             number += 1
             try:
-                self._take_turn(str(number))
+                self._show(str(number))
+                lost = self._find_lost()
             except jax.errors.JaxRuntimeError:
                 # A short network failure is tolerated.
                 if time.monotonic() - heard > PATIENCE:
-                    self._leave([self._name(0)])
-            else:
-                heard = time.monotonic()
+                    self._leave([0])
+                continue
+            heard = time.monotonic()
+            if lost:
+                if self._index == 0:
+                    # The others lose the store when this process exits.
+                    time.sleep(2 * INTERVAL)
+                self._leave(lost)
         with contextlib.suppress(jax.errors.JaxRuntimeError):
             self._show(_DONE)
 
-    def _take_turn(self, sign: str) -> None:
-        self._show(sign)
-        if self._index == 0:
-            self._look_at_all()
-            return
-        if 0 not in self._names:
-            shown = self._client.blocking_key_value_get(
-                f"{_ALIVE}/0", int(1000 * PATIENCE)
-            )
-            self._names[0] = shown.partition(" ")[2]
-        if told := self._client.key_value_dir_get(f"{_LOST}/"):
-            self._leave([value for _, value in told])
-
     def _show(self, sign: str) -> None:
         self._client.key_value_set(
-            f"{_ALIVE}/{self._index}", f"{sign} {self._who}", allow_overwrite=True
+            f"{_ALIVE}/{self._index}",
+            f"{sign} {self._names[self._index]}",
+            allow_overwrite=True,
         )
 
-    def _look_at_all(self) -> None:
+    def _find_lost(self) -> list[int]:
+        """Returns the processes without a recent heartbeat."""
+        if not self._door:
+            patience = int(1000 * PATIENCE)
+            self._door = self._client.blocking_key_value_get(_DOOR, patience)
         now = time.monotonic()
         for key, value in self._client.key_value_dir_get(f"{_ALIVE}/"):
             index = int(key.rsplit("/", 1)[1])
             sign, _, self._names[index] = value.partition(" ")
             if self._signs.get(index, ("", 0.0))[0] != sign:
                 self._signs[index] = sign, now
-        lost = [
-            self._name(index)
+        return [
+            index
             for index, (sign, seen) in sorted(self._signs.items())
-            if index and sign != _DONE and now - seen > PATIENCE
+            if index != self._index and sign != _DONE and now - seen > PATIENCE
         ]
-        if lost:
-            for number, name in enumerate(lost):
-                self._client.key_value_set(f"{_LOST}/{number}", name)
-            # The others lose the store when this process exits.
-            time.sleep(2 * INTERVAL)
-            self._leave(lost)
 
-    def _name(self, index: int) -> str:
-        # The address belongs to process 0, whose name may not be known yet.
-        who = self._names.get(index, self._coordinator)
-        return f"process {index} of {self._count} ({who})"
-
-    def _leave(self, lost: Sequence[str]) -> NoReturn:
+    def _leave(self, lost: Sequence[int]) -> NoReturn:
         with self._leaving:
-            mine = self._name(self._index)
-            if mine in lost:
-                what = (
-                    f"The others gave up {mine}, this one, which showed no sign of "
-                    f"life for {PATIENCE:.0f} s."
-                )
-            else:
-                what = (
-                    f"Lost {', '.join(lost)}: it has ended or hangs, and process "
-                    f"{self._index} cannot go on without it."
-                )
-            _tell(f"error: {what} {self.advice()}")
+            names = ", ".join(
+                f"process {index} of {self._count} "
+                f"({self._names.get(index, 'not seen so far')})"
+                for index in lost
+            )
+            _tell(
+                f"error: Lost {names}: it has ended or hangs, and process "
+                f"{self._index} cannot go on without it. {self.advice()}"
+            )
             sys.stdout.flush()
             # The teardown of JAX would wait for the lost process.
             os._exit(1)
@@ -203,8 +185,8 @@ class Watch:
         libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
 
         def aborted(signum: int) -> None:
-            if not self._stopped.is_set() and not self._coordinator_answers():
-                self._leave([self._name(0)])
+            if not self._stopped.is_set() and self._door and not self._answers():
+                self._leave([0])
             libc.signal(signum, previous)
             signal.raise_signal(signum)
 
@@ -213,19 +195,14 @@ class Watch:
         pointer = ctypes.cast(self._handler, ctypes.c_void_p)
         previous = libc.signal(signal.SIGABRT, pointer)
 
-    def _coordinator_answers(self) -> bool:
-        host, _, port = self._coordinator.rpartition(":")
+    def _answers(self) -> bool:
+        """Returns whether process 0 is alive."""
+        host, _, port = self._door.rpartition(":")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=3).close()
+            socket.create_connection((host, int(port)), timeout=3).close()
         except OSError:
             return False
         return True
-
-
-def _shortened(error: BaseException) -> str:
-    """Returns the end of the first line, which names the operation."""
-    line = str(error).strip().split("\n", 1)[0]
-    return line if len(line) <= 200 else f"...{line[-200:]}"
 
 
 def _tell(message: str) -> None:

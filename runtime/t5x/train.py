@@ -16,6 +16,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
+from jaxaug_base import libraries
+
 from t5x import checks, distributed, peers
 from t5x.checkpoint import model_info, state_init
 from t5x.checkpoint.settings import CheckpointConfig
@@ -24,7 +27,6 @@ from t5x.feed import vocabularies
 from t5x.feed.converters import class_of
 from t5x.feed.data_config import DatasetConfig
 from t5x.inference.evaluator import EvaluatorConstructor
-from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Progress, announce
 from t5x.logs.sinks import MetricSink
@@ -103,7 +105,7 @@ def train(
         train_eval_get_dataset_fn: returns the data for teacher forcing.
         run_eval_before_training: whether to evaluate the initial model too.
         train_state_initializer_cls: constructor of the state initializer.
-        use_orbax: whether to write orbax checkpoints instead of the legacy layout.
+        use_orbax: without effect; False in a gin file of T5X gives a warning.
         verify_matching_vocabs_fn: raises an error if data and model do not match, or
             None.
         gc_period: steps between garbage collections; 0 leaves them to Python.
@@ -132,8 +134,13 @@ def train(
     )
     if data_shards is not None:
         checks.whole_number("train.data_shards", data_shards, least=1)
+    if not use_orbax:
+        announce(
+            "warning: train.use_orbax = False has no effect: all checkpoints are "
+            "written with orbax"
+        )
     model_dir = checks.output_folder("train.model_dir (MODEL_DIR)", model_dir)
-    libraries.keep_in(model_dir)
+    libraries.keep_in(model_dir, jax.process_index())
     action_map = setup.parse_actions(actions, concurrent_metrics)
     save_cfg = checkpoint_cfg.save
     feature_converter_cls = class_of(model)
@@ -202,7 +209,6 @@ def train(
             model_dir,
             train_iter,
             init_rng,
-            use_orbax,
         )
         if manager is not None:
             stack.callback(manager.close)

@@ -9,9 +9,8 @@ from typing import Any
 
 from absl import app
 
-from t5x.checkpoint.legacy_manager import LegacyCheckpointer, LegacyCheckpointManager
 from t5x.checkpoint.model_info import log_model_info
-from t5x.checkpoint.schedule import (
+from t5x.checkpoint.retention import (
     find_first_checkpoint_step,
     find_next_checkpoint_step,
 )

@@ -23,7 +23,7 @@ OURS = {
     "jaxaug/core/json_reader.py",
     "jaxaug/models/endpoint/replies.py",
     "runtime/t5x/inference/evaluator.py",
-    "runtime/t5x/paths.py",
+    "runtime/jaxaug_base/files.py",
     "runtime/t5x/training/run_lock.py",
 }
 

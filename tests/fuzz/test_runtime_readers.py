@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fuzz_kit import Reader
 from mutators import BYTES, LINES
-from t5x import checkpoints, gin_utils
+from t5x import checkpoints, digests, gin_utils
 from t5x.partitioning import PjitPartitioner
 
 MAIN = """\
@@ -104,18 +104,19 @@ def checkpoint_reader(layout):
     def manager_of(folder, iterator):
         state = kit.make_state(0, width=WIDTH)
         partitioner = PjitPartitioner(num_partitions=1)
-        if layout == "legacy":
-            return checkpoints.Checkpointer(state, partitioner, str(folder), iterator)
-        return checkpoints.OrbaxCheckpointManagerInterface(
-            str(folder), state, partitioner, iterator
-        )
+        return checkpoints.Checkpointer(state, partitioner, str(folder), iterator)
 
     def make(folder, material):
         iterator = kit.Iterator()
         iterator.position = 5
-        manager = manager_of(folder / "fuzzed", iterator)
-        manager.save(kit.make_state(1, seed=1, width=WIDTH))
-        kit.wait(manager)
+        state = kit.make_state(1, seed=1, width=WIDTH)
+        if layout == "legacy":
+            saved = folder / "fuzzed" / "checkpoint_1"
+            kit.write_legacy(saved, state, ["target/layer/kernel"])
+            iterator.save(saved / "train_ds-000-of-001")
+            digests.write(saved)
+        else:
+            manager_of(folder / "fuzzed", iterator).save(state)
         return folder / "fuzzed"
 
     def read(path, material):

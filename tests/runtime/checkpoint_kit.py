@@ -1,9 +1,11 @@
-"""A small train state and checkpoint managers of both layouts, for checkpoint tests."""
+"""A small train state, its checkpoint manager, and a writer of the legacy layout."""
 
 import pathlib
 
 import jax
 import numpy as np
+import tensorstore as ts
+from flax import serialization, traverse_util
 from flax.linen import partitioning as flax_partitioning
 from jax import numpy as jnp
 from t5x import adafactor, checkpoints, train_state
@@ -36,26 +38,56 @@ def make_state(step=3, seed=0, width=4):
 PARTITIONER = PjitPartitioner(num_partitions=1)
 
 
-def make_manager(layout, folder, iterator=None, partitioner=PARTITIONER, **kwargs):
-    if layout == "orbax":
-        return checkpoints.OrbaxCheckpointManagerInterface(
-            str(folder), make_state(), partitioner, iterator, **kwargs
-        )
-    cls = checkpoints.Checkpointer
-    if "metric_name_to_monitor" in kwargs:
-        cls = checkpoints.SaveBestCheckpointer
-    return cls(make_state(), partitioner, str(folder), iterator, **kwargs)
-
-
-def wait(manager):
-    if hasattr(manager, "wait_until_finished"):
-        manager.wait_until_finished()
+def make_manager(folder, iterator=None, partitioner=PARTITIONER, **kwargs):
+    return checkpoints.OrbaxCheckpointManagerInterface(
+        str(folder), make_state(), partitioner, iterator, **kwargs
+    )
 
 
 def save_steps(manager, *steps):
     for step in steps:
         manager.save(make_state(step, seed=step))
-    wait(manager)
+    manager.wait_until_finished()
+
+
+def write_legacy(folder, state, arrays=(), kvstore=None, version=3):
+    """Writes a state as upstream T5X does.
+
+    Args:
+        folder: `checkpoint_N`, which must not exist.
+        state: train state.
+        arrays: names of the arrays in zarr folders; the others are inline.
+        kvstore: key-value store in the file; default: the folder as it is.
+        version: version in the file.
+    """
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True)
+    flat = traverse_util.flatten_dict(
+        jax.tree.map(np.asarray, state.state_dict()), keep_empty_nodes=True, sep="/"
+    )
+    for name in arrays:
+        value, place = flat[name], name.replace("/", ".")
+        # T5X wrote bfloat16 as uint16 in version 2.
+        dtype = "uint16" if value.dtype == np.uint16 else value.dtype.name
+        spec = {
+            "driver": "zarr",
+            "dtype": dtype,
+            "metadata": {
+                "chunks": [n // 2 for n in value.shape],
+                "compressor": {"id": "gzip", "level": 1},
+                "shape": list(value.shape),
+            },
+        }
+        location = {"driver": "file", "path": f"{folder / place}/"}
+        store = ts.open({**spec, "kvstore": location}, create=True).result()
+        store.write(value).result()
+        flat[name] = {**spec, "kvstore": {"driver": "file", "path": f"{place}/"}}
+        if kvstore is not None:
+            flat[name] |= kvstore(f"{place}/")
+    tree = traverse_util.unflatten_dict(flat, sep="/")
+    (folder / "checkpoint").write_bytes(
+        serialization.msgpack_serialize({"version": version, "optimizer": tree})
+    )
 
 
 def assert_same_state(a, b):

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from t5x import checks, paths
+from jaxaug_base.files import absolute
+from t5x import checks
 from t5x.errors import UserError
 
 
@@ -40,4 +41,4 @@ def test_a_folder_of_output(tmp_path, monkeypatch):
         assert checks.output_folder("x", value) == str(tmp_path / folder)
         assert (tmp_path / folder).is_dir()
     assert not (tmp_path / "~").exists()
-    assert paths.absolute("gs://a/~b") == "gs://a/~b"
+    assert str(absolute("gs://a/~b")) == "gs://a/~b"

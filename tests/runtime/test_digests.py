@@ -32,9 +32,9 @@ def flip(path):
 
 
 @pytest.fixture
-def saved(tmp_path, layout):
+def saved(tmp_path):
     """Returns the folder of a checkpoint of step 1 with a data position."""
-    manager = make_manager(layout, tmp_path, Iterator())
+    manager = make_manager(tmp_path, Iterator())
     save_steps(manager, 1)
     return tmp_path / "checkpoint_1"
 
@@ -50,7 +50,7 @@ def test_every_file_is_listed(saved):
 
 
 def test_a_flipped_byte_in_any_file_is_an_error(saved):
-    manager = make_manager("orbax", saved.parent, Iterator())
+    manager = make_manager(saved.parent, Iterator())
     for name in files_of(saved):
         whole = (saved / name).read_bytes()
         flip(saved / name)
@@ -101,14 +101,11 @@ def test_a_folder_in_the_place_of_a_file(saved):
 
 
 @pytest.mark.parametrize(
-    "damage", ["flip", "empty", "list", "text", "folder", "deep", "endless"]
+    "damage", ["empty", "list", "text", "folder", "deep", "endless"]
 )
 def test_a_damaged_list(saved, damage):
     path = saved / "digests.json"
-    if damage == "flip":
-        text = path.read_text()
-        path.write_text(re.sub('"[0-9a-f]{8}"', '"01234567"', text, count=1))
-    elif damage == "folder":
+    if damage == "folder":
         path.unlink()
         path.mkdir()
     else:
@@ -126,20 +123,10 @@ def test_a_damaged_list(saved, damage):
         checkpoints.load_t5x_checkpoint(str(saved))
 
 
-def test_an_unknown_algorithm(saved):
-    path = saved / "digests.json"
-    path.write_text(path.read_text().replace("crc32", "crc64"))
-    with pytest.raises(UserError, match="uses 'crc64', this program knows 'crc32'"):
-        checkpoints.load_t5x_checkpoint(str(saved))
-    path.write_text(path.read_text().replace("crc64", "x" * 100_000))
-    with pytest.raises(UserError, match=f"uses '{'x' * 79}, this program knows"):
-        digests.read(saved)
-
-
 def test_checkpoints_without_a_list_are_restored(saved, caplog):
     (saved / "digests.json").unlink()
     caplog.set_level(logging.INFO)
-    manager = make_manager("orbax", saved.parent)
+    manager = make_manager(saved.parent)
     assert_same_state(manager.restore(), make_state(1, seed=1))
     assert f"{saved} has no digests.json: restoring it unverified." in caplog.messages
 
@@ -148,9 +135,9 @@ def test_data_positions_matter_only_to_who_restores_them(saved):
     (position,) = saved.rglob("train_ds-*")
     name = position.relative_to(saved).as_posix()
     flip(position)
-    weights_only = make_manager("orbax", saved.parent)
+    weights_only = make_manager(saved.parent)
     assert_same_state(weights_only.restore(), make_state(1, seed=1))
-    resuming = make_manager("orbax", saved.parent, Iterator())
+    resuming = make_manager(saved.parent, Iterator())
     with pytest.raises(UserError, match=f"is damaged: {name} has checksum"):
         resuming.restore()
     position.unlink()
@@ -158,8 +145,8 @@ def test_data_positions_matter_only_to_who_restores_them(saved):
         resuming.restore()
 
 
-def test_positions_deleted_on_purpose_are_not_missed(tmp_path, layout):
-    manager = make_manager(layout, tmp_path, Iterator(), keep_dataset_checkpoints=1)
+def test_positions_deleted_on_purpose_are_not_missed(tmp_path):
+    manager = make_manager(tmp_path, Iterator(), keep_dataset_checkpoints=1)
     save_steps(manager, 1, 2)
     listed = digests.read(tmp_path / "checkpoint_1")
     assert sorted(listed) == files_of(tmp_path / "checkpoint_1")
@@ -170,18 +157,16 @@ def test_positions_deleted_on_purpose_are_not_missed(tmp_path, layout):
 
 def test_other_files_may_be_added(saved):
     (saved / "PINNED").touch()
-    manager = make_manager("orbax", saved.parent)
+    manager = make_manager(saved.parent)
     assert_same_state(manager.restore(), make_state(1, seed=1))
 
 
-def test_a_list_that_cannot_be_written_means_no_checkpoint(
-    tmp_path, layout, monkeypatch
-):
+def test_a_list_that_cannot_be_written_means_no_checkpoint(tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(digests, "write", full)
-    manager = make_manager(layout, tmp_path)
+    manager = make_manager(tmp_path)
     with pytest.raises(UserError, match=r"Cannot save.*No space left on device"):
         save_steps(manager, 1)
     assert checkpoints.all_steps(tmp_path) == []

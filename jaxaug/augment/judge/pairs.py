@@ -5,12 +5,13 @@ import importlib.util
 import json
 from collections.abc import Sequence
 
+from jaxaug_base.files import absolute
+
 from jaxaug.augment.judge import verdicts
 from jaxaug.augment.judge.features import Pair
 from jaxaug.augment.judge.verdicts import Judge, Verdict
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text, shown, write_text
-from jaxaug.core.paths import absolute
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import suggestion
 from jaxaug.models.named import packages

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from etils import epath
+from jaxaug_base.files import temporary_name
 
 from jaxaug.augment.descriptions import descriptions, with_texts
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.core.publishing import temporary_name
 from jaxaug.data import folders
 from jaxaug.data.rename import renaming
 from jaxaug.data.schema import Schema, read_schema, service_object

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from etils import epath
+from jaxaug_base.files import absolute, new_folder
 
 from jaxaug.augment.language import edits
 from jaxaug.augment.language.edits import Span
 from jaxaug.augment.schemes import sentences
 from jaxaug.augment.schemes.noise import Rate
 from jaxaug.augment.schemes.user_noise import NOISES
-from jaxaug.core import manifest, publishing, typed
+from jaxaug.core import manifest, typed
 from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import FETCH_AGAIN, PathLike, read_bytes
-from jaxaug.core.paths import absolute
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data import folders, sgd
@@ -84,7 +84,7 @@ def write(
     if target.exists():
         return _complete(target, digest)
     counts = np.zeros(2, np.int64)
-    with publishing.new_folder(target) as folder:
+    with new_folder(target) as folder:
         for name, path in progress(files, desc="dialogues", unit="file"):
             copy = folder / name
             copy.parent.mkdir(parents=True, exist_ok=True)

@@ -18,12 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from etils import epath
+from jaxaug_base.files import new_folder
 
 from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_ordinary
 from jaxaug.core.progress import progress
-from jaxaug.core.publishing import new_folder
 from jaxaug.core.suggestion import nearest
 from jaxaug.models.weights import pins
 

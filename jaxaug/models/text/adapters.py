@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from etils import epath
 from flax import linen as nn
+from jaxaug_base.files import absolute
 from t5x import checkpoints
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text
-from jaxaug.core.paths import absolute
 from jaxaug.models.lora import base, merge, peft_folder
 from jaxaug.models.lora.layout import Layout, check, family_of, layout
 from jaxaug.models.lora.peft_folder import Notes

@@ -5,14 +5,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 from etils import epath
+from jaxaug_base.files import absolute
 from t5x import checkpoints, models
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.paths import absolute
-from jaxaug.models.text import orbax_layout, run_config, run_words
-from jaxaug.models.weights import families, keymap
+from jaxaug.models.text import run_config, run_words
+from jaxaug.models.weights import families, keymap, t5x_layout
 
 _CONFIG = "config.gin"
 _CHECKPOINT = re.compile(r"checkpoint_(\d+)")
@@ -45,10 +44,11 @@ def load(folder: epath.PathLike) -> Run:
     """
     root, step = _root_and_step(absolute(folder))
     model = _model(root / _CONFIG)
-    params = _parameters(root, step)
+    try:
+        params = t5x_layout.read(root, step).params
+    except UserError as error:
+        raise UserError(f"{error} {_FIX}") from error
     _check_shapes(model, params, root)
-    for name, array in keymap.flat(params).items():
-        keymap.check_finite(np.asarray(array), name, str(root))
     return Run(model, params, step)
 
 
@@ -120,19 +120,6 @@ def _best_step(root: epath.Path) -> int | None:
     values = checkpoints.populate_metrics_for_steps(root, metric, steps)
     # Of equal checkpoints, the newer one counts, because that one is kept.
     return max(values, key=lambda step: (sign * values[step], step), default=None)
-
-
-def _parameters(root: epath.Path, step: int) -> Mapping[str, Any]:
-    try:
-        return checkpoints.load_t5x_checkpoint(root, step)["target"]
-    except UserError as error:
-        raise UserError(f"{error} {_FIX}") from error
-    except ValueError:
-        # Upstream T5X reads only its older layout.
-        folder = epath.Path(checkpoints.get_checkpoint_dir(root, step))
-        if not orbax_layout.holds(folder):
-            raise
-        return orbax_layout.parameters(folder)
 
 
 def _check_shapes(model: Any, params: Mapping[str, Any], root: epath.Path) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import jax.numpy as jnp
 from flax import linen as nn
+from jaxaug_base.files import absolute
 from jaxtyping import Array, Int
 from t5x import models
 from t5x.feed.vocabularies import check_rows
 
 from jaxaug.core.files import PathLike
-from jaxaug.core.paths import absolute
 from jaxaug.models.named import identities
 from jaxaug.models.text import adapters, checkpoint, registry, run_config
 

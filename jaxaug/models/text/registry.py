@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import tokenizers
 from etils import epath
 from flax import linen as nn
+from jaxaug_base.files import absolute
 from jaxtyping import Array
 from t5x.examples.t5 import network
 from t5x.feed.vocabularies import check_rows
@@ -23,7 +24,6 @@ import jaxaug
 from jaxaug.core import cache_folder, extensions
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import is_remote, reach
-from jaxaug.core.paths import absolute
 from jaxaug.core.suggestion import suggestion
 from jaxaug.core.text import clean
 from jaxaug.data import minisgd, seen

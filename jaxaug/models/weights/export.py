@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from etils import epath
+from jaxaug_base.files import absolute, new_folder
 
 from jaxaug.core.files import PathLike
-from jaxaug.core.paths import absolute
-from jaxaug.core.publishing import new_folder
 from jaxaug.models.weights import safetensors_io
 from jaxaug.models.weights.keymap import KeyMap, tensors_from
 

@@ -12,18 +12,20 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import flax
 import gin
+import jax
 import jax.numpy as jnp
 import numpy as np
 from etils import epath
 from flax import linen as nn
-from flax import traverse_util
+from flax import serialization, traverse_util
 from gin import config_parser
+from jaxaug_base.files import absolute
 from t5x import checkpoints, partitioning, train_state
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_text, write_text
-from jaxaug.core.paths import absolute
+from jaxaug.core.files import PathLike, read_text, write_bytes, write_text
 from jaxaug.models.weights import families, keymap
 
 GIN = "network.gin"
@@ -75,7 +77,8 @@ def write(
         module: network, which defines the logical axes.
         params: parameters of the network, stored in their dtypes.
         step: number of the checkpoint.
-        legacy: whether to write the layout of msgpack and zarr instead of orbax.
+        legacy: whether to write one msgpack file, which also old T5X reads, instead of
+            the layout of orbax.
 
     Raises:
         UserError: the checkpoint exists, or the file system refuses it.
@@ -84,18 +87,30 @@ def write(
     target = epath.Path(checkpoints.get_checkpoint_dir(root, step))
     if target.exists():
         raise UserError(f"{target} exists. Name another folder, or remove it.")
-    variables = {**family.variables(module), "params": params}
+    if legacy:
+        write_bytes(target / "checkpoint", msgpack(params, step))
+    else:
+        _write_orbax(root, {**family.variables(module), "params": params}, step)
+    write_text(root / GIN, network_gin(module))
+    return target
+
+
+def _write_orbax(root: epath.Path, variables: Mapping[str, Any], step: int) -> None:
     state = train_state.InferenceState.create(variables)
     state = state.replace_step(jnp.asarray(step, jnp.int32))
     partitioner = partitioning.PjitPartitioner(num_partitions=1)
-    if legacy:
-        checkpoints.Checkpointer(state, partitioner, root, save_dtype=None).save(state)
-    else:
-        manager = checkpoints.OrbaxCheckpointManagerInterface(root, state, partitioner)
-        manager.save(state)
-        manager.close()
-    write_text(root / GIN, network_gin(module))
-    return target
+    manager = checkpoints.OrbaxCheckpointManagerInterface(root, state, partitioner)
+    manager.save(state)
+    manager.close()
+
+
+def msgpack(params: Mapping[str, Any], step: int) -> bytes:
+    """Returns the content of the file `checkpoint` of the legacy layout."""
+    target = jax.tree.map(np.asarray, flax.core.unfreeze(dict(params)))
+    state = {"step": np.int32(step), "param_states": {}}
+    return serialization.msgpack_serialize(
+        {"version": 3, "optimizer": {"target": target, "state": state}}
+    )
 
 
 def network_gin(module: nn.Module) -> str:

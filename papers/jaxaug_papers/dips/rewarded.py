@@ -14,13 +14,13 @@ import jax.numpy as jnp
 from etils import epath
 from jax import lax
 from jaxaug_base.clu_names import metrics as clu_metrics
+from jaxaug_base.files import absolute
 from jaxtyping import Array, Float, Int
 from t5x.feed.vocabularies import check_rows
 
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.core.paths import absolute
 from jaxaug.models.layers import MASKED
 from jaxaug.models.text import checkpoint
 from jaxaug_papers.dips.free_running import FreeRunningModel

@@ -9,10 +9,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from etils import epath
+from jaxaug_base.files import temporary_name
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.core.publishing import temporary_name
 from jaxaug.core.text import clean
 from jaxaug_papers.mini import invented, overlap, recombined, varied
 from jaxaug_papers.mini.exercises import exercise, span

@@ -15,10 +15,10 @@ import json
 from collections.abc import Mapping
 
 from etils import epath
+from jaxaug_base.files import temporary_name
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.core.publishing import temporary_name
 from jaxaug.data.minisgd import COMPLETE
 from jaxaug_papers.minisgd.layout import write_dialogues, write_records
 from jaxaug_papers.minisgd.simulator import dialogue

@@ -1,10 +1,10 @@
 """Names, layouts, and completeness of checkpoint folders.
 
-A checkpoint of step N is the folder `checkpoint_N`. There are three layouts:
+A checkpoint of step N is the folder `checkpoint_N`. There are two layouts:
 
 - orbax: `state/_METADATA` (pytree) and `dataset/` (data iterator);
-- legacy: a msgpack file `checkpoint` next to one zarr folder per array;
-- TensorFlow (Mesh T5): `model.ckpt-N.index` and its data files.
+- legacy, of the public T5X checkpoints, which is only read: a msgpack file `checkpoint`
+  next to one zarr folder per array.
 
 Folders without the file that is written last come from an interrupted save and are
 never returned.
@@ -18,12 +18,12 @@ from typing import Literal
 import gin
 from absl import logging
 from etils import epath
+from jaxaug_base.files import absolute, check_ordinary
 
 from t5x import digests
 from t5x.errors import UserError
-from t5x.paths import absolute, check_ordinary
 
-Layout = Literal["orbax", "legacy", "tensorflow"]
+Layout = Literal["orbax", "legacy"]
 LEGACY_FILE = "checkpoint"
 STATE = "state"
 DATASET = "dataset"
@@ -76,12 +76,9 @@ def layout_of(path: epath.PathLike) -> Layout | None:
     """Returns the layout of one complete checkpoint; None if there is none at `path`.
 
     Args:
-        path: `checkpoint_N`, its state folder, its msgpack file, or the prefix
-            `model.ckpt-N`.
+        path: `checkpoint_N`, its state folder, or its msgpack file.
     """
     path = epath.Path(path)
-    if epath.Path(os.fspath(path) + ".index").exists():
-        return "tensorflow"
     if path.is_file():
         return "legacy" if path.name == LEGACY_FILE else None
     if _orbax_state_dir(path) is not None:
@@ -122,15 +119,21 @@ def _is_tf_state_file(path: epath.Path) -> bool:
         return f.read(22) == b"model_checkpoint_path:"
 
 
-def tf_checkpoint_paths(directory: epath.PathLike) -> list[str]:
-    """Returns the prefixes listed in TensorFlow's state file, oldest first."""
-    state_file = epath.Path(directory) / LEGACY_FILE
-    if not state_file.is_file() or not _is_tf_state_file(state_file):
-        return []
-    names = re.findall(
-        r'^all_model_checkpoint_paths: "(.*)"$', state_file.read_text(), re.MULTILINE
-    )
-    return [os.path.join(os.fspath(directory), name) for name in names]
+def refuse_tensorflow(path: epath.PathLike) -> None:
+    """Raises UserError if a path is a Mesh TensorFlow checkpoint, or a folder of some.
+
+    Args:
+        path: a folder, or the prefix `model.ckpt-N`.
+    """
+    list_of_all = epath.Path(path) / LEGACY_FILE
+    if epath.Path(f"{os.fspath(path)}.index").exists() or (
+        list_of_all.is_file() and _is_tf_state_file(list_of_all)
+    ):
+        raise UserError(
+            f"{path} is a TensorFlow checkpoint, which is not read. Use the T5X "
+            "checkpoint of the same model (gs://t5-data/pretrained_models/t5x), or "
+            "convert it with convert_tf_checkpoint of upstream T5X."
+        )
 
 
 def all_steps(checkpoints_dir: epath.PathLike) -> list[int]:
@@ -186,35 +189,6 @@ def remove_dataset_files(step_dir: epath.PathLike) -> None:
             path.unlink()
 
 
-def remove_checkpoint_dir(step_dir: epath.PathLike) -> None:
-    """Deletes a checkpoint unless it is pinned.
-
-    The folder is renamed first, so that an interrupted deletion does not leave a folder
-    that looks complete.
-    """
-    path = epath.Path(step_dir)
-    if is_pinned(path):
-        logging.info("Not deleting pinned checkpoint %s.", path)
-        return
-    if os.fspath(path).startswith("gs:/"):
-        path.rmtree()
-        return
-    doomed = path.parent / f"{path.name}.deleting"
-    if doomed.exists():
-        doomed.rmtree()
-    path.rename(doomed)
-    doomed.rmtree()
-
-
-def remove_stale_temporaries(checkpoints_dir: epath.PathLike) -> None:
-    """Deletes the remains of interrupted saves and deletions."""
-    prefix = get_checkpoint_prefix()
-    for pattern in (f"{prefix}_*.tmp-*", f"{prefix}_*.deleting"):
-        for path in epath.Path(checkpoints_dir).glob(pattern):
-            logging.info("Removing %s, left by an interrupted run.", path)
-            path.rmtree()
-
-
 def set_aside_incomplete(checkpoints_dir: epath.PathLike) -> None:
     """Renames incomplete `checkpoint_N` folders, so that step N can be saved."""
     for path in epath.Path(checkpoints_dir).glob(f"{get_checkpoint_prefix()}_*"):
@@ -232,8 +206,8 @@ class CheckpointLocation:
 
     Attributes:
         layout: see the module docstring.
-        root: folder of the checkpoint (TensorFlow: its prefix).
-        state: folder of the pytree (orbax), the msgpack file (legacy), or the prefix.
+        root: folder of the checkpoint.
+        state: folder of the pytree (orbax), or the msgpack file (legacy).
     """
 
     layout: Layout
@@ -246,13 +220,13 @@ def locate(path: epath.PathLike, step: int | None = None) -> CheckpointLocation:
 
     Args:
         path: a model folder (its newest checkpoint, or the one of `step`), a
-            `checkpoint_N` folder, its msgpack file or state folder, or `model.ckpt-N`.
+            `checkpoint_N` folder, or its msgpack file or state folder.
         step: step to take from a model folder.
 
     Raises:
-        UserError: there is no complete checkpoint.
+        UserError: there is no complete checkpoint, or it is one of TensorFlow.
     """
-    root = epath.Path(absolute(path))
+    root = absolute(path)
     if layout_of(root) is None and root.is_dir():
         found = all_steps(root)
         chosen = step if step is not None else (found[-1] if found else None)
@@ -274,12 +248,11 @@ def locate(path: epath.PathLike, step: int | None = None) -> CheckpointLocation:
         file = root if root.is_file() else _legacy_file(root)
         assert file is not None
         return CheckpointLocation("legacy", file.parent if root == file else root, file)
-    if layout == "tensorflow":
-        return CheckpointLocation("tensorflow", root, root)
+    refuse_tensorflow(root)
     if not root.exists():
         raise UserError(
             f"Path is not a valid checkpoint: {root} does not exist. Give a model "
-            "folder, a checkpoint_N folder or a model.ckpt-N prefix."
+            "folder or a checkpoint_N folder."
         )
     raise UserError(
         f"Path is not a valid checkpoint: {root} holds neither state/_METADATA (orbax) "

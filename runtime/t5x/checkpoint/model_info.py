@@ -10,7 +10,7 @@ from etils import epath
 from flax import traverse_util
 from jax.sharding import PartitionSpec
 
-from t5x.checkpoint.state_dict import flatten
+from t5x.checkpoint.restore import flatten
 from t5x.partition.base_partitioner import BasePartitioner
 
 

@@ -1,4 +1,4 @@
-"""The default checkpoint layout: orbax, asynchronous and atomic."""
+"""Saves train states with orbax, asynchronously and atomically."""
 
 import dataclasses
 import os
@@ -12,25 +12,31 @@ import numpy as np
 import orbax.checkpoint as ocp
 from absl import logging
 from etils import epath
+from jaxaug_base.files import absolute
 
 from t5x import digests
 from t5x.checkpoint import folders
 from t5x.checkpoint.data_position import DatasetCheckpoint
-from t5x.checkpoint.lazy_array import LazyArray
 from t5x.checkpoint.messages import clear_save_errors, quieten_orbax, remove_tree
-from t5x.checkpoint.restore import Restorer
-from t5x.checkpoint.retention import Retention
-from t5x.checkpoint.state_dict import (
+from t5x.checkpoint.restore import (
     RestoreStateTransformationFn,
     SaveStateTransformationFn,
+    flatten,
     parameter_infos,
-    state_for_save,
+    restore_train_state,
     to_dtype,
     unflatten,
 )
-from t5x.distributed import broadcast_one_to_all, get_local_data, sync_global_devices
+from t5x.checkpoint.retention import Retention
+from t5x.checkpoint.sources import LazyArray
+from t5x.distributed import (
+    broadcast_one_to_all,
+    get_local_data,
+    raise_if_any_failed,
+    sync_global_devices,
+)
+from t5x.errors import UserError
 from t5x.partition.base_partitioner import BasePartitioner
-from t5x.paths import absolute
 
 _SAVE_TIMEOUT_S = 600
 
@@ -43,7 +49,12 @@ class DatasetHandler(ocp.CheckpointHandler):
 
     def save(self, directory: epath.Path, args: "DatasetArgs") -> None:
         """Writes the state of `args.item`."""
-        args.item.save(directory, per_process=jax.process_count() > 1)
+        error = None
+        try:
+            args.item.save(directory, per_process=jax.process_count() > 1)
+        except Exception as e:  # noqa: BLE001 (raised again on every process)
+            error = e
+        raise_if_any_failed(error)
 
     def restore(self, directory: epath.Path, args: "DatasetArgs | None" = None) -> Any:
         """Moves `args.item` to the stored position."""
@@ -86,7 +97,7 @@ class _RetentionPolicy:
 
 
 @gin.configurable(module="t5x.checkpoints")
-class OrbaxCheckpointManagerInterface(Restorer):
+class OrbaxCheckpointManagerInterface:
     """Saves train states with ocp.CheckpointManager; restores either layout.
 
     `<directory>/checkpoint_<step>/` holds `state/` (OCDBT) and `dataset/`. A save
@@ -113,17 +124,36 @@ class OrbaxCheckpointManagerInterface(Restorer):
     ):
         """Stores the settings; the folder is created at the first save.
 
-        The other arguments are the same as in `legacy.SaveBestCheckpointer`.
-
         Args:
-            directory: model folder.
+            directory: model folder; it also contains the event files.
+            train_state: arrays or shapes that define names and shapes.
+            partitioner: decides where arrays go and which process writes which part.
+            dataset_iterator: iterator to save and restore with the state, or None.
+            save_dtype: dtype of saved parameters; None keeps the current dtype. The
+                optimizer state always keeps its own.
+            restore_dtype: dtype of restored parameters; None keeps the stored dtype.
+            keep: number of newest checkpoints to keep; with a metric, number of best
+                ones in addition to the newest. None or 0 keeps all.
             period: `should_save` is true at its multiples; None never.
             checkpoint_steps: additional steps at which `should_save` is true.
+            keep_dataset_checkpoints: number of newest data iterators to keep.
+            force_keep_period: always keep steps divisible by it.
+            metric_name_to_monitor: `<run>/<tag>`, for example `train/accuracy` or
+                `inference_eval/<task>/<metric>`; None ranks by step.
+            metric_mode: 'max' or 'min'.
+            keep_checkpoints_without_metrics: whether to keep every checkpoint whose
+                metric is unknown.
+
+        Raises:
+            UserError: `metric_mode` is invalid, or the metric name has no '/'.
         """
-        self._directory = epath.Path(absolute(directory))
-        super().__init__(
-            self._directory, train_state, partitioner, dataset_iterator, restore_dtype
-        )
+        self._directory = absolute(directory)
+        self._train_state = train_state
+        self._partitioner = partitioner
+        self._dataset = DatasetCheckpoint(dataset_iterator, partitioner)
+        self.restore_dtype = restore_dtype
+        # Set to False if the iterator is saved but must start afresh (fine-tuning).
+        self.restore_dataset = True
         self._save_dtype = to_dtype(save_dtype)
         self._period = period
         self._checkpoint_steps = frozenset(checkpoint_steps or ())
@@ -207,7 +237,6 @@ class OrbaxCheckpointManagerInterface(Restorer):
             quieten_orbax()
             if jax.process_index() == 0:
                 self._directory.mkdir(parents=True, exist_ok=True)
-                folders.remove_stale_temporaries(self._directory)
                 folders.set_aside_incomplete(self._directory)
             sync_global_devices("orbax_manager:directory")
             options = ocp.CheckpointManagerOptions(
@@ -278,11 +307,11 @@ class OrbaxCheckpointManagerInterface(Restorer):
             if step in manager.all_steps():
                 logging.info("Not saving step %d: it is there already.", step)
                 return False
+            state_dict = train_state.state_dict()
             infos = parameter_infos(self._train_state, self._partitioner)
-            flat, _ = state_for_save(train_state, infos, state_transformation_fns)
-            tree = unflatten(
-                {n: x.get() if isinstance(x, LazyArray) else x for n, x in flat.items()}
-            )
+            for fn in state_transformation_fns:
+                state_dict, infos = fn(state_dict, infos)
+            tree = unflatten({n: _value(x) for n, x in flatten(state_dict).items()})
             save_args = {
                 part: jax.tree.map(self._save_args_of(part), subtree)
                 for part, subtree in tree.items()
@@ -313,13 +342,41 @@ class OrbaxCheckpointManagerInterface(Restorer):
     ) -> Any:
         """Restores a train state, and the data iterator if one was given.
 
-        The arguments and errors are the same as in `legacy.Checkpointer.restore`.
+        Args:
+            step: step in the model folder; by default the newest.
+            path: any checkpoint, in either layout; excludes `step`.
+            fallback_state: state dict for names that the checkpoint lacks.
+            state_transformation_fns: fn(checkpoint state dict, target state dict).
+            lazy_parameters: whether to leave arrays on disk; needs
+                params_on_devices=False.
+
+        Raises:
+            ValueError: both `step` and `path` are given.
+            UserError: there is nothing to restore, or it does not match the train
+                state.
         """
+        if step is not None and path is not None:
+            raise ValueError("At most one of `step` or `path` may be provided.")
         self.wait_until_finished()
-        return self._restore(
-            step,
+        if path is None:
+            step = self.latest_step() if step is None else step
+            if step is None:
+                raise UserError(f"No checkpoints found in {self._directory}.")
+            path = folders.get_checkpoint_dir(self._directory, step)
+        return restore_train_state(
             path,
+            self._train_state,
+            self._partitioner,
+            dataset=self._dataset if self.restore_dataset else None,
             state_transformation_fns=state_transformation_fns,
             fallback_state=fallback_state,
+            restore_dtype=self.restore_dtype,
             lazy_parameters=lazy_parameters,
         )
+
+
+def _value(leaf: Any) -> Any:
+    """Returns a leaf to save; Python numbers (steps of optimizers) become int32."""
+    if isinstance(leaf, LazyArray):
+        return leaf.get()
+    return np.asarray(leaf, np.int32) if isinstance(leaf, int) else leaf

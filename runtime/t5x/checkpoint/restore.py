@@ -1,33 +1,255 @@
-"""Loads checkpoints of any layout."""
+"""Loads checkpoints of either layout, as nested dicts or as train states.
 
-import abc
-from collections.abc import Mapping, Sequence
-from typing import Any
+The arrays of a checkpoint are matched by name with the arrays of the train state to
+fill, after renaming and transformations; no others are read.
+"""
 
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
 import numpy as np
 from absl import logging
 from etils import epath
 from flax import traverse_util
+from jax import numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
 
 from t5x import digests
-from t5x.checkpoint import importer
 from t5x.checkpoint.data_position import DatasetCheckpoint
-from t5x.checkpoint.folders import get_checkpoint_dir, locate
-from t5x.checkpoint.lazy_array import LazyArray
-from t5x.checkpoint.sources import StoredArray, open_source
-from t5x.checkpoint.state_dict import (
-    RestoreStateTransformationFn,
-    flatten,
-    is_target,
-    matched,
-    restore_state_dict,
-    to_dtype,
-    unflatten,
+from t5x.checkpoint.folders import locate
+from t5x.checkpoint.sources import (
+    CheckpointSource,
+    LazyArray,
+    StoredArray,
+    open_source,
 )
+from t5x.distributed import place
 from t5x.errors import UserError
 from t5x.partition.base_partitioner import BasePartitioner
 
 PyTree = Any
+# Dtypes of parameters; other numbers need scales to be read.
+_FLOATS = (np.float16, jnp.bfloat16, np.float32, np.float64)
+# fn(state_dict, parameter_infos) -> (state_dict, parameter_infos)
+SaveStateTransformationFn = Callable[[PyTree, PyTree], tuple[PyTree, PyTree]]
+# fn(checkpoint_state_dict, target_state_dict) -> state dict in the target's names. The
+# keyword `is_resuming` is True if an interrupted run continues.
+RestoreStateTransformationFn = Callable[..., PyTree]
+
+
+@dataclasses.dataclass(frozen=True)
+class ParameterInfo:
+    """Metadata of one array that is saved.
+
+    Attributes:
+        name: '/'-joined path in the state dict.
+        shape: global shape.
+        axes: PartitionSpec, or None for an array without named axes.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    axes: PartitionSpec | None
+
+
+def parameter_infos(train_state: Any, partitioner: BasePartitioner) -> PyTree:
+    """Returns a tree like `train_state.state_dict()` with ParameterInfo leaves."""
+    axes = flatten(partitioner.get_mesh_axes(train_state).state_dict())
+    infos: dict[str, Any] = {}
+    for name, leaf in flatten(train_state.state_dict()).items():
+        if leaf is None or leaf is traverse_util.empty_node:
+            infos[name] = leaf
+        else:
+            spec = axes.get(name)
+            spec = spec if isinstance(spec, PartitionSpec) else None
+            infos[name] = ParameterInfo(name, tuple(np.shape(leaf)), spec)
+    return unflatten(infos)
+
+
+def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Flattens a tree into '/'-joined names -> leaves; keeps empty dicts."""
+    return traverse_util.flatten_dict(tree, keep_empty_nodes=True, sep="/")
+
+
+def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Inverts `flatten`."""
+    return traverse_util.unflatten_dict(dict(flat), sep="/")
+
+
+def is_target(name: str) -> bool:
+    """Returns whether a '/'-joined name is a parameter."""
+    return name.split("/", 1)[0] == "target"
+
+
+def to_dtype(dtype: Any) -> np.dtype | None:
+    """Returns the numpy dtype of a name or a jax scalar type, or None."""
+    return None if dtype is None else jnp.dtype(dtype)
+
+
+class Deferred(NamedTuple):
+    """A fallback value that is computed only if the checkpoint lacks it.
+
+    Attributes:
+        make: names -> values; the same function in all leaves of a state.
+    """
+
+    make: Callable[[Sequence[str]], Mapping[str, jax.Array]]
+
+
+def restore_state_dict(
+    source: CheckpointSource,
+    path: Any,
+    train_state: Any,
+    partitioner: BasePartitioner,
+    *,
+    state_transformation_fns: Sequence[RestoreStateTransformationFn] = (),
+    fallback_state: Mapping[str, Any] | None = None,
+    restore_dtype: Any = None,
+    lazy_parameters: bool = False,
+) -> dict[str, Any]:
+    """Reads the arrays of `train_state` from a checkpoint, sharded by `partitioner`.
+
+    Args:
+        source: the opened checkpoint.
+        path: folder of the checkpoint, for messages.
+        train_state: state of arrays or shapes that defines names and shapes.
+        partitioner: decides where the arrays go.
+        state_transformation_fns: applied in order to the checkpoint's tree.
+        fallback_state: values for names that the checkpoint lacks, arrays or
+            `Deferred`.
+        restore_dtype: dtype of the parameters; None keeps the stored one.
+        lazy_parameters: whether to leave the checkpoint's arrays on disk, as LazyArray.
+
+    Returns:
+        A state dict for `train_state.restore_state`. Arrays of the checkpoint that the
+        train state lacks are not read.
+
+    Raises:
+        UserError: names are missing, shapes differ, or data is unreadable.
+    """
+    fallback = flatten(fallback_state) if fallback_state is not None else {}
+    wanted, needed, present = matched(
+        source, path, train_state, state_transformation_fns, fallback
+    )
+    infos = flatten(parameter_infos(train_state, partitioner))
+
+    def sharding_of(name: str) -> NamedSharding | None:
+        if not partitioner.params_on_devices:
+            return None
+        return NamedSharding(partitioner.mesh, infos[name].axes or PartitionSpec())
+
+    requests = {
+        name: (leaf, sharding_of(name))
+        for name, leaf in present.items()
+        if isinstance(leaf, StoredArray)
+    }
+    values = dict(present if lazy_parameters else source.read(requests))
+    made = _computed(fallback, [name for name in needed if name not in present])
+    for name in needed:
+        if name in values:
+            continue
+        leaf = present[name] if name in present else made[name]
+        sharding = sharding_of(name)
+        if not isinstance(leaf, jax.Array):
+            leaf = np.asarray(leaf)
+        values[name] = leaf if sharding is None else place(leaf, sharding)
+    dtype = to_dtype(restore_dtype)
+    for name, value in values.items():
+        if dtype is not None and is_target(name) and value.dtype != dtype:
+            values[name] = value.astype(dtype)
+    return unflatten({name: values.get(name, leaf) for name, leaf in wanted.items()})
+
+
+def matched(
+    source: CheckpointSource,
+    path: Any,
+    train_state: Any,
+    state_transformation_fns: Sequence[RestoreStateTransformationFn],
+    fallback: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Compares a checkpoint with the train state to fill; reads no array.
+
+    Args:
+        source: the opened checkpoint.
+        path: folder of the checkpoint, for messages.
+        train_state: state of arrays or shapes that defines names and shapes.
+        state_transformation_fns: applied in order to the checkpoint's tree.
+        fallback: names that the checkpoint may lack.
+
+    Returns:
+        Three dicts from '/'-joined names: all leaves of the train state, its arrays
+        only, and the leaves of the checkpoint that fill them.
+
+    Raises:
+        UserError: names are missing, or shapes differ.
+    """
+    target = train_state.state_dict()
+    tree: PyTree = source.tree
+    for fn in state_transformation_fns:
+        tree = fn(tree, target)
+    stored, wanted = flatten(tree), flatten(target)
+    needed = {name: leaf for name, leaf in wanted.items() if _has_value(leaf)}
+    present = {n: stored[n] for n in needed if _has_value(stored.get(n))}
+    _check_names(path, needed, present, fallback, stored)
+    _check_shapes(path, needed, present)
+    for name in sorted(set(stored) - set(present)):
+        logging.info("Not restoring %s from %s.", name, path)
+    return wanted, needed, present
+
+
+def _computed(fallback: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
+    """Returns the values of the names; computes all deferred ones in one call."""
+    deferred = [name for name in names if isinstance(fallback[name], Deferred)]
+    made = fallback[deferred[0]].make(deferred) if deferred else {}
+    return {name: made.get(name, fallback[name]) for name in names}
+
+
+def _has_value(leaf: Any) -> bool:
+    return leaf is not None and leaf is not traverse_util.empty_node
+
+
+def _check_names(
+    path: Any,
+    needed: Mapping[str, Any],
+    present: Mapping[str, Any],
+    fallback: Mapping[str, Any],
+    stored: Mapping[str, Any],
+) -> None:
+    missing = sorted(set(needed) - set(present) - set(fallback))
+    if not missing:
+        return
+    unused = sorted(n for n in stored if n not in needed and _has_value(stored[n]))
+    shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
+    offered = ", ".join(unused[:5]) + (", ..." if len(unused) > 5 else "")
+    raise UserError(
+        f"Checkpoint {path} lacks {len(missing)} of the {len(needed)} arrays that the "
+        f"model and optimizer need: {shown}. It has besides: {offered or 'nothing'}. "
+        "Check that the model file matches the checkpoint, map old names to new ones "
+        "with RestoreCheckpointConfig.assignment_map, or initialise the missing ones "
+        "with fallback_to_scratch = True."
+    )
+
+
+def _check_shapes(
+    path: Any, needed: Mapping[str, Any], present: Mapping[str, Any]
+) -> None:
+    for name, leaf in present.items():
+        expected, got = tuple(np.shape(needed[name])), tuple(np.shape(leaf))
+        if expected != got:
+            raise UserError(
+                f"Shape of `{name}` in checkpoint {path} {got} does not match expected "
+                f"{expected}. Use the model size and vocabulary that the checkpoint "
+                "was trained with."
+            )
+        wanted = getattr(needed[name], "dtype", None)
+        dtype = getattr(leaf, "dtype", wanted)
+        if wanted in _FLOATS and dtype not in _FLOATS:
+            raise UserError(
+                f"`{name}` in checkpoint {path} has dtype {dtype}, but must be "
+                "float16, bfloat16, float32, or float64. Save it again in one of these."
+            )
 
 
 def _is_state(name: str) -> bool:
@@ -86,89 +308,11 @@ def restore_train_state(
     return train_state.restore_state(state_dict)
 
 
-class Restorer(abc.ABC):
-    """Restores a train state; the common part of both checkpoint managers."""
-
-    def __init__(
-        self,
-        folder: epath.PathLike,
-        train_state: Any,
-        partitioner: BasePartitioner,
-        dataset_iterator: Any,
-        restore_dtype: Any,
-    ):
-        self._folder = folder
-        self._train_state = train_state
-        self._partitioner = partitioner
-        self._dataset = DatasetCheckpoint(dataset_iterator, partitioner)
-        self.restore_dtype = restore_dtype
-        # Set to False if the iterator is saved but must start afresh (fine-tuning).
-        self.restore_dataset = True
-
-    @abc.abstractmethod
-    def latest_step(self) -> int | None:
-        """Returns the newest step, or None."""
-
-    def _restore(
-        self, step: int | None, path: epath.PathLike | None, **options: Any
-    ) -> Any:
-        """Restores a step (default: the newest), or any checkpoint by its path.
-
-        Args:
-            step: step in the folder of the manager.
-            path: checkpoint in any layout; excludes `step`.
-            **options: see `restore_train_state`.
-
-        Raises:
-            ValueError: both `step` and `path` are given.
-            UserError: there is nothing to restore, or it does not match the train
-                state.
-        """
-        if step is not None and path is not None:
-            raise ValueError("At most one of `step` or `path` may be provided.")
-        if path is None:
-            step = self.latest_step() if step is None else step
-            if step is None:
-                raise UserError(f"No checkpoints found in {self._folder}.")
-            path = get_checkpoint_dir(self._folder, step)
-        return restore_train_state(
-            path,
-            self._train_state,
-            self._partitioner,
-            dataset=self._dataset if self.restore_dataset else None,
-            restore_dtype=self.restore_dtype,
-            **options,
-        )
-
-    def restore_from_tf_checkpoint(
-        self,
-        path_or_dir: str,
-        strict: bool = True,
-        translator: importer.CheckpointTranslator | None = None,
-    ) -> Any:
-        """Restores a train state from a Mesh TensorFlow T5 checkpoint.
-
-        Args:
-            path_or_dir: prefix `model.ckpt-N` or the folder that holds it.
-            strict: whether to refuse variables that the train state lacks.
-            translator: rules from TensorFlow to T5X names; the T5 rules by default.
-        """
-        state, dtype = self._train_state, self.restore_dtype
-        source = importer.TensorFlowSource(
-            path_or_dir, state.state_dict(), strict=strict, translator=translator
-        )
-        return state.restore_state(
-            restore_state_dict(
-                source, path_or_dir, state, self._partitioner, restore_dtype=dtype
-            )
-        )
-
-
 def check_restorable(path: str, restore_cfg: Any, train_state: Any = None) -> None:
     """Checks from the metadata that a checkpoint can be restored.
 
     Args:
-        path: as for `restore_train_state`, or `model.ckpt-N`.
+        path: as for `restore_train_state`.
         restore_cfg: a RestoreCheckpointConfig.
         train_state: state of shapes to fill; None only checks that the checkpoint
             exists.
@@ -179,18 +323,11 @@ def check_restorable(path: str, restore_cfg: Any, train_state: Any = None) -> No
     where = locate(path)
     if train_state is None:
         return
-    fns = restore_cfg.state_transformation_fns
-    source: Any
-    if where.layout == "tensorflow":
-        source = importer.TensorFlowSource(
-            path, train_state.state_dict(), strict=restore_cfg.strict
-        )
-    else:
-        source = open_source(where)
     fallback = (
         flatten(train_state.state_dict()) if restore_cfg.fallback_to_scratch else {}
     )
-    matched(source, where.root, train_state, fns, fallback)
+    fns = restore_cfg.state_transformation_fns
+    matched(open_source(where), where.root, train_state, fns, fallback)
 
 
 def load_t5x_checkpoint(

@@ -1,14 +1,18 @@
 """Settings of saving and restoring, bound by gin as utils.*CheckpointConfig."""
 
+import copy
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from jaxaug_base.files import absolute
 
 from t5x import checks, state_utils
 from t5x.checkpoint.legacy import Checkpointer
 from t5x.checkpoint.orbax import OrbaxCheckpointManagerInterface
-from t5x.checkpoint.state_dict import (
+from t5x.checkpoint.restore import (
     RestoreStateTransformationFn,
     SaveStateTransformationFn,
 )
@@ -36,9 +40,10 @@ class SaveCheckpointConfig:
         save_dataset: whether to store the data position, so that a restarted run sees
             the same batches as an uninterrupted one. T5X defaults to False; True costs
             a few kilobytes per checkpoint.
-        checkpointer_cls: Checkpointer or SaveBestCheckpointer.
+        checkpointer_cls: Checkpointer or SaveBestCheckpointer, whose rule for keeping
+            checkpoints is used.
         state_transformation_fns: fn(state dict, parameter infos) -> the same pair.
-        checkpoint_manager_cls: manager used with orbax.
+        checkpoint_manager_cls: saves and restores.
     """
 
     dtype: str | None = "float32"
@@ -80,16 +85,14 @@ class RestoreCheckpointConfig:
         assignment_map: (pattern, replacement) pairs. The pattern matches a whole name
             of the model ('target/...', 'state/param_states/...'). The replacement is
             the name in the checkpoint, or None to leave the array out.
-        strict: whether to refuse TensorFlow checkpoints with variables that the model
-            lacks.
+        strict: without effect, as is `checkpointer_cls`; gin files of T5X set them.
         fallback_to_scratch: whether to initialize what the checkpoint lacks; needs an
             assignment map or transformation, and an init rng.
         dtype: dtype of restored parameters; None keeps the stored dtype.
         restore_dataset: whether to restore the data position, if it was saved.
-        checkpointer_cls: Checkpointer class for runs without orbax.
         state_transformation_fns: fn(checkpoint state dict, target state dict), applied
             after the assignment map.
-        checkpoint_manager_cls: manager used with orbax.
+        checkpoint_manager_cls: saves and restores.
     """
 
     path: str | Sequence[str]
@@ -117,6 +120,16 @@ class RestoreCheckpointConfig:
                 state_utils.apply_assignment_map, assignment_map=self.assignment_map
             )
             self.state_transformation_fns = (rename, *self.state_transformation_fns)
+
+
+def with_absolute_path(restore_cfg: Any) -> Any:
+    """Returns a copy of a RestoreCheckpointConfig with absolute paths."""
+    cfg = copy.copy(restore_cfg)
+    if isinstance(cfg.path, (str, os.PathLike)):
+        cfg.path = os.fspath(absolute(cfg.path))
+    else:
+        cfg.path = [os.fspath(absolute(path)) for path in cfg.path]
+    return cfg
 
 
 @dataclasses.dataclass

@@ -7,7 +7,7 @@ each process only its shards.
 
 import concurrent.futures
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -17,17 +17,56 @@ import tensorstore as ts
 from flax import serialization, traverse_util
 from jax import numpy as jnp
 from jax.sharding import NamedSharding
+from jaxaug_base.files import check_folder, read_bytes
 from jaxtyping import Array, Shaped
 
-from t5x import paths
 from t5x.checkpoint.folders import CheckpointLocation
-from t5x.checkpoint.lazy_array import LazyArray
 from t5x.checkpoint.messages import quieten_orbax
 from t5x.distributed import place
 from t5x.errors import UserError
 
 PyTree = Any
 _READ_THREADS = 32
+
+
+class LazyArray:
+    """An array with known shape and dtype, whose values `get` fetches.
+
+    numpy functions accept it (`__array__`), so state transformation functions may
+    compute with leaves of a checkpoint as if they were loaded.
+    """
+
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, get_fn: Callable[[], np.ndarray]
+    ):
+        self.shape = tuple(int(n) for n in shape)
+        self.dtype = jnp.dtype(dtype)
+        self._get_fn = get_fn
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape))
+
+    def get(self) -> Shaped[np.ndarray, "..."]:
+        """Fetches the values, cast to `dtype`."""
+        return np.asarray(self._get_fn()).astype(self.dtype, copy=False)
+
+    def astype(self, dtype: Any) -> "LazyArray":
+        """Returns the same values in another dtype, still lazy."""
+        return LazyArray(self.shape, dtype, self.get)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        value = np.asarray(self.get())
+        return value if dtype is None else value.astype(dtype)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype.name})"
 
 
 class StoredArray(LazyArray):
@@ -66,16 +105,10 @@ def open_source(where: CheckpointLocation) -> CheckpointSource:
     """Opens an orbax or legacy checkpoint.
 
     Raises:
-        UserError: the layout is TensorFlow's, or a file cannot be read.
+        UserError: a file cannot be read.
     """
-    if where.layout == "tensorflow":
-        raise UserError(
-            f"{where.root} is a TensorFlow checkpoint: it is read through "
-            "restore_from_tf_checkpoint (RestoreCheckpointConfig.mode = 'specific'), "
-            "not as a T5X checkpoint."
-        )
     try:
-        paths.check_folder(where.root)
+        check_folder(where.root)
     except OSError as error:
         raise corrupt(where.root, error) from error
     return OrbaxSource(where) if where.layout == "orbax" else LegacySource(where)
@@ -168,7 +201,7 @@ class LegacySource:
     def __init__(self, where: CheckpointLocation):
         self._root, self._folder = where.root, where.state.parent
         try:
-            contents = serialization.msgpack_restore(paths.read_bytes(where.state))
+            contents = serialization.msgpack_restore(read_bytes(where.state))
         except Exception as e:
             raise corrupt(where.state, e) from e
         version = contents.get("version", 0) if isinstance(contents, dict) else 0

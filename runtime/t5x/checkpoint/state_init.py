@@ -9,15 +9,15 @@ import flax
 import jax
 from absl import logging
 from etils import epath
+from jax import numpy as jnp
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from t5x import checks
 from t5x import train_state as train_state_lib
-from t5x.checkpoint import op_by_op
-from t5x.checkpoint.folders import all_steps, get_checkpoint_dir, tf_checkpoint_paths
-from t5x.checkpoint.legacy_manager import LegacyCheckpointManager
-from t5x.checkpoint.orbax_setup import create_orbax_checkpoint_manager, restore
+from t5x.checkpoint.folders import all_steps, get_checkpoint_dir, refuse_tensorflow
+from t5x.checkpoint.orbax import OrbaxCheckpointManagerInterface
+from t5x.checkpoint.restore import Deferred, flatten, parameter_infos
 from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
-from t5x.checkpoint.state_dict import Deferred, flatten, parameter_infos
 from t5x.errors import UserError
 from t5x.partition.base_partitioner import BasePartitioner
 from t5x.partition.partitioned_fn import to_shardings
@@ -40,14 +40,13 @@ def get_first_valid_restore_config_and_paths(
     """Returns the first configuration that finds checkpoints, and their paths.
 
     A configuration with mode 'specific' is used as it is. Modes 'latest' and 'all'
-    search their folders (of T5X or TensorFlow checkpoints); the first folder with a
-    checkpoint wins.
+    search their folders; the first folder with a checkpoint wins.
 
     Returns:
         (config, paths ascending by step), or (None, []).
 
     Raises:
-        UserError: a folder does not exist.
+        UserError: a folder does not exist, or has TensorFlow checkpoints.
     """
     for cfg in restore_cfgs:
         paths = [cfg.path] if isinstance(cfg.path, (str, os.PathLike)) else cfg.path
@@ -62,11 +61,10 @@ def get_first_valid_restore_config_and_paths(
                     f"mode 'all' or 'latest': {folder} is none. For one checkpoint "
                     "use RestoreCheckpointConfig.mode = 'specific'."
                 )
-            found = tf_checkpoint_paths(folder) or [
-                get_checkpoint_dir(folder, step) for step in all_steps(folder)
-            ]
+            found = [get_checkpoint_dir(folder, step) for step in all_steps(folder)]
             if found:
                 return cfg, found[-1:] if cfg.mode == "latest" else found
+            refuse_tensorflow(folder)
             logging.info("No checkpoints found in %s.", folder)
     return None, []
 
@@ -185,7 +183,7 @@ class TrainStateInitializer:
         """Returns `function(rng)`, partitioned by `axes`."""
         if jax.default_backend() == "gpu" and jax.device_count() == 1:
             shardings = to_shardings(axes, self._partitioner.mesh)
-            return jax.device_put(op_by_op.evaluate(function, rng), shardings)
+            return jax.device_put(evaluate_op_by_op(function, rng), shardings)
         return self._partitioner.partition(
             function, in_axis_resources=None, out_axis_resources=axes
         )(rng)
@@ -226,15 +224,15 @@ class TrainStateInitializer:
         cfg, paths = get_first_valid_restore_config_and_paths(restore_cfgs)
         for path in paths:
             assert cfg is not None
-            manager = LegacyCheckpointManager(
-                save_cfg=None,
+            manager = create_orbax_checkpoint_manager(
                 restore_cfg=cfg,
-                train_state_shape=self.global_train_state_shape,
+                train_state=self.global_train_state_shape,
                 partitioner=self._partitioner,
                 ds_iter=ds_iter,
+                model_dir=path,
             )
             fallback = get_fallback_state(cfg, self.fallback_state_dict, init_rng)
-            yield manager.restore([path], cfg, fallback), path
+            yield restore(manager, [path], cfg, fallback), path
 
     def from_checkpoint(
         self,
@@ -268,6 +266,111 @@ class TrainStateInitializer:
         return self.from_scratch(init_rng) if state is None else state
 
 
+def restore(
+    checkpoint_manager: Any,
+    paths: Sequence[str],
+    restore_cfg: RestoreCheckpointConfig | None,
+    fallback_state: Mapping[str, Any] | None = None,
+) -> Any:
+    """Restores checkpoints of either layout through an orbax manager.
+
+    Args:
+        checkpoint_manager: OrbaxCheckpointManagerInterface or a compatible object.
+        paths: checkpoints to restore.
+        restore_cfg: transformations; None restores nothing.
+        fallback_state: values for names that a checkpoint lacks.
+
+    Returns:
+        One train state for one path, a list for none or several; None without
+        configuration.
+    """
+    if restore_cfg is None or paths is None:
+        return None
+    states = []
+    for path in paths:
+        logging.info("Initializing parameters from checkpoint %s.", path)
+        fns = restore_cfg.state_transformation_fns
+        state = checkpoint_manager.restore(
+            path=path, state_transformation_fns=fns, fallback_state=fallback_state
+        )
+        states.append(state)
+    return states[0] if len(states) == 1 else states
+
+
+def create_orbax_checkpoint_manager(
+    *,
+    save_cfg: SaveCheckpointConfig | None = None,
+    restore_cfg: RestoreCheckpointConfig | None = None,
+    train_state: Any,
+    partitioner: BasePartitioner,
+    ds_iter: Any = None,
+    model_dir: str | None = None,
+) -> Any:
+    """Creates the orbax manager that the configurations describe.
+
+    The deletion rule comes from `save_cfg.checkpointer_cls`, so SaveBestCheckpointer
+    works with orbax as well.
+
+    Raises:
+        UserError: the configurations name different `checkpoint_manager_cls`.
+    """
+    classes = [c.checkpoint_manager_cls for c in (save_cfg, restore_cfg) if c]
+    if len(classes) == 2 and classes[0] is not classes[1]:
+        raise UserError(
+            "Must provide matching configurations of `checkpoint_manager_cls` in "
+            f"`save_cfg` and `restore_cfg`, got {classes[0]} and {classes[1]}."
+        )
+    manager_cls = classes[0] if classes else OrbaxCheckpointManagerInterface
+    save_dataset = bool(save_cfg and save_cfg.save_dataset)
+    restore_dataset = bool(restore_cfg and restore_cfg.restore_dataset)
+    settings: dict[str, Any] = {}
+    if save_cfg is not None:
+        settings = {
+            "save_dtype": save_cfg.dtype,
+            "keep": save_cfg.keep,
+            "period": save_cfg.period,
+            **_retention_settings(save_cfg, train_state, partitioner, model_dir),
+        }
+    manager = manager_cls(
+        directory=model_dir,
+        train_state=train_state,
+        partitioner=partitioner,
+        dataset_iterator=ds_iter if save_dataset or restore_dataset else None,
+        restore_dtype=restore_cfg.dtype if restore_cfg else None,
+        **settings,
+    )
+    # A fine-tuning run saves its data position but must not restore the position of the
+    # pretraining.
+    manager.restore_dataset = restore_dataset
+    return manager
+
+
+def _retention_settings(
+    save_cfg: SaveCheckpointConfig,
+    train_state: Any,
+    partitioner: BasePartitioner,
+    model_dir: str | None,
+) -> dict[str, Any]:
+    """Returns the non-basic settings in use, so that simpler managers still fit."""
+    settings: dict[str, Any] = {}
+    if save_cfg.checkpoint_steps:
+        settings["checkpoint_steps"] = save_cfg.checkpoint_steps
+    if save_cfg.keep_dataset_checkpoints:
+        settings["keep_dataset_checkpoints"] = save_cfg.keep_dataset_checkpoints
+    checkpointer = save_cfg.checkpointer_cls(
+        train_state=train_state, partitioner=partitioner, checkpoints_dir=model_dir
+    )
+    rule = getattr(checkpointer, "retention", None)
+    if rule is not None and rule.metric_name is not None:
+        settings |= {
+            "metric_name_to_monitor": rule.metric_name,
+            "metric_mode": rule.metric_mode,
+            "keep_checkpoints_without_metrics": rule.keep_without_metrics,
+            "force_keep_period": rule.force_keep_period,
+        }
+    return settings
+
+
 def create_checkpoint_manager_and_restore(
     train_state_initializer: TrainStateInitializer,
     partitioner: BasePartitioner,
@@ -277,7 +380,7 @@ def create_checkpoint_manager_and_restore(
     save_checkpoint_cfg: SaveCheckpointConfig | None = None,
     model_dir: str | None = None,
     ds_iter: Any = None,
-    use_orbax: bool = False,
+    use_orbax: bool = True,
 ) -> tuple[Any, Any]:
     """Creates the manager for saving and restores the initial state.
 
@@ -290,7 +393,7 @@ def create_checkpoint_manager_and_restore(
         save_checkpoint_cfg: how to save; None for a manager that only restores.
         model_dir: folder to save in; by default the restored path.
         ds_iter: data iterator, saved and restored as the configurations state.
-        use_orbax: whether to use the orbax manager instead of the legacy one.
+        use_orbax: without effect; code for T5X passes it.
 
     Returns:
         (train state or None, manager).
@@ -307,24 +410,46 @@ def create_checkpoint_manager_and_restore(
             train_state_initializer.fallback_state_dict,
             fallback_init_rng,
         )
-    if use_orbax:
-        manager = create_orbax_checkpoint_manager(
-            save_cfg=save_checkpoint_cfg,
-            restore_cfg=restore_checkpoint_cfg,
-            train_state=shape,
-            partitioner=partitioner,
-            ds_iter=ds_iter,
-            model_dir=model_dir,
-        )
-        state = restore(manager, paths, restore_checkpoint_cfg, fallback)
-    else:
-        manager = LegacyCheckpointManager(
-            save_cfg=save_checkpoint_cfg,
-            restore_cfg=restore_checkpoint_cfg,
-            train_state_shape=shape,
-            partitioner=partitioner,
-            ds_iter=ds_iter,
-            model_dir=model_dir,
-        )
-        state = manager.restore(paths, restore_checkpoint_cfg, fallback)
+    manager = create_orbax_checkpoint_manager(
+        save_cfg=save_checkpoint_cfg,
+        restore_cfg=restore_checkpoint_cfg,
+        train_state=shape,
+        partitioner=partitioner,
+        ds_iter=ds_iter,
+        model_dir=model_dir,
+    )
+    state = restore(manager, paths, restore_checkpoint_cfg, fallback)
     return (state if paths else None), manager
+
+
+def evaluate_op_by_op(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Returns `jax.jit(function)(*arguments)`, up to rounding.
+
+    Operations of the same kind and shape share a compiled program, so the time does not
+    grow with the number of layers. XLA compiles the initialization of T5 base for a GPU
+    in 100 s; this takes 5 s. All results are on one device, each in its own buffer, so
+    a step can donate them.
+
+    Args:
+        function: function of arrays, without side effects.
+        *arguments: arguments of the function.
+    """
+    closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+    jaxpr = closed.jaxpr
+    needed = set(_variables(jaxpr.outvars))
+    kept = []
+    for equation in reversed(jaxpr.eqns):
+        if needed.intersection(equation.outvars):
+            kept.append(equation)
+            needed.update(_variables(equation.invars))
+    reduced = ClosedJaxpr(jaxpr.replace(eqns=kept[::-1]), closed.consts)
+    given = jax.tree.leaves(arguments)
+    taken, results = {id(array) for array in given}, []
+    for result in map(jnp.asarray, jaxpr_as_fun(reduced)(*given)):
+        results.append(jnp.copy(result) if id(result) in taken else result)
+        taken.add(id(result))
+    return jax.tree.unflatten(jax.tree.structure(shapes), results)
+
+
+def _variables(atoms: Any) -> list[Any]:
+    return [atom for atom in atoms if not isinstance(atom, Literal)]

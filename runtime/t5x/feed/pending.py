@@ -15,8 +15,9 @@ from typing import Any
 import jax
 import numpy as np
 from etils import epath
+from jaxaug_base import files as paths
 
-from t5x import digests, paths
+from t5x import digests
 from t5x.errors import UserError
 
 Batch = Mapping[str, Any]

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 from etils import epath
+from jaxaug_base.files import replacing
 
 from t5x.feed import registered
 from t5x.feed.converters import unpacked_of
@@ -20,7 +21,6 @@ from t5x.inference.held import held
 from t5x.inference.runner import get_infer_fn
 from t5x.logs.metrics_writer import to_host, write_values
 from t5x.logs.tensorboard_writer import TensorBoardWriter
-from t5x.paths import replacing
 
 # Kinds of task metrics; each kind needs one pass over the examples.
 _METRIC_FNS = ("predict_metric_fns", "predict_with_aux_metric_fns", "score_metric_fns")

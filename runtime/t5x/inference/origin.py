@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from etils import epath
+from jaxaug_base.files import naming, read_json
 
-from t5x import paths
 from t5x.errors import UserError
 
 _FILE = "origin.json"
@@ -83,12 +83,12 @@ class Origin:
     def note(self) -> None:
         """Writes the origin next to the chunks."""
         text = json.dumps({**self.facts, "rows": self.rows})
-        with paths.naming(os.path.join(self.tmp_dir, _FILE)):
+        with naming(os.path.join(self.tmp_dir, _FILE)):
             epath.Path(self.tmp_dir, _FILE).write_text(text)
 
     def complete(self) -> None:
         """Marks the task as complete."""
-        with paths.naming(self.marker):
+        with naming(self.marker):
             epath.Path(self.marker).write_text(json.dumps(self.facts))
 
 
@@ -96,7 +96,7 @@ def _read(path: epath.Path) -> Mapping[str, Any]:
     if not path.exists():
         return {}
     try:
-        found = paths.read_json(path)
+        found = read_json(path)
     except ValueError:  # Older versions and T5X write empty files.
         return {}
     return found if isinstance(found, dict) else {}

@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 from etils import epath
+from jaxaug_base.files import replacing
 
-from t5x import paths
 from t5x.errors import UserError
 
 # (predictions, auxiliary values)
@@ -80,7 +80,7 @@ def write_inferences_to_file(
         if hasattr(task_ds, "as_numpy_iterator")
         else task_ds
     )
-    with paths.replacing(path) as temporary, temporary.open("w") as file:
+    with replacing(path) as temporary, temporary.open("w") as file:
         for i, example in enumerate(examples):
             names = _chosen(example, include_all_inputs, input_fields_to_include)
             line: dict[str, Any] = {"inputs": {k: _plain(example[k]) for k in names}}
@@ -161,7 +161,7 @@ def merge_chunks_to_file(
             "folder and run inference again."
         )
     target = epath.Path(output_dir) / output_fname
-    with paths.replacing(target) as temporary, temporary.open("wb") as merged:
+    with replacing(target) as temporary, temporary.open("wb") as merged:
         for number in sorted(chunks):
             with chunks[number].open("rb") as chunk:
                 shutil.copyfileobj(chunk, merged)

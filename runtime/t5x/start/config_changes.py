@@ -8,8 +8,8 @@ from typing import Any
 import jax
 from etils import epath
 from gin import config_parser
+from jaxaug_base.files import read_bytes, read_json
 
-from t5x import paths
 from t5x.logs.progress import announce
 from t5x.start import gin_config, gin_files
 
@@ -140,7 +140,7 @@ def report(model_dir: str, step: int) -> None:
     if jax.process_index() != 0 or not current.strip() or not path.exists():
         return
     try:
-        found = changes(paths.read_bytes(path).decode(), current)
+        found = changes(read_bytes(path).decode(), current)
     except (SyntaxError, UnicodeDecodeError) as error:
         announce(f"warning: {path} is damaged ({error}): settings are not compared.")
         return
@@ -168,7 +168,7 @@ def report(model_dir: str, step: int) -> None:
 def _is_changed(path: epath.Path, digest: epath.Path) -> bool:
     """Returns whether a configuration differs from the one that was written."""
     try:
-        noted = paths.read_json(digest)
+        noted = read_json(digest)
     except (ValueError, OSError):
         return True
     written = noted.get("digest") if isinstance(noted, dict) else None

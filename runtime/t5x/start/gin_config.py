@@ -14,8 +14,9 @@ import jax
 import jaxaug_base.errors
 from absl import app, logging
 from etils import epath
+from jaxaug_base.files import FULL, replacing
 
-from t5x import paths, peers
+from t5x import peers
 from t5x.errors import UserError
 from t5x.logs.progress import announce
 from t5x.start import gin_files as gin_files_lib
@@ -128,7 +129,7 @@ def summarize_gin_config(model_dir: str, summary_writer: Any, step: int) -> None
     if summary_writer is not None:
         texts[DIGEST_FILE] = digest
     for name, text in texts.items():
-        with paths.replacing(folder / name) as temporary:
+        with replacing(folder / name) as temporary:
             temporary.write_text(text)
     if summary_writer is not None:
         summary_writer.write_texts(step, {"config": gin.markdown(config)})
@@ -193,7 +194,7 @@ def user_message(error: BaseException) -> str | None:
     """Returns the message for an error that is not a defect, else None."""
     if (message := gin_hints.explain_call(error)) is not None:
         return message
-    if isinstance(error, OSError) and error.errno in paths.FULL and error.filename:
+    if isinstance(error, OSError) and error.errno in FULL and error.filename:
         return (
             f"{error.filename}: {error.strerror}. Free some space, then run the same "
             "command again."

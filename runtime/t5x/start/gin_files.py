@@ -14,8 +14,8 @@ from typing import TextIO
 
 import gin
 from gin import config_parser
+from jaxaug_base.files import read_bytes
 
-from t5x import paths
 from t5x.errors import UserError
 
 _LONGEST = 200  # Maximum number of characters of a flag in a message.
@@ -193,7 +193,7 @@ def checked() -> Iterator[dict[str, str]]:
             raise UserError(
                 f"{path} includes itself ({names}): take out one of these includes."
             )
-        text = _decoded(path, paths.read_bytes(path))
+        text = _decoded(path, read_bytes(path))
         check_numbers(path, text)
         texts[path] = text
         being_read.append(real)

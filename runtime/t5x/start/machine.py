@@ -22,8 +22,8 @@ from collections.abc import Sequence
 import jax
 import jaxlib
 from absl import flags
+from jaxaug_base.files import user_cache
 
-from t5x import paths
 from t5x.errors import UserError
 from t5x.on_cpu import features
 
@@ -152,7 +152,7 @@ def use_compilation_cache(folder: str | None) -> str | None:
         return None
     if folder is None and (known := jax.config.values[_CACHE_VARIABLE.lower()]):
         return known
-    path = folder or os.path.join(paths.user_cache(), "t5x", "compiled", _kind_of_cpu())
+    path = folder or os.path.join(user_cache(), "t5x", "compiled", _kind_of_cpu())
     if "://" not in path:
         path = os.path.abspath(os.path.expanduser(path))
         try:

@@ -8,11 +8,11 @@ from typing import Any
 import gin
 import jax
 from absl import app, flags, logging
+from jaxaug_base import libraries
 
 from t5x import peers
 from t5x.errors import UserError
 from t5x.feed import registered
-from t5x.logs import libraries
 from t5x.logs.progress import announce
 from t5x.start import (
     feature_lengths,

@@ -12,12 +12,12 @@ import gin
 from etils import epath
 
 from t5x.checkpoint import restore, state_init
+from t5x.checkpoint.settings import with_absolute_path
 from t5x.errors import UserError
 from t5x.feed.converters import class_of
 from t5x.feed.data_config import DatasetConfig
 from t5x.logs.metrics_writer import NullWriter
 from t5x.logs.progress import announce
-from t5x.paths import with_absolute_path
 from t5x.start import feature_lengths, gin_config
 from t5x.training import resume
 
@@ -129,7 +129,6 @@ def _check_checkpoint(arguments: Mapping[str, Any], default_initializer: Any) ->
             "dry run: the shapes in the checkpoint were not compared with the model."
         )
         return
-    settings.strict = settings.strict and optimizer is not None
     state = state_init.train_state_shape(optimizer, model.get_initial_variables, shapes)
     for path in paths:
         restore.check_restorable(path, settings, state)

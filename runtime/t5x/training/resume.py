@@ -15,10 +15,10 @@ from t5x.checkpoint.settings import (
     CheckpointConfig,
     RestoreCheckpointConfig,
     SaveCheckpointConfig,
+    with_absolute_path,
 )
 from t5x.errors import UserError
 from t5x.logs.progress import announce
-from t5x.paths import with_absolute_path
 from t5x.training import run_record
 
 
@@ -102,10 +102,7 @@ def _resuming_fns(
         functools.partial(fn, is_resuming=True)
         for fn in (restore_cfg.state_transformation_fns if restore_cfg else ())
     ]
-    # TensorFlow's layout allows no functions, and is read strictly in any case.
-    if not folders.tf_checkpoint_paths(model_dir):
-        fns.append(functools.partial(_refuse_surplus, model_dir))
-    return fns
+    return [*fns, functools.partial(_refuse_surplus, model_dir)]
 
 
 def _refuse_surplus(model_dir: str, stored: Any, target: Any) -> Any:
@@ -149,10 +146,7 @@ class Found:
             return None
         if not self.settings.restore_dataset:
             return None
-        where = folders.locate(self.path)
-        if where.layout == "tensorflow":
-            return None
-        return data_position.saved_shards(where.root)
+        return data_position.saved_shards(folders.locate(self.path).root)
 
 
 def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
@@ -167,9 +161,6 @@ def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
             path=model_dir,
             mode="latest",
             dtype=save_cfg.dtype if save_cfg else "float32",
-            checkpointer_cls=save_cfg.checkpointer_cls
-            if save_cfg
-            else checkpoints_lib.Checkpointer,
             checkpoint_manager_cls=save_cfg.checkpoint_manager_cls
             if save_cfg
             else checkpoints_lib.OrbaxCheckpointManagerInterface,
@@ -210,7 +201,6 @@ def restore_or_init(
     model_dir: str,
     train_iter: Any,
     init_rng: jax.Array,
-    use_orbax: bool,
 ) -> tuple[Any, Any]:
     """Returns (train state, checkpoint manager or None)."""
     train_state, manager = None, None
@@ -225,7 +215,6 @@ def restore_or_init(
             save_checkpoint_cfg=save_cfg,
             model_dir=model_dir,
             ds_iter=train_iter,
-            use_orbax=use_orbax,
         )
     if train_state is None:
         train_state = initializer.from_scratch(init_rng)

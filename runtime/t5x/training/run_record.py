@@ -11,8 +11,8 @@ from typing import Any
 
 import jax
 from etils import epath
+from jaxaug_base.files import read_json, replacing
 
-from t5x import paths
 from t5x.errors import UserError
 
 FILE_NAME = "unfinished_run.json"
@@ -82,13 +82,13 @@ class RunRecord:
 
     def _write(self, path: epath.Path) -> None:
         if jax.process_index() == 0:
-            with paths.replacing(path) as temporary:
+            with replacing(path) as temporary:
                 temporary.write_text(json.dumps(self._values))
 
 
 def _read(path: epath.Path) -> dict[str, Any]:
     try:
-        values = paths.read_json(path)
+        values = read_json(path)
         if not isinstance(values, dict):
             raise TypeError("it holds no JSON object")
         end = values.get("finished")

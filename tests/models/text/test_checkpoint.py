@@ -86,46 +86,6 @@ def test_relative_paths(run_folder, monkeypatch):
     assert registry.load("checkpoint_3").label == "checkpoint_3@3"
 
 
-@pytest.fixture
-def upstream(monkeypatch):
-    """Simulates upstream's loader, which ignores orbax checkpoints."""
-
-    def load(path, step):
-        raise ValueError(f"Path is not a valid checkpoint: {path}/checkpoint_{step}")
-
-    monkeypatch.setattr(checkpoints, "load_t5x_checkpoint", load)
-
-
-def save_with_orbax(folder, variables, step):
-    state = train_state.InferenceState.create(variables)
-    manager = checkpoints.OrbaxCheckpointManagerInterface(
-        folder, state, partitioning.PjitPartitioner(num_partitions=1)
-    )
-    manager.save(state.replace(step=np.int32(step)))
-    manager.close()
-    return folder / f"checkpoint_{step}"
-
-
-def test_checkpoints_of_orbax_on_upstream(run_folder, variables, upstream):
-    folder, _ = run_folder
-    saved = save_with_orbax(folder, variables, 20)
-    run = checkpoint.load(folder)
-    assert run.step == 20
-    expected = flax.core.unfreeze(variables["params"])
-    jax.tree.map(np.testing.assert_array_equal, run.params, expected)
-    assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(run.params))
-    with pytest.raises(ValueError, match="not a valid checkpoint: .*/checkpoint_12"):
-        checkpoint.load(folder / "checkpoint_12")
-    (saved / "state" / "manifest.ocdbt").unlink()
-    with pytest.raises(UserError) as error:
-        checkpoint.load(folder)
-    assert str(error.value) == (
-        f"{saved}: the checkpoint is damaged or incomplete (FileNotFoundError: its "
-        "list of arrays cannot be read). Name another checkpoint of the run, or train "
-        "from an earlier one again."
-    )
-
-
 def test_registry_reads_folders(run_folder, words):
     folder, _ = run_folder
     model = registry.load(str(folder))

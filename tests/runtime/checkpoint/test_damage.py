@@ -20,14 +20,12 @@ from t5x import checkpoints
 from t5x.checkpoint import messages, sources
 from t5x.errors import UserError
 
-KERNEL_FOLDER = "target.layer.kernel"
 DIGESTS = "checkpoint_1/digests.json"
 
 
-def test_half_written_folders_are_never_used(tmp_path, layout):
-    save_steps(make_manager(layout, tmp_path), 1)
+def test_half_written_folders_are_never_used(tmp_path):
+    save_steps(make_manager(tmp_path), 1)
     for name in (
-        "checkpoint_5.tmp-1700000000",
         "checkpoint_6.orbax-checkpoint-tmp",
         "checkpoint_7",
         "checkpoint_8/state",
@@ -35,7 +33,7 @@ def test_half_written_folders_are_never_used(tmp_path, layout):
     ):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "checkpoint_8" / "state" / "manifest.ocdbt").touch()
-    manager = make_manager(layout, tmp_path, keep=2)
+    manager = make_manager(tmp_path, keep=2)
     assert manager.latest_step() == 1
     assert_same_state(manager.restore(), make_state(1, seed=1))
     with pytest.raises(UserError, match="checkpoint_7 holds neither"):
@@ -43,24 +41,14 @@ def test_half_written_folders_are_never_used(tmp_path, layout):
     save_steps(manager, 7)
     assert checkpoints.all_steps(tmp_path) == [1, 7]
     left = set(folders(tmp_path))
-    assert "checkpoint_5.tmp-1700000000" not in left
     assert {"checkpoint_7.incomplete", "checkpoint_8.incomplete"} <= left
+    assert "checkpoint_6.orbax-checkpoint-tmp" not in left
     assert_same_state(manager.restore(), make_state(7, seed=7))
-
-
-def test_truncated_legacy_msgpack(tmp_path):
-    manager = make_manager("legacy", tmp_path)
-    save_steps(manager, 1)
-    (tmp_path / DIGESTS).unlink()
-    path = tmp_path / "checkpoint_1" / "checkpoint"
-    path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(UserError, match=f"{path} is damaged or incomplete"):
-        manager.restore()
 
 
 def test_unknown_errors_are_named(tmp_path, monkeypatch):
     """It may not be damage, so the message does not advise to delete anything."""
-    save_steps(make_manager("orbax", tmp_path), 1)
+    save_steps(make_manager(tmp_path), 1)
 
     def fail(*args, **kwargs):
         raise AttributeError("no attribute 'tree'")
@@ -76,29 +64,11 @@ def test_unknown_errors_are_named(tmp_path, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("damage", ["delete", "truncate", "no array"])
-def test_damaged_legacy_chunk(tmp_path, damage):
-    manager = make_manager("legacy", tmp_path)
-    save_steps(manager, 1)
-    (tmp_path / DIGESTS).unlink()
-    chunk = tmp_path / "checkpoint_1" / KERNEL_FOLDER / "0.0"
-    if damage == "delete":
-        chunk.unlink()
-    elif damage == "truncate":
-        chunk.write_bytes(chunk.read_bytes()[:10])
-    else:
-        (chunk.parent / ".zarray").unlink()
-    with pytest.raises(
-        UserError, match=r"checkpoint_1 \(array target/layer/kernel\) is damaged"
-    ):
-        manager.restore()
-
-
 # If a read fails, orbax leaves a reader on a closed event loop.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("damage", ["metadata", "manifest", "data", "truncate"])
 def test_damaged_orbax_checkpoint(tmp_path, damage):
-    save_steps(make_manager("orbax", tmp_path), 1)
+    save_steps(make_manager(tmp_path), 1)
     (tmp_path / DIGESTS).unlink()
     state = tmp_path / "checkpoint_1" / "state"
     if damage == "metadata":
@@ -111,7 +81,7 @@ def test_damaged_orbax_checkpoint(tmp_path, damage):
                 path.unlink()
             else:
                 path.write_bytes(path.read_bytes()[:20])
-    manager = make_manager("orbax", tmp_path)
+    manager = make_manager(tmp_path)
     with pytest.raises(UserError, match=f"{tmp_path}/checkpoint_1 is damaged"):
         manager.restore(path=str(tmp_path / "checkpoint_1"))
 
@@ -119,10 +89,10 @@ def test_damaged_orbax_checkpoint(tmp_path, damage):
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_full_disk_loses_nothing(tmp_path, layout):
-    good = make_manager(layout, tmp_path)
+def test_full_disk_loses_nothing(tmp_path):
+    good = make_manager(tmp_path)
     save_steps(good, 1)
-    manager = make_manager(layout, tmp_path, Iterator(FULL), keep=1)
+    manager = make_manager(tmp_path, Iterator(FULL), keep=1)
     with pytest.raises(
         UserError,
         match=f"Cannot save a checkpoint in {tmp_path}: No space left on device. "
@@ -180,32 +150,27 @@ FILE_LIMIT = """
         s = train_state.InferenceState.create({"params": params, "params_axes": axes})
         return s.replace_step(np.int32(step))
 
-    layout, folder = sys.argv[1:]
-    cls = {"orbax": checkpoints.OrbaxCheckpointManagerInterface}.get(layout)
-    if cls:
-        manager = cls(folder, state(0), PjitPartitioner(num_partitions=1), keep=1)
-    else:
-        manager = checkpoints.Checkpointer(
-            state(0), PjitPartitioner(num_partitions=1), folder, keep=1)
-    wait = getattr(manager, "wait_until_finished", lambda: None)
-    manager.save(state(1)); wait()
+    folder = sys.argv[1]
+    manager = checkpoints.Checkpointer(
+        state(0), PjitPartitioner(num_partitions=1), folder, keep=1)
+    manager.save(state(1))
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
     try:
-        manager.save(state(2)); wait()
+        manager.save(state(2))
         print("saved")
     except UserError as e:
         print(e)
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
     print(checkpoints.all_steps(folder))
-    manager.save(state(3)); wait()
+    manager.save(state(3))
     print(checkpoints.all_steps(folder))
 """
 
 
 @pytest.mark.slow
-def test_write_refused_by_the_system(python, tmp_path, layout):
+def test_write_refused_by_the_system(python, tmp_path):
     """A limit on file sizes replaces a full disk; writes really fail."""
-    command = ("-c", textwrap.dedent(FILE_LIMIT), layout, tmp_path)
+    command = ("-c", textwrap.dedent(FILE_LIMIT), tmp_path)
     ((out, err),) = run_together(python, command, devices=1)
     message, *steps = out.splitlines()
     assert message.startswith(f"Cannot save a checkpoint in {tmp_path}: File too large")

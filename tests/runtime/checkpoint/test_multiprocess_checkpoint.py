@@ -1,4 +1,4 @@
-"""Two processes on one machine: partitioned calls, and checkpoints of both layouts."""
+"""Two processes on one machine: partitioned calls, and checkpoints."""
 
 import pathlib
 import textwrap
@@ -19,6 +19,8 @@ WORKER = """
     rank, port, folder = int(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3])
     jax.distributed.initialize(f"127.0.0.1:{port}", 2, rank)
 
+    sys.path.insert(0, sys.argv[4])
+    from checkpoint_kit import write_legacy
     from t5x import checkpoints, distributed, partitioning, train_state
     from t5x.errors import UserError
 
@@ -75,26 +77,25 @@ WORKER = """
     iterator.position = 10 + rank
     orbax = checkpoints.OrbaxCheckpointManagerInterface(
         str(folder / "orbax"), shape, p, iterator, keep=1)
-    legacy = checkpoints.Checkpointer(
-        shape, p, str(folder / "legacy"), iterator, keep=1)
-    for manager in (orbax, legacy):
-        for step in (7, 9):
-            manager.save(state.replace_step(state.step * 0 + step))
+    for step in (7, 9):
+        orbax.save(state.replace_step(state.step * 0 + step))
     orbax.wait_until_finished()
+    if rank == 0:
+        write_legacy(folder / "legacy" / "checkpoint_9", train_state.InferenceState(
+            np.int32(9), {"w": whole, "odd": np.arange(3.0, dtype=np.float32)}),
+            ["target/w"])
+    distributed.sync_global_devices("written")
     for name in ("orbax", "legacy"):
-        for reader in (
-            checkpoints.OrbaxCheckpointManagerInterface(
-                str(folder / name), shape, p, Iterator()),
-            checkpoints.Checkpointer(shape, p, str(folder / name), Iterator()),
-        ):
-            assert reader.all_steps() == [9], (name, reader.all_steps())
-            got = reader.restore()
-            same(got.params["w"], state.params["w"])
-            same(got.params["odd"], state.params["odd"])
-            assert got.params["w"].sharding.spec == P("data", "model")
-            assert int(distributed.get_local_data(got.step)) == 9
-            (part,) = reader._dataset._parts.values()
-            assert part.position == 10 + rank
+        reader = checkpoints.OrbaxCheckpointManagerInterface(
+            str(folder / name), shape, p, Iterator())
+        assert reader.all_steps() == [9], (name, reader.all_steps())
+        got = reader.restore()
+        same(got.params["w"], state.params["w"])
+        same(got.params["odd"], state.params["odd"])
+        assert got.params["w"].sharding.spec == P("data", "model")
+        assert int(distributed.get_local_data(got.step)) == 9
+        (part,) = reader._dataset._parts.values()
+        assert part.position == (10 + rank if name == "orbax" else 0)
     def flip():
         saved = (folder / "orbax" / "checkpoint_9").rglob("d/*")
         for data in saved if rank == 0 else ():
@@ -119,12 +120,12 @@ WORKER = """
             raise OSError(28, "No space left on device")
         iterator.save = fail
     try:
-        legacy.save(state.replace_step(state.step * 0 + 11))
+        orbax.save(state.replace_step(state.step * 0 + 11))
     except (UserError, RuntimeError) as e:
         print(e)
     else:
         raise AssertionError
-    assert legacy.all_steps() == [9]
+    assert checkpoints.all_steps(folder / "orbax") == [9]
     distributed.sync_global_devices("end")
     if rank == 0:
         np.save(folder / "w.npy", whole)
@@ -136,25 +137,23 @@ WORKER = """
 @pytest.mark.slow
 def test_two_processes_save_and_restore(python, tmp_path):
     worker, port = textwrap.dedent(WORKER), free_port()
-    commands = [("-c", worker, rank, port, tmp_path) for rank in range(2)]
+    kit = pathlib.Path(__file__).parent.parent
+    commands = [("-c", worker, rank, port, tmp_path, kit) for rank in range(2)]
     outputs = [out for out, _ in run_together(python, *commands, devices=2)]
     assert "done 0" in outputs[0]
     assert "done 1" in outputs[1]
     assert "orbax/checkpoint_9 is damaged: state/" in outputs[0] + outputs[1]
     assert "Process [1] failed" in outputs[0]
     assert "No space left on device. The checkpoint of step 9 is intact" in outputs[1]
-    names = sorted(p.name for p in pathlib.Path(tmp_path, "legacy").iterdir())
+    names = sorted(p.name for p in pathlib.Path(tmp_path, "orbax").iterdir())
     assert names == ["checkpoint_9"]
     # One process reads a checkpoint that two have written.
     expected = np.load(tmp_path / "w.npy")
-    for layout in ("orbax", "legacy"):
-        loaded = checkpoints.load_t5x_checkpoint(str(tmp_path / layout))
-        np.testing.assert_array_equal(loaded["target"]["w"], expected)
-        np.testing.assert_array_equal(loaded["target"]["odd"], [0, 1, 2])
-        assert loaded["state"]["step"] == 9
+    loaded = checkpoints.load_t5x_checkpoint(str(tmp_path / "orbax"))
+    np.testing.assert_array_equal(loaded["target"]["w"], expected)
+    np.testing.assert_array_equal(loaded["target"]["odd"], [0, 1, 2])
+    assert loaded["state"]["step"] == 9
     files = checkpoints.get_checkpoint_dir(tmp_path / "orbax", 9)
     assert pathlib.Path(
         files, "dataset", "process_1-of-2", "train_ds-001-of-002"
     ).is_file()
-    legacy = checkpoints.get_checkpoint_dir(tmp_path / "legacy", 9)
-    assert pathlib.Path(legacy, "train_ds-001-of-002").read_text() == "11"

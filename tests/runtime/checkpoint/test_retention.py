@@ -13,22 +13,21 @@ from checkpoint_kit import (
 from hypothesis import given
 from hypothesis import strategies as st
 from t5x import checkpoints
-from t5x.checkpoint import schedule
+from t5x.checkpoint import retention
 from t5x.errors import UserError
 
 
-def test_keep_and_pinned(tmp_path, layout):
-    manager = make_manager(layout, tmp_path, keep=2)
+def test_keep_and_pinned(tmp_path):
+    manager = make_manager(tmp_path, keep=2)
     save_steps(manager, 1, 2)
     (tmp_path / "checkpoint_1" / "PINNED").touch()
     save_steps(manager, 3, 4, 5)
-    assert manager.all_steps() == [1, 4, 5] or layout == "orbax"
     assert checkpoints.all_steps(tmp_path) == [1, 4, 5]
     assert folders(tmp_path) == ["checkpoint_1", "checkpoint_4", "checkpoint_5"]
 
 
-def test_keep_dataset_checkpoints(tmp_path, layout):
-    manager = make_manager(layout, tmp_path, Iterator(), keep_dataset_checkpoints=2)
+def test_keep_dataset_checkpoints(tmp_path):
+    manager = make_manager(tmp_path, Iterator(), keep_dataset_checkpoints=2)
     save_steps(manager, 1, 2, 3, 4)
     assert checkpoints.all_steps(tmp_path) == [1, 2, 3, 4]
     assert checkpoints.all_dataset_checkpoint_steps(tmp_path) == [3, 4]
@@ -45,10 +44,10 @@ JGA = {1: 0.2, 2: 0.9, 3: 0.1, 4: 0.8, 5: 0.3}
 
 
 @pytest.mark.parametrize("tag", ["eval/jga", "jga"])
-def test_best_checkpoints_by_dev_jga_are_kept(tmp_path, layout, tag):
+def test_best_checkpoints_by_dev_jga_are_kept(tmp_path, tag):
     write_metric(tmp_path / "inference_eval" / "d3st_sgd", tag, JGA)
     metric = "inference_eval/d3st_sgd/jga"
-    manager = make_manager(layout, tmp_path, keep=1, metric_name_to_monitor=metric)
+    manager = make_manager(tmp_path, keep=1, metric_name_to_monitor=metric)
     save_steps(manager, 1, 2, 3, 4, 5)
     assert checkpoints.all_steps(tmp_path) == [2, 5]
 
@@ -61,10 +60,10 @@ def test_best_checkpoints_by_dev_jga_are_kept(tmp_path, layout, tag):
         ({"keep_checkpoints_without_metrics": False}, [2, 5]),
     ],
 )
-def test_best_checkpoint_options(tmp_path, layout, settings, expected):
+def test_best_checkpoint_options(tmp_path, settings, expected):
     write_metric(tmp_path / "train", "accuracy", JGA)
     metric = {"metric_name_to_monitor": "train/accuracy"}
-    manager = make_manager(layout, tmp_path, keep=1, **metric, **settings)
+    manager = make_manager(tmp_path, keep=1, **metric, **settings)
     save_steps(manager, 1, 2, 3, 4, 5)
     assert checkpoints.all_steps(tmp_path) == expected
 
@@ -72,9 +71,8 @@ def test_best_checkpoint_options(tmp_path, layout, settings, expected):
 @pytest.mark.parametrize(
     ("keep_unknown", "expected"), [(True, [1, 2, 3, 4]), (False, [3, 4])]
 )
-def test_without_metrics(tmp_path, layout, keep_unknown, expected):
+def test_without_metrics(tmp_path, keep_unknown, expected):
     manager = make_manager(
-        layout,
         tmp_path,
         keep=1,
         metric_name_to_monitor="train/accuracy",
@@ -112,22 +110,22 @@ def test_nan_metrics_do_not_count(tmp_path):
 
 
 def test_should_save(tmp_path):
-    manager = make_manager("orbax", tmp_path, period=None, checkpoint_steps=[3, 7])
+    manager = make_manager(tmp_path, period=None, checkpoint_steps=[3, 7])
     assert [s for s in range(9) if manager.should_save(s)] == [3, 7]
     assert not manager.save(make_state(4), force=False)
     assert manager.all_steps() == []
-    every = make_manager("orbax", tmp_path, period=4)
+    every = make_manager(tmp_path, period=4)
     assert [s for s in range(1, 9) if every.should_save(s)] == [4, 8]
 
 
 def test_checkpoint_steps_with_and_without_period():
-    find = schedule.find_next_checkpoint_step
+    find = retention.find_next_checkpoint_step
     # from step 10, 10 steps at a time; 15 is inside, 20 is saved by the period
     assert find(0, 10, False, 10, [5, 15, 20], 20, 5, 0) == (10, False)
     assert find(0, 10, False, 10, [5, 13, 20], 20, 5, 0) == (3, True)
     assert find(0, 10, False, 10, [5, 13, 20], 20, None, 0) == (3, True)
     assert find(0, 10, False, 10, [], 20, None, 0) == (10, False)
     assert find(0, 10, False, 10, [30], 20, None, 0) == (10, False)
-    first = schedule.find_first_checkpoint_step
+    first = retention.find_first_checkpoint_step
     assert first(0, [5, 13, 20], 13, 6) == 2
     assert first(0, [5, 13], 0, 99) == 1

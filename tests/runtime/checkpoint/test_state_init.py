@@ -10,7 +10,7 @@ from flax.linen import partitioning as flax_partitioning
 from jax import numpy as jnp
 from model_kit import BATCH, T5_CONFIG, VOCABULARY
 from t5x import adafactor, checkpoints, state_utils
-from t5x.checkpoint import model_info, state_dict, state_init
+from t5x.checkpoint import model_info, restore, state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
 from t5x.errors import UserError
 from t5x.examples.t5 import network
@@ -60,7 +60,7 @@ def make(model=None, optimizer=True):
     return initializer, partitioner
 
 
-def save(tmp_path, initializer, partitioner, *steps, use_orbax=True):
+def save(tmp_path, initializer, partitioner, *steps):
     """Saves states of the given steps; returns the last state."""
     _, manager = state_init.create_checkpoint_manager_and_restore(
         initializer,
@@ -70,7 +70,6 @@ def save(tmp_path, initializer, partitioner, *steps, use_orbax=True):
         None,
         save_checkpoint_cfg=SaveCheckpointConfig(period=1, save_dataset=False),
         model_dir=str(tmp_path),
-        use_orbax=use_orbax,
     )
     state = initializer.from_scratch(jax.random.PRNGKey(7))
     for step in steps:
@@ -128,10 +127,22 @@ def test_a_gpu_computes_initial_values_one_operation_at_a_time(monkeypatch):
     assert len(set(places)) == len(places), "a step cannot take over one array twice"
 
 
-@pytest.mark.parametrize("use_orbax", [True, False])
-def test_restore_modes(tmp_path, use_orbax):
+def test_operations_that_nothing_needs_are_left_out():
+    def function(x, y):
+        jax.debug.callback(lambda *_: pytest.fail("evaluated"), jnp.dot(x, y))
+        return {"sum": jax.jit(lambda x: x + 1)(x), "same": y, "number": 2.0}
+
+    given = jnp.ones(3)
+    found = state_init.evaluate_op_by_op(function, jnp.arange(3.0), given)
+    assert found["same"].unsafe_buffer_pointer() != given.unsafe_buffer_pointer()
+    np.testing.assert_array_equal(found["sum"], [1, 2, 3])
+    np.testing.assert_array_equal(found["same"], [1, 1, 1])
+    assert found["number"] == 2.0
+
+
+def test_restore_modes(tmp_path):
     initializer, partitioner = make()
-    saved = save(tmp_path, initializer, partitioner, 1, 5, use_orbax=use_orbax)
+    saved = save(tmp_path, initializer, partitioner, 1, 5)
     latest = initializer.from_checkpoint([RestoreCheckpointConfig(str(tmp_path))])
     assert_same(latest, saved)
     specific = initializer.from_checkpoint(
@@ -173,21 +184,17 @@ def test_first_config_with_a_checkpoint_wins(tmp_path):
         )
 
 
-def test_tensorflow_folder_is_recognised_without_tensorflow(tmp_path):
-    (tmp_path / "checkpoint").write_text(
-        'model_checkpoint_path: "model.ckpt-2"\n'
-        'all_model_checkpoint_paths: "model.ckpt-1"\n'
-        'all_model_checkpoint_paths: "model.ckpt-2"\n'
-    )
-    cfg = RestoreCheckpointConfig(str(tmp_path), mode="all")
-    _, paths = state_init.get_first_valid_restore_config_and_paths([cfg])
-    assert paths == [str(tmp_path / "model.ckpt-1"), str(tmp_path / "model.ckpt-2")]
+def test_a_tensorflow_folder_is_refused(tmp_path):
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-2"\n')
+    with pytest.raises(UserError, match=f"^{tmp_path} is a TensorFlow checkpoint"):
+        state_init.get_first_valid_restore_config_and_paths(
+            [RestoreCheckpointConfig(str(tmp_path))]
+        )
 
 
-@pytest.mark.parametrize("use_orbax", [True, False])
-def test_assignment_map_and_fallback(tmp_path, use_orbax):
+def test_assignment_map_and_fallback(tmp_path):
     old, partitioner = make(Model(("layer", "old_head")))
-    saved = save(tmp_path, old, partitioner, 4, use_orbax=use_orbax)
+    saved = save(tmp_path, old, partitioner, 4)
     new, partitioner = make(Model(("layer", "head", "extra")))
     cfg = RestoreCheckpointConfig(
         str(tmp_path),
@@ -200,7 +207,7 @@ def test_assignment_map_and_fallback(tmp_path, use_orbax):
     path = str(tmp_path / "checkpoint_4")
     rng = jax.random.PRNGKey(11)
     state, _ = state_init.create_checkpoint_manager_and_restore(
-        new, partitioner, cfg, path, rng, use_orbax=use_orbax
+        new, partitioner, cfg, path, rng
     )
     np.testing.assert_array_equal(
         state.params["head"]["kernel"], saved.params["old_head"]["kernel"]
@@ -211,7 +218,7 @@ def test_assignment_map_and_fallback(tmp_path, use_orbax):
     assert int(state.step) == 4
     with pytest.raises(UserError, match="An `init_rng` must be provided"):
         state_init.create_checkpoint_manager_and_restore(
-            new, partitioner, cfg, path, None, use_orbax=use_orbax
+            new, partitioner, cfg, path, None
         )
     with pytest.raises(UserError, match="`state_transformation_fns` must be provided"):
         state_init.get_fallback_state(
@@ -277,9 +284,9 @@ def test_integers_are_no_parameters(tmp_path):
     shapes = jax.eval_shape(lambda: saved)
     state = {"target": jax.tree.map(lambda x: x.astype(np.int8), saved.params)}
     source = types.SimpleNamespace(tree=state)
-    fallback = state_dict.flatten(saved.state_dict())
+    fallback = restore.flatten(saved.state_dict())
     with pytest.raises(UserError, match="has dtype int8, but must be .*float32"):
-        state_dict.matched(source, tmp_path, shapes, (), fallback)
+        restore.matched(source, tmp_path, shapes, (), fallback)
 
 
 def test_custom_transformation_sees_values_and_target(tmp_path):

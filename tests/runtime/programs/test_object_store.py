@@ -9,9 +9,11 @@ import json
 import os
 import types
 
+import jax
 import numpy as np
 import pytest
 from etils import epath
+from flax import serialization
 from jaxaug_base.event_files import read_scalars
 from t5x import checkpoints, digests, gin_utils, utils
 from t5x.errors import UserError
@@ -126,22 +128,21 @@ def test_digests(bucket):
         digests.verify(bucket / "checkpoint_1", lambda name: True)
 
 
-@pytest.fixture
-def arrays_on_disk(tmp_path, monkeypatch):
-    """Writes the arrays, which TensorStore would write to gs://, into a folder."""
-    from t5x.checkpoint import legacy_writer, sources
+class StoreManager(checkpoints.OrbaxCheckpointManagerInterface):
+    """Writes one msgpack file, because orbax cannot write to files in memory."""
 
-    real = sources.kvstore_for
+    def save(self, train_state, state_transformation_fns=(), force=True):
+        del state_transformation_fns, force
+        step = int(train_state.step)
+        folder = epath.Path(checkpoints.get_checkpoint_dir(self.directory, step))
+        folder.mkdir(parents=True, exist_ok=True)
+        self._dataset.save(folder)
+        tree = {"version": 3, "optimizer": jax.device_get(train_state.state_dict())}
+        (folder / "checkpoint").write_bytes(serialization.msgpack_serialize(tree))
+        digests.write(folder)
 
-    def kvstore(folder, name):
-        inside = os.fspath(folder).replace("gs://", f"{tmp_path}/")
-        return real(inside, name)
 
-    for module in (legacy_writer, sources):
-        monkeypatch.setattr(module, "kvstore_for", kvstore)
-
-
-def test_training(bucket, run_train, tmp_path, arrays_on_disk):
+def test_training(bucket, run_train, tmp_path):
     def run(folder, stop_at=None, **kwargs):
         def on_batch(number):
             if number == stop_at:
@@ -153,10 +154,11 @@ def test_training(bucket, run_train, tmp_path, arrays_on_disk):
         return run_train(
             os.fspath(folder),
             get_dataset_fn=get_dataset,
-            use_orbax=False,
             summarize_config_fn=gin_utils.summarize_gin_config,
             checkpoint_cfg=utils.CheckpointConfig(
-                save=utils.SaveCheckpointConfig(period=4, keep=1)
+                save=utils.SaveCheckpointConfig(
+                    period=4, checkpoint_manager_cls=StoreManager
+                )
             ),
             **kwargs,
         )
@@ -168,6 +170,8 @@ def test_training(bucket, run_train, tmp_path, arrays_on_disk):
     _, resumed = run(bucket)
     same_params(straight, resumed)
     assert names(bucket) == [
+        "checkpoint_4",
+        "checkpoint_6",
         "checkpoint_8",
         "config.gin",
         "config_digest.json",
@@ -176,7 +180,7 @@ def test_training(bucket, run_train, tmp_path, arrays_on_disk):
         "model-info.txt",
         "train",
     ]
-    assert checkpoints.all_steps(bucket) == [8]
+    assert checkpoints.all_steps(bucket) == [4, 6, 8]
     assert names(bucket / "checkpoint_8") == [
         "checkpoint",
         "digests.json",

@@ -171,14 +171,13 @@ def test_eight_devices_give_the_same_losses(pretrained, folder, here, succeed):
 
 @pytest.fixture(scope="module")
 def finetuned(pretrained, here, succeed):
-    """Returns a run of 20 more steps, evaluated, in the legacy layout."""
+    """Returns a run of 20 more steps, evaluated."""
     bindings = (
         'MODEL_DIR="tuned"',
         'INITIAL_CHECKPOINT_PATH="straight/checkpoint_400"',
         "TRAIN_STEPS=0",
         "TRAIN_STEPS_RELATIVE=20",
         "EVAL_PERIOD=10",
-        "train.use_orbax=False",
     )
     return succeed("train", *flags(here, "finetune", *bindings))
 
@@ -186,7 +185,6 @@ def finetuned(pretrained, here, succeed):
 def test_finetuning_goes_on_from_the_step_of_the_checkpoint(finetuned, folder):
     model_dir = folder / "tuned"
     assert checkpoints.all_steps(model_dir) == [410, 420]
-    assert (model_dir / "checkpoint_420" / "checkpoint").is_file()
     lines = json_lines(model_dir / "inference_eval" / "toy-metrics.jsonl")
     assert [line["step"] for line in lines] == [410, 420]
     assert len(json_lines(model_dir / "inference_eval" / "toy-000420.jsonl")) == 9

@@ -39,13 +39,14 @@ def specific(path):
     return utils.RestoreCheckpointConfig(path=str(path), mode="specific")
 
 
-@pytest.mark.parametrize("use_orbax", [True, False])
-def test_four_and_four_steps_equal_eight(tmp_path, run_train, use_orbax):
-    step, straight = run_train(tmp_path / "straight", use_orbax=use_orbax)
+def test_four_and_four_steps_equal_eight(tmp_path, run_train, capfd):
+    step, straight = run_train(tmp_path / "straight")
     assert step == 8
-    step, _ = run_train(tmp_path / "split", steps=4, use_orbax=use_orbax)
+    step, _ = run_train(tmp_path / "split", steps=4)
     assert step == 4
-    step, resumed = run_train(tmp_path / "split", use_orbax=use_orbax)
+    assert "use_orbax" not in capfd.readouterr().err
+    step, resumed = run_train(tmp_path / "split", use_orbax=False)
+    assert "train.use_orbax = False has no effect" in capfd.readouterr().err
     assert step == 8
     same_params(straight, resumed)
 
@@ -221,10 +222,7 @@ def test_fewer_steps_than_the_checkpoint(tmp_path, run_train):
         run_train(tmp_path, steps=2)
 
 
-@pytest.mark.parametrize("use_orbax", [True, False])
-def test_a_model_that_lacks_parameters_of_the_run_is_refused(
-    tmp_path, run_train, use_orbax
-):
+def test_a_model_that_lacks_parameters_of_the_run_is_refused(tmp_path, run_train):
     class Wider(TinyModel):
         def get_initial_variables(self, rng, input_shapes, input_types=None):
             variables = super().get_initial_variables(rng, input_shapes, input_types)
@@ -233,7 +231,7 @@ def test_a_model_that_lacks_parameters_of_the_run_is_refused(
             extra = {"bias_axes": flax_partitioning.AxisMetadata(("embed",))}
             return {"params": params, "params_axes": {**axes, "extra": extra}}
 
-    run_train(tmp_path, steps=4, model=Wider(), use_orbax=use_orbax)
+    run_train(tmp_path, steps=4, model=Wider())
     expected = (
         f"The newest checkpoint in {tmp_path} has parameters that the model lacks (1): "
         "target/extra/bias. Continue with the model that wrote it, or train this one "
@@ -241,10 +239,10 @@ def test_a_model_that_lacks_parameters_of_the_run_is_refused(
         "that both have)."
     )
     with pytest.raises(UserError, match=f"^{re.escape(expected)}$"):
-        run_train(tmp_path, use_orbax=use_orbax)
+        run_train(tmp_path)
     # It may be the initial checkpoint of another run.
     config = saving(specific(tmp_path / "checkpoint_4"), period=4)
-    step, _ = run_train(tmp_path / "other", use_orbax=use_orbax, checkpoint_cfg=config)
+    step, _ = run_train(tmp_path / "other", checkpoint_cfg=config)
     assert step == 8
 
 

@@ -6,9 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from jaxaug_base import files
 
 from jaxaug.cli import main
-from jaxaug.core import files, publishing
+from jaxaug.core.files import write_text
 
 
 def full():
@@ -18,8 +19,8 @@ def full():
 
 def test_a_full_disk_names_the_file(tmp_path):
     for function, name in (
-        (publishing.replacing, "out.tsv"),
-        (publishing.new_folder, "folder"),
+        (files.replacing, "out.tsv"),
+        (files.new_folder, "folder"),
     ):
         refused = pytest.raises(OSError, match="No space left")
         with refused as error, function(tmp_path / name):
@@ -32,7 +33,7 @@ def test_a_writer_removes_what_killed_writers_left(tmp_path):
     """Files and folders of living processes, and of other targets, stay."""
     program = (
         "import os, signal, sys; from etils import epath;"
-        "from jaxaug.core.publishing import new_folder, replacing, scratch_folder\n"
+        "from jaxaug_base.files import new_folder, replacing, scratch_folder\n"
         "with replacing(sys.argv[1] + '/a') as a, new_folder(sys.argv[1] + '/b') as b, "
         "scratch_folder(sys.argv[1] + '/c') as c:\n"
         "    a.write_text('half'); (b / 'weights').write_text('half')\n"
@@ -44,19 +45,19 @@ def test_a_writer_removes_what_killed_writers_left(tmp_path):
     assert len(left) == 3
     kept = tmp_path / ".a.b.0123abcd.tmp"
     kept.write_text("of the target a.b")
-    with publishing.replacing(tmp_path / "a") as other:
+    with files.replacing(tmp_path / "a") as other:
         other.write_text("other")
-        files.write_text(tmp_path / "a", "whole")
+        write_text(tmp_path / "a", "whole")
         assert other.exists()
         assert not any(path.exists() for path in left if path.name.startswith(".a."))
     with (
-        publishing.new_folder(tmp_path / "b"),
-        publishing.scratch_folder(tmp_path / "c"),
+        files.new_folder(tmp_path / "b"),
+        files.scratch_folder(tmp_path / "c"),
     ):
         pass
     assert sorted(tmp_path.iterdir()) == [kept, tmp_path / "a", tmp_path / "b"]
     for path in left:
-        assert publishing.final_name(str(path / "x")) in (
+        assert files.final_name(str(path / "x")) in (
             str(tmp_path / "a/x"),
             str(tmp_path / "b/x"),
             str(tmp_path / "c/x"),
@@ -69,7 +70,7 @@ def test_other_errors_keep_their_message(tmp_path):
         OSError(errno.ECONNRESET, "reset"),
     ):
         name = given.filename
-        with pytest.raises(OSError, match="full|reset"), publishing.naming(tmp_path):
+        with pytest.raises(OSError, match="full|reset"), files.naming(tmp_path):
             raise given
         assert given.filename == name
 
@@ -94,8 +95,8 @@ def test_a_verb_names_the_file_and_the_fix(tmp_path, monkeypatch, capsys, number
 
     out = tmp_path / "out.txt"
     arguments = ["augment", "text", "--scheme", "eda", "--out", str(out)]
-    monkeypatch.setattr(files, "check_writable", lambda *_: None)
-    kind = type(publishing.epath.Path(out))
+    monkeypatch.setattr("jaxaug.core.files.check_writable", lambda *_: None)
+    kind = type(files.epath.Path(out))
     whole = kind.write_bytes
     monkeypatch.setattr(
         kind,

@@ -17,13 +17,12 @@ import threading
 from collections.abc import Iterator
 from typing import IO
 
-import jax
 from absl import logging
 
-from t5x import paths
+from jaxaug_base.files import user_cache
 
 NAME = "libraries.log"
-"""Name of the file in the run folder; process N > 0 writes `libraries.log.N`."""
+"""Name of the file in a run folder; process N > 0 writes `libraries.log.N`."""
 
 _LIBRARIES = (
     "array_record", "keras", "seqio", "tensorflow", "tensorflow_datasets",
@@ -32,21 +31,23 @@ _LIBRARIES = (
 
 
 class Notes:
-    """Notes of libraries, in a temporary file until the run folder is known."""
+    """Notes of libraries in a file, or in a temporary one until its place is known."""
 
-    def __init__(self) -> None:
-        # The file stays open until the program ends.
-        self._early: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+    def __init__(self, file: IO[bytes] | None = None) -> None:
+        """Opens a temporary file if there is no unbuffered one to append to."""
+        # It stays open until the program ends.
+        self._file = file or tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         self._path: str | None = None
         self._lock = threading.Lock()  # SeqIO warns from several threads.
 
     def filter(self, record: std_logging.LogRecord) -> bool:
         """Filters `logging` records: returns whether to show one; saves the others."""
-        if record.levelno >= std_logging.ERROR or not _of_a_library(record.pathname):
+        is_error = record.levelno >= std_logging.ERROR
+        if is_error or not record.pathname.startswith(_folders()):
             return True
         place = f"{record.levelname} {record.filename}:{record.lineno}]"
         with self._lock:
-            self._early.write(f"{place} {record.getMessage()}\n".encode())
+            self._file.write(f"{place} {record.getMessage()}\n".encode())
         self._move()
         return False
 
@@ -66,60 +67,69 @@ class Notes:
             if not faulthandler.is_enabled():
                 faulthandler.enable(screen)
                 stack.callback(faulthandler.disable)
-            os.dup2(self._early.fileno(), 2)
+            os.dup2(self._file.fileno(), 2)
             yield
 
-    def keep_in(self, folder: str) -> None:
+    def keep_in(self, folder: str, number: int = 0) -> None:
         """Moves the notes to the run folder and appends later notes there.
 
         Files in an object store cannot be appended to. The notes of such a run go to
         the user's cache on this machine.
+
+        Args:
+            folder: folder of the run.
+            number: index of the process.
         """
         if "://" in folder:
-            folder = os.path.join(paths.user_cache(), "t5x")
-        number = jax.process_index()
+            folder = os.path.join(user_cache(), "t5x")
         self._path = os.path.join(folder, f"{NAME}.{number}" if number else NAME)
         self._move()
 
     def _move(self) -> None:
-        """Appends the collected notes to the file, if its path is known."""
+        """Appends the notes of the temporary file to the file, if its path is known."""
         with self._lock:
-            self._early.seek(0)
-            noted = self._early.read()
-            if self._path is None or not noted:
+            if self._path is None:
                 return
-            self._early.seek(0)
-            self._early.truncate()
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            with open(self._path, "ab") as file:
-                file.write(noted)
+            self._file.seek(0)
+            if noted := self._file.read():
+                self._file.seek(0)
+                self._file.truncate()
+                os.makedirs(os.path.dirname(self._path), exist_ok=True)
+                with open(self._path, "ab") as file:
+                    file.write(noted)
 
 
 @contextlib.contextmanager
 def _python_writes_to(screen: int) -> Iterator[None]:
-    """Moves `sys.stderr` and absl's log to another descriptor inside the context."""
+    """Moves `sys.stderr` and its log handlers to another descriptor in the context."""
     before = sys.stderr
     try:
         if before.fileno() != 2:
             raise OSError
-    except OSError:  # Both already use another descriptor.
+    except OSError:  # It already uses another descriptor.
         yield
         return
     # The descriptor is not closed here, because code imported inside may keep it.
     beside = os.fdopen(
         os.dup(screen), "w", 1, encoding=before.encoding, errors=before.errors
     )
-    handler = logging.get_absl_handler().python_handler
+    handlers = [logging.get_absl_handler().python_handler, *std_logging.root.handlers]
+    moved = [
+        handler
+        for handler in handlers
+        if isinstance(handler, std_logging.StreamHandler) and handler.stream is before
+    ]
+    for handler in moved:
+        handler.setStream(beside)
     sys.stderr = beside
-    logged = handler.setStream(beside) if handler.stream is before else None
     try:
         yield
     finally:
         beside.flush()
         if sys.stderr is beside:
             sys.stderr = before
-        if logged is not None:
-            handler.setStream(logged)
+        for handler in moved:
+            handler.setStream(before)
 
 
 @functools.cache
@@ -128,10 +138,6 @@ def _folders() -> tuple[str, ...]:
     specs = (importlib.util.find_spec(name) for name in _LIBRARIES)
     places = (spec.origin for spec in specs if spec is not None)
     return tuple(os.path.dirname(place) + os.sep for place in places if place)
-
-
-def _of_a_library(path: str) -> bool:
-    return path.startswith(_folders())
 
 
 _notes: Notes | None = None
@@ -150,7 +156,25 @@ def of_native_code() -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext() if _notes is None else _notes.of_native_code()
 
 
-def keep_in(folder: str) -> None:
+def keep_in(folder: str, number: int = 0) -> None:
     """Calls `Notes.keep_in` if notes are collected."""
     if _notes is not None:
-        _notes.keep_in(folder)
+        _notes.keep_in(folder, number)
+
+
+@contextlib.contextmanager
+def noted(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Appends notes of the libraries to a file inside the context.
+
+    Everything that C++ code writes to standard error is in it, up to a crash.
+    """
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    logger = logging.get_absl_logger()
+    with open(path, "ab", buffering=0) as file:
+        notes = Notes(file)
+        logger.addFilter(notes)
+        try:
+            with notes.of_native_code():
+                yield
+        finally:
+            logger.removeFilter(notes)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from t5x.logs import libraries
+from jaxaug_base import libraries
 
 # C++ code writes to the file descriptor. SeqIO logs from one of its files.
 PROGRAM = """
@@ -21,7 +21,7 @@ def job(folder):
         place = os.path.join(folder, "evaluation.py")
         exec(compile(line, place, "exec"), {"logging": logging})
 
-    from t5x.logs import libraries
+    from jaxaug_base import libraries
     libraries.keep_in(folder)
     print("to be read")
     of_seqio("logging.warning('too %s', 'long')")
@@ -89,7 +89,7 @@ def test_who_asks_for_notes_sees_them(run, tmp_path):
 
 def test_a_crash_inside_is_shown():
     code = (
-        "import os; from t5x.logs import libraries\n"
+        "import os; from jaxaug_base import libraries\n"
         "with libraries.Notes().of_native_code(): os.abort()"
     )
     done = subprocess.run(
