@@ -29,8 +29,7 @@ _MODULES = (
 GIN = """
 from __gin__ import dynamic_registration
 import __main__ as train_script
-from jaxaug.feed import tokens
-from jaxaug.feed import vocabulary
+from jaxaug.feed import sets
 from t5x import adafactor
 from t5x import gin_utils
 from t5x import models
@@ -38,9 +37,11 @@ from t5x import partitioning
 from t5x import trainer
 from t5x import utils
 from t5x.examples.t5 import network
+from tasks import token_feed
+from tasks import vocabulary
 
 MODEL_DIR = %gin.REQUIRED
-VOCABULARY = @vocabulary.TokenVocabulary()
+VOCABULARY = @vocabulary.default_vocabulary()
 MODEL = @models.EncoderDecoderModel()
 models.EncoderDecoderModel:
   module = @network.Transformer()
@@ -75,8 +76,9 @@ train_script.train:
   stats_period = 10
   random_seed = 0
   summarize_config_fn = @gin_utils.summarize_gin_config
-  get_dataset_fn = @tokens.get_dataset
-tokens.get_dataset.accept_truncation = True
+  get_dataset_fn = @token_feed.get_dataset
+token_feed.get_dataset.otherwise = @utils.get_dataset
+sets.accept.truncation = True
 
 utils.DatasetConfig:
   mixture_or_task_name = 'd3st_aug_2x'

@@ -26,10 +26,9 @@ from jaxaug.core.errors import UserError
 from jaxaug.curriculum import schedule
 from jaxaug.data.schema import Schema
 from jaxaug.feed import cache, layouts, recipes, tokens
-from jaxaug.feed.arrays import TokenCache
 from jaxaug.feed.batches import TokenBatches
-from jaxaug.feed.examples import Examples
 from jaxaug.feed.order import Stage
+from jaxaug.feed.tokens import Examples, TokenCache
 from jaxaug.formats.answers import FrameAnswer, postprocessor
 from jaxaug.look.robustness import RobustnessWriter
 from jaxaug.track.tracker import Tracker

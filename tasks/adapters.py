@@ -36,7 +36,7 @@ _NEAREST = 3
 
 
 def register(data_dir: PathLike | None = None) -> None:
-    """Adds the tasks to SeqIO's registry; reads no file."""
+    """Adds the tasks; reads no file."""
     for name, keep_test in (
         ("schema_paraphraser", False),
         ("schema_paraphraser_all", True),

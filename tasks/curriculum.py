@@ -1,17 +1,13 @@
-"""A curriculum in a T5X run: its length, its counting of examples, and its plot."""
+"""A curriculum in a T5X run: its length, and its plot."""
 
 import copy
-import functools
 import importlib.util
-import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal
 
 import gin
 import jax
-import numpy as np
-from absl import logging
 from etils import epath
 
 from jaxaug.core.errors import UserError
@@ -21,7 +17,6 @@ from jaxaug.curriculum import schedule as schedules
 from jaxaug.curriculum.schedule import Schedule
 
 _PLOT = "curriculum.txt"
-_SAMPLED = 4000  # Number of rows in which examples are counted.
 
 
 def run_steps() -> int:
@@ -123,10 +118,9 @@ def summarize(
             `t5x.gin_utils.summarize_gin_config`.
 
     Raises:
-        UserError: the run does not read its data according to the schedule.
+        UserError: the steps include the steps of an initial checkpoint.
     """
     _check_beginning(model_dir, step, schedule)
-    _check_reader()
     if jax.process_index() == 0:
         drawn = plot.text(schedule, notes=_notes(schedule))
         folder = epath.Path(model_dir)
@@ -162,126 +156,3 @@ def _check_beginning(model_dir: str, step: int, schedule: Schedule) -> None:
             f"{total:,}, but the schedule has {schedule.steps:,} steps. "
             f"Give train.relative_steps = {total - step} instead of train.total_steps."
         )
-
-
-def _check_reader() -> None:
-    """Refuses a packed curriculum whose examples are not counted."""
-    scoped = "train/utils.DatasetConfig"
-    name = _of_train("mixture_or_task_name", scoped)
-    if not _of_train("pack", scoped) or not isinstance(name, str):
-        return
-    import seqio
-
-    from jaxaug.curriculum.scheduled import ScheduledMixture
-
-    reader = inspect.unwrap(_of_train("get_dataset_fn") or _nobody)
-    found = seqio.get_mixture_or_task(name)
-    if (
-        isinstance(found, ScheduledMixture)
-        and not found.examples_per_row
-        and not getattr(reader, "counts_examples", False)
-    ):
-        raise UserError(
-            "curriculum: rows are packed (DatasetConfig.pack = True), and nothing "
-            "says how many examples a row holds. Set train.get_dataset_fn = "
-            "@token_feed.get_dataset, which needs no such number; or "
-            "@tasks.curriculum.get_dataset, which counts them; or "
-            "level_mixture.examples_per_row; or pack = False."
-        )
-
-
-def _nobody() -> None:
-    """Represents the reader of T5X."""
-
-
-def _counted(
-    cfg: Any, num_shards: int, examples_per_row: Callable[[Any], float]
-) -> Any:
-    """Returns a `DatasetConfig` whose curriculum counts the examples of its reader.
-
-    Args:
-        cfg: a `t5x.utils.DatasetConfig`; returned unchanged if it names no curriculum.
-        num_shards: number of hosts that share the data.
-        examples_per_row: returns the count for a `DatasetConfig` of one level's data.
-    """
-    import seqio
-
-    from jaxaug.curriculum.scheduled import ScheduledMixture
-
-    given = cfg.mixture_or_task_name
-    found = seqio.get_mixture_or_task(given) if isinstance(given, str) else given
-    if not isinstance(found, ScheduledMixture):
-        return cfg
-    levels = found.tasks_of_levels()
-    per_row = found.examples_per_row if cfg.pack else (1.0,) * len(levels)
-    if not per_row:
-        per_row = tuple(
-            round(
-                examples_per_row(_renamed(cfg, seqio.Mixture(f"level_{n}", rates))), 2
-            )
-            for n, rates in enumerate(list(level.items()) for level in levels)
-        )
-        shown = ", ".join(f"{number:.2f}" for number in per_row)
-        logging.info("curriculum: a row holds %s examples of the levels.", shown)
-    return _renamed(cfg, found.read_by(num_shards, cfg.batch_size, per_row))
-
-
-def _renamed(cfg: Any, source: Any) -> Any:
-    """Returns the configuration with other data."""
-    made = copy.copy(cfg)
-    made.mixture_or_task_name = source
-    return made
-
-
-def get_dataset(
-    cfg: Any,
-    shard_id: int,
-    num_shards: int,
-    feature_converter_cls: Callable[..., Any],
-    num_epochs: int | None = None,
-    continue_from_last_checkpoint: bool = False,
-    *,
-    otherwise: Callable[..., Any],
-) -> Any:
-    """Returns batches of one host, with a curriculum that counts packed examples.
-
-    It is a value for `train.get_dataset_fn` of T5X.
-
-    Args:
-        cfg, shard_id, num_shards, feature_converter_cls: as in T5X.
-        num_epochs, continue_from_last_checkpoint: as in T5X.
-        otherwise: returns the batches, such as `t5x.utils.get_dataset`.
-    """
-    count = functools.partial(_count, otherwise, feature_converter_cls)
-    return otherwise(
-        _counted(cfg, num_shards, count),
-        shard_id,
-        num_shards,
-        feature_converter_cls,
-        num_epochs,
-        continue_from_last_checkpoint,
-    )
-
-
-get_dataset.counts_examples = True  # type: ignore[attr-defined]
-
-
-def _count(otherwise: Callable[..., Any], converter: Any, cfg: Any) -> float:
-    """Returns the mean number of examples per row in the batches of another reader."""
-    counts: list[int] = []
-    for batch in _numpy(otherwise(cfg, 0, 1, converter)):
-        if "decoder_segment_ids" not in batch:
-            raise UserError(
-                "curriculum: DatasetConfig.pack = True, but the batches have no "
-                "decoder_segment_ids, so examples in a row cannot be counted. Set "
-                "level_mixture.examples_per_row, or pack = False."
-            )
-        counts += np.max(batch["decoder_segment_ids"], axis=1).tolist()
-        if len(counts) >= _SAMPLED:
-            break
-    return float(np.mean(counts))
-
-
-def _numpy(batches: Any) -> Iterator[Any]:
-    found = getattr(batches, "as_numpy_iterator", None)
-    return found() if found else iter(batches)

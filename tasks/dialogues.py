@@ -1,118 +1,96 @@
-"""Dialogue state tracking sets that need neither SeqIO nor TensorFlow.
+"""Tasks and mixtures of dialogue state tracking; `jaxaug.feed.recipes` lists them."""
 
-A program that has not imported SeqIO finds its training and evaluation sets here;
-`tasks.dst` registers the same sets with SeqIO. Other tasks need SeqIO.
-"""
-
-import abc
-import dataclasses
-import functools
-import sys
+import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from absl import logging
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.feed import cache, recipes, tokens
-from jaxaug.feed.arrays import TokenCache
-from jaxaug.feed.examples import Ends, Ids, Lengths, keep_last_turns
+from jaxaug.feed import cache, recipes, sets, tokens
 from jaxaug.feed.lengths import LEFT
+from jaxaug.feed.tokens import Ends, Ids, Lengths, TokenCache, keep_last_turns
 from tasks import metrics, vocabulary
-from tasks.fed import FedTask
+
+_CYCLE = _BLOCK = 16  # Evaluations read shards in turn, as seqio.FileDataSource does.
 
 
-class DialogueRecords(FedTask):
-    """Task over record caches of dialogue frames.
+class DialogueTask(sets.Task):
+    """A task over record caches of dialogue frames.
 
     Attributes:
         recipes: maps the name of a split to its content.
     """
 
     loses = LEFT
-    recipes: Mapping[str, cache.Recipe]
+
+    def __init__(self, name: str, splits: Mapping[str, cache.Recipe]):
+        """Creates the task; a record cache is built when its split is first used."""
+        options = next(iter(splits.values())).options
+        super().__init__(
+            name,
+            splits,
+            vocabulary.default_vocabulary(),
+            postprocess_fn=metrics.postprocessor(options.parse),
+            metric_fns=[metrics.goal_metrics(splits)],
+        )
+        self.recipes = splits
+        self._records: dict[str, cache.RecordCache] = {}
 
     @staticmethod
     def cut(fields: Mapping[str, Ids], lengths: Lengths, ends: Ends) -> dict[str, Ids]:
-        """See `FedTask.cut`."""
+        """See `Task.cut`."""
         return keep_last_turns(fields, lengths, ends)
 
-    @abc.abstractmethod
     def records(self, split: str) -> cache.RecordCache:
         """Returns the record cache of a split; builds it on first use."""
+        if split not in self._records:
+            self._records[split] = cache.build(self.recipes[split])
+        return self._records[split]
 
     def token_cache(self, split: str) -> TokenCache:
         """Returns the token cache of a split; builds it on first use."""
         words = self.output_features["inputs"].vocabulary
-        return tokens.build(self.records(split), words.file, encode=words.encode_batch)
+        encode = words.encode_batch if words.is_published else None
+        return tokens.build(self.records(split), words.file, encode=encode)
+
+    def fields(self, split: str) -> Sequence[sets.Fields]:
+        """See `Task.fields`."""
+        name = self.recipes[split].corpus.split
+        return [
+            {**msgspec.structs.asdict(example), "split": name}
+            for example in self.records(split).read()
+        ]
+
+    def order(self, split: str) -> Sequence[int]:
+        """See `Task.order`: blocks of all shards in turn, so a part is a mix."""
+        return interleaved(self.records(split).counts())
 
 
-class Feature(NamedTuple):
-    """A feature of a set, with the attributes of `seqio.Feature` that are used here."""
+def interleaved(counts: Sequence[int]) -> list[int]:
+    """Returns the order in which tf.data interleaves the examples of shards.
 
-    vocabulary: vocabulary.FoundVocabulary
-    add_eos: bool = True
-
-
-class DialogueSet(DialogueRecords):
-    """A set of dialogue frames with its metrics, like the SeqIO task of its name."""
-
-    def __init__(self, name: str, splits: Mapping[str, cache.Recipe]):
-        """Creates the set.
-
-        Args:
-            name: name of the set and of its SeqIO task.
-            splits: maps the names of SeqIO's splits to their content.
-        """
-        self.name, self.tasks = name, [self]
-        self.recipes = self.splits = splits
-        feature = Feature(vocabulary.default_vocabulary())
-        self.output_features = {"inputs": feature, "targets": feature}
-        options = next(iter(splits.values())).options
-        self.postprocess_fn = metrics.postprocessor(options.parse)
-        self.predict_metric_fns = [metrics.goal_metrics(splits)]
-
-    def records(self, split: str) -> cache.RecordCache:
-        """See `DialogueRecords.records`."""
-        return _records(self, split)
-
-    def token_ids(self, split: str, use_cached: bool) -> TokenCache:
-        """See `FedTask.token_ids`; only SeqIO's task reads offline caches."""
-        assert not use_cached
-        return _token_ids(self, split)
-
-
-@functools.cache
-def _records(task: DialogueSet, split: str) -> cache.RecordCache:
-    return cache.build(task.recipes[split])
-
-
-@functools.cache
-def _token_ids(task: DialogueSet, split: str) -> TokenCache:
-    return task.token_cache(split)
-
-
-@dataclasses.dataclass(frozen=True)
-class DialogueMixture:
-    """A mixture of sets at equal rates.
-
-    Attributes:
-        name: name of the mixture.
-        tasks: sets of the mixture, sorted by name as in SeqIO.
+    Args:
+        counts: number of examples of each shard; the examples of all shards are
+            numbered consecutively.
     """
+    ends = itertools.accumulate(counts)
+    shards = (iter(range(e - n, e)) for e, n in zip(ends, counts, strict=True))
+    open_shards = [*itertools.islice(shards, _CYCLE)]
+    found: list[int] = []
+    while len(found) < sum(counts):
+        for place, shard in enumerate(open_shards):
+            block = [*itertools.islice(shard, _BLOCK)]
+            found += block
+            if len(block) < _BLOCK:
+                open_shards[place] = next(shards, iter(()))
+    return found
 
-    name: str
-    tasks: Sequence[DialogueSet]
 
-    @property
-    def output_features(self) -> Mapping[str, Feature]:
-        """Features `inputs` and `targets`, which all sets share."""
-        return self.tasks[0].output_features
-
-
-def table(data_dir: PathLike | None = None) -> recipes.Table:
-    """Returns the sets of a data folder; logs the wordings of their evaluation.
+def register(data_dir: PathLike | None = None) -> None:
+    """Adds the sets of a data folder; logs the wordings of their evaluation.
 
     Args:
         data_dir: data folder; None means the default of `folders.resolve_data_dir`.
@@ -123,68 +101,41 @@ def table(data_dir: PathLike | None = None) -> recipes.Table:
     found = recipes.table(data_dir)
     level = logging.INFO if found.is_sgdx else logging.WARNING
     logging.log(level, "%s", found.evaluation)
-    return found
+    for name, splits in found.recipes.items():
+        sets.add(DialogueTask(name, splits))
+    for name, tasks in found.mixtures.items():
+        sets.add_mixture(name, dict.fromkeys(tasks, 1.0))
 
 
-@functools.cache
-def _sets() -> dict[str, DialogueSet | DialogueMixture]:
-    """Returns the sets and mixtures by name; looks them up once per process."""
-    found = table()
-    sets = {name: DialogueSet(name, found.recipes[name]) for name in found.recipes}
-    mixtures = {
-        name: DialogueMixture(name, [sets[task] for task in sorted(tasks)])
-        for name, tasks in found.mixtures.items()
-    }
-    return {**sets, **mixtures}
+def with_records(name: Any, split: str) -> list[DialogueTask]:
+    """Returns the tasks of a set that have the split; empty for other data."""
+    found = getattr(sets.find(name), "tasks", ())
+    if not all(isinstance(task, DialogueTask) for task in found):
+        return []
+    return [task for task in found if split in task.splits]
 
 
-def find(name: Any) -> DialogueSet | DialogueMixture | None:
-    """Returns a set or mixture; None for other names, or if SeqIO is imported.
-
-    A `DialogueMixture` is returned unchanged.
-
-    A program that imports SeqIO may have changed the registries, so all of its tasks
-    come from the registries.
-    """
-    if isinstance(name, DialogueMixture):
-        return name
-    return None if "seqio" in sys.modules else _sets().get(name)
-
-
-def with_records(name: str, split: str) -> list[Any]:
-    """Returns the tasks of a set or mixture that have the split.
-
-    The list is empty if a task has no record caches. Without SeqIO, it is also empty
-    for names of other tasks.
-    """
-    source: Any = find(name)
-    if seqio := sys.modules.get("seqio"):
-        source = seqio.get_mixture_or_task(name)
-    found = getattr(source, "tasks", [source])
-    known = all(isinstance(task, DialogueRecords) for task in found)
-    return [task for task in found if split in task.splits] if known else []
-
-
-def aligned(tasks: Sequence[Any], split: str) -> list[DialogueSet]:
-    """Returns sets whose examples with equal indices differ only in their wording.
+def aligned(tasks: Sequence[sets.Task], split: str) -> list[DialogueTask]:
+    """Returns tasks whose examples with equal indices differ only in their wording.
 
     See `jaxaug.feed.recipes.aligned`.
 
     Args:
         tasks: tasks with record caches.
-        split: the only split of the returned sets.
+        split: the only split of the returned tasks.
 
     Raises:
         UserError: a task has no record cache.
     """
+    known = [task for task in tasks if isinstance(task, DialogueTask)]
     for task in tasks:
-        if not isinstance(task, DialogueRecords):
+        if task not in known:
             raise UserError(
                 f"task {task.name!r} has no wordings: training on several wordings is "
                 "for dialogue state tracking on schemas (`jaxaug tasks`)."
             )
-    found = recipes.aligned([task.recipes[split] for task in tasks])
+    found = recipes.aligned([task.recipes[split] for task in known])
     return [
-        DialogueSet(f"{task.name}_aligned", {split: recipe})
-        for task, recipe in zip(tasks, found, strict=True)
+        DialogueTask(f"{task.name}_aligned", {split: recipe})
+        for task, recipe in zip(known, found, strict=True)
     ]

@@ -12,25 +12,23 @@ import dataclasses
 import functools
 import itertools
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
 import gin
-import msgspec
 import numpy as np
 from etils import epath
 from jaxaug_base.clu_names import values
+from t5x.feed import registered
 
 from jaxaug.core.files import write_text
-from jaxaug.feed import layouts
-from jaxaug.feed.examples import Lengths
+from jaxaug.feed import layouts, sets
+from jaxaug.feed.tokens import Lengths
 from tasks import dialogues, token_feed
 from tasks.report_logger import RobustnessLogger
 
 _CHUNK = 256
-_CYCLE = _BLOCK = 16  # Defaults of seqio.FileDataSource.
 _UNDERSTOOD = {
     *("mixture_or_task_name", "feature_converter", "eval_split", "use_cached", "seed"),
     *("sequence_length", "use_memory_cache", "log_dir"),
@@ -72,6 +70,7 @@ def evaluator(
             return DialogueEvaluator(read, options.get("log_dir"))
     import seqio
 
+    registered.names()  # Registers our tasks.
     if num_examples is not None:
         options["num_examples"] = num_examples
     if logger_cls is not None:
@@ -82,7 +81,7 @@ def evaluator(
     return _configured(seqio.Evaluator)(**options)
 
 
-evaluator.find = dialogues.find  # type: ignore[attr-defined]
+evaluator.find = sets.find  # type: ignore[attr-defined]
 
 
 def _configured(cls: Any) -> Any:
@@ -94,7 +93,7 @@ def _configured(cls: Any) -> Any:
 
 
 class Evaluated:
-    """Examples of a dialogue set, in the order of SeqIO's pipeline.
+    """Examples of a task, in the order of its evaluations.
 
     Iteration yields (index, model features).
 
@@ -104,7 +103,7 @@ class Evaluated:
 
     def __init__(
         self,
-        task: dialogues.DialogueRecords,
+        task: sets.Task,
         split: str,
         lengths: Lengths,
         layout: layouts.Layout,
@@ -113,7 +112,7 @@ class Evaluated:
         """Reads a split.
 
         Args:
-            task: task with record caches.
+            task: task to evaluate.
             split: name of the split.
             lengths: maximum number of tokens of `inputs` and `targets`.
             layout: layout of the model features.
@@ -121,17 +120,9 @@ class Evaluated:
         """
         self._examples = task.examples(split)
         self._lengths, self._layout = lengths, layout
-        records, name = task.records(split), task.recipes[split].corpus.split
-        shards = [
-            [
-                {**msgspec.structs.asdict(example), "split": name}
-                for example in dataclasses.replace(records, shards=(shard,)).read()
-            ]
-            for shard in records.shards
-        ]
-        self._order = interleaved([len(shard) for shard in shards])[:number]
-        in_shards = [*itertools.chain.from_iterable(shards)]
-        self.fields = [in_shards[index] for index in self._order]
+        self._order = task.order(split)[:number]
+        fields = task.fields(split)
+        self.fields = [fields[index] for index in self._order]
 
     def __len__(self) -> int:
         return len(self._order)
@@ -154,26 +145,6 @@ class Evaluated:
             yield texts | {k: v for k, v in fields.items() if k not in ids}
 
 
-def interleaved(counts: Sequence[int]) -> list[int]:
-    """Returns the order in which tf.data interleaves the examples of shards.
-
-    Args:
-        counts: number of examples of each shard; the examples of all shards are
-            numbered consecutively.
-    """
-    ends = itertools.accumulate(counts)
-    shards = (iter(range(e - n, e)) for e, n in zip(ends, counts, strict=True))
-    open_shards = [*itertools.islice(shards, _CYCLE)]
-    found: list[int] = []
-    while len(found) < sum(counts):
-        for place, shard in enumerate(open_shards):
-            block = [*itertools.islice(shard, _BLOCK)]
-            found += block
-            if len(block) < _BLOCK:
-                open_shards[place] = next(shards, iter(()))
-    return found
-
-
 class DialogueEvaluator:
     """Evaluates dialogue sets with the interface of `seqio.Evaluator`.
 
@@ -181,8 +152,7 @@ class DialogueEvaluator:
         eval_tasks: tasks of the sets.
         cached_model_datasets: maps the name of a set to its examples.
         model_feature_shapes: maps a model feature to its shape in one example.
-        events_dir: folder where a logger of the T5X programs writes TensorBoard events.
-            None if SeqIO's logger writes them, or without events.
+        events_dir: folder where the T5X programs write TensorBoard events, or None.
     """
 
     def __init__(self, sets: Mapping[Any, Evaluated], log_dir: str | None):
@@ -198,9 +168,7 @@ class DialogueEvaluator:
         one = next(itertools.chain.from_iterable(examples.values()), (0, {}))[1]
         self.model_feature_shapes = {name: value.shape for name, value in one.items()}
         loggers: list[Any] = [JSONLogger, RobustnessLogger]
-        self.events_dir = None if "seqio" in sys.modules else log_dir
-        if log_dir and not self.events_dir:
-            loggers.insert(0, sys.modules["seqio"].TensorBoardLogger)
+        self.events_dir = log_dir
         self._loggers = tuple(logger(log_dir) for logger in loggers if log_dir)
         self._pool = futures.ThreadPoolExecutor(max_workers=1)
         self._pending: futures.Future = futures.Future()
@@ -259,7 +227,7 @@ class DialogueEvaluator:
             targets.append(read(fields["targets"], is_target=True))
             answers.append(read(text))
         metrics: dict[str, float] = {}
-        for metric_fn in task.predict_metric_fns:
+        for metric_fn in task.metric_fns:
             metrics |= metric_fn(targets, answers)
         for logger in self._loggers:
             logger(

@@ -24,26 +24,22 @@ split.
 import functools
 from collections.abc import Callable, Sequence
 
-import seqio
-import tensorflow as tf
-
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.text import clean
 from jaxaug.data import folders, wordings
 from jaxaug.data import pairs as pairs_of_files
 from jaxaug.data.pairs import Pairs
-from jaxaug.feed import recipes
+from jaxaug.feed import recipes, sets
 from jaxaug.metrics.diversity import load_sacrebleu
 from tasks import vocabulary
-from tasks.cached_task import CachedTask
 
 BOTH = "_both"
 _ORDER = 2  # Maximum n-gram order of BLEU.
 
 
 def register(data_dir: PathLike | None = None) -> None:
-    """Adds `paraphrase_<name>` to SeqIO's registry; reads only folder names.
+    """Adds `paraphrase_<name>`; reads only folder names.
 
     Raises:
         UserError: the data folder, a variants folder, or `$JAXAUG_PARAPHRASES` is
@@ -76,33 +72,23 @@ def add(
     ends_inputs: bool = True,
     metric_fns: Sequence[Callable] = (),
 ) -> None:
-    """Registers a task from one text to another.
+    """Adds a task from one text to another.
 
     Args:
         name: name of the task.
-        splits: names of its splits in SeqIO.
+        splits: names of its splits.
         pairs_of_split: returns (input, target) pairs of a split when it is first read.
         ends_inputs: whether inputs end with the end of sequence, as targets do.
         metric_fns: metrics of outputs.
     """
+
+    def fields(split: str) -> list[sets.Fields]:
+        found = pairs_of_split(split)
+        return [{"inputs": before, "targets": after} for before, after in found]
+
     words = vocabulary.default_vocabulary()
-    task = CachedTask(
-        name,
-        source=seqio.FunctionDataSource(
-            functools.partial(pairs_dataset, pairs_of_split), splits=splits
-        ),
-        output_features={
-            "inputs": seqio.Feature(words, add_eos=ends_inputs),
-            "targets": seqio.Feature(words, add_eos=True),
-        },
-        preprocessors=[
-            seqio.preprocessors.tokenize,
-            seqio.CacheDatasetPlaceholder(),
-            seqio.preprocessors.append_eos,
-        ],
-        metric_fns=list(metric_fns),
-    )
-    seqio.TaskRegistry.add_provider(name, task)
+    options = {"ends_inputs": ends_inputs, "metric_fns": metric_fns}
+    sets.add(sets.TextTask(name, splits, words, fields, **options))
 
 
 def bleu(targets: Sequence[str], predictions: Sequence[str]) -> dict[str, float]:
@@ -139,17 +125,3 @@ def pairs(data_dir: PathLike, variants_dir: PathLike, split: str) -> Pairs:
             "otherwise than the original schema. Name another variants folder."
         )
     return list(found)
-
-
-def pairs_dataset(
-    pairs_of_split: Callable[[str], Pairs],
-    split: str,
-    shuffle_files: bool = False,
-    seed: int | None = None,
-) -> tf.data.Dataset:
-    """Returns the pairs of a split as features `inputs` and `targets`."""
-    del shuffle_files, seed  # The source is one list, whose examples SeqIO shuffles.
-    inputs, targets = zip(*pairs_of_split(split), strict=True)
-    return tf.data.Dataset.from_tensor_slices(
-        {"inputs": list(inputs), "targets": list(targets)}
-    )

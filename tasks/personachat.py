@@ -23,24 +23,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import seqio
-import tensorflow as tf
 
 from jaxaug.curriculum import persona_levels
 from jaxaug.data import personachat
-from jaxaug.feed.examples import Ends, Ids, Lengths, keep_last_turns
+from jaxaug.feed import sets
+from jaxaug.feed.tokens import Ends, Ids, Lengths, keep_last_turns
 from jaxaug.formats import persona
 from jaxaug.metrics import text as scores_of_text
 from tasks import vocabulary
-from tasks.cached_task import CachedTask
 
 ORIGINAL_FRACTION = 0.2
 _PREFIXES = {"personachat_": "marked", "personachat_turns_": "turns"}
-_FIELDS = ("persona", "history", "targets", "dialogue_id")
+_FIELDS = ("inputs", "persona", "history", "targets", "dialogue_id", "turn")
 
 
 def register() -> None:
-    """Adds every task and mixture to SeqIO's registries.
+    """Adds every task and mixture.
 
     Raises:
         UserError: a variable has an invalid value.
@@ -71,31 +69,22 @@ def register() -> None:
         }.items():
             rate = (1 - ORIGINAL_FRACTION) / len(others)
             rates = [(original, ORIGINAL_FRACTION), *((name, rate) for name in others)]
-            seqio.MixtureRegistry.add(f"{prefix}{mixture}", rates)
+            sets.add_mixture(f"{prefix}{mixture}", dict(rates))
 
 
 def _add(
     name: str, splits: Sequence[str], source: Any, options: persona.PersonaOptions
 ) -> None:
-    words = vocabulary.default_vocabulary()
-    task = PersonaTask(
-        name,
-        source=seqio.FunctionDataSource(
-            functools.partial(_dataset, name, source, options), splits=splits
-        ),
-        output_features={
-            "inputs": seqio.Feature(words, add_eos=True),
-            "targets": seqio.Feature(words, add_eos=True),
-        },
-        preprocessors=[
-            encode,
-            seqio.CacheDatasetPlaceholder(),
-            *PersonaTask.behind,
-        ],
-        postprocess_fn=postprocess,
-        metric_fns=[responses, likelihoods],
+    sets.add(
+        PersonaTask(
+            name,
+            splits,
+            vocabulary.default_vocabulary(),
+            functools.partial(_fields, source, options),
+            postprocess_fn=postprocess,
+            metric_fns=[responses, likelihoods],
+        )
     )
-    seqio.TaskRegistry.add_provider(name, task)
 
 
 Source = tuple[list[personachat.Dialogue], persona.Rewording | None]
@@ -124,87 +113,18 @@ def _table(method: str, split: str, data_dir: Any) -> persona_levels.Table:
     return persona_levels.table(method, personachat.traits(personachat.read(split)))
 
 
-def _dataset(
-    name: str,
-    source: Any,
-    options: persona.PersonaOptions,
-    split: str,
-    shuffle_files: bool = False,
-    seed: int | None = None,
-) -> tf.data.Dataset:
+def _fields(
+    source: Any, options: persona.PersonaOptions, split: str
+) -> list[sets.Fields]:
     dialogues, reword = source(split)
-    found = [
-        example
+    return [
+        {name: getattr(example, name) for name in _FIELDS}
         for dialogue in dialogues
         for example in persona.examples(dialogue, options, reword)
     ]
-    if shuffle_files:
-        # The tasks of a mixture get the same seed, but should not show the same
-        # dialogue in all wordings at the same time.
-        own = None if seed is None else (seed, zlib.crc32(name.encode()))
-        found = [found[i] for i in np.random.default_rng(own).permutation(len(found))]
-    columns: dict[str, Any] = {
-        field: [getattr(example, field) for example in found] for field in _FIELDS
-    }
-    columns["inputs"] = [example.inputs for example in found]
-    columns["turn"] = np.array([example.turn for example in found], np.int32)
-    return tf.data.Dataset.from_tensor_slices(columns)
 
 
-def encode(
-    dataset: tf.data.Dataset, output_features: Mapping[str, seqio.Feature]
-) -> tf.data.Dataset:
-    """Converts text to ids; a line break becomes the end of sequence.
-
-    The texts are kept as `inputs_pretokenized` and `targets_pretokenized`.
-    """
-    words = output_features["inputs"].vocabulary
-
-    def ids(text: tf.Tensor) -> tf.Tensor:
-        lines = words.encode_tf(tf.strings.split(text, "\n"))
-        ends = tf.fill([lines.nrows(), 1], tf.cast(words.eos_id, lines.dtype))
-        return tf.cast(tf.concat([lines, ends], axis=1).flat_values[:-1], tf.int32)
-
-    def convert(example: Mapping[str, tf.Tensor]) -> Mapping[str, tf.Tensor]:
-        return {
-            "persona": ids(example["persona"]),
-            "history": ids(example["history"]),
-            "targets": ids(example["targets"]),
-            "inputs_pretokenized": example["inputs"],
-            "targets_pretokenized": example["targets"],
-            "dialogue_id": example["dialogue_id"],
-            "turn": example["turn"],
-        }
-
-    return dataset.map(convert, num_parallel_calls=tf.data.AUTOTUNE)
-
-
-def fit(
-    dataset: tf.data.Dataset,
-    output_features: Mapping[str, seqio.Feature],
-    sequence_length: Mapping[str, int] | None = None,
-) -> tf.data.Dataset:
-    """Joins persona and history to inputs; long inputs lose their oldest utterances.
-
-    The persona is cut only if it alone takes more than half of the room. It then keeps
-    its beginning.
-    """
-    limit = (sequence_length or {}).get("inputs")
-    room = None if limit is None else limit - int(output_features["inputs"].add_eos)
-
-    def join(example: Mapping[str, tf.Tensor]) -> Mapping[str, tf.Tensor]:
-        others = dict(example)
-        first, rest = others.pop("persona"), others.pop("history")
-        if room is not None:
-            kept = tf.maximum(room - tf.size(rest), room // 2)
-            first = first[: tf.maximum(kept, 0)]
-            rest = rest[tf.maximum(tf.size(rest) - room + tf.size(first), 0) :]
-        return {"inputs": tf.concat([first, rest], axis=0), **others}
-
-    return dataset.map(join, num_parallel_calls=tf.data.AUTOTUNE)
-
-
-class PersonaTask(CachedTask):
+class PersonaTask(sets.TextTask):
     """A task whose examples keep their persona if the history is too long."""
 
     loses: ClassVar = {
@@ -212,11 +132,27 @@ class PersonaTask(CachedTask):
         "targets": "the end of the response",
     }
     parts: ClassVar = {"inputs": ("persona", "history"), "targets": ("targets",)}
-    behind = (fit, seqio.preprocessors.append_eos_after_trim)
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        """Returns the ids of texts; a line break becomes the end of sequence."""
+        end = self.output_features["inputs"].vocabulary.eos_id
+        lines = [text.split("\n") for text in texts]
+        ids = iter(super().encode(list(itertools.chain.from_iterable(lines))))
+        found = []
+        for own in lines:
+            row = next(ids)
+            for _ in own[1:]:
+                row = [*row, end, *next(ids)]
+            found.append(row)
+        return found
 
     @staticmethod
     def cut(fields: Mapping[str, Ids], lengths: Lengths, ends: Ends) -> dict[str, Ids]:
-        """Cuts an example like `fit`; see `CachedTask.cut`."""
+        """Joins persona and history; long inputs lose their oldest utterances.
+
+        The persona is cut only if it alone takes more than half of the room. It then
+        keeps its beginning.
+        """
         room = lengths["inputs"] - (ends["inputs"] is not None)
         first, rest = fields["persona"], fields["history"]
         first = first[: max(room - len(rest), room // 2)]

@@ -3,22 +3,21 @@
   train_script.train.get_dataset_fn = @token_feed.get_dataset
   token_feed.get_dataset.otherwise = @utils.get_dataset
 
-An epoch has the examples of SeqIO's pipeline, in the order of `jaxaug.feed.order`.
-Tasks of other packages, which have no token caches, come from SeqIO's pipeline.
+`jaxaug.feed.order` defines the order of the examples. Sets that are not in
+`jaxaug.feed.sets` come from SeqIO's pipeline.
 """
 
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from absl import logging
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.typed import Range, check
-from jaxaug.feed import lengths
+from jaxaug.feed import lengths, sets
 from jaxaug.feed.batches import TokenBatches
 from jaxaug.feed.order import Stage
-from tasks import curriculum, dialogues
+from tasks import dialogues
 
 _LAYOUTS = {
     "seqio:EncDecFeatureConverter": "enc_dec",
@@ -60,34 +59,40 @@ def get_dataset(
     """
     check({"wordings": wordings}, get_dataset, "token_feed.get_dataset")
     reason = why_not(cfg, feature_converter_cls)
-    if wordings > 1 and (cfg.use_cached or reason):
+    if wordings > 1 and reason:
         raise UserError(
             f"token_feed.get_dataset.wordings = {wordings} needs the token feed: "
-            f"{reason or 'offline caches have one order of slots for each schema'}. "
-            "Set USE_CACHED_TASKS = False, or leave out configs/runs/consistency.gin."
+            f"{reason}. Change that, or leave out configs/runs/consistency.gin."
         )
     if reason is not None:
         logging.warning("Training data come from SeqIO's pipeline: %s.", reason)
-        return curriculum.get_dataset(
+        return otherwise(
             cfg,
             shard_id,
             num_shards,
             feature_converter_cls,
             num_epochs,
             continue_from_last_checkpoint,
-            otherwise=otherwise,
         )
-    tasks = names = _tasks(cfg)
+    found = sets.find(cfg.mixture_or_task_name)
+    tasks = _tasks(found, cfg.split)
+    stages = found.stages if isinstance(found, sets.Mixture) else ()
+    if stages and len(tasks) < len(found.tasks):
+        raise UserError(
+            f"curriculum: only {len(tasks)} of the {len(found.tasks)} tasks of "
+            f"{found.name} have the split {cfg.split!r}; every level needs it."
+        )
+    rates = getattr(found, "rates", {})
+    stages = stages or [Stage(1, tuple(float(rates.get(t.name, 1)) for t in tasks))]
     if wordings > 1:
         tasks = dialogues.aligned(tasks, cfg.split)
     for task in tasks:
-        counts = task.token_counts(cfg.split, cfg.use_cached)
-        lengths.report(counts, cfg.task_feature_lengths)
-    made = TokenBatches(
-        [task.examples(cfg.split, cfg.use_cached) for task in tasks],
+        lengths.report(task.token_counts(cfg.split), cfg.task_feature_lengths)
+    return TokenBatches(
+        [task.examples(cfg.split) for task in tasks],
         cfg.task_feature_lengths,
         cfg.batch_size,
-        stages=_stages(cfg, names),
+        stages=stages,
         seed=int(cfg.seed),
         shuffle=cfg.shuffle,
         pack=cfg.pack,
@@ -96,11 +101,9 @@ def get_dataset(
         num_epochs=num_epochs,
         wordings=wordings,
     )
-    return made
 
 
-get_dataset.counts_examples = True  # type: ignore[attr-defined]
-get_dataset.find = dialogues.find  # type: ignore[attr-defined]
+get_dataset.find = sets.find  # type: ignore[attr-defined]
 
 
 def why_not(cfg: Any, feature_converter_cls: Any) -> str | None:
@@ -108,6 +111,7 @@ def why_not(cfg: Any, feature_converter_cls: Any) -> str | None:
     converter = _made(feature_converter_cls, cfg.pack)
     lengths = cfg.task_feature_lengths or {}
     asked = {
+        "DatasetConfig.use_cached is set": cfg.use_cached,
         f"features are made by {type(converter).__name__}": not layout_of(converter),
         "the loss is computed on inputs, too": not vars(converter).get(
             "_loss_on_targets_only", True
@@ -122,26 +126,10 @@ def why_not(cfg: Any, feature_converter_cls: Any) -> str | None:
     for reason, holds in asked.items():
         if holds:
             return reason
-    try:
-        found, tasks = source(cfg), _tasks(cfg)
-    except (ValueError, KeyError):
-        return f"{cfg.mixture_or_task_name!r} is not registered"
-    if not tasks:
+    if (found := sets.find(cfg.mixture_or_task_name)) is None:
+        return f"{cfg.name!r} is no set of jaxaug.feed.sets"
+    if not _tasks(found, cfg.split):
         return f"no task of {found.name} has the split {cfg.split}"
-    return None if _found(cfg) else _why_not_in_seqio(found, tasks, cfg.split)
-
-
-def _why_not_in_seqio(source: Any, tasks: list[Any], split: str) -> str | None:
-    from jaxaug.curriculum.scheduled import ScheduledMixture
-    from tasks.cached_task import CachedTask
-
-    for task in tasks:
-        if not isinstance(task, CachedTask) or not task.is_fed:
-            return f"task {task.name} has preprocessors of its own"
-    if not _has_known_rates(source):
-        return f"mixture {source.name} has a sample_fn of its own"
-    if isinstance(source, ScheduledMixture) and len(tasks) < len(source.tasks):
-        return f"a task of {source.name} lacks the split {split}"
     return None
 
 
@@ -164,48 +152,6 @@ def layout_of(converter: Any) -> str | None:
     return _LAYOUTS.get(kind.replace("seqio.feature_converters:", "seqio:"))
 
 
-def _has_known_rates(source: Any) -> bool:
-    import seqio
-
-    from jaxaug.curriculum.scheduled import ScheduledMixture
-
-    if not isinstance(source, seqio.Mixture) or isinstance(source, ScheduledMixture):
-        return True
-    sample_fn = source._sample_fn
-    plain = isinstance(sample_fn, functools.partial) and sample_fn.keywords == {
-        "stop_on_empty_dataset": True
-    }
-    named = getattr(getattr(sample_fn, "func", None), "__name__", "")
-    return plain and named == "sample_from_datasets"
-
-
-def _found(cfg: Any) -> Any:
-    """Returns the set or mixture that needs no SeqIO, or None."""
-    if cfg.use_cached or cfg.module:
-        return None
-    return dialogues.find(cfg.mixture_or_task_name)
-
-
-def source(cfg: Any) -> Any:
-    """Returns the task or mixture of a `DatasetConfig`."""
-    if (found := _found(cfg)) is not None:
-        return found
-    import seqio
-
-    given = cfg.mixture_or_task_name
-    return seqio.get_mixture_or_task(given) if isinstance(given, str) else given
-
-
-def _tasks(cfg: Any) -> list[Any]:
+def _tasks(found: sets.Task | sets.Mixture, split: str) -> Sequence[sets.Task]:
     """Returns the tasks that have the split, in SeqIO's order."""
-    given = source(cfg)
-    tasks = getattr(given, "tasks", [given])
-    return [task for task in tasks if cfg.split in task.splits]
-
-
-def _stages(cfg: Any, tasks: list[Any]) -> list[Stage]:
-    given = source(cfg)
-    if hasattr(given, "stages"):
-        return given.stages()
-    rate_of = getattr(given, "get_rate", lambda task: 1.0)
-    return [Stage(1, tuple(float(rate_of(task)) for task in tasks))]
+    return [task for task in found.tasks if split in task.splits]

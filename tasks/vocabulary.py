@@ -1,9 +1,9 @@
-"""The vocabulary of the tasks, which is a SeqIO vocabulary where SeqIO is imported."""
+"""The vocabulary of the tasks."""
 
-import functools
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode.contract import check_tokens
@@ -15,27 +15,26 @@ class FoundVocabulary:
     """The named vocabulary, or the result of `jaxaug.feed.vocabulary.model_file`.
 
     It is looked up, and trained if missing, on first use, so registering tasks is
-    cheap. Encoding and decoding need no SeqIO; the TensorFlow methods import it.
-    Once SeqIO is imported, instances also derive from its SentencePiece class (see
-    `default_vocabulary`), so that comparisons with such a vocabulary ask this one
-    first.
+    cheap. It has the methods of `seqio.Vocabulary`; only those for tensors import
+    TensorFlow.
+
+    The ids of a published tokenizer, for decoder-only models, are the published ids
+    plus 1. Id 0 is then free for padding and for the initial token, as T5X requires.
+    The network's config has `id_offset = 1`, and its embedding table stays as
+    published.
     """
 
     pad_id = extra_ids = 0
 
-    def __new__(cls) -> Self:
-        return object.__new__(_class_in_seqio() if "seqio" in sys.modules else cls)
-
     def __init__(self) -> None:
         self._named = self._path = ""
         self._tokenizer: Any = None
-        self._found: Any = None
 
     def use(self, path: str) -> None:
         """Names the vocabulary to use instead of the default.
 
         Args:
-            path: a SentencePiece model, or a path for `HFVocabulary`.
+            path: a SentencePiece model, or a path for `tokenizers.hf.load`.
 
         Raises:
             UserError: another vocabulary is already in use.
@@ -63,20 +62,9 @@ class FoundVocabulary:
         return self._tokenizer
 
     @property
-    def found(self) -> Any:
-        """The vocabulary itself, a `seqio.Vocabulary`."""
-        if self._found is None:
-            import seqio
-
-            from tasks.hf_vocabulary import HFVocabulary
-
-            kind = HFVocabulary if self._published else seqio.SentencePieceVocabulary
-            self._found = kind(self._path)
-        return self._found
-
-    @property
-    def _published(self) -> hf.Tokenizer | None:
-        return self.tokenizer if isinstance(self.tokenizer, hf.Tokenizer) else None
+    def is_published(self) -> bool:
+        """True for a published tokenizer, False for a SentencePiece model."""
+        return isinstance(self.tokenizer, hf.Tokenizer)
 
     @property
     def sentencepiece_model_file(self) -> str:
@@ -85,7 +73,7 @@ class FoundVocabulary:
         Raises:
             AttributeError: the vocabulary is of another kind.
         """
-        if self._published:
+        if self.is_published:
             message = f"{self._path} is no SentencePiece model"
             raise AttributeError(message)
         return self._path
@@ -93,16 +81,17 @@ class FoundVocabulary:
     @property
     def file(self) -> str:
         """Path of the vocabulary file."""
-        return self._published.path if self._published else self._path
+        return self.tokenizer.path if self.is_published else self._path
 
-    @property
-    def encode_batch(self) -> Callable[[Sequence[str]], list[list[int]]] | None:
-        """Function that encodes many texts; None for a SentencePiece model."""
-        return getattr(self._published, "encode_batch", None)
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of several texts, without the end of sequence."""
+        if self.is_published:
+            return self.tokenizer.encode_batch(texts)
+        return self.tokenizer.encode(list(texts))
 
     def _id(self, role: str) -> int | None:
         found = getattr(self.tokenizer, f"{role}_id")
-        return found if self._published else found()
+        return found if self.is_published else found()
 
     @property
     def eos_id(self) -> int | None:
@@ -122,8 +111,8 @@ class FoundVocabulary:
     @property
     def vocab_size(self) -> int:
         """Number of ids."""
-        found = self._published
-        return found.vocab_size if found else self.tokenizer.get_piece_size()
+        found = self.tokenizer
+        return found.vocab_size if self.is_published else found.get_piece_size()
 
     def encode(self, s: str) -> Sequence[int]:
         """Returns the ids of a text, without the end of sequence."""
@@ -146,37 +135,55 @@ class FoundVocabulary:
         return self.tokenizer.decode(known)
 
     def encode_tf(self, s: Any) -> Any:
-        """See `seqio.Vocabulary.encode_tf`."""
-        return self.found.encode_tf(s)
+        """Returns ids [n] of a string, or a ragged tensor [texts, n] for several.
+
+        Streams with this op can be saved. Their graphs cannot leave the process.
+        """
+        import tensorflow as tf
+
+        def encode(texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            rows = self.encode_batch([text.decode("utf-8") for text in texts.ravel()])
+            lengths = np.array([len(row) for row in rows], np.int64)
+            return np.array([i for row in rows for i in row], np.int32), lengths
+
+        s = tf.convert_to_tensor(s)
+        flat, types = tf.reshape(s, [-1]), [tf.int32, tf.int64]
+        values, lengths = tf.numpy_function(encode, [flat], types, stateful=False)
+        values.set_shape([None])
+        lengths.set_shape([None])
+        if s.shape.rank == 0:
+            return values
+        return tf.RaggedTensor.from_row_lengths(values, lengths)
 
     def decode_tf(self, ids: Any) -> Any:
-        """See `seqio.Vocabulary.decode_tf`."""
-        return self.found.decode_tf(ids)
+        """Returns strings [...] of ids [..., length]."""
+        import tensorflow as tf
+
+        def decode(rows: np.ndarray) -> np.ndarray:
+            flat = rows.reshape(-1, rows.shape[-1])
+            texts = [self.decode(row).encode() for row in flat]
+            return np.array(texts, object).reshape(rows.shape[:-1])
+
+        if isinstance(ids, tf.RaggedTensor):
+            ids = ids.to_tensor()
+        texts = tf.numpy_function(decode, [ids], tf.string, stateful=False)
+        texts.set_shape(ids.shape[:-1])
+        return texts
 
     def __eq__(self, other: object) -> bool:
-        """Returns whether the other vocabulary reads the same file and adds no ids."""
-        if isinstance(other, FoundVocabulary):
-            return self is other or self.found == other.found
-        seqio = sys.modules.get("seqio")
-        known = seqio is not None and isinstance(other, seqio.Vocabulary)
-        return known and self.found == other
+        """Returns whether the other vocabulary reads the same file and adds no ids.
+
+        The other one may be SeqIO's class for SentencePiece models.
+        """
+        if self is other:
+            return True
+        file = getattr(other, "file", getattr(other, "sentencepiece_model_file", None))
+        return bool(file) and getattr(other, "extra_ids", 0) == 0 and self.file == file
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__.copy()  # gin copies vocabularies; SeqIO's state differs.
-
     def __str__(self) -> str:
         return f"FoundVocabulary({self.file})"
-
-
-@functools.cache
-def _class_in_seqio() -> type:
-    """Returns the subclass of `FoundVocabulary` that is a SeqIO vocabulary."""
-    import seqio
-
-    bases = FoundVocabulary, seqio.SentencePieceVocabulary
-    return type(FoundVocabulary.__name__, bases, {"__module__": __name__})
 
 
 _DEFAULT = FoundVocabulary()
@@ -193,12 +200,10 @@ def default_vocabulary(path: str | None = None) -> FoundVocabulary:
     Args:
         path: a SentencePiece model, such as the pretrained T5's; `mini` for the
             package's own model; or a published tokenizer for decoder-only models (see
-            `HFVocabulary`).
+            `FoundVocabulary`).
     """
     if path:
         _DEFAULT.use(path)
-    if "seqio" in sys.modules:  # It may have been imported in the meantime.
-        _DEFAULT.__class__ = _class_in_seqio()
     return _DEFAULT
 
 

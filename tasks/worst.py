@@ -7,10 +7,9 @@ data depends on the content of these files, so a resumed run must find them unch
 """
 
 import copy
-import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import jax
@@ -19,9 +18,9 @@ from etils import epath
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, write_text
 from jaxaug.core.typed import Range, bounded
-from jaxaug.feed import recipes
+from jaxaug.feed import recipes, sets
 from jaxaug.formats.records import FromData
-from tasks import dialogues, token_feed
+from tasks import dialogues
 
 FOLDER = "worst"
 """Folder of the searched wordings in MODEL_DIR."""
@@ -29,20 +28,6 @@ FOLDER = "worst"
 # Records of the runtime, whose periods count from the first step of the run.
 _RECORDS = "unfinished_run.json", "finished_run.json"
 _SEED_STEP = 1_000_003  # between the data seeds of two rounds
-
-
-@dataclasses.dataclass(frozen=True)
-class _Round(dialogues.DialogueMixture):
-    """The original mixture and the wordings of all rounds so far.
-
-    Attributes:
-        rates: name of a set -> relative frequency.
-    """
-
-    rates: Mapping[str, float]
-
-    def get_rate(self, task: Any) -> float:
-        return self.rates[task.name]
 
 
 class _Batches:
@@ -155,16 +140,16 @@ def get_dataset(
     """
     base, folder = base_sets(cfg), epath.Path(model_dir) / FOLDER
     _drop_later(folder, period)
-    source = token_feed.source(cfg)
-    rate_of = getattr(source, "get_rate", lambda task: 1.0)
-    rates = {task.name: float(rate_of(task)) for task in base}
+    source = sets.find(cfg.mixture_or_task_name)
+    given = getattr(source, "rates", {})
+    rates = {task.name: float(given.get(task.name, 1)) for task in base}
     whole = sum(rates.values())
 
     def opened(number: int) -> Any:
         found = [_searched(base[0], folder, each) for each in range(1, number + 1)]
         changed = copy.copy(cfg)
         changed.seed = int(cfg.seed) + _SEED_STEP * number
-        changed.mixture_or_task_name = _Round(
+        changed.mixture_or_task_name = sets.Mixture(
             f"{source.name}_round{number}",
             [*base, *found],
             {name: value * (1 - rate) / whole for name, value in rates.items()}
@@ -178,7 +163,7 @@ def get_dataset(
     return _Batches(opened, folder, period)
 
 
-get_dataset.find = dialogues.find  # type: ignore[attr-defined]
+get_dataset.find = sets.find  # type: ignore[attr-defined]
 
 
 def base_sets(cfg: Any) -> list[Any]:
@@ -200,8 +185,8 @@ def base_sets(cfg: Any) -> list[Any]:
             "worst wordings with offline caches: these have no searched wordings. Set "
             "USE_CACHED_TASKS = False."
         )
-    found = [] if cfg.module else dialogues.with_records(name, cfg.split)
-    fixed = not hasattr(token_feed.source(cfg), "stages")
+    found = dialogues.with_records(name, cfg.split)
+    fixed = not getattr(sets.find(name), "stages", ())
     if not (found and fixed and cfg.split == "train"):
         raise UserError(
             f"worst wordings of {name!r}: the data must be the training split of "
@@ -224,13 +209,13 @@ def base_sets(cfg: Any) -> list[Any]:
     return whole[:1] + [one for one in found if one is not whole[0]]
 
 
-def _searched(original: Any, folder: epath.Path, number: int) -> dialogues.DialogueSet:
+def _searched(original: Any, folder: epath.Path, number: int) -> dialogues.DialogueTask:
     """Returns the set of a round; `original` is the set of the original schemas."""
     recipe = original.recipes["train"]
     family = original.name.partition("_")[0]
     name = f"{family}_{FOLDER}_v{number}"
     made = recipes.with_variant(recipe, name, f"v{number}", folder)
-    return dialogues.DialogueSet(name, {"train": made})
+    return dialogues.DialogueTask(name, {"train": made})
 
 
 def round_file(folder: epath.Path, number: int) -> epath.Path:

@@ -10,13 +10,10 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from jaxaug import cli
 from jaxaug.core import bundled, config_file
-from jaxaug.feed import offline
 from jaxaug.models.text import run_config
 from tests.metrics.test_statistics import model_folder
 from tests.support.programs import ran
@@ -307,7 +304,7 @@ def test_lines_that_a_wheel_has_otherwise(tmp_path: Path):
 
 def test_names_in_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert bundled.tasks_module() == "tasks"
-    assert bundled.tasks_module("tasks.offline") == "tasks.offline"
+    assert bundled.tasks_module("tasks.views") == "tasks.views"
     assert bundled.folder_of_configs() == str(ROOT)
     monkeypatch.chdir(tmp_path)
     _, name = config_file.read("configs/augment/eda.py", "configs/augment")
@@ -317,24 +314,9 @@ def test_names_in_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_names_in_a_wheel(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(bundled, "_INSIDE", True)
     assert bundled.tasks_module() == "jaxaug.tasks"
-    assert bundled.tasks_module("tasks.offline") == "jaxaug.tasks.offline"
-    assert bundled.tasks_module("tasks2.offline") == "tasks2.offline"
+    assert bundled.tasks_module("tasks.views") == "jaxaug.tasks.views"
+    assert bundled.tasks_module("tasks2.views") == "tasks2.views"
     assert bundled.folder_of_configs() == str(ROOT / "jaxaug")
-
-
-def test_the_cache_verb_registers_the_tasks_under_their_name(monkeypatch):
-    def import_module(name: str) -> SimpleNamespace:
-        return SimpleNamespace(run=lambda arguments: (name, arguments.module))
-
-    monkeypatch.setattr(bundled, "_INSIDE", True)
-    monkeypatch.setattr(
-        offline, "importlib", SimpleNamespace(import_module=import_module)
-    )
-    command = ["data", "cache", "--task", "x", "--out", "y"]
-    found = offline.run(cli.build_parser().parse_args(command))
-    assert found == ("jaxaug.tasks.offline", ["jaxaug.tasks"])
-    mine = cli.build_parser().parse_args([*command, "--module", "tasks"])
-    assert offline.run(mine) == ("jaxaug.tasks.offline", ["tasks"])
 
 
 def test_a_run_of_a_wheel_is_read_in_a_checkout(tmp_path: Path):

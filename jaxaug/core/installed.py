@@ -16,7 +16,7 @@ from jaxaug.core.errors import UserError
 _SAME = {"tensorflow": ("tensorflow-cpu",), "tensorflow-cpu": ("tensorflow",)}
 
 _NEED = {
-    "jax": "flax google_crc32c jax jaxlib ml_dtypes optax orbax safetensors "
+    "jax": "flax jax jaxlib ml_dtypes optax orbax safetensors "
     "sentencepiece t5x tokenizers",
     "seqio": "clu seqio tensorflow tensorflow_text",
     "endpoint": "httpx2",

@@ -310,37 +310,3 @@ def stretched(schedule: Schedule, steps: int) -> Schedule:
             "use a schedule with fewer stages."
         )
     return dataclasses.replace(schedule, ends=tuple(ends))
-
-
-@rules.checked(rows_per_step=_LENGTH)
-def in_examples(
-    schedule: Schedule, rows_per_step: int, examples_per_row: Sequence[float]
-) -> Schedule:
-    """Returns the schedule counted in examples instead of steps.
-
-    Packing puts several examples into a row, and more of them if they are shorter. A
-    stage of short examples therefore uses more examples in the same number of steps.
-    Without packing the result is exact; with packing it is as exact as
-    `examples_per_row`.
-
-    Args:
-        schedule: schedule in steps.
-        rows_per_step: rows of a batch that one host reads.
-        examples_per_row: for each level, how many of its examples fill a row; 1 without
-            packing.
-
-    Raises:
-        UserError: there is not one positive number per level, or no row in a step.
-    """
-    known = all(0 < number < math.inf for number in examples_per_row)
-    if len(examples_per_row) != schedule.levels + 1 or not known:
-        raise UserError(
-            f"curriculum: examples_per_row is {tuple(examples_per_row)}; give one "
-            f"positive number for each of the {schedule.levels + 1} levels, 1 unpacked"
-        )
-    shares = np.asarray(schedule.weights, np.float64)
-    per_row = 1 / (shares / np.asarray(examples_per_row)).sum(axis=1)
-    steps = np.diff([0, *schedule.ends])
-    ends = np.cumsum(steps * rows_per_step * per_row)
-    rounded = tuple(int(end) for end in np.rint(ends))
-    return dataclasses.replace(schedule, ends=rounded)

@@ -177,9 +177,9 @@ def add(verbs: argparse._SubParsersAction) -> None:
     cache = arguments.verb(
         group,
         "cache",
-        "jaxaug.feed.offline:run",
-        "write tokenized tasks as `seqio_cache_tasks` does, without Apache Beam; read "
-        "them with --gin.USE_CACHED_TASKS=True --seqio_additional_cache_dirs=DIR",
+        "jaxaug.feed.sets:run",
+        "format and tokenize tasks before training, into the cache folder of all "
+        "programs ($JAXAUG_CACHE_DIR)",
     )
     arguments.data_dir(cache)
     for kind in ("task", "mixture"):
@@ -193,4 +193,6 @@ def add(verbs: argparse._SubParsersAction) -> None:
         help="modules that register them (default: those of jaxaug)",
     )
     cache.add_argument("--vocabulary", help="as for $JAXAUG_VOCABULARY, the default")
-    cache.add_argument("--out", required=True, help="folder to write, local or gs://")
+    cache.add_argument(
+        "--out", help="cache folder, local or gs:// (default: $JAXAUG_CACHE_DIR)"
+    )

@@ -15,8 +15,8 @@ import numpy as np
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, shown, write_text
 from jaxaug.feed import layouts
-from jaxaug.feed.examples import Examples, Ids, Lengths
 from jaxaug.feed.order import BLOCK, Order, Position, Row, Stage, Task
+from jaxaug.feed.tokens import Examples, Ids, Lengths
 
 # Part of a saved position: increase it when the same seed gives another order.
 _ORDER = 3

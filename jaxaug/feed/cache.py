@@ -67,19 +67,26 @@ class RecordCache:
         """Paths of the shards, in the order in which they were written."""
         return [str(self.folder / shard) for shard in self.shards]
 
+    def counts(self) -> list[int]:
+        """Returns the number of examples of each shard."""
+        return [_bytes_of(path).count(b"\n") for path in self.paths]
+
     def read(self) -> Iterator[Example]:
-        """Yields the examples of all shards, without TensorFlow."""
+        """Yields the examples of all shards."""
         for path in self.paths:
             # splitlines would also split at exotic separators.
-            with cache_folder.reading(path):
-                data = epath.Path(path).read_bytes()
-            for line in data.decode().split("\n")[:-1]:
+            for line in _bytes_of(path).decode().split("\n")[:-1]:
                 inputs, targets, dialogue_id, turn, frame, service, key = line.split(
                     "\t"
                 )
                 yield Example(
                     inputs, targets, dialogue_id, int(turn), int(frame), service, key
                 )
+
+
+def _bytes_of(path: str) -> bytes:
+    with cache_folder.reading(path):
+        return epath.Path(path).read_bytes()
 
 
 def build(

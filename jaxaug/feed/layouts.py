@@ -8,7 +8,7 @@ from jaxtyping import Int
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import nearest
-from jaxaug.feed.examples import Ids, Lengths
+from jaxaug.feed.tokens import Ids, Lengths
 
 Pairs = Sequence[Sequence[Mapping[str, Ids]]]
 """The examples of each row, with ids of `inputs` and `targets`."""

@@ -9,7 +9,7 @@ from absl import logging
 from jaxtyping import Int
 
 from jaxaug.core.errors import UserError
-from jaxaug.feed.examples import Examples
+from jaxaug.feed.tokens import Examples
 
 MOST_CUT = 0.01
 """Share of the inputs of a data set that may be cut without acceptance."""

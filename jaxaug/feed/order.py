@@ -15,7 +15,6 @@ import numpy as np
 from jaxtyping import Int
 
 from jaxaug.core.errors import UserError
-from jaxaug.feed import packing
 
 BLOCK = 256
 """Maximum number of rows that are packed together."""
@@ -204,7 +203,7 @@ class Order:
         if not drawn:
             return []
         sizes = np.array([self._tasks[which].sizes[index] for which, index in drawn])
-        return packing.assign(sizes, np.array(self._room))
+        return assign(sizes, np.array(self._room))
 
     def _choice(self, draw: int, cumulated: Sequence[float]) -> int:
         """Returns the task of a draw, given seed, draw, and rates."""
@@ -233,3 +232,35 @@ def permutation(
     """Returns the order of the examples of a task in one epoch."""
     key = (seed, _EXAMPLES, zlib.crc32(task.encode()), epoch)
     return np.random.default_rng(key).permutation(size)
+
+
+def assign(
+    lengths: Int[np.ndarray, "examples features"], room: Int[np.ndarray, " features"]
+) -> list[list[int]]:
+    """Assigns examples to rows such that every feature of a row fits.
+
+    Examples are placed longest first, each into the fullest row that has room for it.
+
+    Args:
+        lengths: tokens of each feature of each example, at most `room`.
+        room: positions of a row for each feature.
+
+    Returns:
+        Rows as lists of examples, each example once. Rows are sorted by their first
+        example, and examples within a row are sorted, so that long ones do not come
+        first.
+    """
+    order = np.argsort(-np.max(lengths / room, axis=1), kind="stable")
+    free = np.empty((len(lengths), len(room)), lengths.dtype)
+    rows: list[list[int]] = []
+    for example in order:
+        left = free[: len(rows)] - lengths[example]
+        slack = np.where((left >= 0).all(axis=1), (left / room).sum(axis=1), np.inf)
+        if not rows or np.isinf(slack.min()):
+            free[len(rows)] = room - lengths[example]
+            rows.append([int(example)])
+            continue
+        fullest = int(slack.argmin())
+        free[fullest] = left[fullest]
+        rows[fullest].append(int(example))
+    return sorted(sorted(row) for row in rows)

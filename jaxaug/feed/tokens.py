@@ -1,36 +1,129 @@
-"""The tokenized cache: a record cache as flat arrays of token ids, without TensorFlow.
+"""Token caches: the ids of all examples of a split, without TensorFlow.
 
-`get_dataset` trains from it through `jaxaug.feed.batches`.
+`build` makes the cache of a record cache on disk, `collected` one in memory. `Examples`
+cuts the examples of a cache to the lengths of a run.
 """
 
+import array
 import functools
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from etils import epath
+from jaxtyping import Int
 
 from jaxaug.core import cache_folder, cached, digests, manifest
-from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
-from jaxaug.core.suggestion import nearest
-from jaxaug.feed import (
-    arrays,
-    cache,
-    lengths,
-    offline_tokens,
-    parallel,
-    recipes,
-    vocabulary,
-)
-from jaxaug.feed.arrays import TokenCache
-from jaxaug.feed.batches import TokenBatches
-from jaxaug.feed.examples import Examples
+from jaxaug.core.files import PathLike, is_remote
+from jaxaug.feed import cache, parallel, vocabulary
+
+FIELDS = ("inputs", "targets")
+"""Fields of an example, as SeqIO names them."""
 
 Encode = Callable[[list[str]], list[list[int]]]
+Ids = Int[np.ndarray, " tokens"]
+Lengths = Mapping[str, int]
+Ends = Mapping[str, int | None]
+Cut = Callable[[Mapping[str, Ids], Lengths, Ends], dict[str, Ids]]
+Parts = Mapping[str, tuple[str, ...]]
+PAIRS: Parts = {"inputs": ("inputs",), "targets": ("targets",)}
 
 _LAYOUT = 2  # Part of the folder name: increase it when the arrays or meta.json change.
 _CHUNK = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCache:
+    """Token ids of all examples of a split, without end of sequence.
+
+    Example i of field f is `ids[f][offsets[f][i]:offsets[f][i + 1]]`.
+    """
+
+    name: str
+    ids: Mapping[str, Int[np.ndarray, " tokens"]]
+    offsets: Mapping[str, Int[np.ndarray, " examples+1"]]
+
+    def __len__(self) -> int:
+        return len(self.offsets["targets"]) - 1
+
+    def get(self, field: str, index: int) -> Int[np.ndarray, " length"]:
+        """Returns the tokens of one field of one example."""
+        start, stop = self.offsets[field][index : index + 2]
+        return self.ids[field][start:stop]
+
+
+def collected(
+    name: str, examples: Iterable[Sequence[Sequence[int]]], fields: Sequence[str]
+) -> TokenCache:
+    """Returns a token cache in memory, whose name ends in a hash of its ids.
+
+    Args:
+        name: start of the name.
+        examples: for each example, the ids of each of `fields`.
+        fields: names of the fields.
+    """
+    ids = [array.array("i") for _ in fields]
+    offsets = [array.array("q", [0]) for _ in fields]
+    for example in examples:
+        for place, found in enumerate(example):
+            ids[place].extend(found)
+            offsets[place].append(len(ids[place]))
+    digest = hashlib.blake2b(digest_size=8)
+    for column in (*ids, *offsets):
+        digest.update(column)
+    return TokenCache(
+        f"{name}-{digest.hexdigest()}",
+        {f: np.frombuffer(flat, np.int32) for f, flat in zip(fields, ids, strict=True)},
+        {
+            field: np.frombuffer(ends, np.int64)
+            for field, ends in zip(fields, offsets, strict=True)
+        },
+    )
+
+
+def open_cache(folder: epath.Path, fields: Sequence[str] = FIELDS) -> TokenCache:
+    """Returns the cache in a verified folder written by `write`."""
+    return TokenCache(
+        folder.name,
+        {field: open_array(folder / f"{field}.npy") for field in fields},
+        {field: open_array(folder / f"{field}_offsets.npy") for field in fields},
+    )
+
+
+def write(
+    examples: Iterable[Sequence[Sequence[int]]],
+    folder: epath.Path,
+    fields: Sequence[str] = FIELDS,
+) -> None:
+    """Writes the arrays of a `TokenCache` and the list of its files.
+
+    Args:
+        examples: for each example, the ids of each of `fields`.
+        folder: folder to fill.
+        fields: names of the fields.
+    """
+    found = collected("", examples, fields)
+    for name in fields:
+        save(folder / f"{name}.npy", found.ids[name])
+        save(folder / f"{name}_offsets.npy", found.offsets[name])
+    manifest.write(folder, examples=len(found))
+
+
+def save(path: epath.Path, values: np.ndarray) -> None:
+    """Writes an array as a `.npy` file."""
+    with path.open("wb") as file:
+        np.save(file, values)
+
+
+def open_array(path: epath.Path) -> np.ndarray:
+    """Opens the array of a file: memory-mapped if it is local, read otherwise."""
+    with cache_folder.reading(path):
+        if is_remote(path):
+            with path.open("rb") as file:
+                return np.load(file)
+        return np.load(path, mmap_mode="r")
 
 
 def build(
@@ -55,7 +148,7 @@ def build(
     if manifest.opened(folder) is None:
         ids = encode or functools.partial(_encode, vocabulary.load(vocabulary_file))
         cached.publish(folder, lambda temporary: _write(records, ids, temporary))
-    return arrays.open_cache(folder)
+    return open_cache(folder)
 
 
 def _folder(
@@ -72,11 +165,11 @@ def _write(records: cache.RecordCache, encode: Encode, folder: epath.Path) -> No
         for chunk in _chunks(records):
             columns = [
                 encode([getattr(example, field) for example in chunk])
-                for field in arrays.FIELDS
+                for field in FIELDS
             ]
             yield from zip(*columns, strict=True)
 
-    arrays.write(encoded(), folder)
+    write(encoded(), folder)
 
 
 def _encode(processor: Any, texts: list[str]) -> list[list[int]]:
@@ -94,128 +187,82 @@ def _chunks(records: cache.RecordCache) -> Iterator[list[Any]]:
         yield chunk
 
 
-def get_dataset(
-    cfg: Any,
-    shard_id: int,
-    num_shards: int,
-    feature_converter_cls: Any,
-    num_epochs: int | None = None,
-    continue_from_last_checkpoint: bool = False,
-    data_dir: PathLike | None = None,
-    sentencepiece_model: PathLike | None = None,
-    cache_dirs: Sequence[PathLike] = (),
-    accept_truncation: bool = False,
-    layout: str = "enc_dec",
-) -> TokenBatches:
-    """Returns training batches without TensorFlow: a `train.get_dataset_fn` of T5X.
-
-    Builds the record cache and its tokenized form on first use.
+def keep_last_turns(
+    fields: Mapping[str, Ids], lengths: Lengths, ends: Ends
+) -> dict[str, Ids]:
+    """Cuts inputs at their left end, where the schema is, and targets at their right.
 
     Args:
-        cfg: a `t5x.utils.DatasetConfig`; the name is one of `jaxaug.feed.recipes`.
-        shard_id: index of this host.
-        num_shards: number of hosts that share the data; must divide the batch size.
-        feature_converter_cls: unused; see `layout`.
-        num_epochs: see `TokenBatches`.
-        continue_from_last_checkpoint: unused; the checkpoint restores the iterator.
-        data_dir: as for `folders.resolve_data_dir`.
-        sentencepiece_model: model file; None means the result of
-            `vocabulary.model_file`.
-        cache_dirs: with `cfg.use_cached`, folders of the offline caches of the tasks; a
-            single task then needs no data folder.
-        accept_truncation: whether to accept lengths that cut more than 1% of the inputs
-            of a task or any target.
-        layout: "enc_dec", or "prefix_lm" for decoder-only models.
+        fields: ids of each field of an example.
+        lengths: maximum tokens of each feature, end of sequence included.
+        ends: id that ends each feature; None if the feature has no end of sequence.
 
-    Raises:
-        UserError: the mixture does not exist, a task is not cached, the batch size is
-            not divisible, or the lengths cut examples.
+    Returns:
+        Ids of each feature, end of sequence included.
     """
-    del feature_converter_cls, continue_from_last_checkpoint
-    if not cfg.use_cached:
-        sentencepiece_model = sentencepiece_model or vocabulary.model_file(data_dir)
-    found = _offline if cfg.use_cached else _formatted
-    tasks = [
-        Examples(task, cache)
-        for task, cache in found(cfg, data_dir, sentencepiece_model, cache_dirs)
-    ]
-    if not tasks:
-        raise UserError(
-            f"{cfg.mixture_or_task_name!r} has no split {cfg.split!r}. Splits are "
-            f"{', '.join(recipes.SPLITS)}, where the data folder has them."
-            f"{nearest(cfg.split, recipes.SPLITS)}"
-        )
-    _check(tasks, cfg, sentencepiece_model, accept_truncation)
-    made = TokenBatches(
-        tasks,
-        cfg.task_feature_lengths,
-        cfg.batch_size,
-        seed=cfg.seed or 0,
-        shuffle=cfg.shuffle,
-        pack=cfg.pack,
-        layout=layout,
-        shard=(shard_id, num_shards),
-        num_epochs=num_epochs,
-    )
-    return made
+    room = {name: lengths[name] - (ends[name] is not None) for name in ends}
+    inputs, targets = fields["inputs"], fields["targets"]
+    inputs = inputs[max(len(inputs) - room["inputs"], 0) :]
+    return {
+        "inputs": ended(inputs, ends["inputs"]),
+        "targets": ended(targets[: room["targets"]], ends["targets"]),
+    }
 
 
-def _check(
-    tasks: Sequence[Examples],
-    cfg: Any,
-    model: PathLike | None,
-    accept_truncation: bool,
-) -> None:
-    """Runs `lengths.check` for the tasks of a training set, and reports each task."""
-    unk_id = None if model is None else vocabulary.load(model).unk_id()
-    needs = []
-    for task in tasks:
-        name = f"{task.name} {cfg.split}"
-        counts = lengths.of_examples(name, task, unk_id, str(model), lengths.LEFT)
-        needs.append((counts, cfg.task_feature_lengths))
-        lengths.report(*needs[-1])
-    lengths.check(
-        needs,
-        accept_truncation,
-        advice="DatasetConfig.task_feature_lengths = {} (or accept the cut with "
-        "tokens.get_dataset.accept_truncation = True)",
-    )
+def keep_left_end(
+    fields: Mapping[str, Ids], lengths: Lengths, ends: Ends
+) -> dict[str, Ids]:
+    """Cuts both features at their right end, end of sequence included.
+
+    See `keep_last_turns` for arguments and result.
+    """
+    return {name: ended(fields[name], ends[name])[: lengths[name]] for name in ends}
 
 
-_Found = Iterator[tuple[str, TokenCache]]
+def ended(ids: Ids, end: int | None) -> Ids:
+    """Returns the ids with the end of sequence, unless it is None."""
+    return ids if end is None else np.append(ids, np.asarray(end, ids.dtype))
 
 
-def _formatted(
-    cfg: Any, data_dir: PathLike | None, model: PathLike | None, unused: object
-) -> _Found:
-    """Yields the tasks that have the split, formatted and tokenized here."""
-    table = recipes.table(data_dir)
-    for task in table.tasks_of(str(cfg.mixture_or_task_name)):
-        recipe = table.recipes[task].get(cfg.split)
-        if recipe is not None:
-            assert model is not None
-            yield task, build(cache.build(recipe), model)
+@dataclass(frozen=True)
+class Examples:
+    """All examples of a split of one task.
 
+    Attributes:
+        name: name of the task; determines the order of the examples.
+        cache: token ids of the examples.
+        ends: id that ends each feature; None if the feature has no end of sequence.
+        parts: feature -> cache fields that form it.
+        cut: joins the fields of an example and cuts them to lengths. A feature gets
+            `min(ids of its parts + end, length)` tokens.
+    """
 
-def _offline(
-    cfg: Any,
-    data_dir: PathLike | None,
-    model: PathLike | None,
-    cache_dirs: Sequence[PathLike],
-) -> _Found:
-    """Yields the tasks that have the split, from the offline caches of SeqIO."""
-    name = str(cfg.mixture_or_task_name)
-    tasks: Sequence[str] = (name,)
-    if offline_tokens.find(name, cache_dirs) is None:
-        tasks = recipes.table(data_dir).tasks_of(name)
-    for task in tasks:
-        folder = offline_tokens.find(task, cache_dirs)
-        if folder is None:
-            raise UserError(
-                f"use_cached = True: task {task!r} is in no folder of cache_dirs "
-                f"({', '.join(map(str, cache_dirs)) or 'none is named'}). Make it with "
-                f"`jaxaug data cache --task {task} --out DIR`."
-            )
-        found = offline_tokens.build(folder, cfg.split, model)
-        if found is not None:
-            yield task, found
+    name: str
+    cache: TokenCache
+    ends: Ends = field(default_factory=lambda: {"inputs": 1, "targets": 1})
+    parts: Parts = field(default_factory=lambda: PAIRS)
+    cut: Cut = keep_last_turns
+
+    def __len__(self) -> int:
+        return len(self.cache)
+
+    def get(self, index: int, lengths: Lengths) -> dict[str, Ids]:
+        """Returns the ids of each feature of an example."""
+        names = [part for parts in self.parts.values() for part in parts]
+        fields = {name: self.cache.get(name, index) for name in names}
+        return self.cut(fields, lengths, self.ends)
+
+    def whole_lengths(self) -> dict[str, Int[np.ndarray, " examples"]]:
+        """Returns the token counts of each feature of each example before it is cut."""
+        return {
+            name: np.sum([np.diff(self.cache.offsets[part]) for part in parts], axis=0)
+            + (self.ends[name] is not None)
+            for name, parts in self.parts.items()
+        }
+
+    def cut_lengths(self, lengths: Lengths) -> dict[str, Int[np.ndarray, " examples"]]:
+        """Returns the token counts of each feature of each example after it is cut."""
+        return {
+            name: np.minimum(found, lengths[name])
+            for name, found in self.whole_lengths().items()
+        }

@@ -65,5 +65,5 @@ def add_tasks(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help="also list tasks that only SeqIO knows; loads TensorFlow",
+        help="also list other tasks: pairs of texts, and Persona-Chat",
     )

@@ -1,13 +1,14 @@
 """`jaxaug tasks`: names of the tasks and mixtures, for gin files.
 
-D3ST, SDT, and T5DST are listed without TensorFlow, from the table that the registration
-in SeqIO also reads. Other tasks exist only after their registration (`--all`).
+D3ST, SDT, and T5DST are listed from `jaxaug.feed.recipes`. Other tasks exist only after
+their registration (`--all`).
 """
 
 import argparse
 import fnmatch
 import importlib
 import os
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data import folders, sgd
-from jaxaug.feed import parallel, recipes
+from jaxaug.feed import parallel, recipes, sets
 from jaxaug.feed.cache import Recipe
 from jaxaug.feed.parallel import Corpus
 from jaxaug.formats.d3st import D3STOptions
@@ -46,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.all:
         os.environ[folders.DATA_DIR_VARIABLE] = str(folder)
         with libraries.noted():
-            listing = importlib.import_module(bundled.tasks_module("tasks.listing"))
-            others, further = listing.others(table)
+            importlib.import_module(bundled.tasks_module())
+            others, further = _others(table)
         mixtures |= further
     known = [*table.recipes, *others, *mixtures]
     names = {name for name in known if fnmatch.fnmatchcase(name, arguments.name)}
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         if name in names
     ]
     rows += [
-        [name, *("?" if split in splits else "-" for split in recipes.SPLITS), "SeqIO"]
+        [name, *("?" if split in splits else "-" for split in recipes.SPLITS), "other"]
         for name, splits in others.items()
         if name in names
     ]
@@ -79,11 +80,32 @@ def run(arguments: argparse.Namespace) -> int:
         parts.append(columns.aligned(lines, [False, False]))
     parts += sizes.notes()
     if names & others.keys():
-        parts.append("tasks of SeqIO are not counted: a split is made when it is read")
+        parts.append("other tasks are not counted: a split is made when it is read")
     if not arguments.all:
-        parts.append(f"--all lists {_OTHERS} too; that needs SeqIO and TensorFlow")
+        parts.append(f"--all lists {_OTHERS} too")
     print("\n\n".join(parts))
     return 0
+
+
+def _others(
+    table: recipes.Table,
+) -> tuple[dict[str, Sequence[str]], dict[str, Rates]]:
+    """Returns tasks with their splits, and mixtures with their rates.
+
+    Args:
+        table: tasks and mixtures to leave out.
+    """
+    found: dict[str, Sequence[str]] = {}
+    mixtures: dict[str, Rates] = {}
+    for name, one in sorted(sets.known().items()):
+        if isinstance(one, sets.Mixture) and name not in table.mixtures:
+            mixtures[name] = dict(sorted(one.rates.items()))
+        elif isinstance(one, sets.Task) and name not in table.recipes:
+            found[name] = one.splits
+    if seqio := sys.modules.get("seqio"):  # A package has registered tasks with SeqIO.
+        for name in sorted({*seqio.TaskRegistry.names()} - {*sets.known()}):
+            found[name] = tuple(seqio.TaskRegistry.get(name).source.splits or ())
+    return found, mixtures
 
 
 def _task_row(name: str, splits: Mapping[str, Recipe], sizes: "_Sizes") -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders, sgd
-from jaxaug.feed import arrays, cache, parallel, vocabulary
+from jaxaug.feed import cache, parallel, tokens, vocabulary
 from jaxaug.formats import d3st
 from jaxaug_papers import minisgd
 
@@ -63,4 +63,4 @@ def test_missing_caches_are_made_again(data, tmp_path):
     with pytest.raises(
         UserError, match=r"inputs.npy: no such file\. It was in the cache"
     ):
-        arrays.open_cache(records.folder)
+        tokens.open_cache(records.folder)

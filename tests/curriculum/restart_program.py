@@ -16,11 +16,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
 import seqio
-import tensorflow as tf
 from t5x import train, trainer, utils
 from t5x.feed import pending
 from t5x.training import learning_rate
@@ -30,8 +30,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "programs"))
 from toy_run import TinyModel, TinyNetwork, train_settings
 
 from jaxaug.curriculum import mixture, schedule
+from jaxaug.feed import sets
+from jaxaug.feed.tokens import collected
 from tasks import token_feed
-from tasks.cached_task import CachedTask
 
 STAGES = schedule.cyclic(4, levels=2, original_fraction=0.25)
 ROWS = 4
@@ -76,31 +77,26 @@ class Recording(trainer.Trainer):
             yield batch
 
 
-def register() -> list[str]:
-    feature = seqio.Feature(seqio.PassThroughVocabulary(EXAMPLES + 1), add_eos=False)
-    names = [f"level{level}" for level in range(STAGES.levels + 1)]
-    for level, name in enumerate(names):
-        rows = {
-            "inputs": [[level + 1, index + 1] for index in range(EXAMPLES)],
-            "targets": [[level + 1, index + 1] for index in range(EXAMPLES)],
-        }
-        source = seqio.FunctionDataSource(
-            lambda split, shuffle_files, seed=None, rows=rows: (
-                tf.data.Dataset.from_tensor_slices(rows)
-            ),
-            ["train"],
+class Numbers(sets.Task):
+    """Example i of a level has the ids [level + 1, i + 1]."""
+
+    def token_cache(self, split: str) -> Any:
+        level = int(self.name.removeprefix("level"))
+        rows = [([level + 1, i + 1], [level + 1, i + 1]) for i in range(EXAMPLES)]
+        return collected(f"{self.name}-{split}", rows, ("inputs", "targets"))
+
+    def fields(self, split: str) -> Any:
+        raise NotImplementedError
+
+
+def register() -> None:
+    words = SimpleNamespace(eos_id=1, unk_id=None)
+    for level in range(STAGES.levels + 1):
+        task = Numbers(f"level{level}", ["train"], words)
+        task.output_features = dict.fromkeys(
+            ("inputs", "targets"), sets.Feature(words, add_eos=False)
         )
-        task = CachedTask(
-            name,
-            source,
-            output_features={"inputs": feature, "targets": feature},
-            preprocessors=[
-                seqio.CacheDatasetPlaceholder(),
-                seqio.preprocessors.append_eos,
-            ],
-        )
-        seqio.TaskRegistry.add_provider(name, task)
-    return names
+        sets.add(task)
 
 
 def run(
@@ -112,7 +108,6 @@ def run(
         mixture_or_task_name=mixture.level_mixture(
             [f"level{level}" for level in range(STAGES.levels + 1)],
             STAGES,
-            ROWS,
         ),
         task_feature_lengths={"inputs": length, "targets": length},
         split="train",

@@ -163,30 +163,6 @@ def test_a_curriculum_after_short_prompts():
     assert found(22) == pytest.approx((0.05, 0.05, 0.18, 0.72))
 
 
-def test_stages_in_examples_when_rows_are_packed():
-    # Of 100 steps of 2 rows: 40 rows of 6 short examples, then 160 rows in which three
-    # of four examples fill half a row and one a sixth: 2.4 per row.
-    steps = schedule.staged((20, 100), ((1, 0), (1, 3)))
-    found = schedule.in_examples(steps, 2, (6.0, 2.0))
-    assert found.ends == (240, 240 + 384)
-    assert found.weights == steps.weights
-
-
-@given(STEPS, LEVELS, CYCLES, st.integers(1, 7))
-def test_stages_in_examples_are_exact_without_packing(steps, levels, cycles, rows):
-    found = schedule.cyclic(steps, levels, cycles=cycles)
-    counted = schedule.in_examples(found, rows, [1] * (levels + 1))
-    for example in range(counted.steps):
-        assert counted(example) == found(example // rows)
-
-
-@pytest.mark.parametrize("per_row", [(1.0,), (1.0, 0.0)])
-def test_wrong_examples_per_row_is_refused(per_row):
-    found = schedule.gradual(1, 1)
-    with pytest.raises(UserError, match="one positive number for each of the 2"):
-        schedule.in_examples(found, 1, per_row)
-
-
 def test_stages_of_unequal_length():
     """COVID-Q and Amazon in Wei et al. (2021), in thousands of updates."""
     covid, amazon = (6, 4, 4, 3, 3, 4), (10, 8, 6, 8, 8, 8)
@@ -225,11 +201,3 @@ def test_a_number_for_each_stage(make, steps):
 def test_invalid_numbers_are_refused(bad):
     with pytest.raises(UserError, match=r"stage 1 has weights .* finite and non-neg"):
         schedule.staged((2, 4), ((1.0, 0.0), (1.0, bad)))
-    cyclic = schedule.cyclic(10, levels=1)
-    with pytest.raises(UserError, match="examples_per_row is .* one positive number"):
-        schedule.in_examples(cyclic, 4, (1.0, bad))
-    for rows in (0, bad):
-        with pytest.raises(
-            UserError, match="rows_per_step is .* a whole number from 1"
-        ):
-            schedule.in_examples(cyclic, rows, (1.0, 1.0))

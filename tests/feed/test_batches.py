@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from jaxaug.core.errors import UserError
-from jaxaug.feed import examples
-from jaxaug.feed.arrays import TokenCache, collected
+from jaxaug.feed import tokens
 from jaxaug.feed.batches import TokenBatches
-from jaxaug.feed.examples import Examples
 from jaxaug.feed.order import Stage
+from jaxaug.feed.tokens import Examples, TokenCache, collected
 
 LENGTHS = {"inputs": 16, "targets": 4}
 
@@ -81,8 +80,8 @@ def test_exact_batch(options, expected):
 @pytest.mark.parametrize(
     ("cut", "expected"),
     [
-        (examples.keep_last_turns, {"inputs": [6, 7, 8, 9], "targets": [4, 9]}),
-        (examples.keep_left_end, {"inputs": [5, 6, 7, 8], "targets": [4, 2]}),
+        (tokens.keep_last_turns, {"inputs": [6, 7, 8, 9], "targets": [4, 9]}),
+        (tokens.keep_left_end, {"inputs": [5, 6, 7, 8], "targets": [4, 2]}),
     ],
 )
 def test_cuts_and_ends(cut, expected):

@@ -5,8 +5,7 @@ import pytest
 
 from jaxaug.core.errors import UserError
 from jaxaug.feed import lengths
-from jaxaug.feed.arrays import TokenCache
-from jaxaug.feed.examples import Examples
+from jaxaug.feed.tokens import Examples, TokenCache
 
 
 def counts(inputs, targets=(5,), name="d3st_sgd train", unknown=0):

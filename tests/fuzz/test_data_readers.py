@@ -17,7 +17,7 @@ from jaxaug.core import files
 from jaxaug.core.errors import UserError
 from jaxaug.curriculum import levels
 from jaxaug.data import schema, seen, sgd, tables
-from jaxaug.feed import batches, cache, examples, tokens, vocabulary
+from jaxaug.feed import batches, cache, tokens, vocabulary
 from jaxaug.feed.parallel import Corpus
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.metrics import benchmark, evaluate, predictions, training
@@ -233,7 +233,7 @@ def batches_of(material):
     records, model = token_sources(material)
     cached = tokens.build(records, model, material.parent / "token_sources")
     lengths = {"inputs": 16, "targets": 8}
-    task = examples.Examples("task", cached)
+    task = tokens.Examples("task", cached)
     return batches.TokenBatches([task], lengths, 2, seed=3, pack=True)
 
 

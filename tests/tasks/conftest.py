@@ -4,6 +4,7 @@ import contextlib
 
 import pytest
 
+from jaxaug.feed import sets
 from jaxaug_papers import minisgd
 
 
@@ -24,6 +25,8 @@ def small_minisgd():
 
             patch.setattr(seqio.TaskRegistry, "_REGISTRY", {})
             patch.setattr(seqio.MixtureRegistry, "_REGISTRY", {})
+            patch.setattr(sets, "_SETS", {})
+            patch.setattr(sets, "_PROVIDERS", [])
             found = tasks.vocabulary.FoundVocabulary()
             patch.setattr(tasks.vocabulary, "_DEFAULT", found)
             yield patch
@@ -33,12 +36,12 @@ def small_minisgd():
 
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory, small_minisgd):
-    """Returns the package with only the tasks of a small MiniSGD in the registries."""
+    """Returns the package with only the tasks of a small MiniSGD, and their views."""
     root = tmp_path_factory.mktemp("tasks")
     sizes = {"train_dialogues": 40, "dev_dialogues": 5, "test_dialogues": 12}
     with small_minisgd(root, **sizes):
         import tasks
-        import tasks.dst
 
-        tasks.dst.register()
+        tasks.dialogues.register()
+        tasks.register()
         yield tasks

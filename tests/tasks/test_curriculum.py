@@ -104,7 +104,6 @@ def planned(python, tmp_path_factory):
         "half": job("CURRICULUM_STEPS=900"),
         "double": job("CURRICULUM_STEPS=3600"),
         "unpacked": job("train/utils.DatasetConfig.pack=False"),
-        "uncounted": job("train.get_dataset_fn=@utils.get_dataset"),
         "longer": job("TRAIN_STEPS=3600", begun(folder / "longer", "1,800")),
         "shorter": job("TRAIN_STEPS=900", begun(folder / "shorter", "1,800")),
         "persona": [
@@ -161,7 +160,6 @@ def test_every_schedule_fits_every_scale(planned, stack):
                 "--gin.CURRICULUM_STEPS=None.\n"
             ),
         ),
-        ("uncounted", "error: curriculum: rows are packed (DatasetConfig.pack = "),
         ("longer", "curriculum: 12 stages, 1,800 steps\n"),
         ("longer", "the last stage goes on until step 3,600, the end of the run\n"),
         ("shorter", "the schedule has 1,800 steps, but the run only 900."),

@@ -12,7 +12,7 @@ import seqio
 from t5x.start import feature_lengths
 
 from jaxaug.core.errors import UserError
-from tasks import fed
+from jaxaug.feed import sets
 
 CONFIG = """
 from __gin__ import dynamic_registration
@@ -120,6 +120,6 @@ def test_auto_needs_tasks_that_know_their_tokens(configured):
 
 
 def test_gin_files_can_accept_the_cut(configured, monkeypatch):
-    monkeypatch.setattr(fed, "accept", lambda: {"accept_truncation": True})
+    monkeypatch.setattr(sets, "accept", lambda: {"accept_truncation": True})
     program = configured("{'inputs': 40, 'targets': 4}")
     feature_lengths.check(feature_lengths.arguments_of(program), False)

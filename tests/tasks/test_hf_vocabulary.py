@@ -13,16 +13,21 @@ from jaxaug.core.errors import UserError
 from jaxaug.feed.vocabulary import train_words
 from jaxaug_papers import minisgd
 from tasks import vocabulary
-from tasks.hf_vocabulary import HFVocabulary
 from tests.support import grids
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ["[user] a café", "", "b"]
 
 
+def named(path):
+    found = vocabulary.FoundVocabulary()
+    found.use(str(path))
+    return found
+
+
 @pytest.fixture(scope="module")
 def words(tiny_lm):
-    return HFVocabulary(tiny_lm)
+    return named(tiny_lm)
 
 
 def test_ids(words):
@@ -95,16 +100,15 @@ def test_vocabulary_of_the_tasks(words, tiny_lm, monkeypatch):
 
 
 def test_the_models_of_the_package_are_named_by_their_sentencepiece_vocabulary():
-    found = vocabulary.FoundVocabulary()
-    found.use("mini")
-    assert isinstance(found.found, seqio.SentencePieceVocabulary)
+    found = named("mini")
+    assert not found.is_published
     assert found.eos_id == 1 and found.file.endswith("named/mini/spiece.model")
 
 
 def test_equality(words, tiny_lm, tmp_path):
-    assert words == HFVocabulary(tiny_lm / "tokenizer.json")
+    assert words == named(tiny_lm / "tokenizer.json")
     assert words != seqio.PassThroughVocabulary(259)
-    unread = HFVocabulary(tmp_path / "none.json")  # Nothing is read before it is used.
+    unread = named(tmp_path / "none.json")  # Nothing is read before it is used.
     with pytest.raises(UserError, match="no such file"):
         unread.encode("a")
 
@@ -114,11 +118,7 @@ def test_vocabularies_of_other_files_differ(tiny_lm, tmp_path):
         tmp_path / "data", train_dialogues=2, dev_dialogues=1, test_dialogues=1
     )
     model = str(train_words(world, tmp_path))
-    found = [vocabulary.FoundVocabulary() for _ in range(4)]
-    for one, path in zip(
-        found, [str(tiny_lm), model, str(tiny_lm), model], strict=True
-    ):
-        one.use(path)
+    found = [named(path) for path in (tiny_lm, model, tiny_lm, model)]
     assert found[0] != found[1] and found[1] != found[2]
     assert found[0] == found[2] and found[1] == found[3]
     assert found[1] == seqio.SentencePieceVocabulary(model) != found[0]

@@ -3,15 +3,12 @@
 import json
 
 import pytest
-
-pytest.importorskip("seqio")
-
-import seqio
 from etils import epath
 
 import tasks.vocabulary
 from jaxaug.core.errors import UserError
 from jaxaug.data import pairs
+from jaxaug.feed import sets
 from jaxaug_papers import minisgd
 from tasks import paraphrase
 
@@ -32,17 +29,14 @@ def registered(tmp_path_factory):
             "JAXAUG_PARAPHRASES",
         ):
             patch.delenv(name, raising=False)
-        patch.setattr(seqio.TaskRegistry, "_REGISTRY", {})
+        patch.setattr(sets, "_SETS", {})
         patch.setattr(tasks.vocabulary, "_DEFAULT", tasks.vocabulary.FoundVocabulary())
         paraphrase.register()
         yield root / "data"
 
 
 def test_names_and_splits(registered):
-    splits = {
-        name: tuple(seqio.TaskRegistry.get(name).splits)
-        for name in seqio.TaskRegistry.names()
-    }
+    splits = {name: task.splits for name, task in sets._SETS.items()}
     assert splits == {
         "paraphrase_sgdx": ("train", "validation", "test"),
         "paraphrase_aug": ("train",),
@@ -58,10 +52,9 @@ def test_names_and_splits(registered):
 
 
 def test_examples_are_the_pairs_in_tokens(registered):
-    task = seqio.TaskRegistry.get("paraphrase_aug")
-    examples = list(
-        task.get_dataset(LENGTHS, "train", shuffle=False).as_numpy_iterator()
-    )
+    task = sets.find("paraphrase_aug")
+    found = task.examples("train")
+    examples = [found.get(index, LENGTHS) for index in range(len(found))]
     expected = paraphrase.pairs(registered, registered / "variants/aug", "train")
     words = tasks.vocabulary.default_vocabulary()
     assert len(examples) == len(expected) > 300
@@ -126,7 +119,7 @@ def own_pairs(tmp_path, monkeypatch):
     lines = [f"Input {n}\tparaphrase {k} of {n}" for n in range(60) for k in (1, 2)]
     path.write_text("\n".join([*lines, lines[0], "same\tSame"]) + "\n")
     monkeypatch.setenv("JAXAUG_PARAPHRASES", str(path))
-    monkeypatch.setattr(seqio.TaskRegistry, "_REGISTRY", {})
+    monkeypatch.setattr(sets, "_SETS", {})
     return path
 
 
@@ -134,9 +127,8 @@ def test_own_pairs_are_split_by_input(own_pairs, registered):
     paraphrase.register(registered)
     splits = {}
     for split in ("train", "validation"):
-        source = seqio.TaskRegistry.get("paraphrase_mine").source
-        rows = source.get_dataset(split, shuffle=False).as_numpy_iterator()
-        splits[split] = [(r["inputs"].decode(), r["targets"].decode()) for r in rows]
+        rows = sets.find("paraphrase_mine").fields(split)
+        splits[split] = [(r["inputs"], r["targets"]) for r in rows]
     every = splits["train"] + splits["validation"]
     assert sorted(every) == sorted(
         (f"input {n}", f"paraphrase {k} of {n}") for n in range(60) for k in (1, 2)
@@ -162,12 +154,11 @@ def test_own_pairs_of_another_form_are_refused(own_pairs, text, message):
 
 def test_both_ways_round(own_pairs, registered):
     paraphrase.register(registered)
-    both = seqio.TaskRegistry.get("paraphrase_mine_both").source
-    one = seqio.TaskRegistry.get("paraphrase_mine").source
+    names = "paraphrase_mine", "paraphrase_mine_both"
     for split, times in (("train", 2), ("validation", 1)):
         found = [
-            sorted((r["inputs"], r["targets"]) for r in rows.as_numpy_iterator())
-            for rows in (s.get_dataset(split, shuffle=False) for s in (one, both))
+            sorted((r["inputs"], r["targets"]) for r in sets.find(name).fields(split))
+            for name in names
         ]
         expected = sorted(
             [*found[0], *((b, a) for a, b in found[0])][: times * len(found[0])]
@@ -184,9 +175,8 @@ def test_bleu_by_hand():
 def test_too_few_own_pairs_are_refused(own_pairs, registered):
     own_pairs.write_text("a\tb\n")
     paraphrase.register(registered)
-    source = seqio.TaskRegistry.get("paraphrase_mine").source
     with pytest.raises(UserError, match="no pair for the validation split"):
-        source.get_dataset("validation", shuffle=False)
+        sets.find("paraphrase_mine").token_ids("validation")
 
 
 def test_files_in_a_bucket_are_not_cut_at_their_colon(monkeypatch):
@@ -204,6 +194,6 @@ def test_a_file_that_is_missing_or_badly_named_is_refused(
         paraphrase.register(registered)
     own_pairs.rename(own_pairs.with_name("my-own.tsv"))
     monkeypatch.setenv("JAXAUG_PARAPHRASES", str(own_pairs.with_name("my-own.tsv")))
-    monkeypatch.setattr(seqio.TaskRegistry, "_REGISTRY", {})
+    monkeypatch.setattr(sets, "_SETS", {})
     with pytest.raises(UserError, match="'my-own' becomes part of a task name"):
         paraphrase.register(registered)

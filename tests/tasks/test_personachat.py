@@ -9,12 +9,14 @@ pytest.importorskip("seqio")
 
 import numpy as np
 import seqio
+from t5x import utils
 
 import tasks.vocabulary
 from jaxaug.core.errors import UserError
 from jaxaug.curriculum import levels, mixture, schedule
 from jaxaug.curriculum.levels import Levelled
 from jaxaug.data import personachat as data
+from jaxaug.feed import sets
 from tasks import personachat
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,9 +78,12 @@ def registered(folder):
         patch.delenv("JAXAUG_PERSONACHAT_SPLITS", raising=False)
         patch.setattr(seqio.TaskRegistry, "_REGISTRY", {})
         patch.setattr(seqio.MixtureRegistry, "_REGISTRY", {})
+        patch.setattr(sets, "_SETS", {})
+        patch.setattr(sets, "_PROVIDERS", [])
         patch.setattr(tasks.vocabulary, "_DEFAULT", tasks.vocabulary.FoundVocabulary())
         tasks.vocabulary.default_vocabulary(data.vocabulary_file(400))
         personachat.register()
+        tasks.register()
         yield
 
 
@@ -221,16 +226,17 @@ def test_a_cyclic_curriculum_shows_each_level_in_its_turn():
     curriculum = mixture.level_mixture(
         [ORIGINAL, "personachat_pcc_level1", "personachat_pcc_level2"],
         schedule.cyclic(10, levels=2, original_fraction=0.0, cycles=2),
-        batch_size=4,
-        num_hosts=1,
     )
-    found_by_name = seqio.get_mixture_or_task(curriculum)
-    stream = found_by_name.get_dataset(LENGTHS, "train", num_epochs=None, seed=3)
+    cfg = utils.DatasetConfig(curriculum, LENGTHS, "train", 4, True, 3)
+    converter = seqio.EncDecFeatureConverter
+    batches = tasks.token_feed.get_dataset(cfg, 0, 1, converter, otherwise=None)
     decode = tasks.vocabulary.default_vocabulary().decode
     found = []
-    for one in stream.take(240).as_numpy_iterator():
-        text = decode(one["inputs"].tolist())
-        found.append(2 if " , yes." in text else 1 if "are what i like" in text else 0)
+    for _ in range(60):
+        for row in next(batches)["encoder_input_tokens"]:
+            text = decode(row.tolist())
+            is_two, is_one = " , yes." in text, "are what i like" in text
+            found.append(2 if is_two else 1 if is_one else 0)
     assert found == ([0] * 40 + [1] * 40 + [2] * 40) * 2
 
 
@@ -293,14 +299,13 @@ def test_registration_reads_no_dialogue(tmp_path, monkeypatch):
     monkeypatch.setenv("JAXAUG_PERSONACHAT_DIR", str(tmp_path / "none"))
     monkeypatch.setenv("JAXAUG_PERSONACHAT_SPLITS", "valid")
     monkeypatch.delenv("JAXAUG_PERSONACHAT_LEVELS")
-    monkeypatch.setattr(seqio.TaskRegistry, "_REGISTRY", {})
-    monkeypatch.setattr(seqio.MixtureRegistry, "_REGISTRY", {})
+    monkeypatch.setattr(sets, "_SETS", {})
     personachat.register()
-    splits = seqio.TaskRegistry.get(ORIGINAL).splits
-    assert set(splits) == {"train", "validation", "test"}
-    assert "personachat_pcc_level5" in seqio.TaskRegistry.names()
+    task = sets.find(ORIGINAL)
+    assert task.splits == ("train", "validation", "test")
+    assert sets.find("personachat_pcc_level5")
     with pytest.raises(UserError, match="`jaxaug data fetch personachat`"):
-        examples(ORIGINAL, "test")
+        task.examples("test")
 
 
 TINY = {

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode import contract
+from jaxaug.feed import sets
 
 FAMILY = [
     "sgd",
@@ -66,10 +67,10 @@ def test_splits(tasks):
 
 
 def test_training_shuffles_and_evaluation_keeps_the_order(tasks):
-    recipes = seqio.TaskRegistry.get("d3st_sgd").source.recipes
+    recipes = sets.find("d3st_sgd").recipes
     orders = {split: recipe.options.order for split, recipe in recipes.items()}
     assert orders == {"train": "shuffled", "validation": "schema", "test": "schema"}
-    short = seqio.TaskRegistry.get("d3st_aug_v3_short5").source.recipes["train"]
+    short = sets.find("d3st_aug_v3_short5").recipes["train"]
     assert short.options.max_items == (1, 5)
     assert short.corpus.variant == "v3"
 
@@ -123,7 +124,7 @@ def test_padded_size_and_equality(tasks):
     assert 0 <= tasks.vocabulary.padded_size() - found.vocab_size < 128
     assert tasks.vocabulary.padded_size(1) == found.vocab_size
     same = seqio.SentencePieceVocabulary(found.sentencepiece_model_file)
-    assert found == same and same == found
+    assert found == same
     assert found != seqio.SentencePieceVocabulary(found.sentencepiece_model_file, 100)
     assert found != seqio.ByteVocabulary()
     import copy
@@ -235,7 +236,7 @@ def test_registration_reads_no_dialogue(python, tasks, tmp_path, sgd_tree, monke
         path.write_text("not read")
     monkeypatch.setenv("JAXAUG_VARIANTS_DIR", str(_folder(tmp_path / "mine", sgd_tree)))
     program = (
-        "import tasks, seqio\n"
+        "import seqio, tasks\n"
         "print('d3st_mine_v1' in seqio.TaskRegistry.names(),\n"
         "      'd3st_mine_2x' in seqio.MixtureRegistry.names(),\n"
         "      'd3st_mine_4x' in seqio.MixtureRegistry.names())\n"

@@ -1,4 +1,4 @@
-"""The token feed and SeqIO's pipeline give the same examples and stages."""
+"""The token feed and SeqIO's pipeline give the same examples; stages of a run."""
 
 import collections
 
@@ -41,6 +41,7 @@ def more_tasks(tasks, tmp_path_factory):
         patch.setenv("JAXAUG_PERSONACHAT_DIR", str(folder))
         tasks.paraphrase.register()
         tasks.personachat.register()
+        tasks.register()
         yield
 
 
@@ -146,13 +147,12 @@ def test_packed_rows_are_those_of_seqios_converters(kind):
 
 
 def levels(steps):
-    """Registers a mixture of levels: the original schema, then v1, then v2."""
+    """Returns a mixture of levels: the original schema, then v1, then v2."""
     from jaxaug.curriculum import mixture, schedule
 
     stages = schedule.gradual(steps, levels=2, original_fraction=0.0)
     names = ["d3st_sgd", "d3st_aug_v1", "d3st_aug_v2"]
-    # The batch size is wrong, because the reader has its own.
-    return mixture.level_mixture(names, stages, batch_size=400)
+    return mixture.level_mixture(names, stages)
 
 
 def texts_of(batch):
@@ -184,42 +184,17 @@ def test_stages_of_packed_rows_change_at_their_step(texts, shard):
         assert texts_of(next(batches)) <= texts[level], step
 
 
-def test_seqio_has_the_same_stage_in_every_step(texts):
-    name = levels(5)
-    whole = {
-        tuple(np.trim_zeros(text)): n for n, each in enumerate(texts) for text in each
-    }
-
-    def stages(batches):
-        return [
-            {
-                whole[tuple(np.trim_zeros(row))]
-                for row in next(batches)["encoder_input_tokens"]
-            }
-            for _ in range(15)
-        ]
-
-    from tasks import curriculum
-
-    reader = curriculum.get_dataset(
-        config(name), 0, 1, seqio.EncDecFeatureConverter, otherwise=utils.get_dataset
-    )
-    theirs, ours = stages(reader.as_numpy_iterator()), stages(feed(config(name)))
-    assert theirs == ours == [{0}] * 5 + [{1}] * 5 + [{2}] * 5
-
-
 def test_a_prompt_curriculum_and_a_mixture():
     from jaxaug.curriculum import mixture
 
-    name = mixture.prompt_curriculum("d3st_aug_2x", 10, 8)
-    batches = feed(config(name, pack=True))
+    found = mixture.prompt_curriculum("d3st_aug_2x", 10)
+    batches = feed(config(found, pack=True))
     lengths = [
         np.mean([len(text) for text in texts_of(next(batches))]) for _ in range(10)
     ]
     # Stages end after 0.2 and 0.4 of the run.
     assert max(lengths[:2]) + 5 < min(lengths[4:])
-    stages = seqio.get_mixture_or_task(name).stages()
-    assert [stage.end for stage in stages] == [2, 4, 10]
+    assert [stage.end for stage in found.stages] == [2, 4, 10]
     batches = feed(config("d3st_aug_4x", pack=True), seqio.PrefixLMFeatureConverter)
     assert next(batches)["decoder_causal_attention"].shape == (8, 100)
 
@@ -230,35 +205,23 @@ def test_a_prompt_curriculum_and_a_mixture():
         ({"seed": None}, "DatasetConfig.seed is None"),
         ({"trim_output_features": False}, "trim_output_features is not set"),
         ({"task_feature_lengths": {"targets": 8}}, "not both given"),
-        ({"mixture_or_task_name": "nothing"}, "'nothing' is not registered"),
+        ({"use_cached": True}, "DatasetConfig.use_cached is set"),
+        ({"mixture_or_task_name": "own"}, "'own' is no set of jaxaug.feed.sets"),
         ({"split": "dev"}, "no task of d3st_sgd has the split dev"),
-        ({"mixture_or_task_name": "own"}, "task own has preprocessors of its own"),
-        ({"mixture_or_task_name": "own_rates"}, "own_rates has a sample_fn of its own"),
     ],
 )  # fmt: skip
-def test_other_data_come_from_seqio(monkeypatch, changes, reason):
-    from jaxaug.curriculum.schedule import gradual
-    from jaxaug.curriculum.scheduled import scheduled_sample_fn
+def test_other_data_come_from_seqio(changes, reason):
     from tasks import token_feed
 
-    monkeypatch.setattr(
-        seqio.TaskRegistry, "_REGISTRY", {**seqio.TaskRegistry._REGISTRY}
-    )
-    monkeypatch.setattr(
-        seqio.MixtureRegistry, "_REGISTRY", {**seqio.MixtureRegistry._REGISTRY}
-    )
-    known = seqio.get_mixture_or_task("d3st_sgd")
-    own = type(known)(
-        "own", known.source, known.output_features, list(known.preprocessors)[:-1]
-    )
-    seqio.TaskRegistry.add_provider("own", own)
-    seqio.MixtureRegistry.add(
-        "own_rates",
-        [("d3st_sgd", 1.0), ("d3st_aug_v1", 1.0)],
-        sample_fn=scheduled_sample_fn(gradual(3, 1), [0, 1]),
-    )
     cfg = config("d3st_sgd", **changes)
     assert reason in token_feed.why_not(cfg, seqio.EncDecFeatureConverter)
+
+
+def test_every_level_needs_the_split():
+    with pytest.raises(UserError, match="only 1 of the 3 tasks of .*'test'; every"):
+        feed(config(levels(5), split="test"))
+    with pytest.raises(UserError, match="'curriculum' is no task or mixture of SeqIO"):
+        utils.get_dataset(config(levels(5)), 0, 1, seqio.EncDecFeatureConverter)
 
 
 def test_features_of_other_converters_come_from_seqio():
@@ -276,36 +239,6 @@ def test_features_of_other_converters_come_from_seqio():
     assert reason == "the loss is computed on inputs, too"
 
 
-@pytest.mark.long
-def test_examples_in_rows_of_seqio_are_counted(monkeypatch):
-    """Upstream packs after mixing, so stages are counted in examples."""
-    from tasks import curriculum
-
-    monkeypatch.setattr(curriculum, "_SAMPLED", 1000)
-    plan = {}
-
-    def reader(cfg, *arguments):
-        plan[str(getattr(cfg.mixture_or_task_name, "name", ""))] = cfg
-        return utils.get_dataset(cfg, *arguments)
-
-    lengths = {"inputs": 112, "targets": 48}
-    cfg = utils.DatasetConfig(
-        levels(300), lengths, "train", 8, shuffle=True, seed=3, pack=True
-    )
-    batches = curriculum.get_dataset(
-        cfg, 0, 1, seqio.EncDecFeatureConverter, otherwise=reader
-    )
-    assert isinstance(cfg.mixture_or_task_name, str)
-    rates = plan[cfg.mixture_or_task_name].mixture_or_task_name.examples_per_row
-    # The first stage reads rows of level 0.
-    rows = [
-        count
-        for batch in batches.take(300).as_numpy_iterator()
-        for count in batch["decoder_segment_ids"].max(axis=1)
-    ]
-    assert np.mean(rows) == pytest.approx(rates[0], rel=0.03)
-
-
 def test_wordings_of_a_frame_share_a_batch(tasks):
     from tasks import token_feed
 
@@ -320,7 +253,7 @@ def test_wordings_of_a_frame_share_a_batch(tasks):
         np.testing.assert_array_equal(targets[::2], targets[1::2])
         different += np.sum(np.any(inputs[::2] != inputs[1::2], axis=1))
     assert different == 20
-    with pytest.raises(UserError, match="wordings = 2 needs the token feed: offline"):
+    with pytest.raises(UserError, match="wordings = 2 needs the token feed: Dataset"):
         cached = config("d3st_aug_6x", use_cached=True)
         token_feed.get_dataset(cached, 0, 1, converter, **options)
     with pytest.raises(UserError, match="task 'paraphrase_aug' has no wordings"):

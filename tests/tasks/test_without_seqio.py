@@ -25,29 +25,29 @@ def find_present(name, path=None, target=None):
 
 PathFinder.find_spec = find_present
 """
-LATE = """
+VIEWS = """
 import sys
 import tasks
-from tasks import curriculum, dialogues, evaluation, report_logger, token_feed, vocabulary
+from jaxaug.feed import sets
+from tasks import curriculum, evaluation, report_logger, token_feed, vocabulary
 
-assert not {"seqio", "tensorflow"} & sys.modules.keys()
-found = dialogues.find("d3st_tree_6x")
-assert dialogues.find("personachat_self_original") is None
+ours = sets.find("d3st_tree_6x")
+assert sets.find("personachat_rt") and not sets.find("own")
 words = vocabulary.default_vocabulary()
+assert not {"seqio", "tensorflow"} & sys.modules.keys()
 import seqio
+from t5x.feed import registered
 
-assert "tasks.dst" not in sys.modules  # Nothing has used a registry yet.
-assert {"d3st_sgd", "paraphrase_aug"} <= {*seqio.TaskRegistry.names()}
+assert {"d3st_sgd", "paraphrase_aug"} <= registered.names()
 same = seqio.get_mixture_or_task("d3st_tree_6x")
-assert [task.name for task in found.tasks] == [task.name for task in same.tasks]
+assert [task.name for task in ours.tasks] == [task.name for task in same.tasks]
 assert {same.get_rate(task) for task in same.tasks} == {1.0}
-assert tasks.dst is sys.modules["tasks.dst"]
-assert dialogues.find("d3st_eval") is None
 task = seqio.get_mixture_or_task("d3st_sgd")
 assert task.output_features["inputs"].vocabulary is words
 same = seqio.SentencePieceVocabulary(words.file)
-assert same == words and words == same and isinstance(words, seqio.Vocabulary)
+assert words == same and words != seqio.SentencePieceVocabulary(words.file, 9)
 assert same.encode("two cats") == words.encode("two cats")
+assert same.encode_tf("two cats").numpy().tolist() == words.encode("two cats")
 ids = [*same.encode("two cats"), 10**6, 1, 5]
 assert same.decode(ids) == words.decode(ids)
 """
@@ -147,19 +147,34 @@ def test_sizes_of_t5_need_no_seqio(run):
 
 def test_other_tasks_name_the_extra(run):
     program = "t5x.train", "--gin_file=configs/paraphrase_minisgd.gin", "--dry_run"
-    status, messages = run("-m", *program, absent=True)
+    status, messages = run("-m", *program, "--gin.TASK='own'", absent=True)
     expected = "seqio is not installed, and SeqIO tasks need it. Run `pip install"
     assert status == 1 and f"{expected} 'jaxaug[seqio]'`." in messages
 
 
+def test_caches_are_made_before_training(run, tmp_path):
+    command = ["-m", "jaxaug.cli", "data", "cache", "--out", str(tmp_path / "cache")]
+    status, messages = run(*command, absent=True)
+    assert status == 1 and "name tasks (--task) or mixtures (--mixture)" in messages
+    status, messages = run(*command, "--mixture", "d3st_x", absent=True)
+    assert status == 1 and "'d3st_x' is no task and no mixture" in messages
+    status, messages = run(*command, "--module", "mine.tasks", "--task", "a")
+    assert "--module mine.tasks: there is no module 'mine'. Name one of" in messages
+    status, messages = run(*command, "--mixture", "d3st_aug_2x", absent=True)
+    assert status == 0, messages
+    assert "d3st_aug_v1: train " in messages and "d3st_sgd: train " in messages
+    assert len(list((tmp_path / "cache/tokens").iterdir())) == 4
+
+
 def test_tasks_are_registered_when_seqio_is_used(run):
     pytest.importorskip("seqio")
-    assert run("-c", LATE)[0] == 0
+    status, messages = run("-c", VIEWS)
+    assert status == 0, messages
 
 
 def test_shards_are_interleaved_as_in_tf_data():
     tf = pytest.importorskip("tensorflow")
-    from tasks.evaluation import interleaved
+    from tasks.dialogues import interleaved
 
     for seed in range(20):
         draw = random.Random(seed)

@@ -46,7 +46,6 @@ KNOWN: Mapping[str, Collection[str]] = {
     "jaxaug.models.tokenizers.hf": ("load",),
     "jaxaug.feed.pair_words": ("metric_of", "path_of"),
     "jaxaug.feed.vocabulary": ("TokenVocabulary",),
-    "tasks.hf_vocabulary": ("HFVocabulary",),
     "tasks.vocabulary": ("FoundVocabulary", "default_vocabulary", "padded_size"),
     "seqio": _SEQIO,
     "seqio.vocabularies": _SEQIO,

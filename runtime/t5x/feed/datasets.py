@@ -117,6 +117,12 @@ def get_dataset_inner(
     import seqio
 
     source = task_or_mixture(cfg)
+    if not hasattr(source, "get_dataset"):
+        raise UserError(
+            f"{cfg.name!r} is no task or mixture of SeqIO, which is what "
+            "utils.get_dataset reads. Set train.get_dataset_fn to the function that "
+            "reads it, such as @token_feed.get_dataset."
+        )
     splits = getattr(source, "splits", None)
     if splits and cfg.split not in splits:
         raise UserError(

@@ -40,6 +40,26 @@ def import_module(module: str) -> None:
         ) from error
 
 
+_REGISTERING: list[Callable[[], None]] = []
+
+
+def when_used(register: Callable[[], None]) -> None:
+    """Calls `register` whenever a program is about to look up tasks of SeqIO.
+
+    A package can thus offer tasks without importing SeqIO itself.
+    """
+    _REGISTERING.append(register)
+
+
+def names() -> set[str]:
+    """Returns the names of all tasks and mixtures of SeqIO; imports it."""
+    import seqio
+
+    for register in _REGISTERING:
+        register()
+    return {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
+
+
 def finder(reader: Any) -> Callable[[str], Any] | None:
     """Returns the attribute `find` of a `get_dataset_fn` or evaluator, or None.
 
@@ -70,9 +90,9 @@ def find(cfg: DatasetConfig, reader: Any) -> Any | None:
 
 
 def resolved(cfg: DatasetConfig, reader: Any) -> DatasetConfig:
-    """Returns `cfg`, with the task or mixture itself if SeqIO is not needed."""
+    """Returns `cfg` with the task or mixture itself, if it is found."""
     found = find(cfg, reader)
-    if found is None or "seqio" in sys.modules:
+    if found is None:
         return cfg
     return dataclasses.replace(cfg, mixture_or_task_name=found)
 
@@ -88,10 +108,10 @@ def task_or_mixture(cfg: DatasetConfig) -> Any:
     given = cfg.mixture_or_task_name
     if not isinstance(given, str):
         return given
-    import seqio
-
-    known = sorted({*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()})
+    known = sorted(names())
     if given in known:
+        import seqio
+
         return seqio.get_mixture_or_task(given)
     near = difflib.get_close_matches(given, known, n=3)
     if near:

@@ -67,6 +67,8 @@ class InferenceEvaluator:
             import seqio
 
             inference_evaluator_cls = seqio.Evaluator
+        if "seqio" in sys.modules:
+            registered.names()  # The evaluator looks up its tasks itself.
         if verify_matching_vocabs_fn is not None and hasattr(model, "input_vocabulary"):
             verify_matching_vocabs_fn(
                 registered.resolved(infer_eval_dataset_cfg, inference_evaluator_cls),

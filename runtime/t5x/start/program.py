@@ -150,16 +150,10 @@ def _check_names(
     find = registered.finder(feature_lengths.reader_of(readers))
     if find or "seqio" in sys.modules:
         problems += gin_hints.unknown_mixtures(
-            find or (lambda name: None), _seqio_names, of_metric
+            find or (lambda name: None), registered.names, of_metric
         )
     if problems:
         raise UserError("gin configuration: " + "\n".join(problems))
-
-
-def _seqio_names() -> set[str]:
-    import seqio
-
-    return {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
 
 
 def _join_processes() -> None:
