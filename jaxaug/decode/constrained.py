@@ -11,10 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 from t5x.decoding import DecodingState
+from t5x.search.decode_state import (
+    TokensToLogits,
+    match_container,
+    prompt_lengths,
+    start_index,
+)
 
 from jaxaug.decode import contract
 from jaxaug.decode.automaton import Automaton
-from jaxaug.decode.sample import TokensToLogits, sample
+from jaxaug.decode.sample import sample
 
 _MODEL, _STATE, _PROMPT, _LIMIT = "model", "state", "prompt", "limit"
 
@@ -98,8 +104,8 @@ def search(
     """
     if not isinstance(automaton.shortest, jax.Array):  # Else the caller checks it.
         automaton.check_room(max_decode_steps or inputs.shape[1])
-    start = contract.start_index(inputs, initial_index)
-    prompt = contract.prompt_lengths(inputs, start)
+    start = start_index(inputs, initial_index)
+    prompt = prompt_lengths(inputs, start)
     limit = contract.length_limits(inputs, prompt, max_decode_steps)
     if languages is None:
         last = jnp.full(inputs.shape[0], len(automaton.starts) - 1)
@@ -127,7 +133,7 @@ def search(
         masked = jnp.where(jnp.isfinite(logits), masked, logits)
         new = {
             **state.cache,
-            _MODEL: contract.match_container(model_cache, state.cache[_MODEL]),
+            _MODEL: match_container(model_cache, state.cache[_MODEL]),
             _STATE: states.reshape(state.cache[_STATE].shape),
         }
         return masked, new

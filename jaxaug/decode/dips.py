@@ -9,13 +9,13 @@ from typing import Any
 
 import jax
 from jaxtyping import Array, Float, Int
+from t5x.search.candidates import Candidates
+from t5x.search.decode_state import TokensToLogits
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.typed import flat
 from jaxaug.decode import dips_program, ground_set, set_search
-from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
-from jaxaug.decode.sample import TokensToLogits
 from jaxaug.decode.submodular import (
     DiPSOptions,
     greedy,

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import flax.struct
@@ -11,19 +11,25 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
-from t5x.decoding import (
+from t5x.search.decode_state import (
+    BROKEN,
     DecodingState,
+    TokensToLogits,
     cache_map,
+    check_decodes,
     flat_batch_beam_expand,
+    match_container,
+    prompt_lengths,
+    start_index,
     unflatten_beam_dim,
+    usable,
 )
 
-from jaxaug.decode import contract, keys
+from jaxaug.decode import contract
 from jaxaug.decode.warpers import Warper, WarpState, apply
 
 # Models give what they forbid a logit of -1e7 or less: so far below the largest one.
 _FORBIDDEN = -5.0e6
-TokensToLogits = Callable[[DecodingState], tuple[Float[Array, "rows vocab"], Any]]
 
 
 class SampleState(flax.struct.PyTreeNode):
@@ -140,11 +146,11 @@ class Steps:
             generated=state.generated + (free & is_choice),
             ended=state.ended | (free & self._is_last(token)) | (after >= state.limit),
             log_prob=state.log_prob + jnp.where(free, log_prob, 0.0),
-            cache=contract.match_container(cache, state.cache),
+            cache=match_container(cache, state.cache),
         )
 
     def _is_last(self, token: Int[Array, " rows"]) -> Bool[Array, " rows"]:
-        return (token == self.eos_id) | (token == contract.BROKEN)
+        return (token == self.eos_id) | (token == BROKEN)
 
     def _choose(
         self, logits: Float[Array, "rows vocab"], state: SampleState
@@ -154,7 +160,7 @@ class Steps:
         In a row without a valid token, the token is `BROKEN` and the log probability is
         NaN.
         """
-        whole = contract.all_finite(logits)
+        whole = usable(logits)
         # To the warpers what the model forbids is removed already.
         least = jnp.max(logits, axis=-1, keepdims=True) + _FORBIDDEN
         possible = logits > least
@@ -163,14 +169,16 @@ class Steps:
             step=state.generated, sequences=state.tokens[:, 1:], lengths=state.index
         )
         warped = apply(self.warpers, logits, known)
-        token, log_prob = draw(keys.fold_rows(state.row_keys, state.generated), warped)
+        token, log_prob = draw(
+            contract.fold_rows(state.row_keys, state.generated), warped
+        )
         if not self.rescale:
             chosen = jnp.take_along_axis(logits, token[:, None], axis=1)[:, 0]
             log_prob = chosen - jax.nn.logsumexp(logits, axis=-1)
         # Very low temperatures may take finite logits to infinity.
         whole &= ~jnp.isnan(log_prob)
         return (
-            jnp.where(whole, token, contract.BROKEN),
+            jnp.where(whole, token, BROKEN),
             jnp.where(whole, log_prob, jnp.nan),
             jnp.sum(possible, axis=-1) > 1,
         )
@@ -198,9 +206,9 @@ def begin(
     Raises:
         UserError: `max_decode_steps` is out of range.
     """
-    start = contract.start_index(inputs, initial_index)
+    start = start_index(inputs, initial_index)
     limit = contract.length_limits(
-        inputs, contract.prompt_lengths(inputs, start), max_decode_steps
+        inputs, prompt_lengths(inputs, start), max_decode_steps
     )
     expand = functools.partial(flat_batch_beam_expand, beam_size=num_decodes)
     start, limit = expand(start), expand(limit)
@@ -215,7 +223,9 @@ def begin(
         ended=start >= limit,
         log_prob=jnp.zeros(start.shape, jnp.float32),
         limit=limit,
-        row_keys=keys.fold_rows(expand(keys.row_keys(key, identities)), decode_numbers),
+        row_keys=contract.fold_rows(
+            expand(contract.row_keys(key, identities)), decode_numbers
+        ),
         cache=cache_map(
             functools.partial(expand, offset=cache_offset),
             cache,
@@ -266,7 +276,8 @@ def sample(
         initial_index: number of prompt tokens that the cache already holds.
         source: encoder inputs, which identify the rows.
         input_ids: numbers that identify the rows, instead of `source`.
-        seed: seed of the key of the run; overrides `decode_rng` (see `keys.base_key`).
+        seed: seed of the key of the run; overrides `decode_rng` (see
+            `contract.base_key`).
         rescale_log_probs: whether scores refer to the warped distribution, from which
             the tokens were drawn; greedy decodes then score 0. Otherwise scores refer
             to the distribution of the model.
@@ -276,11 +287,11 @@ def sample(
     Returns:
         Tokens without BOS, 0 after EOS, and the summed log probabilities of the drawn
         tokens, both sorted ascending by the latter: the best is last. A row whose
-        logits are NaN or infinite ends there with `contract.BROKEN` and the score NaN.
+        logits are NaN or infinite ends there with `BROKEN` and the score NaN.
 
     Raises:
         UserError: `max_decode_steps` is out of range; or, outside of compiled programs,
-            logits are NaN or infinite (see `contract.check_decodes`).
+            logits are NaN or infinite (see `check_decodes`).
     """
     del embeddings
     batch = inputs.shape[0]
@@ -288,8 +299,8 @@ def sample(
         inputs,
         cache,
         num_decodes=num_decodes,
-        key=keys.base_key(decode_rng, seed),
-        identities=keys.input_identities(inputs, source, input_ids),
+        key=contract.base_key(decode_rng, seed),
+        identities=contract.input_identities(inputs, source, input_ids),
         max_decode_steps=max_decode_steps,
         cache_offset=cache_offset,
         initial_index=initial_index,
@@ -299,7 +310,7 @@ def sample(
 
     decodes = unflatten_beam_dim(state.tokens[:, 1:], batch, num_decodes)
     scores = unflatten_beam_dim(state.log_prob, batch, num_decodes)
-    contract.check_decodes(decodes)
+    check_decodes(decodes)
     order = jnp.argsort(scores, axis=1, stable=True)
     return (
         jnp.take_along_axis(decodes, order[..., None], axis=1),

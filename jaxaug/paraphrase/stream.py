@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from jaxaug.core.buckets import pad
-from jaxaug.decode import keys, refill, sample
+from jaxaug.decode import contract, refill, sample
 from jaxaug.models.t5 import SourceEncoderDecoderModel
 from jaxaug.models.text.language import LanguageModel, LineModel
 from jaxaug.models.text.registry import TextModel
@@ -153,7 +153,7 @@ def _fresh(
         begun.cache,
         num_decodes=num,
         key=key,
-        identities=keys.input_identities(begun.tokens, input_ids=numbers),
+        identities=contract.input_identities(begun.tokens, input_ids=numbers),
         max_decode_steps=max_length,
         cache_offset=_offset(model),
         initial_index=begun.prompt,

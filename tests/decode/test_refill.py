@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from decode_kit import EOS, VOCAB
 
-from jaxaug.decode import keys, refill
+from jaxaug.decode import contract, refill
 from jaxaug.decode.sample import Steps, begin
 
 LENGTH = 12
@@ -28,7 +28,7 @@ def rows_of(sizes, offset):
         cache,
         num_decodes=2,
         key=jax.random.PRNGKey(0),
-        identities=keys.input_identities(None, input_ids=sizes),
+        identities=contract.input_identities(None, input_ids=sizes),
         max_decode_steps=LENGTH,
         cache_offset=offset,
         initial_index=jnp.zeros((count,), jnp.int32),

@@ -20,7 +20,7 @@ from decode_kit import (
 )
 from t5x import decoding
 
-from jaxaug.decode import keys, warpers
+from jaxaug.decode import contract, warpers
 from jaxaug.decode.sample import sample
 
 GREEDY = (warpers.top_k(1),)
@@ -161,18 +161,20 @@ def test_seed_ids_and_key_change_the_draws():
 
 
 def test_identities():
-    rows = keys.hash_rows(jnp.array([[5, 6, 0], [6, 5, 0], [0, 5, 6], [5, 0, 0]]))
+    rows = contract.hash_rows(jnp.array([[5, 6, 0], [6, 5, 0], [0, 5, 6], [5, 0, 0]]))
     assert len(set(rows.tolist())) == 4
-    assert keys.hash_rows(jnp.array([[5, 6]]))[0] == rows[0]
+    assert contract.hash_rows(jnp.array([[5, 6]]))[0] == rows[0]
     many = np.random.RandomState(0).randint(0, 3, (3000, 12))
     distinct = len({tuple(row) for row in many.tolist()})
-    assert len(set(np.asarray(keys.hash_rows(jnp.asarray(many))).tolist())) == distinct
+    assert (
+        len(set(np.asarray(contract.hash_rows(jnp.asarray(many))).tolist())) == distinct
+    )
 
     prompts = jnp.array([[0, 0], [0, 4], [0, 0]])
-    places = keys.input_identities(prompts)
+    places = contract.input_identities(prompts)
     assert places[0] == 0 and places[2] == 2
-    assert places[1] == keys.hash_rows(prompts)[1]
-    assert keys.input_identities(prompts, None, jnp.array([7, 8, 9])).tolist() == [
+    assert places[1] == contract.hash_rows(prompts)[1]
+    assert contract.input_identities(prompts, None, jnp.array([7, 8, 9])).tolist() == [
         7,
         8,
         9,

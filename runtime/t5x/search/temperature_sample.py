@@ -13,18 +13,20 @@ from jaxtyping import Array, Bool, Float, Int
 
 from t5x import binary_search, checks
 from t5x.errors import UserError
-from t5x.search.broken import BROKEN, check_decodes, usable
 from t5x.search.decode_state import (
+    BROKEN,
     WOULD_ROWS_BE_ALONE,
     Cache,
     DecodingState,
     SamplingLoopState,
     TokensToLogits,
     cache_map,
+    check_decodes,
     flat_batch_beam_expand,
     match_container,
     rows_alone_if_asked,
     unflatten_beam_dim,
+    usable,
 )
 
 # Dividing by such a small temperature loses all precision, so argmax is used instead.
@@ -298,8 +300,8 @@ def temperature_sample(
     Returns:
         Tokens without BOS and log probabilities of the sampled tokens, both sorted
         ascending by log probability. A row ends with token -1
-        (`t5x.search.broken.BROKEN`) and score NaN if its logits are NaN or +inf, or all
-        -inf.
+        (`t5x.search.decode_state.BROKEN`) and score NaN if its logits are NaN or +inf,
+        or all -inf.
 
     Raises:
         UserError: `topk` and `topp` are both in use, or one of them or the temperature
