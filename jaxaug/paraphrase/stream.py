@@ -147,10 +147,12 @@ def _fresh(
     prompts: Int[Array, "inputs length"],
     numbers: Int[Array, " inputs"],
 ) -> refill.Rows:
-    begun = _stepper(model, max_length).begin(params, prompts)
+    stepper = _stepper(model, max_length)
+    begun = stepper.begin(params, prompts)
     state = sample.begin(
         begun.tokens,
         begun.cache,
+        stepper.output_vocabulary.eos_id,
         num_decodes=num,
         key=key,
         identities=contract.input_identities(begun.tokens, input_ids=numbers),
@@ -222,8 +224,8 @@ def _advance(
     def to_logits(state: Any) -> Any:
         return stepper.step(params, rows.memory, state)
 
-    rows = refill.advance(rows, sample.Steps(to_logits, warpers, eos_id), ended)
+    rows = refill.advance(rows, sample.sampler(to_logits, warpers, eos_id), ended)
     state = rows.state
     columns = rows.prompt[:, None] + 1 + jnp.arange(max_length)
-    outputs = jnp.take_along_axis(state.tokens, columns, axis=1)
-    return rows, (state.ended, outputs, state.log_prob)
+    outputs = jnp.take_along_axis(state.sequences, columns, axis=1)
+    return rows, (state.ended[:, 0], outputs, state.log_prob)

@@ -108,30 +108,6 @@ def _ask(decode_fn: Callable[..., bool]) -> bool:
     )
 
 
-class SamplingLoopState(flax.struct.PyTreeNode):
-    """State of `temperature_sample`, as its callbacks see it.
-
-    Attributes:
-        step: scalar, number of steps done.
-        cur_index: [rows] position of `cur_token`.
-        sequences: [rows, length + 2]; column 0 is BOS, the last one is scratch space.
-        cache: nested mapping of arrays.
-        cur_token: [rows, 1] token to feed next.
-        ended: [rows, 1] whether the row is complete.
-        rng: key of the remaining steps.
-        log_prob: [rows] log probability of the tokens sampled so far.
-    """
-
-    step: Int[Array, ""]
-    cur_index: Int[Array, " rows"]
-    sequences: Int[Array, "rows length_2"]
-    cache: Cache
-    cur_token: Int[Array, "rows 1"]
-    ended: Bool[Array, "rows 1"]
-    rng: Array
-    log_prob: Float[Array, " rows"]
-
-
 def match_container(cache: Cache, like: Cache) -> Cache:
     """Returns `cache` frozen or unfrozen like `like`: loop states need one type."""
     if isinstance(like, flax.core.FrozenDict):
