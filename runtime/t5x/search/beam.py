@@ -85,7 +85,7 @@ def check_alpha(name: str, alpha: Any, length: int, least: float = -math.inf) ->
         return
     checks.number(name, alpha, least)
     most = math.log(_LARGEST_PENALTY) / math.log((6 + max(length, 1)) / 6)
-    if abs(alpha) > most:
+    if abs(float(alpha)) > most:
         raise UserError(
             f"{name} = {alpha!r}: the length penalty of {length} tokens leaves "
             f"float32. Give a number from {max(least, -most):.1f} to {most:.1f}; 0 is "
@@ -292,7 +292,7 @@ class _Search:
     limit: Int[Array, " batch"]
     prefilled: bool
     source: Int[Array, "batch source_length"]
-    row_keys: Shaped[Array, "batch ..."] | None
+    row_keys: Any
     eos_id: int
     beams: int
     rows: int
