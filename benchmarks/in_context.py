@@ -21,12 +21,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from t5x.search.decode_state import check_decodes
 
 from jaxaug.core import buckets
 from jaxaug.core.errors import UserError
 from jaxaug.core.progress import progress
 from jaxaug.data import folders
-from jaxaug.decode import contract
 from jaxaug.feed import cache, recipes
 from jaxaug.formats.answers import postprocessor
 from jaxaug.formats.records import Example
@@ -176,7 +176,7 @@ def answers(model: LanguageModel, inputs: Sequence[str], max_length: int) -> lis
                     np.zeros(2, np.uint32),
                 )
             )
-            contract.check_decodes(decodes)
+            check_decodes(decodes)
             for index, decoded in zip(indices, decodes, strict=False):
                 outputs[index] = model.decode(decoded[0].tolist())
             bar.update(len(indices))

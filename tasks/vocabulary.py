@@ -124,7 +124,7 @@ class FoundVocabulary:
         Ids beyond the vocabulary become the unknown piece, if there is one.
 
         Raises:
-            UserError: an id before the end is `jaxaug.decode.contract.BROKEN`.
+            UserError: an id before the end is `t5x.search.decode_state.BROKEN`.
         """
         known, size = [int(token) for token in ids], self.vocab_size
         if (unknown := self.unk_id) is not None:

@@ -9,5 +9,5 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submodules=["beam", "dips", "diverse", "dpp", "sample", "ssr", "warpers"],
-    submod_attrs={"candidates": ["Candidates", "Select"]},
+    submod_attrs={"beam": ["Candidates", "Select"]},
 )

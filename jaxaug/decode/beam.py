@@ -5,23 +5,32 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float, Int
+from t5x.search import beam
+from t5x.search.candidates import (
+    IMPOSSIBLE,
+    Candidates,
+    Propose,
+    Select,
+    most_probable,
+)
+from t5x.search.decode_state import (
+    TokensToLogits,
+    prompt_lengths,
+    rows_alone,
+    start_index,
+)
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import beam_result, contract, keys
-from jaxaug.decode.beam_loop import Search
-from jaxaug.decode.beam_state import Propose, most_probable
-from jaxaug.decode.candidates import IMPOSSIBLE, Select
-from jaxaug.decode.sample import TokensToLogits
+from jaxaug.decode import contract
+
+__all__ = ["Candidates", "Select", "search"]
 
 # Dividing logits by a smaller temperature overflows float32.
 _LEAST_TEMPERATURE = 1e-6
-# Scores are log probabilities over penalties: greater ones make all of them equal.
-_LARGEST_PENALTY = 1e30
 
 
-@contract.rows_alone
+@rows_alone
 def search(
     inputs: Int[Array, "batch length"],
     cache: Any,
@@ -98,7 +107,8 @@ def search(
         source: encoder inputs; `select` gets them without EOS, and they identify the
             rows.
         input_ids: numbers that identify the rows, instead of `source`.
-        seed: seed of the key of the run; overrides `decode_rng` (see `keys.base_key`).
+        seed: seed of the key of the run; overrides `decode_rng` (see
+            `contract.base_key`).
         embeddings: not used; `SourceEncoderDecoderModel` passes it to all decode
             functions.
 
@@ -106,17 +116,16 @@ def search(
         Tokens without BOS, 0 after EOS, and log probabilities divided by the length
         penalty. Both are sorted ascending: the best is last. With `select` or `last`
         unfinished hypotheses precede finished ones. Empty slots hold zeros and a score
-        of -1e7. A row whose logits are NaN or infinite ends there with
-        `contract.BROKEN` and the score NaN.
+        of -1e7. A row without a token to choose ends there with
+        `t5x.search.decode_state.BROKEN` and the score NaN.
 
     Raises:
         UserError: `groups` does not divide `num_decodes`; `alpha` is negative, or its
             penalty leaves float32; `width`, `keep` or `num_candidates` is too small;
             arguments contradict each other; or, outside of compiled programs, logits
-            are NaN or infinite (see `contract.check_decodes`).
+            are NaN or infinite (see `t5x.search.decode_state.check_decodes`).
     """
     del embeddings
-    batch, length = inputs.shape
     chosen = select is not None or last is not None
     beams, keep = _sizes(num_decodes, width, keep, chosen)
     if groups < 1 or num_decodes % groups:
@@ -137,63 +146,33 @@ def search(
             f"num_candidates is {num_candidates}, but `propose` decides on the number "
             "of candidates: leave it out"
         )
-    _check_alpha(alpha, length)
+    beam.check_alpha("alpha", alpha, inputs.shape[1], least=0.0)
     if not _LEAST_TEMPERATURE <= temperature < math.inf:
         raise UserError(
             f"temperature is {temperature}: beam search divides logits by it, so it "
             f"must be at least {_LEAST_TEMPERATURE:g}, and finite"
         )
-    start = contract.start_index(inputs, initial_index)
-    prompt = contract.prompt_lengths(inputs, start)
-    forced = jnp.pad(inputs, ((0, 0), (0, length + 1))).astype(jnp.int32)
-    columns = start[:, None] + jnp.arange(length + 1)
-    forced = jnp.take_along_axis(forced, columns, axis=1)
-    if initial_index is None:
-        forced = forced.at[:, 0].set(0)
-    identities = keys.input_identities(inputs, source, input_ids)
-    if source is None:
-        source = jnp.zeros((batch, 1), jnp.int32)
-    process = Search(
-        tokens_to_logits=_at(temperature, tokens_to_logits),
+    prompt = prompt_lengths(inputs, start_index(inputs, initial_index))
+    identities = contract.input_identities(inputs, source, input_ids)
+    return beam.run(
+        inputs,
+        cache,
+        _at(temperature, tokens_to_logits),
+        eos_id,
+        num_decodes,
         propose=propose,
         select=select,
-        forced=forced,
-        start=start,
-        prompt=prompt,
+        last=last,
         limit=contract.length_limits(inputs, prompt, max_decode_steps),
-        prefilled=initial_index is not None,
-        source=jnp.where(source == eos_id, 0, source),
-        row_keys=keys.row_keys(keys.base_key(decode_rng, seed), identities),
-        eos_id=eos_id,
-        beams=beams,
-        rows=num_decodes,
-        keep=keep,
-        until_full=chosen,
-        groups=groups,
         alpha=alpha,
+        beams=beams,
+        keep=keep,
+        groups=groups,
+        source=None if source is None else jnp.where(source == eos_id, 0, source),
+        row_keys=contract.row_keys(contract.base_key(decode_rng, seed), identities),
         cache_offset=cache_offset,
+        initial_index=initial_index,
     )
-    state = lax.while_loop(process.unfinished, process.step, process.first(cache))
-    if chosen or groups > 1:
-        tokens, scores = beam_result.filled(process, state, last)
-    else:
-        tokens, scores = beam_result.of_t5x(process, state)
-    decodes = _place(inputs, tokens, start)
-    contract.check_decodes(decodes)
-    return decodes, scores
-
-
-def _check_alpha(alpha: float, length: int) -> None:
-    most = math.log(_LARGEST_PENALTY) / math.log((6 + length) / 6)
-    if not 0 <= alpha < math.inf:
-        raise UserError(
-            f"alpha is {alpha}: a length penalty cannot be negative, and is finite"
-        )
-    if alpha > most:
-        raise UserError(
-            f"alpha is {alpha}: the length penalty of {length} tokens leaves float32. "
-            f"Give at most {most:.1f}; 0 is no penalty"
-        )
 
 
 def _at(temperature: float, tokens_to_logits: TokensToLogits) -> TokensToLogits:
@@ -241,17 +220,3 @@ def _sizes(
             f"keep is {keep}: {num_decodes} results need a pool of at least that many"
         )
     return width, keep
-
-
-def _place(
-    inputs: Int[Array, "batch length"],
-    tokens: Int[Array, "batch k length_1"],
-    start: Int[Array, " batch"],
-) -> Int[Array, "batch k length"]:
-    """Returns the decoded tokens after the prompts that the cache held, without BOS."""
-    column = jnp.arange(inputs.shape[1])
-    decoded = jnp.take_along_axis(
-        tokens, jnp.maximum(column - start[:, None] + 1, 0)[:, None], axis=2
-    )
-    prompt = jnp.pad(inputs[:, 1:], ((0, 0), (0, 1)))[:, None]
-    return jnp.where((column < start[:, None])[:, None], prompt, decoded)

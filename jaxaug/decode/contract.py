@@ -3,90 +3,16 @@
 A decode function gets `inputs` [batch, length]. Column 0 is BOS, 0 is a free position,
 and column j + 1 of `inputs` belongs to column j of the result. With
 `initial_index` the cache already holds that many tokens of the prompt.
+
+Random keys depend on an input, not on its position in the batch.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
-import flax.core
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Int, Shaped, UInt32
+from t5x.search.decode_state import check_tokens as check_tokens  # noqa: PLC0414
 
 from jaxaug.core.errors import UserError
-
-# Of beams: finite, so that what is impossible can be added and compared without NaN.
-NEG_INF = -1.0e7
-# Stands for a token that could not be chosen. No vocabulary has this id, so it is never
-# taken for text, even without a call of `check_decodes`. Its score is NaN.
-BROKEN = -1
-
-DecodeFn = TypeVar("DecodeFn", bound=Callable[..., Any])
-
-
-def rows_alone(decode_fn: DecodeFn) -> DecodeFn:
-    """Marks a decode function in which the result of a row depends on that row only.
-
-    The programs of the runtime read the mark, and group examples by length.
-    """
-    decode_fn.rows_alone = True  # type: ignore[attr-defined]
-    return decode_fn
-
-
-def check_decodes(
-    decodes: Int[Array, "batch decodes length"]
-    | Int[np.ndarray, "batch decodes length"],
-) -> None:
-    """Checks that the result of a decode function has no `BROKEN` token.
-
-    Inside a compiled program it does nothing; the caller of the program checks instead.
-
-    Raises:
-        UserError: the logits of a step were NaN or infinite.
-    """
-    if isinstance(decodes, jax.core.Tracer):
-        return
-    places = np.argwhere(np.asarray(decodes) == BROKEN)
-    if len(places):
-        row, _, step = min(places.tolist(), key=lambda place: place[-1])
-        raise _broken(step, f" of row {row}")
-
-
-def check_tokens(tokens: Sequence[int]) -> None:
-    """Checks that one output has no `BROKEN` token; raises as `check_decodes`."""
-    if BROKEN in tokens:
-        raise _broken(tokens.index(BROKEN), "")
-
-
-def _broken(step: int, where: str) -> UserError:
-    return UserError(
-        f"decoding step {step} (counted from 0){where}: the logits of the model are "
-        "NaN or infinite, no token can be chosen. Its weights are damaged or its "
-        "activations overflow: check the weights, or use float32."
-    )
-
-
-def all_finite(logits: Float[Array, "*rows vocab"]) -> Bool[Array, "*rows"]:
-    """Returns, for each row, whether all its logits are finite."""
-    return jnp.all(jnp.isfinite(logits), axis=-1)
-
-
-def start_index(
-    inputs: Int[Array, "batch length"], initial_index: Int[Array, " batch"] | None
-) -> Int[Array, " batch"]:
-    """Returns the number of prompt tokens that the cache holds for each row."""
-    if initial_index is None:
-        return jnp.zeros((inputs.shape[0],), jnp.int32)
-    return jnp.asarray(initial_index, jnp.int32)
-
-
-def prompt_lengths(
-    inputs: Int[Array, "batch length"], start: Int[Array, " batch"]
-) -> Int[Array, " batch"]:
-    """Returns the number of tokens of each row before the first free position."""
-    given = jnp.cumprod(inputs[:, 1:] != 0, axis=1).astype(jnp.int32)
-    return jnp.maximum(jnp.sum(given, axis=1), start)
 
 
 def length_limits(
@@ -116,8 +42,57 @@ def length_limits(
     return jnp.minimum(length, prompts + max_decode_steps)
 
 
-def match_container(cache: Any, like: Any) -> Any:
-    """Returns `cache` frozen or unfrozen as `like` is; loops need equal types."""
-    if isinstance(like, flax.core.FrozenDict):
-        return flax.core.freeze(cache)
-    return flax.core.unfreeze(cache)
+def base_key(decode_rng: Array | None, seed: int | None) -> Array:
+    """Returns the key of a decoding run: made of `seed` if given, else `decode_rng`.
+
+    Without both it is `PRNGKey(0)`. The programs of T5X pass another `decode_rng` with
+    every batch. There, only a seed makes outputs independent of the batch size.
+    """
+    if seed is not None:
+        return jax.random.PRNGKey(seed)
+    return jax.random.PRNGKey(0) if decode_rng is None else decode_rng
+
+
+def input_identities(
+    inputs: Int[Array, "batch length"],
+    source: Int[Array, "batch source_length"] | None = None,
+    input_ids: Int[Array, " batch"] | None = None,
+) -> UInt32[Array, " batch"]:
+    """Returns a number that identifies each row, independent of its position.
+
+    It is `input_ids` if given, else a hash of the row of `source`, else a hash of the
+    prompt in `inputs`. A row without source and prompt is identified by its position.
+    """
+    if input_ids is not None:
+        return jnp.asarray(input_ids).astype(jnp.uint32)
+    if source is not None:
+        return hash_rows(source)
+    place = jnp.arange(inputs.shape[0], dtype=jnp.uint32)
+    return jnp.where(jnp.any(inputs != 0, axis=1), hash_rows(inputs), place)
+
+
+def hash_rows(tokens: Int[Array, "batch length"]) -> UInt32[Array, " batch"]:
+    """Hashes the tokens and their columns; padding (0) does not count."""
+    tokens = tokens.astype(jnp.uint32)
+    column = jnp.arange(1, tokens.shape[1] + 1, dtype=jnp.uint32)
+    mixed = _mix(tokens ^ _mix(column * jnp.uint32(0x9E3779B9)))
+    return _mix(jnp.sum(jnp.where(tokens == 0, 0, mixed), axis=1, dtype=jnp.uint32))
+
+
+def _mix(x: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
+    """Returns the finalizer of MurmurHash3: each input bit affects each output bit."""
+    x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
+    x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
+    return x ^ (x >> 16)
+
+
+def row_keys(key: Array, numbers: Int[Array, " rows"]) -> Shaped[Array, "rows ..."]:
+    """Returns one key per row: `key` with the row's number folded in."""
+    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, numbers)
+
+
+def fold_rows(
+    keys: Shaped[Array, "rows ..."], numbers: Int[Array, " rows"]
+) -> Shaped[Array, "rows ..."]:
+    """Returns the key of each row with the row's number folded in."""
+    return jax.vmap(jax.random.fold_in)(keys, numbers)

@@ -8,19 +8,23 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
+from t5x.search.candidates import (
+    IMPOSSIBLE,
+    Continuations,
+    Proposal,
+    take,
+    unfinished_first,
+)
+from t5x.search.decode_state import NEG_INF_VALUE, TokensToLogits, rows_alone
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import beam, contract
-from jaxaug.decode.beam_state import Continuations, Proposal, take, unfinished_first
-from jaxaug.decode.candidates import IMPOSSIBLE
-from jaxaug.decode.contract import NEG_INF
-from jaxaug.decode.sample import TokensToLogits
+from jaxaug.decode import beam
 
 # Log probabilities differ by less; a greater strength only costs their last digits.
 _STRONGEST = 1e4
 
 
-@contract.rows_alone
+@rows_alone
 def decode(
     inputs: Int[Array, "batch length"],
     cache: Any,
@@ -172,7 +176,7 @@ def _best(
 ) -> Proposal:
     """Returns the best continuations; fillers and blocked ones come last."""
     log_probs = group.log_probs[..., None] + group.next_log_probs
-    log_probs = jnp.where(blocked, NEG_INF, log_probs)
+    log_probs = jnp.where(blocked, NEG_INF_VALUE, log_probs)
     total = group.scores[..., None] + (group.next_log_probs - penalty)
     total = jnp.where(log_probs > IMPOSSIBLE, total, -jnp.inf)
     batch, width, vocab = total.shape

@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, UInt32
+from t5x.search.candidates import Candidates
 
 from jaxaug.core.typed import Range
 from jaxaug.decode import ground_set, ngrams, set_search
-from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
 
 # Keeps S positive definite where candidates have the same n-grams.

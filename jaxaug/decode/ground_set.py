@@ -9,9 +9,9 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
+from t5x.search.candidates import Candidates
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode.candidates import Candidates
 
 # Gains that differ by less count as equal, or rounding and not the index would decide
 # between candidates whose gains are the same on paper.

@@ -2,7 +2,7 @@
 
 The rows of a batch end at different steps, and without refilling the longest row
 decides how long the batch takes. Each row has a position, a limit, and a key
-(`sample.SampleState`), so its output is the same in any batch.
+(`SamplingLoopState`), so its output is the same in any batch.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,7 @@ import jax.numpy as jnp
 from flax import traverse_util
 from jax import lax
 from jaxtyping import Array, Int
-
-from jaxaug.decode.sample import SampleState, Steps
+from t5x.search.sampling import Sampler, SamplingLoopState
 
 
 class Begun(NamedTuple):
@@ -62,12 +61,14 @@ class Rows(flax.struct.PyTreeNode):
         prompt: [rows] number of prompt tokens.
     """
 
-    state: SampleState
+    state: SamplingLoopState
     memory: Any
     prompt: Int[Array, " rows"]
 
 
-def started(state: SampleState, memory: Any, decodes: int, cache_offset: int) -> Rows:
+def started(
+    state: SamplingLoopState, memory: Any, decodes: int, cache_offset: int
+) -> Rows:
     """Returns the rows of a new state, with cache and memory repeated for each row.
 
     Args:
@@ -76,7 +77,7 @@ def started(state: SampleState, memory: Any, decodes: int, cache_offset: int) ->
         decodes: number of rows per input.
         cache_offset: number of leading axes of the cache before the row axis.
     """
-    rows = state.index.shape[0]
+    rows = state.cur_index.shape[0]
 
     def own(x: Array, axis: int) -> Array:
         # What the decodes of an input share has one row an input.
@@ -84,7 +85,7 @@ def started(state: SampleState, memory: Any, decodes: int, cache_offset: int) ->
 
     cache = jax.tree.map(lambda x: own(x, cache_offset), state.cache)
     memory = jax.tree.map(lambda x: jnp.repeat(x, decodes, axis=0), memory)
-    return Rows(state.replace(cache=cache), memory, state.index)
+    return Rows(state.replace(cache=cache), memory, state.cur_index)
 
 
 def empty(like: Rows, rows: int, cache_offset: int) -> Rows:
@@ -100,8 +101,10 @@ def empty(like: Rows, rows: int, cache_offset: int) -> Rows:
         return jnp.zeros((*x.shape[:axis], rows, *x.shape[axis + 1 :]), x.dtype)
 
     found = _by_row(zeros, cache_offset, like)
-    ended = jnp.ones((rows,), jnp.bool_)
-    return found.replace(state=found.state.replace(ended=ended))
+    ended = jnp.ones((rows, 1), jnp.bool_)
+    return found.replace(
+        state=found.state.replace(ended=ended, step=jnp.zeros((), jnp.int32))
+    )
 
 
 def put(rows: Rows, new: Rows, places: Int[Array, " n"], cache_offset: int) -> Rows:
@@ -122,22 +125,7 @@ def put(rows: Rows, new: Rows, places: Int[Array, " n"], cache_offset: int) -> R
     return _by_row(replaced, cache_offset, rows, new)
 
 
-def take(rows: Rows, places: Int[Array, " n"], cache_offset: int) -> Rows:
-    """Returns the rows at some indices.
-
-    Args:
-        rows: rows to choose from.
-        places: indices of the rows to return.
-        cache_offset: see `started`.
-    """
-
-    def taken(x: Array, axis: int) -> Array:
-        return jnp.take(x, places, axis=axis)
-
-    return _by_row(taken, cache_offset, rows)
-
-
-def advance(rows: Rows, steps: Steps, ended: Int[Array, ""]) -> Rows:
+def advance(rows: Rows, steps: Sampler, ended: Int[Array, ""]) -> Rows:
     """Decodes all rows until at least `ended` of them have ended.
 
     Args:
@@ -146,7 +134,7 @@ def advance(rows: Rows, steps: Steps, ended: Int[Array, ""]) -> Rows:
         ended: number of ended rows at which to stop.
     """
 
-    def too_few(state: SampleState) -> Array:
+    def too_few(state: SamplingLoopState) -> Array:
         return jnp.sum(state.ended) < ended
 
     return rows.replace(state=lax.while_loop(too_few, steps.step, rows.state))
@@ -160,8 +148,11 @@ def _by_row(fn: Callable[..., Array], cache_offset: int, *trees: Rows) -> Rows:
         cache_offset: row axis of the cache; in other arrays it is axis 0.
         trees: rows of equal structure.
     """
-    rest = [t.replace(state=t.state.replace(cache=None)) for t in trees]
+    # The number of steps belongs to no row.
+    rest = [t.replace(state=t.state.replace(cache=None, step=None)) for t in trees]
     found = jax.tree.map(lambda *x: fn(*x, axis=0), *rest)
     caches = [t.state.cache for t in trees]
     cache = jax.tree.map(lambda *x: fn(*x, axis=cache_offset), *caches)
-    return found.replace(state=found.state.replace(cache=cache))
+    return found.replace(
+        state=found.state.replace(cache=cache, step=trees[0].state.step)
+    )

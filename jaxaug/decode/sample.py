@@ -1,54 +1,24 @@
 """Sampling with warpers: one loop for pure, greedy, top-k, top-p, and bottom-k."""
 
-import dataclasses
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import flax.struct
 import jax
 import jax.numpy as jnp
-from jax import lax
-from jaxtyping import Array, Bool, Float, Int, Shaped
-from t5x.decoding import (
-    DecodingState,
-    cache_map,
+from jaxtyping import Array, Float, Int, Shaped
+from t5x.search import sampling
+from t5x.search.candidates import IMPOSSIBLE
+from t5x.search.decode_state import (
+    TokensToLogits,
     flat_batch_beam_expand,
-    unflatten_beam_dim,
+    prompt_lengths,
+    start_index,
+    usable,
 )
 
-from jaxaug.decode import contract, keys
+from jaxaug.decode import contract
 from jaxaug.decode.warpers import Warper, WarpState, apply
-
-# Models give what they forbid a logit of -1e7 or less: so far below the largest one.
-_FORBIDDEN = -5.0e6
-TokensToLogits = Callable[[DecodingState], tuple[Float[Array, "rows vocab"], Any]]
-
-
-class SampleState(flax.struct.PyTreeNode):
-    """State of the loop; `rows` is batch * num_decodes.
-
-    Attributes:
-        index: [rows] position of the token to feed.
-        tokens: [rows, length + 1]; column 0 is BOS.
-        generated: [rows] number of tokens drawn, without those that the prompt or the
-            model forced.
-        ended: [rows] whether the row is complete.
-        log_prob: [rows] log probability of the drawn tokens.
-        limit: [rows] length at which a row is full.
-        row_keys: [rows] keys of the draws.
-        cache: nested mapping of arrays.
-    """
-
-    index: Int[Array, " rows"]
-    tokens: Int[Array, "rows length_1"]
-    generated: Int[Array, " rows"]
-    ended: Bool[Array, " rows"]
-    log_prob: Float[Array, " rows"]
-    limit: Int[Array, " rows"]
-    row_keys: Shaped[Array, "rows ..."]
-    cache: Any
 
 
 def draw(
@@ -97,11 +67,15 @@ def _invert(
     return index.astype(jnp.int32)
 
 
-@dataclasses.dataclass(frozen=True)
-class Steps:
-    """Constants of all steps of a run; per-row values are in `SampleState`.
+def sampler(
+    tokens_to_logits: TokensToLogits,
+    warpers: Sequence[Warper],
+    eos_id: int,
+    rescale: bool = True,
+) -> sampling.Sampler:
+    """Returns the steps of a run.
 
-    Attributes:
+    Args:
         tokens_to_logits: one decoder step on all rows.
         warpers: warpers of the logits, applied in order.
         eos_id: token that ends a row.
@@ -109,76 +83,34 @@ class Steps:
             they refer to the model's.
     """
 
-    tokens_to_logits: TokensToLogits
-    warpers: Sequence[Warper]
-    eos_id: int
-    rescale: bool = True
-
-    def step(self, state: SampleState) -> SampleState:
-        """Returns the state after one step, which draws the next token of each row."""
-        logits, cache = self.tokens_to_logits(
-            DecodingState(
-                cur_index=state.index,
-                sequences=state.tokens[:, :-1],
-                cur_token=jnp.take_along_axis(
-                    state.tokens, state.index[:, None], axis=1
-                ),
-                cache=state.cache,
-            )
-        )
-        drawn, log_prob, is_choice = self._choose(logits.astype(jnp.float32), state)
-
-        # Full rows stay in the last column while others continue.
-        after = jnp.minimum(state.index + 1, state.tokens.shape[1] - 1)
-        forced = jnp.take_along_axis(state.tokens, after[:, None], axis=1)[:, 0]
-        free = (forced == 0) & ~state.ended
-        token = jnp.where(free, drawn, forced)
-        here = jnp.arange(state.tokens.shape[1]) == after[:, None]
-        return state.replace(
-            index=after,
-            tokens=jnp.where(here & free[:, None], token[:, None], state.tokens),
-            generated=state.generated + (free & is_choice),
-            ended=state.ended | (free & self._is_last(token)) | (after >= state.limit),
-            log_prob=state.log_prob + jnp.where(free, log_prob, 0.0),
-            cache=contract.match_container(cache, state.cache),
-        )
-
-    def _is_last(self, token: Int[Array, " rows"]) -> Bool[Array, " rows"]:
-        return (token == self.eos_id) | (token == contract.BROKEN)
-
-    def _choose(
-        self, logits: Float[Array, "rows vocab"], state: SampleState
-    ) -> tuple[Int[Array, " rows"], Float[Array, " rows"], Bool[Array, " rows"]]:
-        """Returns tokens, log probabilities, and whether the model allows several.
-
-        In a row without a valid token, the token is `BROKEN` and the log probability is
-        NaN.
-        """
-        whole = contract.all_finite(logits)
+    def choose(
+        logits: Float[Array, "rows vocab"], state: sampling.SamplingLoopState
+    ) -> sampling.Choice:
+        logits = logits.astype(jnp.float32)
+        whole = usable(logits)
         # To the warpers what the model forbids is removed already.
-        least = jnp.max(logits, axis=-1, keepdims=True) + _FORBIDDEN
-        possible = logits > least
+        possible = logits > jnp.max(logits, axis=-1, keepdims=True) + IMPOSSIBLE
         logits = jnp.where(possible, logits, jnp.finfo(logits.dtype).min)
         known = WarpState(
-            step=state.generated, sequences=state.tokens[:, 1:], lengths=state.index
+            step=state.drawn, sequences=state.tokens, lengths=state.cur_index
         )
-        warped = apply(self.warpers, logits, known)
-        token, log_prob = draw(keys.fold_rows(state.row_keys, state.generated), warped)
-        if not self.rescale:
+        warped = apply(warpers, logits, known)
+        token, log_prob = draw(contract.fold_rows(state.rng, state.drawn), warped)
+        if not rescale:
             chosen = jnp.take_along_axis(logits, token[:, None], axis=1)[:, 0]
             log_prob = chosen - jax.nn.logsumexp(logits, axis=-1)
         # Very low temperatures may take finite logits to infinity.
-        whole &= ~jnp.isnan(log_prob)
-        return (
-            jnp.where(whole, token, contract.BROKEN),
-            jnp.where(whole, log_prob, jnp.nan),
-            jnp.sum(possible, axis=-1) > 1,
-        )
+        log_prob = jnp.where(whole, log_prob, jnp.nan)
+        is_drawn = jnp.sum(possible, axis=-1) > 1
+        return sampling.Choice(token, log_prob, state.rng, is_drawn)
+
+    return sampling.Sampler(tokens_to_logits, choose, eos_id)
 
 
 def begin(
     inputs: Int[Array, "batch length"],
     cache: Any,
+    eos_id: int,
     *,
     num_decodes: int,
     key: Array,
@@ -186,7 +118,7 @@ def begin(
     max_decode_steps: int | None,
     cache_offset: int,
     initial_index: Int[Array, " batch"] | None,
-) -> SampleState:
+) -> sampling.SamplingLoopState:
     """Returns the state before the first step.
 
     Args:
@@ -198,29 +130,18 @@ def begin(
     Raises:
         UserError: `max_decode_steps` is out of range.
     """
-    start = contract.start_index(inputs, initial_index)
-    limit = contract.length_limits(
-        inputs, contract.prompt_lengths(inputs, start), max_decode_steps
-    )
-    expand = functools.partial(flat_batch_beam_expand, beam_size=num_decodes)
-    start, limit = expand(start), expand(limit)
-    decode_numbers = jnp.tile(jnp.arange(num_decodes), inputs.shape[0])
-    tokens = jnp.pad(inputs, ((0, 0), (0, 1))).astype(jnp.int32)
-    if initial_index is None:
-        tokens = tokens.at[:, 0].set(0)
-    return SampleState(
-        index=start,
-        tokens=expand(tokens),
-        generated=jnp.zeros_like(start),
-        ended=start >= limit,
-        log_prob=jnp.zeros(start.shape, jnp.float32),
-        limit=limit,
-        row_keys=keys.fold_rows(expand(keys.row_keys(key, identities)), decode_numbers),
-        cache=cache_map(
-            functools.partial(expand, offset=cache_offset),
-            cache,
-            apply_to_index=initial_index is not None,
-        ),
+    prompts = prompt_lengths(inputs, start_index(inputs, initial_index))
+    row_keys = flat_batch_beam_expand(contract.row_keys(key, identities), num_decodes)
+    numbers = jnp.tile(jnp.arange(num_decodes), inputs.shape[0])
+    return sampling.begin(
+        inputs,
+        cache,
+        eos_id,
+        num_decodes,
+        contract.fold_rows(row_keys, numbers),
+        contract.length_limits(inputs, prompts, max_decode_steps),
+        cache_offset,
+        initial_index,
     )
 
 
@@ -266,7 +187,8 @@ def sample(
         initial_index: number of prompt tokens that the cache already holds.
         source: encoder inputs, which identify the rows.
         input_ids: numbers that identify the rows, instead of `source`.
-        seed: seed of the key of the run; overrides `decode_rng` (see `keys.base_key`).
+        seed: seed of the key of the run; overrides `decode_rng` (see
+            `contract.base_key`).
         rescale_log_probs: whether scores refer to the warped distribution, from which
             the tokens were drawn; greedy decodes then score 0. Otherwise scores refer
             to the distribution of the model.
@@ -276,32 +198,23 @@ def sample(
     Returns:
         Tokens without BOS, 0 after EOS, and the summed log probabilities of the drawn
         tokens, both sorted ascending by the latter: the best is last. A row whose
-        logits are NaN or infinite ends there with `contract.BROKEN` and the score NaN.
+        logits are NaN or infinite ends there with `BROKEN` and the score NaN.
 
     Raises:
         UserError: `max_decode_steps` is out of range; or, outside of compiled programs,
-            logits are NaN or infinite (see `contract.check_decodes`).
+            logits are NaN or infinite (see `check_decodes`).
     """
     del embeddings
-    batch = inputs.shape[0]
     state = begin(
         inputs,
         cache,
+        eos_id,
         num_decodes=num_decodes,
-        key=keys.base_key(decode_rng, seed),
-        identities=keys.input_identities(inputs, source, input_ids),
+        key=contract.base_key(decode_rng, seed),
+        identities=contract.input_identities(inputs, source, input_ids),
         max_decode_steps=max_decode_steps,
         cache_offset=cache_offset,
         initial_index=initial_index,
     )
-    steps = Steps(tokens_to_logits, warpers, eos_id, rescale_log_probs)
-    state = lax.while_loop(lambda s: ~jnp.all(s.ended), steps.step, state)
-
-    decodes = unflatten_beam_dim(state.tokens[:, 1:], batch, num_decodes)
-    scores = unflatten_beam_dim(state.log_prob, batch, num_decodes)
-    contract.check_decodes(decodes)
-    order = jnp.argsort(scores, axis=1, stable=True)
-    return (
-        jnp.take_along_axis(decodes, order[..., None], axis=1),
-        jnp.take_along_axis(scores, order, axis=1),
-    )
+    steps = sampler(tokens_to_logits, warpers, eos_id, rescale_log_probs)
+    return sampling.run(steps, state, num_decodes)

@@ -16,12 +16,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
+from t5x.search.candidates import Candidates
+from t5x.search.decode_state import TokensToLogits
 
 from jaxaug.core.typed import Range, flat
 from jaxaug.decode import beam, ground_set
-from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
-from jaxaug.decode.sample import TokensToLogits
 
 # (candidates, their ground sets, the longest length of a candidate) -> k indices a row.
 Choose = Callable[[Candidates, GroundSet, Int[Array, ""]], Int[Array, "batch k"]]

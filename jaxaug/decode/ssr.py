@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
+from t5x.search.candidates import Candidates
 
 from jaxaug.decode import edit_distance, ground_set, set_search
-from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
 from jaxaug.decode.set_search import SetOptions
 

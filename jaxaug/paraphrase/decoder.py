@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+from t5x.search.decode_state import check_decodes
 
 from jaxaug.core.buckets import Batch, pad
 from jaxaug.core.errors import UserError
-from jaxaug.decode.contract import check_decodes
 from jaxaug.models.t5 import SourceEncoderDecoderModel
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.registry import TextModel

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from t5x.search.decode_state import check_decodes
 
 from jaxaug.core import typed
 from jaxaug.core.buckets import pad, power_of_two
@@ -18,7 +19,6 @@ from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.core.suggestion import nearest, one_of
-from jaxaug.decode.contract import check_decodes
 from jaxaug.models.text import language, precision, prompts, registry
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.paraphrase import causal, decoder, samplers, version

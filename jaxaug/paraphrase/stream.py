@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from jaxaug.core.buckets import pad
-from jaxaug.decode import keys, refill, sample
+from jaxaug.decode import contract, refill, sample
 from jaxaug.models.t5 import SourceEncoderDecoderModel
 from jaxaug.models.text.language import LanguageModel, LineModel
 from jaxaug.models.text.registry import TextModel
@@ -147,13 +147,15 @@ def _fresh(
     prompts: Int[Array, "inputs length"],
     numbers: Int[Array, " inputs"],
 ) -> refill.Rows:
-    begun = _stepper(model, max_length).begin(params, prompts)
+    stepper = _stepper(model, max_length)
+    begun = stepper.begin(params, prompts)
     state = sample.begin(
         begun.tokens,
         begun.cache,
+        stepper.output_vocabulary.eos_id,
         num_decodes=num,
         key=key,
-        identities=keys.input_identities(begun.tokens, input_ids=numbers),
+        identities=contract.input_identities(begun.tokens, input_ids=numbers),
         max_decode_steps=max_length,
         cache_offset=_offset(model),
         initial_index=begun.prompt,
@@ -222,8 +224,8 @@ def _advance(
     def to_logits(state: Any) -> Any:
         return stepper.step(params, rows.memory, state)
 
-    rows = refill.advance(rows, sample.Steps(to_logits, warpers, eos_id), ended)
+    rows = refill.advance(rows, sample.sampler(to_logits, warpers, eos_id), ended)
     state = rows.state
     columns = rows.prompt[:, None] + 1 + jnp.arange(max_length)
-    outputs = jnp.take_along_axis(state.tokens, columns, axis=1)
-    return rows, (state.ended, outputs, state.log_prob)
+    outputs = jnp.take_along_axis(state.sequences, columns, axis=1)
+    return rows, (state.ended[:, 0], outputs, state.log_prob)

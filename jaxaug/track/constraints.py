@@ -17,7 +17,7 @@ from jaxaug.core.digests import code_digest, digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.data.dialogue import Frame
 from jaxaug.data.schema import Schema
-from jaxaug.decode import automaton, constrained
+from jaxaug.decode import constrained
 from jaxaug.formats import answer_grammar
 from jaxaug.formats.records import FormatOptions
 from jaxaug.models.text import continuing, registry
@@ -44,7 +44,7 @@ class Constraint:
         digest: digest of the languages, and of the code that builds them.
     """
 
-    automaton: automaton.Automaton
+    automaton: constrained.Automaton
     languages: Mapping[Hashable, int]
     numbers: Mapping[tuple[str, str], int]
     digest: str
@@ -90,12 +90,12 @@ def of_schema(
 @functools.lru_cache(maxsize=16)
 def _compiled(
     words: Any, signatures: tuple[Hashable, ...], room: int
-) -> automaton.Automaton:
+) -> constrained.Automaton:
     spelled = spelling.of_vocabulary(words)
     if isinstance(signatures[0], str):
         _check_json(words, spelled)
     machine = answer_grammar.machine(signatures)
-    found = automaton.compiled(machine, spelled, words.eos_id)
+    found = constrained.compiled(machine, spelled, words.eos_id)
     found.check_room(room)
     return found.padded()
 
@@ -119,7 +119,7 @@ def decode(
     params: Any,
     inputs: Int[Array, "rows length"],
     languages: Int[Array, " rows"],
-    allowed: automaton.Automaton,
+    allowed: constrained.Automaton,
 ) -> Int[Array, "rows max_length"]:
     """Returns the decoded outputs of a batch, each in its language, padded with 0.
 

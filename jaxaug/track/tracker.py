@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 from jaxtyping import Array, Int
+from t5x.search.decode_state import check_tokens
 
 from jaxaug.core import checked as rules
 from jaxaug.core.buckets import SHORTEST, pad, plan, power_of_two
@@ -16,7 +17,6 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame
-from jaxaug.decode import contract
 from jaxaug.metrics.slot_scores import StateLike
 from jaxaug.models.named import identities
 from jaxaug.models.text import continuing, likelihood, registry
@@ -192,7 +192,7 @@ class Tracker(hub.OnHub, BaseTracker):
             else:
                 decoded = self._decode(tokens)
             for index, row in zip(indices, np.asarray(decoded).tolist(), strict=False):
-                contract.check_tokens(row)
+                check_tokens(row)
                 outputs[index] = row
         return outputs
 

@@ -4,10 +4,10 @@ import functools
 
 import jax
 import jax.numpy as jnp
+from t5x.search.candidates import Candidates
 
 from jaxaug.core import typed
 from jaxaug.decode import dips, dpp, set_search
-from jaxaug.decode.candidates import Candidates
 
 WIDTH = 7
 

@@ -1,7 +1,6 @@
-"""Beam search, compared with exhaustive search, T5X, and a plain-Python search."""
+"""Beam searches that select, compared with a plain-Python search."""
 
 import functools
-import itertools
 import math
 
 import decode_kit
@@ -18,43 +17,13 @@ from decode_kit import (
     random_prompts,
     random_table,
     scripted_model,
-    table_cache,
-    table_model,
 )
-from t5x import decoding
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode import beam, diverse
 from tests.support import grids
 
 run = functools.partial(decode_kit.run, beam.search)
-
-
-def sequence_log_prob(table, sequence):
-    return sum(prefix_log_probs(table, sequence[:i])[t] for i, t in enumerate(sequence))
-
-
-@pytest.mark.parametrize("alpha", [0.0, 1.5])
-def test_wide_beam_finds_every_sequence_in_order(alpha):
-    length, k = 4, 160  # the search has at most 2k = 5 * 4 ** 3 candidates
-    hypotheses = [
-        (*prefix, EOS)
-        for size in range(length)
-        for prefix in itertools.product([0, 2, 3, 4], repeat=size)
-    ]
-    assert len(hypotheses) == 85
-    for seed in range(2):
-        table = random_table(seed)
-        expected = sorted(
-            (sequence_log_prob(table, s) / penalty(alpha, len(s)), s)
-            for s in hypotheses
-        )
-        tokens, scores = run(table, np.zeros((1, length)), num_decodes=k, alpha=alpha)
-        assert tokens[0, k - 85 :].tolist() == [padded(s, 4) for _, s in expected]
-        np.testing.assert_allclose(
-            scores[0, k - 85 :], [score for score, _ in expected], atol=1e-4
-        )
-        assert not tokens[0, : k - 85].any() and (scores[0, : k - 85] < -5e6).all()
 
 
 def test_a_temperature_divides_the_logits():
@@ -70,44 +39,6 @@ def test_a_temperature_divides_the_logits():
             UserError, match=f"temperature is {value}: .* at least 1e-06"
         ):
             run(table, inputs, temperature=value)
-
-
-@pytest.mark.parametrize(
-    ("batch", "k", "length", "alpha", "prefilled"),
-    grids.first(
-        2,
-        [
-            (7, 2, 7, 0.0, True),
-            (7, 3, 5, 1.0, False),
-            (1, 1, 6, 0.6, False),
-            (7, 5, 9, 0.6, True),
-        ],
-    ),
-)
-def test_equals_t5x(batch, k, length, alpha, prefilled):
-    rng = np.random.RandomState(0)
-    theirs_jitted = jax.jit(
-        lambda table, inputs, cache, start: decoding.beam_search(
-            inputs,
-            cache,
-            table_model(table),
-            EOS,
-            num_decodes=k,
-            alpha=alpha,
-            initial_index=start if prefilled else None,
-        )
-    )
-    ended = 0
-    for seed in range(10):
-        table = random_table(seed, scale=3.0)
-        inputs, start = random_prompts(rng, batch, length)
-        index = start if prefilled else None
-        ours = run(table, inputs, index, num_decodes=k, alpha=alpha)
-        theirs = theirs_jitted(table, inputs, table_cache(inputs, index), start)
-        np.testing.assert_array_equal(ours[0], theirs[0])
-        np.testing.assert_allclose(ours[1], theirs[1], atol=1e-4)
-        ended += (ours[0][:, -1] == EOS).any()
-    assert ended > 0
 
 
 # No model would suggest this selection, but it depends on every field of the
@@ -321,9 +252,9 @@ def test_results_do_not_depend_on_the_batch(decode, options):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"alpha": -0.1}, "alpha is -0.1"),
-        ({"alpha": np.nan}, "alpha is nan: a length penalty cannot be negative"),
-        ({"alpha": 1e3}, "alpha is 1000.0: the length penalty of .* leaves float32"),
+        ({"alpha": -0.1}, "alpha = -0.1: give a number of at least 0"),
+        ({"alpha": np.nan}, "alpha = nan"),
+        ({"alpha": 1e3}, "alpha = 1000.0: the length penalty of .* leaves float32"),
         ({"groups": 3}, "3 groups cannot share 4 beams"),
         ({"num_candidates": 7}, "num_candidates is 7, but 4 beams need at least 8"),
         (

@@ -11,7 +11,7 @@ from t5x import decoding
 
 from jaxaug.core.byte_machine import Parts
 from jaxaug.core.errors import UserError
-from jaxaug.decode import automaton, beam, constrained
+from jaxaug.decode import beam, constrained
 from jaxaug.formats import json_grammar
 from jaxaug.formats.json_tools import Parsed, dumped, parse, signature
 from tests.support import grids
@@ -34,7 +34,7 @@ SPELLING = [
     *(p.encode() for p in PIECES),
 ]
 MACHINE = json_grammar.machine([signature(key) for key in KEYS])
-AUTOMATON = automaton.compiled(MACHINE, SPELLING, EOS)
+AUTOMATON = constrained.compiled(MACHINE, SPELLING, EOS)
 VOCAB = 320  # more columns than tokens
 
 
@@ -193,4 +193,4 @@ def test_vocabularies_that_cannot_write_an_answer():
     words = Parts()
     machine = words.machine(words.literal(b"ab"), words.literal(b"a"))
     with pytest.raises(UserError, match="cannot write 1 of 2 languages"):
-        automaton.compiled(machine, [None, None, b"a"], EOS)
+        constrained.compiled(machine, [None, None, b"a"], EOS)

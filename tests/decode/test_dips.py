@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from step_kit import EOS, WIDTH, arguments, beam_step, select, words
+from t5x.search.candidates import Candidates
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode import dips, dips_program, dpp, set_search, ssr
-from jaxaug.decode.candidates import Candidates
 
 COUNT, VOCAB = 6, 6
 EMBEDDINGS = np.random.default_rng(0).normal(size=(VOCAB, 3)).astype(np.float32)

@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from step_kit import pad
+from t5x.search.candidates import Candidates
 
 from jaxaug.decode import ground_set, ngrams
-from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
 
 masks = jax.jit(ngrams.masks, static_argnames="orders")

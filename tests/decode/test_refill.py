@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from decode_kit import EOS, VOCAB
 
-from jaxaug.decode import keys, refill
-from jaxaug.decode.sample import Steps, begin
+from jaxaug.decode import contract, refill
+from jaxaug.decode.sample import begin, sampler
 
 LENGTH = 12
 
@@ -26,9 +26,10 @@ def rows_of(sizes, offset):
     state = begin(
         jnp.zeros((count, LENGTH), jnp.int32),
         cache,
+        EOS,
         num_decodes=2,
         key=jax.random.PRNGKey(0),
-        identities=keys.input_identities(None, input_ids=sizes),
+        identities=contract.input_identities(None, input_ids=sizes),
         max_decode_steps=LENGTH,
         cache_offset=offset,
         initial_index=jnp.zeros((count,), jnp.int32),
@@ -48,7 +49,7 @@ def script(rows):
         cache = state.cache | {"cache_index": state.cache["cache_index"] + 1}
         return 60.0 * jax.nn.one_hot(token, VOCAB), cache
 
-    return Steps(tokens_to_logits, (), EOS)
+    return sampler(tokens_to_logits, (), EOS)
 
 
 def run(rows, ended):
@@ -56,20 +57,29 @@ def run(rows, ended):
 
 
 def outputs(rows):
-    return [[t for t in row[1:] if t] for row in np.asarray(rows.state.tokens).tolist()]
+    return [
+        [t for t in row[1:] if t] for row in np.asarray(rows.state.sequences).tolist()
+    ]
 
 
 def test_new_inputs_take_the_rows_of_finished_ones():
     for offset in (0, 1):
         rows = refill.empty(rows_of([1], offset), 6, offset)
-        assert rows.state.ended.all() and not rows.state.tokens.any()
+        assert rows.state.ended.all() and not rows.state.sequences.any()
         new = rows_of([3, 7, 9], offset)
         # The two rows of the third input get no place.
         rows = refill.put(rows, new, jnp.array([4, 0, 5, 2, 6, 6]), offset)
-        assert rows.state.ended.tolist() == [False, True, False, True, False, False]
+        assert rows.state.ended[:, 0].tolist() == [
+            False,
+            True,
+            False,
+            True,
+            False,
+            False,
+        ]
         rows = run(rows, 3)
-        assert rows.state.index.max() == 3
-        assert rows.state.ended.tolist() == [True, True, False, True, True, False]
+        assert rows.state.cur_index.max() == 3
+        assert rows.state.ended[:, 0].tolist() == [True, True, False, True, True, False]
         rows = refill.put(rows, rows_of([5], offset), jnp.array([1, 4]), offset)
         rows = run(rows, 6)
         want = {0: 3, 2: 7, 5: 7, 1: 5, 4: 5}
@@ -80,8 +90,8 @@ def test_new_inputs_take_the_rows_of_finished_ones():
 
 def test_draws_belong_to_the_input():
     """A row has the key of its input at any place."""
-    whole = rows_of([3, 7], 0).state.row_keys
+    whole = rows_of([3, 7], 0).state.rng
     rows = refill.empty(rows_of([1], 0), 8, 0)
     rows = refill.put(rows, rows_of([7], 0), jnp.array([6, 3]), 0)
-    np.testing.assert_array_equal(rows.state.row_keys[jnp.array([6, 3])], whole[2:])
+    np.testing.assert_array_equal(rows.state.rng[jnp.array([6, 3])], whole[2:])
     assert len(np.unique(np.asarray(whole), axis=0)) == 4

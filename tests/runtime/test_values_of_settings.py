@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import pytest
 from t5x import adafactor, checks, decoding, models, trainer
 from t5x.checkpoint.settings import SaveCheckpointConfig
+from t5x.decoding import temperature_sample
 from t5x.errors import UserError
 from t5x.examples.t5 import network
 from t5x.feed.data_config import DatasetConfig
-from t5x.search.temperature_sample import temperature_sample
 from t5x.training.learning_rate import create_learning_rate_scheduler
 
 

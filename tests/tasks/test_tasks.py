@@ -9,9 +9,9 @@ pytest.importorskip("seqio")
 import numpy as np
 import seqio
 import tensorflow as tf
+from t5x.search.decode_state import BROKEN
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import contract
 from jaxaug.feed import sets
 
 FAMILY = [
@@ -115,7 +115,7 @@ def test_an_output_whose_logits_were_no_numbers(tasks):
         rf"^decoding step {len(tokens)} \(counted from 0\): the logits of the model"
     )
     with pytest.raises(UserError, match=message):
-        words.decode([*tokens, contract.BROKEN, 0])
+        words.decode([*tokens, BROKEN, 0])
 
 
 def test_padded_size_and_equality(tasks):

@@ -13,7 +13,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.data import folders, sgd
 from jaxaug.data.schema import Schema
-from jaxaug.decode import automaton, constrained, sample
+from jaxaug.decode import constrained, sample
 from jaxaug.feed import vocabulary
 from jaxaug.formats import json_grammar
 from jaxaug.formats.json_tools import JSONFormatter, JSONOptions, signature
@@ -84,7 +84,7 @@ def compiled(
     spelled: Sequence[bytes | None],
     encode: Callable[[str], list[int]],
     eos_id: int,
-) -> tuple[automaton.Automaton, constrained.Heads]:
+) -> tuple[constrained.Automaton, constrained.Heads]:
     """Returns the automaton of all services, and the heads of their prompts.
 
     Args:
@@ -112,7 +112,7 @@ def compiled(
         row[: len(head)] = head
     _check_heads(dict(zip(prompts, map(tuple, heads), strict=True)))
     return (
-        automaton.compiled(machine, spelled, eos_id),
+        constrained.compiled(machine, spelled, eos_id),
         constrained.Heads(table, np.array(lengths, np.int32)),
     )
 

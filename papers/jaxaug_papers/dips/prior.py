@@ -15,9 +15,10 @@ import jax.numpy as jnp
 from flax import traverse_util
 from jaxtyping import Array, Float, Int
 from t5x.decoding import DecodingState, flat_batch_beam_expand
+from t5x.search.decode_state import TokensToLogits, match_container
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import contract, keys, sample, warpers
+from jaxaug.decode import contract, sample, warpers
 
 LEAF = "latent"
 _DRAW = 0x1A7E  # Folded into the key of a row; the words use another stream.
@@ -26,7 +27,7 @@ _DRAW = 0x1A7E  # Folded into the key of a row; the words use another stream.
 def decode(
     inputs: Int[Array, "batch length"],
     cache: Any,
-    tokens_to_logits: sample.TokensToLogits,
+    tokens_to_logits: TokensToLogits,
     eos_id: int,
     num_decodes: int = 1,
     decode_rng: Array | None = None,
@@ -62,11 +63,11 @@ def decode(
             "none. Name a model of configs/paraphrase_vae_svg.gin, or take another "
             "sampler."
         )
-    base = keys.base_key(decode_rng, seed)
-    rows = keys.row_keys(base, keys.input_identities(inputs, source, input_ids))
+    base = contract.base_key(decode_rng, seed)
+    rows = contract.row_keys(base, contract.input_identities(inputs, source, input_ids))
     numbers = jnp.tile(jnp.arange(num_decodes), inputs.shape[0])
-    rows = keys.fold_rows(flat_batch_beam_expand(rows, num_decodes), numbers)
-    rows = keys.fold_rows(rows, jnp.full_like(numbers, _DRAW))
+    rows = contract.fold_rows(flat_batch_beam_expand(rows, num_decodes), numbers)
+    rows = contract.fold_rows(rows, jnp.full_like(numbers, _DRAW))
     drawn = {
         path: spread * jax.vmap(lambda key, n=n: jax.random.normal(key, (n,)))(rows)
         for path, n in sizes.items()
@@ -75,7 +76,7 @@ def decode(
     def to_logits(state: DecodingState) -> Any:
         flat = traverse_util.flatten_dict(flax.core.unfreeze(state.cache))
         mine = traverse_util.unflatten_dict(flat | drawn)
-        mine = contract.match_container(mine, state.cache)
+        mine = match_container(mine, state.cache)
         return tokens_to_logits(state.replace(cache=mine))
 
     return sample.sample(

@@ -30,6 +30,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import sacrebleu
+from t5x.search.candidates import Candidates
+from t5x.search.decode_state import check_decodes
 
 from jaxaug.augment.language.wordnet import WordNet
 from jaxaug.core.buckets import pad
@@ -38,8 +40,6 @@ from jaxaug.core.text import clean
 from jaxaug.data import folders
 from jaxaug.data import pairs as pairs_of
 from jaxaug.decode import beam, dips, dpp, ground_set, set_search, ssr
-from jaxaug.decode.candidates import Candidates
-from jaxaug.decode.contract import check_decodes
 from jaxaug.metrics import diversity
 from jaxaug.models.layers import int8
 from jaxaug.models.text import registry

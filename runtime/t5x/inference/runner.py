@@ -15,7 +15,7 @@ from jaxtyping import PRNGKeyArray
 from t5x.distributed import multihost_assert_equal
 from t5x.feed.iterators import is_tf_dataset, shard_batch
 from t5x.inference import lengths, side_by_side
-from t5x.search.broken import check_decodes
+from t5x.search.decode_state import check_decodes
 
 Example = Mapping[str, Any]
 

@@ -5,7 +5,7 @@ batch * beams, with the decodes of one row next to each other.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import flax.core
@@ -16,6 +16,8 @@ import numpy as np
 from flax import traverse_util
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
+
+from t5x.errors import UserError
 
 PyTree = Any
 Cache = dict[str, Any] | flax.core.FrozenDict[str, Any]
@@ -28,8 +30,6 @@ NEG_INF = np.array(NEG_INF_VALUE)
 _INDEX_LEAF = "cache_index"
 # Leaves without a batch axis.
 _UNBATCHED_LEAVES = frozenset({"cached_bias", "position_embedder_index"})
-# Number of vocabulary entries that `best_continuations` represents by their maximum.
-_BLOCK = 32
 # Leaves that all decodes of an input share: the projected encoder output, and the
 # history of `share_history`. They have one row per input and are never repeated or
 # moved.
@@ -39,6 +39,13 @@ SHARED_LEAVES = frozenset(
 # The lookup scans the slots of all beams for each beam, so its cost is quadratic. On a
 # CPU, 64 beams take as long as moving all keys and values.
 _MOST_SHARING = 32
+
+
+BROKEN = -1
+"""Token id of a token that could not be chosen; it is in no vocabulary.
+
+Its score is NaN.
+"""
 
 
 class DecodingState(flax.struct.PyTreeNode):
@@ -99,54 +106,6 @@ def _ask(decode_fn: Callable[..., bool]) -> bool:
     return decode_fn(
         inputs=None, cache=None, tokens_to_logits=WOULD_ROWS_BE_ALONE, eos_id=None
     )
-
-
-class SamplingLoopState(flax.struct.PyTreeNode):
-    """State of `temperature_sample`, as its callbacks see it.
-
-    Attributes:
-        step: scalar, number of steps done.
-        cur_index: [rows] position of `cur_token`.
-        sequences: [rows, length + 2]; column 0 is BOS, the last one is scratch space.
-        cache: nested mapping of arrays.
-        cur_token: [rows, 1] token to feed next.
-        ended: [rows, 1] whether the row is complete.
-        rng: key of the remaining steps.
-        log_prob: [rows] log probability of the tokens sampled so far.
-    """
-
-    step: Int[Array, ""]
-    cur_index: Int[Array, " rows"]
-    sequences: Int[Array, "rows length_2"]
-    cache: Cache
-    cur_token: Int[Array, "rows 1"]
-    ended: Bool[Array, "rows 1"]
-    rng: Array
-    log_prob: Float[Array, " rows"]
-
-
-class BeamState(flax.struct.PyTreeNode):
-    """State of `beam_search`. Beams are sorted ascending: the best is last.
-
-    Attributes:
-        cur_index: scalar, position in `live_seqs` of the token to feed.
-        live_logprobs: [batch, beams] log probabilities of the unfinished beams.
-        finished_scores: [batch, beams] length-normalized scores of finished hypotheses.
-        live_seqs: [batch, beams, length + 1].
-        finished_seqs: [batch, beams, length + 1].
-        finished_flags: [batch, beams], False while the slot is empty.
-        cache: nested mapping of arrays that lead with [batch, beams].
-        initial_index: [batch] number of prompt tokens that the cache already holds.
-    """
-
-    cur_index: Int[Array, ""]
-    live_logprobs: Float[Array, "batch beams"]
-    finished_scores: Float[Array, "batch beams"]
-    live_seqs: Int[Array, "batch beams length_1"]
-    finished_seqs: Int[Array, "batch beams length_1"]
-    finished_flags: Bool[Array, "batch beams"]
-    cache: Cache
-    initial_index: Int[Array, " batch"] | None
 
 
 def match_container(cache: Cache, like: Cache) -> Cache:
@@ -331,59 +290,57 @@ def top_k_two_stage(
     return values, jnp.take_along_axis(positions.reshape(batch, -1), outer, axis=1)
 
 
-def best_continuations(
-    logits: Float[Array, "batch beams vocab"],
-    log_probs: Float[Array, "batch beams"],
-    k: int,
-) -> tuple[Float[Array, "batch k"], Int[Array, "batch k"], Int[Array, "batch k"]]:
-    """Returns the k continuations with the highest log probability per row, best first.
+def usable(logits: Float[Array, "*rows vocab"]) -> Bool[Array, "*rows"]:
+    """Returns whether a token can be chosen: no NaN or +inf, and not all -inf."""
+    return jnp.isfinite(jnp.max(logits, axis=-1))
 
-    Values, order, and ties are the same as in `lax.top_k` over `log_softmax(logits) +
-    log_probs`. A large vocabulary does not need that sum in full: log_softmax keeps the
-    order within a beam, so the k blocks with the largest maxima contain the k best. (If
-    fewer than k are above -inf, the remaining entries may differ.) A beam whose logits
-    are all -inf has no continuation: its totals are -inf.
 
-    Args:
-        logits: float32 logits of the next token.
-        log_probs: log probabilities of the beams.
-        k: number of continuations, at most beams * vocab.
+def check_decodes(
+    decodes: Int[Array, "batch *decodes length"]
+    | Int[np.ndarray, "batch *decodes length"],
+) -> None:
+    """Raises an error if the result of a decode function contains `BROKEN`.
 
-    Returns:
-        Total log probability, token, and parent beam.
+    Inside a compiled program there are no values yet, and it does nothing. The holder
+    of the result calls it again.
+
+    Raises:
+        UserError: the logits of a step were NaN or infinite.
     """
-    batch, beams, vocab = logits.shape
-    peaks = jnp.max(logits, axis=-1)
-    dead = jnp.isneginf(peaks)
-    peaks = jnp.where(dead, 0.0, peaks)
-    sums = jnp.log(jnp.sum(jnp.exp(logits - peaks[..., None]), axis=-1))
-    sums = jnp.where(dead, 0.0, sums)
+    if isinstance(decodes, jax.core.Tracer):
+        return
+    places = np.argwhere(np.asarray(decodes) == BROKEN)
+    if len(places):
+        row, *_, step = min(places.tolist(), key=lambda place: place[-1])
+        raise _broken(step, f" of row {row}")
 
-    def totals(x: Array, *row: Array) -> Array:
-        peak, log_sum, before = (part[..., None] for part in row)
-        return (x - peak - log_sum) + before
 
-    if 4 * k * _BLOCK > beams * vocab:
-        flat = totals(logits, peaks, sums, log_probs).reshape(batch, beams * vocab)
-        values, best = top_k_two_stage(flat, k)
-        return values, best % vocab, best // vocab
-    missing = -vocab % _BLOCK
-    if missing:
-        logits = jnp.pad(
-            logits, ((0, 0), (0, 0), (0, missing)), constant_values=-jnp.inf
-        )
-    in_beam = logits.shape[2] // _BLOCK
-    blocks = logits.reshape(batch, beams * in_beam, _BLOCK)
-    maxima = jnp.max(blocks, axis=-1).reshape(batch, beams, in_beam)
-    maxima = totals(maxima, peaks, sums, log_probs).reshape(batch, -1)
-    # Vocabulary order gives the same ties as a single stage.
-    winners = jnp.sort(top_k_two_stage(maxima, k)[1], axis=1)
-    rows = (
-        jnp.take_along_axis(part, winners // in_beam, axis=1)
-        for part in (peaks, sums, log_probs)
+def check_tokens(tokens: Sequence[int]) -> None:
+    """Checks that one output has no `BROKEN` token; raises as `check_decodes`."""
+    if BROKEN in tokens:
+        raise _broken(tokens.index(BROKEN), "")
+
+
+def _broken(step: int, where: str) -> UserError:
+    return UserError(
+        f"decoding step {step} (counted from 0){where}: the logits of the model are "
+        "NaN or infinite, no token can be chosen. Its weights are damaged or its "
+        "activations overflow: check the weights, or use float32."
     )
-    held = totals(jnp.take_along_axis(blocks, winners[..., None], axis=1), *rows)
-    values, place = lax.top_k(held.reshape(batch, -1), k)
-    block = jnp.take_along_axis(winners, place // _BLOCK, axis=1)
-    tokens = block % in_beam * _BLOCK + place % _BLOCK
-    return values, jnp.minimum(tokens, vocab - 1), block // in_beam
+
+
+def start_index(
+    inputs: Int[Array, "batch length"], initial_index: Int[Array, " batch"] | None
+) -> Int[Array, " batch"]:
+    """Returns the number of prompt tokens that the cache holds for each row."""
+    if initial_index is None:
+        return jnp.zeros((inputs.shape[0],), jnp.int32)
+    return jnp.asarray(initial_index, jnp.int32)
+
+
+def prompt_lengths(
+    inputs: Int[Array, "batch length"], start: Int[Array, " batch"]
+) -> Int[Array, " batch"]:
+    """Returns the number of tokens of each row before the first free position."""
+    given = jnp.cumprod(inputs[:, 1:] != 0, axis=1).astype(jnp.int32)
+    return jnp.maximum(jnp.sum(given, axis=1), start)

@@ -17,7 +17,7 @@ from search_kit import (
 )
 from t5x import decoding
 from t5x.errors import UserError
-from t5x.search import broken
+from t5x.search import decode_state
 
 from tests.decode.decode_kit import (
     EOS,
@@ -369,7 +369,7 @@ def test_a_row_without_a_token_to_choose_is_marked(bad):
     assert decodes[:, 1].tolist() == [[2, 3, 4, EOS], [3, EOS, 0, 0], [3, 3, -1, 0]]
     assert np.isnan(scores).tolist() == [[False] * 2, [False] * 2, [True] * 2]
     with pytest.raises(UserError, match=NAMED):
-        broken.check_decodes(decodes)
+        decode_state.check_decodes(decodes)
     with pytest.raises(UserError, match=NAMED):
         decoding.beam_search(inputs, {}, row_scripts(bad), EOS, num_decodes=2)
     # Forced tokens need no logits.

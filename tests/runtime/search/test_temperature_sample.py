@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from t5x import decoding
 from t5x.errors import UserError
-from t5x.search import broken
+from t5x.search import decode_state
 
 from tests.support import grids
 
@@ -338,11 +338,14 @@ def test_a_row_without_a_token_to_choose_is_marked(bad, options):
         return jnp.where(is_bad[:, None], worst, logits), cache
 
     decodes, log_prob = sample(inputs, {}, broken_model, EOS, **options)
-    assert decodes[:, 0].tolist() == [[2, 3, 4, EOS, 0], [2, 3, broken.BROKEN, 0, 0]]
+    assert decodes[:, 0].tolist() == [
+        [2, 3, 4, EOS, 0],
+        [2, 3, decode_state.BROKEN, 0, 0],
+    ]
     assert np.isnan(log_prob).tolist() == [[False], [True]]
     message = r"decoding step 2 \(counted from 0\) of row 1: the logits of the model"
     with pytest.raises(UserError, match=message):
-        broken.check_decodes(decodes)
+        decode_state.check_decodes(decodes)
     with pytest.raises(UserError, match=message):
         decoding.temperature_sample(inputs, {}, broken_model, EOS, **options)
     # Forced tokens need no logits.
