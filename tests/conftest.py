@@ -4,7 +4,7 @@ import atexit
 import contextlib
 import functools
 import gc
-import importlib
+import importlib.util
 import json
 import os
 import shlex
@@ -37,12 +37,14 @@ hypothesis.settings.load_profile("any machine")
 # core. Programs that tests start inherit these flags; their own flags follow. With
 # JAXAUG_TEST_PLAINLY=1 the tests run like programs of users: with normal optimizations
 # and all checks of Flax.
-PLAINLY = os.environ.get("JAXAUG_TEST_PLAINLY") == "1"
-_JAXLIB = tuple(map(int, metadata.version("jaxlib").split(".")[:2]))
+# The base is also tested without JAX.
+PLAINLY = os.environ.get("JAXAUG_TEST_PLAINLY") == "1" or not (
+    importlib.util.find_spec("jaxlib")
+)
 if not PLAINLY:
     # XLA ends the process if it does not know a flag; jaxlib 0.12 has no flag for
     # emitters, and at level 0 it computes NaN in gradients of plain attention.
-    newer = _JAXLIB >= (0, 11)
+    newer = [*map(int, metadata.version("jaxlib").split(".")[:2])] >= [0, 11]
     os.environ.setdefault(
         "XLA_FLAGS",
         f"--xla_backend_optimization_level={int(newer)}"
@@ -166,9 +168,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     The collector would walk a million objects of libraries again and again while JAX
     traces.
     """
-    from tests.support import flax_checks, mlir_contexts
-
     if not PLAINLY:
+        from tests.support import flax_checks, mlir_contexts
+
         flax_checks.once()
         mlir_contexts.shared()
     gc.collect()

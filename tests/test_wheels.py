@@ -91,6 +91,8 @@ jaxaug init mine # wrote 2 services and 20 dialogues to mine
 jaxaug data check mine # no errors
 jaxaug augment --data_dir mine --out variants # wrote variants/v1..v5
 jaxaug augment review variants # wrote variants/review.html: 15 texts
+echo '{"messages": [{"role": "user", "content": "Oslo?"}], "calls": []}' > cases.jsonl
+jaxaug sensitivity --schema tools.json --in cases.jsonl --model openai:x --endpoint http://localhost:1/v1 --dry_run # expected: 14 requests
 """
 PLAIN_TEXT = """
 jaxaug augment text --scheme eda --in texts.csv --out eda.csv # wrote eda.csv

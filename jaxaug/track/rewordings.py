@@ -7,7 +7,7 @@ candidates keeps it.
 import functools
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from etils import epath
 
@@ -25,14 +25,16 @@ from jaxaug.formats.records import Parsed
 from jaxaug.metrics import benchmark
 from jaxaug.track.base import Writer
 from jaxaug.track.several import Place
-from jaxaug.track.tracker import Tracker
+
+if TYPE_CHECKING:  # `jaxaug sensitivity` works without JAX.
+    from jaxaug.track.tracker import Tracker
 
 _SPLIT = "schema"  # part of the ids, which treat each service as a whole schema
 _CANDIDATES = 300  # maximum number of rewordings that are judged
 
 Texts = Mapping[str, str]
 """Id of a description -> its text."""
-Writers = Callable[[Tracker], Writer | None]
+Writers = Callable[["Tracker"], Writer | None]
 """Tracker -> function that computes its outputs; None uses the tracker itself."""
 
 
@@ -156,7 +158,7 @@ def worded_schema(schema: Schema, texts: Mapping[str, Texts]) -> Schema:
 
 
 def states(
-    about: Tracker, dialogues: Sequence[Dialogue], writers: Writers
+    about: "Tracker", dialogues: Sequence[Dialogue], writers: Writers
 ) -> dict[Place, Parsed]:
     """Returns the predicted state of each frame of the dialogues."""
     return {
