@@ -255,13 +255,16 @@ def test_the_base_needs_nothing_of_an_extra(site: Path, tmp_path: Path, sgd_tree
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "extra, lines",
+    "extra, lines, versions",
     [
-        ("", RESEARCH + OWN_API + PLAIN_TEXT),
-        ("[jax]", PLAIN_TEXT + MODELS),
+        ("", RESEARCH + OWN_API + PLAIN_TEXT, "constraints.txt"),
+        ("", RESEARCH + OWN_API + PLAIN_TEXT, "constraints-lowest.txt"),
+        ("[jax]", PLAIN_TEXT + MODELS, "constraints.txt"),
     ],
 )
-def test_new_users_in_a_fresh_environment(wheels: Path, tmp_path: Path, extra, lines):
+def test_new_users_in_a_fresh_environment(
+    wheels: Path, tmp_path: Path, extra, lines, versions
+):
     """pip installs the wheel; its commands run elsewhere, with an empty home."""
     work, home, venv = (tmp_path / name for name in ("a folder", "home", "venv"))
     work.mkdir()
@@ -274,7 +277,7 @@ def test_new_users_in_a_fresh_environment(wheels: Path, tmp_path: Path, extra, l
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "JAX"))}
     subprocess.run([sys.executable, "-m", "venv", venv], check=True, env=env)
     pip = [venv / "bin/pip", "install", "--quiet", "--no-compile", f"{wheel}{extra}"]
-    pip += ["--constraint", ROOT / "constraints.txt", "--find-links", wheels]
+    pip += ["--constraint", ROOT / versions, "--find-links", wheels]
     subprocess.run(pip, check=True, env=env)
     env |= {"HOME": str(home), "PATH": f"{venv / 'bin'}:/usr/bin:/bin"}
     done = ran(["sh", "-e", "-c", lines], cwd=work, env=env)
