@@ -254,7 +254,7 @@ def test_cross_attention_reads_shared_keys(kv_heads: int | None):
     """Two decodes of each input; keys and values are projected once for each input."""
     encoded = normal(3, 5, 8)
     steps = normal(6, 1, 8, seed=1)
-    module = layers.Attention(4, 6, kv_heads, qkv_bias=True, out_bias=True)
+    module = layers.Attention(4, 6, num_kv_heads=kv_heads, qkv_bias=True, out_bias=True)
     is_token = np.ones((3, 1, 1, 5))
     is_token[1, ..., 3:] = 0
     params = made(module, steps[:3], encoded)
