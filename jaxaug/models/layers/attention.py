@@ -94,10 +94,7 @@ class Attention(MultiHeadDotProductAttention):
         rope_scaling: scaling of the rotary positions; None for none.
         qk_norm: makes a norm of the given name for the heads of queries and keys, which
             is applied before positions; None for none.
-        window: number of keys that a query sees, up to and including its own; None for
-            all. If a mask shows later keys (prefixes), the window also extends that far
-            forward.
-        scale: factor of the logits; None means 1 / sqrt(head_dim).
+        scale: None, so that it is 1 / sqrt(head_dim).
         cap: cap of the logits; see `dot_product_attention`.
     """
 
@@ -109,7 +106,6 @@ class Attention(MultiHeadDotProductAttention):
     rope_theta: float | None = None
     rope_scaling: RotaryScaling | None = None
     qk_norm: Callable[[str], nn.Module] | None = None
-    window: int | None = None
     scale: float | None = None
     cap: float | None = None
 

@@ -108,6 +108,10 @@ class MultiHeadDotProductAttention(nn.Module):
         joined_kernels: whether kernels are stored with heads and head_dim as one axis.
         fused: whether to compute attention without storing its weights if possible (see
             `fused_attention`).
+        window: number of keys that a query sees, up to and including its own; None for
+            all. If a mask shows later keys (prefixes), the window also extends that far
+            forward.
+        scale: factor of the logits; None means 1 / sqrt(head_dim).
     """
 
     num_heads: int
@@ -118,14 +122,12 @@ class MultiHeadDotProductAttention(nn.Module):
     float32_logits: bool = False
     joined_kernels: bool = True
     fused: bool = True
+    window: int | None = None
+    scale: float | None = 1.0
 
     dense_cls: ClassVar[type[DenseGeneral]] = DenseGeneral
-    # Number of keys that a query sees; None for all.
-    window: ClassVar[int | None] = None
     # Whether a decoding step may take several positions.
     several: ClassVar[bool] = False
-    # Factor of the logits.
-    scale: ClassVar[float | None] = 1.0
 
     @nn.compact
     def __call__(
@@ -279,8 +281,9 @@ class MultiHeadDotProductAttention(nn.Module):
                 # All queries of a head drop the same keys, so the values can be masked
                 # instead.
                 of_keys = (key.shape[0], self.num_heads, key.shape[1])
-                rng = self.make_rng("dropout")
-                kept = _kept(rng, self.dropout_rate, of_keys, value.dtype)
+                kept = _kept(
+                    self.make_rng("dropout"), self.dropout_rate, of_keys, value.dtype
+                )
                 value = value * kept.swapaxes(1, 2)[..., None]
             return fused_attention.attend(
                 query, key, value, bias, mask, scale=self.logit_scale
