@@ -60,10 +60,10 @@ class Bart(nn.Module):
                 axes=("vocab",),
             )
         if config.labels:
-            self.dense = layers.Linear(
+            self.dense = layers.linear(
                 config.emb_dim, ("mlp", "embed"), use_bias=True, dtype=config.dtype
             )
-            self.output = layers.Linear(
+            self.output = layers.linear(
                 len(config.labels), ("embed", _LABELS), use_bias=True
             )
 

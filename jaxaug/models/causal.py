@@ -195,7 +195,7 @@ class Stack(nn.Module, abc.ABC):
             output: nn.Module = embedder
             logits = embedder.attend(x)
         else:
-            output = layers.Linear(
+            output = layers.linear(
                 config.vocab_size,
                 ("embed", "vocab"),
                 dtype=config.dtype,
@@ -256,7 +256,7 @@ class Block(nn.Module, abc.ABC):
         """Returns the attention of the family, named `self_attention`."""
 
     @abc.abstractmethod
-    def mlp(self) -> layers.Mlp:
+    def mlp(self) -> nn.Module:
         """Returns the MLP of the family, named `mlp`."""
 
     @nn.compact

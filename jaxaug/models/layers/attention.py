@@ -12,7 +12,7 @@ from t5x.examples.t5 import cache
 from t5x.examples.t5.layers import MultiHeadDotProductAttention
 from t5x.on_cpu import features, reductions
 
-from jaxaug.models.layers.dense import MASKED, Linear, kernel_init, softcap
+from jaxaug.models.layers.dense import MASKED, kernel_init, linear, softcap
 from jaxaug.models.layers.positions import RotaryScaling, rotary
 
 cache_length = cache.length
@@ -117,7 +117,7 @@ class Attention(MultiHeadDotProductAttention):
         heads = self.num_heads
         if name != "query":
             heads = self.num_kv_heads or heads
-        projected = Linear(
+        projected = linear(
             (heads, self.head_dim),
             ("embed", "heads", "kv"),
             use_bias=self.qkv_bias,
@@ -147,7 +147,7 @@ class Attention(MultiHeadDotProductAttention):
         return query, key
 
     def _merged(self, attended: Array, features: int) -> Array:
-        return Linear(
+        return linear(
             features,
             ("heads", "kv", "embed"),
             axis=(-2, -1),

@@ -78,7 +78,7 @@ def test_norms_compute_in_float32(norm: Any):
 
 def test_linear_contracts_several_axes():
     x = normal(2, 3, 4, 5)
-    module = layers.Linear(
+    module = layers.linear(
         (6, 7), ("heads", "kv", "embed", "mlp"), axis=(-2, -1), use_bias=True
     )
     variables = made(module, x)
@@ -90,7 +90,7 @@ def test_linear_contracts_several_axes():
 
 def test_gated_mlp():
     x = normal(1, 2, 4)
-    module = layers.Mlp(6, activation="silu", gated=True)
+    module = layers.mlp(6, activation="silu", gated=True)
     variables = made(module, x)
     gate, up, down = (variables["params"][name] for name in ("wi_0", "wi_1", "wo"))
 
