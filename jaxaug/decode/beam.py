@@ -58,11 +58,8 @@ def search(
 ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
     """Runs a beam search: a decode function of T5X.
 
-    Without `select` the results are equal to `t5x.decoding.beam_search`. Finished
-    hypotheses move to a pool of size `num_decodes`, and the most probable others stay
-    in the beam. A row stops when the worst hypothesis in its pool beats the best score
-    that a live beam could reach. A row without a finished hypothesis at the length
-    limit returns its live beams with their plain log probabilities.
+    Without `select` the results are equal to `t5x.decoding.beam_search`; see
+    `t5x.search.beam.run`.
 
     With `select` or `last` the result is a selected set. In every step `select` chooses
     among the `num_candidates` most probable candidates. A finished hypothesis moves to
@@ -71,16 +68,10 @@ def search(
     it. At the end `last` chooses the `num_decodes` results from the pool. A row stops
     when its pool is full. At the length limit live beams fill empty places of the pool.
 
-    Unlike in `t5x.decoding.beam_search`, an EOS of the prompt ends nothing, and a
-    finished row does not change while other rows continue.
+    Unlike in `t5x.decoding.beam_search`, an EOS of the prompt ends nothing.
 
     Args:
-        inputs: tokens to force, shifted right: column 0 is BOS (0), 0 is free. Column j
-            + 1 of `inputs` belongs to column j of the result.
-        cache: cache of one decode per row; arrays lead with `batch` after
-            `cache_offset` axes.
-        tokens_to_logits: one decoder step on all batch * num_decodes rows.
-        eos_id: token that ends a hypothesis.
+        inputs: see `sample.sample`, also for the arguments that are not listed here.
         num_decodes: number of results, k.
         select: chooses the continuations that stay in the beam.
         last: chooses the results among the finished hypotheses; None means the most
@@ -98,19 +89,9 @@ def search(
             log probabilities; prompt and EOS count, and 0 is no penalty.
         temperature: divides the logits. Values above 1 flatten the distribution, so
             hypotheses diverge earlier.
-        max_decode_steps: maximum number of tokens after the prompt; None allows
-            `length` tokens with the prompt.
-        cache_offset: number of leading axes before the batch axis; 1 for scanned
-            layers.
         decode_rng: key of the run, for a `select` that draws.
-        initial_index: number of prompt tokens that the cache already holds.
         source: encoder inputs; `select` gets them without EOS, and they identify the
             rows.
-        input_ids: numbers that identify the rows, instead of `source`.
-        seed: seed of the key of the run; overrides `decode_rng` (see
-            `contract.base_key`).
-        embeddings: not used; `SourceEncoderDecoderModel` passes it to all decode
-            functions.
 
     Returns:
         Tokens without BOS, 0 after EOS, and log probabilities divided by the length

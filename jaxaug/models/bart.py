@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen.partitioning import param_with_axes
 from jax import lax
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Int
 from t5x.examples.t5 import layers as t5_layers
 
 from jaxaug.core.errors import UserError
@@ -60,10 +60,10 @@ class Bart(nn.Module):
                 axes=("vocab",),
             )
         if config.labels:
-            self.dense = layers.Linear(
+            self.dense = layers.linear(
                 config.emb_dim, ("mlp", "embed"), use_bias=True, dtype=config.dtype
             )
-            self.output = layers.Linear(
+            self.output = layers.linear(
                 len(config.labels), ("embed", _LABELS), use_bias=True
             )
 
@@ -89,10 +89,8 @@ class Bart(nn.Module):
         Raises:
             UserError: the sequences are longer than the model has positions.
         """
-        is_token = encoder_input_tokens > 0
-        mask = t5_layers.make_attention_mask(is_token, is_token)
-        if encoder_segment_ids is not None:
-            mask = mask * _same_segment(encoder_segment_ids, encoder_segment_ids)
+        tokens, segments = encoder_input_tokens, encoder_segment_ids
+        mask = t5_layers.make_padding_mask(tokens, tokens, segments, segments)
         return self.encoder(
             encoder_input_tokens, encoder_positions, mask, not enable_dropout
         )
@@ -201,21 +199,18 @@ class Bart(nn.Module):
         enable_dropout: bool,
         decode: bool,
     ) -> Activations:
-        is_query = decoder_target_tokens > 0
-        mask = None
+        queries, mask = decoder_target_tokens, None
         if decode:
-            is_query = jnp.ones_like(is_query)
+            queries = jnp.ones_like(queries)
         else:
             mask = t5_layers.make_decoder_mask(
                 decoder_target_tokens,
                 jnp.float32,
                 decoder_segment_ids=decoder_segment_ids,
             )
-        cross_mask = t5_layers.make_attention_mask(is_query, encoder_input_tokens > 0)
-        if encoder_segment_ids is not None and decoder_segment_ids is not None:
-            cross_mask = cross_mask * _same_segment(
-                decoder_segment_ids, encoder_segment_ids
-            )
+        cross_mask = t5_layers.make_padding_mask(
+            queries, encoder_input_tokens, decoder_segment_ids, encoder_segment_ids
+        )
         return self.decoder(
             encoded,
             decoder_input_tokens,
@@ -282,12 +277,6 @@ class Bart(nn.Module):
         last = jnp.maximum(jnp.sum(tokens > 0, axis=1) - 1, 0)
         x = jnp.take_along_axis(hidden, last[:, None, None], axis=1)[:, 0]
         return self.output(jnp.tanh(self.dense(x)).astype(jnp.float32))
-
-
-def _same_segment(
-    queries: Tokens, keys: Inputs
-) -> Shaped[Array, "batch 1 length input_length"]:
-    return t5_layers.make_attention_mask(queries, keys, jnp.equal)
 
 
 NETWORK = Bart

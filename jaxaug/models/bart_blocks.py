@@ -51,7 +51,7 @@ class _Block(nn.Module):
 
     def mlp(self, x: Activations, mlp_dim: int) -> Activations:
         config = self.config
-        y = layers.Mlp(
+        y = layers.mlp(
             mlp_dim,
             activation=config.activation,
             dropout_rate=config.activation_dropout_rate,

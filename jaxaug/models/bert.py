@@ -74,7 +74,7 @@ class Layer(nn.Module):
             name="attention",
         )(x, x, mask, deterministic=deterministic)
         x = _norm(config, "attention_norm")(x + dropout(y))
-        y = layers.Mlp(
+        y = layers.mlp(
             config.mlp_dim,
             activation=config.activation,
             dtype=config.dtype,
@@ -95,7 +95,7 @@ class Encoder(nn.Module):
     ) -> Hidden:
         config = self.config
         if config.embedding_dim is not None:
-            x = layers.Linear(
+            x = layers.linear(
                 config.emb_dim,
                 ("mlp", "embed"),
                 use_bias=True,
@@ -147,7 +147,7 @@ class MaskedWords(nn.Module):
     @nn.compact
     def __call__(self, hidden: Hidden) -> Float[Array, "batch length vocab"]:
         config = self.config
-        x = layers.Linear(
+        x = layers.linear(
             config.emb_dim, ("mlp", "embed"), use_bias=True, name="dense"
         )(hidden)
         # Every head has this norm in float32, whatever the dtype of the blocks.
@@ -163,7 +163,7 @@ class MaskedWords(nn.Module):
         )
         if config.tie_embeddings:
             return self.token_embedder.attend(x) + bias
-        output = layers.Linear(config.vocab_size, ("embed", "vocab"), name="output")
+        output = layers.linear(config.vocab_size, ("embed", "vocab"), name="output")
         return output(x.astype(jnp.float32)) + bias
 
 
@@ -177,12 +177,12 @@ class Bert(nn.Module):
         self.embeddings = Embeddings(config)
         self.encoder = Encoder(config)
         if config.head in ("pooler", "classifier"):
-            self.dense = layers.Linear(
+            self.dense = layers.linear(
                 config.emb_dim, ("mlp", "embed"), use_bias=True, dtype=config.dtype
             )
         if config.head == "classifier":
             self.dropout = nn.Dropout(config.dropout_rate)
-            self.output = layers.Linear(
+            self.output = layers.linear(
                 len(config.labels), ("embed", _LABELS), use_bias=True
             )
         if config.head == "masked_lm":

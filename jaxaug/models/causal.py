@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen.partitioning import with_sharding_constraint
 from jaxtyping import Array, Float, Int
+from t5x import output_product
 from t5x.examples.t5 import layers as t5_layers
 
 from jaxaug.core.errors import UserError
@@ -24,9 +25,6 @@ from jaxaug.models import layers
 Tokens = Int[Array, "rows length"]
 Activations = Float[Array, "rows length emb"]
 Logits = Float[Array, "rows length vocab"]
-
-# Collection of the factors of the logits; see `t5x.output_product` of the runtime.
-_PRODUCT = "output_product"
 
 _REMAT_POLICIES = {
     "none": None,
@@ -197,7 +195,7 @@ class Stack(nn.Module, abc.ABC):
             output: nn.Module = embedder
             logits = embedder.attend(x)
         else:
-            output = layers.Linear(
+            output = layers.linear(
                 config.vocab_size,
                 ("embed", "vocab"),
                 dtype=config.dtype,
@@ -209,8 +207,18 @@ class Stack(nn.Module, abc.ABC):
         logits = self.capped(product)
         linear = logits is product
         logits = layers.shift_logits(logits, config.id_offset)
-        if linear:  # Capped logits are no product of two factors.
-            self._tell_factors(logits, x, output)
+        # Capped logits are no product of two factors.
+        if linear and output_product.is_wanted(self):
+            tied = config.tie_embeddings
+            ours, theirs = ("table", "embedding") if tied else ("kernel", "kernel")
+            matrix = jnp.asarray(output.get_variable("params", theirs), config.dtype)
+            output_product.tell(
+                self,
+                logits,
+                jnp.asarray(x, config.dtype),
+                offset=config.id_offset,
+                **{ours: matrix},
+            )
         return logits
 
     def _through(
@@ -227,24 +235,6 @@ class Stack(nn.Module, abc.ABC):
         if policy is None or mode.decode or mode.prefill_lengths is not None:
             return through
         return nn.remat(through, policy=policy)
-
-    def _tell_factors(self, logits: Logits, x: Activations, output: nn.Module) -> None:
-        """Stores the factors of the logits, from which the runtime computes the loss.
-
-        Other trainers do not make the collection mutable; then nothing is stored.
-        """
-        if not self.is_mutable_collection(_PRODUCT) or self.is_initializing():
-            return
-        tied = self.config.tie_embeddings
-        ours, theirs = ("table", "embedding") if tied else ("kernel", "kernel")
-        told = {
-            ours: jnp.asarray(output.get_variable("params", theirs), self.config.dtype),
-            "hidden": jnp.asarray(x, self.config.dtype),
-            "offset": self.config.id_offset,
-            "logits": logits,
-        }
-        for key, value in told.items():
-            self.put_variable(_PRODUCT, key, value)
 
 
 class Block(nn.Module, abc.ABC):
@@ -266,7 +256,7 @@ class Block(nn.Module, abc.ABC):
         """Returns the attention of the family, named `self_attention`."""
 
     @abc.abstractmethod
-    def mlp(self) -> layers.Mlp:
+    def mlp(self) -> nn.Module:
         """Returns the MLP of the family, named `mlp`."""
 
     @nn.compact

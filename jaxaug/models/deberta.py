@@ -95,7 +95,7 @@ class Attention(nn.Module):
             own = {"c2p": "position_key", "p2c": "position_query"}
             names += [own[term] for term in config.terms]
         project = {
-            name: layers.Linear(
+            name: layers.linear(
                 (config.num_heads, config.head_dim),
                 ("embed", "heads", "kv"),
                 use_bias=True,
@@ -132,7 +132,7 @@ class Attention(nn.Module):
             dropout_rng=self.make_rng("dropout") if dropped else None,
             dropout_rate=config.attention_dropout_rate,
         )
-        return layers.Linear(
+        return layers.linear(
             config.emb_dim,
             ("heads", "kv", "embed"),
             axis=(-2, -1),
@@ -185,7 +185,7 @@ class Layer(nn.Module):
         attention = Attention(config, name="attention")
         y = attention(x, mask, table, rows, deterministic)
         x = _norm(config, "attention_norm")(x + dropout(y))
-        mlp = layers.Mlp(
+        mlp = layers.mlp(
             config.mlp_dim,
             activation=config.activation,
             dtype=config.dtype,
@@ -300,7 +300,7 @@ class Embeddings(nn.Module):
                 config.num_segments, size, config.dtype, name="segment_embedder"
             )(segments)
         if config.embedding_dim is not None:
-            x = layers.Linear(
+            x = layers.linear(
                 config.emb_dim,
                 ("mlp", "embed"),
                 dtype=config.dtype,
@@ -321,11 +321,11 @@ class Deberta(nn.Module):
         self.encoder = Encoder(config)
         if config.head == "classifier":
             self.before = nn.Dropout(config.pooler_dropout_rate)
-            self.dense = layers.Linear(
+            self.dense = layers.linear(
                 config.emb_dim, ("mlp", "embed"), use_bias=True, dtype=config.dtype
             )
             self.after = nn.Dropout(config.head_dropout_rate)
-            self.output = layers.Linear(
+            self.output = layers.linear(
                 len(config.labels), ("embed", _WHOLE), use_bias=True
             )
 

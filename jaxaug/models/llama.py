@@ -196,9 +196,9 @@ class Block(causal.Block):
             name="self_attention",
         )
 
-    def mlp(self) -> layers.Mlp:
+    def mlp(self) -> nn.Module:
         config = self.config
-        return layers.Mlp(
+        return layers.mlp(
             config.mlp_dim,
             activation=config.activation,
             gated=True,

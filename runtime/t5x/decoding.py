@@ -371,18 +371,12 @@ def temperature_sample(
     noise for all). A traced `topp` of 0 disables the mask.
 
     Args:
-        inputs: tokens to force, shifted right: column 0 is BOS (0), 0 is free. Column j
-            + 1 of `inputs` belongs to column j of the result.
-        cache: cache with one row per input; leaves lead with `batch` after
-            `cache_offset` axes.
-        tokens_to_logits: one decoder step on all batch * num_decodes rows.
-        eos_id: token that ends a row.
+        inputs: see `beam_search`, also for the arguments that are not listed here.
         decode_rng: key; `jax.random.PRNGKey(0)` if None.
         num_decodes: decodes per row.
         temperature: divides the logits, [] or [batch]; at most 1e-4 selects the argmax.
         topk: sample among the k most probable tokens; 0 means all.
         topp: sample among the most probable tokens of this mass; 0 means all.
-        cache_offset: leading axes before the batch axis, 1 for scanned layers.
         initial_index: [batch] position to start from, if the cache holds the prompt;
             `cache_index` then has a batch axis.
         max_decode_steps: number of tokens after the prompt, at most `length`.

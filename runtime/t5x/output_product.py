@@ -48,6 +48,7 @@ def tell(
     module: nn.Module,
     logits: Float[Array, "batch length vocab"],
     hidden: Float[Array, "batch length emb"],
+    offset: int = 0,
     **matrix: Float[Array, "..."],
 ) -> None:
     """Stores the factors of `logits` in the collection; call it only if `is_wanted`.
@@ -56,9 +57,10 @@ def tell(
         module: the module that computes, outside of any scan or rematerialization.
         logits: product of the factors.
         hidden: left factor.
+        offset: number of leading ids without a row.
         **matrix: right factor, as `kernel` or as `table`.
     """
-    told = {"hidden": hidden, "logits": logits, **matrix}
+    told = {"hidden": hidden, "logits": logits, "offset": offset, **matrix}
     for name, value in told.items():
         module.put_variable(COLLECTION, name, value)
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import jax.numpy as jnp
 from flax import linen as nn
-from flax.linen.partitioning import param_with_axes, with_sharding_constraint
+from flax.linen.partitioning import param_with_axes
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
+from t5x.examples.t5.layers import DenseGeneral, MlpBlock
 from t5x.on_cpu import features as cpu
 from t5x.on_cpu import products
 
@@ -53,65 +54,33 @@ def activation(name: str) -> Callable[[Array], Array]:
     return ACTIVATIONS[name]
 
 
-class Linear(nn.Module):
-    """Linear map over one or several axes, with or without bias.
+_named = activation
 
-    Attributes:
-        features: sizes of the output axes, which replace the contracted ones at the
-            end.
-        kernel_axes: logical names of the kernel's axes, contracted ones first.
-        axis: axes of the input to contract.
-        use_bias: whether to add a bias of shape `features`.
-        dtype: dtype of the inputs and the kernel in the product.
-        output_dtype: dtype of the result; None means `dtype`.
+
+def linear(
+    features: int | Sequence[int],
+    kernel_axes: tuple[str, ...],
+    axis: int | Sequence[int] = -1,
+    use_bias: bool = False,
+    dtype: Any = jnp.float32,
+    output_dtype: Any = None,
+    name: str | None = None,
+) -> DenseGeneral:
+    """Returns a linear map over one or several axes, with or without bias.
+
+    See `t5x.examples.t5.layers.DenseGeneral` for the arguments. The kernel has one axis
+    per contracted and output axis.
     """
-
-    features: int | Sequence[int]
-    kernel_axes: tuple[str, ...]
-    axis: int | Sequence[int] = -1
-    use_bias: bool = False
-    dtype: Any = jnp.float32
-    output_dtype: Any = None
-
-    @nn.compact
-    def __call__(self, inputs: Float[Array, "..."]) -> Float[Array, "..."]:
-        features = _as_tuple(self.features)
-        axis = tuple(a % inputs.ndim for a in _as_tuple(self.axis))
-        contracted = tuple(inputs.shape[a] for a in axis)
-        kernel = param_with_axes(
-            "kernel",
-            kernel_init,
-            contracted + features,
-            jnp.float32,
-            axes=self.kernel_axes,
-        )
-        dtype = self.output_dtype or self.dtype
-        last = tuple(range(inputs.ndim - len(axis), inputs.ndim))
-        if axis == last and cpu.is_used():
-            outputs = products.contract(
-                inputs, jnp.asarray(kernel), len(axis), self.dtype, dtype
-            )
-        else:
-            outputs = lax.dot_general(
-                jnp.asarray(inputs, self.dtype),
-                jnp.asarray(kernel, self.dtype),
-                ((axis, tuple(range(len(axis)))), ((), ())),
-                preferred_element_type=dtype,
-            )
-        if not self.use_bias:
-            return outputs
-        bias = param_with_axes(
-            "bias",
-            nn.initializers.zeros,
-            features,
-            jnp.float32,
-            axes=self.kernel_axes[len(axis) :],
-        )
-        return outputs + jnp.asarray(bias, dtype)
-
-
-def _as_tuple(value: int | Sequence[int]) -> tuple[int, ...]:
-    return (value,) if isinstance(value, int) else tuple(value)
+    return DenseGeneral(
+        features,
+        axis,
+        dtype,
+        kernel_init,
+        kernel_axes,
+        use_bias,
+        output_dtype,
+        name=name,
+    )
 
 
 class LayerNorm(nn.Module):
@@ -174,51 +143,39 @@ def softcap(x: Float[Array, "..."], cap: float | None) -> Float[Array, "..."]:
     return x if cap is None else cap * jnp.tanh(x / cap)
 
 
-class Mlp(nn.Module):
-    """Feed-forward block; the gated form follows Shazeer (2020), equation 6.
+def mlp(
+    mlp_dim: int,
+    activation: str = "gelu",
+    gated: bool = False,
+    use_bias: bool = True,
+    dropout_rate: float = 0.0,
+    dtype: Any = jnp.float32,
+    name: str | None = None,
+) -> MlpBlock:
+    """Returns a feed-forward block; the gated form follows Shazeer (2020), equation 6.
 
     Parameters are `wi` (if gated, the activated `wi_0` and the linear `wi_1`) and `wo`.
 
-    Attributes:
+    Args:
         mlp_dim: width of the hidden layer.
         activation: name of the activation; see `ACTIVATIONS`.
         gated: whether the activated projection multiplies a linear one.
         use_bias: whether all projections have biases.
         dropout_rate: rate on the hidden layer.
         dtype: dtype of the computation.
+        name: name of the module.
     """
-
-    mlp_dim: int
-    activation: str = "gelu"
-    gated: bool = False
-    use_bias: bool = True
-    dropout_rate: float = 0.0
-    dtype: Any = jnp.float32
-
-    @nn.compact
-    def __call__(
-        self, x: Float[Array, "rows length emb"], *, deterministic: bool = True
-    ) -> Float[Array, "rows length emb"]:
-        project = functools.partial(
-            Linear,
-            self.mlp_dim,
-            ("embed", "mlp"),
-            use_bias=self.use_bias,
-            dtype=self.dtype,
-        )
-        hidden = project(name="wi_0" if self.gated else "wi")(x)
-        hidden = activation(self.activation)(hidden)
-        if self.gated:
-            hidden = hidden * project(name="wi_1")(x)
-        hidden = nn.Dropout(self.dropout_rate)(hidden, deterministic=deterministic)
-        hidden = with_sharding_constraint(hidden, ("batch", "length", "mlp"))
-        return Linear(
-            x.shape[-1],
-            ("mlp", "embed"),
-            use_bias=self.use_bias,
-            dtype=self.dtype,
-            name="wo",
-        )(hidden)
+    first = _named(activation)
+    return MlpBlock(
+        mlp_dim,
+        (first, "linear") if gated else (first,),
+        kernel_init,
+        dropout_rate,
+        dtype,
+        use_bias,
+        dropout_axes=(),
+        name=name,
+    )
 
 
 class Embed(nn.Module):

@@ -25,13 +25,13 @@ from jax import lax
 from jaxtyping import Array, Float, Int8
 from t5x.examples.t5 import layers as t5_layers
 
-from jaxaug.models.layers.dense import Embed, Linear
+from jaxaug.models.layers.dense import Embed
 
 # Floats that a product converts at a time: one megabyte, which fits the cache of a
 # core. With half of it, the loops of SmolLM2 cost more than they save. With twice as
 # much, the floats are read from memory.
 _FLOATS = 2**18
-_MAPS = (Linear, t5_layers.DenseGeneral)
+_MAPS = (t5_layers.DenseGeneral,)
 _TABLES = (Embed, t5_layers.Embed)
 _LARGEST = 127
 

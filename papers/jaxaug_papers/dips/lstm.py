@@ -20,7 +20,7 @@ from flax import linen as nn
 from flax.linen.partitioning import with_sharding_constraint
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxaug.models.layers import MASKED, Linear
+from jaxaug.models.layers import MASKED, linear
 from jaxaug.models.weights.keymap import Weight, identity, transposed
 from jaxaug_papers.dips.lstm_layers import (
     LstmLayer,
@@ -130,7 +130,7 @@ class Decoder(nn.Module):
             cached.value = states
         context = self._attend(x, memory, is_source)
         x = jnp.concatenate([jnp.asarray(x, config.dtype), context], axis=-1)
-        x = Linear(
+        x = linear(
             config.hidden_dim,
             ("mlp", "embed"),
             use_bias=True,
@@ -143,7 +143,7 @@ class Decoder(nn.Module):
     def _attend(self, x: Array, memory: Array, is_source: Array) -> Array:
         dtype = self.config.dtype
         size = self.config.hidden_dim
-        query = Linear(size, ("embed", "kv"), dtype=dtype, name="attention")(x)
+        query = linear(size, ("embed", "kv"), dtype=dtype, name="attention")(x)
         memory = jnp.asarray(memory, dtype)
         scores = jnp.einsum("bqh,bkh->bqk", query, memory).astype(jnp.float32)
         scores = jnp.where(is_source[:, None], scores, MASKED)

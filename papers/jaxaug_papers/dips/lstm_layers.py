@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from t5x.examples.t5 import layers as t5_layers
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.layers import Linear
+from jaxaug.models.layers import linear
 
 Tokens = Int[Array, "batch length"]
 State = tuple[Float[Array, "batch hidden"], Float[Array, "batch hidden"]]
@@ -101,9 +101,9 @@ def embedder(config: Sizes) -> t5_layers.Embed:
     )
 
 
-def output(config: Sizes) -> Linear:
+def output(config: Sizes) -> nn.Module:
     """Returns the output layer: states of a decoder -> logits of words in float32."""
-    return Linear(
+    return linear(
         config.vocab_size,
         ("embed", "vocab"),
         use_bias=True,

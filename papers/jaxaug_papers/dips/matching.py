@@ -20,7 +20,7 @@ from t5x import models
 from t5x.examples.t5 import layers as t5_layers
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.layers import MASKED, Linear
+from jaxaug.models.layers import MASKED, linear
 
 Tokens = Int[Array, "batch length"]
 
@@ -85,7 +85,7 @@ class Matcher(nn.Module):
         x = _Layers(config, "judge", 1, enable_dropout)(
             jnp.concatenate(summed, axis=-1)
         )
-        logit = Linear(
+        logit = linear(
             1, ("embed", "mlp"), use_bias=True, output_dtype=jnp.float32, name="logit"
         )
         return logit(x)[..., 0]
@@ -110,7 +110,7 @@ class _Layers:
             config.dropout_rate, deterministic=not enable_dropout
         )
         self._layers = [
-            Linear(
+            linear(
                 config.hidden_dim, ("embed", "mlp"), use_bias=True, dtype=config.dtype,
                 name=f"{name}_{i}",
             )

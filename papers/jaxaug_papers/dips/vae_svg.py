@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int
 from t5x import models
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.layers import Linear
+from jaxaug.models.layers import linear
 from jaxaug_papers.dips.lstm_layers import (
     LstmLayer,
     State,
@@ -119,7 +119,7 @@ class Network(nn.Module):
         self.source_reader = LstmLayer(config.hidden_dim, dtype=config.dtype)
         self.target_reader = LstmLayer(config.hidden_dim, dtype=config.dtype)
         self.encoder = LstmLayer(config.hidden_dim, dtype=config.dtype)
-        self.latent = Linear(
+        self.latent = linear(
             2 * config.latent_dim,
             ("embed", "mlp"),
             use_bias=True,

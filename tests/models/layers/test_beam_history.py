@@ -22,7 +22,7 @@ BATCH, BEAMS, LENGTH, EMB = 2, 3, 6, 8
 MODULES = {
     "t5": t5_layers.MultiHeadDotProductAttention(num_heads=2, head_dim=5),
     "plain": layers.Attention(2, 5, qkv_bias=True),
-    "grouped": layers.Attention(4, 6, 2, rope_theta=100.0),
+    "grouped": layers.Attention(4, 6, num_kv_heads=2, rope_theta=100.0),
     "window": layers.Attention(2, 5, window=2),
 }
 

@@ -13,7 +13,7 @@ from jax import lax
 from t5x.examples.t5 import network
 
 from jaxaug.models import bart, gpt2, llama
-from jaxaug.models.layers import Linear, int8
+from jaxaug.models.layers import int8, linear
 
 VOCAB = 31
 SIZES = {"vocab_size": VOCAB, "emb_dim": 16, "num_heads": 2, "head_dim": 6}
@@ -172,7 +172,7 @@ def test_a_trained_model_writes_the_same():
 
 def test_floats_of_all_weights_never_exist():
     """XLA does not create them before the loop over the steps either."""
-    module = Linear(1024, ("embed", "mlp"))
+    module = linear(1024, ("embed", "mlp"))
     rng = np.random.default_rng(0)
     params = {"kernel": np.float32(rng.standard_normal((1024, 1024)) / 50)}
     x = jnp.ones((2, 1024))

@@ -78,7 +78,7 @@ def test_norms_compute_in_float32(norm: Any):
 
 def test_linear_contracts_several_axes():
     x = normal(2, 3, 4, 5)
-    module = layers.Linear(
+    module = layers.linear(
         (6, 7), ("heads", "kv", "embed", "mlp"), axis=(-2, -1), use_bias=True
     )
     variables = made(module, x)
@@ -90,7 +90,7 @@ def test_linear_contracts_several_axes():
 
 def test_gated_mlp():
     x = normal(1, 2, 4)
-    module = layers.Mlp(6, activation="silu", gated=True)
+    module = layers.mlp(6, activation="silu", gated=True)
     variables = made(module, x)
     gate, up, down = (variables["params"][name] for name in ("wi_0", "wi_1", "wo"))
 
@@ -254,7 +254,7 @@ def test_cross_attention_reads_shared_keys(kv_heads: int | None):
     """Two decodes of each input; keys and values are projected once for each input."""
     encoded = normal(3, 5, 8)
     steps = normal(6, 1, 8, seed=1)
-    module = layers.Attention(4, 6, kv_heads, qkv_bias=True, out_bias=True)
+    module = layers.Attention(4, 6, num_kv_heads=kv_heads, qkv_bias=True, out_bias=True)
     is_token = np.ones((3, 1, 1, 5))
     is_token[1, ..., 3:] = 0
     params = made(module, steps[:3], encoded)

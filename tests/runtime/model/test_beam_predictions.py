@@ -4,7 +4,6 @@ import functools
 
 import jax
 import numpy as np
-import pytest
 from flax import traverse_util
 from model_kit import (
     BATCH,
@@ -22,7 +21,6 @@ from t5x.examples.decoder_only import network as decoder_network
 from t5x.examples.scalable_t5 import network as scalable
 from t5x.examples.t5 import network
 
-from jaxaug.decode import beam
 from tests.support import grids
 
 PROMPTED = {
@@ -68,7 +66,7 @@ def language_model(dtype, **options):
         (scanned_t5, PROMPTED, "float32"),
         (language_model, LM_BATCH, "float32"),
     ],
-    [decoding.beam_search, beam.search],
+    [decoding.beam_search],
 )
 def test_a_shared_history_changes_no_prediction(decode_fn, make, batch, dtype):
     """Prompts of uneven length are prefilled, and rows end at different steps."""
@@ -101,11 +99,10 @@ def test_a_shared_history_changes_no_prediction(decode_fn, make, batch, dtype):
     np.testing.assert_allclose(aux["scores"], expected_aux["scores"], atol=tolerance)
 
 
-@pytest.mark.parametrize("decode_fn", [decoding.beam_search, beam.search])
-def test_keys_of_beams_are_not_moved(decode_fn):
+def test_keys_of_beams_are_not_moved():
     """The loop carries the history of each input, and no cache with a row per beam."""
     predict = functools.partial(
-        t5_model(decode_fn=decode_fn).predict_batch_with_aux, num_decodes=3
+        t5_model(decode_fn=decoding.beam_search).predict_batch_with_aux, num_decodes=3
     )
     loops = [
         [value.aval.shape for value in equation.invars]

@@ -140,7 +140,5 @@ def test_step_of_two_tokens_is_refused():
     inputs, shifted, _ = make_batch()
     encoded = apply(module, params, inputs, method="encode")
     cache = start_decoding(module, params, encoded, inputs, 8, False)
-    with pytest.raises(
-        ValueError, match=r"queries of shape \(3, 1, 3, 5\).*\(3, 2, 3, 5\)"
-    ):
+    with pytest.raises(ValueError, match=r"queries \[3, 1, ...\], but got \[3, 2\]"):
         step(module, params, cache, encoded, inputs, shifted[:, :2])

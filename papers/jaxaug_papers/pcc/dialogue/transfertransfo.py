@@ -87,7 +87,7 @@ class Stack(gpt2.Stack):
         hidden = nn.Dropout(self.config.dropout_rate)(
             hidden, deterministic=mode.deterministic
         )
-        head = layers.Linear(
+        head = layers.linear(
             1, ("embed", "kv"), use_bias=True, output_dtype=jnp.float32, name="choice"
         )
         scores = head(hidden.astype(jnp.float32))[:, 0]

@@ -1,20 +1,16 @@
-"""Multi-head attention of T5, with caches for step-by-step decoding.
+"""Multi-head attention of T5, with caches for step-by-step decoding (see `cache`)."""
 
-Cached keys and values are [rows, heads, head_dim, length]. `rows` is batch * decodes,
-with the decodes of one input next to each other.
-"""
-
-import functools
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen.partitioning import with_sharding_constraint
-from jax import lax, random
-from jaxtyping import Array, Bool, Float, Int
+from jax import random
+from jaxtyping import Array, Float, Int
 
-from t5x.examples.t5 import beam_history, fused_attention
+from t5x.examples.t5 import cache, fused_attention
 from t5x.examples.t5.dense import DenseGeneral, Initializer, attention_kernel_init
 from t5x.examples.t5.masks import combine_biases, combine_masks
 from t5x.examples.t5.position_bias import ByDistance
@@ -80,10 +76,6 @@ def _kept(
     return keep.astype(dtype) / jnp.asarray(1.0 - rate, dtype)
 
 
-def _per_row(index: Int[Array, "*rows"]) -> Int[Array, "rows_or_1 1 1 1"]:
-    return index.reshape(-1, 1, 1, 1)
-
-
 class MultiHeadDotProductAttention(nn.Module):
     """Multi-head attention with input and output projections.
 
@@ -104,7 +96,7 @@ class MultiHeadDotProductAttention(nn.Module):
 
     If the collection `beam_cache` is mutable in the first phase, `cached_ancestors` is
     stored there. Merged into the `cache`, it lets a beam search look up the past of a
-    beam where it was written (`t5x.search.decode_state.share_history`, `beam_history`).
+    beam where it was written (`t5x.search.decode_state.share_history`, `cache`).
 
     Attributes:
         num_heads: number of heads.
@@ -116,6 +108,10 @@ class MultiHeadDotProductAttention(nn.Module):
         joined_kernels: whether kernels are stored with heads and head_dim as one axis.
         fused: whether to compute attention without storing its weights if possible (see
             `fused_attention`).
+        window: number of keys that a query sees, up to and including its own; None for
+            all. If a mask shows later keys (prefixes), the window also extends that far
+            forward.
+        scale: factor of the logits; None means 1 / sqrt(head_dim).
     """
 
     num_heads: int
@@ -126,8 +122,12 @@ class MultiHeadDotProductAttention(nn.Module):
     float32_logits: bool = False
     joined_kernels: bool = True
     fused: bool = True
+    window: int | None = None
+    scale: float | None = 1.0
 
     dense_cls: ClassVar[type[DenseGeneral]] = DenseGeneral
+    # Whether a decoding step may take several positions.
+    several: ClassVar[bool] = False
 
     @nn.compact
     def __call__(
@@ -137,6 +137,7 @@ class MultiHeadDotProductAttention(nn.Module):
         mask: Float[Array, "rows 1 queries keys"] | None = None,
         bias: Float[Array, "1 heads queries keys"] | ByDistance | BiasAt | None = None,
         *,
+        positions: Int[Array, "#rows queries"] | None = None,
         decode: bool = False,
         deterministic: bool = False,
         prefill: bool | None = None,
@@ -151,6 +152,7 @@ class MultiHeadDotProductAttention(nn.Module):
             mask: 0 hides a key.
             bias: added to the logits. With `decode`, the biases of all positions, or a
                 function of the query positions.
+            positions: positions of the queries, for subclasses with rotary positions.
             decode: whether to create or use a cache.
             deterministic: whether to disable dropout.
             prefill: whether to fill the cache; None means if `prefill_lengths` is
@@ -175,13 +177,57 @@ class MultiHeadDotProductAttention(nn.Module):
                     "prefill=True needs prefill_lengths, or a mask to count them from"
                 )
             prefill_lengths = jnp.sum(mask[:, 0, 0, :], axis=-1, dtype=jnp.int32)
-        heads = ("joined_kv",) if self.joined_kernels else ("heads", "kv")
-        project = functools.partial(
-            self.dense_cls,
-            features=(self.num_heads, self.head_dim),
-            kernel_axes=("embed", *heads),
-            dtype=self.dtype,
+        query = self._project("query", inputs_q)
+        cache_layout = False
+        key: Array
+        value: Array
+        if cross and decode and self.has_variable("cache", "cached_cross_key"):
+            key = self.get_variable("cache", "cached_cross_key")
+            value = self.get_variable("cache", "cached_cross_value")
+            cache_layout = True
+        else:
+            key = self._project("key", inputs_kv)
+            value = self._project("value", inputs_kv)
+            if cross and decode:
+                cache.keep_cross(self, key, value)
+        query, key = self._placed(query, key, positions)
+        seen = None
+        if decode and not cross:
+            if isinstance(bias, ByDistance):
+                bias = bias.of_pairs()
+            key, value, places, seen, beams = cache.step(
+                self, key, value, self.window, self.several
+            )
+            length = key.shape[1] if seen is None else key.shape[-1] // beams
+            if callable(bias):
+                bias = bias(places, length)
+            elif bias is not None and seen is not None:
+                bias = _bias_at(bias, places)
+            if beams > 1:
+                # Slots of a position are next to each other.
+                mask, bias = (
+                    None if x is None else jnp.repeat(x, beams, axis=-1)
+                    for x in (mask, bias)
+                )
+            mask, cache_layout = combine_masks(mask, seen), seen is not None
+        elif prefill_lengths is not None and prefill is not False:
+            cache.prefill(self, key, value, prefill_lengths)
+        if seen is None and self.window is not None:
+            # Index in the row: within a packed segment the distances are the same.
+            apart = jnp.arange(query.shape[1])[:, None] - jnp.arange(key.shape[1])
+            near = (jnp.abs(apart) < self.window)[None, None]
+            mask = near if mask is None else jnp.where(near, mask, 0)
+
+        assert not callable(bias), "only decoding has positions to ask for biases"
+        attended = self._attend(
+            query, key, value, mask, bias, deterministic, cache_layout
         )
+        return self._merged(attended, inputs_q.shape[-1])
+
+    def _project(
+        self, name: str, inputs: Float[Array, "rows length emb"]
+    ) -> Float[Array, "rows length heads dim"]:
+        """Returns the projection of inputs to queries, keys, or values."""
         # T5 has 1/sqrt(head_dim) in the initial query kernel instead of the logits. The
         # root is rounded to the computation dtype, as in the published models.
         root = jnp.sqrt(self.head_dim).astype(self.dtype)
@@ -189,42 +235,32 @@ class MultiHeadDotProductAttention(nn.Module):
         def query_init(*args):
             return self.kernel_init(*args) / root
 
-        query = project(kernel_init=query_init, name="query")(inputs_q)
-        query = with_sharding_constraint(query, _HEAD_AXES)
+        projected = self.dense_cls(
+            features=(self.num_heads, self.head_dim),
+            kernel_axes=("embed", *self._heads),
+            kernel_init=query_init if name == "query" else self.kernel_init,
+            dtype=self.dtype,
+            name=name,
+        )(inputs)
+        return with_sharding_constraint(projected, _HEAD_AXES)
 
-        key: Array
-        value: Array
-        cache_layout = False
-        if cross and decode and self.has_variable("cache", "cached_cross_key"):
-            key = self.get_variable("cache", "cached_cross_key")
-            value = self.get_variable("cache", "cached_cross_value")
-            cache_layout = True
-        else:
-            key = project(kernel_init=self.kernel_init, name="key")(inputs_kv)
-            value = project(kernel_init=self.kernel_init, name="value")(inputs_kv)
-            key = with_sharding_constraint(key, _HEAD_AXES)
-            value = with_sharding_constraint(value, _HEAD_AXES)
-            if cross and decode:
-                self._keep_cross(key, value)
+    @property
+    def _heads(self) -> tuple[str, ...]:
+        return ("joined_kv",) if self.joined_kernels else ("heads", "kv")
 
-        if decode and not cross:
-            if isinstance(bias, ByDistance):
-                bias = bias.of_pairs()
-            key, value, bias, mask, cache_layout = self._step(
-                query, key, value, bias, mask
-            )
-        elif prefill_lengths is not None and prefill is not False:
-            self._prefill(key, value, prefill_lengths)
+    def _placed(
+        self, query: Array, key: Array, positions: Array | None
+    ) -> tuple[Array, Array]:
+        """Returns queries and keys with their positions, where they carry them."""
+        return query, key
 
-        assert not callable(bias), "only decoding has positions to ask for biases"
-        attended = self._attend(
-            query, key, value, mask, bias, deterministic, cache_layout
-        )
+    def _merged(self, attended: Array, features: int) -> Array:
+        """Returns the output projection."""
         return self.dense_cls(
-            inputs_q.shape[-1],
+            features,
             axis=(-2, -1),
             kernel_init=self.kernel_init,
-            kernel_axes=(*heads, "embed"),
+            kernel_axes=(*self._heads, "embed"),
             dtype=self.dtype,
             name="out",
         )(attended)
@@ -240,19 +276,18 @@ class MultiHeadDotProductAttention(nn.Module):
         cache_layout: bool,
     ) -> Float[Array, "rows queries heads dim"]:
         use_dropout = not deterministic and self.dropout_rate > 0.0
-        if (
-            self.fused
-            and not cache_layout
-            and fused_attention.possible(query, key, bias)
-        ):
+        if not cache_layout and self._is_fused(query, key, bias, use_dropout):
             if use_dropout:
                 # All queries of a head drop the same keys, so the values can be masked
                 # instead.
                 of_keys = (key.shape[0], self.num_heads, key.shape[1])
-                rng = self.make_rng("dropout")
-                kept = _kept(rng, self.dropout_rate, of_keys, value.dtype)
+                kept = _kept(
+                    self.make_rng("dropout"), self.dropout_rate, of_keys, value.dtype
+                )
                 value = value * kept.swapaxes(1, 2)[..., None]
-            return fused_attention.attend(query, key, value, bias, mask, scale=1.0)
+            return fused_attention.attend(
+                query, key, value, bias, mask, scale=self.logit_scale
+            )
         if isinstance(bias, ByDistance):
             bias = bias.of_pairs()
         # Rows that share keys and values (of an encoder output or of all beams) become
@@ -261,125 +296,49 @@ class MultiHeadDotProductAttention(nn.Module):
         if shape[0] != key.shape[0]:
             query = query.reshape(key.shape[0], -1, *shape[2:])
             if mask is not None:
+                mask = jnp.broadcast_to(mask, (*shape[:1], 1, shape[1], mask.shape[-1]))
                 mask = mask.reshape(key.shape[0], 1, query.shape[1], -1)
-        attention_bias = None
-        if mask is not None:
-            attention_bias = jnp.where(mask > 0, 0.0, MASKED).astype(self.dtype)
-        attention_bias = combine_biases(attention_bias, bias)
+        rng = self.make_rng("dropout") if use_dropout else None
+        return self._product(query, key, value, mask, bias, rng, cache_layout).reshape(
+            shape
+        )
 
-        return dot_product_attention(
-            query,
-            key,
-            value,
-            bias=attention_bias,
-            dropout_rng=self.make_rng("dropout") if use_dropout else None,
-            dropout_rate=self.dropout_rate,
-            dtype=self.dtype,
-            float32_logits=self.float32_logits,
-            cache_layout=cache_layout,
-        ).reshape(shape)
+    @property
+    def logit_scale(self) -> float:
+        """Factor of the logits."""
+        return self.scale or 1.0 / math.sqrt(self.head_dim)
 
-    def _keep_cross(self, key: Array, value: Array) -> None:
-        # In `init` the inputs are placeholders.
-        if self.is_mutable_collection("cross_cache") and not self.is_initializing():
-            key, value = jnp.moveaxis(key, 1, -1), jnp.moveaxis(value, 1, -1)
-            self.put_variable("cross_cache", "cached_cross_key", key)
-            self.put_variable("cross_cache", "cached_cross_value", value)
+    def _is_fused(self, query: Array, key: Array, bias: Any, use_dropout: bool) -> bool:
+        return self.fused and fused_attention.possible(query, key, bias)
 
-    def _step(
+    def _product(
         self,
         query: Array,
         key: Array,
         value: Array,
-        bias: Float[Array, "1 heads queries keys"] | BiasAt | None,
-        mask: Float[Array, "rows 1 1 keys"] | None,
-    ) -> tuple[Array, Array, Array | None, Array | None, bool]:
-        """Returns the arguments of `_attend` when a cache is created or used."""
-        beams = 1
-        seen: Array | None
-        if beam_history.is_shared(self):
-            key, value, position, own = beam_history.step(self, key, value)
-            beams = own.shape[1]
-            positions: Array = position[:, None]
-            seen = own.reshape(query.shape[0], 1, 1, -1)
-        else:
-            key, value, positions, seen = self._cache_step(query, key, value)
-        length = key.shape[1] if seen is None else key.shape[-1] // beams
-        if callable(bias):
-            bias = bias(positions, length)
-        elif bias is not None and seen is not None:
-            bias = _bias_at(bias, positions)
-        if beams > 1:
-            # Slots of a position are next to each other.
-            mask, bias = (
-                None if x is None else jnp.repeat(x, beams, axis=-1)
-                for x in (mask, bias)
-            )
-        return key, value, bias, combine_masks(mask, seen), seen is not None
-
-    def _cache_step(
-        self, query: Array, key: Array, value: Array
-    ) -> tuple[
-        Array,
-        Array,
-        Int[Array, "rows_or_1 queries"],
-        Bool[Array, "rows 1 1 length"] | None,
-    ]:
-        """Creates the cache, or stores one position in it.
-
-        Returns:
-            Keys and values to attend to, the query positions, and the mask of stored
-            keys. The mask is None when the cache is created; otherwise keys and values
-            have the layout of the cache.
-        """
-        exists = self.has_variable("cache", "cached_key")
-        shape = (key.shape[0], *key.shape[2:], key.shape[1])
-        cached_key = self.variable("cache", "cached_key", jnp.zeros, shape, key.dtype)
-        cached_value = self.variable(
-            "cache", "cached_value", jnp.zeros, shape, key.dtype
+        mask: Array | None,
+        bias: Array | None,
+        dropout_rng: Array | None,
+        cache_layout: bool,
+    ) -> Float[Array, "rows queries heads dim"]:
+        """Returns the attention of queries to keys that are not fused."""
+        attention_bias = None
+        if mask is not None:
+            attention_bias = jnp.where(mask > 0, 0.0, MASKED).astype(self.dtype)
+        return dot_product_attention(
+            query,
+            key,
+            value,
+            bias=combine_biases(attention_bias, bias),
+            dropout_rng=dropout_rng,
+            dropout_rate=self.dropout_rate,
+            dtype=self.dtype,
+            float32_logits=self.float32_logits,
+            cache_layout=cache_layout,
         )
-        index = self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
-        if not exists:
-            beam_history.offer(self, *key.shape[:2])
-            return key, value, jnp.arange(key.shape[1])[None], None
-        expected = (cached_key.value.shape[0], 1, self.num_heads, self.head_dim)
-        if query.shape != expected:
-            raise ValueError(
-                f"a decoding step needs queries of shape {expected}, one position for "
-                f"each row of the cache, but got {query.shape}"
-            )
-        position = index.value
-        cached_key.value = _store(cached_key.value, key, position)
-        cached_value.value = _store(cached_value.value, value, position)
-        index.value = position + 1
-        length = cached_key.value.shape[-1]
-        seen = jnp.arange(length) <= _per_row(position)
-        seen = jnp.broadcast_to(seen, (query.shape[0], 1, 1, length))
-        return cached_key.value, cached_value.value, position.reshape(-1, 1), seen
-
-    def _prefill(self, key: Array, value: Array, lengths: Int[Array, " rows"]) -> None:
-        for name, projected in (("cached_key", key), ("cached_value", value)):
-            projected = jnp.moveaxis(projected, 1, -1)
-            filled = jnp.arange(projected.shape[-1]) < _per_row(lengths)
-            self.put_variable("cache", name, jnp.where(filled, projected, 0))
-        self.put_variable("cache", "cache_index", lengths.astype(jnp.int32))
 
 
 def _bias_at(
     bias: Float[Array, "#rows heads queries keys"], positions: Int[Array, "#rows 1"]
 ) -> Float[Array, "rows heads 1 keys"]:
     return jnp.take_along_axis(bias, positions[:, None, :, None], axis=2, mode="clip")
-
-
-def _store(
-    cache: Float[Array, "rows heads dim length"],
-    projected: Float[Array, "rows 1 heads dim"],
-    position: Int[Array, "*rows"],
-) -> Float[Array, "rows heads dim length"]:
-    if position.ndim == 0:
-        column = jnp.moveaxis(projected, 1, -1)
-        return lax.dynamic_update_slice_in_dim(cache, column, position, axis=-1)
-    # Rows past the end of the cache are finished and store nothing. A loop
-    # that carries the cache writes in place.
-    own = cache.at[jnp.arange(len(cache)), :, :, position]
-    return own.set(projected[:, 0], mode="drop")

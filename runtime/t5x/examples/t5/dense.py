@@ -34,7 +34,7 @@ def _as_tuple(value: int | Sequence[int]) -> tuple[int, ...]:
 
 
 class DenseGeneral(nn.Module):
-    """Linear map without bias over one or several axes.
+    """Linear map over one or several axes.
 
     Attributes:
         features: sizes of the output axes, which replace the contracted axes at the
@@ -45,6 +45,8 @@ class DenseGeneral(nn.Module):
         kernel_axes: logical names of the kernel's axes. With more than two names the
             kernel has one axis per contracted and output axis; otherwise it is [all
             inputs, all outputs]. Both forms have the same initial values.
+        use_bias: whether to add a bias of shape `features`; needs a name per axis.
+        output_dtype: dtype of the result; None means `dtype`.
     """
 
     features: int | Sequence[int]
@@ -52,6 +54,8 @@ class DenseGeneral(nn.Module):
     dtype: Any = jnp.float32
     kernel_init: Initializer = dense_kernel_init
     kernel_axes: tuple[str, ...] = ()
+    use_bias: bool = False
+    output_dtype: Any = None
 
     def stored_kernel(
         self, contracted: tuple[int, ...], features: tuple[int, ...]
@@ -77,7 +81,17 @@ class DenseGeneral(nn.Module):
             axes=self.kernel_axes,
         )
         kernel = jnp.asarray(kernel).reshape(contracted + features)
-        return _product(inputs, kernel, axis, self.dtype)
+        outputs = _product(inputs, kernel, axis, self.dtype, self.output_dtype)
+        if not self.use_bias:
+            return outputs
+        bias = param_with_axes(
+            "bias",
+            nn.initializers.zeros,
+            features,
+            jnp.float32,
+            axes=self.kernel_axes[len(axis) :],
+        )
+        return outputs + jnp.asarray(bias, outputs.dtype)
 
 
 def _product(
@@ -85,13 +99,19 @@ def _product(
     kernel: Float[Array, "..."],
     axis: tuple[int, ...],
     dtype: Any,
+    result: Any,
 ) -> Float[Array, "..."]:
     """Contracts `axis` of the inputs with the first axes of the kernel, in `dtype`."""
     last = tuple(range(inputs.ndim - len(axis), inputs.ndim))
     if axis == last and cpu.is_used():
-        return products.contract(inputs, kernel, len(axis), dtype)
+        return products.contract(inputs, kernel, len(axis), dtype, result)
     dims = ((axis, tuple(range(len(axis)))), ((), ()))
-    return lax.dot_general(jnp.asarray(inputs, dtype), jnp.asarray(kernel, dtype), dims)
+    return lax.dot_general(
+        jnp.asarray(inputs, dtype),
+        jnp.asarray(kernel, dtype),
+        dims,
+        preferred_element_type=result,
+    )
 
 
 def activation_function(activation: str | Callable) -> Callable[[Array], Array]:
@@ -121,8 +141,10 @@ class MlpBlock(nn.Module):
         intermediate_dim: width of the hidden layer.
         activations: one per input projection; their outputs are multiplied.
         kernel_init: initializer of all kernels.
-        intermediate_dropout_rate: dropout on the hidden layer, broadcast over length.
+        intermediate_dropout_rate: dropout on the hidden layer.
         dtype: dtype of the computation.
+        use_bias: whether all projections have biases.
+        dropout_axes: axes over which the dropout is broadcast; T5's is over length.
     """
 
     intermediate_dim: int = 2048
@@ -130,6 +152,8 @@ class MlpBlock(nn.Module):
     kernel_init: Initializer = dense_kernel_init
     intermediate_dropout_rate: float = 0.1
     dtype: Any = jnp.float32
+    use_bias: bool = False
+    dropout_axes: tuple[int, ...] = (-2,)
 
     dense_cls: ClassVar[type[DenseGeneral]] = DenseGeneral
 
@@ -149,11 +173,12 @@ class MlpBlock(nn.Module):
                 dtype=self.dtype,
                 kernel_init=self.kernel_init,
                 kernel_axes=("embed", "mlp"),
+                use_bias=self.use_bias,
                 name="wi" if len(self.activations) == 1 else f"wi_{i}",
             )
             branches.append(activation_function(activation)(project(inputs)))
         hidden = functools.reduce(operator.mul, branches)
-        hidden = nn.Dropout(self.intermediate_dropout_rate, broadcast_dims=(-2,))(
+        hidden = nn.Dropout(self.intermediate_dropout_rate, self.dropout_axes)(
             hidden, deterministic=deterministic
         )
         hidden = with_sharding_constraint(hidden, ("batch", "length", "mlp"))
@@ -162,6 +187,7 @@ class MlpBlock(nn.Module):
             dtype=self.dtype,
             kernel_init=self.kernel_init,
             kernel_axes=("mlp", "embed"),
+            use_bias=self.use_bias,
             name="wo",
         )(hidden)
 

@@ -18,6 +18,7 @@ from t5x.examples.t5.masks import (
     make_attention_mask,
     make_causal_mask,
     make_decoder_mask,
+    make_padding_mask,
 )
 from t5x.examples.t5.position_bias import (
     RelativePositionBiases,

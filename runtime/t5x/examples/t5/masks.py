@@ -42,6 +42,21 @@ def make_causal_mask(
     )
 
 
+def make_padding_mask(
+    queries: Shaped[Array, "*batch queries"],
+    keys: Shaped[Array, "*batch keys"],
+    query_segments: Shaped[Array, "*batch queries"] | None = None,
+    key_segments: Shaped[Array, "*batch keys"] | None = None,
+    dtype: Any = jnp.float32,
+) -> Mask:
+    """Returns the mask between tokens, whose ids are above 0, of equal segments."""
+    mask = make_attention_mask(queries > 0, keys > 0, dtype=dtype)
+    if query_segments is None or key_segments is None:
+        return mask
+    same = make_attention_mask(query_segments, key_segments, jnp.equal, dtype=dtype)
+    return combine_masks(mask, same, dtype=dtype)
+
+
 @overload
 def combine_masks(first: Mask, /, *masks: Mask | None, dtype: Any = ...) -> Mask: ...
 @overload
@@ -90,14 +105,6 @@ def make_decoder_mask(
             dtype=dtype,
         )
         visible = jnp.logical_or(visible, prefix)
-    is_token = decoder_target_tokens > 0
-    masks = [visible, make_attention_mask(is_token, is_token, dtype=dtype)]
-    if decoder_segment_ids is not None:
-        masks.append(
-            make_attention_mask(
-                decoder_segment_ids, decoder_segment_ids, jnp.equal, dtype=dtype
-            )
-        )
-    mask = combine_masks(*masks, dtype=dtype)
-    assert mask is not None
-    return mask
+    targets, segments = decoder_target_tokens, decoder_segment_ids
+    tokens = make_padding_mask(targets, targets, segments, segments, dtype)
+    return combine_masks(visible, tokens, dtype=dtype)

@@ -200,14 +200,10 @@ class Transformer(nn.Module):
         enable_dropout: bool = True,
     ) -> Activations:
         """Encodes inputs in which 0 is padding; segments do not see each other."""
-        is_token = encoder_input_tokens > 0
-        dtype = self.config.dtype
-        mask = layers.make_attention_mask(is_token, is_token, dtype=dtype)
-        if encoder_segment_ids is not None:
-            same_segment = layers.make_attention_mask(
-                encoder_segment_ids, encoder_segment_ids, jnp.equal, dtype=dtype
-            )
-            mask = layers.combine_masks(mask, same_segment, dtype=dtype)
+        tokens, segments = encoder_input_tokens, encoder_segment_ids
+        mask = layers.make_padding_mask(
+            tokens, tokens, segments, segments, self.config.dtype
+        )
         return self.encoder(encoder_input_tokens, mask, not enable_dropout)
 
     def decode(
@@ -261,25 +257,24 @@ class Transformer(nn.Module):
         dtype = self.config.dtype
         if decode:
             mask = None
-            is_query = jnp.ones_like(decoder_target_tokens)
+            queries = jnp.ones_like(decoder_target_tokens)
         else:
             mask = layers.make_decoder_mask(
                 decoder_target_tokens, dtype, decoder_segment_ids=decoder_segment_ids
             )
-            is_query = decoder_target_tokens > 0
-        cross_mask = layers.make_attention_mask(
-            is_query, encoder_input_tokens > 0, dtype=dtype
-        )
-        if encoder_segment_ids is not None:
-            if decoder_segment_ids is None:
-                raise ValueError(
-                    "encoder_segment_ids need decoder_segment_ids: inputs and targets "
-                    "are packed together"
-                )
-            same_segment = layers.make_attention_mask(
-                decoder_segment_ids, encoder_segment_ids, jnp.equal, dtype=dtype
+            queries = decoder_target_tokens
+        if encoder_segment_ids is not None and decoder_segment_ids is None:
+            raise ValueError(
+                "encoder_segment_ids need decoder_segment_ids: inputs and targets are "
+                "packed together"
             )
-            cross_mask = layers.combine_masks(cross_mask, same_segment, dtype=dtype)
+        cross_mask = layers.make_padding_mask(
+            queries,
+            encoder_input_tokens,
+            decoder_segment_ids,
+            encoder_segment_ids,
+            dtype,
+        )
         return self.decoder(
             encoded,
             decoder_input_tokens,
