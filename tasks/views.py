@@ -115,7 +115,7 @@ def _cut(
         rest = dict(example)
         ids = [rest.pop(part) for part in parts]
         made = tf.numpy_function(cut, ids, [tf.int32] * len(limits), stateful=False)
-        found = {}
+        found: dict[str, tf.Tensor] = {}
         for name, feature in zip(limits, made, strict=True):
             feature.set_shape([None])
             text = f"{name}_pretokenized"
