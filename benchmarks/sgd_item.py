@@ -25,8 +25,8 @@ from jaxaug.core import digests
 from jaxaug.core.errors import UserError
 from jaxaug.curriculum import schedule
 from jaxaug.data.schema import Schema
-from jaxaug.feed import cache, layouts, recipes, tokens
-from jaxaug.feed.batches import TokenBatches
+from jaxaug.feed import cache, recipes, tokens
+from jaxaug.feed.batches import TokenBatches, layout_of
 from jaxaug.feed.order import Stage
 from jaxaug.feed.tokens import Examples, TokenCache
 from jaxaug.formats.answers import FrameAnswer, postprocessor
@@ -255,7 +255,7 @@ class Learner:
         """Compiles the training step for a number of steps; returns the seconds."""
         started = time.perf_counter()
         rows: list[Any] = [[]] * self.settings.rows
-        batch = layouts.find("prefix_lm").fill(rows, self._lengths, True)
+        batch = layout_of("prefix_lm").fill(rows, self._lengths, True)
         if steps not in self._compiled:
             self._trainer(steps).compile_train(
                 {name: jnp.array(value) for name, value in batch.items()}

@@ -23,7 +23,7 @@ from jaxaug_base.clu_names import values
 from t5x.feed import registered
 
 from jaxaug.core.files import write_text
-from jaxaug.feed import layouts, sets
+from jaxaug.feed import batches, sets
 from jaxaug.feed.tokens import Lengths
 from tasks import dialogues, token_feed
 from tasks.report_logger import RobustnessLogger
@@ -61,7 +61,7 @@ def evaluator(
     }
     others = logger_cls or options.get("use_cached") or options.keys() - _UNDERSTOOD
     if layout and {*lengths} == {"inputs", "targets"} and not (bound or others):
-        split, rows = options["eval_split"], layouts.find(layout)
+        split, rows = options["eval_split"], batches.layout_of(layout)
         read = {
             task: Evaluated(task, split, lengths, rows, num_examples)
             for task in dialogues.with_records(options["mixture_or_task_name"], split)
@@ -106,7 +106,7 @@ class Evaluated:
         task: sets.Task,
         split: str,
         lengths: Lengths,
-        layout: layouts.Layout,
+        layout: batches.Layout,
         number: int | None = None,
     ):
         """Reads a split.

@@ -1,6 +1,6 @@
 """The vocabulary of the tasks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,8 @@ class FoundVocabulary:
     pad_id = extra_ids = 0
 
     def __init__(self) -> None:
-        self._named = self._path = ""
-        self._tokenizer: Any = None
+        self._named = ""
+        self._found: vocabulary.TokenVocabulary | hf.Tokenizer | None = None
 
     def use(self, path: str) -> None:
         """Names the vocabulary to use instead of the default.
@@ -39,7 +39,7 @@ class FoundVocabulary:
         Raises:
             UserError: another vocabulary is already in use.
         """
-        used = self._named or self._path
+        used = self._named or (self._found.path if self._found else "")
         if used not in ("", path):
             raise UserError(
                 f"vocabulary {path}: {used} is in use already in this process; "
@@ -48,75 +48,36 @@ class FoundVocabulary:
         self._named = path
 
     @property
-    def tokenizer(self) -> Any:
-        """The SentencePiece processor, or the published tokenizer."""
-        if self._tokenizer is None:
-            self._path = vocabulary.shipped(self._named)
-            if not (self._path and hf.is_published(self._path)):
+    def found(self) -> vocabulary.TokenVocabulary | hf.Tokenizer:
+        """The SentencePiece model, or the published tokenizer."""
+        if self._found is None:
+            path = vocabulary.shipped(self._named)
+            if not (path and hf.is_published(path)):
                 # The copy of a run takes precedence.
-                self._path = vocabulary.model_file(named=self._path)
-            if hf.is_published(self._path):
-                self._tokenizer = hf.load(self._path, id_offset=1)
-            else:
-                self._tokenizer = vocabulary.load(self._path)
-        return self._tokenizer
+                path = vocabulary.model_file(named=path)
+            is_published = hf.is_published(path)
+            self._found = (
+                hf.load(path, id_offset=1)
+                if is_published
+                else vocabulary.TokenVocabulary(path)
+            )
+        return self._found
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns an attribute of `found`, such as `vocab_size` or `encode`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.found, name)
 
     @property
     def is_published(self) -> bool:
         """True for a published tokenizer, False for a SentencePiece model."""
-        return isinstance(self.tokenizer, hf.Tokenizer)
-
-    @property
-    def sentencepiece_model_file(self) -> str:
-        """Path of the SentencePiece model, which is built if missing.
-
-        Raises:
-            AttributeError: the vocabulary is of another kind.
-        """
-        if self.is_published:
-            message = f"{self._path} is no SentencePiece model"
-            raise AttributeError(message)
-        return self._path
+        return isinstance(self.found, hf.Tokenizer)
 
     @property
     def file(self) -> str:
         """Path of the vocabulary file."""
-        return self.tokenizer.path if self.is_published else self._path
-
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of several texts, without the end of sequence."""
-        if self.is_published:
-            return self.tokenizer.encode_batch(texts)
-        return self.tokenizer.encode(list(texts))
-
-    def _id(self, role: str) -> int | None:
-        found = getattr(self.tokenizer, f"{role}_id")
-        return found if self.is_published else found()
-
-    @property
-    def eos_id(self) -> int | None:
-        """Id that ends a sequence."""
-        return self._id("eos")
-
-    @property
-    def unk_id(self) -> int | None:
-        """Id of unknown text."""
-        return self._id("unk")
-
-    @property
-    def bos_id(self) -> int | None:
-        """Id that starts a sequence."""
-        return self._id("bos")
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of ids."""
-        found = self.tokenizer
-        return found.vocab_size if self.is_published else found.get_piece_size()
-
-    def encode(self, s: str) -> Sequence[int]:
-        """Returns the ids of a text, without the end of sequence."""
-        return self.tokenizer.encode(s)
+        return self.found.path
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of the ids up to the end of sequence.
@@ -126,13 +87,11 @@ class FoundVocabulary:
         Raises:
             UserError: an id before the end is `t5x.search.decode_state.BROKEN`.
         """
-        known, size = [int(token) for token in ids], self.vocab_size
-        if (unknown := self.unk_id) is not None:
-            known = [token if token < size else unknown for token in known]
+        known = [int(token) for token in ids]
         if (end := self.eos_id) in known:
-            known = known[: known.index(end) + 1]
+            known = known[: known.index(end)]
         check_tokens(known)  # The T5X programs pass on the output of a decode function.
-        return self.tokenizer.decode(known)
+        return self.found.decode(known)
 
     def encode_tf(self, s: Any) -> Any:
         """Returns ids [n] of a string, or a ragged tensor [texts, n] for several.

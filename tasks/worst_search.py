@@ -17,7 +17,7 @@ from jaxaug.core.typed import Range, bounded
 from jaxaug.data import sgd
 from jaxaug.data.dialogue import Dialogue, Turn
 from jaxaug.data.schema import Schema, Service
-from jaxaug.feed import layouts
+from jaxaug.feed import batches
 from jaxaug.track import attack, rewordings
 from jaxaug.track.rewordings import Texts
 from tasks import worst
@@ -27,7 +27,7 @@ _ROWS, _FILLED = 16, 4  # most inputs of a batch; it has a multiple of 4 rows
 # formatting.
 _SCORED_PER_TRAINED = 1.5
 
-ScoreBatch = Callable[[layouts.Batch], Any]
+ScoreBatch = Callable[[batches.Batch], Any]
 """Function from features of a model to the log-likelihood of each row."""
 
 
@@ -129,7 +129,7 @@ class Search:
         lengths = self._cfg.task_feature_lengths
         classes = [cls.__name__ for cls in type(self._model).__mro__]
         is_prefix = "DecoderOnlyModel" in classes
-        layout = layouts.find("prefix_lm" if is_prefix else "enc_dec")
+        layout = batches.layout_of("prefix_lm" if is_prefix else "enc_dec")
         features = task.output_features
         ends = {name: features[name].vocabulary.eos_id for name in lengths}
         rows = [

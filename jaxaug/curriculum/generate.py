@@ -21,9 +21,10 @@ from jaxaug_base.files import replacing
 
 from jaxaug.core import buckets, cache_folder, compiled
 from jaxaug.core.digests import code_digest, digest_of, file_digest
-from jaxaug.core.files import PathLike, check_writable, write_text
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, check_writable, read_json, write_text
 from jaxaug.core.shards import Shards, Stage
-from jaxaug.curriculum import difficulty, levels, notes, quotas, summaries
+from jaxaug.curriculum import difficulty, levels, quotas
 from jaxaug.curriculum import scorers as measures
 from jaxaug.curriculum.difficulty import kept
 from jaxaug.curriculum.options import NONE, Options, Setting, resolved
@@ -47,6 +48,8 @@ A model behind an endpoint gets a text with a context if it has paraphrases alre
 """
 
 _FOLDER = "levels"
+# Options whose values are names; the note records the identity of the named thing.
+_NAMES = ("model", "prompt", "similarity", "implication")
 # Arguments for models of this machine -> what stands for "not given".
 _LOCAL = {
     one.name: one.default
@@ -121,10 +124,10 @@ def write(
     target = epath.Path(out).expanduser()
     note = epath.Path(f"{target}.json")
     if target.is_file():
-        notes.check_same(target, note, made_of)
+        _check_same(target, note, made_of)
         return f"{out}: is complete, nothing to do."
     if note.exists():
-        notes.check_ours(target, note)
+        _check_ours(target, note)
     check_writable(target)
     found, summary = make(
         texts,
@@ -236,7 +239,7 @@ def make(
                 options.levels,
             )
         )
-    return items, summaries.summary(items, found, options, asked)
+    return items, _summary(items, found, options, asked)
 
 
 def _seed(seed: int, number: int) -> int:
@@ -315,3 +318,116 @@ def _judged(
             flat, similarity.tolist(), implied.tolist(), passed.tolist(), strict=True
         )
     ]
+
+
+def _check_same(out: epath.Path, note: epath.Path, made_of: Mapping[str, Any]) -> None:
+    """Compares a finished file with the output of this run.
+
+    Args:
+        out: file of levels.
+        note: note of the file.
+        made_of: origin of this run, in the form of the note.
+
+    Raises:
+        UserError: `out` is not a file of levels, has another origin, or has changed.
+    """
+    if not note.exists():
+        raise UserError(
+            f"{out}: is no file of `jaxaug levels`, which has {note} beside it. Name "
+            "another --out."
+        )
+    fix = f"Remove {out}, or name another --out."
+    found = read_json(note, fix)
+    noted = found if isinstance(found, dict) else {}
+    for name, value in made_of.items():
+        if name not in _NAMES and noted.get(name) != value:
+            raise UserError(
+                f"{out}: was made with {name} {json.dumps(noted.get(name))}, this run "
+                f"has {json.dumps(value)}. {fix}"
+            )
+    if noted.get("digest") != file_digest(out):
+        raise UserError(f"{out}: has changed since it was written. {fix}")
+
+
+def _check_ours(out: epath.Path, note: epath.Path) -> None:
+    """Checks that a note without a file comes from an interrupted `jaxaug levels`.
+
+    Raises:
+        UserError: the note was not written by `jaxaug levels`.
+    """
+    fix = f"Name another --out: beside {out} its note would be written there."
+    found = read_json(note, fix)
+    if not isinstance(found, dict) or not {"texts", "models"} <= found.keys():
+        raise UserError(f"{note}: is no note of `jaxaug levels`. {fix}")
+
+
+def _summary(
+    items: Sequence[levels.Levelled],
+    found: Sequence[Sequence[Candidate]],
+    options: Options,
+    asked: Mapping[str, int],
+) -> str:
+    """Returns the summary as lines of text.
+
+    Args:
+        items: texts with the kept paraphrases.
+        found: all distinct candidates of each text.
+        options: options of the run.
+        asked: sampler -> number of requested outputs.
+    """
+    sizes = [sum(map(len, item.levels[1:])) for item in items]
+    empty = sum(not all(item.levels) for item in items)
+    wanted = sum(options.quota.values())
+    fallen = (
+        f"{sum(size < wanted for size in sizes):,} texts have fewer than {wanted} "
+        "(more --rounds or --oversample give more); "
+        f"{empty:,} have an empty level, which "
+        f"falls back to the next easier one; {sum(not s for s in sizes):,} have none "
+        f"and stand for themselves."
+    )
+    lines = [
+        (
+            f"{sum(sizes):,} paraphrases of {len(items):,} texts in {options.levels} "
+            f"levels."
+        ),
+        *(_of_sampler(name, found, options, asked[name]) for name in options.quota),
+        _filter(options, [one for own in found for one in own]),
+        fallen,
+    ]
+    return "\n".join(lines)
+
+
+def _of_sampler(
+    name: str, found: Sequence[Sequence[Candidate]], options: Options, asked: int
+) -> str:
+    quota = options.quota[name]
+    own = [[one for one in group if one.sampler == name] for group in found]
+    passed = [sum(one.passed for one in group) for group in own]
+    number = sum(map(len, own))
+    return (
+        f"{name}: of {asked:,} outputs {number:,} are new, "
+        f"{_part(sum(passed), number)} of which passed the filter; "
+        f"{sum(min(n, quota) for n in passed):,} are kept, {quota * len(found):,} are "
+        f"the quota."
+    )
+
+
+def _filter(options: Options, every: Sequence[Candidate]) -> str:
+    least = "whatever it is" if options.beta is None else f"{options.beta} or more"
+    implied = sum(one.implied for one in every)
+    rescued = sum(one.passed and not one.implied for one in every)
+    if options.implication != "none":
+        return (
+            f"Filter: {options.implication} says implied both ways of "
+            f"{_part(implied, len(every))}; similarity ({options.similarity}) {least} "
+            f"let {_part(rescued, len(every))} more pass."
+        )
+    return (
+        f"Filter: no model of implication (`jaxaug models fetch roberta-mi` gets the "
+        f"paper's), so similarity ({options.similarity}) alone, {least}: "
+        f"{_part(rescued, len(every))} passed."
+    )
+
+
+def _part(part: int, whole: int) -> str:
+    return f"{part:,} ({100 * part / whole:.0f} %)" if whole else f"{part:,}"

@@ -3,25 +3,35 @@
 All hosts walk through the same order of rows (`jaxaug.feed.order`). A global batch is a
 piece of this order, and each host takes its rows of it. The state of the iterator is
 the position of a block of rows and the number of rows used from it.
+
+A layout turns rows of examples into features of T5X models, like SeqIO's converters.
 """
 
 import dataclasses
 import json
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import numpy as np
+from jaxtyping import Int
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, shown, write_text
-from jaxaug.feed import layouts
+from jaxaug.core.suggestion import nearest
 from jaxaug.feed.order import BLOCK, Order, Position, Row, Stage, Task
 from jaxaug.feed.tokens import Examples, Ids, Lengths
 
 # Part of a saved position: increase it when the same seed gives another order.
 _ORDER = 3
-_MOST = 2**60  # Upper bound of counted rows or examples, larger than any run.
 _FIX = "Start the data anew by not restoring the dataset."
+
+
+class _Saved(msgspec.Struct):
+    """A saved position, with the number of rows used from its block."""
+
+    position: Position
+    used: Annotated[int, msgspec.Meta(ge=0, le=2 * BLOCK)]
 
 
 class ArraySpec(NamedTuple):
@@ -91,7 +101,7 @@ class TokenBatches:
                 )
         self._tasks, self._lengths = list(tasks), dict(lengths)
         self._batch_size, self._shard, self._pack = batch_size, shard, pack
-        self._layout, self._wordings = layouts.find(layout), wordings
+        self._layout, self._wordings = layout_of(layout), wordings
         stages = stages or [Stage(1, (1.0,) * len(self._tasks))]
         sizes = [self._layout.sizes(task.cut_lengths(lengths)) for task in tasks]
         if wordings > 1:
@@ -206,8 +216,7 @@ class TokenBatches:
         """
         source = f"{path}.json"
         state = read_json(source, _FIX)
-        state = state if isinstance(state, dict) else {}
-        stream = state.get("stream")
+        stream = state.get("stream") if isinstance(state, dict) else None
         if not isinstance(stream, dict):
             raise UserError(f"{source}: is no saved position of token batches. {_FIX}")
         for name in sorted({*self._stream, *stream}):
@@ -218,38 +227,28 @@ class TokenBatches:
                     f"this run has {shown(self._stream.get(name))}. Use the same "
                     f"settings, or do not restore the dataset."
                 )
-        position = self._checked(state.get("position"))
-        used = state.get("used")
-        if position is None or type(used) is not int or not 0 <= used <= 2 * BLOCK:
+        try:
+            saved = msgspec.convert(state, _Saved)
+        except msgspec.ValidationError as error:
             raise UserError(
-                f"{source}: is no saved position of token batches: "
-                f"{shown(state.get('position'))}, {shown(used)} rows used. {_FIX}"
+                f"{source}: is no saved position of token batches: {error}. {_FIX}"
+            ) from None
+        position, sizes = saved.position, [len(task) for task in self._tasks]
+        if (
+            position.ended
+            or not len(position.counts) == len(position.waiting) == len(sizes)
+            or any(
+                index >= size
+                for size, queue in zip(sizes, position.waiting, strict=True)
+                for index in queue
             )
-        self._go_to(position, used)
+        ):
+            raise UserError(
+                f"{source}: is no saved position of token batches: it belongs to other "
+                f"tasks. {_FIX}"
+            )
+        self._go_to(position, saved.used)
         self._peeked = None
-
-    def _checked(self, found: Any) -> Position | None:
-        """Returns a saved position, or None if it does not fit this order."""
-        names = {field.name for field in dataclasses.fields(Position)}
-        if not isinstance(found, dict) or found.keys() != names:
-            return None
-        counts, waiting = found["counts"], found["waiting"]
-        if not (isinstance(counts, list) and _lists(waiting)) or not (
-            len(counts) == len(waiting) == len(self._tasks)
-        ):
-            return None
-        numbers = [found["row"], found["draws"], *counts]
-        if not all(type(n) is int and 0 <= n <= _MOST for n in numbers):
-            return None
-        if found["ended"] is not False or not all(
-            type(index) is int and 0 <= index < len(task)
-            for task, queue in zip(self._tasks, waiting, strict=True)
-            for index in queue
-        ):
-            return None
-        return Position(
-            found["row"], found["draws"], tuple(counts), tuple(map(tuple, waiting))
-        )
 
 
 def _largest(sizes: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -270,5 +269,137 @@ def _largest(sizes: Sequence[np.ndarray]) -> list[np.ndarray]:
     ]
 
 
-def _lists(found: Any) -> bool:
-    return isinstance(found, list) and all(isinstance(each, list) for each in found)
+Pairs = Sequence[Sequence[Mapping[str, Ids]]]
+"""The examples of each row, with ids of `inputs` and `targets`."""
+
+Batch = dict[str, Int[np.ndarray, "rows length"]]
+Sizes = Mapping[str, Int[np.ndarray, " examples"]]
+
+
+class Layout(NamedTuple):
+    """Layout of rows for one class of models.
+
+    Attributes:
+        room: returns the tokens of a row for each of its features.
+        sizes: returns the tokens of each example in each feature of a row.
+        fill: returns the features of rows, packed or not.
+    """
+
+    room: Callable[[Lengths], tuple[int, ...]]
+    sizes: Callable[[Sizes], Int[np.ndarray, "examples features"]]
+    fill: Callable[[Pairs, Lengths, bool], Batch]
+
+
+def _encoder_decoder(rows: Pairs, lengths: Lengths, pack: bool) -> Batch:
+    """Returns features equal to `seqio.EncDecFeatureConverter`."""
+    inputs, targets = (
+        _placed([[example[name] for example in row] for row in rows], lengths[name])
+        for name in ("inputs", "targets")
+    )
+    batch = {
+        "encoder_input_tokens": inputs.tokens,
+        "decoder_target_tokens": targets.tokens,
+        "decoder_input_tokens": targets.shifted(pack),
+        "decoder_loss_weights": (targets.segments > 0).astype(np.int32),
+    }
+    if pack:
+        batch |= {
+            "encoder_segment_ids": inputs.segments,
+            "decoder_segment_ids": targets.segments,
+            "encoder_positions": inputs.positions,
+            "decoder_positions": targets.positions,
+        }
+    return batch
+
+
+def _prefix_lm(rows: Pairs, lengths: Lengths, pack: bool) -> Batch:
+    """Returns features equal to `seqio.PrefixLMFeatureConverter`.
+
+    Inputs and targets are in one sequence.
+    """
+    joined = [
+        [np.concatenate([e["inputs"], e["targets"]]) for e in row] for row in rows
+    ]
+    prefixes = [
+        [np.full(len(both), len(e["inputs"])) for both, e in zip(*pair, strict=True)]
+        for pair in zip(joined, rows, strict=True)
+    ]
+    length = lengths["inputs"] + lengths["targets"]
+    placed, prefix = _placed(joined, length), _placed(prefixes, length).tokens
+    inside = placed.segments > 0
+    batch = {
+        "decoder_target_tokens": placed.tokens,
+        "decoder_input_tokens": placed.shifted(pack),
+        "decoder_loss_weights": inside & (placed.positions >= prefix),
+        "decoder_causal_attention": inside & (placed.positions <= prefix),
+    }
+    if pack:
+        batch["decoder_segment_ids"] = placed.segments
+        batch["decoder_positions"] = placed.positions
+    return {name: value.astype(np.int32) for name, value in batch.items()}
+
+
+LAYOUTS: Mapping[str, Layout] = {
+    "enc_dec": Layout(
+        lambda lengths: (lengths["inputs"], lengths["targets"]),
+        lambda sizes: np.stack([sizes["inputs"], sizes["targets"]], axis=1),
+        _encoder_decoder,
+    ),
+    "prefix_lm": Layout(
+        lambda lengths: (lengths["inputs"] + lengths["targets"],),
+        lambda sizes: (sizes["inputs"] + sizes["targets"])[:, None],
+        _prefix_lm,
+    ),
+}
+
+
+def layout_of(name: str) -> Layout:
+    """Returns a layout.
+
+    Raises:
+        UserError: there is no layout with that name.
+    """
+    if name not in LAYOUTS:
+        raise UserError(
+            f"{name!r} is no layout of batches. There are {', '.join(LAYOUTS)}."
+            f"{nearest(name, LAYOUTS)}"
+        )
+    return LAYOUTS[name]
+
+
+class _Placed(NamedTuple):
+    """Consecutive sequences in each row.
+
+    Attributes:
+        tokens: ids of the sequences, 0 for padding.
+        segments: 1, 2, ... for the sequences of a row, 0 for padding.
+        positions: 0, 1, ... in each sequence.
+    """
+
+    tokens: Int[np.ndarray, "rows length"]
+    segments: Int[np.ndarray, "rows length"]
+    positions: Int[np.ndarray, "rows length"]
+
+    def shifted(self, pack: bool) -> Int[np.ndarray, "rows length"]:
+        """Returns the token before each one, 0 before the first one of a sequence.
+
+        Without packing, the end of sequence is shifted too, as in SeqIO.
+        """
+        before = np.pad(self.tokens[:, :-1], ((0, 0), (1, 0)))
+        if not pack:
+            return before
+        return np.where(self.positions > 0, before, 0)
+
+
+def _placed(rows: Sequence[Sequence[Any]], length: int) -> _Placed:
+    arrays = [np.zeros((len(rows), length), np.int32) for _ in range(3)]
+    for number, row in enumerate(rows):
+        start = 0
+        for segment, ids in enumerate(row, 1):
+            place = number, slice(start, start + len(ids))
+            for found, value in zip(
+                arrays, (ids, segment, np.arange(len(ids))), strict=True
+            ):
+                found[place] = value
+            start += len(ids)
+    return _Placed(*arrays)

@@ -9,8 +9,9 @@ import zlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+import msgspec
 import numpy as np
 from jaxtyping import Int
 
@@ -23,6 +24,9 @@ _DRAWS = 1024  # Number of random numbers drawn at a time.
 # Second number of a seed, by purpose of the draw.
 _CHOICES, _EXAMPLES, _WORDINGS = 1, 2, 3
 _NEVER = 2**62
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**60)]
+"""Number of rows or examples; no run has more."""
 
 Row = list[tuple[int, int]]
 """The examples of a row: number of the task, number of the example in it."""
@@ -64,10 +68,10 @@ class Position:
         ended: whether there are no more rows.
     """
 
-    row: int
-    draws: int
-    counts: tuple[int, ...]
-    waiting: tuple[tuple[int, ...], ...]
+    row: Count
+    draws: Count
+    counts: tuple[Count, ...]
+    waiting: tuple[tuple[Count, ...], ...]
     ended: bool = False
 
 

@@ -149,9 +149,23 @@ class TokenVocabulary:
         """Id of unknown pieces."""
         return self.processor.unk_id()
 
+    @property
+    def bos_id(self) -> int:
+        """Id that starts a sequence; -1 without one."""
+        return self.processor.bos_id()
+
+    @property
+    def sentencepiece_model_file(self) -> str:
+        """Path of the model."""
+        return self.path
+
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text, without the end of sequence."""
         return self.processor.encode(text)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of several texts, each as in `encode`."""
+        return self.processor.encode(list(texts))
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of the ids up to the first end of sequence.

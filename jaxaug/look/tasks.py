@@ -20,7 +20,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data import folders, sgd
-from jaxaug.feed import parallel, recipes, sets
+from jaxaug.feed import parallel, recipes
 from jaxaug.feed.cache import Recipe
 from jaxaug.feed.parallel import Corpus
 from jaxaug.formats.d3st import D3STOptions
@@ -95,6 +95,9 @@ def _others(
     Args:
         table: tasks and mixtures to leave out.
     """
+    # Imported here, because the base installation has no SentencePiece.
+    from jaxaug.feed import sets
+
     found: dict[str, Sequence[str]] = {}
     mixtures: dict[str, Rates] = {}
     for name, one in sorted(sets.known().items()):

@@ -22,7 +22,7 @@ from typing import Any
 import jax
 import seqio
 from t5x import train, trainer, utils
-from t5x.feed import pending
+from t5x.feed.shards import local_rows
 from t5x.training import learning_rate
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "programs"))
@@ -63,7 +63,7 @@ class Recording(trainer.Trainer):
     def _noted(self, batches: Iterator, start: int) -> Iterator:
         pause = 0.0
         for step, batch in enumerate(batches, start):
-            rows = pending.local_rows(batch["encoder_input_tokens"])
+            rows = local_rows(batch["encoder_input_tokens"])
             with self._notes.open("a") as file:
                 file.write(json.dumps([step, rows.tolist()]) + "\n")
             stop = self._stops.pop(step, "")

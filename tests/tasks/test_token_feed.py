@@ -12,7 +12,7 @@ import tensorflow as tf
 from t5x import utils
 
 from jaxaug.core.errors import UserError
-from jaxaug.feed import layouts
+from jaxaug.feed.batches import LAYOUTS, layout_of
 from tests.support import grids
 
 LENGTHS = {"inputs": 80, "targets": 20}  # They truncate inputs and targets.
@@ -117,7 +117,7 @@ def test_an_epoch_has_the_examples_of_seqio(name, lengths, kind):
     assert sums[0] == sums[1] > 0
 
 
-@pytest.mark.parametrize("kind", layouts.LAYOUTS)
+@pytest.mark.parametrize("kind", LAYOUTS)
 def test_packed_rows_are_those_of_seqios_converters(kind):
     rng = np.random.default_rng(0)
     rows = [
@@ -132,7 +132,7 @@ def test_packed_rows_are_those_of_seqios_converters(kind):
     ]
     # Each example fits into one of the first rows, and no example of the next row does.
     lengths = {"inputs": 30, "targets": 30}
-    batch = layouts.find(kind).fill(rows, lengths, pack=True)
+    batch = layout_of(kind).fill(rows, lengths, pack=True)
     for number, row in enumerate(rows):
         source = tf.data.Dataset.from_generator(
             lambda row=row: iter(row),

@@ -5,19 +5,28 @@ feed the same rows. A global batch always consists of the same rows of the same 
 in shard order, whichever process reads them. The position of each shard is saved
 separately. A run that resumes with another number of processes or another mesh
 therefore continues at the same place in the data.
+
+Prefetched, unused batches are stored next to a position: `<prefix>.pending.npz` holds
+them, `<prefix>.pending.json` their number and checksum.
 """
 
 import collections
 import dataclasses
+import io
+import json
 import os
-from collections.abc import Callable, Mapping
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from etils import epath
+from jaxaug_base import files as paths
 
+from t5x import digests
 from t5x.errors import UserError
-from t5x.feed import pending
 
 Batch = Mapping[str, Any]
 
@@ -123,7 +132,7 @@ class Rewindable:
         """Writes the position `ago` batches back under the given path prefix."""
         method(self.wrapped, "save")(filename)
         recent = list(self._recent)
-        pending.write(filename, [*recent[len(recent) - ago :], *self._again])
+        _write_pending(filename, [*recent[len(recent) - ago :], *self._again])
 
     def restore(self, filename: str | os.PathLike) -> None:
         """Moves to the position written under the given path prefix.
@@ -131,7 +140,7 @@ class Rewindable:
         Raises:
             UserError: prefetched batches are lost, damaged, or have another batch size.
         """
-        batches = pending.read(filename)
+        batches = _read_pending(filename)
         for name, value in batches[0].items() if batches else ():
             expected = tuple(self.element_spec[name].shape)
             if value.shape != expected:
@@ -200,6 +209,85 @@ class JoinedIterator:
         """Restarts from the first batch."""
         for part in self.parts.values():
             part.reset()
+
+
+def _paths(filename: str | os.PathLike) -> tuple[epath.Path, epath.Path]:
+    """Returns the paths of (the batches, their number and checksum)."""
+    prefix = f"{os.fspath(filename)}.pending"
+    return epath.Path(f"{prefix}.npz"), epath.Path(f"{prefix}.json")
+
+
+def _write_pending(filename: str | os.PathLike, batches: Sequence[Batch]) -> None:
+    """Writes batches next to the position with this prefix."""
+    arrays: dict[str, Any] = {
+        f"{i}/{name}": local_rows(value)
+        for i, batch in enumerate(batches)
+        for name, value in batch.items()
+    }
+    # numpy seeks while writing, which files on gs:// do not support.
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    data = buffer.getvalue()
+    size, checksum = digests.of_bytes(data)
+    note = {"batches": len(batches), "bytes": size, "crc32": checksum}
+    path, note_path = _paths(filename)
+    for target, content in ((path, data), (note_path, json.dumps(note).encode())):
+        with paths.replacing(target) as temporary:
+            temporary.write_bytes(content)
+
+
+def local_rows(value: Any) -> np.ndarray:
+    """Returns this process's rows of a global array, in order."""
+    if not isinstance(value, jax.Array) or value.is_fully_addressable:
+        return np.asarray(value)
+    rows = {
+        (shard.index[0].start or 0): np.asarray(shard.data)
+        for shard in value.addressable_shards
+    }
+    return np.concatenate([rows[start] for start in sorted(rows)])
+
+
+def _read_pending(filename: str | os.PathLike) -> list[dict[str, np.ndarray]]:
+    """Reads the batches of `write`; empty for positions that other programs wrote.
+
+    Raises:
+        UserError: the batches are lost or damaged.
+    """
+    path, note_path = _paths(filename)
+    noted: Mapping[str, Any] = {}
+    if note_path.exists():
+        try:
+            noted = paths.read_json(note_path)
+            expected = int(noted["batches"]), (int(noted["bytes"]), noted["crc32"])
+        except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
+            raise _bad(note_path, "cannot be read", noted) from error
+    if not path.exists():
+        if noted and expected[0]:
+            raise _bad(path, "is missing", noted)
+        return []
+    data = paths.read_bytes(path)
+    if noted and digests.of_bytes(data) != expected[1]:
+        what = f"has changed since it was saved ({len(data):,} bytes)"
+        raise _bad(path, what, noted)
+    batches: dict[int, dict[str, np.ndarray]] = {}
+    try:
+        with np.load(io.BytesIO(data)) as arrays:
+            for key in arrays.files:
+                number, name = key.split("/", 1)
+                batches.setdefault(int(number), {})[name] = arrays[key]
+    except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError) as error:
+        raise _bad(path, f"cannot be read ({error})", noted) from error
+    return [batches[number] for number in sorted(batches)]
+
+
+def _bad(path: epath.Path, what: str, noted: Any) -> UserError:
+    count = noted.get("batches") if isinstance(noted, Mapping) else None
+    batches = "the batches" if count is None else f"{count} batches"
+    return UserError(
+        f"{path} {what}. It held {batches} that were read ahead but not trained on "
+        "yet: without them training would leave them out. Restore another step, or "
+        "move this checkpoint away so that the run continues from an earlier one."
+    )
 
 
 def number_of_shards(

@@ -20,7 +20,8 @@ import jax
 import numpy as np
 import toy_run
 from t5x import partitioning, train, trainer, utils
-from t5x.feed import iterators, pending
+from t5x.feed import iterators
+from t5x.feed.shards import local_rows
 from t5x.inference import runner
 from t5x.training import learning_rate
 
@@ -104,7 +105,7 @@ class Recording(trainer.Trainer):
 
     def _noted(self, batches: Iterator, start: int) -> Iterator:
         for step, batch in enumerate(batches, start):
-            local = pending.local_rows(batch["encoder_input_tokens"])
+            local = local_rows(batch["encoder_input_tokens"])
             self._rows.append((step, local[:, 0].tolist()))
             yield batch
 
