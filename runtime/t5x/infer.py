@@ -14,7 +14,7 @@ from etils import epath
 from jaxaug_base import libraries
 
 from t5x import checks, distributed
-from t5x.checkpoint import model_info, state_init
+from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig, with_absolute_path
 from t5x.errors import UserError
 from t5x.feed import registered, vocabularies
@@ -140,7 +140,7 @@ def infer(
         partitioner=partitioner,
     )
     if shard_id == 0:
-        model_info.log_model_info(
+        state_init.log_model_info(
             os.path.join(output_dir, "model-info.txt"),
             initializer.global_train_state_shape,
             partitioner,

@@ -14,6 +14,9 @@ from t5x.partition.base_partitioner import (
     CompiledPartitionedCallable,
     DataLayout,
     PartitionedCallable,
+    PjittedFnWithContext,
+    global_mesh_defined,
+    with_sharding_constraint,
 )
 from t5x.partition.mesh import (
     HardwareMesh,
@@ -23,10 +26,5 @@ from t5x.partition.mesh import (
     get_cpu_mesh,
     get_gpu_mesh,
     get_mesh,
-)
-from t5x.partition.partitioned_fn import (
-    PjittedFnWithContext,
-    global_mesh_defined,
-    with_sharding_constraint,
 )
 from t5x.partition.pjit_partitioner import BasePjitPartitioner, PjitPartitioner

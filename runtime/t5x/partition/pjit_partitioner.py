@@ -17,11 +17,12 @@ from t5x.partition.axis_rules import (
 from t5x.partition.base_partitioner import (
     BasePartitioner,
     CompiledPartitionedCallable,
+    PjittedFnWithContext,
     PyTree,
+    to_shardings,
     with_containers_of,
 )
 from t5x.partition.mesh import HardwareMesh, LocalChunker, default_mesh
-from t5x.partition.partitioned_fn import PjittedFnWithContext, to_shardings
 
 
 class BasePjitPartitioner(BasePartitioner):

@@ -10,7 +10,7 @@ from flax.linen import partitioning as flax_partitioning
 from jax import numpy as jnp
 from model_kit import BATCH, T5_CONFIG, VOCABULARY
 from t5x import adafactor, checkpoints, state_utils
-from t5x.checkpoint import model_info, restore, state_init
+from t5x.checkpoint import restore, state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
 from t5x.errors import UserError
 from t5x.examples.t5 import network
@@ -374,7 +374,7 @@ def test_save_best_settings_reach_the_orbax_manager(tmp_path):
 def test_model_info_lists_parameters_slots_and_total(tmp_path):
     initializer, partitioner = make()
     path = tmp_path / "deep" / "model-info.txt"
-    model_info.log_model_info(
+    state_init.log_model_info(
         str(path), initializer.global_train_state_shape, partitioner
     )
     lines = path.read_text().splitlines()
