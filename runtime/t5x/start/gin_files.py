@@ -10,7 +10,6 @@ import os
 import re
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib import metadata
 from typing import TextIO
 
 import gin
@@ -18,7 +17,6 @@ from gin import config_parser
 from jaxaug_base.files import read_bytes
 
 from t5x.errors import UserError
-from t5x.logs.progress import announce
 
 _LONGEST = 200  # Maximum number of characters of a flag in a message.
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -230,28 +228,3 @@ def _names(folder: str) -> list[str]:
         return os.listdir(folder or ".")
     except OSError:
         return []
-
-
-GROUP = "t5x.gin_search_paths"
-
-
-def offered_folders() -> list[str]:
-    """Returns the folders of gin files that installed packages offer.
-
-    A distribution with gin files registers, under the entry points `GROUP`, a function
-    without arguments that returns a folder. Gin files and includes that are neither in
-    the current folder nor in --gin_search_paths are looked up there.
-
-    A folder whose entry point fails is skipped with a warning, because another package
-    is at fault and most runs do not need it.
-    """
-    found = []
-    for entry in sorted(metadata.entry_points(group=GROUP)):
-        try:
-            found.append(str(entry.load()()))
-        except (ImportError, AttributeError) as error:
-            announce(
-                f"warning: the gin files of {entry.name} are not found: {entry.value} "
-                f"({GROUP}) fails with {error!r}. Install that package again."
-            )
-    return list(dict.fromkeys(found))

@@ -18,11 +18,12 @@ from t5x.logs.progress import announce
 from t5x.start import (
     feature_lengths,
     gin_config,
-    gin_files,
     gin_hints,
+    imports,
     machine,
     macros,
     rehearsal,
+    search_paths,
 )
 
 FLAGS = flags.FLAGS
@@ -120,9 +121,9 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
     bindings = list(FLAGS.gin_bindings)
     if FLAGS["shard_id"].value is not None:
         bindings.append(f"infer.shard_id = {FLAGS['shard_id'].value}")
-    with machine.quick_imports(), libraries.of_native_code():
+    with imports.quick(), libraries.of_native_code():
         gin_config.parse_gin_flags(
-            [*FLAGS.gin_search_paths, _PACKAGE_PARENT, *gin_files.offered_folders()],
+            [*FLAGS.gin_search_paths, _PACKAGE_PARENT, *search_paths.offered()],
             FLAGS.gin_file,
             bindings,
         )
