@@ -19,8 +19,12 @@ from t5x.distributed import place, process_local_to_global
 from t5x.errors import UserError
 from t5x.on_cpu import features
 from t5x.optim.optimizer_base import as_container
-from t5x.partition.axis_rules import LogicalAxisRules
-from t5x.partition.mesh import HardwareMesh, LocalChunker, LocalChunkInfo
+from t5x.partition.mesh import (
+    HardwareMesh,
+    LocalChunker,
+    LocalChunkInfo,
+    LogicalAxisRules,
+)
 
 PyTree = Any
 

@@ -8,12 +8,6 @@ import jax
 from flax import traverse_util
 from jax.sharding import Mesh
 
-from t5x.partition.axis_rules import (
-    LogicalAxisRules,
-    drop_indivisible_axes,
-    logical_to_mesh_axes,
-    standard_logical_axis_rules,
-)
 from t5x.partition.base_partitioner import (
     BasePartitioner,
     CompiledPartitionedCallable,
@@ -22,7 +16,15 @@ from t5x.partition.base_partitioner import (
     to_shardings,
     with_containers_of,
 )
-from t5x.partition.mesh import HardwareMesh, LocalChunker, default_mesh
+from t5x.partition.mesh import (
+    HardwareMesh,
+    LocalChunker,
+    LogicalAxisRules,
+    default_mesh,
+    drop_indivisible_axes,
+    logical_to_mesh_axes,
+    standard_logical_axis_rules,
+)
 
 
 class BasePjitPartitioner(BasePartitioner):
