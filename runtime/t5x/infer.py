@@ -20,18 +20,19 @@ from t5x.errors import UserError
 from t5x.feed import registered, vocabularies
 from t5x.feed.data_config import DatasetConfig
 from t5x.inference import runner
-from t5x.inference.origin import Origin, facts_of
 from t5x.inference.output import (
     Inferences,
     MergeFn,
+    Origin,
+    Position,
     WriteFn,
     check_mode,
     chunk_name,
+    facts_of,
     merge_chunks_to_file,
     split_outputs,
     write_inferences_to_file,
 )
-from t5x.inference.position import Position
 from t5x.inference.tasks import create_task_from_tfexample_file  # noqa: F401
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce

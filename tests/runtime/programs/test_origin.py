@@ -9,7 +9,7 @@ from t5x import checks
 from t5x import eval as eval_lib
 from t5x.checkpoint.settings import CheckpointConfig, RestoreCheckpointConfig
 from t5x.errors import UserError
-from t5x.inference.origin import Origin, facts_of
+from t5x.inference.output import Origin, facts_of
 from t5x.training import setup
 
 
