@@ -20,6 +20,7 @@ from t5x.checkpoint.settings import (
 )
 from t5x.checkpoint.state_init import (
     InitFnCallable,
+    LegacyCheckpointManager,
     TrainStateInitializer,
     create_checkpoint_manager_and_restore,
     create_orbax_checkpoint_manager,

@@ -373,6 +373,44 @@ def _retention_settings(
     return settings
 
 
+class LegacyCheckpointManager:
+    """The manager of this name in T5X, on the orbax manager; `save` waits."""
+
+    def __init__(
+        self,
+        *,
+        save_cfg: SaveCheckpointConfig | None,
+        restore_cfg: RestoreCheckpointConfig | None,
+        train_state_shape: Any,
+        partitioner: BasePartitioner,
+        ds_iter: Any = None,
+        model_dir: str | None = None,
+    ):
+        """Creates the manager; see `create_orbax_checkpoint_manager`."""
+        self._manager = create_orbax_checkpoint_manager(
+            save_cfg=save_cfg,
+            restore_cfg=restore_cfg,
+            train_state=train_state_shape,
+            partitioner=partitioner,
+            ds_iter=ds_iter,
+            model_dir=model_dir or "",
+        )
+
+    def save(self, train_state: Any, state_transformation_fns: Sequence = ()) -> None:
+        """Saves a train state."""
+        self._manager.save(train_state, state_transformation_fns)
+        self._manager.wait_until_finished()
+
+    def restore(
+        self,
+        paths: Sequence[str],
+        restore_cfg: RestoreCheckpointConfig | None = None,
+        fallback_state: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Restores checkpoints of either layout; see `restore`."""
+        return restore(self._manager, paths, restore_cfg, fallback_state)
+
+
 def create_checkpoint_manager_and_restore(
     train_state_initializer: TrainStateInitializer,
     partitioner: BasePartitioner,

@@ -9,7 +9,7 @@ import pytest
 from flax.linen import partitioning as flax_partitioning
 from jax import numpy as jnp
 from model_kit import BATCH, T5_CONFIG, VOCABULARY
-from t5x import adafactor, checkpoints, state_utils
+from t5x import adafactor, checkpoints, state_utils, utils
 from t5x.checkpoint import restore, state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
 from t5x.errors import UserError
@@ -331,6 +331,22 @@ def test_config_validation():
     with pytest.raises(UserError, match=r"SaveCheckpointConfig.keep.*-1"):
         SaveCheckpointConfig(keep=-1)
     assert SaveCheckpointConfig().save_dataset
+
+
+def test_the_manager_of_old_code_saves_and_restores(tmp_path):
+    initializer, partitioner = make()
+    restore_cfg = RestoreCheckpointConfig(str(tmp_path))
+    manager = utils.LegacyCheckpointManager(
+        save_cfg=SaveCheckpointConfig(keep=1),
+        restore_cfg=restore_cfg,
+        train_state_shape=initializer.global_train_state_shape,
+        partitioner=partitioner,
+        model_dir=str(tmp_path),
+    )
+    state = initializer.from_scratch(jax.random.PRNGKey(7))
+    manager.save(state)
+    assert checkpoints.all_steps(tmp_path) == [0]
+    assert_same(manager.restore([str(tmp_path)], restore_cfg), state)
 
 
 def test_managers_must_match():
