@@ -21,7 +21,7 @@ from jaxaug_base.files import replacing
 
 from t5x import checkpoints as checkpoints_lib
 from t5x import checks, distributed
-from t5x.checkpoint import model_info, state_init
+from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig, with_absolute_path
 from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
@@ -107,7 +107,7 @@ def evaluate(
         },
         partitioner=partitioner,
     )
-    model_info.log_model_info(
+    state_init.log_model_info(
         os.path.join(output_dir, "model-info.txt"),
         initializer.global_train_state_shape,
         partitioner,

@@ -22,24 +22,25 @@ from etils import epath
 from jaxaug_base import libraries
 
 from t5x import checks, distributed
-from t5x.checkpoint import model_info, state_init
+from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig, with_absolute_path
 from t5x.errors import UserError
 from t5x.feed import registered, vocabularies
 from t5x.feed.data_config import DatasetConfig
 from t5x.inference import runner
-from t5x.inference.origin import Origin, facts_of
 from t5x.inference.output import (
     Inferences,
     MergeFn,
+    Origin,
+    Position,
     WriteFn,
     check_mode,
     chunk_name,
+    facts_of,
     merge_chunks_to_file,
     split_outputs,
     write_inferences_to_file,
 )
-from t5x.inference.position import Position
 from t5x.inference.tasks import create_task_from_tfexample_file  # noqa: F401
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
@@ -148,7 +149,7 @@ def infer(
         partitioner=partitioner,
     )
     if shard_id == 0:
-        model_info.log_model_info(
+        state_init.log_model_info(
             os.path.join(output_dir, "model-info.txt"),
             initializer.global_train_state_shape,
             partitioner,

@@ -10,13 +10,17 @@ from collections.abc import Sequence
 import optax
 import optax.contrib
 
-from t5x.optim.multi_optimizer import MultiOptimizer
 from t5x.optim.optax_wrapper import (
     OptaxStatePartitionRules,
     OptaxWrapper,
     wrap_optax_optimizer,
 )
-from t5x.optim.optimizer_base import Optimizer, OptimizerDef, OptimizerState
+from t5x.optim.optimizer_base import (
+    MultiOptimizer,
+    Optimizer,
+    OptimizerDef,
+    OptimizerState,
+)
 
 
 def chain(transformations: Sequence[optax.GradientTransformation]) -> OptaxWrapper:

@@ -4,29 +4,25 @@
 from jax.sharding import Mesh, PartitionSpec
 
 from t5x.distributed import host_local_array_to_global_array
-from t5x.partition.axis_rules import (
-    AxisNames,
-    LogicalAxisRules,
-    standard_logical_axis_rules,
-)
 from t5x.partition.base_partitioner import (
     BasePartitioner,
     CompiledPartitionedCallable,
     DataLayout,
     PartitionedCallable,
+    PjittedFnWithContext,
+    global_mesh_defined,
+    with_sharding_constraint,
 )
 from t5x.partition.mesh import (
+    AxisNames,
     HardwareMesh,
     LocalChunker,
     LocalChunkInfo,
+    LogicalAxisRules,
     default_mesh,
     get_cpu_mesh,
     get_gpu_mesh,
     get_mesh,
-)
-from t5x.partition.partitioned_fn import (
-    PjittedFnWithContext,
-    global_mesh_defined,
-    with_sharding_constraint,
+    standard_logical_axis_rules,
 )
 from t5x.partition.pjit_partitioner import BasePjitPartitioner, PjitPartitioner

@@ -20,7 +20,7 @@ import jax
 from jaxaug_base import libraries
 
 from t5x import checks, distributed, peers
-from t5x.checkpoint import model_info, state_init
+from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import CheckpointConfig
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import vocabularies
@@ -31,10 +31,10 @@ from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Progress, announce
 from t5x.logs.sinks import MetricSink
 from t5x.start import config_changes, program
-from t5x.training import loop, resume, run_lock, run_record, setup
+from t5x.training import loop, run_lock, run_record, setup
 from t5x.training.actions import BaseAction
+from t5x.training.loop import make_schedule
 from t5x.training.preemption import PreemptionGuard
-from t5x.training.schedule import make_schedule
 from t5x.training.trainer import BaseTrainerConstructor
 
 
@@ -154,8 +154,8 @@ def train(
         record = run_record.RunRecord(model_dir)
         distributed.sync_global_devices("run_record")
         sinks = setup.make_sinks(metric_sinks, model_dir, stack)
-        found = resume.find_checkpoint(checkpoint_cfg, model_dir)
-        resumed = resume.is_in(found.path, model_dir)
+        found = setup.find_checkpoint(checkpoint_cfg, model_dir)
+        resumed = setup.is_in(found.path, model_dir)
         if not resumed:
             record.begin_anew()
 
@@ -201,7 +201,7 @@ def train(
             partitioner=partitioner,
         )
         source = found.path
-        train_state, manager = resume.restore_or_init(
+        train_state, manager = setup.restore_or_init(
             initializer,
             partitioner,
             save_cfg,
@@ -217,15 +217,15 @@ def train(
         init_seconds = time.time() - tick
         what = f"restored {source}" if source else "initialised from scratch"
         announce(f"step {step:,}  {what} ({init_seconds:.1f}s)")
-        model_info.log_model_info(
+        state_init.log_model_info(
             os.path.join(model_dir, "model-info.txt"),
             initializer.global_train_state_shape,
             partitioner,
         )
 
         # ---- Schedule ----
-        first_step = resume.first_step_of(record, step, resumed, checkpoint_cfg.restore)
-        total_steps = resume.last_step(
+        first_step = setup.first_step_of(record, step, resumed, checkpoint_cfg.restore)
+        total_steps = setup.last_step(
             first_step, step, total_steps, relative_steps, source
         )
         is_finished = resumed and record.is_finished(step, total_steps)

@@ -9,7 +9,6 @@ from t5x.training.actions import (
     EarlyStoppingAction,
     TerminateOnNanAction,
 )
-from t5x.training.base_trainer import BaseTrainer, PreemptionError
 from t5x.training.learning_rate import LearningRateCallable
 from t5x.training.step import (
     PartitionedEvalCallable,
@@ -21,4 +20,9 @@ from t5x.training.step import (
     merge_metrics,
     train_with_lr,
 )
-from t5x.training.trainer import BaseTrainerConstructor, Trainer
+from t5x.training.trainer import (
+    BaseTrainer,
+    BaseTrainerConstructor,
+    PreemptionError,
+    Trainer,
+)

@@ -9,7 +9,6 @@ from typing import Any
 
 from absl import app
 
-from t5x.checkpoint.model_info import log_model_info
 from t5x.checkpoint.retention import (
     find_first_checkpoint_step,
     find_next_checkpoint_step,
@@ -21,11 +20,13 @@ from t5x.checkpoint.settings import (
 )
 from t5x.checkpoint.state_init import (
     InitFnCallable,
+    LegacyCheckpointManager,
     TrainStateInitializer,
     create_checkpoint_manager_and_restore,
     create_orbax_checkpoint_manager,
     get_fallback_state,
     get_first_valid_restore_config_and_paths,
+    log_model_info,
     restore,
 )
 from t5x.distributed import get_local_data, multihost_assert_equal, sync_global_devices

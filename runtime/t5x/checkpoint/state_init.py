@@ -1,6 +1,7 @@
 """Initial train states, new or from checkpoints, and the manager that saves them."""
 
 import functools
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,8 +10,10 @@ import flax
 import jax
 from absl import logging
 from etils import epath
+from flax import traverse_util
 from jax import numpy as jnp
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.sharding import PartitionSpec
 
 from t5x import checks
 from t5x import train_state as train_state_lib
@@ -19,8 +22,7 @@ from t5x.checkpoint.orbax import OrbaxCheckpointManagerInterface
 from t5x.checkpoint.restore import Deferred, flatten, parameter_infos
 from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
 from t5x.errors import UserError
-from t5x.partition.base_partitioner import BasePartitioner
-from t5x.partition.partitioned_fn import to_shardings
+from t5x.partition.base_partitioner import BasePartitioner, to_shardings
 
 PyTree = Any
 
@@ -371,6 +373,44 @@ def _retention_settings(
     return settings
 
 
+class LegacyCheckpointManager:
+    """The manager of this name in T5X, on the orbax manager; `save` waits."""
+
+    def __init__(
+        self,
+        *,
+        save_cfg: SaveCheckpointConfig | None,
+        restore_cfg: RestoreCheckpointConfig | None,
+        train_state_shape: Any,
+        partitioner: BasePartitioner,
+        ds_iter: Any = None,
+        model_dir: str | None = None,
+    ):
+        """Creates the manager; see `create_orbax_checkpoint_manager`."""
+        self._manager = create_orbax_checkpoint_manager(
+            save_cfg=save_cfg,
+            restore_cfg=restore_cfg,
+            train_state=train_state_shape,
+            partitioner=partitioner,
+            ds_iter=ds_iter,
+            model_dir=model_dir or "",
+        )
+
+    def save(self, train_state: Any, state_transformation_fns: Sequence = ()) -> None:
+        """Saves a train state."""
+        self._manager.save(train_state, state_transformation_fns)
+        self._manager.wait_until_finished()
+
+    def restore(
+        self,
+        paths: Sequence[str],
+        restore_cfg: RestoreCheckpointConfig | None = None,
+        fallback_state: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Restores checkpoints of either layout; see `restore`."""
+        return restore(self._manager, paths, restore_cfg, fallback_state)
+
+
 def create_checkpoint_manager_and_restore(
     train_state_initializer: TrainStateInitializer,
     partitioner: BasePartitioner,
@@ -453,3 +493,56 @@ def evaluate_op_by_op(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def _variables(atoms: Any) -> list[Any]:
     return [atom for atom in atoms if not isinstance(atom, Literal)]
+
+
+def _lines(train_state: Any, partitioner: BasePartitioner) -> Iterator[str]:
+    arrays = flatten(train_state.state_dict())
+    names = flatten(partitioner.get_logical_axes(train_state).state_dict())
+    specs = flatten(partitioner.get_mesh_axes(train_state).state_dict())
+
+    def line(name: str) -> str:
+        array, axes, spec = arrays[name], names.get(name), specs.get(name)
+        short = name.split("/", 1)[1]
+        if array is None:
+            return f"Variable    {short:<80} None"
+        shape = tuple(array.shape)
+        text = str(shape)
+        axes = tuple(axes) if isinstance(axes, (tuple, PartitionSpec)) else ()
+        if axes and len(axes) == len(shape):
+            pairs = zip(axes, shape, strict=True)
+            text = "(" + ", ".join(f"{axis}={n}" for axis, n in pairs) + ")"
+        where = tuple(spec) if isinstance(spec, PartitionSpec) else None
+        size = math.prod(shape)
+        return (
+            f"Variable {short:<80} size {size:<12} shape {text:<40} "
+            f"partition spec {where}"
+        )
+
+    present = [n for n, a in arrays.items() if a is not traverse_util.empty_node]
+    parameters = [n for n in present if n.startswith("target/")]
+    total = sum(math.prod(arrays[n].shape) for n in parameters if arrays[n] is not None)
+    yield from map(line, parameters)
+    yield f"Total number of parameters: {total}"
+    yield ""
+    yield from (line(n) for n in present if n.startswith("state/"))
+
+
+def log_model_info(
+    log_file: str | None, full_train_state: Any, partitioner: BasePartitioner
+) -> None:
+    """Logs name, size, shape, and partitioning of every parameter and slot.
+
+    Args:
+        log_file: file to write in addition, on process 0; None only logs.
+        full_train_state: state of arrays or shapes.
+        partitioner: gives logical axes and partition specs.
+    """
+    if jax.process_index() != 0:
+        return
+    lines = list(_lines(full_train_state, partitioner))
+    for line in lines:
+        logging.info("%s", line)
+    if log_file is not None:
+        path = epath.Path(log_file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines) + "\n")

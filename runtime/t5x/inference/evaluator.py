@@ -19,8 +19,7 @@ from t5x.feed.iterators import is_tf_dataset
 from t5x.feed.vocabularies import verify_matching_vocabs
 from t5x.inference.held import held
 from t5x.inference.runner import get_infer_fn
-from t5x.logs.metrics_writer import to_host, write_values
-from t5x.logs.tensorboard_writer import TensorBoardWriter
+from t5x.logs.metrics_writer import TensorBoardWriter, to_host, write_values
 
 # Kinds of task metrics; each kind needs one pass over the examples.
 _METRIC_FNS = ("predict_metric_fns", "predict_with_aux_metric_fns", "score_metric_fns")

@@ -1,6 +1,8 @@
-"""Writes inference results as JSON lines, in chunks that are merged at the end."""
+"""Results of inference: JSON lines in chunks, their origin, and the data position."""
 
+import dataclasses
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -8,8 +10,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from absl import logging
 from etils import epath
-from jaxaug_base.files import replacing
+from jaxaug_base.files import naming, read_json, replacing
 
 from t5x.errors import UserError
 
@@ -178,3 +181,156 @@ def chunk_name(
 ) -> str:
     """Returns the name of the output file of one shard."""
     return f"{task}-{mode}.{extension}-{shard_id:05}-of-{num_shards:05}"
+
+
+_FILE = "origin.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """Origin of the results of one task.
+
+    Finished chunks and complete tasks are not computed again, so they must come from
+    the same checkpoint and the same data.
+
+    Attributes:
+        output_dir: folder of the results.
+        name: name of the result file in it.
+        chunks: name of the folder of chunks in it.
+        facts: JSON values on which the results depend.
+        rows: examples per chunk.
+    """
+
+    output_dir: str
+    name: str
+    chunks: str
+    facts: Mapping[str, Any]
+    rows: int
+
+    @property
+    def marker(self) -> str:
+        """Path of the file that marks the task as complete."""
+        return os.path.join(self.output_dir, f"{self.name}.COMPLETED")
+
+    @property
+    def tmp_dir(self) -> str:
+        """Path of the folder of chunks."""
+        return os.path.join(self.output_dir, self.chunks)
+
+    def check(self) -> None:
+        """Compares the origin with existing results; results of older versions have
+        none.
+
+        Raises:
+            UserError: existing results have another origin, or their chunks have
+                another size and no saved data position.
+        """
+        self._compare(_read(epath.Path(self.marker)), self.marker)
+        folder = epath.Path(self.tmp_dir)
+        known = _read(folder / _FILE)
+        names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        if not any(name.endswith(".COMPLETED") for name in names):
+            return
+        self._compare(known, self.tmp_dir)
+        rows = known.get("rows", self.rows)
+        has_position = any(name.startswith("input.ckpt") for name in names)
+        if rows != self.rows and not has_position:
+            raise UserError(
+                f"{self.tmp_dir}: its chunks have {rows} examples, those of this job "
+                f"{self.rows} (checkpoint_period * batch size), and the position in "
+                "the data was not saved. Go on with the old values, or remove the "
+                "folder."
+            )
+
+    def _compare(self, known: Mapping[str, Any], place: str) -> None:
+        for name, value in self.facts.items():
+            if known.get(name, value) != value:
+                raise UserError(
+                    f"{place}: results of {name} {known[name]!r:.80}, this job has "
+                    f"{value!r:.80}. "
+                    "Name another output_dir, or remove the old results."
+                )
+
+    def note(self) -> None:
+        """Writes the origin next to the chunks."""
+        text = json.dumps({**self.facts, "rows": self.rows})
+        with naming(os.path.join(self.tmp_dir, _FILE)):
+            epath.Path(self.tmp_dir, _FILE).write_text(text)
+
+    def complete(self) -> None:
+        """Marks the task as complete."""
+        with naming(self.marker):
+            epath.Path(self.marker).write_text(json.dumps(self.facts))
+
+
+def _read(path: epath.Path) -> Mapping[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        found = read_json(path)
+    except ValueError:  # Older versions and T5X write empty files.
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def facts_of(checkpoint: str, dataset_cfg: Any) -> Mapping[str, Any]:
+    """Returns the facts on which results depend: checkpoint, split, and lengths."""
+    local = "://" not in checkpoint
+    facts = {
+        "checkpoint": os.path.normpath(checkpoint) if local else checkpoint,
+        "split": dataset_cfg.split,
+        "lengths": dataset_cfg.task_feature_lengths,
+    }
+    # Equal to what is read back: JSON turns tuples into lists and gin mappings into
+    # objects.
+    return json.loads(json.dumps(facts, default=_json_value))
+
+
+def _json_value(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+class Position:
+    """Position in the data, saved as a TensorFlow checkpoint `<tmp_dir>/input.ckpt`."""
+
+    def __init__(self, iterator: Any, tmp_dir: str):
+        import tensorflow as tf
+
+        self._checkpoint = tf.train.Checkpoint(ds=iterator)
+        self._folder = epath.Path(tmp_dir)
+        self._usable = True
+
+    def restore(self) -> None:
+        """Moves to the saved position, if there is one."""
+        if any(self._folder.glob("input.ckpt*")):
+            prefix = os.fspath(self._folder / "input.ckpt")
+            self._checkpoint.read(prefix).assert_consumed()
+
+    def save(self, chunk: int) -> Callable[[], None] | None:
+        """Saves the position; the returned function makes it the one to restore.
+
+        Returns None if the position cannot be saved.
+        """
+        import tensorflow as tf
+
+        if not self._usable:
+            return None
+        prefix = os.fspath(self._folder / f"{chunk}.ckpt")
+        try:
+            self._checkpoint.write(prefix)
+        except (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError):
+            self._usable = False
+            logging.warning(
+                "The position in the data cannot be saved (its source is a Python "
+                "generator); after a stop the finished chunks are skipped one by one."
+            )
+            for path in self._folder.glob(f"{chunk}.ckpt*"):
+                path.unlink()
+            return None
+
+        def move() -> None:
+            for path in self._folder.glob(f"{chunk}.ckpt*"):
+                suffix = path.name.removeprefix(f"{chunk}.ckpt")
+                path.replace(self._folder / f"input.ckpt{suffix}")
+
+        return move

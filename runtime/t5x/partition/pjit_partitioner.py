@@ -8,20 +8,23 @@ import jax
 from flax import traverse_util
 from jax.sharding import Mesh
 
-from t5x.partition.axis_rules import (
+from t5x.partition.base_partitioner import (
+    BasePartitioner,
+    CompiledPartitionedCallable,
+    PjittedFnWithContext,
+    PyTree,
+    to_shardings,
+    with_containers_of,
+)
+from t5x.partition.mesh import (
+    HardwareMesh,
+    LocalChunker,
     LogicalAxisRules,
+    default_mesh,
     drop_indivisible_axes,
     logical_to_mesh_axes,
     standard_logical_axis_rules,
 )
-from t5x.partition.base_partitioner import (
-    BasePartitioner,
-    CompiledPartitionedCallable,
-    PyTree,
-    with_containers_of,
-)
-from t5x.partition.mesh import HardwareMesh, LocalChunker, default_mesh
-from t5x.partition.partitioned_fn import PjittedFnWithContext, to_shardings
 
 
 class BasePjitPartitioner(BasePartitioner):

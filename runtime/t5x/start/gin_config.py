@@ -21,7 +21,7 @@ from t5x.errors import UserError
 from t5x.logs.progress import announce
 from t5x.start import gin_files as gin_files_lib
 from t5x.start import gin_hints
-from t5x.training.base_trainer import PreemptionError
+from t5x.training.trainer import PreemptionError
 
 DIGEST_FILE = "config_digest.json"
 

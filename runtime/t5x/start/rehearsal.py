@@ -19,7 +19,7 @@ from t5x.feed.data_config import DatasetConfig
 from t5x.logs.metrics_writer import NullWriter
 from t5x.logs.progress import announce
 from t5x.start import feature_lengths, gin_config
-from t5x.training import resume
+from t5x.training import setup
 
 _STORE = "gs://"
 _HOST = ("storage.googleapis.com", 443)
@@ -149,7 +149,7 @@ def _checkpoints(arguments: Mapping[str, Any]) -> tuple[Any, Sequence[str]]:
             _is_reached("the checkpoints of the run", os.fspath(model_dir))
             and epath.Path(model_dir).is_dir()
         )
-        found = resume.find_checkpoint(cfg, os.fspath(model_dir) if begun else empty)
+        found = setup.find_checkpoint(cfg, os.fspath(model_dir) if begun else empty)
     return found.settings, [found.path] if found.path else []
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import jax
 from jax.experimental import multihost_utils
 
-from t5x.training.base_trainer import PreemptionError
+from t5x.training.trainer import PreemptionError
 
 MESSAGE = "Stopped by SIGTERM; run the same command to continue."
 

@@ -9,8 +9,8 @@ import pytest
 from flax.linen import partitioning as flax_partitioning
 from jax import numpy as jnp
 from model_kit import BATCH, T5_CONFIG, VOCABULARY
-from t5x import adafactor, checkpoints, state_utils
-from t5x.checkpoint import model_info, restore, state_init
+from t5x import adafactor, checkpoints, state_utils, utils
+from t5x.checkpoint import restore, state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
 from t5x.errors import UserError
 from t5x.examples.t5 import network
@@ -333,6 +333,22 @@ def test_config_validation():
     assert SaveCheckpointConfig().save_dataset
 
 
+def test_the_manager_of_old_code_saves_and_restores(tmp_path):
+    initializer, partitioner = make()
+    restore_cfg = RestoreCheckpointConfig(str(tmp_path))
+    manager = utils.LegacyCheckpointManager(
+        save_cfg=SaveCheckpointConfig(keep=1),
+        restore_cfg=restore_cfg,
+        train_state_shape=initializer.global_train_state_shape,
+        partitioner=partitioner,
+        model_dir=str(tmp_path),
+    )
+    state = initializer.from_scratch(jax.random.PRNGKey(7))
+    manager.save(state)
+    assert checkpoints.all_steps(tmp_path) == [0]
+    assert_same(manager.restore([str(tmp_path)], restore_cfg), state)
+
+
 def test_managers_must_match():
     initializer, partitioner = make()
     other = functools.partial(checkpoints.OrbaxCheckpointManagerInterface)
@@ -374,7 +390,7 @@ def test_save_best_settings_reach_the_orbax_manager(tmp_path):
 def test_model_info_lists_parameters_slots_and_total(tmp_path):
     initializer, partitioner = make()
     path = tmp_path / "deep" / "model-info.txt"
-    model_info.log_model_info(
+    state_init.log_model_info(
         str(path), initializer.global_train_state_shape, partitioner
     )
     lines = path.read_text().splitlines()

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import pytest
 from clu import metrics as clu_metrics
 from t5x.logs import progress
-from t5x.training import schedule
+from t5x.training import loop
 
 
 class Clock:
@@ -92,7 +92,7 @@ def test_format_seconds(seconds, text):
 
 def test_the_time_left_includes_evaluations(monkeypatch):
     clock, stream = Clock(monkeypatch), io.StringIO()
-    plan = schedule.make_schedule(0, 100, eval_period=40)
+    plan = loop.make_schedule(0, 100, eval_period=40)
     line = progress.Progress(0, 100, stream, plan.evaluations_after)
     assert line.left(0) is None
     clock.now = 20.0

@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 from process_kit import run_together
 from t5x import partitioning
 from t5x.errors import UserError
-from t5x.partition import axis_rules, mesh
+from t5x.partition import mesh
 
 
 class State(struct.PyTreeNode):
@@ -33,8 +33,8 @@ class State(struct.PyTreeNode):
 
 
 def test_standard_rules_map_the_axes_of_t5():
-    rules = axis_rules.standard_logical_axis_rules()
-    spec = axis_rules.logical_to_mesh_axes
+    rules = mesh.standard_logical_axis_rules()
+    spec = mesh.logical_to_mesh_axes
     assert spec("w", ("vocab", "embed"), rules) == P("model", None)
     assert spec("w", ("embed", "joined_kv"), rules) == P(None, "model")
     assert spec("w", ("heads", "relpos_buckets"), rules) == P("model", None)
@@ -46,33 +46,33 @@ def test_standard_rules_map_the_axes_of_t5():
     [(2, 1, P("model")), (1, 2, P("data")), (2, 2, P("model")), (1, 1, P(None))],
 )
 def test_embed_axis_by_partitioning_dims(activation, parameter, expected):
-    rules = axis_rules.standard_logical_axis_rules(activation, parameter)
-    assert axis_rules.logical_to_mesh_axes("w", ("embed",), rules) == expected
+    rules = mesh.standard_logical_axis_rules(activation, parameter)
+    assert mesh.logical_to_mesh_axes("w", ("embed",), rules) == expected
 
 
 def test_2d_parameters_use_both_axes_once():
-    rules = axis_rules.standard_logical_axis_rules(2, 2)
-    spec = axis_rules.logical_to_mesh_axes("w", ("embed", "mlp"), rules)
+    rules = mesh.standard_logical_axis_rules(2, 2)
+    spec = mesh.logical_to_mesh_axes("w", ("embed", "mlp"), rules)
     assert spec == P("data", "model")
 
 
 def test_additional_rules_come_last():
-    rules = axis_rules.standard_logical_axis_rules(
+    rules = mesh.standard_logical_axis_rules(
         additional_rules=[("expert", "data"), ("mlp", None)]
     )
-    spec = axis_rules.logical_to_mesh_axes("w", ("expert", "mlp"), rules)
+    spec = mesh.logical_to_mesh_axes("w", ("expert", "mlp"), rules)
     assert spec == P("data", "model")
 
 
 def test_unknown_axis_names_parameter_axis_and_fix():
-    rules = axis_rules.standard_logical_axis_rules()
+    rules = mesh.standard_logical_axis_rules()
     with pytest.raises(UserError, match=r"'experts' of target/w .*additional_rules"):
-        axis_rules.logical_to_mesh_axes("target/w", ("experts", "embed"), rules)
+        mesh.logical_to_mesh_axes("target/w", ("experts", "embed"), rules)
 
 
 def test_unsupported_dims():
     with pytest.raises(UserError, match="parameter_partitioning_dims=3"):
-        axis_rules.standard_logical_axis_rules(1, 3)
+        mesh.standard_logical_axis_rules(1, 3)
 
 
 def test_axis_names_is_a_pytree_leaf():
@@ -167,16 +167,16 @@ def test_get_mesh_axes_of_a_state():
 def test_indivisible_dimension_is_replicated_and_reported(monkeypatch):
     warnings = []
     monkeypatch.setattr(
-        axis_rules.logging, "warning", lambda text, *a: warnings.append(text % a)
+        mesh.logging, "warning", lambda text, *a: warnings.append(text % a)
     )
-    spec = axis_rules.drop_indivisible_axes(
+    spec = mesh.drop_indivisible_axes(
         "target/relpos_bias", (6, 32), P("model", None), {"data": 1, "model": 8}
     )
     assert spec == P(None, None)
     (warning,) = warnings
     for part in ("target/relpos_bias", "(6, 32)", "'model'", "size 8", "divides 6"):
         assert part in warning
-    kept = axis_rules.drop_indivisible_axes(
+    kept = mesh.drop_indivisible_axes(
         "w", (16, 32), P("model", None), {"data": 1, "model": 8}
     )
     assert kept == P("model", None)

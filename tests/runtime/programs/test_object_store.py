@@ -18,7 +18,7 @@ from jaxaug_base.event_files import read_scalars
 from t5x import checkpoints, digests, gin_utils, utils
 from t5x.errors import UserError
 from t5x.feed import iterators
-from t5x.logs.tensorboard_writer import TensorBoardWriter
+from t5x.logs.metrics_writer import TensorBoardWriter
 from t5x.trainer import PreemptionError
 from toy_run import Numbers, same_params
 

@@ -9,8 +9,8 @@ from t5x import checks
 from t5x import eval as eval_lib
 from t5x.checkpoint.settings import CheckpointConfig, RestoreCheckpointConfig
 from t5x.errors import UserError
-from t5x.inference.origin import Origin, facts_of
-from t5x.training import resume
+from t5x.inference.output import Origin, facts_of
+from t5x.training import setup
 
 
 def dataset(split="test", inputs=8):
@@ -87,7 +87,7 @@ def test_folders_that_patterns_do_not_find(tmp_path, name):
     assert not (tmp_path / name).exists()
     restore = RestoreCheckpointConfig(path=str(tmp_path / name / "checkpoint_1"))
     with pytest.raises(UserError, match=r"RestoreCheckpointConfig.path = .*cannot be"):
-        resume.find_checkpoint(CheckpointConfig(restore=restore), str(tmp_path))
+        setup.find_checkpoint(CheckpointConfig(restore=restore), str(tmp_path))
     assert checks.output_folder("MODEL_DIR", tmp_path / "a b {}é%")
 
 
@@ -104,10 +104,10 @@ def test_a_folder_without_the_checkpoint_that_is_asked_for(tmp_path, capsys):
     (tmp_path / "run").mkdir()
     (tmp_path / "empty").mkdir()
     restore = RestoreCheckpointConfig(path=str(tmp_path / "empty"), mode="latest")
-    found = resume.find_checkpoint(
+    found = setup.find_checkpoint(
         CheckpointConfig(restore=restore), str(tmp_path / "run")
     )
     assert found.path is None
     assert f"warning: {tmp_path}/empty holds no checkpoint" in capsys.readouterr().err
-    resume.find_checkpoint(CheckpointConfig(), str(tmp_path / "run"))
+    setup.find_checkpoint(CheckpointConfig(), str(tmp_path / "run"))
     assert capsys.readouterr().err == ""

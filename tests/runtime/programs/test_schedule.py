@@ -2,7 +2,7 @@
 
 import pytest
 from t5x.errors import UserError
-from t5x.training.schedule import make_schedule
+from t5x.training.loop import make_schedule
 
 
 def stops(schedule, step=None):

@@ -12,7 +12,7 @@ from jaxaug_base.event_files import read_scalars
 from t5x import metrics as metrics_lib
 from t5x import trainer
 from t5x.errors import UserError
-from t5x.training import several_steps
+from t5x.training import step
 from toy_run import Numbers, same_params
 from trainer_kit import TINY, close
 
@@ -131,9 +131,9 @@ def test_small_models_take_several_steps_in_a_call(make_trainer, monkeypatch):
         _partitioned_train_step = property(lambda self: None)
 
     assert make_trainer(cls=Own).steps_per_call == 1
-    large = {"base": np.broadcast_to(np.float32(0), several_steps.SMALL)}
+    large = {"base": np.broadcast_to(np.float32(0), step.SMALL)}
     assert make_trainer(mutables=large).steps_per_call == 1
-    monkeypatch.setattr(several_steps, "SMALL", 100)
+    monkeypatch.setattr(step, "SMALL", 100)
     assert make_trainer().steps_per_call == 1
 
 
