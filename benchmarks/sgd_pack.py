@@ -25,7 +25,7 @@ TURN = "turn.sh"
 SUMS = "SHA256SUMS"
 # Python packages that a machine with JAX, Flax, Optax, Orbax and transformers may lack.
 LACKING = (
-    "clu", "gguf", "gin-config", "google-crc32c", "lazy-loader", "ml-collections",
+    "clu", "gguf", "gin-config", "lazy-loader", "ml-collections",
     "msgspec", "rapidfuzz", "tensorboardX",
 )  # fmt: skip
 CODE = (

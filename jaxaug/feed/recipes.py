@@ -1,7 +1,6 @@
 """Names and contents of the training and evaluation sets.
 
-SeqIO tasks (`tasks/dst.py`) and training without TensorFlow (`feed/tokens.py`) share
-this table:
+The tasks (`tasks/dialogues.py`) and `jaxaug tasks` share this table:
 
 - `d3st_sgd`: the original schemas; `d3st_<folder>_vN`: variant N of a variants folder
   (`sgdx` is SGD-X, `aug` is MiniSGD's folder).

@@ -1,4 +1,4 @@
-"""The SeqIO task `exercises` for the data of `jaxaug invent`; registered on import.
+"""The task `exercises` for the data of `jaxaug invent`; registered on import.
 
 `exercises.tsv` of the data folder has lines of an input, a tab, and its answer. About
 one line in 20 belongs to the validation split.
@@ -16,7 +16,7 @@ from tasks import paraphrase
 
 
 def register(data_dir: PathLike | None = None) -> None:
-    """Adds `exercises` to SeqIO's registry; the file is read with the first split."""
+    """Adds `exercises`; the file is read with the first split."""
     path = folders.resolve_data_dir(data_dir) / pretraining.EXERCISES
     splits = ["train", "validation"]
     paraphrase.add("exercises", splits, functools.partial(_pairs, path))
