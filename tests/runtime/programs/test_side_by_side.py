@@ -6,7 +6,7 @@ import threading
 import jax
 import numpy as np
 import pytest
-from t5x.inference import side_by_side
+from t5x.inference import runner
 
 from tests.runtime.programs.test_inference import STATE, examples, infer_fn
 
@@ -19,7 +19,7 @@ def test_steps_of_a_known_shape_run_at_the_same_time():
         meet.wait()  # A single step would wait forever.
         return threading.get_ident()
 
-    with side_by_side.enqueueing(2) as enqueue:
+    with runner.enqueueing(2) as enqueue:
         first = enqueue("a", threading.get_ident)
         others = [enqueue("a", together) for _ in range(2)]
         new = enqueue("b", threading.get_ident)
@@ -28,13 +28,13 @@ def test_steps_of_a_known_shape_run_at_the_same_time():
 
 
 def test_one_thread_is_the_one_that_asks():
-    with side_by_side.enqueueing(1) as enqueue:
+    with runner.enqueueing(1) as enqueue:
         results = [enqueue("a", threading.get_ident) for _ in range(3)]
     assert {result() for result in results} == {threading.get_ident()}
 
 
 def test_an_error_is_raised_where_the_result_is_asked_for():
-    with side_by_side.enqueueing(2) as enqueue:
+    with runner.enqueueing(2) as enqueue:
         enqueue("a", lambda: 1)
         result = enqueue("a", lambda: 1 // 0)
         with pytest.raises(ZeroDivisionError):
@@ -52,9 +52,9 @@ def test_a_thread_for_each_core(monkeypatch, backend, devices, cores, expected):
     free = set(range(cores))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: free, raising=False)
     small = {"w": np.broadcast_to(np.float32(0), 3_999_999)}
-    assert side_by_side.threads(small) == expected
+    assert runner.threads_for(small) == expected
     # Large models use the cores, and memory, one step at a time.
-    assert side_by_side.threads({**small, "b": np.zeros(1)}) == 1
+    assert runner.threads_for({**small, "b": np.zeros(1)}) == 1
 
 
 def test_results_are_those_of_one_thread(monkeypatch):
@@ -68,7 +68,7 @@ def test_results_are_those_of_one_thread(monkeypatch):
     shuffled = np.random.default_rng(0).permutation(39)
     found = {}
     for number in (1, 3):
-        monkeypatch.setattr(side_by_side, "threads", lambda _, n=number: n)
+        monkeypatch.setattr(runner, "threads_for", lambda _, n=number: n)
         rng = jax.random.PRNGKey(3)
         found[number] = infer_fn(step)(examples(39, shuffled), STATE, rng=rng)
         assert len(traced) == len(set(traced))
