@@ -7,7 +7,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TREE = ROOT / "papers/jaxaug_papers/tree/readings"
 READINGS = ROOT / "results/grammar/readings.tsv"
 LABELS = ("faithful", "trivial", "changed", "broken", "original")
-_SOUND = "0.8"  # least `sound` of the last sets of readings.tsv
+_SOUND = "0.8"  # least probability of the last sets of readings.tsv
 
 
 def table() -> list[str]:
@@ -42,7 +42,7 @@ def table() -> list[str]:
 
 
 def sound_table() -> list[str]:
-    """Returns readings of the same schemas by the least `sound` of their rewordings."""
+    """Returns readings of the same schemas by the least probability of rewordings."""
     compared = _read(READINGS.with_name("sound_readings.tsv"))
     sets = {row["set"] for row in compared}
     counts: dict[tuple[str, str], dict[str, int]] = {}
@@ -52,7 +52,7 @@ def sound_table() -> list[str]:
             own = counts.setdefault(key, dict.fromkeys(LABELS, 0))
             own[row["label"]] += 1
     heads = (
-        "schemas, least `sound`, places reworded, wrong of these, faithful and "
+        "schemas, least probability, places reworded, wrong of these, faithful and "
         "different of these, faithful and different of all"
     )
     rows = [f"| {heads.replace(', ', ' | ')} |", "|---|---|---|---|---|---|"]

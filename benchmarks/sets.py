@@ -29,8 +29,8 @@ SETS = {
     "`--familiar`",
     "many_16x_worst_likelihood": "+ fifteen by the grammar and `spread`, worst "
     "wordings, `--familiar`, likelihood of N=4",
-    "tree2_6x": "+ five by `grammar_tree.py:0` (`spread`, any `sound`)",
-    "sound5_6x": "+ five by `grammar_tree.py` (`spread`, least `sound` 0.5)",
+    "tree2_6x": "+ five by `grammar_tree.py:0` (`spread`, any probability)",
+    "sound5_6x": "+ five by `grammar_tree.py` (`spread`, least probability 0.5)",
     "sound8_6x": "+ five by `grammar_tree.py:0.8` (`spread`)",
     "apertium_6x": "+ five by back-translation by rules",
     "tree_2x": "+ v1 by the grammar and `spread`",

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import numpy as np
 import pytest
+import rapidfuzz
 
 from tests.support import extension, small_sgd
 
@@ -399,3 +401,28 @@ def page() -> Iterator[Any]:
 def install(tmp_path, monkeypatch):
     """Returns `install(name, {group: {entry: value}}, source)`, which acts like pip."""
     return functools.partial(extension.install, tmp_path, monkeypatch)
+
+
+class _JudgeNetwork:
+    """A network of the judge without weights: common words are good."""
+
+    def log_odds(self, pairs):
+        """Returns large odds for similar texts."""
+        return 80 * self.similarity(pairs) - 40
+
+    def similarity(self, pairs):
+        """Returns the similarity of the letters of sorted words."""
+        measure = rapidfuzz.fuzz.token_sort_ratio
+        found = [measure(one.original, one.candidate) for one in pairs]
+        return np.array(found) / 100
+
+
+@pytest.fixture
+def judge_network(monkeypatch):
+    """Replaces the network of the judge, which needs MiniLM, by a measure of words."""
+    from jaxaug.augment.judge import network
+
+    made = _JudgeNetwork()
+    monkeypatch.setattr(network, "load", lambda: made)
+    monkeypatch.setattr(network, "files", lambda: ())
+    return made

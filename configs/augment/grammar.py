@@ -2,16 +2,17 @@
 
     jaxaug augment --config configs/augment/grammar.py --data_dir SGD --out OUT
 
-The grammar yields at most 200 rewordings of each text; `grammar.py:N` asks for N. A
-tree ranks them without a model: by shared words (Jaccard), by the estimated probability
-of being well formed and faithful (`sound`, at least 0.5), then by string similarity.
+The grammar yields at most 100 rewordings of each text; `grammar.py:N` asks for N. A
+tree ranks them without a model: by shared words (Jaccard), by the probability of being
+well formed and faithful (`faithful` by the words alone, at least 0.4), then by string
+similarity.
 `grammar_tree.py` adds MiniLM.
 """
 
 import ml_collections
 
 
-def get_config(num: str = "200") -> ml_collections.ConfigDict:
+def get_config(num: str = "100") -> ml_collections.ConfigDict:
     """The text after the colon is the number of rewordings of a text."""
     config = ml_collections.ConfigDict()
     config.name = "grammar"
@@ -19,16 +20,16 @@ def get_config(num: str = "200") -> ml_collections.ConfigDict:
     config.options = {"num": int(num)}
     config.metrics = {
         "jaccard": {},
-        "sound": {"model": ""},
+        "faithful": {"model": ""},
         "string_similarity": {},
         "length": {"path": "jaxaug.augment.judge.small_models:length"},
     }
     config.select = "tree"
     config.tree = {
-        "levels": ("jaccard", "sound", "string_similarity"),
+        "levels": ("jaccard", "faithful", "string_similarity"),
         "decisions": ("max", "max", "min"),
         "constraints": (
-            "sound >= 0.5",
+            "faithful >= 0.4",
             "jaccard <= 0.95",
             "length <= 2.5",
             "length >= 0.3",

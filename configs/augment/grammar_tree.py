@@ -2,13 +2,13 @@
 
     jaxaug augment --config configs/augment/grammar_tree.py --data_dir SGD --out OUT
 
-`grammar_tree.py:SOUND` keeps only rewordings whose estimated probability of being well
-formed and faithful (metric `sound`) is at least SOUND, 0.5 by default. 0.8 leaves fewer
-wrong texts, from which trackers learn less, and 0 leaves more varied ones.
+`grammar_tree.py:LEAST` keeps only rewordings whose probability of being well formed and
+faithful (metric `faithful`) is at least LEAST, 0.5 by default. 0.8 leaves fewer wrong
+texts, from which trackers learn less, and 0 leaves more varied ones.
 
 The selector is `spread` (greedy max-min), not the tree of Coca et al.: the variants
-differ most from the source and from each other in words and frames, among at most 200
-rewordings of each text. `sound` replaces the entailment of the paper. A
+differ most from the source and from each other in words and frames, among at most 100
+rewordings of each text. `faithful` replaces the entailment of the paper. A
 rewording that is more similar to another slot or intent of its service is dropped.
 `--model openai:NAME --endpoint URL`, or `--model smollm2`, asks a language
 model for rewordings of texts that still lack variants.
@@ -17,12 +17,12 @@ model for rewordings of texts that still lack variants.
 import ml_collections
 
 
-def get_config(sound: str = "0.5") -> ml_collections.ConfigDict:
+def get_config(faithful: str = "0.5") -> ml_collections.ConfigDict:
     """The text after the colon is the least probability."""
     config = ml_collections.ConfigDict()
     config.name = "grammar spread"
     config.scheme = "grammar"
-    config.options = {"num": 200}
+    config.options = {"num": 100}
     config.apart_by = "similarity"
     config.metrics = {
         "jaccard": {},
@@ -30,16 +30,16 @@ def get_config(sound: str = "0.5") -> ml_collections.ConfigDict:
             "path": "jaxaug.augment.judge.small_models:similarity",
             "model": "minilm",
         },
-        "sound": {"model": "minilm"},
+        "faithful": {},
         "string_similarity": {},
         "length": {"path": "jaxaug.augment.judge.small_models:length"},
     }
     config.select = "tree"
     config.tree = {
-        "levels": ("jaccard", "sound", "string_similarity"),
+        "levels": ("jaccard", "faithful", "string_similarity"),
         "decisions": ("max", "max", "min"),
         "constraints": (
-            f"sound >= {float(sound)}",
+            f"faithful >= {float(faithful)}",
             "similarity >= 0.5",
             "length <= 2.5",
             "length >= 0.3",

@@ -50,13 +50,14 @@ def get_config(num: str = "25") -> ml_collections.ConfigDict:
     config.slot_filters = ("action",)
     config.commands = True
     config.apart_by = "similarity"
-    config.judge = {"similarity": "minilm"}
     config.metrics = {
         "jaccard": {},
         "similarity": {
             "path": "jaxaug.augment.judge.small_models:similarity",
             "model": "minilm",
         },
+        "faithful": {},
+        "trivial": {"path": "jaxaug.augment.judge.small_models:trivial"},
         "string_similarity": {},
         "bleu": {},
     }
@@ -64,7 +65,7 @@ def get_config(num: str = "25") -> ml_collections.ConfigDict:
     config.tree = {
         "levels": ("jaccard", "similarity", "string_similarity"),
         "decisions": ("max", "max", "min"),
-        "constraints": (),
+        "constraints": ("faithful >= 0.5", "trivial <= 0"),
         "syntactic": "decisions",
     }
     config.report = {

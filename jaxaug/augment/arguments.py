@@ -119,29 +119,19 @@ def add_judge(group: argparse._SubParsersAction) -> None:
         dest="input",
         required=True,
         help="UTF-8, tab-separated, with the header kind, original, candidate; a kind "
-        "is slot, intent or service",
+        "is slot, intent, service, name or sentence",
     )
     parser.add_argument(
         "--out",
         required=True,
-        help="JSON lines to write, in input order, with keep, reasons and metrics",
+        help="JSON lines to write, in input order, with keep, reasons and faithful",
     )
     parser.add_argument(
-        "--similarity",
-        metavar="MODEL",
-        help="model of similarity; none: compare letters (default: minilm, fetched at "
-        "its first use; none without JAX)",
-    )
-    parser.add_argument(
-        "--source",
-        choices=("model", "grammar"),
-        default="model",
-        help="where the candidates come from (default: model); the judge was fitted to "
-        "each, since a model writes many wrong ones and the grammar few",
-    )
-    parser.add_argument(
-        "--model",
-        help="language model for the round trip, such as smollm2 (default: none)",
+        "--least",
+        type=float,
+        default=0.5,
+        metavar="P",
+        help="least probability, 0 to 1, of a candidate that is kept (default: 0.5)",
     )
     arguments.trained_run(parser)
 

@@ -20,8 +20,7 @@ from jaxaug.data import folders
 
 SELECTIONS = ("tree", "order")
 GIVEN = "given"
-JUDGE_OPTIONS = ("similarity", "model")
-_OF_ROUND = ("scheme", "options", "judge")
+_OF_ROUND = ("scheme", "options")
 _TEXTS = ("splits", "filters", "slot_filters", "checks", "sensitive")
 
 
@@ -31,12 +30,10 @@ class Round(NamedTuple):
     Attributes:
         scheme: a name of `jaxaug.augment.schemes.registry.SCHEMES`.
         options: options of the scheme.
-        judge: judge of its candidates; see `Config`.
     """
 
     scheme: str
     options: Mapping[str, Any]
-    judge: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -55,8 +52,7 @@ class Config:
         rounds: maximum number of draws. Each round after the first uses another seed
             and only the texts with fewer candidates left than variants.
         further: schemes that draw after these rounds, for texts that still lack
-            variants, as fields of `Round`. `scheme` is required. A round without a
-            `judge` has the one of the run.
+            variants, as fields of `Round`. `scheme` is required.
         filters: codes of `jaxaug.augment.judge.filters.FILTERS`.
         slot_filters: further filters only for slots; the description of a service or an
             intent may name an action of somebody.
@@ -69,9 +65,6 @@ class Config:
         apart_by: a metric of `metrics`, greater is nearer. It drops paraphrases of a
             slot that are nearer to another slot of the same service, and of intents
             likewise; see `jaxaug.augment.judge.siblings`. Empty drops none.
-        judge: models of the judge of `jaxaug augment judge`: `similarity` and `model`
-            (see `jaxaug.augment.judge.verdicts.Sight`); candidates that it rejects are
-            dropped. `{"similarity": ""}` uses only the rules. Empty means no judge.
         sensitive: words that no candidate may hold.
         min_count: minimum count of a candidate among the outputs.
         metrics: name -> options, see `jaxaug.augment.judge.measures.find`; a user's
@@ -100,7 +93,6 @@ class Config:
     tidy: bool = True
     commands: bool = False
     apart_by: str = ""
-    judge: Mapping[str, str] = field(default_factory=dict)
     sensitive: tuple[str, ...] = ()
     min_count: int = 1
     metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -154,17 +146,11 @@ class Config:
                     "'paraphrase'."
                 )
             typed.check(one, Round, "further")
-        for judge in (self.judge, *(one.judge for one in self.draws)):
-            for name in judge:
-                if name not in JUDGE_OPTIONS:
-                    raise UserError(f"judge: {suggestion(name, JUDGE_OPTIONS)}")
-        for name in ("judge", "further"):
-            if getattr(self, name) and self.is_given:
-                raise UserError(
-                    f"{name} is set, and scheme='given' takes all variants: leave "
-                    f"{name} "
-                    "out."
-                )
+        if self.further and self.is_given:
+            raise UserError(
+                "further is set, and scheme='given' takes all variants: leave further "
+                "out."
+            )
         if self.tree and self.select != "tree":
             raise UserError(
                 f"tree is set, and select={self.select!r}: set select='tree', or "
@@ -181,11 +167,8 @@ class Config:
     @property
     def draws(self) -> list[Round]:
         """All rounds, in order."""
-        first = Round(self.scheme, self.options, self.judge)
-        further = [
-            Round(one["scheme"], one.get("options", {}), one.get("judge", self.judge))
-            for one in self.further
-        ]
+        first = Round(self.scheme, self.options)
+        further = [Round(one["scheme"], one.get("options", {})) for one in self.further]
         return [first] * self.rounds + further
 
     @property

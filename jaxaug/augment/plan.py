@@ -1,11 +1,11 @@
-"""A resolved run of `jaxaug augment`: texts, jobs, judges, outputs, and digest."""
+"""A resolved run of `jaxaug augment`: texts, jobs, outputs, and digest."""
 
 import dataclasses
 import functools
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from absl import logging
 from etils import epath
@@ -17,7 +17,7 @@ from jaxaug.augment.config import Config
 from jaxaug.augment.decisions import Decided, Decisions
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.grammar.context import contexts
-from jaxaug.augment.judge import measures, verdicts
+from jaxaug.augment.judge import measures
 from jaxaug.augment.language import nlp
 from jaxaug.augment.output import records, report
 from jaxaug.augment.schemes import registry
@@ -32,20 +32,8 @@ from jaxaug.data.schema import Schema, read_schema
 from jaxaug.metrics import diversity
 
 _BLEU = ("bleu", "self_bleu")
-JUDGED, APART, MEANING = "judged", "apart", "meaning"
+JUDGED, APART = "judged", "apart"
 """Stages that judge candidates; shards are in folders with these names."""
-
-
-class Judging(NamedTuple):
-    """A judge of meaning; see `verdicts.judge`.
-
-    Attributes:
-        options: sorted names and values.
-        source: source of the candidates.
-    """
-
-    options: tuple[tuple[str, str], ...]
-    source: str
 
 
 @dataclass(frozen=True)
@@ -108,37 +96,6 @@ class Plan:
         return measures.made(self.config.metrics)
 
     @functools.cached_property
-    def judging(self) -> dict[str, Judging]:
-        """Label of a job -> the judge of its candidates, for the jobs that have one."""
-        found: dict[str, Judging | None] = {}
-        for draw, jobs in zip(self.config.draws, self.rounds, strict=True):
-            is_grammar = draw.scheme == verdicts.GRAMMAR
-            source = verdicts.GRAMMAR if is_grammar else verdicts.SAMPLES
-            judge = Judging(tuple(sorted(draw.judge.items())), source)
-            for job in jobs:
-                # The first round with a job decides.
-                found.setdefault(job.label, judge if draw.judge else None)
-        return {label: judge for label, judge in found.items() if judge}
-
-    @functools.cached_property
-    def judges(self) -> dict[Judging, str]:
-        """Judge -> its identity, in the order of the rounds."""
-        return {
-            one: verdicts.identity(**dict(one.options), source=one.source)
-            for one in self.judging.values()
-        }
-
-    def judge(self, one: Judging) -> verdicts.Judge:
-        """Returns a judge of meaning; loads its models at the first use."""
-        if one not in self._loaded:
-            self._loaded[one] = verdicts.judge(**dict(one.options), source=one.source)
-        return self._loaded[one]
-
-    @functools.cached_property
-    def _loaded(self) -> dict[Judging, verdicts.Judge]:
-        return {}
-
-    @functools.cached_property
     def keys(self) -> dict[str, Json]:
         """Stage that judges -> JSON of everything that determines its results.
 
@@ -161,8 +118,6 @@ class Plan:
         if config.apart_by:
             metric = {config.apart_by: config.metrics[config.apart_by]}
             found[APART] = {"metric": measures.key(metric), "code": code}
-        if self.judges:
-            found[MEANING] = list(self.judges.values())
         return found
 
     @functools.cached_property

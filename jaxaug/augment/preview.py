@@ -88,8 +88,7 @@ def _outputs(plan: Plan) -> str:
 def models(plans: Iterable[Plan]) -> list[str]:
     """Returns the names of all models of some runs.
 
-    The models of the schemes come first, then the models of the metrics, then the
-    models of the judges.
+    The models of the schemes come first, then the models of the metrics.
 
     Raises:
         UserError: a metric is unknown, or its options are wrong.
@@ -98,19 +97,12 @@ def models(plans: Iterable[Plan]) -> list[str]:
     jobs = [job for plan in runs for jobs in _rounds(plan) for job in jobs]
     found = [name for job in jobs for name in job.models]
     found += [name for plan in runs for name in _of_metrics(_checked(plan.config))]
-    judges = [draw.judge for plan in runs for draw in plan.config.draws]
-    return [*found, *(name for judge in judges for name in _of_judge(judge))]
+    return found
 
 
 def _rounds(plan: Plan) -> list[Sequence[Job]]:
     """Returns the jobs of the first round and of the rounds with another scheme."""
     return [plan.rounds[0], *plan.rounds[plan.config.rounds :]]
-
-
-def _of_judge(options: Mapping[str, str]) -> list[str]:
-    model, adapter = options.get("model", ""), options.get("adapter", "")
-    names = (options.get("similarity", ""), f"{model}+{adapter}" if adapter else model)
-    return [name for name in names if name]
 
 
 def check_unseen(plan: Plan) -> None:
@@ -123,7 +115,8 @@ def check_unseen(plan: Plan) -> None:
         UserError: a model was trained on them; or a schema, a metric, or the note of a
             model is wrong.
     """
-    if not (names := models([plan])):
+    jobs = (job for jobs in _rounds(plan) for job in jobs)
+    if not (names := [name for job in jobs for name in job.models]):
         return
     # Imported here, as models import JAX.
     from jaxaug.models.text.registry import seen_services
@@ -159,7 +152,6 @@ def _generation(plan: Plan) -> list[str]:
         f"filters: {_listed(config.filters)}",
         f"filters of slots alone: {_listed(config.slot_filters)}",
         f"checks: {_listed(config.checks)}",
-        *([f"judge: {_judge(config.judge)}"] if config.judge else []),
     ]
 
 
@@ -167,11 +159,10 @@ def _further(plan: Plan) -> Iterator[str]:
     """Yields lines about the schemes that draw after the rounds of a run."""
     config = plan.config
     for number, draw in enumerate(config.draws[config.rounds :], config.rounds):
-        judge = f"; judge: {_judge(draw.judge)}" if draw.judge else ""
         yield (
             f"round {number + 1}, for texts with fewer than {config.variants} "
             "candidates "
-            f"left: scheme {draw.scheme}{judge}"
+            f"left: scheme {draw.scheme}"
         )
         yield from (f"  {job.most:4}  {job.label}" for job in plan.rounds[number])
 
@@ -181,10 +172,6 @@ def _repeated(config: Config) -> list[str]:
         return []
     few = f"fewer than {config.variants} candidates left"
     return [f"rounds: at most {config.rounds}, after the first for texts with {few}"]
-
-
-def _judge(options: Mapping[str, str]) -> str:
-    return " and ".join(["rules", *_of_judge(options)])
 
 
 def _checked(config: Config) -> dict[str, Mapping[str, object]]:

@@ -15,7 +15,7 @@ from jaxaug.augment import config as configs
 from jaxaug.augment import plan as plans
 from jaxaug.augment import preview, stages
 from jaxaug.augment.config import Config
-from jaxaug.augment.judge import measures
+from jaxaug.augment.judge import measures, verdicts
 from jaxaug.augment.output import comparison, records, report, variants
 from jaxaug.augment.plan import Plan
 from jaxaug.augment.result import Result
@@ -31,8 +31,6 @@ from jaxaug.paraphrase import endpoint_run
 
 _DEFAULT = "configs/augment/grammar_tree.py"
 _WITHOUT_JAX = "configs/augment/grammar.py"
-_JUDGE = {"similarity": "minilm"}
-"""Judges the outputs of `--model` if the config has no judge."""
 _OF_ENDPOINT = ("endpoint", "key_variable", "max_requests", "prices", "option")
 _ASKED = {"num": 20}
 _DRAWN = {
@@ -108,6 +106,16 @@ def _with(config: Config, name: str, given: str | int | None) -> Config:
         raise UserError(f"--{name} {given}: {error}") from None
 
 
+def _judged(config: Config) -> Config:
+    """Returns the config with a constraint on `faithful`, unless it has that metric."""
+    if measures.FAITHFUL in config.metrics or config.select != "tree":
+        return config
+    metrics = {**config.metrics, measures.FAITHFUL: {}}
+    limit = f"{measures.FAITHFUL} >= {verdicts.LEAST}"
+    tree = {**config.tree, "constraints": (*config.spec.constraints, limit)}
+    return dataclasses.replace(config, metrics=metrics, tree=tree)
+
+
 def _with_model(config: Config, arguments: argparse.Namespace) -> Config:
     """Returns the config with a last round by the model of a command line, if any.
 
@@ -129,13 +137,9 @@ def _with_model(config: Config, arguments: argparse.Namespace) -> Config:
         block |= _ASKED | {k: v for k, v in server.items() if v is not None}
     else:
         block |= _DRAWN
-    further = {
-        "scheme": "paraphrase",
-        "options": {"grid": (block,)},
-        "judge": config.judge or _JUDGE,
-    }
+    further = {"scheme": "paraphrase", "options": {"grid": (block,)}}
     try:
-        return dataclasses.replace(config, further=(*config.further, further))
+        return dataclasses.replace(_judged(config), further=(*config.further, further))
     except UserError as error:
         raise UserError(f"--model {arguments.model}: {error}") from None
 

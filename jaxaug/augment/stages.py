@@ -1,4 +1,4 @@
-"""The stages of a run: candidates, filters and metrics, nearness, and meaning.
+"""The stages of a run: candidates, filters and metrics, and nearness.
 
 Each stage is a function of the plan and a shard of its distinct items. Finished shards
 are kept (see `jaxaug.core.shards`), so runs share their work.
@@ -12,8 +12,8 @@ from typing import NamedTuple
 from jaxaug.augment import selection
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.judge import filters, measures, siblings, small_models
-from jaxaug.augment.judge.features import ORDER, SLOT, Pair
-from jaxaug.augment.plan import APART, JUDGED, MEANING, Judging, Plan
+from jaxaug.augment.judge.features import ORDER, SLOT
+from jaxaug.augment.plan import APART, JUDGED, Plan
 from jaxaug.augment.result import Judged, Result
 from jaxaug.core.parts import Part
 from jaxaug.core.shards import Json, Shards, Stage
@@ -24,8 +24,6 @@ CANDIDATES = "candidates"
 EMPTY, NO_COMMAND = "empty", "no_command"
 ANOTHER = "nearer_to_another"
 """Reasons of the stages themselves; see `selection` for further ones."""
-JUDGE = "judge"
-"""Reasons of the judge begin with this word and a colon."""
 
 Outputs = dict[str, list[tuple[str, list[str]]]]
 """Text -> (label of a job, its outputs)."""
@@ -58,8 +56,7 @@ def lengths(
     texts = {source.text for source in sources}
     found = [(CANDIDATES, len(texts))] * len(plan.rounds[number])
     found.append((JUDGED, len(sources)))
-    found += [(APART, len(items))] if APART in plan.keys else []
-    return found + [(MEANING, len(sources))] * len(plan.judges)
+    return found + ([(APART, len(items))] if APART in plan.keys else [])
 
 
 def run(plan: Plan, split: str, shards: Shards) -> list[Result]:
@@ -186,8 +183,6 @@ def _judged(
     if APART in plan.keys:
         others = siblings.beside(plan.texts[split])
         judged = _apart(plan, waiting, judged, others, shards)
-    for judging in plan.judges:
-        judged = _kept(plan, waiting, judged, shards, judging)
     return judged
 
 
@@ -231,42 +226,6 @@ def _apart(
             if value is not None and value > j.values[plan.config.apart_by]
         }
         for part, found in zip(kept, values, strict=True)
-    ]
-    return _with_reasons(judged, lost)
-
-
-def _kept(
-    plan: Plan,
-    descriptions: Sequence[Description],
-    judged: Sequence[tuple[Judged, ...]],
-    shards: Shards,
-    judging: Judging,
-) -> list[tuple[Judged, ...]]:
-    """Drops the candidates that their judge rejects.
-
-    Candidates that are already dropped are not judged. A candidate of several rounds is
-    judged by the judge of its first round.
-    """
-    own = {label for label, judge in plan.judging.items() if judge == judging}
-    items: list[Json] = [
-        # Names of slots are judged as slots.
-        [SLOT if one.kind.startswith(SLOT) else one.kind, one.text]
-        + [[j.candidate.text for j in part if j.candidate.settings[0] in own]]
-        for one, part in zip(descriptions, _left(judged), strict=True)
-    ]
-    # Texts that services share are judged once.
-    keys = [(kind, text, *texts) for kind, text, texts in items]
-    distinct = {key: item for key, item in zip(keys, items, strict=True) if item[2]}
-    compute = functools.partial(meaning, plan, judging)
-    stage = Stage(MEANING, {"judge": plan.judges[judging]}, compute, "the judge")
-    results = shards.run(stage, list(distinct.values()))
-    found = dict(zip(distinct, results, strict=True))
-    lost = [
-        {
-            text: [f"{JUDGE}: {code}" for code in codes]
-            for text, codes in zip(key[2:], found.get(key, ()), strict=True)
-        }
-        for key in keys
     ]
     return _with_reasons(judged, lost)
 
@@ -327,13 +286,6 @@ def judge(plan: Plan, shard: Sequence[Json]) -> list[Json]:
 def nearness(plan: Plan, shard: Sequence[Json]) -> list[Json]:
     """Returns the nearness of each candidate to others, per (others, candidates)."""
     return siblings.nearest(plan.metrics[plan.config.apart_by], shard)
-
-
-def meaning(plan: Plan, judging: Judging, shard: Sequence[Json]) -> list[Json]:
-    """Returns why a judge drops each candidate, per (kind, text, candidates)."""
-    pairs = [Pair(kind, text, other) for kind, text, texts in shard for other in texts]
-    found = iter(plan.judge(judging).verdicts(pairs))
-    return [[list(next(found).reasons) for _ in texts] for _, _, texts in shard]
 
 
 def reasons(

@@ -40,7 +40,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(
         ("jaccard", "string_similarity", "bleu", "self_bleu", "entailment"), (0, 1)
     ),
-    **dict.fromkeys(("mutual_implication", "sound"), (0, 1)),
+    **dict.fromkeys(("mutual_implication", "faithful"), (0, 1)),
     "similarity": (-1, 1),
     "bleurt": (-2, 1.1),
 }
@@ -103,7 +103,7 @@ class Spec:
         walk: "rounds" is the traversal of the paper. "spread" takes the candidates that
             differ most from the source and from each other (see `spread`); their
             fidelity is the level below the diversity level, or 0 without one.
-        prefer: the metric, such as "fluency", whose greatest value decides between
+        prefer: the metric, such as "faithful", whose greatest value decides between
             equally common candidates of a leaf, or nearly equal candidates of `spread`.
     """
 

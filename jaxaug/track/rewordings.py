@@ -1,7 +1,6 @@
 """Faithful rewordings of service descriptions, for `jaxaug advise` and `jaxaug attack`.
 
-A rewording is faithful if the grammar produces it and the judge of the grammar's
-candidates keeps it.
+A rewording is faithful if the grammar produces it and the judge keeps it.
 """
 
 import functools
@@ -30,7 +29,7 @@ if TYPE_CHECKING:  # `jaxaug sensitivity` works without JAX.
     from jaxaug.track.tracker import Tracker
 
 _SPLIT = "schema"  # part of the ids, which treat each service as a whole schema
-_CANDIDATES = 300  # maximum number of rewordings that are judged
+_CANDIDATES = 40  # maximum number of rewordings that are judged
 
 Texts = Mapping[str, str]
 """Id of a description -> its text."""
@@ -63,13 +62,12 @@ def choices(service: Service) -> tuple[Choice, ...]:
     """
     items = items_of(service)
     contexts = context.contexts(Schema((service,)))
-    judge = verdicts.judge(source=verdicts.GRAMMAR)
     taken = {item.text.casefold() for item in items}
     found = []
     for item in items:
         reworded = engine.reword(item.text, contexts[item.text][0], _CANDIDATES)
         texts = [one.text for one in reworded if one.text.casefold() not in taken]
-        judged = judge.verdicts([Pair(item.kind, item.text, text) for text in texts])
+        judged = verdicts.verdicts([Pair(item.kind, item.text, text) for text in texts])
         kept = [t for t, verdict in zip(texts, judged, strict=True) if verdict.keep]
         found.append(Choice(item, (item.text, *kept)))
     return tuple(found)

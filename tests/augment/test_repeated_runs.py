@@ -19,13 +19,6 @@ from jaxaug.data.schema import read_schema
 from tests.augment.runs_kit import FIELDS, files_of, go, texts_of
 
 
-def test_a_second_run_with_a_judge_reads_its_shards(sgd_tree, fake, tmp_path):
-    judge = {"similarity": ""}
-    go(sgd_tree, tmp_path / "first", judge=judge)
-    assert "(0 shards computed" in go(sgd_tree, tmp_path / "second", judge=judge)
-    assert "nothing to do" in go(sgd_tree, tmp_path / "second", judge=judge)
-
-
 def test_a_second_run_does_nothing(sgd_tree, fake, tmp_path):
     out = tmp_path / "out"
     go(sgd_tree, out)

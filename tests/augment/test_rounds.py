@@ -73,16 +73,16 @@ def server(server, monkeypatch):
 
 
 def asking(server, **block):
-    """Returns a further round that asks a server, with the judge's rules."""
+    """Returns a further round that asks a server."""
     block = {"model": "openai:tiny", "endpoint": server.url, "num": 3} | block
     options = {"grid": (block,)}
-    return {"scheme": "paraphrase", "options": options, "judge": {"similarity": ""}}
+    return {"scheme": "paraphrase", "options": options}
 
 
 def test_a_further_round_asks_another_model_about_missing_variants(
     sgd_tree, drawn, tmp_path, server
 ):
-    """The first round has no judge; the second asks only about short texts."""
+    """The second round asks only about short texts."""
     fields = FIELDS | {"rounds": 1, "further": (asking(server),)}
     config, out = configs.of(fields, "test"), tmp_path / "out"
     told = preview.text(plans.resolve(config, sgd_tree, out))
@@ -109,8 +109,6 @@ def test_a_further_round_asks_another_model_about_missing_variants(
     rows = list(map(json.loads, (out / records.CANDIDATES).read_text().splitlines()))
     first = [row for row in rows if row["settings"] == ["few"]]
     assert first and not any(row["dropped"] for row in first)
-    reasons = [r for row in rows if row not in first for r in row["dropped"]]
-    assert reasons and all(reason.startswith("judge: ") for reason in reasons)
     asked_about = {row["source"] for row in rows if row["settings"] != ["few"]}
     assert asked_about == set(few)
     assert len({plans.resolve(one, sgd_tree, out).work for one in (config, down)}) == 2
@@ -119,7 +117,9 @@ def test_a_further_round_asks_another_model_about_missing_variants(
 def test_the_model_of_a_command_line_is_a_further_round(
     sgd_tree, drawn, tmp_path, server, capsys
 ):
-    (tmp_path / "mine.py").write_text(f"def get_config():\n    return {FIELDS}\n")
+    tree = {"levels": ("jaccard",), "decisions": ("max",), "constraints": ()}
+    fields = FIELDS | {"select": "tree", "metrics": {"jaccard": {}}, "tree": tree}
+    (tmp_path / "mine.py").write_text(f"def get_config():\n    return {fields}\n")
 
     def call(*more):
         paths = [f"--config={tmp_path / 'mine.py'}", f"--out={tmp_path / 'out'}"]
@@ -133,7 +133,7 @@ def test_the_model_of_a_command_line_is_a_further_round(
     assert (
         "rounds: at most 4" in text and "round 5, for texts with fewer than 3" in text
     )
-    assert "temperature=0.5 num=20" in text and "judge: rules and minilm" in text
+    assert "temperature=0.5 num=20" in text and "faithful >= 0.5" in text
     assert server.bodies == []
     # Models of a further round are also looked up among models that saw the data.
     status, text = call("--model=smollm2", "--dry_run")
@@ -156,7 +156,6 @@ def test_the_model_of_a_command_line_is_a_further_round(
         ({"options": {}}, "draws nothing: name a scheme"),
         ({"scheme": "given"}, "draws nothing: name a scheme"),
         ({"scheme": "few", "num": 3}, "further: "),
-        ({"scheme": "few", "judge": {"modle": ""}}, "judge: did you mean 'model'"),
         ({"scheme": "few", "options": 3}, "options=3: expected a mapping"),
     ],
 )

@@ -72,29 +72,6 @@ def test_candidates_closer_to_another_slot_are_dropped(
     ]
 
 
-def test_candidates_that_the_judge_rejects_are_dropped(sgd_tree, fake, tmp_path):
-    fake.endings = ["", "the", "of friends", "to the"]
-    go(sgd_tree, tmp_path / "free", variants=1)
-    go(sgd_tree, tmp_path / "judged", variants=1, judge={"similarity": ""})
-    free, judged = (
-        {(r["id"], r["candidate"]): r["dropped"] for r in lines(tmp_path / name)}
-        for name in ("free", "judged")
-    )
-    assert free.keys() == judged.keys()
-    of_slot = {
-        text: reasons
-        for (id_, text), reasons in judged.items()
-        if id_ == "train/0/slot/2"
-    }
-    assert of_slot == {
-        # Candidates with a reason are not judged.
-        "Cost of the ticket": ["copy"],
-        "Cost of the ticket the": ["judge: trivial", "judge: slips"],
-        "Cost of the ticket of friends": ["judge: extra"],
-        "Cost of the ticket to the": ["judge: trivial", "judge: slips"],
-    }
-
-
 def test_variants_and_records(sgd_tree, fake, tmp_path):
     out = tmp_path / "out"
     said = go(sgd_tree, out)

@@ -11,6 +11,8 @@ from jaxaug import cli
 from jaxaug.calls.models import INVALID, PROSE, TEXT, TOOL_CALLS, parsed
 from tests.support.chat_server import called, failed, said
 
+pytestmark = pytest.mark.usefixtures("judge_network")
+
 TOOLS = [
     {
         "type": "function",

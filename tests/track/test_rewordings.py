@@ -236,17 +236,16 @@ def test_options_out_of_range_are_refused(make, told):
         make()
 
 
-def test_rewordings_are_faithful_and_name_nothing_twice(sgd_tree):
+def test_rewordings_are_faithful_and_name_nothing_twice(sgd_tree, judge_network):
     (service,) = sgd.read_schema_of(sgd_tree, "train").services[:1]
     found = rewordings.choices(service)
     given = {choice.item.text.casefold() for choice in found}
     assert sum(len(choice.texts) for choice in found) > 2 * len(found)
-    judge = verdicts.judge(source="grammar")
     for item, (own, *others) in found:
         assert own == item.text and not {text.casefold() for text in others} & given
         assert all(
             one.keep
-            for one in judge.verdicts([Pair(item.kind, own, t) for t in others])
+            for one in verdicts.verdicts([Pair(item.kind, own, t) for t in others])
         )
 
 
@@ -271,7 +270,7 @@ def test_likelihoods_of_states_equal_their_answers(trained):
     assert np.allclose([*found.values()], expected) and max(expected) < 0
 
 
-def test_the_verbs(trained, tmp_path, capsys):
+def test_the_verbs(trained, tmp_path, capsys, judge_network):
     run, data = trained
     schema = data / "test/schema.json"
     talk = tmp_path / "talk.txt"

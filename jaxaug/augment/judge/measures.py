@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 import rapidfuzz
-from etils import epath
 from jaxtyping import Float
 
+from jaxaug.augment.judge import verdicts
 from jaxaug.augment.language import nlp
 from jaxaug.augment.language.lexicon import STOP_WORDS
 from jaxaug.augment.language.words import split
 from jaxaug.core import extensions
-from jaxaug.core.digests import code_digest, file_digest
+from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.core.shards import Json
@@ -31,8 +31,8 @@ from jaxaug.metrics import diversity
 from jaxaug.metrics import similarity as texts_similarity
 
 Metric = Callable[[Sequence[str], Sequence[str]], Float[np.ndarray, " n"]]
-COEFFICIENTS = epath.Path(__file__).parent / "coefficients.json"
-"""Weights of the judges; see `verdicts`."""
+FAITHFUL = "faithful"
+"""Metric of the judge; see `verdicts`."""
 
 
 def lemmas(texts: Sequence[str]) -> list[frozenset[str]]:
@@ -130,16 +130,6 @@ def _pairs(name: str, model: str) -> Callable[..., Metric]:
     return make
 
 
-def _later(module: str, name: str, model: str) -> Callable[..., Metric]:
-    """Returns a factory of a metric whose module is imported at the first use."""
-
-    def make(model: str = model) -> Metric:
-        found = importlib.import_module(f"jaxaug.augment.judge.{module}")
-        return getattr(found, name)(model)
-
-    return make
-
-
 _OWN: Mapping[str, Callable[..., Metric]] = {
     "jaccard": _plain(jaccard),
     "string_similarity": _plain(string_similarity),
@@ -149,8 +139,7 @@ _OWN: Mapping[str, Callable[..., Metric]] = {
     "entailment": _pairs("Entailment", "bart-large-mnli"),
     "mutual_implication": _pairs("MutualImplication", "roberta-mi"),
     "bleurt": _pairs("Bleurt", "bleurt-20"),
-    "fluency": _later("fluency", "fluency", "smollm2"),
-    "sound": _later("sound", "Sound", "minilm"),
+    FAITHFUL: verdicts.Metric,
 }
 
 METRICS: Mapping[str, Callable[..., Metric]] = extensions.Table(_OWN, "metrics")
@@ -219,6 +208,9 @@ def identities(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]
     found: dict[str, list[str]] = {}
     for name, options in metrics.items():
         found[name] = []
+        if options.get("path", name) == FAITHFUL:
+            found[name] = [verdicts.identity(**options)]
+            continue
         for model in models(options.get("path", name), options):
             # Imported here, as models import JAX.
             from jaxaug.models.named import identities
@@ -226,8 +218,6 @@ def identities(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]
 
             code = code_digest(*identities.network_code())
             found[name] += [identities.of_folder(encoder.folder_of(model)), code]
-        if options.get("path", name) == "sound":
-            found[name].append(file_digest(COEFFICIENTS))
     return found
 
 

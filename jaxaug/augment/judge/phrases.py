@@ -8,7 +8,6 @@ function words mark the end of a phrase. Only the built-in lexicon is loaded.
 """
 
 import functools
-import itertools
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -36,16 +35,6 @@ _LIGHT = STOP_WORDS | frozenset(
         "whether", "located", "situated", "call", "called", "named", "due",
         "getting", "much", "many", "certain", "specific", "specified", "given",
         "particular", "let",
-    )
-)  # fmt: skip
-# Words that never add anything: "the type of treatment offered", "city where you want
-# to go".
-_NEEDLESS = frozenset(
-    (
-        "want", "wants", "wish", "offered", "provided", "available", "chosen",
-        "selected",
-        "desired", "preferred", "held", "planned", "scheduled", "happens", "happening",
-        "occurs", "takes", "take", "taking",
     )
 )  # fmt: skip
 # Words that do not end a description.
@@ -146,19 +135,6 @@ class Phrase(NamedTuple):
         if self.object:  # An order: "start planning", "let's check".
             start = self.words.index(self.heads[0])
         return [word for word in self.words[start:] if word not in _LIGHT]
-
-    @property
-    def needless(self) -> frozenset[str]:
-        """Content words that add nothing to the rest.
-
-        "Name of the author" names the author; "when the show takes place" is "when the
-        show is".
-        """
-        found = {*_NEEDLESS} | ({"name"} if self.heads == ("name",) else set())
-        for before, word in itertools.pairwise(self.words):
-            if word == "place" and "take" in bases(before):
-                found.add(word)
-        return frozenset(found & {*self.words})
 
     @property
     def repeated(self) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from jaxaug.augment.judge import measures
+from jaxaug.augment.judge import features, measures
+from jaxaug.augment.judge.features import Pair
 from jaxaug.augment.language import nlp
 
 _FLAG = re.compile(
@@ -53,6 +54,15 @@ def similarity(model: str = "minilm") -> measures.Metric:
         return measure([*map(plain, sources)], [*map(plain, candidates)])
 
     return metric
+
+
+def trivial(
+    sources: Sequence[str], candidates: Sequence[str]
+) -> Float[np.ndarray, " n"]:
+    """Returns 1 for a candidate with the same content words in the same order."""
+    pairs = zip(sources, candidates, strict=True)
+    found = [features.is_trivial(Pair(features.SLOT, *pair)) for pair in pairs]
+    return np.array(found, float)
 
 
 def how(sources: Sequence[str], candidates: Sequence[str]) -> Float[np.ndarray, " n"]:

@@ -31,7 +31,7 @@ _MEASURES = {
     "other, from 0 to 1",
     "bleurt": "how well the variant conveys the original, by a model trained on "
     "judgments of people: usually 0 to 1",
-    "sound": "estimated probability that the variant is correct and keeps the meaning",
+    "faithful": "probability that the variant is correct and keeps the meaning",
     "string_similarity": "letters that stay in their places: 1 is equal, 0 is all new",
     "jaccard": "words that only one of the two texts has: 0 is the same words, 1 is no "
     "common word",
@@ -43,7 +43,7 @@ _MEASURES = {
 }
 # The metrics that say most about meaning, the best first. A low value is a risk.
 _FAITHFUL = (
-    "sound",
+    "faithful",
     "mutual_implication",
     "entailment",
     "similarity",

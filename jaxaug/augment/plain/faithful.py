@@ -1,26 +1,22 @@
-"""The filter of paraphrases of plain sentences: rules, MiniLM, and a language model.
+"""The filter of paraphrases of plain sentences: rules, and the judge.
 
 Small language models often change a sentence by one word, such as a day, or swap agent
-and object. Sentence embeddings hardly notice this. The strict filter therefore accounts
-for every word.
+and object. The strict filter therefore accounts for every word.
 """
 
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from jaxaug.augment.judge import filters, measures
+from jaxaug.augment.judge import filters, verdicts
+from jaxaug.augment.judge.features import SENTENCE, Pair
+from jaxaug.augment.judge.verdicts import UNFAITHFUL
 from jaxaug.augment.language import inflection, lexicon
 from jaxaug.augment.plain import wordings
 
 STRICT, LIGHT, OFF = "strict", "light", "off"
 SAME, WORDS, ORDER = "same_words", "words", "order"
 PERSONS, MARK = "persons", "mark"
-SIMILARITY, FLUENCY, TRIP = "similarity", "fluency", "round_trip"
 """Reasons, in addition to the reasons of `jaxaug.augment.judge.filters`."""
 
 # A word or number; marks between words do not matter here.
@@ -42,22 +38,6 @@ _PERSONS = {
     for word in words.split()
 }
 _REQUEST = re.compile(r"(?:can|could|would|will) you (?!be\b|have\b)")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Thresholds for a paraphrase.
-
-    Attributes:
-        similarity: least cosine of the sentence embeddings of text and paraphrase.
-        fluency: nats per token by which the paraphrase may be less likely than the
-            text.
-        trip: maximum nats per token of text and paraphrase, each given the other.
-    """
-
-    similarity: float = 0.75
-    fluency: float = 1.5
-    trip: float = 1.5
 
 
 def reasons(source: str, candidate: str, strict: bool) -> tuple[str, ...]:
@@ -140,61 +120,32 @@ def _is_rotation(first: Sequence[str], second: Sequence[str]) -> bool:
     return any([*first[i:], *first[:i]] == list(second) for i in turns)
 
 
-class Filter:
-    """Keeps paraphrases with the meaning of their text; see the module."""
+def judged(
+    sources: Sequence[str],
+    candidates: Sequence[str],
+    trusted: Sequence[bool],
+    strict: bool,
+) -> list[tuple[tuple[str, ...], float]]:
+    """Returns (reasons, probability) of each pair; without reasons, it is kept.
 
-    def __init__(
-        self, strict: bool, limits: Limits, similarity: str = "minilm",
-        model: str = "smollm2", prompt: str = "sentence",
-    ):  # fmt: skip
-        """
-        Args:
-            strict: see `reasons`.
-            limits: thresholds of the models.
-            similarity: model of sentence embeddings.
-            model: language model of the round trip.
-            prompt: prompt of the language model.
+    Args:
+        sources: sentences.
+        candidates: candidates, each for the sentence at the same index.
+        trusted: whether the candidate was made by rule; the rules do not judge it.
+        strict: see `reasons`.
 
-        Raises:
-            UserError: a model is not on this machine.
-        """
-        # Imported here, as models import JAX.
-        from jaxaug.augment.judge.round_trip import RoundTrip
-        from jaxaug.models.text import prompts, registry
-
-        self._strict, self._limits = strict, limits
-        self._near = measures.find("similarity", model=similarity)
-        model_: Any = registry.load(model)
-        self._trip = RoundTrip(model_.with_prompt(prompts.find(prompt)))
-
-    def __call__(
-        self, sources: Sequence[str], candidates: Sequence[str], trusted: Sequence[bool]
-    ) -> list[tuple[tuple[str, ...], float]]:
-        """Returns (reasons, score) of each pair; better pairs have a greater score.
-
-        Args:
-            sources: sentences.
-            candidates: candidates, each for the sentence at the same index.
-            trusted: whether the candidate was made by rule; the rules do not judge it.
-        """
-        found: list[tuple[tuple[str, ...], float]] = [
-            ((), 0.0) if trust else (reasons(source, text, self._strict), -np.inf)
-            for source, text, trust in zip(sources, candidates, trusted, strict=True)
-        ]
-        left = [i for i, (codes, _) in enumerate(found) if not codes]
-        if not left:
-            return found
-        own, other = [sources[i] for i in left], [candidates[i] for i in left]
-        near = self._near(own, other)
-        there, back = self._trip(own, other), self._trip(other, own)
-        for i, similarity, one, two in zip(left, near, there, back, strict=True):
-            values = {
-                SIMILARITY: self._limits.similarity - float(similarity),
-                FLUENCY: float(two.alone.mean() - one.alone.mean())
-                - self._limits.fluency,
-                TRIP: float(-one.given.mean() - two.given.mean()) / 2
-                - self._limits.trip,
-            }
-            codes = tuple(name for name, value in values.items() if value > 0)
-            found[i] = codes, round(-values[FLUENCY] - values[TRIP], 4)
-        return found
+    Raises:
+        UserError: MiniLM is not on this machine and cannot be fetched.
+    """
+    found = [
+        () if trust else reasons(source, text, strict)
+        for source, text, trust in zip(sources, candidates, trusted, strict=True)
+    ]
+    left = [place for place, codes in enumerate(found) if not codes]
+    pairs = [Pair(SENTENCE, sources[place], candidates[place]) for place in left]
+    values = dict.fromkeys(range(len(found)), 0.0)
+    values |= zip(left, verdicts.faithful(pairs).tolist(), strict=True)
+    return [
+        (codes or (() if values[place] >= verdicts.LEAST else (UNFAITHFUL,)), value)
+        for (place, value), codes in zip(values.items(), found, strict=True)
+    ]

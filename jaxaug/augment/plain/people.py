@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from jaxaug.augment.judge import verdicts
 from jaxaug.augment.plain import faithful, text, wordings
 from jaxaug.augment.plain.chain import Outputs
 from jaxaug.augment.plain.faithful import LIGHT, OFF, STRICT
@@ -32,7 +33,6 @@ MODEL, NUM = "smollm2", 5
 """Model and number of paraphrases of a plain call."""
 AUTO = "auto"
 FILTERS = (AUTO, STRICT, LIGHT, OFF)
-_SIMILARITY = "minilm"
 _PROMPT = "sentence"
 _RULES = "rules"
 _SAMPLER = {
@@ -45,7 +45,7 @@ _DRAWN = 16  # Outputs of a model on this machine, for each text.
 _ROOM = {100: 32, 300: 96}
 _SHARD, _SHARD_ASKED = 4, 16  # Texts that an interruption may lose.
 # Score that a paraphrase loses if it shares all word pairs with a selected one.
-_ALIKE = 2.0
+_ALIKE = 1.0
 
 
 @dataclass(frozen=True)
@@ -285,42 +285,22 @@ class _Work:
 
     def _judged(self, items: Sequence[Json]) -> list[Json]:
         """Returns the items without filtered candidates, with scores."""
-        keeps = self._filter()
         pairs = [(source, *one) for source, found in items for one in found]
         columns = [list(column) for column in zip(*pairs, strict=True)] or [[]] * 4
-        verdicts = iter(keeps(*columns[:3]))
+        found_of = iter(faithful.judged(*columns[:3], self._choices.strict))
         judged = []
         for source, found in items:
             kept = []
             for candidate, by_rule, _ in found:
-                codes, score = next(verdicts)
+                codes, score = next(found_of)
                 kept += [] if codes else [[candidate, by_rule, score]]
             judged.append([source, kept])
         return judged
 
-    def _filter(self) -> faithful.Filter:
-        strict, limits = self._choices.strict, faithful.Limits()
-        return faithful.Filter(strict, limits, _SIMILARITY, MODEL, _PROMPT)
-
 
 def _key_of_filter(strict: bool) -> Json:
-    models = [_identity(MODEL), _identity(_SIMILARITY)]
-    code = code_digest(faithful, wordings, "jaxaug.augment.judge")
-    return [models, code, file_digest(wordings.FILE), strict]
-
-
-def _identity(name: str) -> str:
-    """Returns the identity of a published model in keys.
-
-    Raises:
-        UserError: the model is not on this machine.
-    """
-    # Imported here, as models import JAX.
-    from jaxaug.models.text import registry as models
-
-    found = models.published_identity(name)
-    assert found is not None
-    return found
+    code = code_digest(faithful, wordings)
+    return [verdicts.identity(), code, file_digest(wordings.FILE), strict]
 
 
 def _takes_prompt(model: str) -> bool:

@@ -139,7 +139,7 @@ _OURS = (
         transposed=True,
     ),
     Family("llama", "jaxaug.models.llama", "decoder_only", _LLAMA, _QUERY_VALUE),
-    Family("bert", "jaxaug.models.bert", "encoder", _BERT),
+    Family("bert", "jaxaug.models.bert", "encoder", _BERT, ("query", "value")),
     Family("deberta", "jaxaug.models.deberta", "encoder", ("deberta-v2",)),
 )  # fmt: skip
 

@@ -15,11 +15,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxaug.augment import stages, tree
+from jaxaug.augment import tree
 from jaxaug.augment.config import spec_of
+from jaxaug.augment.judge.measures import FAITHFUL
 from jaxaug.augment.output import records
+from jaxaug.augment.selection import CONSTRAINT
 
 LEAST = "string_similarity"
+_JUDGE = f"{CONSTRAINT}: {FAITHFUL}"
 
 
 def pools(out: Path, without_judge: bool) -> dict[str, dict[str, Any]]:
@@ -31,7 +34,7 @@ def pools(out: Path, without_judge: bool) -> dict[str, dict[str, Any]]:
             reasons = [
                 reason
                 for reason in row["dropped"]
-                if not (without_judge and reason.startswith(stages.JUDGE))
+                if not (without_judge and reason.startswith(_JUDGE))
             ]
             if row["candidate"] and not reasons:
                 found.setdefault(row["source"], {})[row["candidate"]] = row

@@ -1,6 +1,5 @@
 """Metrics between sources and candidates: by hand, by sacrebleu, and invalid ones."""
 
-import json
 import sys
 import types
 
@@ -12,8 +11,6 @@ from hypothesis import strategies as st
 
 from jaxaug.augment.judge import measures
 from jaxaug.core.errors import UserError
-from jaxaug.models.scorers import perplexity
-from jaxaug.models.text import language
 
 SENTENCES = st.lists(st.sampled_from(["a", "b", "c", "D"]), max_size=7).map(" ".join)
 
@@ -169,25 +166,3 @@ def test_metrics_that_give_no_numbers(values, message):
 def test_sources_and_candidates_belong_together():
     with pytest.raises(UserError, match="1 sources for 2 candidates"):
         measures.compute({}, ["a"], ["b", "c"])
-
-
-def test_fluency_compares_sentences(tiny_lm, monkeypatch, tmp_path):
-    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path))
-    metric = measures.find("fluency", model=str(tiny_lm))
-    model = language.load(tiny_lm, "tiny")
-    sentences = ["A city.", "Which city?", "Town."]
-    surprisals = np.log(perplexity.CausalPerplexity(model, "tiny")(sentences))
-    values = metric(["a city", "a city"], ["which city?", "Town"])
-    assert values == pytest.approx(surprisals[0] - surprisals[1:], abs=1e-5)
-    assert metric(["a city"], ["A city."]) == pytest.approx([0])
-    assert metric([], []).shape == (0,)
-    assert measures.models("fluency", {}) == ["smollm2"]
-
-
-def test_fluency_needs_a_language_model(tmp_path):
-    names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
-    sizes = dict.fromkeys((*names, "intermediate_size", "max_position_embeddings"), 8)
-    config = {"model_type": "bert", "type_vocab_size": 2} | sizes
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UserError, match="is not a decoder-only language model"):
-        measures.find("fluency", model=str(tmp_path))

@@ -57,3 +57,10 @@ def test_similarity_is_of_plain_texts(monkeypatch):
     monkeypatch.setattr(measures, "find", lambda name, **options: measure)
     assert small_models.similarity()(["Boolean flag if x"], ["If x"]).tolist() == [1.0]
     assert seen == [(["whether x"], ["whether x"])]
+
+
+def test_trivial_candidates():
+    found = small_models.trivial(
+        ["pick up date"] * 2, ["pickup date", "date of pickup"]
+    )
+    assert found.tolist() == [1, 0]

@@ -16,26 +16,12 @@ from tests.support import chat_server
 
 TEXT = "The app crashes when I open the settings."
 FRONTED = "When I open the settings, the app crashes."
+MADE = registry.made
 WRONG = "The app crashes when you open the settings."
 
 
-class NoModels:
-    """The filter with its rules alone."""
-
-    def __init__(self, strict, *_):
-        self.strict = strict
-
-    def __call__(self, sources, found, trusted):
-        return [
-            ((), 1.0 + trust)
-            if trust
-            else (people.faithful.reasons(source, text, self.strict), 0.0)
-            for source, text, trust in zip(sources, found, trusted, strict=True)
-        ]
-
-
 @pytest.fixture
-def drawn(tmp_path, monkeypatch):
+def drawn(tmp_path, monkeypatch, judge_network):
     """Returns outputs of the model by text, and the texts of each call."""
     outputs, calls = {}, []
 
@@ -53,8 +39,6 @@ def drawn(tmp_path, monkeypatch):
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(people.registry, "made", made)
-    monkeypatch.setattr(people, "_identity", str)
-    monkeypatch.setattr(people.faithful, "Filter", NoModels)
     return outputs, calls
 
 
@@ -74,7 +58,7 @@ def test_rules_and_a_model_write_and_the_filter_keeps(drawn):
 
 
 def test_the_best_come_first_each_unlike_those_before():
-    kept = [["a b c d", 1, 1.0], ["a b c d e", 1, 0.9], ["x y z", 1, -0.4]]
+    kept = [["a b c d", 1, 1.0], ["a b c d e", 1, 0.9], ["x y z", 1, 0.5]]
     assert people._chosen(kept, 2) == ["a b c d", "x y z"]
     assert people._chosen(kept, 9) == ["a b c d", "x y z", "a b c d e"]
 
@@ -188,19 +172,19 @@ def test_missing_weights(tmp_path, monkeypatch, capsys):
     (tmp_path / "in.txt").write_text(TEXT)
     assert cli.main(["paraphrase", "--in", str(tmp_path / "in.txt")]) == 1
     said = capsys.readouterr().err
-    assert "smollm2" in said and "jaxaug models fetch smollm2" in said
+    assert "jaxaug models fetch minilm" in said
 
 
 def test_a_server_writes_them_too(drawn, tmp_path, monkeypatch, capsys):
-    monkeypatch.undo()
+    monkeypatch.setattr(people.registry, "made", MADE)
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(people, "_identity", str)
-    monkeypatch.setattr(people.faithful, "Filter", NoModels)
     with chat_server.running() as server:
         server.script = [
-            json.dumps({"paraphrases": [WRONG, "Opening settings crashes it, I see."]})
+            json.dumps(
+                {"paraphrases": [WRONG, "The app crashes when I open settings now."]}
+            )
         ]
         (tmp_path / "in.txt").write_text(TEXT)
         call = ["paraphrase", "--in", str(tmp_path / "in.txt"), "--num", "2"]
@@ -210,7 +194,7 @@ def test_a_server_writes_them_too(drawn, tmp_path, monkeypatch, capsys):
         assert cli.main(call) == 0
         said = capsys.readouterr()
         found = [json.loads(line)["output"] for line in said.out.splitlines()]
-        assert found == [FRONTED, "Opening settings crashes it, I see."]
+        assert found == [FRONTED, "The app crashes when I open settings now."]
         assert "openai:tiny: 1 requests" in said.err
     client.of.cache_clear()
     call[call.index(server.url)] = "http://127.0.0.1:9/v1"
