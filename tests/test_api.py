@@ -116,6 +116,7 @@ def test_the_page(title, code, request, tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(people, "_Work", lambda _: lambda texts: [["Other."]])
     if "sensitivity" in code:
         server = request.getfixturevalue("server")
+        request.getfixturevalue("judge_network")
         server.answer = called(("weather", {"city": "Oslo"}))
         code = code.replace("http://localhost:8000/v1", server.url)
         (tmp_path / "tools.json").write_text(json.dumps(test_run.TOOLS))

@@ -18,7 +18,8 @@ from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.models.named import catalogue
 
-BASE, NAME = "minilm", "rewording-judge"
+BASE: str = "minilm"
+NAME = "rewording-judge"
 FILE, WEIGHTS = "adapter.safetensors", "model.safetensors"
 LENGTH = 128
 """Maximum tokens of a pair; the longer text is cut."""

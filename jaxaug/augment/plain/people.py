@@ -286,8 +286,8 @@ class _Work:
     def _judged(self, items: Sequence[Json]) -> list[Json]:
         """Returns the items without filtered candidates, with scores."""
         pairs = [(source, *one) for source, found in items for one in found]
-        columns = [list(column) for column in zip(*pairs, strict=True)] or [[]] * 4
-        found_of = iter(faithful.judged(*columns[:3], self._choices.strict))
+        sources, texts, trusted = ([pair[i] for pair in pairs] for i in range(3))
+        found_of = iter(faithful.judged(sources, texts, trusted, self._choices.strict))
         judged = []
         for source, found in items:
             kept = []
