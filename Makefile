@@ -13,7 +13,7 @@ SEEDS ?= 0 1 2 3 4
 define install
 	@echo "Installing $(1) into $(VENV), from PyPI: about $(2) on disk."
 	@links=$$($(BIN)/pip config list | sed -n "s/.*\.find-links='\(.*\)'/\1/p" | paste -sd' ' -); \
-	if $(BIN)/pip config list | grep -q '\.index-url=' || \
+	if $(BIN)/pip config list | grep '\.index-url=' >/dev/null || \
 	  ! $(BIN)/pip install --quiet --constraint constraints.txt uv || \
 	  ! UV_FIND_LINKS="$$(echo $$links | tr ' ' ',')" \
 	    $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt $(1); \
