@@ -10,8 +10,11 @@ contain `sgd_x/data`.
 and persona traits that PCC's authors released. It reads `$JAXAUG_TEXT_DIR`, the folder
 with `quora/` and `pcc/`. One input in fifty, chosen by its text, is for validation.
 
-Inputs are inside the prompt `plain` of `jaxaug.models.text.prompts`, and targets start
-with a space. Together they give the same tokens as `jaxaug paraphrase --adapter`.
+Their inputs are inside the prompt `plain` of `jaxaug.models.text.prompts`, and targets
+start with a space. Together they give the same tokens as `jaxaug paraphrase --adapter`.
+
+`rewording_paraphraser` has the corpus of `jaxaug.data.rewordings`, with its splits and
+the prompts of `jaxaug.data.rewording_prompts`.
 """
 
 import functools
@@ -24,7 +27,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.text import clean
 from jaxaug.curriculum import levels
-from jaxaug.data import folders, pairs, wordings
+from jaxaug.data import folders, pairs, rewording_prompts, rewordings, wordings
 from jaxaug.data.pairs import Pairs
 from jaxaug.models.text import prompts
 from tasks import paraphrase
@@ -33,6 +36,8 @@ _OTHERS, _HELD_OUT = ("train", "dev"), ("test",)
 _VALIDATION_SHARE = 50  # One input in this number is for validation.
 # Number of levels used, of five released ones; the others keep less of the meaning.
 _NEAREST = 3
+# Passes over the corpus in an epoch, and rewordings of one example.
+_PASSES, _TOGETHER = 4, 3
 
 
 def register(data_dir: PathLike | None = None) -> None:
@@ -43,6 +48,13 @@ def register(data_dir: PathLike | None = None) -> None:
     ):
         _add(name, functools.partial(schema_pairs, data_dir, keep_test))
     _add("general_paraphraser", general_pairs)
+    paraphrase.add(
+        "rewording_paraphraser",
+        ["train", "validation"],
+        rewording_examples,
+        ends_inputs=False,
+        ends_targets=False,
+    )
 
 
 def _add(name: str, pairs_of_split: Callable[[str], Pairs]) -> None:
@@ -62,6 +74,16 @@ def prompted(plain: Pairs) -> Pairs:
         (f"{prompt.before}{prompt.space}{left}{prompt.behind}", f" {right}")
         for left, right in plain
     ]
+
+
+def rewording_examples(split: str) -> Pairs:
+    """Returns (prompt, rewordings) examples of the corpus `jaxaug.data.rewordings`.
+
+    A validation example has one rewording, so that its prompt is that of inference.
+    """
+    if split == "validation":
+        return rewording_prompts.pairs(rewordings.split(split), 1, 1)[::5]
+    return rewording_prompts.pairs(rewordings.split(split), _PASSES, _TOGETHER)
 
 
 def schema_pairs(data_dir: PathLike | None, keep_test: bool, split: str) -> Pairs:

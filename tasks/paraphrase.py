@@ -74,6 +74,7 @@ def add(
     splits: Sequence[str],
     pairs_of_split: Callable[[str], Pairs],
     ends_inputs: bool = True,
+    ends_targets: bool = True,
     metric_fns: Sequence[Callable] = (),
 ) -> None:
     """Registers a task from one text to another.
@@ -82,7 +83,8 @@ def add(
         name: name of the task.
         splits: names of its splits in SeqIO.
         pairs_of_split: returns (input, target) pairs of a split when it is first read.
-        ends_inputs: whether inputs end with the end of sequence, as targets do.
+        ends_inputs: whether inputs end with the end of sequence.
+        ends_targets: whether targets do.
         metric_fns: metrics of outputs.
     """
     words = vocabulary.default_vocabulary()
@@ -93,7 +95,7 @@ def add(
         ),
         output_features={
             "inputs": seqio.Feature(words, add_eos=ends_inputs),
-            "targets": seqio.Feature(words, add_eos=True),
+            "targets": seqio.Feature(words, add_eos=ends_targets),
         },
         preprocessors=[
             seqio.preprocessors.tokenize,
