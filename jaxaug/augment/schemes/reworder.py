@@ -16,8 +16,9 @@ from jaxaug.data.rewording_prompts import GRADES, Source
 from jaxaug.models.text import prompts, registry
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.paraphrase import engine, literals, samplers
-from jaxaug.paraphrase.decoder import Decoder
+from jaxaug.paraphrase.decoder import Decoder, Output
 from jaxaug.paraphrase.engine import EngineDecoder
+from jaxaug.paraphrase.literals import Piece
 
 _SAMPLER = "top_k_top_p"
 _PRECISION = "int8"  # of the weights in CTranslate2
@@ -31,6 +32,7 @@ def candidates(
     *,
     model: str = "rewording-paraphraser",
     num: int = 8,
+    best: int = 4,
     grades: Sequence[int] = GRADES,
     temperature: float = 0.8,
     p: float = 0.95,
@@ -39,12 +41,16 @@ def candidates(
     batch_size: int = 64,
     max_length: int = 64,
 ) -> list[list[str]]:
-    """Returns rewordings of each text, the most frequent ones several times.
+    """Returns rewordings of each text.
+
+    Of the outputs of a grade, the most probable ones are more often faithful.
 
     Args:
         items: texts of a schema with their contexts, or sentences without.
         model: name of the model.
-        num: outputs of each grade.
+        num: outputs that are drawn for each grade.
+        best: outputs of each grade that are returned, those with the greatest log
+            probability per character.
         grades: grades, from 1 (near the text) to 5 (far from it).
         temperature: divisor of the logits.
         p: probability mass of the tokens to draw from.
@@ -54,7 +60,7 @@ def candidates(
         max_length: maximum tokens per output, including the end.
 
     Returns:
-        Outputs that keep the literals of their text, at most `num` for each grade.
+        Distinct outputs that keep the literals of their text, by grade.
 
     Raises:
         UserError: the model is no language model or not on this machine, or a number is
@@ -76,13 +82,20 @@ def candidates(
     found = []
     for frame, (_, context) in zip(frames, pairs, strict=True):
         outputs = [
-            [piece.hide(one) for _ in grades for one in next(drawn) if one]
+            [text for _ in grades for text in _best(piece, next(drawn), best)]
             for piece in frame.pieces
         ]
         texts = [new.text for new in frame.written(outputs)]
         is_name = str(context.get("kind", "")).endswith("name")
         found.append([words_of(text) for text in texts] if is_name else texts)
     return found
+
+
+def _best(piece: Piece, drawn: Sequence[Output], best: int) -> list[str]:
+    """Returns the most probable distinct outputs, with masks for the literals."""
+    order = sorted(drawn, key=lambda one: -one.log_probability / (1 + len(one.text)))
+    texts = dict.fromkeys(piece.hide(one.text) for one in order if one.text)
+    return [text for text in texts if piece.restored(text) is not None][:best]
 
 
 def _source(text: str, context: Mapping[str, Any]) -> Source:
@@ -106,7 +119,7 @@ def _drawn(
     max_length: int,
     batch_size: int,
     seed: int,
-) -> list[list[str]]:
+) -> list[list[Output]]:
     """Returns `num` outputs of each prompt."""
     model = _model(name)
     sequences = [model.vocabulary.encode(text) for text in asked]
@@ -126,11 +139,10 @@ def _drawn(
             model, search, precision=_PRECISION, seed=seed, batch_size=together
         )
         batches = [Batch((*range(len(sequences)),), len(sequences), 0)]
-    found: dict[int, list[str]] = {}
+    found: dict[int, list[Output]] = {}
     for batch in batches if sequences else ():
         rows = decoder([sequences[index] for index in batch.indices], batch)
-        for index, outputs in zip(batch.indices, rows, strict=True):
-            found[index] = [output.text for output in outputs]
+        found |= dict(zip(batch.indices, rows, strict=True))
     return [found[index] for index in range(len(asked))]
 
 
@@ -160,4 +172,4 @@ def models(options: Mapping[str, Any]) -> list[str]:
 
 def most(options: Mapping[str, Any]) -> int:
     """Returns the maximum outputs of a text by `candidates` with these options."""
-    return options["num"] * len(options["grades"])
+    return options["best"] * len(options["grades"])

@@ -8,6 +8,7 @@ from jaxaug.augment import context
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.schemes import reworder
 from jaxaug.core.errors import UserError
+from jaxaug.paraphrase.decoder import Output
 
 DESCRIPTIONS = [
     Description("t/0/service", "service", "Vet_1", "Vet_1", "Visits to a vet", ()),
@@ -19,12 +20,13 @@ DESCRIPTIONS = [
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Returns the prompts; the model says what a prompt asks for, or `said`."""
+    """Returns the list of prompts, which the model answers with a name or nothing."""
     found = []
 
     def drawn(name, prompts, *rest):
         found.extend(prompts)
-        return [[""] * 2 if "vet" in one else ["animalName"] for one in prompts]
+        name = Output("animalName", -1.0)
+        return [[] if "vet" in one else [name] for one in prompts]
 
     monkeypatch.setattr(reworder, "_drawn", drawn)
     return found
@@ -48,10 +50,15 @@ def test_sentences_have_no_context(asked):
     assert asked[0] == "sentence: My dog is ill.\n1:"
 
 
-def test_outputs_keep_literals(monkeypatch):
-    said = ["Day, as YYYY-MM-DD", "Day, as YYYY", "Day"]
-    monkeypatch.setattr(reworder, "_drawn", lambda name, asked, *rest: [said])
-    assert reworder.candidates(["Date in YYYY-MM-DD format"], grades=[1]) == [said[:1]]
+def test_the_most_probable_outputs_that_keep_literals(monkeypatch):
+    texts = ["Day, as YYYY-MM-DD", "Day", "A YYYY-MM-DD day", "YYYY-MM-DD: days"]
+    said = [
+        Output(text, -len(text) * rank)
+        for text, rank in zip(texts, (3, 1, 2, 4), strict=True)
+    ]
+    monkeypatch.setattr(reworder, "_drawn", lambda name, asked, *rest: [said * 2])
+    found = reworder.candidates(["Date in YYYY-MM-DD format"], grades=[1], best=2)
+    assert found == [[texts[2], texts[0]]]
 
 
 @pytest.mark.parametrize("installed", [False, True])
