@@ -1,11 +1,5 @@
 """Tasks that fine-tune a language model to paraphrase: prompt -> another wording.
 
-`schema_paraphraser` has pairs of wordings from SGD and SGD-X for every service, intent,
-and slot of the train and dev splits. It leaves out the services of the test split and
-the texts they share. Its validation split has the pairs of these services.
-`schema_paraphraser_all` has all services. Both read `$JAXAUG_DATA_DIR`, which must
-contain `sgd_x/data`.
-
 `general_paraphraser` has Quora's duplicate questions, and the paraphrases of headlines
 and persona traits that PCC's authors released. It reads `$JAXAUG_TEXT_DIR`, the folder
 with `quora/` and `pcc/`. One input in fifty, chosen by its text, is for validation.
@@ -17,14 +11,11 @@ start with a space. Together they give the same tokens as `jaxaug paraphrase --a
 the prompts of `jaxaug.data.rewording_prompts`.
 """
 
-import functools
 import zlib
-from collections.abc import Callable
 
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
 from jaxaug.core.text import clean
 from jaxaug.curriculum import levels
 from jaxaug.data import folders, pairs, rewording_prompts, rewordings, wordings
@@ -32,7 +23,6 @@ from jaxaug.data.pairs import Pairs
 from jaxaug.models.text import prompts
 from tasks import paraphrase
 
-_OTHERS, _HELD_OUT = ("train", "dev"), ("test",)
 _VALIDATION_SHARE = 50  # One input in this number is for validation.
 # Number of levels used, of five released ones; the others keep less of the meaning.
 _NEAREST = 3
@@ -40,29 +30,20 @@ _NEAREST = 3
 _PASSES, _TOGETHER = 4, 3
 
 
-def register(data_dir: PathLike | None = None) -> None:
+def register() -> None:
     """Adds the tasks to SeqIO's registry; reads no file."""
-    for name, keep_test in (
-        ("schema_paraphraser", False),
-        ("schema_paraphraser_all", True),
-    ):
-        _add(name, functools.partial(schema_pairs, data_dir, keep_test))
-    _add("general_paraphraser", general_pairs)
+    paraphrase.add(
+        "general_paraphraser",
+        ["train", "validation"],
+        lambda split: prompted(general_pairs(split)),
+        ends_inputs=False,
+    )
     paraphrase.add(
         "rewording_paraphraser",
         ["train", "validation"],
         rewording_examples,
         ends_inputs=False,
         ends_targets=False,
-    )
-
-
-def _add(name: str, pairs_of_split: Callable[[str], Pairs]) -> None:
-    paraphrase.add(
-        name,
-        ["train", "validation"],
-        lambda split: prompted(pairs_of_split(split)),
-        ends_inputs=False,
     )
 
 
@@ -79,31 +60,11 @@ def prompted(plain: Pairs) -> Pairs:
 def rewording_examples(split: str) -> Pairs:
     """Returns (prompt, rewordings) examples of the corpus `jaxaug.data.rewordings`.
 
-    A validation example has one rewording, so that its prompt is that of inference.
+    A validation example has one rewording, so that its prompt equals one of inference.
     """
     if split == "validation":
         return rewording_prompts.pairs(rewordings.split(split), 1, 1)[::5]
     return rewording_prompts.pairs(rewordings.split(split), _PASSES, _TOGETHER)
-
-
-def schema_pairs(data_dir: PathLike | None, keep_test: bool, split: str) -> Pairs:
-    """Returns (wording, another wording) pairs of descriptions.
-
-    Args:
-        data_dir: as for `folders.resolve_data_dir`.
-        keep_test: whether the train split also has the services of the test split.
-        split: train, or validation (the services of the test split).
-
-    Raises:
-        UserError: the data folder has no variants of SGD-X, or they are wrong.
-    """
-    folder = folders.resolve_data_dir(data_dir)
-    held_out = wordings.read(folder, _HELD_OUT)
-    if split == "validation":
-        return wordings.pairs(held_out)
-    if keep_test:
-        return wordings.pairs(wordings.read(folder, (*_OTHERS, *_HELD_OUT)))
-    return wordings.pairs(wordings.without(wordings.read(folder, _OTHERS), held_out))
 
 
 def general_pairs(split: str) -> Pairs:

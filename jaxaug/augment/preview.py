@@ -14,11 +14,7 @@ from jaxaug.augment.tree import SPREAD
 from jaxaug.core.errors import UserError
 from jaxaug.core.paths import absolute
 from jaxaug.core.suggestion import suggestion
-from jaxaug.data import folders, seen
-from jaxaug.data.schema import read_schema
 from jaxaug.models.named import catalogue, packages
-
-_SHOWN = 3  # services of a message
 
 
 def text(plan: Plan) -> str:
@@ -110,42 +106,6 @@ def _of_judge(options: Mapping[str, str]) -> list[str]:
     model, adapter = options.get("model", ""), options.get("adapter", "")
     names = (options.get("similarity", ""), f"{model}+{adapter}" if adapter else model)
     return [name for name in names if name]
-
-
-def check_unseen(plan: Plan) -> None:
-    """Checks that no model of a run was trained on the wordings of these services.
-
-    All splits of the data count. A model that has read the variants of the test schema
-    passes them on to the tracker that is trained on its outputs.
-
-    Raises:
-        UserError: a model was trained on them; or a schema, a metric, or the note of a
-            model is wrong.
-    """
-    if not (names := models([plan])):
-        return
-    # Imported here, as models import JAX.
-    from jaxaug.models.text.registry import seen_services
-
-    known = {name: seen_services(name) for name in names}
-    if not any(known.values()):
-        return
-    paths = [folders.schema_path(plan.data_dir, split) for split in folders.SPLITS]
-    services = [
-        s for path in paths if path.exists() for s in read_schema(path).services
-    ]
-    for name, digests in known.items():
-        if found := seen.names(services, digests):
-            more = ", ..." if len(found) > _SHOWN else ""
-            raise UserError(
-                f"{name} was trained on the wordings of {len(found)} services of "
-                f"{plan.data_dir} ({', '.join(found[:_SHOWN])}{more}), including their "
-                "variants: a tracker's scores with its variants would say nothing "
-                "about "
-                "unseen wordings. Name a config with another model, such as "
-                "configs/augment/smollm2_tree.py, or add --allow_seen if no scores are "
-                "to be reported."
-            )
 
 
 def _generation(plan: Plan) -> list[str]:

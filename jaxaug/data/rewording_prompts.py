@@ -1,9 +1,9 @@
 """Prompts of the model that rewords descriptions, names, and sentences.
 
 A prompt gives the model the description of the service and the names of the other
-slots, if any, and then the text. Each line behind it has a grade and a rewording, from 1
-(near the text) to 5 (far from it). The model learns several lines of a text in one
-sequence, in random order of their grades, and one line is enough for its use:
+slots, if any, and then the text. Each line behind it has a grade, from 1 (near the
+text) to 5 (far from it), and a rewording. The model learns several lines of a text in
+one sequence, in random order of their grades. One line is enough for its use:
 
     Books visits at a veterinary clinic
     slots: pet_name, owner_phone

@@ -159,7 +159,7 @@ def _model(name: str) -> LanguageModel:
 
 
 IN_SCHEMA = True
-"""Whether `candidates` takes texts with their context."""
+"""`candidates` takes texts with their context."""
 
 NAMES = ("batch_size",)
 """Options that do not change the outputs."""
