@@ -1,56 +1,49 @@
 """Tasks that fine-tune a language model to paraphrase: prompt -> another wording.
 
-`schema_paraphraser` has pairs of wordings from SGD and SGD-X for every service, intent,
-and slot of the train and dev splits. It leaves out the services of the test split and
-the texts they share. Its validation split has the pairs of these services.
-`schema_paraphraser_all` has all services. Both read `$JAXAUG_DATA_DIR`, which must
-contain `sgd_x/data`.
-
 `general_paraphraser` has Quora's duplicate questions, and the paraphrases of headlines
 and persona traits that PCC's authors released. It reads `$JAXAUG_TEXT_DIR`, the folder
 with `quora/` and `pcc/`. One input in fifty, chosen by its text, is for validation.
 
-Inputs are inside the prompt `plain` of `jaxaug.models.text.prompts`, and targets start
-with a space. Together they give the same tokens as `jaxaug paraphrase --adapter`.
+Their inputs are inside the prompt `plain` of `jaxaug.models.text.prompts`, and targets
+start with a space. Together they give the same tokens as `jaxaug paraphrase --adapter`.
+
+`rewording_paraphraser` has the corpus of `jaxaug.data.rewordings`, with its splits and
+the prompts of `jaxaug.data.rewording_prompts`.
 """
 
-import functools
 import zlib
-from collections.abc import Callable
 
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
 from jaxaug.core.text import clean
 from jaxaug.curriculum import levels
-from jaxaug.data import folders, pairs, wordings
+from jaxaug.data import folders, pairs, rewording_prompts, rewordings, wordings
 from jaxaug.data.pairs import Pairs
 from jaxaug.models.text import prompts
 from tasks import paraphrase
 
-_OTHERS, _HELD_OUT = ("train", "dev"), ("test",)
 _VALIDATION_SHARE = 50  # One input in this number is for validation.
 # Number of levels used, of five released ones; the others keep less of the meaning.
 _NEAREST = 3
+# Passes over the corpus in an epoch, and rewordings of one example.
+_PASSES, _TOGETHER = 4, 3
 
 
-def register(data_dir: PathLike | None = None) -> None:
+def register() -> None:
     """Adds the tasks; reads no file."""
-    for name, keep_test in (
-        ("schema_paraphraser", False),
-        ("schema_paraphraser_all", True),
-    ):
-        _add(name, functools.partial(schema_pairs, data_dir, keep_test))
-    _add("general_paraphraser", general_pairs)
-
-
-def _add(name: str, pairs_of_split: Callable[[str], Pairs]) -> None:
     paraphrase.add(
-        name,
+        "general_paraphraser",
         ["train", "validation"],
-        lambda split: prompted(pairs_of_split(split)),
+        lambda split: prompted(general_pairs(split)),
         ends_inputs=False,
+    )
+    paraphrase.add(
+        "rewording_paraphraser",
+        ["train", "validation"],
+        rewording_examples,
+        ends_inputs=False,
+        ends_targets=False,
     )
 
 
@@ -64,24 +57,14 @@ def prompted(plain: Pairs) -> Pairs:
     ]
 
 
-def schema_pairs(data_dir: PathLike | None, keep_test: bool, split: str) -> Pairs:
-    """Returns (wording, another wording) pairs of descriptions.
+def rewording_examples(split: str) -> Pairs:
+    """Returns (prompt, rewordings) examples of the corpus `jaxaug.data.rewordings`.
 
-    Args:
-        data_dir: as for `folders.resolve_data_dir`.
-        keep_test: whether the train split also has the services of the test split.
-        split: train, or validation (the services of the test split).
-
-    Raises:
-        UserError: the data folder has no variants of SGD-X, or they are wrong.
+    A validation example has one rewording, so that its prompt equals one of inference.
     """
-    folder = folders.resolve_data_dir(data_dir)
-    held_out = wordings.read(folder, _HELD_OUT)
     if split == "validation":
-        return wordings.pairs(held_out)
-    if keep_test:
-        return wordings.pairs(wordings.read(folder, (*_OTHERS, *_HELD_OUT)))
-    return wordings.pairs(wordings.without(wordings.read(folder, _OTHERS), held_out))
+        return rewording_prompts.pairs(rewordings.split(split), 1, 1)[::5]
+    return rewording_prompts.pairs(rewordings.split(split), _PASSES, _TOGETHER)
 
 
 def general_pairs(split: str) -> Pairs:

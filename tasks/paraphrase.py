@@ -70,6 +70,7 @@ def add(
     splits: Sequence[str],
     pairs_of_split: Callable[[str], Pairs],
     ends_inputs: bool = True,
+    ends_targets: bool = True,
     metric_fns: Sequence[Callable] = (),
 ) -> None:
     """Adds a task from one text to another.
@@ -78,7 +79,8 @@ def add(
         name: name of the task.
         splits: names of its splits.
         pairs_of_split: returns (input, target) pairs of a split when it is first read.
-        ends_inputs: whether inputs end with the end of sequence, as targets do.
+        ends_inputs: whether inputs end with the end of sequence.
+        ends_targets: whether targets do.
         metric_fns: metrics of outputs.
     """
 
@@ -87,7 +89,11 @@ def add(
         return [{"inputs": before, "targets": after} for before, after in found]
 
     words = vocabulary.default_vocabulary()
-    options = {"ends_inputs": ends_inputs, "metric_fns": metric_fns}
+    options = {
+        "ends_inputs": ends_inputs,
+        "ends_targets": ends_targets,
+        "metric_fns": metric_fns,
+    }
     sets.add(sets.TextTask(name, splits, words, fields, **options))
 
 

@@ -177,12 +177,6 @@ def add(verbs: argparse._SubParsersAction) -> None:
         metavar="K",
         help="number of variants of each text (default: as in the config, mostly 5)",
     )
-    parser.add_argument(
-        "--allow_seen",
-        action="store_true",
-        help="let a model write variants of services that it was trained on (schema-"
-        "paraphraser on SGD); do not report tracker results obtained with them",
-    )
     arguments.shards(parser)
     arguments.offline(parser)
     parser.add_argument(

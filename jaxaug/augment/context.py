@@ -26,13 +26,22 @@ def items(
 
 
 def _contexts(descriptions: Sequence[Description]) -> Mapping[str, Mapping[str, Any]]:
-    """Returns text -> its context: `kind`, `service`, `siblings`, `values`, `keep`."""
+    """Returns text -> its context.
+
+    `kind`, `service`, `siblings`, `values`, and `keep` are places in prompts.
+    `description` is the description of the service, and `names` are the names of the
+    other slots or intents.
+    """
     services = {
         one.service: clean(one.text, False)
         for one in descriptions
         if one.kind == _SERVICE
     }
     others = siblings.beside(descriptions)
+    names: dict[tuple[str, str], list[str]] = {}
+    for one in descriptions:
+        kind = one.kind.removesuffix("_name")
+        names.setdefault((one.service, kind), []).append(one.name)
     found: dict[str, dict[str, Any]] = {}
     for one in descriptions:
         service = services.get(one.service, "")
@@ -42,6 +51,15 @@ def _contexts(descriptions: Sequence[Description]) -> Mapping[str, Mapping[str, 
             "siblings": []
             if one.kind == _SERVICE
             else [clean(text, False) for text in others[one.id]],
+            "name": one.name,
+            "description": service,
+            "names": [
+                name
+                for name in dict.fromkeys(
+                    names[one.service, one.kind.removesuffix("_name")]
+                )
+                if name != one.name
+            ],
             "values": list(one.values),
             "keep": list(one.protected),
         }

@@ -84,7 +84,7 @@ class Plan:
 
     def items(self, job: Job, texts: Sequence[str]) -> list[Json]:
         """Returns the texts as a job takes them, with contexts if it needs them."""
-        if job.endpoint:
+        if job.endpoint or job.in_schema:
             return context.items(texts, self.every)
         if not job.needs_context:
             return list(texts)

@@ -15,11 +15,7 @@ from jaxaug.augment.schemes.registry import Job
 from jaxaug.augment.tree import SPREAD
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
-from jaxaug.data import folders, seen
-from jaxaug.data.schema import read_schema
 from jaxaug.models.named import catalogue, packages
-
-_SHOWN = 3  # services of a message
 
 
 def text(plan: Plan) -> str:
@@ -103,43 +99,6 @@ def models(plans: Iterable[Plan]) -> list[str]:
 def _rounds(plan: Plan) -> list[Sequence[Job]]:
     """Returns the jobs of the first round and of the rounds with another scheme."""
     return [plan.rounds[0], *plan.rounds[plan.config.rounds :]]
-
-
-def check_unseen(plan: Plan) -> None:
-    """Checks that no model of a run was trained on the wordings of these services.
-
-    All splits of the data count. A model that has read the variants of the test schema
-    passes them on to the tracker that is trained on its outputs.
-
-    Raises:
-        UserError: a model was trained on them; or a schema, a metric, or the note of a
-            model is wrong.
-    """
-    jobs = (job for jobs in _rounds(plan) for job in jobs)
-    if not (names := [name for job in jobs for name in job.models]):
-        return
-    # Imported here, as models import JAX.
-    from jaxaug.models.text.registry import seen_services
-
-    known = {name: seen_services(name) for name in names}
-    if not any(known.values()):
-        return
-    paths = [folders.schema_path(plan.data_dir, split) for split in folders.SPLITS]
-    services = [
-        s for path in paths if path.exists() for s in read_schema(path).services
-    ]
-    for name, digests in known.items():
-        if found := seen.names(services, digests):
-            more = ", ..." if len(found) > _SHOWN else ""
-            raise UserError(
-                f"{name} was trained on the wordings of {len(found)} services of "
-                f"{plan.data_dir} ({', '.join(found[:_SHOWN])}{more}), including their "
-                "variants: a tracker's scores with its variants would say nothing "
-                "about "
-                "unseen wordings. Name a config with another model, such as "
-                "configs/augment/smollm2_tree.py, or add --allow_seen if no scores are "
-                "to be reported."
-            )
 
 
 def _generation(plan: Plan) -> list[str]:

@@ -59,8 +59,6 @@ def run(arguments: argparse.Namespace) -> int:
     config = _with_model(config, arguments)
     data_dir = folders.resolve_data_dir(arguments.data_dir)
     plan = plans.resolve(config, data_dir, arguments.out)
-    if not arguments.allow_seen:
-        preview.check_unseen(plan)
     if arguments.dry_run:
         print(preview.text(plan))
     elif arguments.shard is not None:

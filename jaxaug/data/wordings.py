@@ -5,7 +5,7 @@ SGD.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from jaxaug.core.errors import UserError
@@ -112,15 +112,3 @@ def pairs(found: Iterable[Wordings]) -> Pairs:
 def plain(text: str) -> str:
     """Returns a text without case, repeated white space, and the final period."""
     return " ".join(text.casefold().split()).rstrip(" .")
-
-
-def without(
-    found: Iterable[Wordings], held_out: Sequence[Wordings]
-) -> Iterator[Wordings]:
-    """Yields the wordings of other services, without texts of the held-out ones."""
-    services = {wordings.service for wordings in held_out}
-    texts = {plain(text) for wordings in held_out for text in wordings.texts}
-    for wordings in found:
-        if wordings.service not in services:
-            kept = tuple(text for text in wordings.texts if plain(text) not in texts)
-            yield wordings._replace(texts=kept)

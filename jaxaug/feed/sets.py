@@ -81,6 +81,7 @@ class Task(abc.ABC):
         splits: Iterable[str],
         words: Any,
         ends_inputs: bool = True,
+        ends_targets: bool = True,
         postprocess_fn: Callable[..., Any] | None = None,
         metric_fns: Sequence[Callable[..., Any]] = (),
     ):
@@ -90,13 +91,13 @@ class Task(abc.ABC):
             name: name of the task.
             splits: names of the splits.
             words: vocabulary of both features.
-            ends_inputs: whether inputs end with the end of sequence, as targets do.
+            ends_inputs, ends_targets: whether the feature ends with the end of sequence.
             postprocess_fn, metric_fns: see the class.
         """
         self.name, self.splits, self.tasks = name, tuple(splits), (self,)
         self.output_features = {
             "inputs": Feature(words, ends_inputs),
-            "targets": Feature(words),
+            "targets": Feature(words, ends_targets),
         }
         self.postprocess_fn, self.metric_fns = postprocess_fn, list(metric_fns)
         self._ids: dict[str, TokenCache] = {}

@@ -27,7 +27,7 @@ from jaxaug.formats.d3st import D3STOptions
 from jaxaug.formats.records import FromData, user_frames
 
 _CHEAP = 32 * 2**20  # bytes of dialogues that are read in well under a second
-_OTHERS = "general_paraphraser, paraphrase_*, personachat_*, schema_paraphraser*"
+_OTHERS = "general_paraphraser, paraphrase_*, personachat_*, rewording_paraphraser"
 
 Rates = Mapping[str, float]
 

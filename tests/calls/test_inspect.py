@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from inspect_ai import eval as evaluate
+
+inspect_ai = pytest.importorskip("inspect_ai")
 
 from jaxaug.calls import inspect_tasks
 from jaxaug.serve import app, wordings
@@ -26,7 +27,7 @@ def measured(tmp_path, monkeypatch):
 
     def run(url, **more):
         task = inspect_tasks.tools(str(cases), str(schema), **more)
-        (log,) = evaluate(
+        (log,) = inspect_ai.eval(
             task, model=NAME, model_base_url=url, display="none", max_retries=0
         )
         assert log.status == "success", log.error

@@ -14,9 +14,8 @@ from mutators import BYTES, JSON, LINES, change_line, json_mutator
 from record_checks import assert_distinct, equal_where_given, frame_object
 
 from jaxaug.core import files
-from jaxaug.core.errors import UserError
 from jaxaug.curriculum import levels
-from jaxaug.data import schema, seen, sgd, tables
+from jaxaug.data import schema, sgd, tables
 from jaxaug.feed import batches, cache, tokens, vocabulary
 from jaxaug.feed.parallel import Corpus
 from jaxaug.formats.d3st import D3STOptions
@@ -298,22 +297,6 @@ def are_texts(found, expected, path):
     assert found and all(isinstance(t, str) for _, texts in found for t in texts)
 
 
-def make_seen(folder, material):
-    (folder / seen.FILE).write_text(json.dumps([f"{i:016x}" for i in range(9)]))
-    return (folder / seen.FILE).rename(folder / "fuzzed.json")
-
-
-def read_seen(path, material):
-    (path.parent / "adapter").mkdir(exist_ok=True)
-    link = path.parent / "adapter" / seen.FILE
-    link.unlink(missing_ok=True)
-    link.symlink_to(path)
-    try:
-        return seen.read(link.parent)
-    except UserError as error:
-        raise UserError(f"{path.name}: {error}") from None
-
-
 def is_part_of_list(found, expected, path):
     assert found <= set(json.loads(path.read_text("utf-8-sig")))
 
@@ -353,7 +336,6 @@ def are_numbers_and_texts(found, expected, path):
 
 READERS = {
     "talk": Reader(make_talk, read_talk, JSON, are_texts),
-    "seen services": Reader(make_seen, read_seen, JSON, is_part_of_list),
     "training": Reader(
         make_training,
         read_training,

@@ -36,7 +36,7 @@ t5dst_mine_2x  50.0% t5dst_sgd, t5dst_mine_v1
 t5dst_eval     33.3% t5dst_sgd, t5dst_sgdx_v1, t5dst_sgdx_v2
 
 --all lists general_paraphraser, paraphrase_*, personachat_*, \
-schema_paraphraser* too
+rewording_paraphraser too
 """
 
 

@@ -36,21 +36,6 @@ def test_pairs_are_all_ways_round_but_for_trivial_ones():
     assert (texts[0], texts[1]) not in pairs
 
 
-def test_held_out_services_and_their_texts_are_no_part_of_training(folder):
-    train = adapters.schema_pairs(folder, False, "train")
-    unseen = adapters.schema_pairs(folder, False, "validation")
-    whole = adapters.schema_pairs(folder, True, "train")
-    held_out = {
-        wordings.plain(text)
-        for item in wordings.read(folder, ["test"])
-        for text in item.texts
-    }
-    assert train and unseen
-    assert not any(wordings.plain(t) in held_out for pair in train for t in pair)
-    assert all(wordings.plain(t) in held_out for pair in unseen for t in pair)
-    assert set(whole) >= {*train, *unseen}
-
-
 def test_a_pair_as_the_model_reads_it():
     assert adapters.prompted([("city of the hotel", "town")]) == [
         ("city of the hotel\n->", " town")

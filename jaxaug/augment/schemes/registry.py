@@ -36,8 +36,9 @@ class Job:
         models: names of the models that it uses.
         needs_context: whether `run` takes pairs of a text and its contexts (see
             `grammar.context`, as JSON) instead of texts.
-        endpoint: the writer of a model behind an endpoint, which takes (text, context)
-            too; see `jaxaug.augment.context`.
+        in_schema: whether `run` takes texts with their context in the schema; see
+            `jaxaug.augment.context`.
+        endpoint: the writer of a model behind an endpoint, which takes such items too.
     """
 
     label: str
@@ -46,6 +47,7 @@ class Job:
     most: int
     models: tuple[str, ...] = ()
     needs_context: bool = False
+    in_schema: bool = False
     endpoint: Writer | None = None
 
     @functools.cached_property
@@ -163,7 +165,8 @@ def from_module(module: str, seed: int, **options: Any) -> list[Job]:
     The module also has `models(options)`, the names of the models that `candidates`
     uses, and `NAMES`, the options that do not change the outputs. `most(options)` is
     the maximum number of outputs of a text. `version(options)` is the version of an
-    outside program, if it uses one.
+    outside program, if it uses one. A module with `IN_SCHEMA` takes texts with their
+    context (`Job.in_schema`).
 
     Args:
         module: name of a module of `jaxaug.augment.schemes`.
@@ -192,7 +195,9 @@ def from_module(module: str, seed: int, **options: Any) -> list[Job]:
         }
 
     run = functools.partial(found.candidates, seed=seed, **options)
-    return [Job(module, key, run, found.most(given.arguments), models)]
+    in_schema = getattr(found, "IN_SCHEMA", False)
+    most = found.most(given.arguments)
+    return [Job(module, key, run, most, models, in_schema=in_schema)]
 
 
 def candidates_of(scheme: str) -> Callable[..., list[list[str]]]:
@@ -234,6 +239,7 @@ SCHEMES: Mapping[str, Callable[..., list[Job]]] = {
     "apertium": functools.partial(from_module, "apertium"),
     "qcpg": functools.partial(from_module, "qcpg"),
     "contextual": functools.partial(from_module, "contextual"),
+    "reworder": functools.partial(from_module, "reworder"),
     "given": given,
 }
 """Name -> (seed, options by keyword) -> jobs."""

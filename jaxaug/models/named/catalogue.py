@@ -166,8 +166,8 @@ def _qcpg(kind: str, lexical: int, syntactic: int) -> Named:
 
 _ALL = (
     Named(
-        "schema-paraphraser", "llama", SHIPPED, "1", "CC-BY-SA-4.0",
-        "paraphrase of schemas", base="smollm2",
+        "rewording-paraphraser", "llama", SHIPPED, "1", _CC_BY, _PARAPHRASE,
+        base="smollm2",
     ),
     Named("mini", "t5", SHIPPED, "1", _APACHE, "fine-tuning on small worlds"),
     Named(

@@ -17,7 +17,7 @@ from jaxaug.models.lora.layout import Layout, check, family_of, layout
 from jaxaug.models.lora.peft_folder import Notes
 from jaxaug.models.text import prompts, run_config
 
-_CONFIG, _ADAPTER, _BASE = "config.gin", "ADAPTER", "BASE"
+_CONFIG, _ADAPTER, _BASE, _TASK = "config.gin", "ADAPTER", "BASE", "TASK"
 _FIX = (
     f"Name a folder with {peft_folder.CONFIG}, or the folder of a run with "
     "configs/runs/lora.gin or one of its checkpoints."
@@ -127,5 +127,14 @@ def _of_checkpoint(
         raise UserError(f"{error} {_FIX}") from error
     check(found, state["target"], f"{root}/checkpoint_{step}")
     digest = np.asarray(state["flax_mutables"]["base_digest"], np.uint8)
-    prompt = "" if found.family in ("t5", "bart") else prompts.PROMPTS[prompts.PLAIN]
-    return state["target"], Notes(bytes(digest).hex(), _of_config(root, _BASE), prompt)
+    notes = Notes(bytes(digest).hex(), _of_config(root, _BASE), _prompt_of(root))
+    return state["target"], notes
+
+
+def _prompt_of(root: epath.Path) -> str:
+    """Returns the prompt that has the name of the run's task, else the plain one."""
+    try:
+        task = str(_of_config(root, _TASK))
+    except UserError:  # The file defines no TASK.
+        task = ""
+    return prompts.PROMPTS.get(task, prompts.PROMPTS[prompts.PLAIN])

@@ -1,7 +1,7 @@
 """Prompts with which a language model paraphrases one line.
 
 Published models need examples in the prompt. `plain` has none: it is the prompt that
-adapters were trained with.
+adapters were trained with. An adapter whose task is the name of a prompt has that one.
 
 A prompt is a text that contains `{text}` once. The parts before and after it are the
 same for every line. The model writes the paraphrase after the last part.
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text
 from jaxaug.core.suggestion import nearest
+from jaxaug.data.rewording_prompts import Source
 
 PLACE = "{text}"
 CHAT = "chat:"
@@ -69,6 +70,7 @@ def _few_shot(task: str, label: str, examples: tuple[tuple[str, str], ...]) -> s
 PLAIN = "plain"
 PROMPTS = {
     PLAIN: f"{PLACE}\n->",
+    "rewording_paraphraser": Source("sentence", PLACE).prompt(3),
     "schema": _few_shot("Say the same thing in other words.", "Description", _SCHEMA),
     "ask": "Say the same thing in other words. Reply with the new wording alone.\n\n"
     f"{PLACE}",

@@ -26,7 +26,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import is_remote, reach
 from jaxaug.core.suggestion import suggestion
 from jaxaug.core.text import clean
-from jaxaug.data import minisgd, seen
+from jaxaug.data import minisgd
 from jaxaug.feed import vocabulary
 from jaxaug.models.lora import peft_folder
 from jaxaug.models.named import catalogue, identities
@@ -186,16 +186,6 @@ def _adapted(
         prompt = prompts.parse(found.notes.prompt, adapter)
         return dataclasses.replace(model, prompt=prompt, trained_prompt=True)
     return model
-
-
-def seen_services(name: str) -> frozenset[str]:
-    """Returns the services noted with a model's adapter, if any; see `data.seen`.
-
-    Raises:
-        UserError: see `load`; or the note is damaged.
-    """
-    adapter = _parts(name)[1]
-    return seen.read(absolute(adapter)) if adapter else frozenset()
 
 
 def published_identity(name: str) -> str:

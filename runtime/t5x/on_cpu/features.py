@@ -10,11 +10,11 @@ import jax
 
 # Number of parameters below which a step is too short to use all cores of a CPU.
 SMALL = 4_000_000
-# XLA's setting for the library with tile kernels, and its value for that use.
+# XLA's setting for the library with bfloat16 kernels, and its value for that use.
 YNN = "xla_cpu_experimental_ynn_fusion_type"
 _PRODUCTS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
-# CPU flag for products of 16-bit tiles, four times as fast as float32.
-_TILES = "amx_bf16"
+# CPU flags for products of bfloat16: four times and twice as fast as float32.
+_FLAGS = frozenset(("amx_bf16", "avx512_bf16"))
 _NARROW = re.compile(r"dot_general.*xbf16>, tensor<[^>]*xbf16>\) -> tensor<[^>]*xf32>")
 
 
@@ -31,8 +31,8 @@ def cores() -> int:
 
 
 @functools.cache
-def has_tiles() -> bool:
-    """Returns whether the CPU multiplies bfloat16 tiles (AMX); starts no backend."""
+def has_bfloat16() -> bool:
+    """Returns whether the CPU multiplies bfloat16 numbers; starts no backend."""
     if platform.system() != "Linux":
         return False
     try:
@@ -40,7 +40,7 @@ def has_tiles() -> bool:
             flags = next((line for line in file if line.startswith("flags")), "")
     except OSError:
         return False
-    return _TILES in flags.split()
+    return not _FLAGS.isdisjoint(flags.split())
 
 
 def compiler_options(lowered: Any) -> dict[str, str]:
@@ -51,6 +51,6 @@ def compiler_options(lowered: Any) -> dict[str, str]:
     computes all products.
     """
     off = f"--{YNN}=" in os.environ.get("XLA_FLAGS", "").split()
-    if not (off and is_used() and has_tiles()):
+    if not (off and is_used() and has_bfloat16()):
         return {}
     return {YNN: _PRODUCTS} if _NARROW.search(lowered.as_text()) else {}

@@ -85,7 +85,7 @@ def dot(
 
     Its gradient is not fast.
     """
-    if are_narrow(a.dtype) and features.has_tiles():
+    if are_narrow(a.dtype) and features.has_bfloat16():
         if axis_a == 0:
             a, axis_a = _turned(a), 1
         # Without the barrier XLA would rewrite the transpose of a product into a

@@ -5,8 +5,8 @@ They were chosen by measurement, see `benchmarks/NOTES.md`:
 - glibc returns the buffers of a step to the system, and the next step causes page
   faults again. A single arena, no trimming, and no mmap for large blocks avoid this.
 - XLA's YNN fusions on the CPU cost small models more than they save. Programs with
-  bfloat16 products use YNN only for products, if the CPU multiplies tiles of such
-  numbers (`on_cpu.features`).
+  bfloat16 products use YNN only for products, if the CPU multiplies such numbers
+  (`on_cpu.features`).
 - Compiled programs are kept on disk, so that a resumed run, or another run of the same
   shape, does not compile again.
 """
@@ -84,7 +84,7 @@ def set_up(
     if keep_memory and on_cpu and keep_freed_memory():
         done.append("keeps freed memory (--nokeep_memory)")
     if not ynn_fusions and on_cpu and _turn_ynn_off():
-        but = " but for products of bfloat16" if features.has_tiles() else ""
+        but = " but for products of bfloat16" if features.has_bfloat16() else ""
         done.append(f"XLA without YNN fusions{but} (--ynn_fusions)")
     if folder := use_compilation_cache(compilation_cache):
         done.append(f"compiled programs in {folder} (--compilation_cache={_NONE})")

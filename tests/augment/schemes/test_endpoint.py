@@ -52,22 +52,21 @@ def test_context_of_a_schema():
     found = descriptions.descriptions(schema, "train")
     items = context.items([*(one.text for one in found[:4]), "another"], found)
     hotels = "Hotels_1: Find hotels"
+    common = {"service": hotels, "description": "Find hotels", "values": [], "keep": []}
+    city, stars = "City of the hotel", "Stars of the hotel, from 1 to 5"
+    slot = common | {"kind": "slot"}
     assert items == [
-        ["Find hotels", {
-            "kind": "service", "service": "Hotels_1", "siblings": [], "values": [],
-            "keep": [],
+        ["Find hotels", common | {
+            "kind": "service", "service": "Hotels_1", "name": "Hotels_1", "names": [],
+            "siblings": [],
         }],
-        ["Stars of the hotel, from 1 to 5", {
-            "kind": "slot", "service": hotels, "siblings": ["City of the hotel"],
+        [stars, slot | {
+            "name": "stars", "names": ["city"], "siblings": [city],
             "values": ["1", "5"], "keep": ["1", "5"],
         }],
-        ["City of the hotel", {
-            "kind": "slot", "service": hotels, "values": [], "keep": [],
-            "siblings": ["Stars of the hotel, from 1 to 5"],
-        }],
-        ["Find hotels in a city", {
-            "kind": "intent", "service": hotels, "siblings": [], "values": [],
-            "keep": [],
+        [city, slot | {"name": "city", "names": ["stars"], "siblings": [stars]}],
+        ["Find hotels in a city", common | {
+            "kind": "intent", "name": "Find", "names": [], "siblings": [],
         }],
         "another",
     ]  # fmt: skip

@@ -22,7 +22,7 @@ TOKENS = np.random.default_rng(0).integers(2, 23, (2, 6)).astype(np.int32)
 @pytest.fixture
 def tiles(monkeypatch):
     """Simulates a machine whose CPU multiplies tiles."""
-    monkeypatch.setattr(features, "has_tiles", lambda: True)
+    monkeypatch.setattr(features, "has_bfloat16", lambda: True)
     monkeypatch.setenv("XLA_FLAGS", OFF)
 
 
@@ -123,7 +123,7 @@ def test_options_are_for_products_of_16_bits_on_such_a_cpu(
     monkeypatch, change, expected
 ):
     values = {"dtype": NARROW, "flags": OFF, "tiles": True, **change}
-    monkeypatch.setattr(features, "has_tiles", lambda: values["tiles"])
+    monkeypatch.setattr(features, "has_bfloat16", lambda: values["tiles"])
     monkeypatch.setenv("XLA_FLAGS", values["flags"])
     product = functools.partial(products.contract, dtype=values["dtype"])
     lowered = jax.jit(product).lower(drawn(8, 16), drawn(16, 24))

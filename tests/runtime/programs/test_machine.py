@@ -79,13 +79,13 @@ def test_flags_turn_everything_off(config, monkeypatch):
 def test_fusions_are_off_where_the_flag_is_known(version, config, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_a=1")
     monkeypatch.setattr(jaxlib, "__version__", version)
-    monkeypatch.setattr(features, "has_tiles", lambda: False)
+    monkeypatch.setattr(features, "has_bfloat16", lambda: False)
     line = machine.set_up(keep_memory=False, compilation_cache="none")
     assert line == "machine: XLA without YNN fusions (--ynn_fusions)"
     expected = "--xla_a=1 --xla_cpu_experimental_ynn_fusion_type="
     assert os.environ["XLA_FLAGS"] == expected
     monkeypatch.setenv("XLA_FLAGS", "")
-    monkeypatch.setattr(features, "has_tiles", lambda: True)
+    monkeypatch.setattr(features, "has_bfloat16", lambda: True)
     line = machine.set_up(keep_memory=False, compilation_cache="none")
     but = "but for products of bfloat16"
     assert line == f"machine: XLA without YNN fusions {but} (--ynn_fusions)"
