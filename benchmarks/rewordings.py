@@ -132,6 +132,11 @@ def packed(pieces: Sequence[Path], seen: Seen) -> tuple[list[Record], Counter[st
                 dropped["in an evaluation set"] += 1
             else:
                 kept[key] = new
+    held_out = {one.text.lower() for one in kept.values() if one.split != "train"}
+    for key, one in list(kept.items()):
+        if one.split == "train" and one.text.lower() in held_out:
+            dropped["in a held-out split"] += 1
+            del kept[key]
     return sorted(kept.values(), key=lambda one: one.service), dropped
 
 

@@ -37,6 +37,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results/sgd"
 ITEM, ANSWERS = "item.json", "answers.json.xz"
 _MOST = 15 << 20  # Maximum bytes of the file of compiled programs.
+# Python before 3.11.4 has no filters.
+_SAFE: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 _MARGIN = 20.0  # Seconds to write results and to end.
 
 
@@ -84,7 +86,7 @@ def add(archive: Path, results: Path) -> int:
                 print(f"{name}: is there already")
                 continue
             members = [m for m in tar if m.name.partition("/")[0] == name]
-            tar.extractall(results, members=members, filter="data")
+            tar.extractall(results, members=members, **_SAFE)
             added += 1
     print(f"{results}: {added} items added")
     return 0
@@ -116,7 +118,7 @@ def run(arguments: argparse.Namespace) -> None:
     programs = out.resolve() / "compiled"
     if arguments.compiled and arguments.compiled.exists() and not programs.exists():
         with tarfile.open(arguments.compiled) as tar:
-            tar.extractall(programs, filter="data")
+            tar.extractall(programs, **_SAFE)
 
     from t5x.start import machine
 

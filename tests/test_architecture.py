@@ -245,6 +245,7 @@ def test_light_modules_load_no_data_library():
         name(path).removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         for path in files("jaxaug")
     ]
+    modules.remove("jaxaug.calls.inspect_tasks")  # Needs an extra; Inspect loads it.
     # The runtime writes TensorBoard files through a package that would import PyTorch.
     modules += ["t5x.train", "t5x.eval", "t5x.infer"]
     script = (

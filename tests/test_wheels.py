@@ -107,7 +107,6 @@ HEAVY = {
     "robustness run --out r": "jax",
     "paraphrase --in texts.txt --sampler greedy --model mini --out p": "jax",
     "data cache --task d3st_sgd --out c": "jax",
-    "augment --data_dir demo --config configs/augment/grammar_tree.py --out g": "jax",
     "report run --html r.html": "report",
 }
 

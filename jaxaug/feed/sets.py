@@ -91,7 +91,7 @@ class Task(abc.ABC):
             name: name of the task.
             splits: names of the splits.
             words: vocabulary of both features.
-            ends_inputs, ends_targets: whether the feature ends with the end of sequence.
+            ends_inputs, ends_targets: whether the feature ends with end of sequence.
             postprocess_fn, metric_fns: see the class.
         """
         self.name, self.splits, self.tasks = name, tuple(splits), (self,)

@@ -87,7 +87,7 @@ def test_mistakes_of_cases(tmp_path, item, text):
     assert text in str(error.value)
 
 
-def test_two_thousand_tools(tmp_path):
+def test_two_thousand_tools(tmp_path, judge_network):
     tools = [tool(f"find_{n}") for n in range(2000)]
     case = {"messages": USER, "calls": []}
     with pytest.raises(

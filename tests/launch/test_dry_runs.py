@@ -126,7 +126,7 @@ OWN |= {"process_count", "process_index"}
 def test_every_flag_of_the_programs_can_be_passed_on():
     found = {
         name: kind
-        for file in ("program", "machine")
+        for file in ("macros", "program", "machine")
         for kind, name in re.findall(
             r'flags\.DEFINE_(\w+)\(\s*"(\w+)"',
             (ROOT / f"runtime/t5x/start/{file}.py").read_text(),

@@ -122,8 +122,8 @@ _positive = functools.partial(checks.whole_number, least=1, most=_MOST)
 _number = functools.partial(checks.number, least=0.0, below=1e6)
 _rate = functools.partial(checks.number, least=0.0, below=1.0)
 _RULES: dict[Rule, str] = {
-    _positive: "BATCH_SIZE EVAL_BATCH_SIZE FINETUNE_BATCH_SIZE LEVELS RANK WORDINGS "
-    "WORST_CANDIDATES WORST_PERIOD",
+    _positive: "BATCH_SIZE DECAY_STEPS EVAL_BATCH_SIZE FINETUNE_BATCH_SIZE LEVELS RANK "
+    "WORDINGS WORST_CANDIDATES WORST_PERIOD",
     _steps: "STEPS_OF_STAGES STEPS_PER_LEVEL_ONCE STEPS_PER_LEVEL_TWICE",
     _count: "EVAL_PERIOD FINETUNE_STEPS INITIAL_STEP MAX_FINETUNING_STEPS TRAIN_STEPS "
     "WARMUP_STEPS",
