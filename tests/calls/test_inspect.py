@@ -17,7 +17,7 @@ NAME = "openai-api/mine/tiny"
 
 
 @pytest.fixture
-def measured(tmp_path, monkeypatch):
+def measured(tmp_path, monkeypatch, judge_network):
     """Returns the requested metrics of a server, and its samples."""
     schema, cases = tmp_path / "tools.json", tmp_path / "cases.jsonl"
     schema.write_text(json.dumps(TOOLS))
