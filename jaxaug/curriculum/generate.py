@@ -355,7 +355,7 @@ def _check_ours(out: epath.Path, note: epath.Path) -> None:
     Raises:
         UserError: the note was not written by `jaxaug levels`.
     """
-    fix = f"Name another --out: beside {out} its note would be written there."
+    fix = f"Name another --out: the note of {out} would replace it."
     found = read_json(note, fix)
     if not isinstance(found, dict) or not {"texts", "models"} <= found.keys():
         raise UserError(f"{note}: is no note of `jaxaug levels`. {fix}")

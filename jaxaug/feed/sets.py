@@ -261,7 +261,7 @@ def provide(register: Callable[[], None]) -> None:
 
 
 def find(name: Any) -> Any:
-    """Returns the task or mixture of a name; None if there is none.
+    """Returns the task or mixture of a name, or None if the name is unknown.
 
     A task or mixture is returned unchanged.
     """
@@ -283,7 +283,7 @@ def named(name: str) -> Task | Mixture:
     """Returns the task or mixture of a name.
 
     Raises:
-        UserError: there is none; the message suggests similar names.
+        UserError: the name is unknown; the message suggests similar names.
     """
     if (found := find(name)) is None:
         raise UserError(

@@ -204,7 +204,7 @@ def rule_of_axes(
         if FactorDim.NONE in roles:
             raise UserError(
                 f"Incomplete adafactor spec {roles} for {axes} of parameter {path}: "
-                "beside rows and columns only batch axes may occur."
+                "an axis that is neither row nor column must be a batch axis."
             )
         return roles
     # A matrix needs both rows and columns to be factored.
