@@ -17,10 +17,9 @@ def add(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--model",
-        help="smollm2 (default without --sampler and --prompt), random-tiny, minisgd, "
-        "a name "
-        "from `jaxaug models list`, or the folder of "
-        "a T5X run or a published model; openai:NAME for a model behind --endpoint",
+        help="rewording-paraphraser (default without --sampler and --prompt), "
+        "random-tiny, minisgd, a name from `jaxaug models list`, or the folder of a "
+        "T5X run or a published model; openai:NAME for a model behind --endpoint",
     )
     endpoint(parser)
     dry_run(parser)

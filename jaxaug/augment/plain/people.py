@@ -29,11 +29,11 @@ from jaxaug.data import tables
 from jaxaug.models.endpoint.server import PREFIX, is_endpoint
 from jaxaug.paraphrase import candidates, endpoint_run
 
-MODEL, NUM = "smollm2", 5
+MODEL, NUM = "rewording-paraphraser", 5
 """Model and number of paraphrases of a plain call."""
 AUTO = "auto"
 FILTERS = (AUTO, STRICT, LIGHT, OFF)
-_PROMPT = "sentence"
+_PROMPT, _BASE = "sentence", "smollm2"
 _RULES = "rules"
 _SAMPLER = {
     "sampler": "top_k_top_p",
@@ -57,7 +57,7 @@ class Choices:
         model: a name or folder of a model, or `openai:NAME`.
         filter: `strict` accounts for each word, `light` checks numbers, names,
             negations, persons, and questions; both use the models. `auto` is strict for
-            SmolLM2 and light for others; `off` keeps everything that differs.
+            the default and SmolLM2, and light for others; `off` keeps everything that differs.
         seed: seed of the sampling.
         server: server of a model behind an endpoint, as fields of
             `jaxaug.paraphrase.endpoint_grid.Block`.
@@ -90,7 +90,9 @@ class Choices:
     @property
     def strict(self) -> bool:
         """True if each word must be accounted for."""
-        return self.filter == STRICT or (self.filter == AUTO and self.model == MODEL)
+        return self.filter == STRICT or (
+            self.filter == AUTO and self.model in (MODEL, _BASE)
+        )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -151,13 +153,13 @@ def paraphrase(
     Args:
         texts: sentences of up to 300 characters (8,000 with an endpoint).
         num: maximum paraphrases of each sentence.
-        model: "smollm2", the folder of a language model, or "openai:NAME" with
+        model: a name such as "smollm2", the folder of a language model, or "openai:NAME" with
             `endpoint`.
         endpoint: address of a server with the OpenAI chat-completions interface. Its
             key comes from `$OPENAI_API_KEY`.
         filter: "strict" accounts for each word, "light" checks numbers, names,
             negations, persons, and questions, "off" keeps everything that differs.
-            "auto" is strict for SmolLM2, else light.
+            "auto" is strict for the default and SmolLM2, else light.
         seed: seed of the sampling.
 
     Returns:
@@ -305,8 +307,8 @@ def _key_of_filter(strict: bool) -> Json:
 
 def _takes_prompt(model: str) -> bool:
     """Returns whether a model is a language model trained without a prompt."""
-    if model == MODEL:
-        return True
+    if model in (MODEL, _BASE):
+        return model == _BASE  # The default was trained with a prompt of its own.
     # Imported here, as models import JAX.
     from jaxaug.models.text import registry as models
     from jaxaug.models.text.language import LanguageModel
