@@ -308,7 +308,7 @@ def _key_of_filter(strict: bool) -> Json:
 def _takes_prompt(model: str) -> bool:
     """Returns whether a model is a language model trained without a prompt."""
     if model in (MODEL, _BASE):
-        return model == _BASE  # The default was trained with a prompt of its own.
+        return model == _BASE  # The default has its prompt from training.
     # Imported here, as models import JAX.
     from jaxaug.models.text import registry as models
     from jaxaug.models.text.language import LanguageModel
