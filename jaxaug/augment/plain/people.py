@@ -57,7 +57,8 @@ class Choices:
         model: a name or folder of a model, or `openai:NAME`.
         filter: `strict` accounts for each word, `light` checks numbers, names,
             negations, persons, and questions; both use the models. `auto` is strict for
-            the default and SmolLM2, and light for others; `off` keeps everything that differs.
+            the default and SmolLM2, and light for others; `off` keeps everything that
+            differs.
         seed: seed of the sampling.
         server: server of a model behind an endpoint, as fields of
             `jaxaug.paraphrase.endpoint_grid.Block`.
