@@ -154,8 +154,8 @@ def paraphrase(
     Args:
         texts: sentences of up to 300 characters (8,000 with an endpoint).
         num: maximum paraphrases of each sentence.
-        model: a name such as "smollm2", the folder of a language model, or "openai:NAME" with
-            `endpoint`.
+        model: a name such as "smollm2", the folder of a language model, or
+            "openai:NAME" with `endpoint`.
         endpoint: address of a server with the OpenAI chat-completions interface. Its
             key comes from `$OPENAI_API_KEY`.
         filter: "strict" accounts for each word, "light" checks numbers, names,
