@@ -28,6 +28,12 @@ MAX_MEMBERS = 100_000
 _CHUNK = 1 << 20
 # Limit for names and extended headers, which `tarfile` reads as a whole.
 _LONGEST_READ = 16 << 20
+_METHODS = (
+    zipfile.ZIP_STORED,
+    zipfile.ZIP_DEFLATED,
+    zipfile.ZIP_BZIP2,
+    zipfile.ZIP_LZMA,
+)
 _DAMAGE = (
     EOFError,
     NotImplementedError,
@@ -150,6 +156,12 @@ def _of_zip(archive: Path) -> Iterator[Member]:
                 continue
             if entry.flag_bits & 1:
                 raise BrokenError(f"{entry.filename:.100} is encrypted")
+            # Other libraries add methods to `zipfile`, with errors that nobody names.
+            if entry.compress_type not in _METHODS:
+                raise BrokenError(
+                    f"{entry.filename:.100} has compression method "
+                    f"{entry.compress_type}; stored, deflated, bzip2 and LZMA are read"
+                )
             with _damage():
                 stream = packed.open(entry)
             with stream:

@@ -51,7 +51,7 @@ HOSTILE = {
     "encrypted zip": (zip_with(flag_bits=1), "repo-1/data/a.json is encrypted"),
     "unknown compression": (
         zip_with(compress_type=93),
-        "That compression method is not supported",
+        "repo-1/data/a.json has compression method 93",
     ),
     "wrong size in a zip": (zip_with(file_size=2, CRC=0), "Bad CRC-32"),
     "tar that declares 3 GB": (
