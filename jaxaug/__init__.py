@@ -16,7 +16,7 @@ _load, __dir__, __all__ = lazy_loader.attach(
     submodules=["paraphrase"],
     submod_attrs={
         "api": ["augment_schema", "evaluate", "load_dialogues"],
-        "calls.run": ["sensitivity"],
+        "tools.run": ["sensitivity"],
         "track": ["Tracker"],
     },
 )

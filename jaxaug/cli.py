@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from jaxaug.augment import arguments as augment
-from jaxaug.calls import arguments as calls
 from jaxaug.core import arguments, completion
 from jaxaug.core import verbs as others
 from jaxaug.core.errors import UserError
@@ -30,8 +29,8 @@ from jaxaug.look import arguments as look
 from jaxaug.metrics import arguments as metrics
 from jaxaug.models import arguments as models
 from jaxaug.paraphrase import arguments as paraphrase
-from jaxaug.schemas import arguments as schemas
 from jaxaug.serve import arguments as serve
+from jaxaug.tools import arguments as tools
 from jaxaug.track import arguments as track
 
 _SPACE = "Free some space, then run the same command again."
@@ -65,13 +64,13 @@ VERBS = others.table(
         "init": data.add_init,
         "data": data.add,
         "format": formats.add,
-        "schema": schemas.add,
+        "schema": tools.add,
         "evaluate": metrics.add_evaluate,
         "predict": track.add,
         "robustness": track.add_robustness,
         "advise": track.add_advise,
         "attack": track.add_attack,
-        "sensitivity": calls.add,
+        "sensitivity": tools.add_sensitivity,
         "serve": serve.add,
         "paraphrase": paraphrase.add,
         "levels": curriculum.add,

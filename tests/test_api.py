@@ -14,10 +14,10 @@ from jaxaug.augment.plain import people
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders
 from jaxaug.track.hub import OnHub
-from tests.calls import test_run
 from tests.support.chat_server import called
 from tests.support.programs import python_says, ran
 from tests.test_architecture import ROOT
+from tests.tools import test_run
 
 NAMES = [
     *("Tracker", "augment_schema", "evaluate", "load_dialogues", "paraphrase"),

@@ -30,13 +30,14 @@ FLOORS = {
         "core",
         "data",
         "formats metrics decode",
-        "feed schemas",
+        "feed",
         "models",
         "paraphrase",
         "augment",
         "curriculum",
         "launch track look",
-        "serve calls",
+        "tools",
+        "serve",
         "doctor cli api",
         "__main__",
     ),
@@ -245,7 +246,7 @@ def test_light_modules_load_no_data_library():
         name(path).removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         for path in files("jaxaug")
     ]
-    modules.remove("jaxaug.calls.inspect_tasks")  # Needs an extra; Inspect loads it.
+    modules.remove("jaxaug.tools.inspect_tasks")  # Needs an extra; Inspect loads it.
     # The runtime writes TensorBoard files through a package that would import PyTorch.
     modules += ["t5x.train", "t5x.eval", "t5x.infer"]
     script = (

@@ -13,7 +13,7 @@ PACKAGES = (
     "data",
     "formats",
     "feed",
-    "schemas",
+    "tools",
     "metrics",
     "decode",
     "models",

@@ -33,7 +33,7 @@ OUTSIDE = {
 """Markdown outside docs/ -> its page of the site."""
 ROOMS = (
     ["track", "decode", "metrics", "paraphrase", "augment", "curriculum", "models"]
-    + ["schemas", "formats", "data", "feed", "core"]
+    + ["tools", "formats", "data", "feed", "core"]
 )  # fmt: skip
 """Packages of jaxaug whose `__init__` offers names, most useful first."""
 FACES = (

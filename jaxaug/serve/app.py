@@ -24,9 +24,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.data.sgd import Dialogue
-from jaxaug.serve import completions, reading
+from jaxaug.serve import reading
 from jaxaug.serve.limits import Limits, check_size
 from jaxaug.serve.wordings import Wordings, only
+from jaxaug.tools import completions
 from jaxaug.track.answers import Prediction, as_json_line
 from jaxaug.track.base import BaseTracker
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from jaxaug.core.errors import UserError
 from jaxaug.feed.workers import LostWorkerError, Pool
-from jaxaug.serve import completions
-from jaxaug.serve.completions import Asked
+from jaxaug.tools import completions
+from jaxaug.tools.completions import Asked
 
 READERS = 2
 """Number of worker processes, each of which reads one request at a time."""

@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 from jaxaug.core.errors import UserError
 from jaxaug.serve import app, reading, wordings
 from tests.serve.test_app import client as client_of
-from tests.serve.test_completions import TOOL, USER, Booker
 from tests.support.served import served
+from tests.tools.test_completions import TOOL, USER, Booker
 
 INT = {"type": "integer"}
 NAMED = {"type": "function", "function": {"name": "find"}}

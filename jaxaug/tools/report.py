@@ -1,0 +1,347 @@
+"""Writes the results of `jaxaug sensitivity` as text, JSON, JUnit XML, and HTML."""
+
+import html
+import math
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree
+
+from jaxaug.core import columns, page
+from jaxaug.tools.better import Better
+from jaxaug.tools.measure import (
+    KINDS,
+    LENGTHS,
+    NOT_REWORDED,
+    NOT_SHOWN,
+    POINTS,
+    SENSITIVE,
+    TOO_FEW,
+    Coverage,
+    Described,
+    Measured,
+)
+from jaxaug.tools.models import PROSE, TEXT, TOOL_CALLS
+from jaxaug.tools.wordings import Wordings
+
+_HEADS = (
+    "description of",
+    "cases",
+    "given",
+    "worst",
+    "best",
+    "p",
+    "worst text",
+    "best text",
+)
+_RIGHT = (False, True, True, True, True, True, False, False)
+_LEGEND = (
+    (
+        "disagreement: share of pairs of answers to one case of which one is right and "
+        "the other is wrong; partly right answers count by the squared difference"
+    ),
+    (
+        "excess: disagreement of answers under different wordings minus disagreement "
+        "of answers under one wording; its 95% interval is over cases or dialogues"
+    ),
+    (
+        "sensitive: the answers to each case were permuted, and at most 1 in 50 "
+        "permutations had such an excess or such a loss of one wording"
+    ),
+    "too few cases: a loss of 5 points under one wording could have been missed",
+    "control: the given wording, asked again; what differs from it is noise",
+    "exact: all calls have the right tool and accepted values, as BFCL matches them",
+    "fuzzy: the same, but free texts score as in joint goal accuracy of SGD",
+    "flips: disagreement with the answers under the given wording",
+    (
+        "SS: standard deviation (ddof 1) over the rewordings of the score of a case, "
+        "divided by its mean, averaged over the cases with a score above 0 under any "
+        "rewording; noise raises it"
+    ),
+    (
+        "given, worst, best: per cent of the answers in which the argument had a right "
+        "value, or the tool was called when it should be, under a text"
+    ),
+    (
+        "p: probability of such differences between the texts by chance, corrected for "
+        "the number of descriptions (Holm); * at most 0.05"
+    ),
+)
+
+
+def sentence(found: Measured) -> str:
+    """Returns the result in one sentence."""
+    one = found.result
+    share = f"{_share(found.coverage, 'all')} texts are reworded"
+    if one.verdict == NOT_REWORDED:
+        return (
+            f"{NOT_REWORDED}: only {share}. Give other wordings with --wordings_from "
+            "TOOLS.json ..."
+        )
+    points = f"{100 * POINTS:g} points under one wording"
+    if one.verdict == TOO_FEW:
+        more = one.needed - one.cases
+        return f"{TOO_FEW}: {more:,} more cases would show a loss of {points}"
+    if one.verdict == NOT_SHOWN:
+        return (
+            f"{NOT_SHOWN}: no answer is shown to depend on the wording; a loss of "
+            f"{points} would have been found"
+        )
+    size, word = abs(one.loss), "less" if one.loss > 0 else "more"
+    return (
+        f"{SENSITIVE} (p {_p(one.p)}): answers depend on the wording; {one.wording} is "
+        f"right {_percent(size)} points {word} often than the others"
+    )
+
+
+def failure(found: Measured, allowed: float | None) -> str:
+    """Returns why a model fails, or an empty text if it does not.
+
+    Args:
+        found: the results.
+        allowed: greatest excess that is allowed, as a fraction; None means any.
+    """
+    value = found.result.excess.value
+    if allowed is None or found.result.verdict != SENSITIVE or value is None:
+        return ""
+    if value <= allowed:
+        return ""
+    return f"failed: the excess is {_percent(value)} points, above {100 * allowed:g}"
+
+
+def text(found: Measured, better: Better | None, title: str, limit: int) -> str:
+    """Returns the printed report.
+
+    Args:
+        found: the results.
+        better: better descriptions; None if they were not requested.
+        title: first line of the report.
+        limit: maximum number of descriptions.
+    """
+    shown = found.descriptions[:limit]
+    head, *rows = _wordings(found)
+    parts = [
+        "\n".join([title, *_lines(found)]),
+        columns.aligned([head, *rows], (False, *[True] * (len(head) - 1))),
+        _forms(found),
+    ]
+    if shown:
+        title = f"{len(shown)} of {len(found.descriptions)} descriptions"
+        rows = [_HEADS, *map(_row, shown)]
+        parts.append(f"{title}; {_named(found)}\n\n{columns.aligned(rows, _RIGHT)}")
+    return "\n\n".join([*parts, *([] if better is None else [_better(better)])])
+
+
+def _lines(found: Measured) -> Iterator[str]:
+    """Yields the result, the excess, and the coverage."""
+    one = found.result
+    yield sentence(found)
+    yield (
+        f"excess {one.excess.points} points: disagreement between wordings "
+        f"{_percent(one.between)}, within a wording {_percent(one.within)} (noise)"
+    )
+    kinds = [k for k in ("tools", "arguments", "inside arguments", *LENGTHS)
+             if found.coverage.texts.get(k)]  # fmt: skip
+    parts = ", ".join(f"{kind} {_share(found.coverage, kind)}" for kind in kinds)
+    yield f"texts reworded: {_share(found.coverage, 'all')} ({parts})"
+
+
+def _share(covered: Coverage, kind: str) -> str:
+    return f"{covered.reworded.get(kind, 0):,} of {covered.texts.get(kind, 0):,}"
+
+
+def _wordings(found: Measured) -> Iterator[tuple[str, ...]]:
+    yield ("wording", *_kinds(found), "flips")
+    for number, name in enumerate(found.wordings):
+        cells = [_percent(found.scores[kind][number].mean()) for kind in KINDS]
+        flips = found.flips[number]
+        yield (name, *cells, "" if flips is None else _percent(flips))
+    yield ("SS of the rewordings", *(_percent(found.ss[kind]) for kind in KINDS), "")
+
+
+def _kinds(found: Measured) -> tuple[str, ...]:
+    return ("exact", "fuzzy (JGA)" if found.is_state else "fuzzy")
+
+
+def _forms(found: Measured) -> str:
+    listed = ", ".join(f"{number:,} {form}" for form, number in found.forms.items())
+    line = f"replies: {listed}"
+    if found.forms.get(PROSE, 0) > found.forms.get(TOOL_CALLS, 0) + found.forms.get(
+        TEXT, 0
+    ):
+        line += (
+            ". Most call no tool, and count as such (a chat template without tools "
+            "needs --tools_in_prompt)"
+        )
+    return line
+
+
+def _named(found: Measured) -> str:
+    number = sum(one.is_shown for one in found.descriptions)
+    return f"{number or 'none'} shown to matter (*)"
+
+
+def _row(one: Described) -> tuple[str, ...]:
+    worst, best = one.worst, one.best
+    numbers = (str(one.cases), *map(_percent, (one.given, worst[1], best[1])))
+    texts = [pair[0] if pair[1] != one.given else "" for pair in (worst, best)]
+    p = "" if one.p is None else _p(one.p) + "*" * one.is_shown
+    return (".".join(filter(None, (one.tool, one.argument))), *numbers, p, *texts)
+
+
+def _better(better: Better) -> str:
+    if not better.texts:
+        return (
+            "no gain: no rewording was better than the given text on the first half of "
+            "the cases"
+        )
+    told = (
+        f"{len(better.texts)} texts, chosen on half of the cases; on the other "
+        f"{better.cases}: {_percent(better.given)} as given, "
+        f"{_percent(better.advised)} advised, difference {better.difference.points}"
+    )
+    return f"gain: {told}" if better.is_gain else f"no gain is shown: {told}"
+
+
+def _percent(value: float | None) -> str:
+    return "NA" if value is None or math.isnan(value) else f"{100 * value:.1f}"
+
+
+def _p(value: float) -> str:
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def as_json(
+    found: Measured, better: Better | None, wordings: Wordings, about: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns the report as JSON; shares are fractions.
+
+    Args:
+        found: the results.
+        better: better descriptions; None if they were not requested.
+        wordings: the cases under each wording.
+        about: settings of the run, which are copied into the report.
+    """
+    cases, one = wordings[found.wordings[0]], found.result
+    told: dict[str, Any] = {
+        "about": about,
+        "result": {
+            "verdict": one.verdict,
+            "sentence": sentence(found),
+            "p": one.p,
+            "excess": one.excess.value,
+            "interval": [one.excess.low, one.excess.high],
+            "between": one.between,
+            "within": one.within,
+            "wording": one.wording,
+            "loss": one.loss,
+            "cases": one.cases,
+            "cases_needed": one.needed,
+        },
+        "coverage": {
+            kind: {"reworded": found.coverage.reworded[kind], "texts": number}
+            for kind, number in found.coverage.texts.items()
+        },
+        "wordings": list(found.wordings),
+        "flips": dict(zip(found.wordings, found.flips, strict=True)),
+    }
+    for kind in KINDS:
+        table = found.scores[kind].mean(axis=1)
+        means = zip(found.wordings, table.mean(axis=1).tolist(), strict=True)
+        rows = zip(cases, table.T.tolist(), strict=True)
+        told[kind] = {
+            "accuracy": dict(means),
+            "ss": found.ss[kind],
+            "cases": {case.id: row for case, row in rows},
+        }
+    told["replies"] = dict(found.forms)
+    told["descriptions"] = [
+        {
+            "tool": one.tool,
+            "argument": one.argument,
+            "cases": one.cases,
+            "p": one.p,
+            "texts": [{"text": text, "right": share} for text, share in one.options],
+        }
+        for one in found.descriptions
+    ]
+    if better is not None:
+        told["better"] = {
+            "texts": [
+                {"tool": tool, "argument": argument, "text": text}
+                for (tool, argument), text in better.texts.items()
+            ],
+            "cases": better.cases,
+            "given": better.given,
+            "advised": better.advised,
+            "interval": [better.difference.low, better.difference.high],
+            "gain": better.is_gain,
+        }
+    return told
+
+
+def junit(found: Measured, title: str, allowed: float | None) -> str:
+    """Returns the result as a test suite of one test in JUnit XML.
+
+    The test fails as `failure` says. It is skipped if there are too few cases or
+    reworded texts.
+
+    Args:
+        found: the results.
+        title: settings of the run.
+        allowed: see `failure`.
+    """
+    failed = failure(found, allowed)
+    skipped = not failed and found.result.verdict in (TOO_FEW, NOT_REWORDED)
+    counts = {"tests": 1, "failures": int(bool(failed)), "skipped": int(skipped)}
+    suite = ElementTree.Element(
+        "testsuite", {"name": "jaxaug sensitivity", "errors": "0"}
+    )
+    suite.attrib.update({name: str(number) for name, number in counts.items()})
+    test = ElementTree.SubElement(
+        suite, "testcase", {"classname": "jaxaug.sensitivity", "name": "excess"}
+    )
+    if failed:
+        ElementTree.SubElement(test, "failure", {"message": failed})
+    if skipped:
+        ElementTree.SubElement(test, "skipped", {"message": sentence(found)})
+    lines = "\n".join([title, *_lines(found)])
+    ElementTree.SubElement(test, "system-out").text = lines
+    return ElementTree.tostring(suite, "unicode", xml_declaration=True) + "\n"
+
+
+def html_page(found: Measured, better: Better | None, title: str) -> str:
+    """Returns a self-contained HTML page: wordings, descriptions, and their texts."""
+    head, *rows = _wordings(found)
+    name = "Sensitivity of tool calls"
+    cells = [
+        [page.number(cell) if right else page.cell(cell) for cell, right in zipped]
+        for zipped in (
+            zip(_row(one), _RIGHT, strict=True) for one in found.descriptions
+        )
+    ]
+    lines = [title, *_lines(found), _forms(found)]
+    lines += [] if better is None else [_better(better)]
+    parts = [
+        page.head(name, page.SORTABLE),
+        f"<h1>{name}</h1>",
+        *page.paragraphs(lines),
+        *page.table(head, [page.row("", row[0], row[1:]) for row in rows]),
+        f"<h2>Descriptions: {_named(found)}</h2>",
+        *page.sortable(_HEADS, cells),
+        "<h2>Definitions</h2>",
+        *page.items(_LEGEND),
+        "<h2>Texts of each description</h2>",
+        *(line for one in found.descriptions for line in _texts(one)),
+        page.SORT,
+        page.END,
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _texts(one: Described) -> Iterator[str]:
+    yield f"<details><summary>{html.escape(_row(one)[0])}</summary>"
+    rows = [
+        [page.cell(text), page.number(_percent(share))] for text, share in one.options
+    ]
+    yield from page.sortable(("text", "right"), rows)
+    yield "</details>"

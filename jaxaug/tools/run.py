@@ -1,0 +1,422 @@
+"""Runs `jaxaug sensitivity` and `jaxaug.sensitivity`."""
+
+import argparse
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jaxaug_base.files import is_same
+
+from jaxaug.core import checked as rules
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, check_writable, write_text
+from jaxaug.core.progress import progress
+from jaxaug.data import folders, sgd
+from jaxaug.metrics.evaluate import write_json
+from jaxaug.models.endpoint import server
+from jaxaug.paraphrase import endpoint_run
+from jaxaug.paraphrase.endpoint_grid import Options, Setting
+from jaxaug.tools import (
+    better,
+    cases,
+    convert,
+    document_of,
+    measure,
+    read_document,
+    report,
+    states,
+    suites,
+    wordings,
+)
+from jaxaug.tools.better import Better
+from jaxaug.tools.cases import Case, Source
+from jaxaug.tools.measure import Measured
+from jaxaug.tools.models import ChatModel, Model, Reply, TrackerModel, with_shots
+from jaxaug.tools.wordings import CONTROL, ORIGINAL, Wordings
+
+WORDINGS, REPEATS = 5, 2
+"""Default numbers of rewordings and of repeats."""
+FAILED = 3
+"""Exit status if a model is more sensitive than `--fail_above` allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Cases to ask a model about.
+
+    Attributes:
+        sources: the tools and their cases.
+        wordings: the cases under each wording, and under the original again as a
+            control, without solved cases in their prompts.
+        shots: maps the name of a wording to the solved cases in its prompts.
+    """
+
+    sources: Sequence[Source]
+    wordings: Wordings
+    shots: dict[str, Sequence[Case]]
+
+    def requests(self, repeats: int) -> Iterator[tuple[str, list[Case]]]:
+        """Yields each wording with its cases, `repeats` times.
+
+        Each time the cases have another sample. The order of the wordings alternates,
+        so that a server that changes over time favors none.
+        """
+        for number in range(repeats):
+            for name in [*self.wordings][:: -1 if number % 2 else 1]:
+                cases = with_shots(self.wordings[name], self.shots.get(name, ()))
+                yield name, samples(cases, f"{name} {number}")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """Options of a task.
+
+    Attributes:
+        wordings: number of rewordings by the grammar. None means `WORDINGS`, or the
+            variants of SGD-X for dialogues.
+        files: files of the same tools with other descriptions, which replace the
+            rewordings by the grammar.
+        repeats: number of requests about each case under each wording.
+        shots: number of solved cases in the prompt.
+        limit: number of cases or dialogues; None means all.
+        seed: seed of the draws.
+    """
+
+    wordings: int | None = None
+    files: Sequence[PathLike] = ()
+    repeats: int = REPEATS
+    shots: int = 0
+    limit: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises `UserError` if an option is out of range."""
+        given = (("wordings", self.wordings, 1), ("limit", self.limit, 1))
+        for name, value, least in (
+            *given,
+            ("repeats", self.repeats, 1),
+            ("shots", self.shots, 0),
+            ("seed", self.seed, 0),
+        ):
+            if value is not None and value < least:
+                raise UserError(f"--{name} {value}: give a number of at least {least}.")
+        if self.files and self.wordings is not None:
+            raise UserError("--wordings and --wordings_from: give only one of them.")
+
+
+def of_file(
+    path: PathLike,
+    schema: PathLike | None,
+    answers: PathLike | None,
+    options: TaskOptions,
+) -> Task:
+    """Returns the task of a file of cases; see `jaxaug.tools.cases.read`.
+
+    Raises:
+        UserError: a file is missing or wrong, or too short for the examples.
+    """
+    tools = read_document(schema) if schema else None
+    found = cases.read(path, tools, answers)
+    flat = [(source.found, case) for source in found for case in source.cases]
+    shown, rest = flat[: options.shots], flat[options.shots :]
+    if not rest:
+        raise UserError(
+            f"--shots {options.shots}: {path} has {len(flat):,} cases, and none is "
+            "left to be scored. Give a smaller number."
+        )
+    rest = rest[: options.limit]
+    if tools is not None:
+        sources = [Source(tools, [case for _, case in rest])]
+    else:
+        sources = [Source(one, [case]) for one, case in rest]
+    if not options.files:
+        number = WORDINGS if options.wordings is None else options.wordings
+        asked = wordings.of_sources(sources, number, options.seed)
+    elif tools is None:
+        raise UserError("--wordings_from: cases of BFCL have tools of their own.")
+    else:
+        asked = wordings.of_files(sources[0], options.files)
+    return Task(sources, asked, {name: [case for _, case in shown] for name in asked})
+
+
+def of_suite(name: str, options: TaskOptions) -> Task:
+    """Returns the task of a suite; see `jaxaug.tools.suites`.
+
+    Raises:
+        UserError: the package of the suite cannot be fetched, or the options reword the
+            tools.
+    """
+    if options.files or options.wordings is not None or options.shots:
+        raise UserError(
+            f"--suite {name}: has its own wordings and shows no solved cases. Leave "
+            "--wordings, --wordings_from, and --shots out."
+        )
+    return Task(*suites.read(name, options.limit), {})
+
+
+def of_data(data_dir: PathLike | None, split: str, options: TaskOptions) -> Task:
+    """Returns the task of the annotated dialogues of a data folder.
+
+    Raises:
+        UserError: data are missing or wrong.
+    """
+    if options.files:
+        raise UserError("--wordings_from: is for a file of cases. Give --in, too.")
+    folder = folders.resolve_data_dir(data_dir)
+    source, asked = wordings.of_data(
+        folder, split, options.wordings, options.limit, options.seed
+    )
+    shots: dict[str, Sequence[Case]] = {}
+    for name in asked if options.shots else ():
+        is_variant = options.wordings is None and name != wordings.ORIGINAL
+        known = states.read(folder, "train", name if is_variant else None).cases
+        filled = [one for one in known if one.expected[0].accepted]
+        draw = random.Random(options.seed)
+        shots[name] = draw.sample(filled, min(options.shots, len(filled)))
+    return Task([source], asked, shots)
+
+
+def samples(cases: Sequence[Case], name: str) -> list[Case]:
+    """Returns cases with the name of their sample."""
+    return [replace(case, sample=name) for case in cases]
+
+
+def ask(
+    task: Task, model: Model, repeats: int = REPEATS, find_better: bool = False
+) -> tuple[Measured, Better | None]:
+    """Asks a model about all cases under all wordings.
+
+    Args:
+        task: the cases under each wording.
+        model: the model to ask. A tracker is asked once, since its answers are always
+            the same.
+        repeats: number of requests about each case under each wording.
+        find_better: whether to look for better descriptions.
+
+    Raises:
+        UserError: the model cannot be asked.
+    """
+    is_steady = isinstance(model, TrackerModel)
+    asked = list(task.requests(1 if is_steady else repeats))
+    if is_steady:
+        asked = [(name, cases) for name, cases in asked if name != CONTROL]
+    replies: dict[str, list[list[Reply]]] = {name: [] for name in task.wordings}
+    total = sum(len(cases) for _, cases in asked)
+    with progress(desc="sensitivity", total=total, unit="request") as bar:
+        answers = iter(model([c for _, cases in asked for c in cases], bar.update))
+        for name, cases in asked:
+            replies[name].append([next(answers) for _ in cases])
+    if is_steady:
+        replies[CONTROL] = replies[ORIGINAL]
+        replies = {name: found * repeats for name, found in replies.items()}
+    found = measure.measure(task.wordings, replies)
+    if not find_better:
+        return found, None
+    shown = task.shots.get(ORIGINAL, ())
+
+    def again(cases: Sequence[Case]) -> list[list[Reply]]:
+        ready, often = with_shots(cases, shown), 1 if is_steady else repeats
+        names = [f"advised {number}" for number in range(often)]
+        return [model(samples(ready, name), lambda: None) for name in names]
+
+    return found, better.find(task.sources[0], task.wordings, replies, again)
+
+
+@rules.checked(
+    cases=rules.path,
+    schema=rules.or_none(rules.path),
+    model=rules.text,
+    endpoint=rules.text,
+    wordings=rules.whole(0, 1000),
+    repeats=rules.whole(1, 1000),
+    shots=rules.whole(0, 1000),
+    seed=rules.seed,
+)
+def sensitivity(
+    cases: PathLike,
+    schema: PathLike | None = None,
+    model: str = "",
+    endpoint: str = "",
+    *,
+    wordings: int = WORDINGS,
+    repeats: int = REPEATS,
+    shots: int = 0,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Measures whether the tool calls of a chat model depend on descriptions.
+
+    Args:
+        cases: JSON lines with messages and calls, or questions of BFCL.
+        schema: tools of the cases, in any format of `jaxaug schema import`; None for
+            files of BFCL, which contain the tools.
+        model: `openai:NAME`; NAME is the model's name at the server.
+        endpoint: address of a server with the chat-completions interface.
+        wordings: number of rewordings by the grammar.
+        repeats: number of requests about each case under each wording.
+        shots: number of cases from the start that are shown as solved and not scored.
+        seed: seed of the rewordings and of the server's sampling.
+
+    Returns:
+        The report of `jaxaug sensitivity --json`: the result, the coverage, the
+        accuracy of each wording, and the results of each description.
+
+    Raises:
+        UserError: a file or an argument is wrong, or the server cannot be asked.
+    """
+    setting = Setting.of({"model": model, "endpoint": endpoint, "num": 1}, "model")
+    options = TaskOptions(wordings, repeats=repeats, shots=shots, seed=seed)
+    task = of_file(cases, schema, None, options)
+    asked = ChatModel(setting, seed)
+    found, _ = ask(task, asked, repeats)
+    about = _about(model, asked, options)
+    return report.as_json(found, None, task.wordings, about)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the verb; see `jaxaug sensitivity --help`.
+
+    Raises:
+        UserError: an argument or a file is missing or wrong, or the model cannot be
+            asked.
+    """
+    _check(arguments)
+    setting = _setting(arguments)
+    options = TaskOptions(
+        arguments.wordings,
+        arguments.wordings_from or (),
+        REPEATS if arguments.repeats is None else arguments.repeats,
+        arguments.shots,
+        arguments.limit,
+        arguments.seed,
+    )
+    if arguments.suite:
+        task = of_suite(arguments.suite, options)
+    elif arguments.input:
+        task = of_file(arguments.input, arguments.schema, arguments.answers, options)
+    else:
+        task = of_data(arguments.data_dir, arguments.split, options)
+    if arguments.out and len(task.sources) > 1:
+        raise UserError("--out: cases of BFCL have tools of their own. Leave it out.")
+    name, model = _model(arguments, setting)
+    counts = (
+        f"{len(task.wordings[ORIGINAL]):,} cases, {len(task.wordings) - 1} wordings "
+        f"and a control, {options.repeats} repeats"
+    )
+    if arguments.dry_run and isinstance(model, ChatModel):
+        flat = [case for _, found in task.requests(options.repeats) for case in found]
+        lines = [
+            f"a dry run: nothing was asked or written; {counts}",
+            *model.plan(flat),
+        ]
+        print("\n".join(lines))
+        return 0
+    found, advice = ask(task, model, options.repeats, bool(arguments.out))
+    about = _about(name, model, options)
+    sampling = about["temperature"]
+    how = "always the same answers" if sampling is None else f"temperature {sampling:g}"
+    title = f"{counts}, {name}, {how}"
+    print(report.text(found, advice, title, arguments.rows))
+    if isinstance(model, ChatModel):
+        print(f"\n{model.spent()}")
+    allowed = None if arguments.fail_above is None else arguments.fail_above / 100
+    told = report.failure(found, allowed)
+    if arguments.json:
+        write_json(arguments.json, report.as_json(found, advice, task.wordings, about))
+    if arguments.html:
+        write_text(arguments.html, report.html_page(found, advice, title))
+    if arguments.junit:
+        write_text(arguments.junit, report.junit(found, title, allowed))
+    if advice is not None and advice.is_gain:
+        imported, better_schema = task.sources[0].found, advice.schema
+        if not arguments.input:
+            data_dir = folders.resolve_data_dir(arguments.data_dir)
+            own = sgd.read_schema_of(data_dir, arguments.split)
+            better_schema = states.with_intents(own, better_schema)
+        document = document_of(better_schema, imported.format, imported)[0]
+        write_text(arguments.out, convert.dumped(document))
+    out = arguments.out if advice is not None and advice.is_gain else None
+    for path in filter(None, (arguments.json, arguments.html, arguments.junit, out)):
+        print(f"written: {path}")
+    if told:
+        print(told)
+    return FAILED if told else 0
+
+
+def _about(
+    name: str, model: ChatModel | TrackerModel, options: TaskOptions
+) -> dict[str, Any]:
+    """Returns the settings of a run for its report."""
+    chat = model.parameters if isinstance(model, ChatModel) else {}
+    return {
+        "model": name,
+        "temperature": chat.get("temperature"),
+        "repeats": options.repeats,
+        "shots": options.shots,
+        "seed": options.seed,
+    }
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Refuses arguments that do not fit together, before anything is read."""
+    for name in ("json", "html", "junit", "out"):
+        if path := getattr(arguments, name):
+            check_writable(path, f"--{name}")
+            for other in ("schema", "input"):
+                given = getattr(arguments, other)
+                if given and is_same(path, given):
+                    raise UserError(
+                        f"--{name} {path}: would replace an input. Name another."
+                    )
+    points = arguments.fail_above
+    if points is not None and not 0 <= points <= 100:
+        raise UserError(f"--fail_above {points:g}: give points from 0 to 100.")
+    if arguments.suite:
+        for name in ("input", "schema", "answers", "data_dir"):
+            if getattr(arguments, name):
+                option = "in" if name == "input" else name
+                raise UserError(f"--{option}: --suite brings its cases. Leave it out.")
+    if arguments.input is None:
+        for name in ("schema", "answers"):
+            if getattr(arguments, name):
+                raise UserError(f"--{name}: needs a file of cases. Add --in.")
+    elif arguments.data_dir:
+        raise UserError("--data_dir: --in names cases already. Leave one of them out.")
+    if bool(arguments.model) == bool(arguments.run):
+        raise UserError("name a model: either --model openai:NAME, or --run RUN.")
+    if arguments.run:
+        own = (*endpoint_run.OWN, "option", "tools_in_prompt", "shots", "repeats")
+        for name in own:
+            if getattr(arguments, name):
+                raise UserError(f"--{name}: is for a chat model, not for --run.")
+
+
+def _setting(arguments: argparse.Namespace) -> Setting | None:
+    if arguments.run:
+        return None
+    if not server.is_endpoint(arguments.model):
+        raise UserError(
+            f"--model {arguments.model}: write it {server.PREFIX}NAME, and give the "
+            "address of its server with --endpoint."
+        )
+    block: dict[str, Any] = {"model": arguments.model, "num": 1}
+    setting = Setting.of(block | endpoint_run.server_of(arguments), "--option")
+    for name in ("per_request", "json"):
+        if getattr(setting.options, name) != getattr(Options(), name):
+            raise UserError(f"--option {name}: is for paraphrases. Leave it out.")
+    return setting
+
+
+def _model(
+    arguments: argparse.Namespace, setting: Setting | None
+) -> tuple[str, ChatModel | TrackerModel]:
+    if setting is not None:
+        in_prompt = arguments.tools_in_prompt
+        return arguments.model, ChatModel(setting, arguments.seed, in_prompt)
+    # A tracker imports JAX.
+    from jaxaug.core import compiled
+    from jaxaug.data.schema import Schema
+    from jaxaug.track.tracker import Tracker
+
+    compiled.keep_programs()
+    return arguments.run, TrackerModel(Tracker.load(arguments.run, Schema(())))

@@ -1,0 +1,155 @@
+"""Cases from files: our own format, BFCL's, and their mistakes."""
+
+import json
+
+import pytest
+
+from jaxaug.core.errors import UserError
+from jaxaug.tools import cases, read_document, wordings
+from jaxaug.tools.match import ABSENT, Expected
+
+USER = [{"role": "user", "content": "hi"}]
+
+
+def tool(name="find.city", properties=None, required=("city",)):
+    properties = properties or {
+        "city": {"type": "string", "description": "name of the city"},
+        "unit": {"type": "string", "enum": ["c", "f"], "description": "unit to use"},
+    }
+    parameters = {"type": "object", "properties": properties, "required": [*required]}
+    return {"name": name, "description": "find a city", "inputSchema": parameters}
+
+
+def read(tmp_path, *items, tools=None):
+    schema, path = tmp_path / "tools.json", tmp_path / "cases.jsonl"
+    schema.write_text(json.dumps({"tools": [tool()] if tools is None else tools}))
+    path.write_text("".join(json.dumps(item) + "\n\n" for item in items))
+    (found,) = cases.read(path, read_document(schema))
+    return found
+
+
+def test_own_format(tmp_path):
+    calls = [
+        {
+            "name": "find.city",
+            "arguments": {"city": "Oslo"},
+            "accepted": {"unit": ["c"]},
+        }
+    ]
+    first, second = read(
+        tmp_path,
+        {"messages": USER, "calls": calls},
+        {"id": "b", "messages": USER, "calls": []},
+    ).cases
+    assert (first.id, second.id, second.expected) == ("1", "b", ())
+    accepted = {"city": ("Oslo",), "unit": (ABSENT, "c")}
+    assert first.expected == (Expected("find_city", accepted, frozenset({"unit"})),)
+    (offered,) = first.tools
+    assert offered["function"]["parameters"]["required"] == ["city"]
+
+
+@pytest.mark.parametrize(
+    ("item", "text"),
+    [
+        ({"calls": []}, "line 1: messages: expected a list of objects with role"),
+        ({"tools": [tool()]}, "holds no cases. Name tools with --schema"),
+        ([tool()], "holds no cases. Name tools with --schema"),
+        ({"messages": [{"role": "human"}], "calls": []}, "messages: expected"),
+        ({"messages": USER}, "calls: expected a list, empty if no tool fits, got None"),
+        (
+            {"messages": USER, "calls": [{"name": "find_cty"}]},
+            "did you mean 'find_city'",
+        ),
+        (
+            {
+                "messages": USER,
+                "calls": [{"name": "find_city", "arguments": {"town": 1}}],
+            },
+            "find_city has no argument 'town'; known: city, unit.",
+        ),
+        (
+            {"messages": USER, "calls": [{"name": "find_city"}]},
+            "lacks city, which the tool requires. Add it to arguments.",
+        ),
+        ({"messages": USER, "calls": [], "tools": ["x"]}, "no tool 'x'"),
+        (
+            {"messages": USER, "calls": [], "tools": []},
+            "offers 0 tools; a request takes 1",
+        ),
+        ({"messages": USER, "calls": [], "call": 1}, "unknown key 'call'"),
+        ([], "line 1: expected an object, got []"),
+    ],
+)
+def test_mistakes_of_cases(tmp_path, item, text):
+    with pytest.raises(UserError) as error:
+        read(tmp_path, item)
+    assert text in str(error.value)
+
+
+def test_two_thousand_tools(tmp_path, judge_network):
+    tools = [tool(f"find_{n}") for n in range(2000)]
+    case = {"messages": USER, "calls": []}
+    with pytest.raises(
+        UserError, match=r"line 1: offers 2,000 tools; .* 128\. Name some"
+    ):
+        read(tmp_path, case, tools=tools)
+    source = read(tmp_path, case | {"tools": ["find_7"]}, tools=tools)
+    found = wordings.of_sources([source], 2, 0)
+    texts = [found[name][0].tools[0]["function"]["description"] for name in found]
+    assert texts[0] == "find a city" and len({*texts}) > 1
+    assert all(len(found[name][0].tools) == 1 for name in found)
+
+
+def test_documents_without_tools_and_with_circles(tmp_path):
+    with pytest.raises(UserError, match="has no tools"):
+        read(tmp_path, {"messages": USER, "calls": []}, tools=[])
+    circle = tool(properties={"city": {"$ref": "#"}})
+    source = read(tmp_path, {"messages": USER, "calls": []}, tools=[circle])
+    assert [*cases.arguments_of(source.cases[0].tools[0])] == ["city"]
+    lost = tool(properties={"city": {"$ref": "#/nowhere"}})
+    with pytest.raises(UserError, match=r"\$ref '#/nowhere' has no target"):
+        read(tmp_path, {"messages": USER, "calls": []}, tools=[lost])
+
+
+def bfcl(tmp_path, question, answer, name="BFCL_v4_simple.json"):
+    (tmp_path / "possible_answer").mkdir(exist_ok=True)
+    (tmp_path / name).write_text(json.dumps(question) + "\n")
+    if answer is not None:
+        (tmp_path / "possible_answer" / name).write_text(json.dumps(answer) + "\n")
+    return cases.read(tmp_path / name, None)
+
+
+def test_bfcl(tmp_path):
+    properties = {
+        "sides": {
+            "type": "tuple",
+            "items": {"type": "float"},
+            "description": "two sides",
+        },
+        "box": {
+            "type": "dict",
+            "properties": {"w": {"type": "any", "description": "width"}},
+        },
+    }
+    parameters = {"type": "dict", "properties": properties, "required": ["sides"]}
+    function = {"name": "math.area", "description": "area", "parameters": parameters}
+    question = {"id": "simple_0", "question": [USER], "function": [function]}
+    truth = [{"math.area": {"sides": [[3, 4.5]], "box": [{"w": [1, ""]}, ""]}}]
+    (source,) = bfcl(tmp_path, question, {"id": "simple_0", "ground_truth": truth})
+    (case,) = source.cases
+    accepted = {"sides": ([3, 4.5],), "box": ({"w": (1, ABSENT, "")}, ABSENT, "")}
+    assert case.expected == (Expected("math_area", accepted),)
+    told = cases.arguments_of(case.tools[0])
+    assert told["sides"]["type"] == "array" and told["sides"]["items"] == {
+        "type": "number"
+    }
+    assert (
+        told["box"]["type"] == "object" and "type" not in told["box"]["properties"]["w"]
+    )
+    with pytest.raises(UserError, match="has no answer to simple_0"):
+        bfcl(tmp_path, question, {"id": "simple_1", "ground_truth": truth})
+    with pytest.raises(UserError, match="question: expected one turn"):
+        bfcl(tmp_path, question | {"question": [USER, USER]}, None)
+    question |= {"id": "irrelevance_0"}
+    (source,) = bfcl(tmp_path, question, None, "BFCL_v4_irrelevance.json")
+    assert source.cases[0].expected == ()
