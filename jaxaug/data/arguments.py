@@ -71,7 +71,9 @@ def _add_sample(group: argparse._SubParsersAction) -> None:
 def _add_chats(group: argparse._SubParsersAction) -> None:
     """Adds the commands that read and write chat messages with tool calls."""
     text = "convert chat messages with tool calls to a split of a data folder"
-    parser = arguments.verb(group, "import", "jaxaug.tools.chat_import:run", text)
+    parser = arguments.verb(
+        group, "import", "jaxaug.tools.conversations:run_import", text
+    )
     parser.add_argument(
         "source",
         metavar="SOURCE",
@@ -90,7 +92,7 @@ def _add_chats(group: argparse._SubParsersAction) -> None:
         "convert a split of a data folder to chat messages with tool calls; "
         "`export rewordings` writes the corpus of rewordings"
     )
-    parser = _of_folder(group, "export", "jaxaug.tools.chat_export:run", text)
+    parser = _of_folder(group, "export", "jaxaug.tools.conversations:run_export", text)
     parser.add_argument("--split", choices=("train", "dev", "test"))
     parser.add_argument(
         "--out",

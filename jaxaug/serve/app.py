@@ -27,7 +27,7 @@ from jaxaug.data.sgd import Dialogue
 from jaxaug.serve import reading
 from jaxaug.serve.limits import Limits, check_size
 from jaxaug.serve.wordings import Wordings, only
-from jaxaug.tools import completions
+from jaxaug.tools import chat
 from jaxaug.track.answers import Prediction, as_json_line
 from jaxaug.track.base import BaseTracker
 
@@ -82,15 +82,15 @@ def build(
             "description": desk.limits.description,
         },
     }
-    models = {"object": "list", "data": [completions.MODEL]}
+    models = {"object": "list", "data": [chat.MODEL]}
     routes += [
         _content("/api/schemas", _json(known), "application/json"),
         _content("/healthz", _json({"status": "ok"}), "application/json"),
         _content("/favicon.ico", b"", "image/x-icon"),
         _content("/v1/models", _json(models), "application/json"),
         _content(
-            f"/v1/models/{completions.MODEL['id']}",
-            _json(completions.MODEL),
+            f"/v1/models/{chat.MODEL['id']}",
+            _json(chat.MODEL),
             "application/json",
         ),
         Route("/api/predict", desk.predict, methods=["POST"]),
@@ -189,7 +189,7 @@ class _Desk:
             wanted.is_over = True
 
     def _read(self, body: bytes, wanted: "_Wanted") -> "_Work":
-        asked = only(completions.parsed(body), _KEYS, "the request")
+        asked = only(chat.parsed(body), _KEYS, "the request")
         schema = self._wordings.choose(asked.get("schema"), asked.get("services"))
         tracker = self._tracker.about(schema, wanted.check)
         several = asked.get("dialogues")
@@ -221,7 +221,7 @@ class _Desk:
         self._wordings.check(asked.schema)
         tracker = self._tracker.about(asked.schema, wanted.check)
         check_size(self.limits, tracker, asked.dialogues)
-        return tracker, asked.dialogues, partial(completions.answer, asked)
+        return tracker, asked.dialogues, partial(chat.answer, asked)
 
     def _predict(
         self,

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from jaxaug.core.errors import UserError
 from jaxaug.feed.workers import LostWorkerError, Pool
-from jaxaug.tools import completions
-from jaxaug.tools.completions import Asked
+from jaxaug.tools import chat
+from jaxaug.tools.chat import Asked
 
 READERS = 2
 """Number of worker processes, each of which reads one request at a time."""
@@ -30,7 +30,7 @@ class _Spent(BaseException):
 
 
 def read(body: bytes, seconds: float, memory: int) -> Asked:
-    """Returns the result of `completions.read` from a worker process.
+    """Returns the result of `chat.read` from a worker process.
 
     Args:
         body: body of the request.
@@ -57,7 +57,7 @@ def start() -> None:
 def _read(job: tuple[bytes, float, int]) -> Asked:
     body, seconds, memory = job
     with _limited(seconds, memory):
-        return completions.read(body)
+        return chat.read(body)
 
 
 @functools.cache

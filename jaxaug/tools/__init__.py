@@ -11,11 +11,11 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "convert": [
             "Imported",
+            "Loss",
             "document_of",
             "read_document",
             "read_tools",
             "tools_of",
         ],
-        "losses": ["Loss"],
     },
 )

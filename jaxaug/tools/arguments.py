@@ -119,23 +119,25 @@ def add_sensitivity(verbs: argparse._SubParsersAction) -> None:
         metavar="N",
         help="printed descriptions (default: 20)",
     )
-    parser.add_argument("--json", metavar="FILE", help="all results as JSON")
-    parser.add_argument("--html", metavar="FILE", help="page to write, self-contained")
-    parser.add_argument(
-        "--junit", metavar="FILE", help="the result as JUnit XML, a test for CI"
-    )
     parser.add_argument(
         "--fail_above",
         type=float,
         metavar="POINTS",
         help="exit with status 3 if the model is sensitive and the excess is greater",
     )
-    parser.add_argument(
-        "--out",
-        metavar="FILE",
-        help="the tools with better descriptions, chosen on half of the cases and "
-        "checked on the other half; written if they are better there",
-    )
+    for name, text in (
+        ("--json", "all results as JSON"),
+        ("--html", "page to write, self-contained"),
+        ("--junit", "the result as JUnit XML, a test for CI"),
+        (
+            "--out",
+            (
+                "the tools with better descriptions, chosen on half of the cases and "
+                "checked on the other half; written if they are better there"
+            ),
+        ),
+    ):
+        parser.add_argument(name, metavar="FILE", help=text)
 
 
 def _cases(parser: argparse.ArgumentParser) -> None:

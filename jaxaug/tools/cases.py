@@ -1,15 +1,22 @@
 """Cases: messages, the tools that are offered to a model, and the expected calls.
 
 Cases are read from JSON lines, from files of the Berkeley Function Calling Leaderboard
-(BFCL), or from the dialogues of a data folder. Source of BFCL's format: its repository,
+(BFCL), from the dialogues of a data folder, or from a suite: published cases with graded
+wordings of their tools (docs/sensitivity.md is the data card). Further wordings come from
+the grammar or from files. Source of BFCL's format: its repository,
 https://github.com/ShishirPatil/gorilla, folder `berkeley-function-call-leaderboard`.
 """
 
 import contextlib
-import re
+import hashlib
+import json
+import lzma
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from etils import epath
 
@@ -17,8 +24,20 @@ from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text, shown
 from jaxaug.core.suggestion import check_keys, suggestion
-from jaxaug.tools import Imported, read_tools, tools_of
+from jaxaug.data import folders, sgd
+from jaxaug.data import rewordings as corpus
+from jaxaug.data.dialogue import Dialogue
+from jaxaug.data.rename import Renaming
+from jaxaug.data.schema import Intent, Schema, Service
+from jaxaug.metrics.benchmark import scored_frames
+from jaxaug.models.named import packages
+from jaxaug.tools import Imported, read_document, read_tools, tools_of
+from jaxaug.tools.catalogue import DONTCARE
 from jaxaug.tools.match import ABSENT, Accepted, Expected
+from jaxaug.tools.services import UNFIT, names_of, with_names
+from jaxaug.tools.views import rewritten
+from jaxaug.track import rewordings
+from jaxaug.track.rewordings import Choice
 
 Message = Mapping[str, Any]
 Tool = dict[str, Any]
@@ -30,7 +49,6 @@ _FIX = (
     '"calls": [{"name": "...", "arguments": {}}]}, or a file of BFCL.'
 )
 _ROLES = ("system", "user", "assistant", "tool")
-_UNFIT = re.compile(r"[^A-Za-z0-9_-]")
 # Types of BFCL that have another name in JSON Schema.
 _TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 _KNOWN_TYPES = {"object", "number", "array", "string", "integer", "boolean", "null"}
@@ -207,9 +225,7 @@ def _listed(tool: Tool) -> frozenset[str]:
 
 def _pattern(value: Any) -> Any:
     """Returns a value in the format of `match`, with alternatives at each key."""
-    if isinstance(value, dict):
-        return {key: (_pattern(one),) for key, one in value.items()}
-    return [_pattern(one) for one in value] if isinstance(value, list) else value
+    return rewritten(value, lambda made: {key: (one,) for key, one in made.items()})
 
 
 def _messages(given: Any, where: str) -> tuple[Message, ...]:
@@ -223,7 +239,7 @@ def _messages(given: Any, where: str) -> tuple[Message, ...]:
 
 def _known(name: Any, tools: Mapping[str, Tool], where: str) -> str:
     """Returns the name of an offered tool; `_` replaces characters that are refused."""
-    fitted = _UNFIT.sub("_", name)[:60] if isinstance(name, str) else ""
+    fitted = UNFIT.sub("_", name)[:60] if isinstance(name, str) else ""
     ends = [one for one in tools if isinstance(name, str) and one.endswith(f"__{name}")]
     for one in (name, fitted, *(ends if len(ends) == 1 else ())):
         if one in tools:
@@ -272,9 +288,11 @@ def _read_bfcl(
             raise UserError(f"{where}: {answers or default} has no answer to {name}.")
         calls = tuple(
             Expected(
-                _known(_UNFIT.sub("_", tool), mine, where),
-                {key: _alternatives(value) for key, value in told.items()},
-                _listed(mine[_known(_UNFIT.sub("_", tool), mine, where)]),
+                _known(UNFIT.sub("_", tool), mine, where),
+                rewritten(
+                    told, lambda m: {k: _alternatives(one) for k, one in m.items()}
+                ),
+                _listed(mine[_known(UNFIT.sub("_", tool), mine, where)]),
             )
             for one in truth
             for tool, told in one.items()
@@ -289,35 +307,350 @@ def _function(given: Any, reworded: Callable[[str], str]) -> Any:
     """Returns a function of BFCL as a tool of the chat-completions interface."""
     if not isinstance(given, dict):
         return given
-    name = _UNFIT.sub("_", str(given.get("name")))
-    return {"type": "function", "function": _typed(given, reworded) | {"name": name}}
 
+    def typed(made: dict[str, Any]) -> dict[str, Any]:
+        if isinstance(text := made.get("description"), str):
+            made["description"] = reworded(text)
+        if isinstance(kind := made.get("type"), str):
+            made["type"] = _TYPES.get(kind, kind)
+            if made["type"] not in _KNOWN_TYPES:
+                del made["type"]
+        return made
 
-def _typed(value: Any, reworded: Callable[[str], str]) -> Any:
-    """Returns a function of BFCL with the types of JSON Schema and other texts."""
-    if isinstance(value, list):
-        return [_typed(one, reworded) for one in value]
-    if not isinstance(value, dict):
-        return value
-    made = {key: _typed(one, reworded) for key, one in value.items()}
-    if isinstance(text := made.get("description"), str):
-        made["description"] = reworded(text)
-    kind = made.get("type")
-    if isinstance(kind, str):
-        made["type"] = _TYPES.get(kind, kind)
-        if made["type"] not in _KNOWN_TYPES:
-            del made["type"]
-    return made
+    name = UNFIT.sub("_", str(given.get("name")))
+    return {"type": "function", "function": rewritten(given, typed) | {"name": name}}
 
 
 def _alternatives(values: Any) -> Accepted:
     """Returns accepted values; an empty text in BFCL makes the argument optional."""
     given = values if isinstance(values, list) else [values]
-    named = [_inner(one) for one in given if one != ""]
-    return (*named, *((ABSENT, "") if "" in given else ()))
+    optional = (ABSENT, "") if "" in given else ()
+    return (*(one for one in given if one != ""), *optional)
 
 
-def _inner(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _alternatives(one) for key, one in value.items()}
-    return [_inner(one) for one in value] if isinstance(value, list) else value
+_TASK = (
+    "Call the tool with everything that the user has asked for so far. Leave out "
+    f"arguments that the user has not spoken about. The value {DONTCARE} means that "
+    "the user has no preference."
+)
+
+
+def as_tool(service: Service) -> Service:
+    """Returns a service with one intent, whose slots are all optional."""
+    given = tuple((slot.name, DONTCARE) for slot in service.slots)
+    intent = Intent(service.name, service.description, False, (), given, ())
+    return Service(service.name, service.description, service.slots, (intent,))
+
+
+def with_intents(original: Schema, tools: Schema) -> Schema:
+    """Returns the schema of services that were reworded as tools; inverts `as_tool`.
+
+    Args:
+        original: supplies the names of the services, and their intents.
+        tools: reworded tools in the same order, one service with one intent each. They
+            supply the slots, and the intent's description becomes the service's.
+    """
+    return Schema(
+        tuple(
+            Service(own.name, one.intents[0].description, one.slots, own.intents)
+            for own, one in zip(original.services, tools.services, strict=True)
+        )
+    )
+
+
+def read_dialogues(
+    data_dir: epath.Path,
+    split: str,
+    variant: str | None = None,
+    limit: int | None = None,
+) -> Source:
+    """Reads the annotated frames of a split as cases.
+
+    Args:
+        data_dir: data folder in the layout of SGD.
+        split: "train", "dev" or "test".
+        variant: name of the wording, such as "v1"; None means the original.
+        limit: number of dialogues from the start; None means all.
+
+    Raises:
+        UserError: a file is missing or wrong.
+    """
+    folder, _ = folders.evaluated_variants(data_dir, split)
+    schema = sgd.read_schema_of(data_dir, split, variant, folder)
+    found = Imported("sgd", Schema(tuple(map(as_tool, schema.services))), ())
+    made = tools_of(found, found.schema)
+    tools = {s.name: t for s, t in zip(schema.services, made, strict=True)}
+    names = _originals(sgd.renaming_of(data_dir, split, variant, folder))
+    dialogues = islice(sgd.read_dialogues(data_dir, split, variant, folder), limit)
+    cases = [
+        case for one in dialogues for case in _frames(one, found.schema, tools, names)
+    ]
+    return Source(found, cases)
+
+
+def _originals(names: Renaming | None) -> dict[object, str]:
+    found: dict[object, str] = {}
+    for old, new in (names or {}).items():
+        found[new.service] = old
+        found |= {(new.service, slot): own for own, slot in new.slots.items()}
+    return found
+
+
+def _frames(
+    dialogue: Dialogue, schema: Schema, tools: dict[str, Tool], names: dict[object, str]
+) -> Iterator[Case]:
+    said: list[Message] = [{"role": "system", "content": _TASK}]
+    for index, turn in enumerate(dialogue.turns):
+        role = "user" if turn.speaker == "USER" else "assistant"
+        said.append({"role": role, "content": turn.utterance})
+        for frame, state in scored_frames(turn):
+            service = schema.service(frame.service)
+            listed = frozenset(s.name for s in service.slots if s.is_categorical)
+            accepted = {
+                slot: tuple(values[:1] if slot in listed else values)
+                for slot, values in state.slot_values.items()
+            }
+            expected = Expected(
+                tools[service.name]["function"]["name"], accepted, listed
+            )
+            original = names.get(service.name, service.name)
+            yield Case(
+                f"{dialogue.dialogue_id} {index} {original}",
+                dialogue.dialogue_id,
+                tuple(said),
+                (tools[service.name],),
+                (expected,),
+                True,
+                names,
+            )
+
+
+ORIGINAL, CONTROL = "original", "control"
+"""The given wording, and the same wording asked again."""
+Wordings = Mapping[str, Sequence[Case]]
+"""Maps a wording to its cases, in the same order; the original wording is first."""
+Text = tuple[str, str]
+"""Identifies a description: (tool, argument), or (tool, "") for the tool itself."""
+
+
+def of_sources(sources: Sequence[Source], number: int, seed: int) -> Wordings:
+    """Returns cases under faithful rewordings by the grammar.
+
+    Args:
+        sources: the cases.
+        number: number of rewordings.
+        seed: seed of the draw.
+
+    Raises:
+        UserError: no description has a faithful rewording.
+    """
+    found: dict[str, list[Case]] = {ORIGINAL: [], CONTROL: []}
+    found |= {f"r{n}": [] for n in range(1, number + 1)}
+    any_text = False
+    for source in sources:
+        used = {tool["function"]["name"] for one in source.cases for tool in one.tools}
+        draws: list[dict[str, dict[str, str]]] = [{} for _ in range(number)]
+        services = list(_used(source, used))
+        for service in services:
+            choices = [
+                Choice(item, own[1:] or own)  # The given text would not be a rewording.
+                for item, own in rewordings.choices(service)
+                if item.kind != "service"  # A tool has the description of its intent.
+            ]
+            any_text |= any(one.texts != (one.item.text,) for one in choices)
+            drawn = rewordings.drawn(choices, number, seed)
+            for draw, texts in zip(draws, drawn, strict=True):
+                draw[service.name] = texts
+        for name in (ORIGINAL, CONTROL):
+            found[name] += source.cases
+        for name, draw in zip([*found][2:], draws, strict=True):
+            schema = rewordings.worded_schema(Schema(tuple(services)), draw)
+            found[name] += with_tools(source, schema)
+    if not any_text:
+        raise UserError(
+            "no description has a faithful rewording by the grammar, so there is "
+            "nothing to compare. Give other wordings with --wordings_from TOOLS.json "
+            "..."
+        )
+    return found
+
+
+def of_files(source: Source, paths: Sequence[PathLike]) -> Wordings:
+    """Returns cases under the descriptions of other files with the same tools.
+
+    Raises:
+        UserError: a file cannot be read, or has other tools or arguments.
+    """
+    found = {ORIGINAL: source.cases, CONTROL: source.cases}
+    own = source.found.schema
+    for path in paths:
+        schema = read_document(path).schema
+        renamed = with_names(schema, names_of(own))
+        if names_of(renamed) != names_of(own):
+            raise UserError(
+                f"--wordings_from {path}: has other tools or arguments than --schema. "
+                "Only descriptions may differ."
+            )
+        name = epath.Path(path).stem
+        if name in found:
+            raise UserError(f"--wordings_from {path}: the name {name!r} comes twice.")
+        found[name] = with_tools(source, renamed)
+    return found
+
+
+def of_data(
+    data_dir: epath.Path, split: str, number: int | None, limit: int | None, seed: int
+) -> tuple[Source, Wordings]:
+    """Returns the frames of a split as cases, and these cases under all wordings.
+
+    Args:
+        data_dir: data folder in the layout of SGD.
+        split: "train", "dev" or "test".
+        number: number of rewordings by the grammar; None means the variants of SGD-X.
+        limit: number of dialogues; None means all.
+        seed: seed of the draw.
+
+    Raises:
+        UserError: a file is missing or wrong, or `number` is None and the folder has no
+            variants.
+    """
+    source = read_dialogues(data_dir, split, None, limit)
+    if number is not None:
+        return source, of_sources([source], number, seed)
+    _, names = folders.evaluated_variants(data_dir, split)
+    if not names:
+        raise UserError(
+            f"{data_dir}: has no variants of {split}. Give --wordings N for "
+            "rewordings by the grammar."
+        )
+    others = {
+        name: read_dialogues(data_dir, split, name, limit).cases for name in names
+    }
+    return source, {ORIGINAL: source.cases, CONTROL: source.cases, **others}
+
+
+def _names(found: Imported) -> dict[tuple[str, str], str]:
+    """Returns the name of the tool of each (service, intent)."""
+    pairs = [(s.name, i.name) for s in found.schema.services for i in s.intents]
+    tools = tools_of(found, found.schema)
+    return dict(zip(pairs, (one["function"]["name"] for one in tools), strict=True))
+
+
+def _used(source: Source, used: AbstractSet[str]) -> Iterator[Service]:
+    """Yields the services with at least one of the used tools."""
+    names = _names(source.found)
+    for service in source.found.schema.services:
+        if any(names[service.name, one.name] in used for one in service.intents):
+            yield service
+
+
+def with_tools(source: Source, schema: Schema) -> list[Case]:
+    """Returns the cases of a source with tools described by another schema.
+
+    Args:
+        source: the cases.
+        schema: other descriptions of the same services, intents, and slots.
+    """
+    tools = {one["function"]["name"]: one for one in tools_of(source.found, schema)}
+    return [
+        replace(
+            case,
+            tools=tuple(tools[tool["function"]["name"]] for tool in case.tools),
+        )
+        for case in source.cases
+    ]
+
+
+def texts_of(case: Case) -> dict[Text, str]:
+    """Returns the descriptions of a case's tools, under the tools' original names."""
+    found: dict[Text, str] = {}
+    for tool in case.tools:
+        name = tool["function"]["name"]
+        key = case.names.get(name, name)
+        found[key, ""] = tool["function"].get("description", "")
+        for argument, schema in arguments_of(tool).items():
+            own = case.names.get((name, argument), argument)
+            found[key, own] = schema.get("description", "")
+    return found
+
+
+def advised(source: Source, texts: Mapping[Text, str]) -> Schema:
+    """Returns the schema of the tools with better descriptions.
+
+    Args:
+        source: the tools.
+        texts: maps a description to its new text. Other descriptions, and descriptions
+            inside an object, do not change.
+    """
+    names = _names(source.found)
+    found: dict[str, dict[str, str]] = {}
+    for service in source.found.schema.services:
+        tools = [names[service.name, one.name] for one in service.intents]
+        found[service.name] = chosen = {}
+        for item in rewordings.items_of(service):
+            keys = [(tool, item.name) for tool in tools]
+            if item.kind == "intent":
+                keys = [(names[service.name, item.name], "")]
+            for key in keys:
+                if item.kind != "service" and key in texts:
+                    chosen[item.id] = texts[key]
+    return rewordings.worded_schema(source.found.schema, found)
+
+
+GRADES = ("g1", "g2", "g3", "g4", "g5")
+
+
+class Suite(NamedTuple):
+    """Published cases: their package, its files in the format of BFCL, and wordings."""
+
+    package: str
+    files: Sequence[str]
+    wordings: str
+
+
+SUITES: Mapping[str, Suite] = {
+    "bfcl-live": Suite(
+        "bfcl", ("simple.json", "parallel.json"), "bfcl_live_wordings.jsonl.xz"
+    )
+}
+
+
+def digest(text: str) -> str:
+    """Returns the key of a text in a file of wordings, 16 hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def wordings_of(suite: Suite) -> dict[str, Sequence[str]]:
+    """Returns a mapping from the digest of a text to its five rewordings."""
+    path = Path(corpus.__file__).with_name(suite.wordings)
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        found = map(json.loads, lines)
+        return {one["digest"]: one["good"] for one in found}
+
+
+def read_suite(name: str, limit: int | None = None) -> tuple[list[Source], Wordings]:
+    """Returns the cases of a suite, and these cases under all wordings.
+
+    Args:
+        name: key of `SUITES`.
+        limit: number of cases; None means all.
+
+    Raises:
+        UserError: the package of the cases cannot be fetched.
+    """
+    suite = SUITES[name]
+    folder = packages.at_first_use(suite.package)
+    known = wordings_of(suite)
+
+    def sources(grade: int | None) -> list[Source]:
+        def reworded(text: str) -> str:
+            found = known.get(digest(text))
+            return text if found is None or grade is None else found[grade]
+
+        paths = [folder / file for file in suite.files]
+        return [one for p in paths for one in read(p, None, None, reworded)][:limit]
+
+    grades = {ORIGINAL: None, CONTROL: None} | {g: n for n, g in enumerate(GRADES)}
+    found = {name: sources(grade) for name, grade in grades.items()}
+    wordings = {k: [c for one in v for c in one.cases] for k, v in found.items()}
+    return found[ORIGINAL], wordings

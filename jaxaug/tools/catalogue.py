@@ -7,22 +7,19 @@ of arguments have the exact names of the document, so that calls do, too.
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from typing import Any
 
 from jaxaug.core import json_reader
 from jaxaug.formats.json_tools import object_schema
-from jaxaug.tools.views import Document, Node, Text, is_null, shared, unique
+from jaxaug.tools.views import ABSENT, Document, Node, Text, is_null, shared, unique
 
 DONTCARE = "dontcare"
 """Value of a slot in SGD that the service chooses."""
 FLAG = ("True", "False")
 """Values of a boolean slot in SGD."""
-ABSENT: Any = type(
-    "Absent", (), dict.fromkeys(("__repr__", "__reduce__"), lambda _: "ABSENT")
-)()
-"""The default of an argument without a default."""
 Path = tuple[str | None, ...]
 """Names of properties from the outermost inward; None stands for array items."""
 
@@ -241,16 +238,40 @@ class Tool:
             The text of each given slot, None for null, and the dotted names of
             arguments that the tool does not declare.
         """
-        tree: dict[Any, Any] = {}
-        for argument in self.arguments:
-            place = tree
-            for key in argument.path:
-                place = place.setdefault(key, {})
-            place[_HERE] = argument
+        by_path = {one.path: one for one in self.arguments}
+        slots = {one.slot for one in self.arguments}
+        names: dict[Path, set[Any]] = {}
+        for path in by_path:
+            for number, key in enumerate(path):
+                names.setdefault(path[:number], set()).add(key)
         told: dict[str, str | None] = {}
         unknown: list[str] = []
-        slots = {argument.slot for argument in self.arguments}
-        _tell(arguments, tree, "", slots, told, unknown)
+
+        def tell(given: Mapping[str, Any], path: Path, above: str) -> None:
+            for key, value in given.items():
+                here, dotted = (*path, key), above + key
+                inside = names.get((*here, None), ())
+                one = value[0] if isinstance(value, list) and len(value) == 1 else None
+                if key not in names.get(path, ()):
+                    if dotted in slots:  # A name with dots instead of nested objects.
+                        told[dotted] = spelled(value)
+                    elif isinstance(value, Mapping) and value:
+                        tell(value, here, f"{dotted}.")
+                    else:
+                        unknown.append(dotted)
+                elif inside and isinstance(one, Mapping) and {*one} <= {*inside}:
+                    tell(one, (*here, None), f"{dotted}[].")
+                elif here in by_path:
+                    told[by_path[here].slot] = spelled(value)
+                elif isinstance(value, Mapping):
+                    tell(value, here, f"{dotted}.")
+                elif value is None:
+                    inner = [by_path[p] for p in by_path if p[: len(here)] == here]
+                    told.update((each.slot, None) for each in inner)
+                else:
+                    unknown.append(dotted)
+
+        tell(arguments, (), "")
         return told, unknown
 
     def lacking(self, arguments: Mapping[str, Any]) -> list[Path]:
@@ -258,7 +279,11 @@ class Tool:
         return [
             one.path
             for one in self.arguments
-            if one.required and any(_lacks(arguments, one.path))
+            if one.required
+            and any(
+                isinstance(outer, Mapping) and one.path[-1] not in outer
+                for outer in _values_at(arguments, one.path[:-1])
+            )
         ]
 
 
@@ -274,32 +299,25 @@ class Catalogue:
             find what a schema does not hold.
     """
 
-    tools: list[Tool]
-    services: dict[str, tuple[Text, ...]]
-    told: dict[str, Any]
-
-
-_HERE = object()
+    tools: list[Tool] = field(default_factory=list)
+    services: dict[str, tuple[Text, ...]] = field(default_factory=dict)
+    told: dict[str, Any] = field(
+        default_factory=lambda: {"services": {}, "extra": {}, "tools": {}}
+    )
 
 
 def _put(place: Any, path: Path, value: Any) -> None:
     """Sets a value in nested objects; an array gets one item."""
     for key, following in zip(path, [*path[1:], ABSENT], strict=True):
-        if following is ABSENT:
-            if key is None:
-                place[:] = [value]
-            else:
-                place[key] = value
-            return
         empty: Any = [] if following is None else {}
-        if key is None:
-            if not place:
-                place.append(empty)
-            place = place[0]
-        else:
-            if type(place.get(key)) is not type(empty):
-                place[key] = empty
-            place = place[key]
+        here = 0 if key is None else key
+        if key is None and not place:
+            place.append(empty)
+        if following is ABSENT:
+            place[here] = value
+        elif key is not None and type(place.get(key)) is not type(empty):
+            place[key] = empty
+        place = place[here]
 
 
 def _values_at(value: Any, path: Path) -> Iterator[Any]:
@@ -311,62 +329,6 @@ def _values_at(value: Any, path: Path) -> Iterator[Any]:
             yield from _values_at(one, path[1:])
     elif isinstance(value, Mapping) and path[0] in value:
         yield from _values_at(value[path[0]], path[1:])
-
-
-def _lacks(value: Any, path: Path) -> Iterator[bool]:
-    """Yields whether each object that should have the last name of a path lacks it."""
-    name, *rest = path
-    if name is None:
-        for one in value if isinstance(value, list) else ():
-            yield from _lacks(one, tuple(rest)) if rest else ()
-    elif not isinstance(value, Mapping) or name not in value:
-        if not rest and isinstance(value, Mapping):
-            yield True
-    elif rest:
-        yield from _lacks(value[name], tuple(rest))
-
-
-def _tell(
-    given: Mapping[str, Any],
-    tree: Mapping[Any, Any],
-    above: str,
-    slots: set[str],
-    told: dict[str, str | None],
-    unknown: list[str],
-) -> None:
-    for key, value in given.items():
-        here = tree.get(key)
-        if here is None:
-            if above + key in slots:  # A name with dots instead of nested objects.
-                told[above + key] = spelled(value)
-            elif isinstance(value, Mapping) and value:
-                _tell(value, {}, f"{above}{key}.", slots, told, unknown)
-            else:
-                unknown.append(above + key)
-            continue
-        inner = {name: one for name, one in here.items() if name is not _HERE}
-        items = inner.get(None)
-        if items and isinstance(value, list) and len(value) == 1:
-            inside = {name: one for name, one in items.items() if name is not _HERE}
-            if inside and isinstance(value[0], Mapping) and {*value[0]} <= {*inside}:
-                _tell(value[0], inside, f"{above}{key}[].", slots, told, unknown)
-                continue
-        if _HERE in here:
-            told[here[_HERE].slot] = spelled(value)
-        elif isinstance(value, Mapping):
-            _tell(value, inner, f"{above}{key}.", slots, told, unknown)
-        elif value is None:
-            told |= {one.slot: None for one in _inside(here)}
-        else:
-            unknown.append(above + key)
-
-
-def _inside(tree: Mapping[Any, Any]) -> Iterator[Argument]:
-    for key, one in tree.items():
-        if key is _HERE:
-            yield one
-        else:
-            yield from _inside(one)
 
 
 def spelled(value: Any) -> str | None:
@@ -440,20 +402,17 @@ def _arguments(
         slot, here = above + key, (*path, name)
         is_required = name in required
         is_needed = needed and is_required
-        inside = (
-            []
-            if one.is_cut
-            else [*_arguments(document, one, here, f"{slot}.", is_needed)]
-        )
-        if inside:
-            yield from inside
-            continue
-        items = None if one.is_cut else document.items(one)
+        items = None
+        inside: list[Argument] = []
+        if not one.is_cut:
+            inside = [*_arguments(document, one, here, f"{slot}.", is_needed)]
+            items = None if inside else document.items(one)
+        is_object = bool(inside)
         if items is not None and not items.is_cut:
-            inside = [
-                *_arguments(document, items, (*here, None), f"{slot}[].", is_needed)
-            ]
-        yield _argument(document, one, here, slot, is_required, is_needed, inside)
+            place = (*here, None)
+            inside = [*_arguments(document, items, place, f"{slot}[].", is_needed)]
+        if not is_object:
+            yield _argument(document, one, here, slot, is_required, is_needed, inside)
         yield from inside
 
 
@@ -505,10 +464,8 @@ def results_of(document: Document, node: Node) -> list[Argument]:
     """Returns the fields of an answer that are neither objects nor arrays."""
     found: dict[str, Argument] = {}
     for name, one in document.properties(node).items():
-        if one.is_never:
-            continue
-        is_array = types_of(document, one) == ["array"]
-        if not (is_array or one.is_cut or document.is_object(one)):
+        is_array = not one.is_never and types_of(document, one) == ["array"]
+        if not (one.is_never or is_array or one.is_cut or document.is_object(one)):
             slot = fit(name, found, dots=False)
             found[slot] = _argument(document, one, (name,), slot, False, False, ())
     return [*found.values()]
@@ -586,49 +543,46 @@ def more_texts(
 
 def types_of(document: Document, node: Node) -> list[str] | None:
     """Returns the JSON types that a schema allows; None if it allows all."""
-    found: list[list[str]] = []
+    found = []
     for part in node.parts:
         value = part.schema.get("type")
-        if isinstance(value, str):
-            found.append([value])
-        elif isinstance(value, list):
-            found.append([one for one in value if isinstance(one, str)])
-    for branches in document.branches(node):
-        each = [types_of(document, one) for one in branches if not one.is_never]
-        if each and None not in each:
-            found.append(list(dict.fromkeys(t for one in each for t in one or ())))
-    if not found:
-        return None
-    kept = dict.fromkeys(found[0])
-    for other in map(dict.fromkeys, found[1:]):
-        kept = {
-            one: None
-            for one in kept | other
-            if (one in kept or (one == "integer" and "number" in kept))
-            and (one in other or (one == "integer" and "number" in other))
-        }
-    return [*kept]
+        if isinstance(value, str | list):
+            names = [value] if isinstance(value, str) else value
+            found.append([one for one in names if isinstance(one, str)])
+
+    def both(kept: list[str], other: list[str]) -> list[str]:
+        sets = dict.fromkeys(kept), dict.fromkeys(other)
+        return [
+            one
+            for one in sets[0] | sets[1]
+            if all(one in s or (one == "integer" and "number" in s) for s in sets)
+        ]
+
+    found += _choices(document, node, partial(types_of, document))
+    return reduce(both, found[1:], [*dict.fromkeys(found[0])]) if found else None
 
 
 def values_of(document: Document, node: Node) -> list[Any] | None:
     """Returns the values that a schema lists; None if it lists none."""
-    found: list[list[Any]] = []
+    found = []
     for part in node.parts:
         if isinstance(part.schema.get("enum"), list):
             found.append(part.schema["enum"])
         if "const" in part.schema:
             found.append([part.schema["const"]])
+
+    def of(one: Node) -> list[Any] | None:
+        return [None] if is_null(one) else values_of(document, one)
+
+    found += _choices(document, node, of)
+    return reduce(shared, found) if found else None
+
+
+def _choices(
+    document: Document, node: Node, of: Callable[[Node], list[Any] | None]
+) -> Iterator[list[Any]]:
+    """Yields what the alternatives of each `anyOf` and `oneOf` allow together."""
     for branches in document.branches(node):
-        each = [
-            [None] if is_null(one) else values_of(document, one)
-            for one in branches
-            if not one.is_never
-        ]
-        if each and None not in each and any(one != [None] for one in each):
-            found.append(unique([value for one in each for value in one or ()]))
-    if not found:
-        return None
-    kept = found[0]
-    for other in found[1:]:
-        kept = shared(kept, other)
-    return kept
+        each = [of(one) for one in branches if not one.is_never]
+        if None not in each and any(one != [None] for one in each):
+            yield unique([value for one in each for value in one or ()])

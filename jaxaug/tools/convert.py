@@ -5,7 +5,7 @@ import copy
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from types import NoneType
@@ -33,18 +33,59 @@ from jaxaug.data.schema import (
     read_schema,
     service_object,
 )
-from jaxaug.tools import (
-    losses,
-    mcp_servers,
-    openapi,
-    services,
-    tool_lists,
-    yaml_files,
-)
+from jaxaug.tools import documents, services, sources
 from jaxaug.tools.arguments import FORMATS
 from jaxaug.tools.catalogue import Catalogue, Tool
-from jaxaug.tools.losses import Loss
-from jaxaug.tools.views import MAX_IN_DOCUMENT, MAX_PLACES, DocumentError, Text
+from jaxaug.tools.views import (
+    ABSENT,
+    MAX_IN_DOCUMENT,
+    MAX_PLACES,
+    DocumentError,
+    Text,
+    rewritten,
+    same,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A place that a round trip changes.
+
+    Attributes:
+        path: keys from the outermost value inward.
+        value: original value; `ABSENT` if the round trip adds a value.
+        becomes: value after the round trip; `ABSENT` if the value is dropped.
+    """
+
+    path: tuple[str, ...]
+    value: Any
+    becomes: Any
+
+    def __str__(self) -> str:
+        place = "/".join(self.path)
+        if self.becomes is ABSENT:
+            return f"dropped {place}: {shown(self.value)}"
+        if self.value is ABSENT:
+            return f"added {place}: {shown(self.becomes)}"
+        return f"changed {place}: {shown(self.value)} to {shown(self.becomes)}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the JSON object of a loss in a file of losses."""
+        values = {"value": self.value, "becomes": self.becomes}
+        told = {key: one for key, one in values.items() if one is not ABSENT}
+        return {"path": list(self.path), **told}
+
+
+def differences(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[Loss]:
+    """Yields the places where two JSON values differ; the order of keys is ignored."""
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        if not same(before, after):
+            yield Loss(path, before, after)
+        return
+    for key in {**before, **after}:
+        left, right = before.get(key, ABSENT), after.get(key, ABSENT)
+        yield from differences(left, right, (*path, key))
+
 
 _FIX = "Name a document that describes tools: `jaxaug schema import --help`."
 _FIX_TOOLS = (
@@ -52,9 +93,8 @@ _FIX_TOOLS = (
     '"parameters"}}, with a complete JSON Schema as parameters.'
 )
 _SHOWN = 10
-_MOST = (
-    32 << 20
-)  # Characters; the published documents of large services have 12 million.
+# Characters; the published documents of large services have 12 million.
+_MOST = 32 << 20
 _SCHEMA_KEYS = {"properties", "$defs", "definitions"}
 
 
@@ -96,8 +136,8 @@ def read_document(path: PathLike, format: str | None = None) -> Imported:
     """
     _expect(path, (str, os.PathLike), "a path", "read_document(path)")
     _check_format(format or "sgd")
-    if mcp_servers.is_server(path):
-        text, kind = dumped(mcp_servers.tool_list(str(path))), format or "mcp"
+    if sources.is_server(path):
+        text, kind = dumped(sources.tool_list(str(path))), format or "mcp"
         return _converted(parse_json(text, path, _FIX), kind, path, text)
     text = read_text(path, _FIX)
     if len(text) > _MOST:
@@ -115,7 +155,7 @@ def _converted(
         kind = format or _recognized(document)
         if kind == "sgd":
             schema = read_schema(path)
-            lost = losses.differences(_named(document), _by_name(schema))
+            lost = differences(_named(document), _by_name(schema))
             return Imported(kind, schema, list(lost), (), document)
         return _imported(document, kind, PurePath(path).stem)
     except DocumentError as error:
@@ -135,7 +175,7 @@ def read_tools(tools: Any, where: str, most: int = MAX_PLACES) -> Imported:
         UserError: the list breaks the rules of its format. The message gives the keys.
     """
     try:
-        return _imported(tools, tool_lists.kind_of(tools) or "openai", where, most)
+        return _imported(tools, documents.kind_of(tools) or "openai", where, most)
     except DocumentError as error:
         raise _wrong(error, where + _line(error, ""), _FIX_TOOLS) from None
 
@@ -147,7 +187,7 @@ def _imported(
     described = {k: str(v[0]) for k, v in catalogue.services.items() if v}
     schema, tools = services.schema_of(catalogue.tools, described)
     plain = services.catalogue_of(schema, kind)
-    lost = losses.differences(catalogue.told, plain)
+    lost = differences(catalogue.told, plain)
     held = [str(texts[0]) for tool in tools for _, texts in tool.more]
     kept = [
         one for one in lost if one.path[-1] != "description" or one.value not in held
@@ -162,19 +202,19 @@ def _wrong(error: DocumentError, where: str, fix: str = _FIX) -> UserError:
 
 def _read(document: Any, kind: str, name: str, most: int) -> Catalogue:
     if kind == "openapi":
-        return openapi.read(document)
+        return documents.read_openapi(document)
     if kind == "json_schema":
-        return tool_lists.read_schema(document, name)
-    return tool_lists.read_list(document, kind, most)
+        return documents.read_schema(document, name)
+    return documents.read_list(document, kind, most)
 
 
 def _recognized(document: Any) -> str:
     """Returns the format of a document."""
     if isinstance(document, dict) and {"openapi", "swagger"} & {*document}:
         return "openapi"
-    if kind := tool_lists.kind_of(document):
+    if kind := documents.kind_of(document):
         return kind
-    if (tool_lists.find_tools(document) or ((), None))[1] == []:
+    if (documents.find_tools(document) or ((), None))[1] == []:
         raise DocumentError("the document has no tools. Name one that describes some")
     if isinstance(document, list) and document and isinstance(document[0], dict):
         if "service_name" in document[0]:
@@ -188,8 +228,8 @@ def _recognized(document: Any) -> str:
 
 
 def _parsed(text: str, path: PathLike) -> Any:
-    if yaml_files.is_yaml(path):
-        text = yaml_files.as_json(text, path, _FIX)
+    if sources.is_yaml(path):
+        text = sources.as_json(text, path, _FIX)
     return parse_json(text, path, _FIX)
 
 
@@ -251,24 +291,23 @@ def document_of(
     _check_format(format)
     _expect(schema, (Schema,), "a Schema", "document_of(schema, format)")
     _expect(source, (Imported, NoneType), "an Imported", "document_of(..., source)")
-    lost = list(source.lost) if source else []
+    left = list(source.lost) if source else []
     if format == "sgd":
-        return [service_object(service) for service in schema.services], [], lost
-    catalogue = services.catalogue_of(schema, format)
+        return [service_object(service) for service in schema.services], [], left
+    catalogue, used = services.catalogue_of(schema, format), schema
     try:
-        plain = _write(catalogue, format)
-        again = _imported(plain, format, "schema")
+        document = _write(catalogue, format)
+        again = _imported(document, format, "schema")
+        if source is not None and source.tools:
+            used = services.without_texts(schema)
+            document = _restored(catalogue, schema, format, source)
+            after = _imported(copy.deepcopy(document), format, source.name)
+            left = _unlike(source, after, format)
     except DocumentError as error:
         raise UserError(
             f"the schema cannot be exported to {format}: {error}."
         ) from None
-    used = services.without_texts(schema) if source and source.tools else schema
-    dropped = list(losses.differences(_by_name(used), _by_name(again.schema)))
-    if source is None or not source.tools:
-        return plain, dropped, lost
-    document = _restored(catalogue, schema, format, source)
-    after = _imported(copy.deepcopy(document), format, source.name)
-    return document, dropped, _unlike(source, after, format)
+    return document, [*differences(_by_name(used), _by_name(again.schema))], left
 
 
 def _restored(
@@ -279,13 +318,12 @@ def _restored(
     if format == source.format and len(source.tools) == len(tools):
         if all(known):
             return document
-        if format in tool_lists.LISTS and None not in tools:
+        if format in documents.LISTS and None not in tools:
             # Only tools with other arguments are written anew.
             new = zip(tools, known, catalogue["tools"].values(), strict=True)
             for tool, is_known, plain in new:
                 if tool and not is_known:
-                    keyword = tool_lists.LISTS[format].arguments
-                    tool.source[keyword] = plain["parameters"]
+                    tool.source[documents.LISTS[format]] = plain["parameters"]
             return document
     _restore_parameters(catalogue, document, tools, known, source)
     return _write(catalogue, format)
@@ -380,7 +418,7 @@ def _is_same(service: Service, intent: Intent, before: Service) -> bool:
     old = before.intent(intent.name)
     if replace(intent, description=old.description) != old:
         return False
-    names = (*intent.required_slots, *dict(intent.optional_slots), *intent.result_slots)
+    names = (*services.given_slots(intent), *intent.result_slots)
     pairs = ((service.slot(name), before.slot(name)) for name in names)
     return all(replace(a, description=b.description) == b for a, b in pairs)
 
@@ -394,8 +432,8 @@ def _unlike(source: Imported, after: Imported, format: str) -> list[Loss]:
         format: format of the document.
     """
     told = after.catalogue.told if after.catalogue else {}
-    keys = list(told.get("tools", ()))
-    names = {one.key: key for one, key in zip(source.tools, keys, strict=False)}
+    pairs = zip(source.tools, told.get("tools", ()), strict=False)
+    names = {one.key: key for one, key in pairs}
     left = []
     for one in source.lost:
         path = one.path
@@ -403,27 +441,21 @@ def _unlike(source: Imported, after: Imported, format: str) -> list[Loss]:
             path = (path[0], names.get(path[1], path[1]), *path[2:])
         value: Any = told
         for key in path:
-            value = (
-                value.get(key, losses.ABSENT)
-                if isinstance(value, dict)
-                else losses.ABSENT
-            )
-        if not losses.same(_without_texts(value), _without_texts(one.value)):
+            value = value.get(key, ABSENT) if isinstance(value, dict) else ABSENT
+        if not same(_without_texts(value), _without_texts(one.value)):
             left.append(one)
     return left
 
 
 def _without_texts(value: Any) -> Any:
     """Returns a JSON value without the descriptions inside, which may differ."""
-    if isinstance(value, list):
-        return [_without_texts(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: _without_texts(one)
-        for key, one in value.items()
-        if key not in ("description", "summary") or not isinstance(one, str)
-    }
+    texts = ("description", "summary")
+    return rewritten(
+        value,
+        lambda made: {
+            k: v for k, v in made.items() if k not in texts or not isinstance(v, str)
+        },
+    )
 
 
 def _check_format(format: Any) -> None:
@@ -461,10 +493,10 @@ def tools_of(found: Imported, schema: Schema) -> list[dict[str, Any]]:
 
 def _write(catalogue: dict[str, Any], kind: str) -> Any:
     if kind == "openapi":
-        return openapi.write(catalogue)
+        return documents.write_openapi(catalogue)
     if kind == "json_schema":
-        return tool_lists.write_schema(catalogue)
-    return tool_lists.write_list(catalogue, kind)
+        return documents.write_schema(catalogue)
+    return documents.write_list(catalogue, kind)
 
 
 def _tell(what: str, lost: Sequence[Loss], hint: str = "") -> None:
@@ -528,11 +560,8 @@ def run_export(arguments: argparse.Namespace) -> int:
     source = None
     told = ""
     if arguments.losses:
-        source = _source(arguments.losses)
-        own, schema = (
-            schema,
-            services.with_names(schema, services.names_of(source.schema)),
-        )
+        source, own = _source(arguments.losses), schema
+        schema = services.with_names(own, services.names_of(source.schema))
         names = zip(_all_names(own), _all_names(schema), strict=True)
         renamed = sum(one != other for one, other in names)
     document, dropped, left = document_of(schema, arguments.format, source)
@@ -541,8 +570,8 @@ def run_export(arguments: argparse.Namespace) -> int:
             f"; restored: losses {len(source.lost) - len(left):,} of "
             f"{len(source.lost):,}, names {renamed:,}"
         )
-    is_yaml = yaml_files.is_yaml(arguments.out)
-    text = yaml_files.dumped(document) if is_yaml else dumped(document)
+    is_yaml = sources.is_yaml(arguments.out)
+    text = sources.dumped(document) if is_yaml else dumped(document)
     write_text(arguments.out, text)
     print(f"wrote {arguments.out}{told}")
     _tell("losses that were not restored", left)
@@ -556,10 +585,9 @@ def _source(path: PathLike) -> Imported:
     """Reads a file of losses."""
     fix = "Import the document again with --losses."
     data = read_json(path, fix)
-    kind, name = (
-        (data.get(k) for k in ("format", "name")) if isinstance(data, dict) else (0, 0)
-    )
-    if kind not in FORMATS or not isinstance(name, str) or "document" not in data:
+    known = data if isinstance(data, dict) else {}
+    kind, name = known.get("format"), known.get("name")
+    if kind not in FORMATS or not isinstance(name, str) or "document" not in known:
         raise UserError(
             f"{path}: is no file of losses, expected one that `jaxaug schema import "
             f"--losses` writes. {fix}"

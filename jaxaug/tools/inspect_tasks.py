@@ -24,11 +24,10 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import ToolDef, ToolParams
 
 from jaxaug.tools import measure, models, run
-from jaxaug.tools.cases import Case
+from jaxaug.tools.cases import ORIGINAL, Case, Wordings
 from jaxaug.tools.match import Call
 from jaxaug.tools.models import PROSE, TOOL_CALLS, Reply
 from jaxaug.tools.run import REPEATS, WORDINGS, TaskOptions
-from jaxaug.tools.wordings import ORIGINAL, Wordings
 
 
 @task

@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxaug.metrics.slot_scores import match_values
-from jaxaug.tools import losses
+from jaxaug.tools.views import ABSENT, same
 
-ABSENT = object()
-"""Marks an argument that may be left out; stands among its accepted values."""
 # BFCL ignores these characters in texts.
 _IGNORED = re.compile(r"[ ,./\-_*^]")
 _WRONG = 1e6  # Cost of a wrong call, above all partly right ones.
@@ -189,7 +187,7 @@ def _fields(
         if name not in given:
             found[name] = float(ABSENT in accepted)
         elif name in listed:
-            found[name] = float(any(losses.same(one, given[name]) for one in accepted))
+            found[name] = float(any(same(one, given[name]) for one in accepted))
         else:
             values = (_value(one, given[name], fuzzy) for one in accepted)
             found[name] = max(values, default=0.0)
@@ -205,9 +203,9 @@ def _value(wanted: Any, given: Any, fuzzy: bool) -> float:
         return math.prod(_fields(wanted, given, fuzzy).values())
     if isinstance(wanted, list) and isinstance(given, list):
         pairs = zip(wanted, given, strict=False)
-        same = len(wanted) == len(given)
-        return math.prod(_value(*pair, fuzzy) for pair in pairs) if same else 0.0
-    return float(losses.same(wanted, given))
+        is_long = len(wanted) == len(given)
+        return math.prod(_value(*pair, fuzzy) for pair in pairs) if is_long else 0.0
+    return float(same(wanted, given))
 
 
 def _plain(text: str) -> str:

@@ -1,20 +1,35 @@
-"""Computes how far answers depend on descriptions, and which descriptions cost."""
+"""Computes how far answers depend on descriptions, which descriptions cost, and better
+ones, which are chosen on half of the cases and checked on the other half.
+"""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from jaxaug.data.schema import Schema
 from jaxaug.metrics import excess
 from jaxaug.metrics.bootstrap import Figure, holm, paired
 from jaxaug.metrics.sensitivity import schema_sensitivity
-from jaxaug.tools.cases import Case, Tool, arguments_of
+from jaxaug.tools.cases import (
+    CONTROL,
+    ORIGINAL,
+    Case,
+    Source,
+    Text,
+    Tool,
+    Wordings,
+    advised,
+    arguments_of,
+    texts_of,
+    with_tools,
+)
 from jaxaug.tools.match import Outcome, score, score_state
 from jaxaug.tools.models import Reply
-from jaxaug.tools.wordings import CONTROL, ORIGINAL, Wordings, texts_of
+from jaxaug.tools.views import without
 
 KINDS = ("exact", "fuzzy")
 POINTS = 0.05
@@ -372,15 +387,92 @@ def _texts(tool: Tool) -> Iterator[tuple[str, str]]:
 
 def _descriptions(node: Any) -> Iterator[str]:
     """Yields the description of a schema, "" if it has none, and those inside."""
-    text = node.get("description") if isinstance(node, dict) else None
+    node = node if isinstance(node, dict) else {}
+    text = node.get("description")
     yield text if isinstance(text, str) else ""
-    for key, value in node.items() if isinstance(node, dict) else ():
+    for key, value in without(node, *_DATA).items():
         if key in _MAPS and isinstance(value, dict):
-            inside = [*value.values()]
-        elif key in _DATA:
-            continue
-        else:
-            inside = value if isinstance(value, list) else [value]
-        for one in inside:
+            value = [*value.values()]
+        for one in value if isinstance(value, list) else [value]:
             if isinstance(one, dict):
                 yield from _descriptions(one)
+
+
+@dataclass(frozen=True, slots=True)
+class Better:
+    """Better descriptions, and their effect on cases that were not used to choose them.
+
+    Attributes:
+        texts: maps a description to its better text.
+        schema: schema of the tools with these texts.
+        cases: number of cases that the check uses.
+        given: accuracy of the original descriptions on these cases, as a fraction.
+        advised: accuracy of the better descriptions on them, as a fraction.
+        difference: `advised` - `given`, with its 95% interval.
+    """
+
+    texts: dict[Text, str]
+    schema: Schema
+    cases: int
+    given: float
+    advised: float
+    difference: Figure
+
+    @property
+    def is_gain(self) -> bool:
+        """True if the interval of the difference is above 0."""
+        return bool(self.texts) and (self.difference.low or 0) > 0
+
+
+def find_better(
+    source: Source,
+    asked: Wordings,
+    replies: Replies,
+    ask: Callable[[Sequence[Case]], Sequence[Sequence[Reply]]],
+) -> Better:
+    """Returns better descriptions and their effect.
+
+    Groups of cases alternate: the first, third, ... choose the descriptions from the
+    replies so far. The model is asked again about the other groups.
+
+    Args:
+        source: the tools and their cases.
+        asked: the cases under each wording.
+        replies: the replies to them.
+        ask: returns the replies to cases, for each repeat.
+    """
+    groups = [case.group for case in source.cases]
+    chooses = set(list(dict.fromkeys(groups))[::2])
+    chosen = [n for n, group in enumerate(groups) if group in chooses]
+    rest = [n for n, group in enumerate(groups) if group not in chooses]
+    fuzzy = all(case.is_state for case in source.cases)
+    first = {name: [cases[n] for n in chosen] for name, cases in asked.items()}
+    told = {name: [[row[n] for n in chosen] for row in replies[name]] for name in asked}
+    found = described(first, outcomes(first, told, fuzzy))
+    texts = {
+        (one.tool, one.argument): one.best[0]
+        for one in found
+        if one.best[1] > one.given
+    }
+    schema = advised(source, texts)
+
+    def accuracy(
+        cases: Sequence[Case], answers: Sequence[Sequence[Reply]]
+    ) -> np.ndarray:
+        every = outcomes({"": cases}, {"": answers}, fuzzy)[""]
+        return np.array([[one.score for one in row] for row in every]).mean(axis=0)
+
+    known = [*replies[ORIGINAL], *replies[CONTROL]]
+    if not rest:
+        return Better(texts, schema, 0, np.nan, np.nan, Figure(None, None, None))
+    reworded = with_tools(source, schema)
+    cases = [reworded[n] for n in rest]
+    before = after = accuracy(
+        [source.cases[n] for n in rest], [[row[n] for n in rest] for row in known]
+    )
+    if texts:
+        after = accuracy(cases, ask(cases))
+    clusters = np.unique([case.group for case in cases], return_inverse=True)[1]
+    change = paired(after, before, clusters)
+    means = float(before.mean()), float(after.mean())
+    return Better(texts, schema, len(rest), *means, change)

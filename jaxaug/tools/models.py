@@ -1,6 +1,7 @@
 """Asks models for calls: a chat model behind an endpoint, or a trained tracker."""
 
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -16,6 +17,7 @@ from jaxaug.tools.cases import Case, Message, Tool
 from jaxaug.tools.match import ABSENT, Accepted, Call
 
 TOOL_CALLS, TEXT, PROSE, INVALID = "tool_calls", "JSON text", "prose", "invalid"
+_START = re.compile(r"[\[{]")
 _ROOM = 512  # Tokens of a reply.
 _LONGEST = 20_000  # Characters of a content that are read.
 _MOST = 1_000  # Calls of a reply that are read, and brackets in a content.
@@ -177,25 +179,20 @@ def _of_text(content: str) -> Iterator[Call]:
     text, place = replies.bare(content)[:_LONGEST], 0
     decoder = json.JSONDecoder()
     for _ in range(_MOST):
-        if (place := _next(text, place)) < 0:
+        if (start := _START.search(text, place)) is None:
             return
         try:
-            value, place = decoder.raw_decode(text, place)
+            value, place = decoder.raw_decode(text, start.start())
         except RecursionError:
             return
         except ValueError:
-            place += 1
+            place = start.end()
             continue
         for one in value if isinstance(value, list) else [value]:
             inner = one.get("function") if isinstance(one, dict) else None
             found = _call(inner if isinstance(inner, dict) else one)
             if found is not None:
                 yield found
-
-
-def _next(text: str, start: int) -> int:
-    found = [place for mark in "[{" if (place := text.find(mark, start)) >= 0]
-    return min(found, default=-1)
 
 
 def _call(value: Any, default: Any = None) -> Call | None:
@@ -284,9 +281,7 @@ class TrackerModel:
             answers = self._tracker.about(schema).predict_all(dialogues)
             for place, answer in zip(places, answers, strict=True):
                 states = {frame.service: frame.state for frame in answer.frames}
-                calls = chat.calls_of(states, schema, found_tools)
-                found[place] = Reply(
-                    tuple(Call(one.name, one.arguments) for one in calls), TOOL_CALLS
-                )
+                calls = tuple(chat.calls_of(states, schema, found_tools))
+                found[place] = Reply(calls, TOOL_CALLS)
                 done()
         return [found[place] for place in range(len(cases))]

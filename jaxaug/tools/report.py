@@ -2,12 +2,12 @@
 
 import html
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from xml.etree import ElementTree
 
 from jaxaug.core import columns, page
-from jaxaug.tools.better import Better
+from jaxaug.tools.cases import Wordings
 from jaxaug.tools.measure import (
     KINDS,
     LENGTHS,
@@ -16,23 +16,18 @@ from jaxaug.tools.measure import (
     POINTS,
     SENSITIVE,
     TOO_FEW,
+    Better,
     Coverage,
     Described,
     Measured,
 )
 from jaxaug.tools.models import PROSE, TEXT, TOOL_CALLS
-from jaxaug.tools.wordings import Wordings
 
 _HEADS = (
-    "description of",
-    "cases",
-    "given",
-    "worst",
-    "best",
-    "p",
-    "worst text",
-    "best text",
+    *("description of", "cases", "given", "worst", "best", "p"),
+    *("worst text", "best text"),
 )
+_OF_RESULT = ("verdict", "p", "between", "within", "wording", "loss", "cases")
 _RIGHT = (False, True, True, True, True, True, False, False)
 _LEGEND = (
     (
@@ -100,10 +95,8 @@ def failure(found: Measured, allowed: float | None) -> str:
         found: the results.
         allowed: greatest excess that is allowed, as a fraction; None means any.
     """
-    value = found.result.excess.value
-    if allowed is None or found.result.verdict != SENSITIVE or value is None:
-        return ""
-    if value <= allowed:
+    value = found.result.excess.value if found.result.verdict == SENSITIVE else None
+    if allowed is None or value is None or value <= allowed:
         return ""
     return f"failed: the excess is {_percent(value)} points, above {100 * allowed:g}"
 
@@ -150,16 +143,12 @@ def _share(covered: Coverage, kind: str) -> str:
 
 
 def _wordings(found: Measured) -> Iterator[tuple[str, ...]]:
-    yield ("wording", *_kinds(found), "flips")
+    yield ("wording", "exact", "fuzzy (JGA)" if found.is_state else "fuzzy", "flips")
     for number, name in enumerate(found.wordings):
         cells = [_percent(found.scores[kind][number].mean()) for kind in KINDS]
         flips = found.flips[number]
         yield (name, *cells, "" if flips is None else _percent(flips))
     yield ("SS of the rewordings", *(_percent(found.ss[kind]) for kind in KINDS), "")
-
-
-def _kinds(found: Measured) -> tuple[str, ...]:
-    return ("exact", "fuzzy (JGA)" if found.is_state else "fuzzy")
 
 
 def _forms(found: Measured) -> str:
@@ -224,17 +213,11 @@ def as_json(
     cases, one = wordings[found.wordings[0]], found.result
     told: dict[str, Any] = {
         "about": about,
-        "result": {
-            "verdict": one.verdict,
+        "result": {name: getattr(one, name) for name in _OF_RESULT}
+        | {
             "sentence": sentence(found),
-            "p": one.p,
             "excess": one.excess.value,
             "interval": [one.excess.low, one.excess.high],
-            "between": one.between,
-            "within": one.within,
-            "wording": one.wording,
-            "loss": one.loss,
-            "cases": one.cases,
             "cases_needed": one.needed,
         },
         "coverage": {
@@ -255,13 +238,8 @@ def as_json(
         }
     told["replies"] = dict(found.forms)
     told["descriptions"] = [
-        {
-            "tool": one.tool,
-            "argument": one.argument,
-            "cases": one.cases,
-            "p": one.p,
-            "texts": [{"text": text, "right": share} for text, share in one.options],
-        }
+        {name: getattr(one, name) for name in ("tool", "argument", "cases", "p")}
+        | {"texts": [{"text": text, "right": share} for text, share in one.options]}
         for one in found.descriptions
     ]
     if better is not None:
@@ -270,9 +248,7 @@ def as_json(
                 {"tool": tool, "argument": argument, "text": text}
                 for (tool, argument), text in better.texts.items()
             ],
-            "cases": better.cases,
-            "given": better.given,
-            "advised": better.advised,
+            **{name: getattr(better, name) for name in ("cases", "given", "advised")},
             "interval": [better.difference.low, better.difference.high],
             "gain": better.is_gain,
         }
@@ -292,14 +268,11 @@ def junit(found: Measured, title: str, allowed: float | None) -> str:
     """
     failed = failure(found, allowed)
     skipped = not failed and found.result.verdict in (TOO_FEW, NOT_REWORDED)
-    counts = {"tests": 1, "failures": int(bool(failed)), "skipped": int(skipped)}
-    suite = ElementTree.Element(
-        "testsuite", {"name": "jaxaug sensitivity", "errors": "0"}
-    )
-    suite.attrib.update({name: str(number) for name, number in counts.items()})
-    test = ElementTree.SubElement(
-        suite, "testcase", {"classname": "jaxaug.sensitivity", "name": "excess"}
-    )
+    counts = {"failures": str(int(bool(failed))), "skipped": str(int(skipped))}
+    counts |= {"name": "jaxaug sensitivity", "errors": "0", "tests": "1"}
+    suite = ElementTree.Element("testsuite", counts)
+    about = {"classname": "jaxaug.sensitivity", "name": "excess"}
+    test = ElementTree.SubElement(suite, "testcase", about)
     if failed:
         ElementTree.SubElement(test, "failure", {"message": failed})
     if skipped:
@@ -313,11 +286,12 @@ def html_page(found: Measured, better: Better | None, title: str) -> str:
     """Returns a self-contained HTML page: wordings, descriptions, and their texts."""
     head, *rows = _wordings(found)
     name = "Sensitivity of tool calls"
+    shapes: list[Callable[[str], str]] = [
+        page.number if right else page.cell for right in _RIGHT
+    ]
     cells = [
-        [page.number(cell) if right else page.cell(cell) for cell, right in zipped]
-        for zipped in (
-            zip(_row(one), _RIGHT, strict=True) for one in found.descriptions
-        )
+        [shape(cell) for shape, cell in zip(shapes, _row(one), strict=True)]
+        for one in found.descriptions
     ]
     lines = [title, *_lines(found), _forms(found)]
     lines += [] if better is None else [_better(better)]

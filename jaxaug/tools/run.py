@@ -13,27 +13,15 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, write_text
 from jaxaug.core.progress import progress
 from jaxaug.data import folders, sgd
+from jaxaug.data.schema import Schema
 from jaxaug.metrics.evaluate import write_json
 from jaxaug.models.endpoint import server
 from jaxaug.paraphrase import endpoint_run
 from jaxaug.paraphrase.endpoint_grid import Options, Setting
-from jaxaug.tools import (
-    better,
-    cases,
-    convert,
-    document_of,
-    measure,
-    read_document,
-    report,
-    states,
-    suites,
-    wordings,
-)
-from jaxaug.tools.better import Better
-from jaxaug.tools.cases import Case, Source
-from jaxaug.tools.measure import Measured
+from jaxaug.tools import cases, convert, document_of, measure, read_document, report
+from jaxaug.tools.cases import CONTROL, ORIGINAL, Case, Source, Wordings
+from jaxaug.tools.measure import Better, Measured
 from jaxaug.tools.models import ChatModel, Model, Reply, TrackerModel, with_shots
-from jaxaug.tools.wordings import CONTROL, ORIGINAL, Wordings
 
 WORDINGS, REPEATS = 5, 2
 """Default numbers of rewordings and of repeats."""
@@ -92,13 +80,9 @@ class TaskOptions:
 
     def __post_init__(self) -> None:
         """Raises `UserError` if an option is out of range."""
-        given = (("wordings", self.wordings, 1), ("limit", self.limit, 1))
-        for name, value, least in (
-            *given,
-            ("repeats", self.repeats, 1),
-            ("shots", self.shots, 0),
-            ("seed", self.seed, 0),
-        ):
+        least_of = {"wordings": 1, "limit": 1, "repeats": 1, "shots": 0, "seed": 0}
+        for name, least in least_of.items():
+            value = getattr(self, name)
             if value is not None and value < least:
                 raise UserError(f"--{name} {value}: give a number of at least {least}.")
         if self.files and self.wordings is not None:
@@ -132,16 +116,16 @@ def of_file(
         sources = [Source(one, [case]) for one, case in rest]
     if not options.files:
         number = WORDINGS if options.wordings is None else options.wordings
-        asked = wordings.of_sources(sources, number, options.seed)
+        asked = cases.of_sources(sources, number, options.seed)
     elif tools is None:
         raise UserError("--wordings_from: cases of BFCL have tools of their own.")
     else:
-        asked = wordings.of_files(sources[0], options.files)
+        asked = cases.of_files(sources[0], options.files)
     return Task(sources, asked, {name: [case for _, case in shown] for name in asked})
 
 
 def of_suite(name: str, options: TaskOptions) -> Task:
-    """Returns the task of a suite; see `jaxaug.tools.suites`.
+    """Returns the task of a suite; see `cases.SUITES`.
 
     Raises:
         UserError: the package of the suite cannot be fetched, or the options reword the
@@ -152,7 +136,7 @@ def of_suite(name: str, options: TaskOptions) -> Task:
             f"--suite {name}: has its own wordings and shows no solved cases. Leave "
             "--wordings, --wordings_from, and --shots out."
         )
-    return Task(*suites.read(name, options.limit), {})
+    return Task(*cases.read_suite(name, options.limit), {})
 
 
 def of_data(data_dir: PathLike | None, split: str, options: TaskOptions) -> Task:
@@ -164,13 +148,15 @@ def of_data(data_dir: PathLike | None, split: str, options: TaskOptions) -> Task
     if options.files:
         raise UserError("--wordings_from: is for a file of cases. Give --in, too.")
     folder = folders.resolve_data_dir(data_dir)
-    source, asked = wordings.of_data(
+    source, asked = cases.of_data(
         folder, split, options.wordings, options.limit, options.seed
     )
     shots: dict[str, Sequence[Case]] = {}
     for name in asked if options.shots else ():
-        is_variant = options.wordings is None and name != wordings.ORIGINAL
-        known = states.read(folder, "train", name if is_variant else None).cases
+        is_variant = options.wordings is None and name != ORIGINAL
+        known = cases.read_dialogues(
+            folder, "train", name if is_variant else None
+        ).cases
         filled = [one for one in known if one.expected[0].accepted]
         draw = random.Random(options.seed)
         shots[name] = draw.sample(filled, min(options.shots, len(filled)))
@@ -220,7 +206,7 @@ def ask(
         names = [f"advised {number}" for number in range(often)]
         return [model(samples(ready, name), lambda: None) for name in names]
 
-    return found, better.find(task.sources[0], task.wordings, replies, again)
+    return found, measure.find_better(task.sources[0], task.wordings, replies, again)
 
 
 @rules.checked(
@@ -305,11 +291,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.dry_run and isinstance(model, ChatModel):
         flat = [case for _, found in task.requests(options.repeats) for case in found]
-        lines = [
-            f"a dry run: nothing was asked or written; {counts}",
-            *model.plan(flat),
-        ]
-        print("\n".join(lines))
+        print(f"a dry run: nothing was asked or written; {counts}")
+        print("\n".join(model.plan(flat)))
         return 0
     found, advice = ask(task, model, options.repeats, bool(arguments.out))
     about = _about(name, model, options)
@@ -332,7 +315,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.input:
             data_dir = folders.resolve_data_dir(arguments.data_dir)
             own = sgd.read_schema_of(data_dir, arguments.split)
-            better_schema = states.with_intents(own, better_schema)
+            better_schema = cases.with_intents(own, better_schema)
         document = document_of(better_schema, imported.format, imported)[0]
         write_text(arguments.out, convert.dumped(document))
     out = arguments.out if advice is not None and advice.is_gain else None
@@ -415,7 +398,6 @@ def _model(
         return arguments.model, ChatModel(setting, arguments.seed, in_prompt)
     # A tracker imports JAX.
     from jaxaug.core import compiled
-    from jaxaug.data.schema import Schema
     from jaxaug.track.tracker import Tracker
 
     compiled.keep_programs()

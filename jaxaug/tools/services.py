@@ -1,5 +1,11 @@
-"""Converts tools of every format to services, intents, and slots, and back."""
+"""Converts tools of every format to services, intents, and slots, and back.
 
+the slot address.city, the slot orders[].number
+->  {"properties": {"address": {"type": "object", "properties": {"city": {...}}},
+                     "orders": {"type": "array", "items": {...}}}}
+"""
+
+import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,12 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from jaxaug.data.schema import Intent, Schema, Service, Slot
-from jaxaug.formats.json_tools import object_schema
-from jaxaug.tools import slots
+from jaxaug.formats.json_tools import object_schema, string_property
 from jaxaug.tools.catalogue import (
     DONTCARE,
     FLAG,
     Argument,
+    Path,
     Tool,
     distinct,
     fit,
@@ -21,12 +27,94 @@ from jaxaug.tools.catalogue import (
 )
 from jaxaug.tools.views import DocumentError
 
+
+def object_of(
+    slots: Sequence[Slot], required: Sequence[str], optional: Mapping[str, str]
+) -> dict[str, Any]:
+    """Returns the schema of an object with these slots; inverts `arguments`.
+
+    Dotted names become nested objects, and `[]` before a dot an array of objects. A
+    dotted name stays if one of its parts is empty or if a prefix is the name of another
+    slot.
+    """
+    made = object_schema({})
+    places = paths_of([slot.name for slot in slots])
+    for slot in slots:
+        place, last = _inside(made, places[slot.name])
+        own = _property(slot, optional.get(slot.name))
+        old = place["properties"].get(last, {})
+        place["properties"][last] = own | {
+            key: old[key] for key in ("type", "items") if key in old
+        }
+    for name in required:
+        place = made
+        for part in filter(None, places[name]):
+            if part not in place.setdefault("required", []):
+                place["required"].append(part)
+            place = place["properties"][part]
+            place = place.get("items", place)
+    return made
+
+
+def paths_of(names: Sequence[str]) -> dict[str, Path]:
+    """Returns the place of each slot in the arguments object."""
+    known = {*names}
+    made: dict[str, Path] = {}
+    for name in names:
+        parts = name.split(".")
+        above = (".".join(parts[:length]) for length in range(1, len(parts)))
+        if not all(parts) or any(one in known or one == "[]" for one in above):
+            made[name] = (name,)
+            continue
+        *outer, last = parts
+        made[name] = ()
+        for part in outer:
+            is_array = part.endswith("[]")
+            made[name] += (part[:-2], None) if is_array else (part,)
+        made[name] += (last,)
+    return made
+
+
+def _inside(place: dict[str, Any], path: Path) -> tuple[dict[str, Any], str]:
+    """Returns the schema of the object that holds a slot, and its name there."""
+    for part, following in itertools.pairwise(path):
+        if part is None:
+            continue
+        if following is None:
+            array = place["properties"].setdefault(part, {})
+            if "items" not in array:
+                array |= {"type": "array", "items": object_schema({})}
+            place = array["items"]
+        else:
+            place = place["properties"].setdefault(part, object_schema({}))
+    return place, str(path[-1])
+
+
+def _property(slot: Slot, default: str | None) -> dict[str, Any]:
+    is_flag = slot.is_categorical and slot.possible_values == FLAG
+    schema = string_property(
+        slot.description,
+        slot.possible_values if slot.is_categorical and not is_flag else (),
+    )
+    if is_flag:
+        schema["type"] = "boolean"
+    elif slot.possible_values and not slot.is_categorical:
+        schema["examples"] = list(slot.possible_values)
+    if default is not None and default != DONTCARE:
+        schema["default"] = (
+            default == "True" if is_flag and default in FLAG else default
+        )
+    return schema
+
+
+_TYPE_OF: Mapping[tuple[str, ...], str] = {FLAG: "boolean"}
 MARK = "__"
 """Separator between service and intent in the name of a tool."""
 # Formats that restrict the characters and the length of names of tools.
 _LIMITED = ("openai", "anthropic")
 _FIT = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_UNFIT = re.compile(r"[^A-Za-z0-9_-]")
+UNFIT = re.compile(r"[^A-Za-z0-9_-]")
+"""Matches a character that interfaces refuse in the name of a tool."""
 
 
 def schema_of(
@@ -98,22 +186,16 @@ def _short(name: str, service: str) -> str:
 
 def _contradict(tools: Sequence[Tool]) -> bool:
     """Returns whether two tools have other arguments of the same name."""
-    given: dict[str, Slot] = {}
-    return any(
-        given.setdefault(one.slot, slot := _slot(one)) != slot
-        for tool in tools
-        for one in tool.arguments
-    )
+    slots = {_slot(one) for tool in tools for one in tool.arguments}
+    return len(slots) > len({one.name for one in slots})
 
 
 def _slot(argument: Argument) -> Slot:
     values = argument.possible_values
     if values:
         return Slot(argument.slot, argument.description, True, values)
-    texts = [
-        spelled(one) for one in argument.examples if not isinstance(one, list | dict)
-    ]
-    free = tuple(dict.fromkeys(one for one in texts if one))
+    examples = [e for e in argument.examples if not isinstance(e, list | dict)]
+    free = tuple(dict.fromkeys(filter(None, map(spelled, examples))))
     return Slot(argument.slot, argument.description, False, free)
 
 
@@ -175,37 +257,30 @@ def tools_of(schema: Schema) -> tuple[Tool, ...]:
     for service in schema.services:
         for intent in service.intents:
             needed = set(intent.required_slots)
-            names = [*intent.required_slots, *dict(intent.optional_slots)]
-            paths = slots.paths(names)
             arguments = tuple(
                 Argument(
-                    paths[name],
+                    path,
                     name,
-                    types=("boolean",)
-                    if service.slot(name).possible_values == FLAG
-                    else ("string",),
+                    types=(_TYPE_OF.get(service.slot(name).possible_values, "string"),),
                     needed=name in needed,
                     required=name in needed,
                 )
-                for name in names
+                for name, path in paths_of(given_slots(intent)).items()
             )
             made.append(Tool(intent.name, service.name, intent.name, (), arguments))
     return tuple(made)
+
+
+def given_slots(intent: Intent) -> list[str]:
+    """Returns the names of the slots that are arguments of an intent."""
+    return [*intent.required_slots, *dict(intent.optional_slots)]
 
 
 def without_texts(schema: Schema) -> Schema:
     """Returns a schema without the slots that no intent has."""
     made = []
     for service in schema.services:
-        used = {
-            name
-            for one in service.intents
-            for name in (
-                *one.required_slots,
-                *dict(one.optional_slots),
-                *one.result_slots,
-            )
-        }
+        used = {n for i in service.intents for n in (*given_slots(i), *i.result_slots)}
         kept = tuple(slot for slot in service.slots if slot.name in used)
         made.append(replace(service, slots=kept))
     return Schema(tuple(made))
@@ -247,7 +322,7 @@ def catalogue_of(schema: Schema, format: str) -> dict[str, Any]:
             tools[name]["name"] = ""
         for name, tool in tools.items():
             if not tool["name"]:
-                tool["name"] = distinct(_UNFIT.sub("_", name)[:56] or "_", taken)
+                tool["name"] = distinct(UNFIT.sub("_", name)[:56] or "_", taken)
                 taken.add(tool["name"])
     return {"services": services, "extra": {}, "tools": tools}
 
@@ -293,16 +368,15 @@ def with_names(schema: Schema, names: Sequence[Sequence[Sequence[str]]]) -> Sche
 
 def _tool(service: Service, intent: Intent) -> dict[str, Any]:
     optional = dict(intent.optional_slots)
-    arguments = {*intent.required_slots, *optional}
-    given = [slot for slot in service.slots if slot.name in arguments]
+    given = [slot for slot in service.slots if slot.name in given_slots(intent)]
     tool: dict[str, Any] = {
         "description": intent.description,
-        "parameters": slots.object_of(given, intent.required_slots, optional),
+        "parameters": object_of(given, intent.required_slots, optional),
         "is_transactional": intent.is_transactional,
         "extra": {},
     }
     if intent.result_slots:
-        results = slots.object_of(
+        results = object_of(
             [service.slot(name) for name in intent.result_slots], (), {}
         )
         tool["result"] = object_schema(results["properties"])

@@ -6,7 +6,7 @@ references, and the members of its `allOf`. Nothing is expanded before it is ask
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -25,6 +25,10 @@ MAX_IN_DOCUMENT = 500_000
 """Maximum number of schemas in all tools of a document, references written out."""
 MAX_DEPTH = 50
 """Maximum nesting depth of references and objects."""
+ABSENT: Any = type(
+    "Absent", (), dict.fromkeys(("__repr__", "__reduce__"), lambda _: "ABSENT")
+)()
+"""Stands for a value that does not exist, such as a missing default."""
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _ONE = (
@@ -329,13 +333,11 @@ class Document:
         """Returns whether a schema names properties, without reading them."""
         if node.is_cut:
             return False
-        if any(value for value, _ in node.all("properties", dict)):
-            return True
-        for branches in self.branches(node):
-            real = [one for one in branches if not is_null(one)]
-            if real and all(map(self.is_object, real)):
-                return True
-        return False
+        return any(value for value, _ in node.all("properties", dict)) or any(
+            (real := [one for one in branches if not is_null(one)])
+            and all(map(self.is_object, real))
+            for branches in self.branches(node)
+        )
 
     def _own_properties(self, node: Node) -> dict[str, Node]:
         found: dict[str, list[Node]] = {}
@@ -343,9 +345,10 @@ class Document:
             for name, schema in inside.items():
                 found.setdefault(name, []).append(self.node(schema, node, part))
         made = {name: _both(several) for name, several in found.items()}
-        if self.hidden:
-            made = {k: v for k, v in made.items() if v.first(self.hidden) is not True}
-        return made
+        hides = self.hidden
+        return {
+            k: v for k, v in made.items() if not hides or v.first(hides) is not True
+        }
 
     def _either(self, several: list[Node], around: Node) -> Node:
         """Returns the node of a property that alternatives have."""
@@ -385,11 +388,8 @@ class Document:
         """Returns the schema of the items of an array, or None if there is none."""
         for value, part in node.all("items", dict):
             return self.node(value, node, part)
-        for branches in self.branches(node):
-            for one in branches:
-                if (found := self.items(one)) is not None:
-                    return found
-        return None
+        inside = (self.items(one) for b in self.branches(node) for one in b)
+        return next((found for found in inside if found is not None), None)
 
     def inner_texts(self, node: Node, above: str = "") -> Iterator[tuple[str, Text]]:
         """Yields the descriptions inside a schema, at any depth; not its own ones.
@@ -435,87 +435,74 @@ class Document:
         contains itself moves to `$defs`.
         """
         definitions: dict[str, Any] = {}
-        made = self._written(node, definitions, {})
+        names: dict[int, str] = {}
+
+        def defined(target: Any, ref: str) -> str:
+            if id(target) not in names:
+                base = re.sub(r"\W+", "_", unquote(ref.rpartition("/")[2])).strip("_")
+                names[id(target)] = name = _reserved(base or "self", definitions)
+                definitions[name] = write(self.node(target))
+            return names[id(target)]
+
+        def inside(key: str, value: Any, node: Node, part: Part) -> Any:
+            def one(schema: Any) -> Any:
+                is_schema = isinstance(schema, dict | Joined)
+                return write(self.node(schema, node, part)) if is_schema else schema
+
+            if key in _ONE:
+                return one(value)
+            if key in _SEVERAL and type(value) is list:
+                return [*map(one, value)]
+            if key in _NAMED and isinstance(value, dict):
+                return {name: one(schema) for name, schema in value.items()}
+            return value
+
+        def write(node: Node) -> dict[str, Any]:
+            made: dict[str, Any] = {}
+            rest: dict[str, Any] = {}
+            own = {id(part.schema) for part in node.parts}
+            for part in node.parts:
+                left: dict[str, Any] = {}
+                for key, value in part.schema.items():
+                    if key in _REFERENCES and isinstance(value, str):
+                        target, _ = self._find(value, part.resolver)
+                        if target is False:
+                            made["not"] = {}
+                        elif isinstance(target, dict) and id(target) not in own:
+                            made["$ref"] = f"#/$defs/{defined(target, value)}"
+                        continue
+                    if key in _LEFT or (key == "allOf" and type(value) is list):
+                        continue
+                    if key == "properties" and isinstance(value, dict):
+                        continue
+                    value = inside(key, value, node, part)
+                    are_lists = isinstance(value, list) and isinstance(
+                        made.get(key), list
+                    )
+                    if key not in made:
+                        made[key] = value
+                    elif key == "required" and are_lists:
+                        made[key] = list(dict.fromkeys([*made[key], *value]))
+                    elif key == "enum" and are_lists:
+                        made[key] = shared(made[key], value)
+                    elif _identity(value) != _identity(made[key]) and not (
+                        key in _ANNOTATIONS and key in part.by
+                    ):
+                        left[key] = value
+                if left:
+                    rest.setdefault("allOf", []).append(left)
+            if any(True for _ in node.all("properties", dict)):
+                made["properties"] = {
+                    name: False if one.is_never else write(one)
+                    for name, one in self._own_properties(node).items()
+                }
+                if self.hidden and isinstance(made.get("required"), list):
+                    known = made["properties"]
+                    made["required"] = [one for one in made["required"] if one in known]
+            return made | rest
+
+        made = write(node)
         return made | ({"$defs": definitions} if definitions else {})
-
-    def _written(
-        self, node: Node, definitions: dict[str, Any], names: dict[int, str]
-    ) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        rest: dict[str, Any] = {}
-        own = {id(part.schema) for part in node.parts}
-        for part in node.parts:
-            left: dict[str, Any] = {}
-            for key, value in part.schema.items():
-                if key in _REFERENCES and isinstance(value, str):
-                    target, _ = self._find(value, part.resolver)
-                    if target is False:
-                        made["not"] = {}
-                    elif isinstance(target, dict) and id(target) not in own:
-                        name = self._defined(target, value, definitions, names)
-                        made["$ref"] = f"#/$defs/{name}"
-                    continue
-                if key in _LEFT or (key == "allOf" and type(value) is list):
-                    continue
-                if key == "properties" and isinstance(value, dict):
-                    continue
-                value = self._inside(key, value, node, part, definitions, names)
-                if key not in made:
-                    made[key] = value
-                elif key == "required" and _are_lists(made[key], value):
-                    made[key] = list(dict.fromkeys([*made[key], *value]))
-                elif key == "enum" and _are_lists(made[key], value):
-                    made[key] = shared(made[key], value)
-                elif _identity(value) != _identity(made[key]) and not (
-                    key in _ANNOTATIONS and key in part.by
-                ):
-                    left[key] = value
-            if left:
-                rest.setdefault("allOf", []).append(left)
-        if any(True for _ in node.all("properties", dict)):
-            made["properties"] = {
-                name: False if one.is_never else self._written(one, definitions, names)
-                for name, one in self._own_properties(node).items()
-            }
-            if self.hidden and isinstance(made.get("required"), list):
-                known = made["properties"]
-                made["required"] = [one for one in made["required"] if one in known]
-        return made | rest
-
-    def _defined(
-        self, target: Any, ref: str, definitions: dict[str, Any], names: dict[int, str]
-    ) -> str:
-        if id(target) not in names:
-            base = re.sub(r"\W+", "_", unquote(ref.rpartition("/")[2])).strip("_")
-            name = base = base or "self"
-            while name in definitions:
-                name = f"{base}_{len(definitions)}"
-            names[id(target)] = name
-            definitions[name] = {}
-            definitions[name] = self._written(self.node(target), definitions, names)
-        return names[id(target)]
-
-    def _inside(
-        self,
-        key: str,
-        value: Any,
-        node: Node,
-        part: Part,
-        definitions: dict[str, Any],
-        names: dict[int, str],
-    ) -> Any:
-        def one(schema: Any) -> Any:
-            if not isinstance(schema, dict | Joined):
-                return schema
-            return self._written(self.node(schema, node, part), definitions, names)
-
-        if key in _ONE:
-            return one(value)
-        if key in _SEVERAL and type(value) is list:
-            return [*map(one, value)]
-        if key in _NAMED and isinstance(value, dict):
-            return {name: one(schema) for name, schema in value.items()}
-        return value
 
 
 def lifted(
@@ -528,29 +515,33 @@ def lifted(
         prefix: reference to the object of definitions, with a final slash.
         definitions: takes the definitions of the schema, under names that are free.
     """
-    names: dict[str, str] = {}
-    for name in schema.get("$defs", ()):
-        base = names[name] = name
-        while names[name] in definitions:
-            names[name] = f"{base}_{len(definitions)}"
-        definitions[names[name]] = {}
+    names = {name: _reserved(name, definitions) for name in schema.get("$defs", ())}
 
-    def moved(value: Any) -> Any:
-        if isinstance(value, list):
-            return [moved(one) for one in value]
-        if not isinstance(value, dict):
-            return value
-        made = {key: moved(one) for key, one in value.items()}
+    def moved(made: dict[str, Any]) -> dict[str, Any]:
         name = str(made.get("$ref")).removeprefix("#/$defs/")
         return made | ({"$ref": prefix + names[name]} if name in names else {})
 
     for name, own in names.items():
-        definitions[own] = moved(schema["$defs"][name])
-    return moved(without(schema, "$defs"))
+        definitions[own] = rewritten(schema["$defs"][name], moved)
+    return rewritten(without(schema, "$defs"), moved)
 
 
-def _are_lists(*values: Any) -> bool:
-    return all(isinstance(value, list) for value in values)
+def _reserved(base: str, definitions: dict[str, Any]) -> str:
+    """Adds an empty definition; returns its name, which is free."""
+    name = base
+    while name in definitions:
+        name = f"{base}_{len(definitions)}"
+    definitions[name] = {}
+    return name
+
+
+def rewritten(value: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
+    """Returns a JSON value with each object changed, from the innermost outward."""
+    if isinstance(value, list):
+        return [rewritten(one, change) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return change({key: rewritten(one, change) for key, one in value.items()})
 
 
 def shared(values: list[Any], others: list[Any]) -> list[Any]:
@@ -590,3 +581,15 @@ def _both(several: list[Node]) -> Node:
 def is_null(node: Node) -> bool:
     """Returns whether a schema allows only null."""
     return node.first("type") == "null" or node.first("enum") == [None]
+
+
+def same(one: Any, two: Any) -> bool:
+    """Returns whether two JSON values are equal; the order of keys is ignored.
+
+    1 and 1.0 are equal, but 1 and True, which Python calls equal, are not.
+    """
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(same(one[key], two[key]) for key in one)
+    if isinstance(one, list) and isinstance(two, list):
+        return len(one) == len(two) and all(map(same, one, two))
+    return isinstance(one, bool) == isinstance(two, bool) and one == two

@@ -16,6 +16,7 @@ from jaxaug.serve import app, wordings
 from jaxaug.serve.limits import Limits
 from jaxaug.track.answers import Prediction, as_json_line
 from jaxaug.track.tracker import Tracker
+from tests.tools.test_completions import Booker
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -346,3 +347,20 @@ def test_the_documentation_has_the_limits():
         (limits.connections, "", "the idlest connection is closed"),
     ):
         assert f"| {number}{unit} | {status} |" in page
+
+
+def test_several_dialogues(sgd_tree):
+    talk = {"turns": [{"speaker": "USER", "utterance": "Oslo"}]}
+    known = wordings.read(None, sgd_tree, 1000)
+    web = TestClient(app.build(Booker(known.original, {}), known, Limits(turns=3)))
+    asked = {"services": ["Trains_1"], "dialogues": [talk, "USER: hi\nSYSTEM: yes"]}
+    found = web.post("/api/predict", json=asked).json()
+    assert [len(one["turns"]) for one in found] == [1, 2]
+    (one,) = web.post("/api/predict", json=asked | {"dialogues": [talk]}).json()
+    assert one["turns"][0]["utterance"] == "Oslo"
+    for given, text in (
+        ([talk] * 4, "has 4 turns; at most 3"),
+        ([], "dialogues: expected a list and no dialogue, got []"),
+    ):
+        answer = web.post("/api/predict", json=asked | {"dialogues": given})
+        assert answer.status_code == 400 and text in answer.json()["error"]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from jaxaug.core.errors import UserError
-from jaxaug.tools import cases, read_document, wordings
+from jaxaug.tools import cases, read_document
 from jaxaug.tools.match import ABSENT, Expected
 
 USER = [{"role": "user", "content": "hi"}]
@@ -94,7 +94,7 @@ def test_two_thousand_tools(tmp_path, judge_network):
     ):
         read(tmp_path, case, tools=tools)
     source = read(tmp_path, case | {"tools": ["find_7"]}, tools=tools)
-    found = wordings.of_sources([source], 2, 0)
+    found = cases.of_sources([source], 2, 0)
     texts = [found[name][0].tools[0]["function"]["description"] for name in found]
     assert texts[0] == "find a city" and len({*texts}) > 1
     assert all(len(found[name][0].tools) == 1 for name in found)

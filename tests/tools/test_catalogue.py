@@ -12,7 +12,7 @@ from jaxaug.cli import main
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import write_texts
 from jaxaug.data.schema import Schema
-from jaxaug.tools import document_of, read_document, read_tools, yaml_files
+from jaxaug.tools import document_of, read_document, read_tools, sources
 from jaxaug.tools.services import without_texts
 
 
@@ -388,9 +388,9 @@ def test_names_that_become_the_same():
     ],
 )
 def test_yaml_has_the_core_schema_of_1_2(text, value):
-    found = json.loads(yaml_files.as_json(text, "a.yaml", ""))
+    found = json.loads(sources.as_json(text, "a.yaml", ""))
     assert found == value
-    again = yaml_files.as_json(yaml_files.dumped(found), "a.yaml", "")
+    again = sources.as_json(sources.dumped(found), "a.yaml", "")
     assert json.loads(again) == value
 
 

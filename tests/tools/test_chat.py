@@ -34,8 +34,7 @@ TOOLS = [
 
 
 def calls(**states):
-    schema = chat.schema_of(TOOLS)
-    return [(one.name, one.arguments) for one in chat.calls_of(states, schema, TOOLS)]
+    return [tuple(one) for one in chat.calls_of(states, *chat.resolved(TOOLS))]
 
 
 def test_arguments_have_their_types_and_places():
@@ -100,11 +99,8 @@ def test_messages():
         ([{"role": "system", "content": "x"}], "none is by the user"),
     ],
 )
-def test_mistakes_of_messages(messages, text):
+def test_mistakes(messages, text):
     with pytest.raises(UserError, match=text):
         chat.dialogue_of(messages, [])
-
-
-def test_mistakes_of_tools():
     with pytest.raises(UserError, match="tools.*the name of a tool: expected a string"):
-        chat.schema_of([{"type": "function", "function": {"description": "x"}}])
+        chat.resolved([{"type": "function", "function": {"description": "x"}}])

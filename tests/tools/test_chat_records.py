@@ -13,8 +13,7 @@ from jaxaug.data import folders, record_files, sgd
 from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Intent, Schema, Service, Slot
 from jaxaug.tools import Imported
-from jaxaug.tools.chat_export import Exporter
-from jaxaug.tools.chat_import import Importer
+from jaxaug.tools.conversations import Exporter, Importer
 
 CITY = {"type": "string", "description": "city"}
 WEATHER = {

@@ -7,13 +7,11 @@ from starlette.testclient import TestClient
 
 from jaxaug.formats.records import Parsed
 from jaxaug.serve import app, wordings
-from jaxaug.serve.limits import Limits
 from jaxaug.tools import chat as chat_of_tools
+from jaxaug.tools.cases import read_dialogues
 from jaxaug.tools.models import TrackerModel, parsed
-from jaxaug.tools.states import read
 from jaxaug.track.answers import FrameState, Prediction
 from jaxaug.track.tracker import Tracker
-from tests.serve.test_app import client
 
 TOOL = {
     "type": "function",
@@ -92,12 +90,7 @@ def test_no_call_without_required_arguments_or_after_a_result(sgd_tree):
             {"messages": [USER], "tools": [TOOL], "stream": True},
             "stream: answers come whole",
         ),
-        ({"messages": [], "tools": [TOOL]}, "none is by the user"),
         ({"tools": [TOOL]}, "messages: expected a list of objects, got None"),
-        (
-            {"messages": [USER], "tools": [{"type": "function", "function": {}}]},
-            "name of a tool",
-        ),
         (
             {
                 "messages": [USER],
@@ -145,31 +138,8 @@ def test_served_values_have_the_declared_type(sgd_tree):
     assert served(**right | wrong) == {"city": "Roma"}
 
 
-def test_models(sgd_tree):
-    web, _ = client(sgd_tree)
-    assert [one["id"] for one in web.get("/v1/models").json()["data"]] == ["tracker"]
-
-
-def test_several_dialogues(sgd_tree):
-    web, _ = client(sgd_tree, Limits(turns=3))
-    talk = {"turns": [{"speaker": "USER", "utterance": "Oslo"}]}
-    known = wordings.read(None, sgd_tree, 1000)
-    web = TestClient(app.build(Booker(known.original, {}), known, Limits(turns=3)))
-    asked = {"services": ["Trains_1"], "dialogues": [talk, "USER: hi\nSYSTEM: yes"]}
-    found = web.post("/api/predict", json=asked).json()
-    assert [len(one["turns"]) for one in found] == [1, 2]
-    (one,) = web.post("/api/predict", json=asked | {"dialogues": [talk]}).json()
-    assert one["turns"][0]["utterance"] == "Oslo"
-    for given, text in (
-        ([talk] * 4, "has 4 turns; at most 3"),
-        ([], "dialogues: expected a list and no dialogue, got []"),
-    ):
-        answer = web.post("/api/predict", json=asked | {"dialogues": given})
-        assert answer.status_code == 400 and text in answer.json()["error"]
-
-
 def tracker_questions(tracker, case):
-    schema = chat_of_tools.schema_of(list(case.tools))
+    schema = chat_of_tools.resolved(list(case.tools))[0]
     names = [one.name for one in schema.services]
     dialogue = chat_of_tools.dialogue_of(list(case.messages), names)
     return tracker.about(schema)._questions([dialogue], schema)
@@ -180,7 +150,7 @@ def test_answers_are_those_of_the_tracker(trained):
     known = wordings.read(None, data, 1000)
     tracker = Tracker.load(run, known.original)
     web = TestClient(app.build(tracker, known))
-    case = read(data, "test").cases[0]
+    case = read_dialogues(data, "test").cases[0]
     asked = {"messages": case.messages, "tools": case.tools}
     answer = web.post("/v1/chat/completions", json=asked).json()
     found, usage = answer["choices"][0]["message"], answer["usage"]

@@ -12,7 +12,7 @@ import pytest
 from jaxaug.cli import main
 from jaxaug.core.errors import UserError
 from jaxaug.data.schema import check_schema, service_object
-from jaxaug.tools import yaml_files
+from jaxaug.tools import sources
 from jaxaug.tools.convert import document_of, read_document
 
 DOCUMENTS = Path(__file__).with_name("documents")
@@ -104,8 +104,8 @@ _LAUGHS = "\n".join(
     ],
 )
 def test_wrong_yaml(text, message, tmp_path, monkeypatch):
-    assert yaml_files.MAX_VALUES == 2_000_000
-    monkeypatch.setattr(yaml_files, "MAX_VALUES", 500_000)
+    assert sources.MAX_VALUES == 2_000_000
+    monkeypatch.setattr(sources, "MAX_VALUES", 500_000)
     path = tmp_path / "d.yaml"
     path.write_text(text)
     with pytest.raises(UserError, match=message):
@@ -226,3 +226,11 @@ def test_a_document_that_is_too_large(tmp_path):
     path.write_text("[" + " " * (32 << 20) + "]")
     with pytest.raises(UserError, match="has 33,554,434 characters, at most 33,554,43"):
         read_document(path)
+
+
+def test_a_format_that_holds_nothing_of_the_arguments(tmp_path):
+    path = tmp_path / "tools.json"
+    path.write_text('[{"name": "f", "input_schema": {"properties": 3}}]')
+    found = read_document(path)
+    with pytest.raises(UserError, match="cannot be exported to json_schema: .* no obj"):
+        document_of(found.schema, "json_schema", found)

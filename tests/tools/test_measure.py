@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxaug.formats.json_tools import function_tool, object_schema, string_property
-from jaxaug.tools import better, measure, read_tools, report, tools_of
+from jaxaug.tools import measure, read_tools, report, tools_of
 from jaxaug.tools.cases import Case, Source
 from jaxaug.tools.match import Call, Expected
 from jaxaug.tools.models import TOOL_CALLS, Reply
@@ -162,14 +162,14 @@ def test_better_texts_are_checked_on_other_cases():
         assert [one.id for one in cases] == names[1::2]
         return [right]
 
-    made = better.find(Source(found, own), asked, replies, ask)
+    made = measure.find_better(Source(found, own), asked, replies, ask)
     assert made.texts == {("go", "to"): "place to go"} and made.is_gain
     assert (made.cases, made.given, made.advised) == (10, 0, pytest.approx(0.9))
     assert made.difference.value == pytest.approx(0.9)
     (service,) = made.schema.services
     assert service.slots[0].description == "place to go" and service.name == "go"
     right[:8] = [reply("Rome")] * 8  # One right case of ten may be chance.
-    assert not better.find(Source(found, own), asked, replies, ask).is_gain
+    assert not measure.find_better(Source(found, own), asked, replies, ask).is_gain
     replies["r1"] = replies["original"]
-    none = better.find(Source(found, own), asked, replies, ask)
+    none = measure.find_better(Source(found, own), asked, replies, ask)
     assert none.texts == {} and none.given == none.advised == 0 and not none.is_gain

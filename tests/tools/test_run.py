@@ -177,49 +177,42 @@ def test_better_texts_are_written(call, picky, tmp_path):
     assert tool["function"]["name"] == "weather"
 
 
+def one_call(**function):
+    return {"tool_calls": [{"type": "function", "function": {"name": "f"} | function}]}
+
+
 @pytest.mark.parametrize(
     ("message", "calls", "form"),
     [
         ({"content": '{"name": "f", "arguments": {"x": 1}}'}, [("f", {"x": 1})], TEXT),
-        (
-            {"content": 'Sure!\n```json\n[{"name": "f", "parameters": {}}]\n```'},
-            [("f", {})],
-            TEXT,
-        ),
-        (
-            {
-                "content": '<tool_call>{"name": "f", "arguments": "{}"}'
-                "</tool_call> [1] {"
-            },
-            [("f", {})],
-            TEXT,
-        ),
+        ({"content": 'Sure!\n```json\n[{"name": "f", "parameters": {}}]\n```'},
+         [("f", {})], TEXT),
+        ({"content": '<tool_call>{"name": "f", "arguments": "{}"}</tool_call> [1] {'},
+         [("f", {})], TEXT),
         ({"content": "f(x=1) is what I call"}, [], PROSE),
         ({"content": None}, [], PROSE),
-        (
-            {"content": [{"text": '{"function": {"name": "f", "arguments": {}}}'}]},
-            [("f", {})],
-            TEXT,
-        ),
+        ({"content": [{"text": '{"function": {"name": "f", "arguments": {}}}'}]},
+         [("f", {})], TEXT),
         ({"content": "[" * 100_000}, [], PROSE),
         # Reading from each bracket would take time that is quadratic in the content.
         ({"content": "[" * 1000 + '{"name": "f", "arguments": {}}'}, [], PROSE),
-        (
-            {"tool_calls": [{"function": {"name": "f", "arguments": ""}}]},
-            [("f", {})],
-            TOOL_CALLS,
-        ),
-        ({"tool_calls": [{"function": {"name": "f", "arguments": "{x"}}]}, [], INVALID),
+        (one_call(arguments=""), [("f", {})], TOOL_CALLS),
+        (one_call(arguments="{x"), [], INVALID),
         ({"tool_calls": [{"function": None}, 3]}, [], INVALID),
         ({"tool_calls": "f"}, [], PROSE),
+        (one_call(arguments=None), [("f", {})], TOOL_CALLS),
+        (one_call(arguments="null"), [("f", {})], TOOL_CALLS),
+        (one_call(), [("f", {})], TOOL_CALLS),
+        (one_call(arguments='{"a.b": "c"}'), [("f", {"a.b": "c"})], TOOL_CALLS),
+        ({"function_call": {"name": "f", "arguments": ""}}, [("f", {})], TOOL_CALLS),
+        ({"function_call": {"name": "f", "arguments": '{"n": 2}'}, "content": None},
+         [("f", {"n": 2})], TOOL_CALLS),
+        (one_call(arguments="[]"), [], INVALID),
+        (one_call(name=None, arguments="{}"), [], INVALID),
     ],
-)
+)  # fmt: skip
 def test_forms_of_replies(message, calls, form):
-    found = parsed(message)
-    assert ([(one.name, one.arguments) for one in found.calls], found.form) == (
-        calls,
-        form,
-    )
+    assert parsed(message) == (tuple(calls), form)
 
 
 def test_calls_of_a_reply_are_bounded():

@@ -6,8 +6,9 @@ import pytest
 
 from jaxaug.core.errors import UserError
 from jaxaug.models.named import packages
-from jaxaug.tools import measure, suites
-from jaxaug.tools.wordings import texts_of
+from jaxaug.tools import cases as suites
+from jaxaug.tools import measure
+from jaxaug.tools.cases import texts_of
 
 FUNCTION = {
     "name": "find.city",
@@ -47,7 +48,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_each_grade_has_its_texts_and_the_same_cases(folder):
-    sources, found = suites.read("bfcl-live")
+    sources, found = suites.read_suite("bfcl-live")
     assert list(found) == ["original", "control", *suites.GRADES]
     assert len(sources) == 4 and len({case.id for case in found["g3"]}) == 4
     for name, end in (("original", ""), ("control", ""), ("g1", " g1"), ("g5", " g5")):
@@ -58,7 +59,7 @@ def test_each_grade_has_its_texts_and_the_same_cases(folder):
         }
     for name, cases in found.items():
         assert [one.expected for one in cases] == [s.cases[0].expected for s in sources]
-        assert len(suites.read("bfcl-live", 3)[1][name]) == 3
+        assert len(suites.read_suite("bfcl-live", 3)[1][name]) == 3
     covered = measure.coverage(found)
     assert (covered.reworded["all"], covered.texts["all"]) == (2, 3)
 
@@ -74,7 +75,7 @@ def test_shipped_wordings():
 @pytest.mark.long
 def test_every_text_of_bfcl_live_is_reworded():
     try:
-        _, found = suites.read("bfcl-live")
+        _, found = suites.read_suite("bfcl-live")
     except UserError as error:
         pytest.skip(str(error))
     assert len(found["original"]) == 274

@@ -1,13 +1,17 @@
-"""Reads and writes YAML 1.2 documents; only this module needs PyYAML."""
+"""Reads and writes YAML 1.2 documents, and lists the tools of live MCP servers."""
 
+import asyncio
 import json
+import os
 import re
+import shlex
 from pathlib import PurePath
 from typing import Any
 
 from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, shortened
+from jaxaug.core.installed import extras_of
 
 MAX_VALUES = 2_000_000
 """Maximum number of values in a document, including values repeated by aliases."""
@@ -200,3 +204,74 @@ def dumped(value: Any) -> str:
             f"tag:yaml.org,2002:{tag}", whole, [*"-+.0123456789"]
         )
     return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True)
+
+
+SCHEME = "mcp:"
+"""Prefix of a server that is named instead of a file."""
+TIMEOUT = 60
+"""Seconds in which a server must start and list its tools."""
+_MOST_PAGES = 1000
+
+
+def is_server(path: object) -> bool:
+    """Returns whether `path` names a server, `mcp:COMMAND` or `mcp:https://...`."""
+    return isinstance(path, str) and path.startswith(SCHEME)
+
+
+def tool_list(server: str) -> dict[str, Any]:
+    """Returns the tools of a server as the result of `tools/list`.
+
+    Args:
+        server: `mcp:` and the command of a server on standard input and output, or its
+            http or https address.
+
+    Raises:
+        UserError: the package is missing, or the server does not start or answer.
+    """
+    target = server.removeprefix(SCHEME).strip()
+    fix = 'Write "mcp:COMMAND ARGUMENT ..." or "mcp:https://ADDRESS".'
+    try:
+        words = shlex.split(target)
+    except ValueError as error:
+        raise UserError(f"{server}: is no command ({error}). {fix}") from None
+    if not words or "\0" in target:
+        raise UserError(f"{server}: names no command and no address. {fix}")
+    with extras_of(f"a server such as {SCHEME}COMMAND"):
+        import mcp
+        from mcp.client.stdio import stdio_client
+
+    async def listed(log: Any) -> list[dict[str, Any]]:
+        place: Any = target
+        async with asyncio.timeout(TIMEOUT):
+            if not target.startswith(("https://", "http://")):
+                command = mcp.StdioServerParameters(command=words[0], args=words[1:])
+                place = stdio_client(command, log)
+            found: list[dict[str, Any]] = []
+            async with mcp.Client(place) as client:
+                page = await client.list_tools()
+                for _ in range(_MOST_PAGES):
+                    found += [
+                        tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+                        for tool in page.tools
+                    ]
+                    if not page.next_cursor:
+                        return found
+                    page = await client.list_tools(cursor=page.next_cursor)
+        raise UserError(f"{server}: lists tools without an end. {fix}")
+
+    try:
+        with open(os.devnull, "w", encoding="utf-8") as log:
+            return {"tools": asyncio.run(listed(log))}
+    except Exception as error:
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, UserError):
+            raise error from None
+        what = (
+            f"no answer in {TIMEOUT} seconds"
+            if isinstance(error, TimeoutError)
+            else (f"{type(error).__name__}: {shortened(error)}")
+        )
+        raise UserError(
+            f"{server}: the server lists no tools ({what}). {fix}"
+        ) from None

@@ -1,4 +1,4 @@
-"""The commands of docs/tools.md print what the page shows."""
+"""The commands of docs/tools.md and docs/sensitivity.md print what the pages show."""
 
 import json
 import re
@@ -11,6 +11,7 @@ from jaxaug.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/tools.md").read_text(encoding="utf-8")
+SENSITIVITY = (ROOT / "docs/sensitivity.md").read_text(encoding="utf-8")
 
 
 def _steps() -> list[tuple[str, list[str]]]:
@@ -79,3 +80,23 @@ def test_the_example_in_python(walked, monkeypatch):
         "description": "city of the weather report",
     }
     assert names["dropped"] == []
+
+
+def test_the_first_measurement(tmp_path, monkeypatch, capsys, judge_network):
+    pytest.importorskip("spacy")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    tools, cases = re.findall(r"```json\n(.*?)```", SENSITIVITY, re.DOTALL)
+    (tmp_path / "tools.json").write_text(tools)
+    (tmp_path / "cases.jsonl").write_text(cases)
+    [(command, shown)] = re.findall(
+        r"^    \$ jaxaug (.*)\n((?:    .*\n)+)", SENSITIVITY, re.MULTILINE
+    )
+    assert main(shlex.split(command)) == 0
+    # The fixture chooses other rewordings, which have other lengths.
+    told, shown = (
+        re.sub(r"about [\d,]+ tokens", "about N tokens", text)
+        for text in (capsys.readouterr().out, shown)
+    )
+    assert told == re.sub("^    ", "", shown, flags=re.MULTILINE)
