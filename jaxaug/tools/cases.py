@@ -498,37 +498,6 @@ def of_files(source: Source, paths: Sequence[PathLike]) -> Wordings:
     return found
 
 
-def of_data(
-    data_dir: epath.Path, split: str, number: int | None, limit: int | None, seed: int
-) -> tuple[Source, Wordings]:
-    """Returns the frames of a split as cases, and these cases under all wordings.
-
-    Args:
-        data_dir: data folder in the layout of SGD.
-        split: "train", "dev" or "test".
-        number: number of rewordings by the grammar; None means the variants of SGD-X.
-        limit: number of dialogues; None means all.
-        seed: seed of the draw.
-
-    Raises:
-        UserError: a file is missing or wrong, or `number` is None and the folder has no
-            variants.
-    """
-    source = read_dialogues(data_dir, split, None, limit)
-    if number is not None:
-        return source, of_sources([source], number, seed)
-    _, names = folders.evaluated_variants(data_dir, split)
-    if not names:
-        raise UserError(
-            f"{data_dir}: has no variants of {split}. Give --wordings N for "
-            "rewordings by the grammar."
-        )
-    others = {
-        name: read_dialogues(data_dir, split, name, limit).cases for name in names
-    }
-    return source, {ORIGINAL: source.cases, CONTROL: source.cases, **others}
-
-
 def _names(found: Imported) -> dict[tuple[str, str], str]:
     """Returns the name of the tool of each (service, intent)."""
     pairs = [(s.name, i.name) for s in found.schema.services for i in s.intents]

@@ -4,6 +4,7 @@ import argparse
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from jaxaug_base.files import is_same
@@ -142,15 +143,29 @@ def of_suite(name: str, options: TaskOptions) -> Task:
 def of_data(data_dir: PathLike | None, split: str, options: TaskOptions) -> Task:
     """Returns the task of the annotated dialogues of a data folder.
 
+    The wordings are the variants of SGD-X, or come from the grammar if their number is
+    given.
+
     Raises:
-        UserError: data are missing or wrong.
+        UserError: data are missing or wrong, or the folder has no variants.
     """
     if options.files:
         raise UserError("--wordings_from: is for a file of cases. Give --in, too.")
     folder = folders.resolve_data_dir(data_dir)
-    source, asked = cases.of_data(
-        folder, split, options.wordings, options.limit, options.seed
-    )
+    source = cases.read_dialogues(folder, split, None, options.limit)
+    _, names = folders.evaluated_variants(folder, split)
+    asked: Wordings
+    if options.wordings is not None:
+        asked = cases.of_sources([source], options.wordings, options.seed)
+    elif names:
+        read = partial(cases.read_dialogues, folder, split, limit=options.limit)
+        others = {name: read(name).cases for name in names}
+        asked = {ORIGINAL: source.cases, CONTROL: source.cases, **others}
+    else:
+        raise UserError(
+            f"{folder}: has no variants of {split}. Give --wordings N for "
+            "rewordings by the grammar."
+        )
     shots: dict[str, Sequence[Case]] = {}
     for name in asked if options.shots else ():
         is_variant = options.wordings is None and name != ORIGINAL
@@ -354,24 +369,24 @@ def _check(arguments: argparse.Namespace) -> None:
     points = arguments.fail_above
     if points is not None and not 0 <= points <= 100:
         raise UserError(f"--fail_above {points:g}: give points from 0 to 100.")
+
+    def refuse(names: Sequence[str], why: str) -> None:
+        for name in names:
+            if getattr(arguments, name):
+                raise UserError(f"--{'in' if name == 'input' else name}: {why}")
+
     if arguments.suite:
-        for name in ("input", "schema", "answers", "data_dir"):
-            if getattr(arguments, name):
-                option = "in" if name == "input" else name
-                raise UserError(f"--{option}: --suite brings its cases. Leave it out.")
+        cases_of = ("input", "schema", "answers", "data_dir")
+        refuse(cases_of, "--suite brings its cases. Leave it out.")
     if arguments.input is None:
-        for name in ("schema", "answers"):
-            if getattr(arguments, name):
-                raise UserError(f"--{name}: needs a file of cases. Add --in.")
+        refuse(("schema", "answers"), "needs a file of cases. Add --in.")
     elif arguments.data_dir:
         raise UserError("--data_dir: --in names cases already. Leave one of them out.")
     if bool(arguments.model) == bool(arguments.run):
         raise UserError("name a model: either --model openai:NAME, or --run RUN.")
     if arguments.run:
         own = (*endpoint_run.OWN, "option", "tools_in_prompt", "shots", "repeats")
-        for name in own:
-            if getattr(arguments, name):
-                raise UserError(f"--{name}: is for a chat model, not for --run.")
+        refuse(own, "is for a chat model, not for --run.")
 
 
 def _setting(arguments: argparse.Namespace) -> Setting | None:
