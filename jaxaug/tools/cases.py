@@ -1,9 +1,9 @@
 """Cases: messages, the tools that are offered to a model, and the expected calls.
 
 Cases are read from JSON lines, from files of the Berkeley Function Calling Leaderboard
-(BFCL), from the dialogues of a data folder, or from a suite: published cases with graded
-wordings of their tools (docs/sensitivity.md is the data card). Further wordings come from
-the grammar or from files. Source of BFCL's format: its repository,
+(BFCL), from the dialogues of a data folder, or from a suite: published cases with
+graded wordings of their tools (docs/sensitivity.md is the data card). Further wordings
+come from the grammar or from files. Source of BFCL's format: its repository,
 https://github.com/ShishirPatil/gorilla, folder `berkeley-function-call-leaderboard`.
 """
 

@@ -211,7 +211,7 @@ class Tool:
                 cast = [argument.items.cast(text) for text in texts]
                 value = [one for one in cast if one is not ABSENT] or ABSENT
             if value is not ABSENT and self._fits_inside(argument, value):
-                _put(made, argument.path, value)
+                put_at(made, argument.path, value)
                 whole += [argument.path] if argument.is_outer else []
         return made
 
@@ -306,7 +306,7 @@ class Catalogue:
     )
 
 
-def _put(place: Any, path: Path, value: Any) -> None:
+def put_at(place: Any, path: Path, value: Any) -> None:
     """Sets a value in nested objects; an array gets one item."""
     for key, following in zip(path, [*path[1:], ABSENT], strict=True):
         empty: Any = [] if following is None else {}

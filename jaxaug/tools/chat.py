@@ -9,6 +9,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from jaxaug.core import json_reader
@@ -16,10 +17,10 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data.dialogue import Dialogue, Frame, Turn
-from jaxaug.data.schema import Intent, Schema, Service
+from jaxaug.data.schema import Intent, Schema
 from jaxaug.formats.records import Parsed
 from jaxaug.tools import read_tools
-from jaxaug.tools.catalogue import ABSENT, DONTCARE, Tool
+from jaxaug.tools.catalogue import ABSENT, DONTCARE, Tool, put_at
 from jaxaug.tools.conversations import SPEAKERS, role_and_content
 from jaxaug.tools.match import Call
 from jaxaug.tools.services import given_slots, without_texts
@@ -110,11 +111,12 @@ def calls_of(
     """
     for service in schema.services:
         state = states.get(service.name)
-        intents = {one.intent: one for one in tools if one.service == service.name}
-        intent = _intent(service, state, intents) if state else None
-        if state is None or intent is None:
+        known = {one.intent: one for one in tools if one.service == service.name}
+        intents = [one for one in service.intents if one.name in known]
+        if state is None or not intents:
             continue
-        tool = intents[intent.name]
+        intent = max(intents, key=partial(_fit, state=state))
+        tool = known[intent.name]
         arguments = tool.arguments_of(state.slot_values)
         if not as_declared:
             arguments = _with_texts(arguments, tool, state)
@@ -147,26 +149,15 @@ def _with_texts(made: dict[str, Any], tool: Tool, state: Parsed) -> dict[str, An
         text = next(iter(state.slot_values.get(one.slot, ())), DONTCARE)
         is_plain = one.values is None and None not in one.path
         if is_plain and text != DONTCARE and one.cast(text) is ABSENT:
-            place: dict[Any, Any] = made
-            for name in one.path[:-1]:
-                place = place.setdefault(name, {})
-            place[one.path[-1]] = text
+            put_at(made, one.path, text)
     return made
 
 
-def _intent(
-    service: Service, state: Parsed, tools: Mapping[str, Tool]
-) -> Intent | None:
-    """Returns the active intent; without one, the best fit to the filled slots."""
-    filled = state.slot_values.keys()
-
-    def fit(intent: Intent) -> tuple[bool, int]:
-        known = {*given_slots(intent)}
-        is_active = intent.name == state.active_intent
-        return is_active, len(filled & known) - len(filled - known)
-
-    intents = [one for one in service.intents if one.name in tools]
-    return max(intents, key=fit, default=None)
+def _fit(intent: Intent, state: Parsed) -> tuple[bool, int]:
+    """Returns whether an intent is active, and how well it fits the filled slots."""
+    filled, known = state.slot_values.keys(), {*given_slots(intent)}
+    is_active = intent.name == state.active_intent
+    return is_active, len(filled & known) - len(filled - known)
 
 
 MODEL = {"id": "tracker", "object": "model", "created": 0, "owned_by": "jaxaug"}

@@ -1,4 +1,4 @@
-"""`jaxaug data import` and `export`: chat messages with tool calls, and data folders."""
+"""`jaxaug data import` and `export`: chat messages with tool calls to data folders."""
 
 import argparse
 import contextlib

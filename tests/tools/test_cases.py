@@ -9,6 +9,11 @@ from jaxaug.tools import cases, read_document
 from jaxaug.tools.match import ABSENT, Expected
 
 USER = [{"role": "user", "content": "hi"}]
+CASE = {"messages": USER, "calls": []}
+
+
+def called(name="find_city", **more):
+    return CASE | {"calls": [{"name": name, **more}]}
 
 
 def tool(name="find.city", properties=None, required=("city",)):
@@ -29,18 +34,8 @@ def read(tmp_path, *items, tools=None):
 
 
 def test_own_format(tmp_path):
-    calls = [
-        {
-            "name": "find.city",
-            "arguments": {"city": "Oslo"},
-            "accepted": {"unit": ["c"]},
-        }
-    ]
-    first, second = read(
-        tmp_path,
-        {"messages": USER, "calls": calls},
-        {"id": "b", "messages": USER, "calls": []},
-    ).cases
+    call = called("find.city", arguments={"city": "Oslo"}, accepted={"unit": ["c"]})
+    first, second = read(tmp_path, call, CASE | {"id": "b"}).cases
     assert (first.id, second.id, second.expected) == ("1", "b", ())
     accepted = {"city": ("Oslo",), "unit": (ABSENT, "c")}
     assert first.expected == (Expected("find_city", accepted, frozenset({"unit"})),)
@@ -56,27 +51,12 @@ def test_own_format(tmp_path):
         ([tool()], "holds no cases. Name tools with --schema"),
         ({"messages": [{"role": "human"}], "calls": []}, "messages: expected"),
         ({"messages": USER}, "calls: expected a list, empty if no tool fits, got None"),
-        (
-            {"messages": USER, "calls": [{"name": "find_cty"}]},
-            "did you mean 'find_city'",
-        ),
-        (
-            {
-                "messages": USER,
-                "calls": [{"name": "find_city", "arguments": {"town": 1}}],
-            },
-            "find_city has no argument 'town'; known: city, unit.",
-        ),
-        (
-            {"messages": USER, "calls": [{"name": "find_city"}]},
-            "lacks city, which the tool requires. Add it to arguments.",
-        ),
-        ({"messages": USER, "calls": [], "tools": ["x"]}, "no tool 'x'"),
-        (
-            {"messages": USER, "calls": [], "tools": []},
-            "offers 0 tools; a request takes 1",
-        ),
-        ({"messages": USER, "calls": [], "call": 1}, "unknown key 'call'"),
+        (called("find_cty"), "did you mean 'find_city'"),
+        (called(arguments={"town": 1}), "has no argument 'town'; known: city, unit."),
+        (called(), "lacks city, which the tool requires. Add it to arguments."),
+        (CASE | {"tools": ["x"]}, "no tool 'x'"),
+        (CASE | {"tools": []}, "offers 0 tools; a request takes 1"),
+        (CASE | {"call": 1}, "unknown key 'call'"),
         ([], "line 1: expected an object, got []"),
     ],
 )
@@ -88,12 +68,11 @@ def test_mistakes_of_cases(tmp_path, item, text):
 
 def test_two_thousand_tools(tmp_path, judge_network):
     tools = [tool(f"find_{n}") for n in range(2000)]
-    case = {"messages": USER, "calls": []}
     with pytest.raises(
-        UserError, match=r"line 1: offers 2,000 tools; .* 128\. Name some"
+        UserError, match="line 1: offers 2,000 tools; .* 128. Name some"
     ):
-        read(tmp_path, case, tools=tools)
-    source = read(tmp_path, case | {"tools": ["find_7"]}, tools=tools)
+        read(tmp_path, CASE, tools=tools)
+    source = read(tmp_path, CASE | {"tools": ["find_7"]}, tools=tools)
     found = cases.of_sources([source], 2, 0)
     texts = [found[name][0].tools[0]["function"]["description"] for name in found]
     assert texts[0] == "find a city" and len({*texts}) > 1
@@ -102,13 +81,13 @@ def test_two_thousand_tools(tmp_path, judge_network):
 
 def test_documents_without_tools_and_with_circles(tmp_path):
     with pytest.raises(UserError, match="has no tools"):
-        read(tmp_path, {"messages": USER, "calls": []}, tools=[])
+        read(tmp_path, CASE, tools=[])
     circle = tool(properties={"city": {"$ref": "#"}})
-    source = read(tmp_path, {"messages": USER, "calls": []}, tools=[circle])
+    source = read(tmp_path, CASE, tools=[circle])
     assert [*cases.arguments_of(source.cases[0].tools[0])] == ["city"]
     lost = tool(properties={"city": {"$ref": "#/nowhere"}})
     with pytest.raises(UserError, match=r"\$ref '#/nowhere' has no target"):
-        read(tmp_path, {"messages": USER, "calls": []}, tools=[lost])
+        read(tmp_path, CASE, tools=[lost])
 
 
 def bfcl(tmp_path, question, answer, name="BFCL_v4_simple.json"):

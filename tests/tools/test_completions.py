@@ -25,6 +25,7 @@ TOOL = {
         },
     },
 }
+LONG = TOOL | {"function": TOOL["function"] | {"description": "x" * 2000}}
 USER = {"role": "user", "content": "Roma, for 2"}
 
 
@@ -85,30 +86,16 @@ def test_no_call_without_required_arguments_or_after_a_result(sgd_tree):
 @pytest.mark.parametrize(
     ("body", "text"),
     [
-        ({"messages": [USER]}, "tools: is missing or empty"),
-        (
-            {"messages": [USER], "tools": [TOOL], "stream": True},
-            "stream: answers come whole",
-        ),
-        ({"tools": [TOOL]}, "messages: expected a list of objects, got None"),
-        (
-            {
-                "messages": [USER],
-                "tools": [
-                    {
-                        **TOOL,
-                        "function": {**TOOL["function"], "description": "x" * 2000},
-                    }
-                ],
-            },
-            "a description of 2000 characters",
-        ),
-        ({"messages": [USER], "tools": [5]}, 'Write a tool as {"type": "function"'),
-        ({"messages": [USER], "tools": [{"type": "web_search"}]}, "none is a function"),
+        ({"tools": []}, "tools: is missing or empty"),
+        ({"stream": True}, "stream: answers come whole"),
+        ({"messages": None}, "messages: expected a list of objects, got None"),
+        ({"tools": [LONG]}, "a description of 2000 characters"),
+        ({"tools": [5]}, 'Write a tool as {"type": "function"'),
+        ({"tools": [{"type": "web_search"}]}, "none is a function"),
     ],
 )
 def test_mistakes(sgd_tree, body, text):
-    answer = chat(sgd_tree, {}, **body)
+    answer = chat(sgd_tree, {}, **{"messages": [USER], "tools": [TOOL]} | body)
     assert answer.status_code == 400 and text in answer.json()["error"]["message"]
 
 
