@@ -27,11 +27,11 @@ import ml_dtypes
 import numpy as np
 from judge_examples import Example
 
-from jaxaug.augment.judge import network, verdicts
+from jaxaug.augment.judge import likelihood, network, verdicts
 from jaxaug.core.files import write_text
 from jaxaug.models.named import catalogue
 
-NAMES = verdicts.NAMES[network.BASE]
+NAMES = verdicts.NAMES[likelihood.MODEL]
 ADAPTER = Path(str(catalogue.__file__)).parent / network.NAME / network.FILE
 RANK, ALPHA = 16, 32.0
 RATE = 1e-3
@@ -39,6 +39,7 @@ TOKENS = 1536  # of a batch, padding included
 SAVED = 50  # steps between checkpoints
 # Training pairs of the second stage: of the corpus, and of damaged texts.
 CORPUS, DAMAGE = 7000, 6000
+TEST = 2500  # pairs of the corpus' test services
 RIDGE = 0.005  # weight of the squared weights, for columns of variance 1
 FOLDS = 10
 DROPPED = 0.9  # share of the bad pairs at which the table gives the share of kept ones
@@ -303,6 +304,7 @@ def ablation(columns: np.ndarray, examples: Sequence[Example]) -> Iterator[str]:
         for name in NAMES
     ]
     choices += [(f"only {name}", [name]) for name in ("network", "unlike")]
+    choices.append(("without forward and back", [*verdicts.NAMES[network.BASE]]))
     choices.append(("only the words", [*verdicts.NAMES[""]]))
     for name, names in choices:
         chosen = [NAMES.index(one) for one in names]
@@ -314,7 +316,7 @@ def ablation(columns: np.ndarray, examples: Sequence[Example]) -> Iterator[str]:
 def fitted(labelled: Path | None) -> None:
     """Fits the regression, writes it, and prints the tables."""
     examples = [one for one in data.of_readings() if data.is_held(one)]
-    columns = verdicts.columns([one.pair for one in examples])
+    columns = _columns(examples)
     good = np.array([one.good for one in examples])
     numbers = {}
     for model, names in verdicts.NAMES.items():
@@ -326,8 +328,8 @@ def fitted(labelled: Path | None) -> None:
     head += f"| good kept at {verdicts.LEAST} | bad dropped at {verdicts.LEAST} |"
     print(head, "|---|---|---|---|---|---|---|", sep="\n")
     print(*table(held_out(columns, examples), examples), sep="\n")
-    test = data.of_corpus("test", 0)
-    found = verdicts.columns([one.pair for one in test])
+    test = random.Random(0).sample(data.of_corpus("test", 0), TEST)
+    found = _columns(test)
     scores = judge.probabilities(found)
     labels = np.array([one.good for one in test])
     for how in (data.NEAR, data.OTHER, data.DAMAGED):
@@ -339,7 +341,7 @@ def fitted(labelled: Path | None) -> None:
         # The regression was not fitted to these pairs; the network has seen texts of
         # the same domains.
         others = data.of_judged(labelled)
-        scores = judge.probabilities(verdicts.columns([one.pair for one in others]))
+        scores = judge.probabilities(_columns(others))
         print(row(labelled.name, scores, np.array([one.good for one in others])))
     print(
         "| columns | area, results/judge | area, other readings |",
@@ -347,6 +349,10 @@ def fitted(labelled: Path | None) -> None:
         sep="\n",
     )
     print(*ablation(columns, examples), sep="\n", flush=True)
+
+
+def _columns(examples: Sequence[Example]) -> np.ndarray:
+    return verdicts.columns([one.pair for one in examples], likelihood.MODEL)
 
 
 def main() -> None:

@@ -416,13 +416,19 @@ class _JudgeNetwork:
         found = [measure(one.original, one.candidate) for one in pairs]
         return np.array(found) / 100
 
+    def likelihoods(self, pairs):
+        """Returns small log-likelihoods, in both directions, for other texts."""
+        return np.tile(40 * self.similarity(pairs)[:, None] - 40, 2)
+
 
 @pytest.fixture
 def judge_network(monkeypatch):
-    """Replaces the network of the judge, which needs MiniLM, by a measure of words."""
-    from jaxaug.augment.judge import network
+    """Replaces the models of the judge, which need weights, by measures of words."""
+    from jaxaug.augment.judge import likelihood, network
 
     made = _JudgeNetwork()
+    monkeypatch.setattr(likelihood, "both", made.likelihoods)
+    monkeypatch.setattr(likelihood, "identity", lambda: "words")
     monkeypatch.setattr(network, "load", lambda: made)
     monkeypatch.setattr(network, "files", lambda: ())
     return made

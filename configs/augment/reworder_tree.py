@@ -26,7 +26,7 @@ def get_config(num: str = "8") -> ml_collections.ConfigDict:
             "path": "jaxaug.augment.judge.small_models:similarity",
             "model": "minilm",
         },
-        "faithful": {},
+        "faithful": {"model": "rewording-paraphraser"},
         "string_similarity": {},
         "length": {"path": "jaxaug.augment.judge.small_models:length"},
     }

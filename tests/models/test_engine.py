@@ -13,8 +13,9 @@ from jaxaug import cli
 from jaxaug.core.buckets import Batch
 from jaxaug.core.errors import UserError
 from jaxaug.models import convert
-from jaxaug.models.engine import writer
-from jaxaug.models.text import in_engine, language
+from jaxaug.models.engine import runner, writer
+from jaxaug.models.scorers import perplexity
+from jaxaug.models.text import in_engine, language, prompts
 from jaxaug.paraphrase import engine, samplers
 from jaxaug.paraphrase.decoder import Decoder
 
@@ -152,6 +153,30 @@ def test_outputs_of_a_language_model_are_those_of_jax(tmp_path, monkeypatch):
     )(sequences)  # fmt: skip
     assert [one[0].text for one in theirs] == [one[0].text for one in ours]
     assert len(in_engine.rules_of(model).ends) > 1
+
+
+def test_likelihoods_are_those_of_jax_and_torch(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    torch_model = write(tmp_path / "source", "llama")
+    model = language.load(convert.absolute(tmp_path / "source"), "tiny", "plain")
+    model = model.with_prompt(prompts.Prompt("", "", ""))
+    texts = [("w5 w6 w7", "w8 w30"), ("w8", "w4 w5 w6"), ("w11 w12 w5 w5", "w7")]
+    inputs, outputs = (
+        [[row + 1 for row in map(int, one.replace("w", "").split())] for one in column]
+        for column in zip(*texts, strict=True)
+    )
+    expected = []
+    for one, other in zip(inputs, outputs, strict=True):
+        rows = torch.tensor([[3, *(row - 1 for row in (*one, *other))]])
+        each = torch.log_softmax(torch_model(rows).logits[0, :-1], dim=-1)
+        chosen = each.gather(1, rows[0, 1:, None])[-len(other) :]
+        expected.append(chosen.sum().item())
+    kept = runner.Engine(
+        in_engine.kept(model, "float32"), in_engine.rules_of(model), batch_size=2
+    )
+    assert kept.log_likelihoods(inputs, outputs) == pytest.approx(expected, rel=1e-4)
+    ours = perplexity.CausalPerplexity(model, "", batch_size=2)
+    assert ours.continued(inputs, outputs) == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_sliding_window_is_refused(tmp_path):

@@ -1,7 +1,8 @@
 """The judge: the probability that a rewording is well formed and faithful.
 
 A logistic regression combines the log odds of a network (see `network`), the similarity
-of both texts, and features of their words. `benchmarks/train_judge.py` fits it to
+of both texts, features of their words, and, with the model of rewordings, log
+probabilities (see `likelihood`). `benchmarks/train_judge.py` fits it to
 labels of texts that the network has not seen, so its output is a probability.
 """
 
@@ -14,7 +15,7 @@ import numpy as np
 from etils import epath
 from jaxtyping import Float
 
-from jaxaug.augment.judge import features, filters, network
+from jaxaug.augment.judge import features, filters, likelihood, network
 from jaxaug.augment.judge.features import SLOT, Pair
 from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
@@ -23,9 +24,10 @@ COEFFICIENTS = epath.Path(__file__).parent / "coefficients.json"
 NAMES = {
     "": features.WORDS,
     network.BASE: (*features.WORDS, "unlike", "network"),
+    likelihood.MODEL: (*features.WORDS, "unlike", "network", "forward", "back"),
 }
-"""Model -> inputs of the regression: features of words, 1 - similarity, and log odds.
-Without a model, which needs no download, there are only the first."""
+"""Model -> inputs of the regression: features of words, 1 - similarity, log odds, and
+log-likelihoods. Without a model, which needs no download, there are only the first."""
 LEAST = 0.5
 """Least probability at which a candidate is kept."""
 TRIVIAL, UNFAITHFUL = "trivial", "unfaithful"
@@ -67,13 +69,16 @@ def columns(
     """Returns the columns of a model, a key of `NAMES`.
 
     Raises:
-        UserError: MiniLM is not on this machine and cannot be fetched.
+        UserError: a model is not on this machine and cannot be fetched.
     """
     if not model:
         return features.words(pairs)
     found = network.load()
     both = [1.0 - found.similarity(pairs), found.log_odds(pairs)]
-    return np.concatenate([features.words(pairs), np.stack(both, axis=1)], axis=1)
+    parts = [features.words(pairs), np.stack(both, axis=1)]
+    if model == likelihood.MODEL:
+        parts.append(likelihood.both(pairs))
+    return np.concatenate(parts, axis=1)
 
 
 def faithful(
@@ -92,18 +97,21 @@ def faithful(
     return np.round(regression(model).probabilities(columns(pairs, model)), _DIGITS)
 
 
-def verdicts(pairs: Sequence[Pair], least: float = LEAST) -> list[Verdict]:
+def verdicts(
+    pairs: Sequence[Pair], least: float = LEAST, model: str = network.BASE
+) -> list[Verdict]:
     """Returns the verdict on each rewording.
 
     Args:
         pairs: texts and rewordings.
         least: least probability of a rewording that is kept.
+        model: a key of `NAMES`.
 
     Raises:
         UserError: see `columns`.
     """
     found = []
-    for pair, probability in zip(pairs, faithful(pairs).tolist(), strict=True):
+    for pair, probability in zip(pairs, faithful(pairs, model).tolist(), strict=True):
         (codes,) = filters.reasons(pair.original, [pair.candidate], names=())
         if not codes and features.is_trivial(pair):
             codes = (TRIVIAL,)
@@ -132,8 +140,8 @@ class Metric:
         """
         if model not in NAMES:
             raise UserError(
-                f"metric 'faithful': model {model!r}: give {network.BASE!r}, or '' for "
-                "the words alone."
+                f"metric 'faithful': model {model!r}: give {network.BASE!r}, "
+                f"{likelihood.MODEL!r}, or '' for the words alone."
             )
         self._model = model
 
@@ -165,4 +173,5 @@ def identity(model: str = network.BASE) -> str:
     """
     code = code_digest("jaxaug.augment.judge", "jaxaug.augment.language")
     paths = [COEFFICIENTS, *(network.files() if model else ())]
-    return digest_of([code, *(file_digest(path) for path in paths)])
+    more = [likelihood.identity()] if model == likelihood.MODEL else []
+    return digest_of([code, *map(file_digest, paths), *more])

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from jaxaug.augment.judge import filters, verdicts
+from jaxaug.augment.judge import filters, network, verdicts
 from jaxaug.augment.judge.features import SENTENCE, Pair
 from jaxaug.augment.judge.verdicts import UNFAITHFUL
 from jaxaug.augment.language import inflection, lexicon
@@ -125,6 +125,7 @@ def judged(
     candidates: Sequence[str],
     trusted: Sequence[bool],
     strict: bool,
+    model: str = network.BASE,
 ) -> list[tuple[tuple[str, ...], float]]:
     """Returns (reasons, probability) of each pair; without reasons, it is kept.
 
@@ -133,9 +134,10 @@ def judged(
         candidates: candidates, each for the sentence at the same index.
         trusted: whether the candidate was made by rule; the rules do not judge it.
         strict: see `reasons`.
+        model: a key of `verdicts.NAMES`.
 
     Raises:
-        UserError: MiniLM is not on this machine and cannot be fetched.
+        UserError: a model is not on this machine and cannot be fetched.
     """
     found = [
         () if trust else reasons(source, text, strict)
@@ -144,7 +146,7 @@ def judged(
     left = [place for place, codes in enumerate(found) if not codes]
     pairs = [Pair(SENTENCE, sources[place], candidates[place]) for place in left]
     values = dict.fromkeys(range(len(found)), 0.0)
-    values |= zip(left, verdicts.faithful(pairs).tolist(), strict=True)
+    values |= zip(left, verdicts.faithful(pairs, model).tolist(), strict=True)
     return [
         (codes or (() if values[place] >= verdicts.LEAST else (UNFAITHFUL,)), value)
         for (place, value), codes in zip(values.items(), found, strict=True)

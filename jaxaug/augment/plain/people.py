@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jaxaug.augment.judge import verdicts
+from jaxaug.augment.judge import likelihood, network, verdicts
 from jaxaug.augment.plain import faithful, text, wordings
 from jaxaug.augment.plain.chain import Outputs
 from jaxaug.augment.plain.faithful import LIGHT, OFF, STRICT
@@ -29,8 +29,9 @@ from jaxaug.data import tables
 from jaxaug.models.endpoint.server import PREFIX, is_endpoint
 from jaxaug.paraphrase import candidates, endpoint_run
 
-MODEL, NUM = "rewording-paraphraser", 5
-"""Model and number of paraphrases of a plain call."""
+MODEL: str = likelihood.MODEL
+NUM = 5
+"""Model and maximum number of paraphrases of a plain call."""
 AUTO = "auto"
 FILTERS = (AUTO, STRICT, LIGHT, OFF)
 _PROMPT, _BASE = "sentence", "smollm2"
@@ -41,6 +42,7 @@ _SAMPLER = {
 }
 _RULED = 12  # Maximum rewordings by rule of each text.
 _DRAWN = 16  # Outputs of a model on this machine, for each text.
+_DRAWS = {"num": 8, "best": 4}  # of each grade, of the default model
 # Maximum characters of a text -> maximum tokens of its outputs.
 _ROOM = {100: 32, 300: 96}
 _SHARD, _SHARD_ASKED = 4, 16  # Texts that an interruption may lose.
@@ -188,7 +190,8 @@ class _Work:
         self._shards, self._judging = Shards(folder, size), Shards(folder)
         # Missing weights raise an error before the work.
         is_off = choices.filter == OFF
-        self._filter_key = None if is_off else _key_of_filter(choices.strict)
+        self._judge = MODEL if choices.model == MODEL else network.BASE
+        self._filter_key = None if is_off else self._key_of_filter()
         self._jobs = self._made()
 
     def __call__(self, texts: list[str]) -> Outputs:
@@ -251,6 +254,13 @@ class _Work:
             block |= {"model": self._choices.model, "num": self._choices.num}
             (job,) = registry.made("paraphrase", self._choices.seed, {"grid": [block]})
             return {sys.maxsize: job}
+        if self._choices.model == MODEL:
+            return {
+                most: registry.made(
+                    "reworder", self._choices.seed, {**_DRAWS, "max_length": tokens}
+                )[0]
+                for most, tokens in _ROOM.items()
+            }
         prompt = {"prompt": _PROMPT} if _takes_prompt(self._choices.model) else {}
         common = {"model": self._choices.model, **_SAMPLER, **prompt, "num": _DRAWN}
         return {
@@ -290,7 +300,8 @@ class _Work:
         """Returns the items without filtered candidates, with scores."""
         pairs = [(source, *one) for source, found in items for one in found]
         sources, texts, trusted = ([pair[i] for pair in pairs] for i in range(3))
-        found_of = iter(faithful.judged(sources, texts, trusted, self._choices.strict))
+        strict, judge = self._choices.strict, self._judge
+        found_of = iter(faithful.judged(sources, texts, trusted, strict, judge))
         judged = []
         for source, found in items:
             kept = []
@@ -300,16 +311,16 @@ class _Work:
             judged.append([source, kept])
         return judged
 
-
-def _key_of_filter(strict: bool) -> Json:
-    code = code_digest(faithful, wordings)
-    return [verdicts.identity(), code, file_digest(wordings.FILE), strict]
+    def _key_of_filter(self) -> Json:
+        code = code_digest(faithful, wordings)
+        tables = file_digest(wordings.FILE)
+        return [verdicts.identity(self._judge), code, tables, self._choices.strict]
 
 
 def _takes_prompt(model: str) -> bool:
     """Returns whether a model is a language model trained without a prompt."""
-    if model in (MODEL, _BASE):
-        return model == _BASE  # The default has its prompt from training.
+    if model == _BASE:
+        return True
     # Imported here, as models import JAX.
     from jaxaug.models.text import registry as models
     from jaxaug.models.text.language import LanguageModel

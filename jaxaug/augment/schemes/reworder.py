@@ -4,24 +4,21 @@ The prompts are those of `jaxaug.data.rewording_prompts`. CTranslate2 decodes if
 installed, else JAX.
 """
 
-import functools
 import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxaug.augment.descriptions import words_of
+from jaxaug.augment.judge import likelihood
 from jaxaug.core.buckets import Batch, plan
 from jaxaug.core.errors import UserError
 from jaxaug.data.rewording_prompts import GRADES, Source
-from jaxaug.models.text import prompts, registry
-from jaxaug.models.text.language import LanguageModel
 from jaxaug.paraphrase import engine, literals, samplers
 from jaxaug.paraphrase.decoder import Decoder, Output
 from jaxaug.paraphrase.engine import EngineDecoder
 from jaxaug.paraphrase.literals import Piece
 
 _SAMPLER = "top_k_top_p"
-_PRECISION = "int8"  # of the weights in CTranslate2
 
 Item = str | tuple[str, Mapping[str, Any]] | list[Any]
 """A text, or a text and its context; see `jaxaug.augment.context`."""
@@ -34,7 +31,7 @@ def candidates(
     num: int = 8,
     best: int = 4,
     grades: Sequence[int] = GRADES,
-    temperature: float = 0.8,
+    temperature: float = 0.5,
     p: float = 0.95,
     k: int = 40,
     seed: int = 0,
@@ -49,8 +46,8 @@ def candidates(
         items: texts of a schema with their contexts, or sentences without.
         model: name of the model.
         num: outputs that are drawn for each grade.
-        best: outputs of each grade that are returned, those with the greatest log
-            probability per character.
+        best: outputs of each grade that are returned, the most probable
+            ones.
         grades: grades, from 1 (near the text) to 5 (far from it).
         temperature: divisor of the logits.
         p: probability mass of the tokens to draw from.
@@ -93,7 +90,7 @@ def candidates(
 
 def _best(piece: Piece, drawn: Sequence[Output], best: int) -> list[str]:
     """Returns the most probable distinct outputs, with masks for the literals."""
-    order = sorted(drawn, key=lambda one: -one.log_probability / (1 + len(one.text)))
+    order = sorted(drawn, key=lambda one: -one.log_probability)
     texts = dict.fromkeys(piece.hide(one.text) for one in order if one.text)
     return [text for text in texts if piece.restored(text) is not None][:best]
 
@@ -121,7 +118,7 @@ def _drawn(
     seed: int,
 ) -> list[list[Output]]:
     """Returns `num` outputs of each prompt."""
-    model = _model(name)
+    model = likelihood.load(name)
     sequences = [model.vocabulary.encode(text) for text in asked]
     sampler = samplers.find(_SAMPLER)
     options = sampler.complete(options)
@@ -136,7 +133,11 @@ def _drawn(
         # alone.
         search = engine.search(_SAMPLER, options, num=num, max_length=max_length)
         decoder = EngineDecoder(
-            model, search, precision=_PRECISION, seed=seed, batch_size=together
+            model,
+            search,
+            precision=likelihood.PRECISION,
+            seed=seed,
+            batch_size=together,
         )
         batches = [Batch((*range(len(sequences)),), len(sequences), 0)]
     found: dict[int, list[Output]] = {}
@@ -144,18 +145,6 @@ def _drawn(
         rows = decoder([sequences[index] for index in batch.indices], batch)
         found |= dict(zip(batch.indices, rows, strict=True))
     return [found[index] for index in range(len(asked))]
-
-
-@functools.cache
-def _model(name: str) -> LanguageModel:
-    """Returns a model whose inputs are whole prompts."""
-    model = registry.load(name)
-    if not isinstance(model, LanguageModel):
-        raise UserError(
-            f"{name} is no language model. Name one that was trained on "
-            "the corpus of rewordings."
-        )
-    return model.with_prompt(prompts.Prompt("", "", ""))
 
 
 IN_SCHEMA = True

@@ -166,6 +166,33 @@ class Engine:
         # All greedy outputs of an input are equal.
         return [own * (search.num // num) for own in outputs]
 
+    def log_likelihoods(
+        self, inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]
+    ) -> list[float]:
+        """Returns the log probability of each output behind its input, in nats.
+
+        The model is decoder-only.
+
+        Args:
+            inputs: token ids of each prompt, as for decoding.
+            outputs: one or more token ids of each output.
+        """
+        start = self._rules.start or ()
+        rows = [
+            self._rows([*start, *one, *other])
+            for one, other in zip(inputs, outputs, strict=True)
+        ]
+        # Rows of similar length need little padding.
+        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        found = self._model.score_batch(
+            [rows[place] for place in order], max_batch_size=self._batch_size
+        )
+        values = {
+            place: sum(one.log_probs[-len(outputs[place]) :])
+            for place, one in zip(order, found, strict=True)
+        }
+        return [values[place] for place in range(len(rows))]
+
     def _rows(self, ids: Sequence[int]) -> list[str]:
         return [str(number - self._rules.offset) for number in ids]
 

@@ -55,13 +55,34 @@ class CausalPerplexity:
     def _compute(self, items: Sequence[Texts]) -> Float[np.ndarray, "n 1"]:
         sequences = self._model.vocabulary.encode_batch([text for (text,) in items])
         _check(items, [len(tokens) for tokens in sequences])
-        found: dict[int, float] = {}
+        each = self._log_probabilities(sequences)
+        return np.array([[np.exp(-np.mean(own))] for own in each])
+
+    def continued(
+        self, inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]
+    ) -> list[float]:
+        """Returns the log probability of each output behind its input, in nats.
+
+        Args:
+            inputs: token ids, without the token that begins a text.
+            outputs: one or more token ids of each output.
+        """
+        whole = [[*one, *other] for one, other in zip(inputs, outputs, strict=True)]
+        each = self._log_probabilities(whole)
+        pairs = zip(each, outputs, strict=True)
+        return [float(np.sum(own[-len(output) :])) for own, output in pairs]
+
+    def _log_probabilities(
+        self, sequences: Sequence[Sequence[int]]
+    ) -> list[Float[np.ndarray, " tokens"]]:
+        found: dict[int, np.ndarray] = {}
         lengths = [len(tokens) for tokens in sequences]
         for batch in plan(lengths, self._batch_size):
             rows = pad([sequences[i] for i in batch.indices], batch.rows, batch.length)
             values = np.asarray(self._program(self._params, rows))
-            found |= dict(zip(batch.indices, values, strict=False))
-        return np.array([[found[i]] for i in range(len(items))])
+            for i, own in zip(batch.indices, values, strict=False):
+                found[i] = own[: lengths[i]]
+        return [found[i] for i in range(len(sequences))]
 
     @functools.cached_property
     def _params(self) -> Any:
@@ -71,7 +92,7 @@ class CausalPerplexity:
     def _program(self) -> Any:
         def program(
             params: Any, tokens: Int[Array, "rows length"]
-        ) -> Float[Array, " rows"]:
+        ) -> Float[Array, "rows length"]:
             logits: Any = self._model.module.apply(
                 {"params": params},
                 jnp.pad(tokens[:, :-1], ((0, 0), (1, 0))),
@@ -79,8 +100,7 @@ class CausalPerplexity:
                 enable_dropout=False,
             )
             log_probs = jax.nn.log_softmax(logits)
-            chosen = jnp.take_along_axis(log_probs, tokens[..., None], axis=-1)[..., 0]
-            return jnp.exp(-jnp.mean(chosen, axis=1, where=tokens != 0))
+            return jnp.take_along_axis(log_probs, tokens[..., None], axis=-1)[..., 0]
 
         return jax.jit(program)
 

@@ -26,7 +26,7 @@ def drawn(tmp_path, monkeypatch, judge_network):
     outputs, calls = {}, []
 
     def made(scheme, seed, options):
-        (block,) = options["grid"]
+        (block,) = options.get("grid", [options])
 
         def run(texts):
             calls.append((block["max_length"], list(texts)))
