@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from t5x import checks
 from t5x.errors import UserError
-from t5x.optim.optimizer_base import (
+from t5x.optimizers import (
     Optimizer,
     OptimizerDef,
     OptimizerState,

@@ -26,8 +26,8 @@ from t5x.checkpoint.settings import RestoreCheckpointConfig, with_absolute_path
 from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import registered
-from t5x.feed.data_config import DatasetConfig
 from t5x.feed.iterators import batches_of
+from t5x.feed.registered import DatasetConfig
 from t5x.inference.evaluator import EvaluatorConstructor, InferenceEvaluator
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce

@@ -26,7 +26,7 @@ from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig, with_absolute_path
 from t5x.errors import UserError
 from t5x.feed import registered, vocabularies
-from t5x.feed.data_config import DatasetConfig
+from t5x.feed.registered import DatasetConfig
 from t5x.inference import runner
 from t5x.inference.output import (
     Inferences,

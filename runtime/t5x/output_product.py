@@ -2,7 +2,7 @@
 
 If the collection `output_product` is mutable, a network may store the factors of the
 returned logits there. A model then computes the loss from the factors in parts, and
-never holds the logits of all positions (`t5x.chunked_loss`). Networks of other packages
+never holds the logits of all positions (`t5x.losses`). Networks of other packages
 store the same names and need no import:
 
   hidden: [batch, length, emb], in the dtype of the product and with its scale.

@@ -24,17 +24,17 @@ from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import CheckpointConfig
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import vocabularies
-from t5x.feed.converters import class_of
-from t5x.feed.data_config import DatasetConfig
+from t5x.feed.datasets import class_of
+from t5x.feed.registered import DatasetConfig
 from t5x.inference.evaluator import EvaluatorConstructor
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Progress, announce
 from t5x.logs.sinks import MetricSink
 from t5x.start import config_changes, program
-from t5x.training import loop, run_lock, run_record, setup
+from t5x.training import loop, run_record, setup
 from t5x.training.actions import BaseAction
 from t5x.training.loop import make_schedule
-from t5x.training.preemption import PreemptionGuard
+from t5x.training.run_record import PreemptionGuard
 from t5x.training.trainer import BaseTrainerConstructor
 
 
@@ -149,7 +149,7 @@ def train(
     )
     with PreemptionGuard() as guard, contextlib.ExitStack() as stack:
         stack.enter_context(guard.interruptible())
-        stack.enter_context(run_lock.only_run_in(model_dir))
+        stack.enter_context(run_record.only_run_in(model_dir))
         peers.advise(functools.partial(loop.how_to_go_on, model_dir))
         record = run_record.RunRecord(model_dir)
         distributed.sync_global_devices("run_record")

@@ -9,7 +9,7 @@ from t5x.checkpoint.settings import SaveCheckpointConfig
 from t5x.decoding import temperature_sample
 from t5x.errors import UserError
 from t5x.examples.t5 import network
-from t5x.feed.data_config import DatasetConfig
+from t5x.feed.registered import DatasetConfig
 from t5x.training.learning_rate import create_learning_rate_scheduler
 
 

@@ -13,7 +13,7 @@ from t5x import digests
 from t5x.checkpoint.folders import dataset_files
 from t5x.distributed import raise_if_any_failed
 from t5x.errors import UserError
-from t5x.partition.base_partitioner import BasePartitioner
+from t5x.partition.partitioner import BasePartitioner
 
 _NAME = re.compile(r"train_ds-\d+-of-(?P<shards>\d+)")
 _STATEFUL_ERRORS = ("FailedPreconditionError", "UnimplementedError")

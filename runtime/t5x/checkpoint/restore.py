@@ -27,7 +27,7 @@ from t5x.checkpoint.sources import (
 )
 from t5x.distributed import place
 from t5x.errors import UserError
-from t5x.partition.base_partitioner import BasePartitioner
+from t5x.partition.partitioner import BasePartitioner
 
 PyTree = Any
 # Dtypes of parameters; other numbers need scales to be read.

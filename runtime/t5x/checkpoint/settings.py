@@ -10,8 +10,7 @@ from typing import Any
 from jaxaug_base.files import absolute
 
 from t5x import checks, state_utils
-from t5x.checkpoint.legacy import Checkpointer
-from t5x.checkpoint.orbax import OrbaxCheckpointManagerInterface
+from t5x.checkpoint.orbax import Checkpointer, OrbaxCheckpointManagerInterface
 from t5x.checkpoint.restore import (
     RestoreStateTransformationFn,
     SaveStateTransformationFn,

@@ -20,8 +20,7 @@ from jax.sharding import NamedSharding
 from jaxaug_base.files import check_folder, read_bytes
 from jaxtyping import Array, Shaped
 
-from t5x.checkpoint.folders import CheckpointLocation
-from t5x.checkpoint.messages import quieten_orbax
+from t5x.checkpoint.folders import CheckpointLocation, quieten_orbax
 from t5x.distributed import place
 from t5x.errors import UserError
 

@@ -22,7 +22,7 @@ from t5x.checkpoint.orbax import OrbaxCheckpointManagerInterface
 from t5x.checkpoint.restore import Deferred, flatten, parameter_infos
 from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
 from t5x.errors import UserError
-from t5x.partition.base_partitioner import BasePartitioner, to_shardings
+from t5x.partition.partitioner import BasePartitioner, to_shardings
 
 PyTree = Any
 

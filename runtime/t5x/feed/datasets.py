@@ -1,6 +1,8 @@
-"""Datasets from SeqIO; TensorFlow and seqio are imported on first use."""
+"""Datasets and feature converters of SeqIO; it and TensorFlow are imported late."""
 
 import dataclasses
+import inspect
+import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,8 +14,8 @@ from jax.experimental import multihost_utils
 
 from t5x import distributed
 from t5x.errors import UserError
-from t5x.feed.data_config import DatasetConfig
-from t5x.feed.registered import task_or_mixture
+from t5x.feed.registered import DatasetConfig, task_or_mixture
+from t5x.model.base_model import LazyAttribute
 
 GetDatasetCallable = Callable[..., Any]
 """Interface of `get_dataset_fn`, with the arguments of `get_dataset`.
@@ -224,3 +226,57 @@ def get_zeros_batch_like_dataset(
             shape = (batch_size, *shape[1:])
         spec[name] = jax.ShapeDtypeStruct(shape, dtype)
     return get_zeros_batch_like_spec(spec)
+
+
+_NAME = "FEATURE_CONVERTER_CLS"
+
+
+class LazyConverter:
+    """A model's feature converter or its class, made on first use.
+
+    The class comes from seqio, which the data may not need.
+
+    Attributes:
+        kind: module and name of the class, such as "seqio:EncDecFeatureConverter"; None
+            if the model defines another class.
+    """
+
+    def __init__(self, model: Any, make: Callable[[Any], Any]):
+        found = inspect.getattr_static(model, _NAME, None)
+        self.kind = found.path if isinstance(found, LazyAttribute) else None
+        self._model, self._make = model, make
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._make(self._model)(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._make(self._model), name)
+
+
+def class_of(model: Any) -> Any:
+    """Returns the model's feature converter class; imports seqio only if needed."""
+    return _late(model, lambda model: model.FEATURE_CONVERTER_CLS)
+
+
+def unpacked_of(model: Any) -> Any:
+    """Returns the model's converter without packing; imports seqio only if needed.
+
+    SeqIO's own converters run without AutoGraph, which has nothing to convert there.
+    Its rewriting takes longer than the rest of the data setup.
+    """
+    return _late(model, _unpacked)
+
+
+def _late(model: Any, make: Callable[[Any], Any]) -> Any:
+    return make(model) if "seqio" in sys.modules else LazyConverter(model, make)
+
+
+def _unpacked(model: Any) -> Any:
+    cls = model.FEATURE_CONVERTER_CLS
+    if cls.__module__ == "seqio.feature_converters":
+        import tensorflow as tf
+
+        call = tf.autograph.experimental.do_not_convert(cls.__call__)
+        own = {"__call__": call, "__module__": cls.__module__}
+        cls = type(cls.__name__, (cls,), own)
+    return cls(pack=False)

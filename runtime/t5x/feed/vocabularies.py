@@ -4,8 +4,7 @@ import sys
 from typing import Any
 
 from t5x.errors import UserError
-from t5x.feed.data_config import DatasetConfig
-from t5x.feed.registered import import_module, task_or_mixture
+from t5x.feed.registered import DatasetConfig, import_module, task_or_mixture
 
 
 def get_vocabulary(cfg: DatasetConfig) -> tuple[Any, Any]:

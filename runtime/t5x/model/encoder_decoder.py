@@ -19,12 +19,12 @@ from t5x.model.base_model import (
     BaseTransformerModel,
     Batch,
     DecodeFnCallable,
+    LazyAttribute,
     LossNormalizingFactor,
     PyTree,
     placeholders,
     tells_product,
 )
-from t5x.model.interfaces import LazyAttribute
 from t5x.search.decode_state import merged_cache
 
 

@@ -15,7 +15,7 @@ import gin
 
 from t5x.errors import UserError
 from t5x.feed import registered
-from t5x.feed.data_config import AUTO, DatasetConfig
+from t5x.feed.registered import AUTO, DatasetConfig
 from t5x.logs.progress import announce
 
 _PARAMETER = "task_feature_lengths"

@@ -8,6 +8,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import metadata
 from typing import Any
 
 from absl import flags
@@ -15,7 +16,7 @@ from gin import config_parser
 
 from t5x import checks
 from t5x.errors import UserError
-from t5x.start import gin_files, search_paths
+from t5x.start import gin_files
 
 _Binding = config_parser.BindingStatement
 # A step is an int32.
@@ -185,7 +186,7 @@ def folders(given: Sequence[str]) -> list[str]:
     Args:
         given: the value of --gin_search_paths.
     """
-    return [*given, _PACKAGE_PARENT, *search_paths.offered()]
+    return [*given, _PACKAGE_PARENT, *offered()]
 
 
 def check(argv: Sequence[str]) -> None:
@@ -279,3 +280,26 @@ def _has_reference(value: Any) -> bool:
         parts = value.values() if isinstance(value, dict) else value
         return any(map(_has_reference, parts))
     return isinstance(value, gin_files.Macro | gin_files.Reference)
+
+
+GROUP = "t5x.gin_search_paths"
+
+
+def offered() -> list[str]:
+    """Returns the folders, sorted by the name of the entry point.
+
+    A folder whose entry point fails is skipped with a warning, because another package
+    is at fault and most runs do not need it.
+    """
+    found = []
+    for entry in sorted(metadata.entry_points(group=GROUP)):
+        try:
+            found.append(str(entry.load()()))
+        except (ImportError, AttributeError) as error:
+            from t5x.logs.progress import announce
+
+            announce(
+                f"warning: the gin files of {entry.name} are not found: {entry.value} "
+                f"({GROUP}) fails with {error!r}. Install that package again."
+            )
+    return list(dict.fromkeys(found))

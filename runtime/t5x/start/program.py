@@ -18,7 +18,6 @@ from t5x.start import (
     feature_lengths,
     gin_config,
     gin_hints,
-    imports,
     machine,
     macros,
     rehearsal,
@@ -105,7 +104,7 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
     bindings = list(FLAGS.gin_bindings)
     if FLAGS["shard_id"].value is not None:
         bindings.append(f"infer.shard_id = {FLAGS['shard_id'].value}")
-    with imports.quick(), libraries.of_native_code():
+    with machine.quick(), libraries.of_native_code():
         gin_config.parse_gin_flags(
             macros.folders(FLAGS.gin_search_paths),
             FLAGS.gin_file,

@@ -14,8 +14,8 @@ from etils import epath
 from t5x.checkpoint import restore, state_init
 from t5x.checkpoint.settings import with_absolute_path
 from t5x.errors import UserError
-from t5x.feed.converters import class_of
-from t5x.feed.data_config import DatasetConfig
+from t5x.feed.datasets import class_of
+from t5x.feed.registered import DatasetConfig
 from t5x.logs.metrics_writer import NullWriter
 from t5x.logs.progress import announce
 from t5x.start import feature_lengths, gin_config

@@ -16,14 +16,13 @@ from t5x import checkpoints, checks, distributed
 from t5x.errors import UserError
 from t5x.feed.datasets import get_zeros_batch_like_dataset
 from t5x.feed.iterators import batches_of
-from t5x.inference.background import BackgroundEvaluator
+from t5x.inference.evaluator import BackgroundEvaluator
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
 from t5x.logs.sinks import MetricSink, scalars_of
 from t5x.training.actions import ActionMapType, ActionMode
 from t5x.training.nonfinite import nonfinite_parameters
-from t5x.training.preemption import PreemptionGuard
-from t5x.training.run_record import RunRecord
+from t5x.training.run_record import PreemptionGuard, RunRecord
 from t5x.training.setup import Saver
 from t5x.training.trainer import BaseTrainer, PreemptionError
 

@@ -14,7 +14,7 @@ from absl import logging
 from etils import epath
 
 from t5x import checkpoints as checkpoints_lib
-from t5x import state_utils, variables
+from t5x import state_utils
 from t5x.checkpoint import data_position, folders, state_init
 from t5x.checkpoint.settings import (
     CheckpointConfig,
@@ -25,13 +25,17 @@ from t5x.checkpoint.settings import (
 from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import iterators, registered
-from t5x.feed.data_config import DatasetConfig
+from t5x.feed.registered import DatasetConfig
 from t5x.feed.shards import DataShards, number_of_shards
-from t5x.inference.background import BackgroundEvaluator
-from t5x.inference.evaluator import EvaluatorConstructor, InferenceEvaluator
+from t5x.inference.evaluator import (
+    BackgroundEvaluator,
+    EvaluatorConstructor,
+    InferenceEvaluator,
+)
 from t5x.logs.progress import announce
 from t5x.logs.sinks import MetricSink
-from t5x.partition.base_partitioner import DataLayout
+from t5x.partition.partitioner import DataLayout
+from t5x.train_state import set_hardware_rng_ops
 from t5x.training import run_record
 from t5x.training.actions import ActionMode, BaseAction
 from t5x.training.trainer import BaseTrainer
@@ -258,7 +262,7 @@ def make_rngs(
 ) -> tuple[jax.Array, jax.Array]:
     """Returns (initialization key, dropout key)."""
     if use_hardware_rng or random_seed is None:
-        variables.set_hardware_rng_ops()
+        set_hardware_rng_ops()
     if random_seed is None:
         random_seed = record.get("random_seed") or datasets_lib.fresh_seed()
         record.update(random_seed=random_seed)

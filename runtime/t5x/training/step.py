@@ -17,7 +17,7 @@ from t5x import losses
 from t5x import metrics as metrics_lib
 from t5x.errors import UserError
 from t5x.on_cpu.features import SMALL
-from t5x.partition.base_partitioner import with_sharding_constraint
+from t5x.partition.partitioner import with_sharding_constraint
 from t5x.training import nonfinite
 
 PyTree = Any

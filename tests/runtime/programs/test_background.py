@@ -4,7 +4,7 @@ import threading
 
 import pytest
 from t5x.errors import UserError
-from t5x.inference.background import BackgroundEvaluator
+from t5x.inference.evaluator import BackgroundEvaluator
 
 
 class Evaluator:

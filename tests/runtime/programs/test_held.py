@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 from t5x.inference import held as held_lib
-from t5x.inference.held import held
+from t5x.inference.evaluator import held
 
 
 def counted(size):
