@@ -18,9 +18,8 @@ from jaxaug_base.errors import UserError
 def without_torch() -> Iterator[None]:
     """Hides PyTorch from imports inside the context, unless it is already imported.
 
-    If PyTorch is installed, tensorboardX imports it for a few isinstance checks, which
-    costs 3 s of CPU time instead of 0.1 s. Use this only at module import time, while
-    no other thread imports.
+    tensorboardX would import it, in 3 s, for a few isinstance checks. Use this only at
+    module import time, while no other thread imports.
     """
     if "torch" in sys.modules:
         yield
@@ -88,11 +87,9 @@ def _scalar(value: Any) -> float | None:
 
 
 def read_scalars(directory: epath.PathLike) -> dict[str, Curve]:
-    """Returns all scalars of the event files directly inside `directory`.
+    """Returns tag -> step -> value of the event files inside a folder, by step.
 
-    Returns:
-        tag -> step -> value, sorted by step. If a step was written twice, the record
-            with the later wall time wins.
+    If a step was written twice, the record with the later wall time wins.
     """
     # The wall time is kept because file names do not order files of the same second.
     found: dict[str, dict[int, tuple[float, float]]] = {}

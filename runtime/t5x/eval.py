@@ -60,17 +60,11 @@ def evaluate(
     skipped, because they were evaluated earlier.
 
     Args:
-        model: the model; its optimizer is not used.
-        dataset_cfg: data to evaluate on.
-        restore_checkpoint_cfg: checkpoints to evaluate.
-        partitioner: partitioner of model and data.
         output_dir: results go to `<output_dir>/inference_eval`.
         inference_evaluator_cls: evaluator; None means `seqio.Evaluator`.
         training_evaluator_cls: trainer that also evaluates with teacher forcing, or
             None.
         summarize_config_fn: called with model_dir, summary_writer (None), and step.
-        train_state_initializer_cls: constructor of the state initializer.
-        train_eval_get_dataset_fn: returns the data for `training_evaluator_cls`.
         fallback_init_rng: seed for parameters that the checkpoint lacks, if
             RestoreCheckpointConfig.fallback_to_scratch is set.
         use_orbax: without effect; gin files of T5X set it.

@@ -82,18 +82,12 @@ def infer(
 
     Args:
         mode: 'predict' | 'score' | 'predict_with_aux'.
-        model: the model; its optimizer is not used.
-        dataset_cfg: data to run on.
-        restore_checkpoint_cfg: checkpoint to use.
-        partitioner: partitioner of model and data.
-        output_dir: folder of the results.
         checkpoint_period: batches per chunk.
         shard_id, num_shards: this job's part of the examples.
         merge_chunked_results: whether to merge the chunks at the end.
         write_fn: (path, (predictions, aux), examples, mode, vocabulary) writes a chunk.
         checkpoint_ds_iter: whether to save the position in the data. If that is
             impossible, existing chunks are still skipped.
-        train_state_initializer_cls: constructor of the state initializer.
         fallback_init_rng: seed for parameters that the checkpoint lacks, if
             RestoreCheckpointConfig.fallback_to_scratch is set.
         merge_fn: (output_dir, file name, tmp_dir, step) merges chunks.
@@ -101,7 +95,6 @@ def infer(
         verify_matching_vocabs_fn: raises an error if data and model do not match, or
             None.
         output_vocab_feature_name: feature whose vocabulary decodes predictions.
-        file_extension: see above.
         keep_aux_as_numpy: whether to leave auxiliary values as arrays.
         use_orbax: without effect; gin files of T5X set it.
         trim_padding: see `runner.get_infer_fn`.

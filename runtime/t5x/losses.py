@@ -49,11 +49,6 @@ def cross_entropy_with_logits(
     log(Z), and is exact for targets that sum to 1. The second result is only for
     reporting: no gradient flows through it.
 
-    Args:
-        logits: unnormalized log probabilities.
-        targets: one-hot or smoothed target distribution.
-        z_loss: coefficient, which has no gradient.
-
     Returns:
         The loss, z-loss included, and the z-loss alone.
     """
@@ -237,8 +232,6 @@ def get_loss_normalizing_factor_and_weights(
     """Converts a special factor to a number, and returns the weights that belong to it.
 
     Args:
-        loss_normalizing_factor: None and numbers are returned unchanged, with the
-            batch's `decoder_loss_weights`.
         batch: `decoder_target_tokens`, optionally `decoder_loss_weights` (default: 1 at
             every non-padding token), and for packed rows `decoder_segment_ids` and
             `decoder_positions`.
@@ -272,12 +265,7 @@ BYTES, ACCELERATOR_BYTES = 1 << 26, 1 << 29
 class ChunkedLoss(NamedTuple):
     """The results of `compute_weighted_cross_entropy`, and correct predictions.
 
-    Attributes:
-        loss: the loss, including the z-loss.
-        z_loss: the part of the loss that is z-loss; no gradient flows through it.
-        weight_sum: sum of the weights.
-        correct: whether the best token of a position is its target. It may be False at
-            positions without weight, where it is not computed.
+    `correct` may be False at positions without weight, where it is not computed.
     """
 
     loss: Float[Array, ""]
@@ -287,10 +275,7 @@ class ChunkedLoss(NamedTuple):
 
 
 def positions_of_chunk(batch: int, length: int, vocab: int) -> int:
-    """Returns how many positions per row fit into `BYTES` of float32 logits per device.
-
-    On an accelerator the limit is `ACCELERATOR_BYTES`.
-    """
+    """Returns how many positions per row fit into the limit of float32 logits."""
     limit = BYTES if jax.default_backend() == "cpu" else ACCELERATOR_BYTES
     of_position = 4 * batch * vocab / jax.device_count()
     return min(max(int(limit / of_position), 1), length)
@@ -309,16 +294,8 @@ def chunked_cross_entropy(
 
     Args:
         product: factors of the logits.
-        targets: token ids.
-        weights: weights of the positions; None means 1 everywhere. On a CPU, zero
-            weights get no gradient.
-        label_smoothing: probability shared by all tokens except the target.
-        z_loss: coefficient of the z-loss.
-        loss_normalizing_factor: divides the loss and the z-loss.
+        weights: weights of the positions; on a CPU, zero weights get no gradient.
         chunk: positions of each row per part; None uses `positions_of_chunk`.
-
-    Returns:
-        The loss, its parts, and the correct predictions.
     """
     shape = batch, length = targets.shape
     if chunk is None:
@@ -350,15 +327,7 @@ def chunked_cross_entropy(
 
 
 class _Options(NamedTuple):
-    """Static options of the loss.
-
-    Attributes:
-        label_smoothing: see `chunked_cross_entropy`.
-        z_loss: likewise.
-        chunk: positions of each row per part.
-        counted_first: whether positions with a weight come first, so that parts without
-            any weight are skipped.
-    """
+    """Static options of the loss; `counted_first` skips parts without any weight."""
 
     label_smoothing: float
     z_loss: float

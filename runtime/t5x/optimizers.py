@@ -170,12 +170,7 @@ class MultiOptimizer(OptimizerDef):
         super().__init__([optimizer.hyper_params for optimizer in self.sub_optimizers])
 
     def init_state(self, params: Mapping) -> OptimizerState:
-        """See base class.
-
-        Raises:
-            ValueError: several optimizers select the same parameter, or an optimizer
-                has no per-parameter state.
-        """
+        """See base class."""
         owners: dict[str, list[int]] = {path: [] for path in flatten(params)}
         for index, traversal in enumerate(self.traversals):
             for path in _selected_paths(traversal, params):
@@ -197,7 +192,6 @@ class MultiOptimizer(OptimizerDef):
     def apply_gradient(
         self, hyper_params: Sequence, params: Mapping, state: OptimizerState, grads: Any
     ) -> tuple[Mapping, OptimizerState]:
-        """See base class."""
         flat_params = flatten(params)
         flat_states = flatten(state.param_states)
         for traversal, optimizer, hyper in zip(
@@ -218,7 +212,6 @@ class MultiOptimizer(OptimizerDef):
         )
 
     def update_hyper_params(self, **overrides: Any) -> list:
-        """See base class; the overrides go to every optimizer."""
         hyper_params = overrides.pop("hyper_params", self.hyper_params)
         if not overrides:
             return hyper_params
@@ -285,10 +278,8 @@ class OptaxStatePartitionRules:
     ) -> None:
         """Adds a rule for a state type.
 
-        Args:
-            state_type: type of the optax state.
-            mirrors: fields with the shapes of the parameters.
-            nested: field that holds inner states, if any.
+        `mirrors` are fields with the shapes of the parameters; `nested` holds inner
+        states.
         """
 
         def rule(state: Any, params_axes: PyTree) -> Any:
@@ -314,11 +305,7 @@ class OptaxStatePartitionRules:
 
     @classmethod
     def derive_optax_logical_axes(cls, optax_state: PyTree, params_axes: PyTree) -> Any:
-        """Replaces each array in a (nested) optax state by its axis names or None.
-
-        Raises:
-            ValueError: a state type has no rule.
-        """
+        """Replaces each array in a (nested) optax state by its axis names or None."""
 
         def derive(x: Any) -> Any:
             if not cls._is_optax_state(x):
@@ -388,14 +375,12 @@ class OptaxWrapper(OptimizerDef):
         super().__init__(_HyperParams())
 
     def init_state(self, params: PyTree) -> OptimizerState:
-        """See base class."""
         param_states = jax.tree.map(_raw_key, self.optax_optimizer.init(params))
         return OptimizerState(jnp.zeros((), jnp.int32), param_states)
 
     def apply_gradient(
         self, hyper_params: Any, params: PyTree, state: OptimizerState, grads: PyTree
     ) -> tuple[PyTree, OptimizerState]:
-        """See base class; `hyper_params` has no effect."""
         del hyper_params
         updates, param_states = self.optax_optimizer.update(
             grads, state.param_states, params
@@ -414,7 +399,7 @@ class OptaxWrapper(OptimizerDef):
         return optimizer.replace(state=OptimizerState(None, param_states), target=axes)
 
     def state_dict(self, target: PyTree, state: OptimizerState) -> dict[str, Any]:
-        """See base class; omits states without arrays, such as `EmptyState`."""
+        """Omits states without arrays, such as `EmptyState`."""
         flat = traverse_util.flatten_dict(to_state_dict(state))
         return {
             "target": to_state_dict(target),
@@ -424,10 +409,8 @@ class OptaxWrapper(OptimizerDef):
     def restore_state(
         self, opt_target: PyTree, opt_state: OptimizerState, state_dict: Mapping
     ) -> tuple[PyTree, OptimizerState]:
-        """See base class; takes states without arrays from `opt_state`.
-
-        Raises:
-            ValueError: an array of the optimizer is missing from `state_dict`.
+        """Takes states without arrays from `opt_state`; ValueError if an array is
+        missing.
         """
         wanted = traverse_util.flatten_dict(
             to_state_dict(opt_state), keep_empty_nodes=True

@@ -78,13 +78,10 @@ def train(
     same arguments, it continues as if it had not been interrupted.
 
     Args:
-        model: a `BaseModel`.
         train_dataset_cfg: training data.
         train_eval_dataset_cfg: data for evaluation with teacher forcing, or None.
         infer_eval_dataset_cfg: data for evaluation by decoding, or None.
         checkpoint_cfg: settings of restoring and saving; either part may be None.
-        partitioner: partitioner of model and data.
-        trainer_cls: constructor of the trainer, called by keyword.
         model_dir: folder of checkpoints, metrics, and results.
         total_steps: step at which training ends.
         eval_steps: batches of an evaluation with teacher forcing.
@@ -96,18 +93,12 @@ def train(
             fast generator.
         use_hardware_rng: whether to use the fast generator, whose numbers depend on the
             sharding.
-        summarize_config_fn: called with (model_dir, metric writer, step).
-        inference_evaluator_cls: evaluator that decodes; None means `seqio.Evaluator`.
         get_dataset_fn: returns the training data, see `datasets.GetDatasetCallable`.
         concurrent_metrics: whether to compute inference metrics while training
             continues. Actions for TRAIN and INFER_EVAL need False.
         actions: 'TRAIN' | 'TRAIN_EVAL' | 'INFER_EVAL' -> actions.
-        train_eval_get_dataset_fn: returns the data for teacher forcing.
         run_eval_before_training: whether to evaluate the initial model too.
-        train_state_initializer_cls: constructor of the state initializer.
         use_orbax: without effect; False in a gin file of T5X gives a warning.
-        verify_matching_vocabs_fn: raises an error if data and model do not match, or
-            None.
         gc_period: steps between garbage collections; 0 leaves them to Python.
         data_shards: number of shards of the training data; default: one per process
             that feeds distinct rows. A run keeps its number on any number of processes.

@@ -139,12 +139,7 @@ class FlaxOptimTrainState(flax.struct.PyTreeNode):
     def create(
         cls, optimizer_def: OptimizerDef, model_variables: Mapping
     ) -> "FlaxOptimTrainState":
-        """Returns the initial state for the variables that `Module.init` returned.
-
-        Raises:
-            ValueError: a parameter has no axis names, or the optimizer needs them and
-                the model emits none.
-        """
+        """Returns the initial state for the variables that `Module.init` returned."""
         params, params_axes, mutables, mutables_axes = _split_variables(model_variables)
         if hasattr(optimizer_def, "set_param_axes"):
             if params_axes is None:
@@ -164,17 +159,14 @@ class FlaxOptimTrainState(flax.struct.PyTreeNode):
 
     @property
     def step(self) -> Int[Array, ""]:
-        """See `TrainState`."""
         return self._optimizer.state.step
 
     @property
     def params(self) -> PyTree:
-        """See `TrainState`."""
         return self._optimizer.target
 
     @property
     def param_states(self) -> PyTree:
-        """See `TrainState`."""
         return self._optimizer.state.param_states
 
     def state_dict(self) -> dict[str, Any]:
@@ -188,7 +180,6 @@ class FlaxOptimTrainState(flax.struct.PyTreeNode):
         return state_dict
 
     def restore_state(self, state_dict: Mapping[str, Any]) -> "FlaxOptimTrainState":
-        """See `TrainState`."""
         return self.replace(
             _optimizer=self._optimizer.restore_state(state_dict),
             flax_mutables=_restored_mutables(state_dict),
@@ -202,25 +193,16 @@ class FlaxOptimTrainState(flax.struct.PyTreeNode):
         return self.replace(_optimizer=optimizer, flax_mutables=flax_mutables)
 
     def replace_params(self, params: PyTree) -> "FlaxOptimTrainState":
-        """See `TrainState`."""
         return self.replace(_optimizer=self._optimizer.replace(target=params))
 
     def replace_flax_mutables(self, flax_mutables: Mapping) -> "FlaxOptimTrainState":
-        """See `TrainState`."""
         return self.replace(flax_mutables=flax_mutables)
 
     def replace_step(self, step: Int[Array, ""]) -> "FlaxOptimTrainState":
-        """See `TrainState`."""
         state = self._optimizer.state.replace(step=step)
         return self.replace(_optimizer=self._optimizer.replace(state=state))
 
     def as_logical_axes(self) -> "FlaxOptimTrainState":
-        """See `TrainState`.
-
-        Raises:
-            ValueError: the optimizer has no `derive_logical_axes`, or the model emits
-                no axis names.
-        """
         optimizer_def = self._optimizer.optimizer_def
         if not hasattr(optimizer_def, "derive_logical_axes"):
             raise ValueError(
@@ -246,11 +228,7 @@ class InferenceState(flax.struct.PyTreeNode):
 
     @classmethod
     def create(cls, model_variables: Mapping) -> "InferenceState":
-        """Returns the state for the variables that `Module.init` returned.
-
-        Raises:
-            ValueError: a parameter has no axis names.
-        """
+        """Returns the state for the variables that `Module.init` returned."""
         params, params_axes, mutables, mutables_axes = _split_variables(model_variables)
         return cls(
             step=jnp.zeros((), jnp.int32),
@@ -291,23 +269,15 @@ class InferenceState(flax.struct.PyTreeNode):
         )
 
     def replace_params(self, params: PyTree) -> "InferenceState":
-        """See `TrainState`."""
         return self.replace(params=params)
 
     def replace_flax_mutables(self, flax_mutables: Mapping) -> "InferenceState":
-        """See `TrainState`."""
         return self.replace(flax_mutables=flax_mutables)
 
     def replace_step(self, step: Int[Array, ""]) -> "InferenceState":
-        """See `TrainState`."""
         return self.replace(step=step)
 
     def as_logical_axes(self) -> "InferenceState":
-        """See `TrainState`.
-
-        Raises:
-            ValueError: the model emits no axis names.
-        """
         mutables_axes = self.flax_mutables_axes or EMPTY_DICT
         return type(self)(
             step=None,
@@ -323,7 +293,6 @@ def override_params_axes_names(
     """Replaces logical axis names of parameters.
 
     Args:
-        model_variables: collections of the model, with 'params' and 'params_axes'.
         params_axes_names_override: (pattern, axis names); the first pattern that
             matches a whole '/'-joined parameter name wins.
 

@@ -80,11 +80,7 @@ def is_pinned(step_dir: epath.PathLike) -> bool:
 
 
 def layout_of(path: epath.PathLike) -> Layout | None:
-    """Returns the layout of one complete checkpoint; None if there is none at `path`.
-
-    Args:
-        path: `checkpoint_N`, its state folder, or its msgpack file.
-    """
+    """Returns the layout of one complete checkpoint; None if none is at `path`."""
     path = epath.Path(path)
     if path.is_file():
         return "legacy" if path.name == LEGACY_FILE else None
@@ -127,11 +123,7 @@ def _is_tf_state_file(path: epath.Path) -> bool:
 
 
 def refuse_tensorflow(path: epath.PathLike) -> None:
-    """Raises UserError if a path is a Mesh TensorFlow checkpoint, or a folder of some.
-
-    Args:
-        path: a folder, or the prefix `model.ckpt-N`.
-    """
+    """Raises UserError for a Mesh TensorFlow checkpoint, or a folder of some."""
     list_of_all = epath.Path(path) / LEGACY_FILE
     if epath.Path(f"{os.fspath(path)}.index").exists() or (
         list_of_all.is_file() and _is_tf_state_file(list_of_all)
@@ -209,13 +201,7 @@ def set_aside_incomplete(checkpoints_dir: epath.PathLike) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointLocation:
-    """One checkpoint on disk.
-
-    Attributes:
-        layout: see the module docstring.
-        root: folder of the checkpoint.
-        state: folder of the pytree (orbax), or the msgpack file (legacy).
-    """
+    """One checkpoint on disk."""
 
     layout: Layout
     root: epath.Path
@@ -269,11 +255,7 @@ def locate(path: epath.PathLike, step: int | None = None) -> CheckpointLocation:
 
 
 def find_checkpoint(path: epath.PathLike, step: int | None = None) -> str:
-    """Returns the path of the msgpack file (legacy) or the checkpoint folder (orbax).
-
-    Raises:
-        UserError: there is no complete checkpoint; see `locate`.
-    """
+    """Returns the path of the msgpack file (legacy) or the folder (orbax)."""
     where = locate(path, step)
     return os.fspath(where.state if where.layout == "legacy" else where.root)
 
@@ -322,11 +304,9 @@ def file_system_reason(error: BaseException) -> str | None:
 def clear_save_errors(
     folder: epath.PathLike, clean_up: Callable[[], None]
 ) -> Iterator[None]:
-    """Turns file-system failures inside the context into one UserError.
+    """Turns file-system failures of a save in `folder` into one UserError.
 
-    Args:
-        folder: model folder, named in the message.
-        clean_up: called after any failure to remove the unfinished checkpoint.
+    `clean_up` removes the unfinished checkpoint after any failure.
     """
     try:
         yield
@@ -354,10 +334,7 @@ def _intact(folder: epath.PathLike) -> str:
 
 
 class _QuietOrbax(std_logging.Filter):
-    """Drops orbax's error logs and its note about a bare state folder.
-
-    The exceptions arrive here anyway and become one message.
-    """
+    """Drops orbax's error logs, whose exceptions arrive here anyway, and a note."""
 
     def filter(self, record: std_logging.LogRecord) -> bool:
         if "/orbax/" not in record.pathname:
@@ -370,8 +347,7 @@ class _QuietOrbax(std_logging.Filter):
 def _tells_more(record: std_logging.LogRecord) -> bool:
     """Returns False for asyncio's logs of writes that fail after the first one.
 
-    orbax awaits all writes, raises the first error, and drops the others. Their errors
-    are logged when they are garbage-collected.
+    orbax awaits all writes and raises the first error only.
     """
     error = record.exc_info[1] if record.exc_info else None
     return error is None or file_system_reason(error) is None

@@ -42,10 +42,7 @@ _SAVE_TIMEOUT_S = 600
 
 
 class DatasetHandler(ocp.CheckpointHandler):
-    """Writes the data iterator into the `dataset/` folder of a checkpoint.
-
-    It is synchronous, because the position must be read before the next batch.
-    """
+    """Writes the data iterator into `dataset/`, before the next batch is read."""
 
     def save(self, directory: epath.Path, args: "DatasetArgs") -> None:
         """Writes the state of `args.item`."""
@@ -125,10 +122,6 @@ class OrbaxCheckpointManagerInterface:
         """Stores the settings; the folder is created at the first save.
 
         Args:
-            directory: model folder; it also contains the event files.
-            train_state: arrays or shapes that define names and shapes.
-            partitioner: decides where arrays go and which process writes which part.
-            dataset_iterator: iterator to save and restore with the state, or None.
             save_dtype: dtype of saved parameters; None keeps the current dtype. The
                 optimizer state always keeps its own.
             restore_dtype: dtype of restored parameters; None keeps the stored dtype.
@@ -190,11 +183,7 @@ class OrbaxCheckpointManagerInterface:
         return at_period or step in self._checkpoint_steps
 
     def wait_until_finished(self) -> None:
-        """Blocks until the last save is committed.
-
-        Raises:
-            UserError: the file system refused it.
-        """
+        """Blocks until the last save is committed; raises its UserError."""
         if self._manager is None:
             return
         with self._clear_errors():
@@ -202,11 +191,7 @@ class OrbaxCheckpointManagerInterface:
             self._remove_old_dataset_files()
 
     def check_for_errors(self) -> None:
-        """Raises the error of a failed background save; does not wait.
-
-        Raises:
-            UserError: the file system refused it.
-        """
+        """Raises the error of a failed background save; does not wait."""
         if self._manager is not None and not self._manager.is_saving_in_progress():
             self.wait_until_finished()
 
@@ -288,7 +273,6 @@ class OrbaxCheckpointManagerInterface:
         """Starts to save `checkpoint_<step>`.
 
         Args:
-            train_state: state to save; its buffers may be donated afterwards.
             state_transformation_fns: applied in order to (state dict, infos).
             force: whether to save even if `should_save` is false.
 
@@ -349,11 +333,6 @@ class OrbaxCheckpointManagerInterface:
             state_transformation_fns: fn(checkpoint state dict, target state dict).
             lazy_parameters: whether to leave arrays on disk; needs
                 params_on_devices=False.
-
-        Raises:
-            ValueError: both `step` and `path` are given.
-            UserError: there is nothing to restore, or it does not match the train
-                state.
         """
         if step is not None and path is not None:
             raise ValueError("At most one of `step` or `path` may be provided.")
@@ -395,17 +374,7 @@ class Checkpointer(OrbaxCheckpointManagerInterface):
         save_dtype: Any = np.float32,
         **settings: Any,
     ):
-        """Stores the settings; nothing is read or written yet.
-
-        Args:
-            train_state: arrays or shapes that define names and shapes.
-            partitioner: decides where arrays go and which process writes which part.
-            checkpoints_dir: folder of the `checkpoint_N` folders.
-            dataset_iterator: iterator to save and restore with the state, or None.
-            save_dtype: dtype of saved parameters; None keeps the current dtype.
-            **settings: `keep`, `restore_dtype`, and `keep_dataset_checkpoints` of
-                OrbaxCheckpointManagerInterface.
-        """
+        """Stores the settings; nothing is read or written yet."""
         self.checkpoints_dir = checkpoints_dir
         super().__init__(
             checkpoints_dir,
@@ -452,11 +421,6 @@ class SaveBestCheckpointer(Checkpointer):
         restore_dtype: Any = None,
         keep_dataset_checkpoints: int | None = None,
     ):
-        """Stores the settings; see OrbaxCheckpointManagerInterface for them.
-
-        Raises:
-            UserError: `metric_mode` is invalid, or the metric name has no '/'.
-        """
         super().__init__(
             train_state,
             partitioner,

@@ -31,8 +31,7 @@ _READ_THREADS = 32
 class LazyArray:
     """An array with known shape and dtype, whose values `get` fetches.
 
-    numpy functions accept it (`__array__`), so state transformation functions may
-    compute with leaves of a checkpoint as if they were loaded.
+    State transformation functions may compute with it, as with a numpy array.
     """
 
     def __init__(
@@ -101,11 +100,7 @@ class CheckpointSource(Protocol):
 
 
 def open_source(where: CheckpointLocation) -> CheckpointSource:
-    """Opens an orbax or legacy checkpoint.
-
-    Raises:
-        UserError: a file cannot be read.
-    """
+    """Opens an orbax or legacy checkpoint."""
     try:
         check_folder(where.root)
     except OSError as error:

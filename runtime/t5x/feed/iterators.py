@@ -59,8 +59,7 @@ def shard_batch(batch: Batch, partitioner: Any) -> Batch:
 class ShardedDatasetIterator(clu_iterators.DatasetIterator):
     """Yields the batches of an iterator as global arrays on the mesh.
 
-    `global_shapes` is part of the T5X signature and unused: the sharding determines the
-    shapes.
+    `global_shapes` is part of the T5X signature and unused.
     """
 
     def __init__(self, iterator: Any, partitioner: Any, global_shapes: Any = None):
@@ -116,12 +115,8 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
     ):
         """Prepares the iterator; nothing is read yet.
 
-        Args:
-            iterator: an iterator of batches; with `shards` a mapping from shard index
-                to iterator, for the shards that this process reads.
-            depth: number of batches to prefetch.
-            partitioner: places the batches on devices; None leaves them on the host.
-            shards: shards of the training data.
+        With `shards`, `iterator` maps the index of each shard that this process reads
+        to its iterator. Without `partitioner` the batches stay on the host.
         """
         parts = {0: iterator} if shards is None else iterator
         self._iterator = JoinedIterator(parts, shards, most=depth)
@@ -248,13 +243,9 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
             self._thread.join(timeout=5)
 
     def save(self, filename: str | os.PathLike) -> None:
-        """Writes the position under the given path prefix.
+        """Writes the position under a path prefix; raises what the source raises.
 
         If there are several shards, each has its own prefix `<filename>.shard<index>`.
-
-        Raises:
-            Exception: the source cannot be saved (a Python generator); the source
-                defines the type.
         """
         for prefix, position in self._prefixes(filename):
             position.save(prefix)
@@ -306,11 +297,7 @@ def prepare_train_iter(
 ) -> PrefetchIterator:
     """Wraps the result of `get_dataset_fn` for the train loop.
 
-    Args:
-        train_iter: a `tf.data.Dataset`, a clu `DatasetIterator`, or an iterator of
-            batches with `element_spec`.
-        checkpoint_cfg, data_layout: part of the T5X signature; unused.
-        partitioner: places the batches on devices.
+    `checkpoint_cfg` and `data_layout` are part of the T5X signature and unused.
 
     Raises:
         ValueError: `train_iter` has another type.
@@ -324,10 +311,7 @@ def prepare_shards(
 ) -> PrefetchIterator:
     """Opens and wraps all shards that this process reads; see `prepare_train_iter`.
 
-    Args:
-        open_shard: shard index -> result of `get_dataset_fn` for this shard.
-        shards: shards of the run.
-        partitioner: places the batches on devices.
+    `open_shard` maps an index to the result of `get_dataset_fn`.
     """
     parts = {index: _readable(open_shard(index)) for index in shards.mine}
     return PrefetchIterator(parts, partitioner=partitioner, shards=shards)

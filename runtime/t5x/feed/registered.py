@@ -29,13 +29,9 @@ class DatasetConfig:
             `get_dataset_fn` may interpret the name differently.
         task_feature_lengths: maximum length of each feature in tokens. In gin files it
             may be 'auto', which the program replaces at startup.
-        split: name of the split.
         batch_size: examples in a global batch (over all processes).
         shuffle: whether the examples are shuffled.
         seed: seed of shuffling and of random preprocessors; None picks a new one.
-        use_cached: whether to read the offline cache of the task.
-        pack: whether to put several examples into one row.
-        use_custom_packing_ops: passed to the feature converter.
         module: module to import first (preferably import it in the gin file).
         use_memory_cache: whether to keep evaluation examples in memory.
         trim_output_features: whether to cut features to `task_feature_lengths`.
@@ -87,12 +83,7 @@ class DatasetConfig:
 
 
 def import_module(module: str) -> None:
-    """Imports a module named in a configuration.
-
-    Raises:
-        UserError: the module does not exist, or it defines gin configurables after the
-            gin configuration was locked.
-    """
+    """Imports a module named in a configuration."""
     logging.info("Importing %s.", module)
     try:
         importlib.import_module(module)

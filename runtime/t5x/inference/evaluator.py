@@ -53,14 +53,9 @@ class InferenceEvaluator:
     ):
         """Loads the evaluation data.
 
-        Args:
-            infer_eval_dataset_cfg: data to evaluate on.
-            inference_evaluator_cls: evaluator; None means `seqio.Evaluator`.
-            model: the model.
-            partitioner: partitioner of the model.
-            log_dir: results go to `<log_dir>/inference_eval`; None writes no results.
-            verify_matching_vocabs_fn: raises an error if task and model do not match.
-            trim_padding: see `get_infer_fn`.
+        Results go to `<log_dir>/inference_eval`; None writes no results. The evaluator
+        is `seqio.Evaluator` if no class is given. For `trim_padding` see
+        `get_infer_fn`.
         """
         if inference_evaluator_cls is None:
             import seqio
@@ -129,9 +124,8 @@ class InferenceEvaluator:
         self._evaluator.close()
 
     def evaluate(self, train_state: Any, train_state_axes: Any) -> Any:
-        """Predicts and scores; metrics are computed in the background.
-
-        Predictions always use the key PRNGKey(0).
+        """Predicts with the key PRNGKey(0), and scores; metrics follow in the
+        background.
 
         Returns:
             Future of task name -> metric name -> value; None on processes other than 0.
@@ -325,11 +319,7 @@ class BackgroundEvaluator:
     """
 
     def __init__(self, build: Callable[[], Any]):
-        """Stores the build function; nothing is built yet.
-
-        Args:
-            build: returns the evaluator, or None if there is nothing to evaluate.
-        """
+        """Stores the function that returns the evaluator, or None."""
         self._build = build
         self._evaluator: Any = None
         self._error: BaseException | None = None
@@ -355,11 +345,7 @@ class BackgroundEvaluator:
             raise self._error
 
     def join(self) -> Any:
-        """Waits for the evaluator (or None); starts the build if necessary.
-
-        Raises:
-            Exception: the error of the build.
-        """
+        """Waits for the evaluator (or None); starts the build, and raises its error."""
         self.start()
         assert self._thread is not None
         self._thread.join()
@@ -369,9 +355,6 @@ class BackgroundEvaluator:
     def before_step(self, asked: Callable[[int], bool]) -> Callable[[int], bool]:
         """Returns a `BaseTrainer.preempted` that starts the thread after the first
         step.
-
-        Args:
-            asked: the callable to ask before every step.
         """
         seen = 0
 

@@ -39,8 +39,8 @@ _numbers = itertools.count()
 class _RemoteFile:
     """A file that is kept in memory and rewritten at each flush.
 
-    Files on object stores cannot grow, and tensorboardX's own writers for them need the
-    stores' clients. epath uses TensorFlow or fsspec, whichever is installed.
+    Files on object stores cannot grow. epath uses TensorFlow or fsspec, whichever is
+    installed.
     """
 
     def __init__(self, path: str):
@@ -213,10 +213,7 @@ def write_values(writer: Any, step: int, values: Mapping[str, Any]) -> None:
 
 
 def to_host(tree: Any) -> Any:
-    """Waits for a pytree of arrays, and returns it with NumPy arrays.
-
-    Arrays that span several processes must be replicated.
-    """
+    """Waits for a pytree of (replicated) arrays, and returns it with NumPy arrays."""
 
     def fetch(x: Any) -> Any:
         if isinstance(x, jax.Array) and not x.is_fully_addressable:
@@ -278,15 +275,13 @@ class MetricsManager:
     def write_metrics_summary(
         self, metrics: Mapping[str, Any] | None, step: Any, num_steps: int
     ) -> futures.Future:
-        """Writes metrics summed over `num_steps` steps, in the background.
+        """Writes metrics summed over `num_steps` steps; returns a future of their
+        values.
 
         The duration for rates ends when the metrics are computed. It starts with the
         last `start_duration_timer`, but not before the previous summary was computed,
         because steps are queued long before they run. Averages leave out the steps that
         `nonfinite_steps` counts.
-
-        Returns:
-            Future of name -> clu value.
         """
         started = self._started
 
@@ -319,11 +314,7 @@ class MetricsManager:
             sink.log(step, scalars_of(self._name, values))
 
     def flush(self) -> None:
-        """Waits until all summaries are written.
-
-        Raises:
-            Exception: an error of writing a summary.
-        """
+        """Waits until all summaries are written, and raises their errors."""
         pending, self._pending = self._pending, []
         for future in pending:
             future.result()

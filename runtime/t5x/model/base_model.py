@@ -42,10 +42,8 @@ It returns sequences and scores in ascending order of score: the best one is las
 
 
 class LazyAttribute:
-    """Class attribute that is imported on first access.
-
-    It keeps `import t5x.models` free of seqio and TensorFlow. An instance attribute may
-    shadow it.
+    """Class attribute that is imported on first access, as `import t5x.models` is
+    light.
     """
 
     def __init__(self, path: str):
@@ -59,9 +57,8 @@ class LazyAttribute:
 class ModelType(abc.ABCMeta):
     """Metaclass of models: leaves lazy attributes out of `dir`.
 
-    When a gin file first names a model, gin reads every attribute that `dir` lists.
-    Lazy attributes in that list would import seqio and TensorFlow in runs that need
-    neither.
+    gin reads every attribute that `dir` lists when a file first names a model. Lazy
+    attributes would import seqio and TensorFlow.
     """
 
     def __dir__(cls) -> list[str]:
@@ -136,11 +133,7 @@ def compute_base_metrics(
     """Returns the metrics of a training or evaluation step.
 
     Args:
-        logits: logits of every target position; unused if `correct` is given.
-        targets: token ids.
         mask: weights of the positions; None means 1 everywhere.
-        loss: loss of the batch.
-        z_loss: the part of the loss that is z-loss.
         segment_ids: for each feature, ids of packed examples (or a mask), 0 for
             padding.
         correct: whether the best token is the target; None computes it from the logits.
@@ -236,13 +229,7 @@ class BaseModel(metaclass=ModelType):
     def loss_fn(
         self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None
     ) -> tuple[Float[Array, ""], MetricsMap]:
-        """Returns the loss of a batch and its metrics.
-
-        Args:
-            params: the parameters of the model.
-            batch: feature -> array [batch, ...].
-            dropout_rng: key of the dropout; None means no dropout.
-        """
+        """Returns the loss of a batch and its metrics."""
 
     def eval_fn(
         self, params: PyTree, batch: Batch
@@ -266,13 +253,7 @@ class BaseModel(metaclass=ModelType):
     def score_batch(
         self, params: PyTree, batch: Batch, return_intermediates: bool = False
     ) -> Any:
-        """Returns the log likelihood of each example's target, natural log, [batch].
-
-        Args:
-            params: the parameters of the model.
-            batch: feature -> array [batch, ...].
-            return_intermediates: whether to return sowed values too, as a pair.
-        """
+        """Returns the log likelihood of each example's target, natural log, [batch]."""
 
     @abc.abstractmethod
     def get_initial_variables(
@@ -317,19 +298,11 @@ class BaseTransformerModel(BaseModel):
         """Initializes the model.
 
         Args:
-            module: the network.
             input_vocabulary: seqio vocabulary, or any object with its attributes.
             output_vocabulary: likewise; its `eos_id` ends a sequence.
-            optimizer_def: see `t5x.optimizers`; None for inference.
-            decode_fn: turns single steps into sequences.
-            label_smoothing: see `losses.compute_weighted_cross_entropy`.
-            z_loss: likewise.
-            loss_normalizing_factor: see
-                `losses.get_loss_normalizing_factor_and_weights`.
             loss_chunk: number of positions per row whose logits exist at the same time,
                 if the module reports the factors of its logits (`t5x.output_product`).
                 None splits only logits that need much memory; 0 never splits.
-            feature_converter_cls: replaces `FEATURE_CONVERTER_CLS`.
 
         Raises:
             UserError: a negative `loss_chunk` or `z_loss`, a `label_smoothing` of 1 or
@@ -490,11 +463,6 @@ class BaseTransformerModel(BaseModel):
         tokens.
 
         The z-loss is left out, since it only regularizes training.
-
-        Args:
-            params: parameters of the module.
-            batch: features, including `decoder_loss_weights`.
-            return_intermediates: whether to add the values sown by the module.
 
         Returns:
             Scores [batch]. With `return_intermediates` also the collection

@@ -286,12 +286,9 @@ class BasePartitioner(metaclass=abc.ABCMeta):
         """Compiles `fn` for the mesh at its first call.
 
         Args:
-            fn: function of arrays.
             in_axis_resources: prefix pytree of PartitionSpec or None (replicated) for
                 the non-static arguments.
             out_axis_resources: the same for the result.
-            static_argnums: positions of Python arguments that are compiled in.
-            donate_argnums: positions of arguments whose buffers may be reused.
         """
 
     @abc.abstractmethod
@@ -326,12 +323,7 @@ class BasePartitioner(metaclass=abc.ABCMeta):
     def get_data_layout(
         self, batch_size: int | None = None, host_index: int | None = None
     ) -> DataLayout:
-        """Returns the layout of a global batch (default: one example per data device).
-
-        Raises:
-            UserError: `batch_size` is not a positive multiple of the data mesh size.
-            ValueError: `host_index` names another process.
-        """
+        """Returns the layout of a global batch; by default one row per data device."""
         if host_index not in (None, jax.process_index()):
             raise ValueError(
                 f"host_index={host_index}: a process knows its own layout only."
@@ -393,8 +385,7 @@ class BasePartitioner(metaclass=abc.ABCMeta):
 def with_containers_of(like: Any, state: Any) -> Any:
     """Freezes or unfreezes the parameters of `state` to match those of `like`.
 
-    Train states freeze what they restore, but shardings must have the same pytree
-    structure as the arrays.
+    Shardings must have the pytree structure of the arrays.
     """
     params = as_container(state.params, like.params)
     return state if type(params) is type(state.params) else state.replace_params(params)
@@ -431,7 +422,6 @@ class BasePjitPartitioner(BasePartitioner):
         static_argnums: int | Sequence[int] = (),
         donate_argnums: int | Sequence[int] = (),
     ) -> PjittedFnWithContext:
-        """See BasePartitioner.partition."""
         if isinstance(static_argnums, int):
             static_argnums = (static_argnums,)
         in_shardings = to_shardings(in_axis_resources, self.mesh)
@@ -476,9 +466,7 @@ class PjitPartitioner(BasePjitPartitioner):
     ):
         """Stores the shape of the mesh and the axis rules; see BasePartitioner.
 
-        Args:
-            logical_axis_rules: (logical axis, mesh axis or None) pairs in order of
-                priority; standard_logical_axis_rules() by default.
+        The rules are `standard_logical_axis_rules()` by default.
         """
         super().__init__(
             num_partitions,
@@ -506,17 +494,13 @@ class PjitPartitioner(BasePjitPartitioner):
         return self._logical_axis_rules
 
     def get_logical_axes(self, train_state: Any) -> Any:
-        """Returns `train_state` with AxisNames or None instead of arrays."""
         return train_state.as_logical_axes()
 
     def get_mesh_axes(self, train_state: Any) -> Any:
         """Returns `train_state` with PartitionSpec or None instead of arrays.
 
-        A dimension that is not divisible by its mesh axis is replicated. A warning
-        names the parameter and the remedy.
-
-        Raises:
-            UserError: a logical axis has no rule.
+        A dimension that is not divisible by its mesh axis is replicated. UserError
+        names a logical axis without rule.
         """
         logical = self.get_logical_axes(train_state)
         shapes = traverse_util.flatten_dict(train_state.state_dict(), sep="/")

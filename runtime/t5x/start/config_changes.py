@@ -31,11 +31,7 @@ _HARMLESS = re.compile(
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Returns binding name -> value, with references and macros unresolved.
-
-    Raises:
-        SyntaxError: the text is not a gin configuration.
-    """
+    """Returns binding name -> value, with references and macros unresolved."""
     bindings = {}
     for statement in config_parser.ConfigParser(text, gin_files.Delegate()):
         if isinstance(statement, config_parser.BindingStatement):
@@ -75,12 +71,9 @@ def _resolved(value: Any, bindings: dict[str, Any], depth: int = 20) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """One setting that differs.
+    """One setting that differs, as gin writes it; 'not set' if missing.
 
-    Attributes:
-        name: name of the binding or macro.
-        before, after: the values as gin writes them, 'not set' if missing.
-        harmless: whether it concerns only lengths, periods, evaluation, or logging.
+    A harmless one concerns only lengths, periods, evaluation, or logging.
     """
 
     name: str
@@ -96,9 +89,6 @@ def changes(before: str, after: str) -> list[Change]:
     """Returns the settings in which two configurations (texts) differ, by name.
 
     A changed macro is listed once, not for each setting that refers to it.
-
-    Raises:
-        SyntaxError: one of the texts is not a gin configuration.
     """
     old, new = parse(before), parse(after)
 

@@ -81,11 +81,7 @@ class Delegate(config_parser.ParserDelegate):
 
 
 def rewrite_gin_args(args: Sequence[str]) -> list[str]:
-    """Rewrites `--gin.NAME=VALUE` to `--gin_bindings=NAME = VALUE`; keeps other flags.
-
-    Raises:
-        UserError: a gin flag has no value.
-    """
+    """Rewrites `--gin.NAME=VALUE` to `--gin_bindings=NAME = VALUE`."""
     rewritten = []
     for arg in args:
         if arg.startswith("--gin."):
@@ -137,10 +133,6 @@ def check_numbers(where: str, text: str) -> None:
 
     gin would write `inf` into the config.gin of a run, which it cannot read, or leave
     the line out.
-
-    Args:
-        where: start of the message.
-        text: text of a gin file, or a binding.
     """
     # gin itself refuses text that is not gin syntax.
     with contextlib.suppress(tokenize.TokenError, SyntaxError):
@@ -159,12 +151,7 @@ def _is_infinite(number: str) -> bool:
 
 
 def first_use(texts: Mapping[str, str], macro: str) -> str | None:
-    """Returns the first place in some files that refers to a macro, or None.
-
-    Args:
-        texts: path -> text.
-        macro: name of the macro.
-    """
+    """Returns the first place in texts by path that refers to a macro, or None."""
     for path, text in texts.items():
         for number, line in enumerate(text.splitlines(), 1):
             if re.search(rf"%{re.escape(macro)}\b", line):

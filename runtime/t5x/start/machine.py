@@ -64,19 +64,11 @@ def set_up(
     ynn_fusions: bool = False,
     compilation_cache: str | None = None,
 ) -> str:
-    """Sets up this process; call it before anything touches a device.
+    """Sets up this process, and says how; call it before anything touches a device.
 
     Settings that do not apply are skipped: allocator and fusions on accelerators, and
-    the allocator with C libraries other than glibc.
-
-    Args:
-        keep_memory: whether to keep freed memory instead of returning it to the system.
-        ynn_fusions: whether to leave XLA's YNN fusions on.
-        compilation_cache: folder of compiled programs, or 'none'. None means
-            `$JAX_COMPILATION_CACHE_DIR`, else a folder in the user's cache.
-
-    Returns:
-        The settings made, in one line.
+    the allocator with C libraries other than glibc. See `define_flags` for the
+    arguments.
 
     Raises:
         UserError: the named cache folder cannot be created.
@@ -137,14 +129,10 @@ def _has_accelerator() -> bool:
 
 
 def use_compilation_cache(folder: str | None) -> str | None:
-    """Keeps compiled programs on disk.
+    """Keeps compiled programs on disk; returns the folder, or None for no cache.
 
-    Args:
-        folder: cache folder, or 'none'. None means the user's JAX setting, else a
-            folder in the user's cache, one per kind of CPU, limited to 4 GiB.
-
-    Returns:
-        The folder; None for no cache.
+    None means the user's JAX setting, else a folder in the user's cache, one per kind
+    of CPU, limited to 4 GiB.
 
     Raises:
         UserError: the named folder cannot be created.
@@ -207,10 +195,8 @@ _OPTIONAL_FOR_KERAS = frozenset(("matplotlib", "sklearn"))
 def quick() -> Iterator[None]:
     """Disables the garbage collector and optional imports of Keras inside the context.
 
-    A sixth of the time of importing TensorFlow goes into garbage collection, which
-    finds nothing. The imported objects are then excluded from later collections.
-    Matplotlib and scikit-learn, if installed, take up to another quarter
-    (benchmarks/NOTES.md). Other importers still get them.
+    The imported objects are then excluded from later collections. Matplotlib and
+    scikit-learn are hidden from Keras only (benchmarks/NOTES.md).
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -229,11 +215,7 @@ class _RefusesKeras:
     """Import finder that hides optional packages from Keras only."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Leaves the search to the next finder.
-
-        Raises:
-            ModuleNotFoundError: Keras imports one of the hidden packages.
-        """
+        """Leaves the search to the next finder, or refuses an import of Keras."""
         if name in _OPTIONAL_FOR_KERAS and _importer(sys._getframe(1)) == "keras":
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 

@@ -181,11 +181,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 
 def folders(given: Sequence[str]) -> list[str]:
-    """Returns all folders in which gin files are found, in order.
-
-    Args:
-        given: the value of --gin_search_paths.
-    """
+    """Returns all folders in which gin files are found, those `given` first."""
     return [*given, _PACKAGE_PARENT, *offered()]
 
 
@@ -194,9 +190,6 @@ def check(argv: Sequence[str]) -> None:
 
     The files are parsed without what they import. Mistakes of other kinds are left to
     the program, which parses everything again.
-
-    Args:
-        argv: the name of the program and its flags.
     """
     given = flags.FlagValues()
     define_flags(given)
@@ -238,11 +231,7 @@ def _of_file(
 
 
 def check_bindings(bindings: Iterable[Any]) -> None:
-    """Checks public macros and parameters; of several bindings, the last one counts.
-
-    Raises:
-        UserError: a value has another type, or is out of range.
-    """
+    """Checks public macros and parameters; of several bindings, the last one counts."""
     values: dict[str, Any] = {}
     rules: dict[str, Rule] = {}
     for scope, selector, parameter, value, _ in bindings:
@@ -286,10 +275,11 @@ GROUP = "t5x.gin_search_paths"
 
 
 def offered() -> list[str]:
-    """Returns the folders, sorted by the name of the entry point.
+    """Returns the folders of gin files that installed packages offer, sorted by name.
 
-    A folder whose entry point fails is skipped with a warning, because another package
-    is at fault and most runs do not need it.
+    A distribution registers, under the entry points `t5x.gin_search_paths`, a function
+    without arguments that returns a folder. A folder whose entry point fails is skipped
+    with a warning: another package is at fault.
     """
     found = []
     for entry in sorted(metadata.entry_points(group=GROUP)):

@@ -69,12 +69,7 @@ def define_flags() -> None:
 
 
 def run(function_of: Callable[[], Callable[..., Any]]) -> None:
-    """Runs a program.
-
-    Args:
-        function_of: returns the function to run under `__main__`; called after the
-            flags are parsed.
-    """
+    """Runs the function that `function_of` returns after flags are parsed."""
     macros.check(sys.argv)  # Other programs than t5x's own do not check them earlier.
     gin_config.run(lambda argv: _main(argv, function_of))
 
@@ -135,8 +130,6 @@ def _check_names(
     """Finds names that gin accepts but a run would reject or ignore.
 
     Args:
-        bindings: bindings of the command line.
-        configured: the program.
         of_metric: whether only the task of the metric, DEV_TASK, must be known.
 
     Raises:

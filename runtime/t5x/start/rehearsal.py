@@ -40,10 +40,6 @@ def run(configured: Callable[..., Any], accept_truncation: bool) -> None:
     Unreachable things are reported as unchecked: data that is not on this machine, and
     everything on gs:// without a network.
 
-    Args:
-        configured: the program, a gin configurable.
-        accept_truncation: see `feature_lengths.check`.
-
     Raises:
         UserError: the run would stop at startup.
     """

@@ -33,14 +33,8 @@ _NEVER = "; 0 means never"
 class Schedule:
     """The stops of a run. Periods count from `first_step`; 0 means never.
 
-    Attributes:
-        first_step: step at which the run began (not where it was resumed).
-        total_steps: step at which it ends.
-        eval_period, checkpoint_period, gc_period: steps between evaluations,
-            checkpoints, and garbage collections.
-        stats_period: steps over which training metrics are averaged.
-        checkpoint_steps: additional single steps at which to save.
-        unit: steps of one round; every period is a multiple of it.
+    `first_step` is the step at which the run began, not where it was resumed. Every
+    period is a multiple of a round of `unit` steps.
     """
 
     first_step: int
@@ -148,16 +142,7 @@ def make_schedule(
 class Evaluation:
     """Both kinds of evaluation of a run, and the actions that follow them.
 
-    Attributes:
-        trainer: holds the train state.
-        train_state_axes: partition specs of the state.
-        train_eval_datasets: name -> dataset, for teacher forcing.
-        evaluator: evaluator that decodes, possibly still built in the background, or
-            None.
-        concurrent_metrics: whether to compute metrics while training continues.
-        actions: actions that receive the metrics.
-        record: record of the run.
-        sinks: additional sinks for the decoding scores.
+    `evaluator` may still be built in the background, or is None.
     """
 
     trainer: BaseTrainer
@@ -323,12 +308,7 @@ def how_to_go_on(model_dir: str) -> str:
 class TrainLoop:
     """Trains from a step to the end of the schedule.
 
-    Attributes:
-        trainer, evaluation, schedule, record: parts of the run.
-        batches: iterator of training batches.
-        saver: writes checkpoints of the train state while training continues, or None.
-        saved_step: step of the existing checkpoint, or None.
-        model_dir: folder of the run, for messages.
+    `saved_step` is the step of the existing checkpoint, or None.
     """
 
     trainer: BaseTrainer

@@ -36,11 +36,7 @@ FINISHED_NAME = "finished_run.json"
 
 
 class RunRecord:
-    """Record of one run. All processes read it; process 0 writes it.
-
-    Attributes:
-        found: whether an unfinished run left a record.
-    """
+    """Record of one run. All processes read it; process 0 writes it."""
 
     def __init__(self, model_dir: str):
         self._path = epath.Path(model_dir) / FILE_NAME
@@ -66,11 +62,8 @@ class RunRecord:
             self._write(self._path)
 
     def complete(self, step: int, total_steps: int) -> None:
-        """Records that the run is finished.
-
-        Args:
-            step: last step; below `total_steps` if an action stopped the run.
-            total_steps: planned last step.
+        """Records the last step of the run, below `total_steps` if an action stopped
+        it.
         """
         with self._lock:
             self._values["finished"] = {"step": step, "total_steps": total_steps}
@@ -147,11 +140,7 @@ def only_run_in(model_dir: str) -> Iterator[None]:
 
 
 def _locked(path: Path) -> IO[bytes]:
-    """Returns the open lock file, which names this process.
-
-    Raises:
-        UserError: another process holds the lock.
-    """
+    """Returns the open lock file, which names this process, or raises UserError."""
     while True:
         file = path.open("a+b")
         try:
@@ -246,8 +235,7 @@ class PreemptionGuard:
     def interruptible(self) -> Iterator[None]:
         """Raises PreemptionError immediately on SIGTERM inside the context.
 
-        Use it for long evaluations, not for training steps: these must finish before
-        the state is saved.
+        Use it for evaluations. Training steps must finish before the state is saved.
         """
         if self.requested:
             raise PreemptionError(MESSAGE)

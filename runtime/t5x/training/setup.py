@@ -57,12 +57,6 @@ def first_step_of(
     """Returns the step at which the run began; records the start of a new run.
 
     If the record is lost, the start is the checkpoint that `restore_cfg` names.
-
-    Args:
-        record: record of the run.
-        step: step of the state from which training starts now.
-        resumed: whether this state comes from a checkpoint of the run itself.
-        restore_cfg: initial checkpoint of the configuration, or None.
     """
     noted = record.get("first_step") if resumed else None
     if noted is not None and noted <= step:
@@ -88,15 +82,7 @@ def _step_by_name(cfg: RestoreCheckpointConfig | None) -> int | None:
 def last_step(
     first_step: int, step: int, total: int, relative: int, source: Any
 ) -> int:
-    """Returns the step at which the run ends.
-
-    Args:
-        first_step: step at which the run began.
-        step: step at which training starts now.
-        total: last step, counted from 0.
-        relative: number of steps from the start of the run, which replaces `total`; 0
-            if unused.
-        source: checkpoint of `step`, for messages.
+    """Returns the step at which the run ends; `relative`, if above 0, replaces `total`.
 
     Raises:
         UserError: the run is already past its end.
@@ -148,12 +134,7 @@ def _refuse_surplus(model_dir: str, stored: Any, target: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """Checkpoint from which a run starts, before it is read.
-
-    Attributes:
-        settings: how to restore it; None if there is nothing to restore.
-        path: the checkpoint, or None.
-    """
+    """Checkpoint from which a run starts, before it is read; both are None for none."""
 
     settings: RestoreCheckpointConfig | None
     path: str | None
@@ -169,11 +150,7 @@ class Found:
 
 
 def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
-    """Finds the newest checkpoint of the run itself, or else the configured one.
-
-    Raises:
-        UserError: the configuration names several checkpoints.
-    """
+    """Finds the newest checkpoint of the run itself, or else the configured one."""
     save_cfg, restore_cfg = checkpoint_cfg.save, checkpoint_cfg.restore
     candidates = [
         RestoreCheckpointConfig(
@@ -308,20 +285,7 @@ def open_train_data(
     asked: int | None,
     found: Found,
 ) -> iterators.PrefetchIterator:
-    """Opens the training data of this process, in the shards with which the run began.
-
-    Args:
-        cfg: dataset configuration.
-        layout: rows of this process.
-        get_dataset_fn, feature_converter_cls: see `datasets.GetDatasetCallable`.
-        partitioner: partitioner of the batches.
-        record: record of the run.
-        asked: number of shards in the configuration, or None.
-        found: checkpoint from which the run starts.
-
-    Raises:
-        UserError: the batch size is not divisible by the number of shards.
-    """
+    """Opens the training data of this process, in the shards of the first start."""
     cfg = with_seed(cfg, record)
     count = number_of_shards(
         asked,
@@ -412,16 +376,7 @@ def compile_train_step(
     data_layout: Any,
     steps: int,
 ) -> None:
-    """Compiles the train step of the trainer.
-
-    Args:
-        trainer: compiles and keeps the step.
-        train_iter: tells shapes and types of the batches.
-        partitioner: partitioner of the batches.
-        data_layout: rows of this process.
-        steps: number of steps until the first stop. If it is below `steps_per_call`,
-            single steps are compiled instead.
-    """
+    """Compiles the train step, or single steps if the first stop comes too early."""
     if steps < trainer.steps_per_call:
         trainer.steps_per_call = 1
     rows = data_layout.batch_size // data_layout.num_shards
@@ -456,11 +411,7 @@ class Saver:
         self._fns = save_cfg.state_transformation_fns
 
     def __call__(self, train_state: Any) -> None:
-        """Starts to save a state, whose buffers may be donated afterwards.
-
-        Raises:
-            UserError: the file system refused this save or the previous one.
-        """
+        """Starts to save a state, whose buffers may be donated afterwards."""
         self._manager.save(train_state, self._fns)
 
     def check(self) -> None:
@@ -469,11 +420,7 @@ class Saver:
         getattr(self._manager, "check_for_errors", lambda: None)()
 
     def wait(self) -> None:
-        """Waits until the last checkpoint is complete.
-
-        Raises:
-            UserError: the file system refused it.
-        """
+        """Waits until the last checkpoint is complete."""
         self._manager.wait_until_finished()
 
 

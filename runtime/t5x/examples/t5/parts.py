@@ -29,15 +29,9 @@ class LayerConfig:
     Attributes:
         vocab_size: rows of the embedding; often larger than the vocabulary.
         dtype: dtype of activations; parameters and logits are float32.
-        emb_dim: width of the model.
-        num_heads: number of attention heads.
-        head_dim: size of a head.
-        mlp_dim: width of the hidden layer of an MLP block.
         mlp_activations: see `layers.MlpBlock`; T5 has ("relu",), T5.1.1 ("gelu",
             "linear").
-        dropout_rate: rate of every dropout in the network.
         logits_via_embedding: whether the embedding also serves as the output matrix.
-        float32_attention_logits: whether attention logits are float32 in every dtype.
         fused_attention: whether attention avoids storing weights if possible: with
             kernels on a GPU (16-bit dtypes), and in blocks on a CPU.
         remat_policy: which values the backward pass of a layer recomputes, see `remat`.
@@ -170,9 +164,9 @@ def decoder_biases(config: LayerConfig, length: int, decode: bool) -> Bias | Bia
 def output_logits(
     module: nn.Module, config: LayerConfig, embedder: nn.Module, y: Activations
 ) -> Logits:
-    """Returns float32 logits; tied logits are divided by sqrt(emb_dim).
+    """Returns float32 logits, and reports their factors (see `t5x.output_product`).
 
-    Their factors are reported as those of `module` (see `t5x.output_product`).
+    Tied logits are divided by sqrt(emb_dim).
     """
     y = y.astype(jnp.float32)
     if config.logits_via_embedding:

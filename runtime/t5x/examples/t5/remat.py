@@ -26,7 +26,6 @@ def rematerialised(
     """Returns the layer class under the policy `config.remat_policy`.
 
     Args:
-        layer_cls: layer whose arguments are arrays.
         config: has the policy. None or "none" stores everything, "minimal" stores the
             results of matrix products with parameters, and "full" stores only the
             layer's arguments. Names of `jax.checkpoint_policies` are valid too.
