@@ -10,9 +10,10 @@ if __name__ == "__main__":
 
 import dataclasses
 import functools
+import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -41,7 +42,6 @@ from t5x.inference.output import (
     split_outputs,
     write_inferences_to_file,
 )
-from t5x.inference.tasks import create_task_from_tfexample_file  # noqa: F401
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
 from t5x.start import gin_config, program
@@ -338,6 +338,62 @@ class _TaskJob:
         epath.Path(f"{path}.COMPLETED").write_text("")
         if move is not None:
             move()
+
+
+def create_task_from_tfexample_file(
+    paths: Sequence[str],
+    file_type: str,
+    inputs_key: str,
+    targets_key: str | None,
+    features: Mapping[str, Any],
+    task_id: str | None = None,
+) -> str:
+    """Registers a SeqIO task over TFExample files, with the single split 'infer'.
+
+    Args:
+        paths: file patterns.
+        file_type: 'tfrecord'.
+        inputs_key: feature that holds the input text.
+        targets_key: feature that holds the target text, for scoring; or None.
+        features: 'inputs' (and 'targets') -> `seqio.Feature`.
+        task_id: last part of the name; default: a hash of paths and keys.
+
+    Returns:
+        The name of the task, `infer_<task_id>`.
+
+    Raises:
+        UserError: no file matches, or the file type is not 'tfrecord'.
+    """
+    import seqio
+    import tensorflow as tf
+
+    if file_type != "tfrecord":
+        raise UserError(f"file_type must be 'tfrecord', got {file_type!r}.")
+    if not tf.io.gfile.glob(list(paths)):
+        raise UserError(f"Missing or invalid paths: {list(paths)}")
+    keys = [inputs_key] + ([targets_key] if targets_key else [])
+    if task_id is None:
+        text = ":".join([*paths, inputs_key, targets_key or ""])
+        task_id = hashlib.md5(text.encode()).hexdigest()[:10]
+    task = seqio.TaskRegistry.add(
+        name=f"infer_{task_id}",
+        source=seqio.TFExampleDataSource(
+            {"infer": list(paths)},
+            feature_description={
+                key: tf.io.FixedLenFeature([], tf.string) for key in keys
+            },
+            reader_cls=tf.data.TFRecordDataset,
+        ),
+        preprocessors=[
+            functools.partial(
+                seqio.preprocessors.rekey,
+                key_map={"inputs": inputs_key, "targets": targets_key},
+            ),
+            seqio.preprocessors.tokenize_and_append_eos,
+        ],
+        output_features=dict(features),
+    )
+    return task.name
 
 
 if __name__ == "__main__":

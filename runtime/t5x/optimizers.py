@@ -258,10 +258,6 @@ def _raw_key(x: Any) -> Any:
     return x
 
 
-def _no_axes(tree: PyTree) -> PyTree:
-    return jax.tree.map(lambda _: None, tree)
-
-
 class OptaxStatePartitionRules:
     """Axis names of optax states whose arrays have the shapes of the parameters.
 
@@ -283,7 +279,7 @@ class OptaxStatePartitionRules:
         """
 
         def rule(state: Any, params_axes: PyTree) -> Any:
-            axes = {name: _no_axes(getattr(state, name)) for name in state._fields}
+            axes = jax.tree.map(lambda _: None, state)._asdict()
             for name in mirrors:
                 axes[name] = cls.derive_params_axes(getattr(state, name), params_axes)
             if nested is not None:

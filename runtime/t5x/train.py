@@ -309,7 +309,8 @@ def train(
             schedule=schedule,
             record=record,
             batches=train_iter,
-            saver=setup.make_saver(manager, save_cfg),
+            manager=manager if setup.saves(save_cfg) else None,
+            save_fns=save_cfg.state_transformation_fns if save_cfg else (),
             saved_step=step if resumed else None,
             model_dir=model_dir,
         ).run(step, guard)

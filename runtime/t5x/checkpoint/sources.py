@@ -8,7 +8,7 @@ each process only its shards.
 import concurrent.futures
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
@@ -75,37 +75,8 @@ class StoredArray(LazyArray):
         self.name = name
 
 
+# Key -> (StoredArray of the source to read, target sharding or None).
 Requests = Mapping[str, tuple[Any, NamedSharding | None]]
-
-
-class CheckpointSource(Protocol):
-    """An opened checkpoint.
-
-    Attributes:
-        tree: nested dict of LazyArray, None, and {} leaves.
-    """
-
-    tree: dict[str, Any]
-
-    def read(self, requests: Requests) -> dict[str, Any]:
-        """Fetches StoredArray leaves.
-
-        Args:
-            requests: key -> (StoredArray of this source, target sharding or None).
-
-        Returns:
-            key -> jax.Array with that sharding, or a numpy array if it is None; the
-            dtype is the stored one.
-        """
-
-
-def open_source(where: CheckpointLocation) -> CheckpointSource:
-    """Opens an orbax or legacy checkpoint."""
-    try:
-        check_folder(where.root)
-    except OSError as error:
-        raise corrupt(where.root, error) from error
-    return OrbaxSource(where) if where.layout == "orbax" else LegacySource(where)
 
 
 def corrupt(path: Any, error: BaseException) -> UserError:
@@ -120,7 +91,10 @@ def corrupt(path: Any, error: BaseException) -> UserError:
 
 
 class OrbaxSource:
-    """The `state/` folder written by orbax's PyTree handler."""
+    """The `state/` folder written by orbax's PyTree handler.
+
+    Its `tree` is a nested dict of LazyArray, None, and {} leaves.
+    """
 
     def __init__(self, where: CheckpointLocation):
         self._root, self._path = where.root, where.state
@@ -145,7 +119,7 @@ class OrbaxSource:
         return StoredArray(name, shape or (), dtype or np.int32, self)
 
     def read(self, requests: Requests) -> dict[str, Any]:
-        """See CheckpointSource."""
+        """Fetches arrays as stored: with the sharding, or as numpy arrays if None."""
         wanted: dict[str, tuple[Any, NamedSharding | None]] = {}
         for stored, sharding in requests.values():
             wanted.setdefault(stored.name, (stored, sharding))
@@ -252,7 +226,6 @@ class LegacySource:
         return jnp.dtype(jnp.bfloat16)
 
     def read(self, requests: Requests) -> dict[str, Any]:
-        """See CheckpointSource."""
         with concurrent.futures.ThreadPoolExecutor(_READ_THREADS) as pool:
             jobs = {k: pool.submit(self._read_one, *r) for k, r in requests.items()}
             return {key: job.result() for key, job in jobs.items()}
@@ -288,6 +261,18 @@ class LegacySource:
             )
         value = array[index].read().result()
         return value.view(stored.dtype) if value.dtype == np.uint16 else value
+
+
+CheckpointSource = OrbaxSource | LegacySource
+
+
+def open_source(where: CheckpointLocation) -> CheckpointSource:
+    """Opens an orbax or legacy checkpoint."""
+    try:
+        check_folder(where.root)
+    except OSError as error:
+        raise corrupt(where.root, error) from error
+    return OrbaxSource(where) if where.layout == "orbax" else LegacySource(where)
 
 
 def _read_spec(stored_spec: Mapping[str, Any], folder: Any) -> dict[str, Any]:

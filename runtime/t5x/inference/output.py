@@ -267,13 +267,13 @@ def facts_of(checkpoint: str, dataset_cfg: Any) -> Mapping[str, Any]:
         "split": dataset_cfg.split,
         "lengths": dataset_cfg.task_feature_lengths,
     }
+
     # Equal to what is read back: JSON turns tuples into lists and gin mappings into
     # objects.
-    return json.loads(json.dumps(facts, default=_json_value))
+    def plain(value: Any) -> Any:
+        return dict(value) if isinstance(value, Mapping) else str(value)
 
-
-def _json_value(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else str(value)
+    return json.loads(json.dumps(facts, default=plain))
 
 
 class Position:

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -68,6 +68,13 @@ class _RemoteFiles:
 
     def directory_check(self, path: str) -> None:
         epath.Path(path).mkdir(parents=True, exist_ok=True)
+
+
+def _refusing(what: str) -> Callable[..., None]:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise TypeError(f"cannot write {what}")
+
+    return refuse
 
 
 class TensorBoardWriter:
@@ -146,19 +153,9 @@ class TensorBoardWriter:
                 step, summary_lib.histogram(name, np.asarray(array), bins=buckets)
             )
 
-    def write_summaries(
-        self, step: int, values: Mapping[str, Any], metadata: Any = None
-    ) -> None:
-        """Raises TypeError: summaries of custom plugins are not supported."""
-        raise TypeError(f"cannot write custom summaries {sorted(values)}")
-
-    def write_videos(self, step: int, videos: Mapping[str, Any]) -> None:
-        """Raises TypeError: videos are not supported."""
-        raise TypeError(f"cannot write videos {sorted(videos)}")
-
-    def write_hparams(self, hparams: Mapping[str, Any]) -> None:
-        """Raises TypeError: the gin configuration is written as a text instead."""
-        raise TypeError(f"cannot write hyper parameters {sorted(hparams)}")
+    write_summaries = _refusing("custom summaries")
+    write_videos = _refusing("videos")
+    write_hparams = _refusing("hyper parameters")
 
     def flush(self) -> None:
         """Writes buffered events to disk."""
@@ -306,7 +303,8 @@ class MetricsManager:
             return summary
 
         future = self._pool.submit(summarize)
-        self._pending = [f for f in self._pending if not _succeeded(f)] + [future]
+        running = [f for f in self._pending if not f.done() or f.exception()]
+        self._pending = [*running, future]
         return future
 
     def _send(self, step: int, values: Mapping[str, Any]) -> None:
@@ -330,10 +328,6 @@ class MetricsManager:
             with self._writer_lock:
                 self._writer.close()
                 self._writer = NullWriter()
-
-
-def _succeeded(future: futures.Future) -> bool:
-    return future.done() and future.exception() is None
 
 
 def _numpy_value(value: Any) -> Any:

@@ -63,12 +63,9 @@ class ModelType(abc.ABCMeta):
 
     def __dir__(cls) -> list[str]:
         names = super().__dir__()
-        lazy = {k for c in cls.__mro__ for k, v in vars(c).items() if _is_lazy(v)}
+        found = (pair for c in cls.__mro__ for pair in vars(c).items())
+        lazy = {k for k, v in found if isinstance(v, LazyAttribute)}
         return [name for name in names if name not in lazy]
-
-
-def _is_lazy(value: Any) -> bool:
-    return isinstance(value, LazyAttribute)
 
 
 def compute_weighted_accuracy(

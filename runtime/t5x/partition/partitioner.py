@@ -1,6 +1,5 @@
 """Partitioned functions and train states: jax.jit with NamedSharding on a mesh."""
 
-import abc
 import contextlib
 import contextvars
 import dataclasses
@@ -205,8 +204,8 @@ class DataLayout:
     is_first_host_in_replica_set: bool
 
 
-class BasePartitioner(metaclass=abc.ABCMeta):
-    """Maps a train state and functions over it to a mesh of devices."""
+class BasePartitioner:
+    """Maps a train state and functions over it to a mesh; replicates all arrays."""
 
     def __init__(
         self,
@@ -259,22 +258,31 @@ class BasePartitioner(metaclass=abc.ABCMeta):
         self._data_axis: Any = ("replica", "data") if multi_slice else "data"
         self._num_partitions = num_partitions
         self._model_parallel_submesh = model_parallel_submesh
-        self._params_on_devices = params_on_devices
+        self.params_on_devices = params_on_devices
         self._backend = backend
         self._ici_mesh_shape = ici_mesh_shape
         self._dcn_mesh_shape = dcn_mesh_shape
 
-    @property
-    @abc.abstractmethod
-    def mesh(self) -> Mesh:
-        """The device mesh."""
-
-    @property
-    @abc.abstractmethod
+    @cached_property
     def _local_chunker(self) -> LocalChunker:
-        """Position of this process in the mesh."""
+        return LocalChunker(self.mesh)
 
-    @abc.abstractmethod
+    @cached_property
+    def mesh(self) -> Mesh:
+        """The device mesh, built on first use."""
+        return default_mesh(
+            self._num_partitions,
+            self._model_parallel_submesh,
+            self._backend,
+            self._ici_mesh_shape,
+            self._dcn_mesh_shape,
+        )
+
+    @property
+    def logical_axis_rules(self) -> LogicalAxisRules:
+        """Logical axis rules that apply inside partitioned functions."""
+        return ()
+
     def partition(
         self,
         fn: Callable[..., Any],
@@ -282,7 +290,7 @@ class BasePartitioner(metaclass=abc.ABCMeta):
         out_axis_resources: PyTree,
         static_argnums: int | Sequence[int] = (),
         donate_argnums: int | Sequence[int] = (),
-    ) -> PartitionedCallable:
+    ) -> PjittedFnWithContext:
         """Compiles `fn` for the mesh at its first call.
 
         Args:
@@ -290,10 +298,29 @@ class BasePartitioner(metaclass=abc.ABCMeta):
                 the non-static arguments.
             out_axis_resources: the same for the result.
         """
+        if isinstance(static_argnums, int):
+            static_argnums = (static_argnums,)
+        in_shardings = to_shardings(in_axis_resources, self.mesh)
+        jitted = jax.jit(
+            fn,
+            in_shardings=in_shardings,
+            out_shardings=to_shardings(out_axis_resources, self.mesh),
+            static_argnums=static_argnums,
+            donate_argnums=donate_argnums,
+        )
+        return PjittedFnWithContext(
+            jitted,
+            self.mesh,
+            self.logical_axis_rules,
+            in_shardings,
+            tuple(static_argnums),
+        )
 
-    @abc.abstractmethod
-    def compile(self, partitioned_fn: Any, *args: Any) -> CompiledPartitionedCallable:
-        """Compiles a partitioned function ahead of time for these arguments."""
+    def compile(
+        self, partitioned_fn: PjittedFnWithContext, *args: Any
+    ) -> CompiledPartitionedCallable:
+        """Compiles for `args`; call the result like the function itself."""
+        return partitioned_fn.with_compiled(*args)
 
     @property
     def _data_axes(self) -> tuple[str, ...]:
@@ -356,15 +383,6 @@ class BasePartitioner(metaclass=abc.ABCMeta):
         """Returns the piece of an array on this process's devices."""
         return self._local_chunker.get_local_chunk_info(global_shape, mesh_axes)
 
-    @property
-    def params_on_devices(self) -> bool:
-        """True if restored parameters go to the devices instead of host memory."""
-        return self._params_on_devices
-
-    @params_on_devices.setter
-    def params_on_devices(self, value: bool) -> None:
-        self._params_on_devices = value
-
     def move_params_to_devices(self, train_state: Any, train_state_axes: Any) -> Any:
         """Places every array of `train_state` by `train_state_axes`."""
         shardings = to_shardings(train_state_axes, self.mesh)
@@ -377,9 +395,13 @@ class BasePartitioner(metaclass=abc.ABCMeta):
         )
         return with_containers_of(train_state, axes)
 
-    @abc.abstractmethod
     def get_mesh_axes(self, train_state: Any) -> Any:
         """Returns `train_state` with PartitionSpec or None instead of arrays."""
+        return self.get_logical_axes(train_state)
+
+
+class BasePjitPartitioner(BasePartitioner):
+    """The base partitioner, under the second name that it has in T5X."""
 
 
 def with_containers_of(like: Any, state: Any) -> Any:
@@ -389,66 +411,6 @@ def with_containers_of(like: Any, state: Any) -> Any:
     """
     params = as_container(state.params, like.params)
     return state if type(params) is type(state.params) else state.replace_params(params)
-
-
-class BasePjitPartitioner(BasePartitioner):
-    """Partitioner on jax.jit that leaves all specs to its caller."""
-
-    @cached_property
-    def _local_chunker(self) -> LocalChunker:
-        return LocalChunker(self.mesh)
-
-    @cached_property
-    def mesh(self) -> Mesh:
-        """The device mesh, built on first use."""
-        return default_mesh(
-            self._num_partitions,
-            self._model_parallel_submesh,
-            self._backend,
-            self._ici_mesh_shape,
-            self._dcn_mesh_shape,
-        )
-
-    @property
-    def logical_axis_rules(self) -> LogicalAxisRules:
-        """Logical axis rules that apply inside partitioned functions."""
-        return ()
-
-    def partition(
-        self,
-        fn: Callable[..., Any],
-        in_axis_resources: PyTree,
-        out_axis_resources: PyTree,
-        static_argnums: int | Sequence[int] = (),
-        donate_argnums: int | Sequence[int] = (),
-    ) -> PjittedFnWithContext:
-        if isinstance(static_argnums, int):
-            static_argnums = (static_argnums,)
-        in_shardings = to_shardings(in_axis_resources, self.mesh)
-        jitted = jax.jit(
-            fn,
-            in_shardings=in_shardings,
-            out_shardings=to_shardings(out_axis_resources, self.mesh),
-            static_argnums=static_argnums,
-            donate_argnums=donate_argnums,
-        )
-        return PjittedFnWithContext(
-            jitted,
-            self.mesh,
-            self.logical_axis_rules,
-            in_shardings,
-            tuple(static_argnums),
-        )
-
-    def compile(
-        self, partitioned_fn: PjittedFnWithContext, *args: Any
-    ) -> CompiledPartitionedCallable:
-        """Compiles for `args`; call the result like the function itself."""
-        return partitioned_fn.with_compiled(*args)
-
-    def get_mesh_axes(self, train_state: Any) -> Any:
-        """Replicates all arrays."""
-        return self.get_logical_axes(train_state)
 
 
 class PjitPartitioner(BasePjitPartitioner):

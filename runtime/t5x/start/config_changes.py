@@ -52,23 +52,6 @@ def _macros(value: Any) -> Iterator[str]:
             yield from _macros(item)
 
 
-def _resolved(value: Any, bindings: dict[str, Any], depth: int = 20) -> Any:
-    """Returns the value with macros replaced; `%NAME` stays if NAME is not bound."""
-    if isinstance(value, gin_files.Macro):
-        if value.name not in bindings or not depth:
-            return gin_files.Reference(f"%{value.name}")
-        return _resolved(bindings[value.name], bindings, depth - 1)
-    if isinstance(value, dict):
-        items = value.items()
-        return {
-            _resolved(k, bindings, depth): _resolved(v, bindings, depth)
-            for k, v in items
-        }
-    if isinstance(value, (list, tuple)):
-        return type(value)(_resolved(item, bindings, depth) for item in value)
-    return value
-
-
 @dataclasses.dataclass(frozen=True)
 class Change:
     """One setting that differs, as gin writes it; 'not set' if missing.
@@ -95,7 +78,7 @@ def changes(before: str, after: str) -> list[Change]:
     def shown(name: str, bindings: dict[str, Any]) -> str:
         if name not in bindings:
             return _NOT_SET
-        text = repr(_resolved(bindings[name], bindings))
+        text = repr(gin_files.resolved(bindings[name], bindings))
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
     def is_harmless(name: str, above: frozenset[str] = frozenset()) -> bool:

@@ -10,7 +10,7 @@ import os
 import re
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 import gin
 from gin import config_parser
@@ -60,6 +60,9 @@ class Macro:
 
     name: str
 
+    def __repr__(self) -> str:
+        return f"%{self.name}"
+
 
 class Reference(str):
     """A reference `@name` or `@name()`, shown as it is written."""
@@ -78,6 +81,19 @@ class Delegate(config_parser.ParserDelegate):
     def macro(self, scoped_macro_name: str) -> Macro:
         """Returns the macro `%NAME`."""
         return Macro(scoped_macro_name)
+
+
+def resolved(value: Any, values: Mapping[str, Any]) -> Any:
+    """Returns a value with the macros in it replaced, as far as they are known."""
+    if isinstance(value, Macro) and value.name in values:
+        rest = {name: kept for name, kept in values.items() if name != value.name}
+        return resolved(values[value.name], rest)
+    if isinstance(value, dict):
+        pairs = value.items()
+        return {resolved(key, values): resolved(one, values) for key, one in pairs}
+    if isinstance(value, list | tuple):
+        return type(value)(resolved(one, values) for one in value)
+    return value
 
 
 def rewrite_gin_args(args: Sequence[str]) -> list[str]:

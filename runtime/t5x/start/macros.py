@@ -7,7 +7,7 @@ import functools
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -243,24 +243,12 @@ def check_bindings(bindings: Iterable[Any]) -> None:
         if rule:
             rules[name] = rule
     for name, rule in rules.items():
-        value = _resolved(values[name], values)
+        value = gin_files.resolved(values[name], values)
         if not _has_reference(value):
             try:
                 rule(name, value)
             except UserError as error:
                 raise UserError(f"gin configuration: {error}") from None
-
-
-def _resolved(value: Any, values: Mapping[str, Any]) -> Any:
-    """Returns a value with the macros in it replaced, as far as they are known."""
-    if isinstance(value, gin_files.Macro) and value.name in values:
-        rest = {name: kept for name, kept in values.items() if name != value.name}
-        return _resolved(values[value.name], rest)
-    if isinstance(value, dict):
-        return {key: _resolved(one, values) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_resolved(one, values) for one in value)
-    return value
 
 
 def _has_reference(value: Any) -> bool:

@@ -23,7 +23,6 @@ from t5x.logs.sinks import MetricSink, scalars_of
 from t5x.training.actions import ActionMapType, ActionMode
 from t5x.training.nonfinite import nonfinite_parameters
 from t5x.training.run_record import PreemptionGuard, RunRecord
-from t5x.training.setup import Saver
 from t5x.training.trainer import BaseTrainer, PreemptionError
 
 _NEVER = "; 0 means never"
@@ -308,6 +307,7 @@ def how_to_go_on(model_dir: str) -> str:
 class TrainLoop:
     """Trains from a step to the end of the schedule.
 
+    `manager` saves checkpoints while training continues; None saves nothing.
     `saved_step` is the step of the existing checkpoint, or None.
     """
 
@@ -316,7 +316,8 @@ class TrainLoop:
     schedule: Schedule
     record: RunRecord
     batches: Any
-    saver: Saver | None
+    manager: Any
+    save_fns: Sequence[Any]
     saved_step: int | None
     model_dir: str
 
@@ -345,8 +346,8 @@ class TrainLoop:
         return step
 
     def _wait_for_saves(self) -> None:
-        if self.saver is not None:
-            self.saver.wait()
+        if self.manager is not None:
+            self.manager.wait_until_finished()
 
     def _catch_up(self, step: int, guard: PreemptionGuard) -> None:
         """Saves and evaluates if an interrupted run still owed either at this step."""
@@ -367,8 +368,8 @@ class TrainLoop:
             self.evaluation.act(ActionMode.TRAIN, {"train": summary.result()})
         if self.schedule.collects_at(stop):
             gc.collect()
-        if self.saver is not None:
-            self.saver.check()
+        # User-defined checkpoint managers may lack this method.
+        getattr(self.manager, "check_for_errors", lambda: None)()
         if self.schedule.saves_at(stop):
             self._save(stop)
         if self.schedule.evaluates_at(stop):
@@ -425,7 +426,7 @@ class TrainLoop:
         )
 
     def _save(self, step: int) -> None:
-        if self.saver is None or step == self.saved_step:
+        if self.manager is None or step == self.saved_step:
             return
         state = jax.block_until_ready(self.trainer.train_state)
         self._require_finite(step)
@@ -434,7 +435,7 @@ class TrainLoop:
         self.trainer.train_metrics_manager.flush()
         # The call returns when the arrays are copied; later steps may donate them. If
         # the run stops before the checkpoint is complete, the previous one remains.
-        self.saver(state)
+        self.manager.save(state, self.save_fns)
         self.saved_step = step
         self.trainer.train_metrics_manager.write_scalar(
             "timing/checkpoint_seconds", time.time() - tick, step
@@ -446,7 +447,7 @@ class TrainLoop:
         self._save(step)
         self.evaluation.wait()
         self._wait_for_saves()
-        if self.saver is not None:
+        if self.manager is not None:
             advice = (
                 f"Everything up to step {step:,} is saved in {self.model_dir}; run the "
                 "same command to continue."

@@ -189,6 +189,11 @@ def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
     return Found(valid_cfg, os.fspath(paths[0]) if paths else None)
 
 
+def saves(save_cfg: SaveCheckpointConfig | None) -> bool:
+    """Returns whether a run with these settings saves checkpoints."""
+    return bool(save_cfg and (save_cfg.period or save_cfg.checkpoint_steps))
+
+
 def restore_or_init(
     initializer: Any,
     partitioner: Any,
@@ -200,8 +205,7 @@ def restore_or_init(
 ) -> tuple[Any, Any]:
     """Returns (train state, checkpoint manager or None)."""
     train_state, manager = None, None
-    wants_saves = save_cfg and (save_cfg.period or save_cfg.checkpoint_steps)
-    if found.settings is not None or wants_saves:
+    if found.settings is not None or saves(save_cfg):
         train_state, manager = state_init.create_checkpoint_manager_and_restore(
             initializer,
             partitioner,
@@ -398,36 +402,3 @@ def warm_up(first_batch_ready: Any, trainer: BaseTrainer, step: int) -> None:
     trainer.train_metrics_manager.write_scalar(
         "timing/train_iter_warmup", time.time() - tick, step
     )
-
-
-class Saver:
-    """Saves checkpoints of a run as configured.
-
-    A call starts a save, which may overlap with training; `wait` waits for it.
-    """
-
-    def __init__(self, manager: Any, save_cfg: SaveCheckpointConfig):
-        self._manager = manager
-        self._fns = save_cfg.state_transformation_fns
-
-    def __call__(self, train_state: Any) -> None:
-        """Starts to save a state, whose buffers may be donated afterwards."""
-        self._manager.save(train_state, self._fns)
-
-    def check(self) -> None:
-        """Raises the error of a failed background save; does not wait."""
-        # User-defined checkpoint managers may lack this method.
-        getattr(self._manager, "check_for_errors", lambda: None)()
-
-    def wait(self) -> None:
-        """Waits until the last checkpoint is complete."""
-        self._manager.wait_until_finished()
-
-
-def make_saver(manager: Any, save_cfg: SaveCheckpointConfig | None) -> Saver | None:
-    """Returns the saver of a run, or None if the run saves nothing."""
-    if manager is None or not save_cfg:
-        return None
-    if not (save_cfg.period or save_cfg.checkpoint_steps):
-        return None
-    return Saver(manager, save_cfg)

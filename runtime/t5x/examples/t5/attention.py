@@ -187,7 +187,8 @@ class MultiHeadDotProductAttention(nn.Module):
             if callable(bias):
                 bias = bias(places, length)
             elif bias is not None and seen is not None:
-                bias = _bias_at(bias, places)
+                places = places[:, None, :, None]
+                bias = jnp.take_along_axis(bias, places, axis=2, mode="clip")
             if beams > 1:
                 # Slots of a position are next to each other.
                 mask, bias = (
@@ -321,9 +322,3 @@ class MultiHeadDotProductAttention(nn.Module):
             float32_logits=self.float32_logits,
             cache_layout=cache_layout,
         )
-
-
-def _bias_at(
-    bias: Float[Array, "#rows heads queries keys"], positions: Int[Array, "#rows 1"]
-) -> Float[Array, "rows heads 1 keys"]:
-    return jnp.take_along_axis(bias, positions[:, None, :, None], axis=2, mode="clip")
