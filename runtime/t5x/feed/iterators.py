@@ -21,7 +21,7 @@ from etils import epath
 from jaxaug_base.clu_names import iterators as clu_iterators
 
 from t5x.errors import UserError
-from t5x.feed.shards import DataShards, JoinedIterator, method
+from t5x.feed.shards import DataShards, Rewindable, method
 
 Batch = Mapping[str, Any]
 _POLL_SECONDS = 0.02  # between two looks at a source that is not ready
@@ -119,7 +119,8 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
         to its iterator. Without `partitioner` the batches stay on the host.
         """
         parts = {0: iterator} if shards is None else iterator
-        self._iterator = JoinedIterator(parts, shards, most=depth)
+        self.shards = shards
+        self.parts = {i: Rewindable(part, most=depth) for i, part in parts.items()}
         self._partitioner = partitioner
         self._depth = depth
         self._ready: collections.deque[Batch] = collections.deque()
@@ -150,7 +151,9 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
             # miss the batch in hand.
             with self._source:
                 try:
-                    batch = shard_batch(next(self._iterator), self._partitioner)
+                    rows = [next(part) for part in self.parts.values()]
+                    joined = rows[0] if self.shards is None else self.shards.join(rows)
+                    batch = shard_batch(joined, self._partitioner)
                 except Exception as error:  # noqa: BLE001 - raised in the reader
                     with self._changed:
                         self._error = error
@@ -163,8 +166,7 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
     def _may_read(self) -> bool:
         # A reader that waits reaches a source that is not ready: it raises the error.
         asked = self._asked and not self._ready
-        parts = self._iterator.parts.values()
-        is_ready = asked or all(part.is_ready for part in parts)
+        is_ready = asked or all(part.is_ready for part in self.parts.values())
         return is_ready and len(self._ready) < self._depth
 
     def _wait_for_first(self) -> None:
@@ -210,28 +212,33 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
     @property
     def element_spec(self) -> Any:
         """Shapes and types of the batches of this process."""
-        return self._iterator.element_spec
+        first = next(iter(self.parts.values())).element_spec
+        if self.shards is None or self.shards.taken == self.shards.rows:
+            return first
+        return {
+            name: jax.ShapeDtypeStruct(
+                (self.shards.taken, *spec.shape[1:]),
+                getattr(spec.dtype, "as_numpy_dtype", spec.dtype),
+            )
+            for name, spec in first.items()
+        }
 
     @property
     def iterator(self) -> Any:
         """The innermost iterator (of the first shard that is read)."""
-        wrapped = next(iter(self._iterator.parts.values())).wrapped
+        wrapped = next(iter(self.parts.values())).wrapped
         return getattr(wrapped, "iterator", wrapped)
-
-    @property
-    def shards(self) -> DataShards | None:
-        """The shards of the data, including which of them this process reads."""
-        return self._iterator.shards
 
     @property
     def positions(self) -> dict[int, "ShardPosition"]:
         """Maps each shard that is read to its position, for saving and restoring."""
-        return {index: ShardPosition(self, index) for index in self._iterator.parts}
+        return {index: ShardPosition(self, index) for index in self.parts}
 
     def reset(self) -> None:
         """Restarts from the first batch."""
         with self._source, self._changed:
-            self._iterator.reset()
+            for part in self.parts.values():
+                part.reset()
             self._ready.clear()
 
     def close(self) -> None:
@@ -275,7 +282,7 @@ class ShardPosition:
 
     def __init__(self, iterator: PrefetchIterator, index: int):
         self._owner = iterator
-        self._part = iterator._iterator.parts[index]
+        self._part = iterator.parts[index]
 
     def save(self, filename: str | os.PathLike) -> None:
         """See `PrefetchIterator.save`."""

@@ -149,43 +149,6 @@ def method(iterator: Any, name: str) -> Callable[..., Any]:
     return getattr(iterator, name)
 
 
-class JoinedIterator:
-    """Batches of the rows that one process feeds, joined from several shards."""
-
-    def __init__(
-        self, parts: Mapping[int, Any], shards: DataShards | None, most: int = 0
-    ):
-        """Joins the iterators of `shards.mine`, or a single one if `shards` is None.
-
-        `most` is the number of batches that `save` can go back.
-        """
-        self.shards = shards
-        self.parts = {i: Rewindable(part, most) for i, part in parts.items()}
-
-    def __next__(self) -> Batch:
-        batches = [next(part) for part in self.parts.values()]
-        return batches[0] if self.shards is None else self.shards.join(batches)
-
-    @property
-    def element_spec(self) -> Any:
-        """Shapes and types of the batches of this process."""
-        first = next(iter(self.parts.values())).element_spec
-        if self.shards is None or self.shards.taken == self.shards.rows:
-            return first
-        return {
-            name: jax.ShapeDtypeStruct(
-                (self.shards.taken, *spec.shape[1:]),
-                getattr(spec.dtype, "as_numpy_dtype", spec.dtype),
-            )
-            for name, spec in first.items()
-        }
-
-    def reset(self) -> None:
-        """Restarts from the first batch."""
-        for part in self.parts.values():
-            part.reset()
-
-
 def _paths(filename: str | os.PathLike) -> tuple[epath.Path, epath.Path]:
     """Returns the paths of (the batches, their number and checksum)."""
     prefix = f"{os.fspath(filename)}.pending"

@@ -248,24 +248,3 @@ def test_parameters_have_no_collection_of_factors():
 def test_a_negative_size_is_refused():
     with pytest.raises(UserError, match="loss_chunk = -1"):
         model_kit.t5_model(loss_chunk=-1)
-
-
-@pytest.mark.parametrize("name", ["NUM_REAL_TARGET_TOKENS", "AVERAGE_PER_SEQUENCE"])
-def test_a_batch_without_target_tokens_contributes_nothing(name):
-    targets = jnp.zeros((BATCH, LENGTH), jnp.int32)
-
-    def loss(hidden, matrix):
-        factor, weights = losses.get_loss_normalizing_factor_and_weights(
-            name, {"decoder_target_tokens": targets}
-        )
-        return losses.chunked_cross_entropy(
-            OutputProduct(hidden, matrix, False),
-            targets,
-            weights,
-            loss_normalizing_factor=factor,
-            chunk=3,
-        ).loss
-
-    value, gradients = jax.value_and_grad(loss, (0, 1))(HIDDEN, MATRIX)
-    assert float(value) == 0.0
-    assert not any(np.any(g) for g in gradients)

@@ -9,8 +9,8 @@ from jaxtyping import Array, Int
 from t5x.examples.t5 import layers, parts
 from t5x.examples.t5.attention import BiasAt
 from t5x.examples.t5.masks import Mask
+from t5x.examples.t5.parts import rematerialised
 from t5x.examples.t5.position_bias import Bias
-from t5x.examples.t5.remat import rematerialised
 
 
 @flax.struct.dataclass

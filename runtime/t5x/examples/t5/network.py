@@ -10,9 +10,14 @@ from jaxtyping import Array, Float, Int
 from t5x.examples.t5 import layers, parts
 from t5x.examples.t5.attention import BiasAt
 from t5x.examples.t5.masks import Mask
-from t5x.examples.t5.parts import Activations, LayerConfig, Logits, Tokens
+from t5x.examples.t5.parts import (
+    Activations,
+    LayerConfig,
+    Logits,
+    Tokens,
+    rematerialised,
+)
 from t5x.examples.t5.position_bias import Bias
-from t5x.examples.t5.remat import rematerialised
 
 
 @flax.struct.dataclass
