@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from t5x.examples.t5 import parts
 from t5x.on_cpu import features, products
 
 from jaxaug.models import gpt2, llama
