@@ -8,7 +8,6 @@ import model_kit
 import numpy as np
 import pytest
 from t5x import losses, output_product
-from t5x.errors import UserError
 from t5x.examples.t5 import network
 from t5x.output_product import OutputProduct
 
@@ -243,8 +242,3 @@ def test_parameters_have_no_collection_of_factors():
         jax.random.key(0),
     )
     assert output_product.COLLECTION not in variables
-
-
-def test_a_negative_size_is_refused():
-    with pytest.raises(UserError, match="loss_chunk = -1"):
-        model_kit.t5_model(loss_chunk=-1)
