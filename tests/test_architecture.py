@@ -70,11 +70,8 @@ FLOORS = {
     "t5x": (
         "errors metrics binary_search on_cpu on_gpu",
         "checks",
-        "losses output_product distributed variables state_utils optim search peers",
-        (
-            "adafactor optimizers train_state decoding digests partition logs "
-            "examples chunked_loss"
-        ),
+        "output_product distributed state_utils optimizers search peers",
+        "adafactor losses train_state decoding digests partition logs examples",
         "partitioning model",
         "models checkpoint feed",
         "checkpoints inference",

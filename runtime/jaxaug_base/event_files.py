@@ -1,6 +1,8 @@
-"""Reads scalars from TensorBoard event files without TensorFlow."""
+"""Reads scalars from TensorBoard event files without TensorFlow or PyTorch."""
 
+import contextlib
 import struct
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +12,24 @@ from etils import epath
 from google.protobuf.message import DecodeError
 
 from jaxaug_base.errors import UserError
-from jaxaug_base.without_torch import without_torch
+
+
+@contextlib.contextmanager
+def without_torch() -> Iterator[None]:
+    """Hides PyTorch from imports inside the context, unless it is already imported.
+
+    tensorboardX would import it, in 3 s, for a few isinstance checks. Use this only at
+    module import time, while no other thread imports.
+    """
+    if "torch" in sys.modules:
+        yield
+        return
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules["torch"]
+
 
 with without_torch():
     from tensorboardX.proto import event_pb2
@@ -68,11 +87,9 @@ def _scalar(value: Any) -> float | None:
 
 
 def read_scalars(directory: epath.PathLike) -> dict[str, Curve]:
-    """Returns all scalars of the event files directly inside `directory`.
+    """Returns tag -> step -> value of the event files inside a folder, by step.
 
-    Returns:
-        tag -> step -> value, sorted by step. If a step was written twice, the record
-            with the later wall time wins.
+    If a step was written twice, the record with the later wall time wins.
     """
     # The wall time is kept because file names do not order files of the same second.
     found: dict[str, dict[int, tuple[float, float]]] = {}

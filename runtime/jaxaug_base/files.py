@@ -86,22 +86,14 @@ def special_kind(path: epath.PathLike) -> str | None:
 
 
 def check_ordinary(path: epath.PathLike) -> None:
-    """Checks that a path is not a pipe or device, for which a reader would wait.
-
-    Raises:
-        OSError: the path is neither a file nor a folder.
-    """
+    """Raises OSError for a pipe or a device, for which a reader would wait."""
     if kind := special_kind(path):
         reason = f"is {kind}, expected an ordinary file"
         raise OSError(errno.EINVAL, reason, os.fspath(path))
 
 
 def check_folder(folder: epath.PathLike) -> None:
-    """Checks all files below a local folder, for libraries that open them directly.
-
-    Raises:
-        OSError: a file is a pipe or a device.
-    """
+    """Calls `check_ordinary` for all files below a local folder."""
     for parent, _, names in os.walk(os.fspath(folder)):
         for name in names:
             check_ordinary(os.path.join(parent, name))
@@ -147,11 +139,7 @@ def files_below(folder: epath.Path, prefix: str = "") -> Iterator[str]:
 
 
 def checksums_below(folder: epath.Path) -> dict[str, tuple[int, int]]:
-    """Returns name -> (bytes, CRC-32) of all files below a folder, by name.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
+    """Returns name -> (bytes, CRC-32) of all files below a folder, by name."""
     sums = {}
     for name, found in checksums(folder, sorted(files_below(folder))).items():
         if found is None:
@@ -165,10 +153,9 @@ def checksums(
 ) -> dict[str, tuple[int, int] | None]:
     """Returns file -> (bytes, CRC-32), or None for one that cannot be read.
 
-    CRC-32 detects every flipped bit and misses one in 4 billion other accidents. zlib
-    computes it at 6 GB/s per core (blake2b 1.2, sha256 1.8), so reading dominates. It
-    does not protect against intent. It is equal for two gzip files of one size whose
-    data gzip could not compress, because such a file ends with the CRC-32 of its data.
+    CRC-32 detects every flipped bit and misses one in 4 billion other accidents, at 6
+    GB/s per core. It does not protect against intent: gzip files of one size whose data
+    gzip could not compress have the same sum.
     """
     names = list(names)
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -218,8 +205,7 @@ _ABANDONED_SECONDS = 24 * 3600
 def temporary_name(target: epath.Path) -> epath.Path:
     """Returns a unique hidden name next to the target.
 
-    Removes files and folders under such names of the target that no living process
-    writes.
+    Removes what dead processes left under such names of the target.
     """
     _remove_abandoned(target)
     process = os.getpid()
@@ -294,7 +280,6 @@ def replacing(path: epath.PathLike, private: bool = False) -> Iterator[epath.Pat
     parent folders are created. A failed context leaves nothing behind.
 
     Args:
-        path: path of the file.
         private: whether only the user may read the file; it has no effect on remote
             paths.
     """
@@ -331,8 +316,7 @@ def scratch_folder(target: epath.PathLike) -> Iterator[epath.Path]:
 def new_folder(folder: epath.PathLike) -> Iterator[epath.Path]:
     """Yields a temporary folder that is renamed when everything is written.
 
-    Raises:
-        UserError: the path already exists.
+    Raises UserError if the path exists.
     """
     target = absolute(folder)
     if target.exists():

@@ -71,14 +71,11 @@ class Notes:
             yield
 
     def keep_in(self, folder: str, number: int = 0) -> None:
-        """Moves the notes to the run folder and appends later notes there.
+        """Moves the notes to the run folder of process `number` and appends later notes
+        there.
 
         Files in an object store cannot be appended to. The notes of such a run go to
         the user's cache on this machine.
-
-        Args:
-            folder: folder of the run.
-            number: index of the process.
         """
         if "://" in folder:
             folder = os.path.join(user_cache(), "t5x")
@@ -164,10 +161,7 @@ def keep_in(folder: str, number: int = 0) -> None:
 
 @contextlib.contextmanager
 def noted(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Appends notes of the libraries to a file inside the context.
-
-    Everything that C++ code writes to standard error is in it, up to a crash.
-    """
+    """Appends notes of the libraries to a file inside the context, up to a crash."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     logger = logging.get_absl_logger()
     with open(path, "ab", buffering=0) as file:

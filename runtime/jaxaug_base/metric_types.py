@@ -79,12 +79,7 @@ class Metric:
 
 @flax.struct.dataclass
 class Average(Metric):
-    """Mean of all values that a mask does not hide.
-
-    Attributes:
-        total: sum of the values.
-        count: number of the values.
-    """
+    """Mean of all values that a mask does not hide."""
 
     total: Float[Array, ""]
     count: Int[Array, ""]

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from t5x import checks
 from t5x.errors import UserError
-from t5x.optim.optimizer_base import (
+from t5x.optimizers import (
     Optimizer,
     OptimizerDef,
     OptimizerState,
@@ -129,11 +129,7 @@ class Layout:
 def parameter_layout(
     rule: FactorRule, min_dim_size_to_factor: int, path: str, shape: tuple[int, ...]
 ) -> Layout:
-    """Returns the layout of a parameter, from its rule or its axis sizes.
-
-    Raises:
-        UserError: the rule does not fit the parameter.
-    """
+    """Returns the layout of a parameter, from its rule or its axis sizes."""
     everything = tuple(range(len(shape)))
     if rule is None:
         return Layout(everything)
@@ -185,11 +181,7 @@ def without_axes(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ..
 def rule_of_axes(
     rules: Mapping[str, FactorDim | str], axes: tuple[str | None, ...], path: str
 ) -> tuple[FactorDim, ...]:
-    """Returns the roles of a parameter's axes, from their names.
-
-    Raises:
-        UserError: a name has no role, or ROW, COLUMN and NONE are mixed.
-    """
+    """Returns the roles of a parameter's axes, from their names."""
     unknown = [name for name in axes if name is not None and name not in rules]
     if unknown:
         raise UserError(
@@ -234,8 +226,7 @@ class _AdafactorHyperParams(flax.struct.PyTreeNode):
 class _AdafactorParamState(flax.struct.PyTreeNode):
     """Second moment (v_row and v_col, or v) and momentum of one parameter.
 
-    The fields hold arrays (unused ones have shape (1,)), or axis names or None instead
-    of arrays.
+    The fields hold arrays (unused ones have shape (1,)), axis names, or None.
     """
 
     v_row: Any
@@ -408,7 +399,6 @@ class Adafactor(OptimizerDef):
         return state
 
     def init_state(self, params: Mapping) -> OptimizerState:
-        """See base class."""
         states = {p: self.init_param_state(x, p) for p, x in flatten(params).items()}
         return OptimizerState(jnp.zeros((), jnp.int32), unflatten(states, like=params))
 
@@ -424,14 +414,6 @@ class Adafactor(OptimizerDef):
         """Returns a parameter and its state after one update.
 
         This is algorithms 4 and 5 of Shazeer and Stern (2018).
-
-        Args:
-            step: number of earlier updates, a scalar.
-            hyper_params: hyper-parameters, with the learning rate of this step.
-            param: the parameter.
-            state: moments of the parameter.
-            grad: gradient of the loss.
-            path: name of the parameter, joined by "/".
         """
         hp = hyper_params
         layout = _layout(hp, path, param.shape)
@@ -476,11 +458,6 @@ class Adafactor(OptimizerDef):
         state: OptimizerState,
         grads: Mapping,
     ) -> tuple[Mapping, OptimizerState]:
-        """See base class.
-
-        Raises:
-            UserError: there is no learning rate.
-        """
         if hyper_params.learning_rate is None:
             raise UserError(
                 "Adafactor: no learning rate provided. Give it `learning_rate`, or the "
@@ -504,11 +481,7 @@ class Adafactor(OptimizerDef):
         )
 
     def set_param_axes(self, param_logical_axes: Mapping) -> None:
-        """Derives the roles of all axes from their names, by `logical_factor_rules`.
-
-        Raises:
-            UserError: a name has no role, or a parameter mixes ROW, COLUMN, and NONE.
-        """
+        """Derives the roles of all axes from their names, by `logical_factor_rules`."""
         rules = self.hyper_params.logical_factor_rules
         if rules is None:
             return

@@ -47,15 +47,10 @@ def _largest_key(
 def float32_bsearch(
     batch_shape: Sequence[int], predicate: Callable[[Float[Array, "..."]], Array]
 ) -> Float[Array, "..."]:
-    """Returns the largest finite numbers for which `predicate` is false.
+    """Returns the largest finite float32 [batch_shape] for which `predicate` is false.
 
-    Args:
-        batch_shape: shape of the parallel searches.
-        predicate: false up to some number of each search and true beyond it; it gets
-            finite numbers only.
-
-    Returns:
-        float32 [batch_shape]; minus infinity if `predicate` is always true.
+    The predicate is false up to some number of each search and true beyond it. The
+    result is minus infinity where it is always true.
     """
     lowest, highest = _sortable(jnp.array([-_LARGEST_FLOAT, _LARGEST_FLOAT]))
 

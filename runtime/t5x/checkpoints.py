@@ -13,11 +13,12 @@ from t5x.checkpoint.folders import (
     get_checkpoint_prefix,
     latest_step,
 )
-from t5x.checkpoint.legacy import Checkpointer, SaveBestCheckpointer
 from t5x.checkpoint.orbax import (
+    Checkpointer,
     DatasetArgs,
     DatasetHandler,
     OrbaxCheckpointManagerInterface,
+    SaveBestCheckpointer,
 )
 from t5x.checkpoint.restore import (
     ParameterInfo,

@@ -17,11 +17,7 @@ def whole_number(
     """Returns the value as an int; 1e6 and 10.0 are whole numbers too.
 
     Args:
-        name: name of the setting, as a user writes it.
-        value: value of the setting.
-        least: smallest valid value.
         hint: end of the message, for example "; None means all of them".
-        most: largest valid value.
 
     Raises:
         UserError: the value is not a whole number, or is out of range.
@@ -37,13 +33,7 @@ def whole_number(
 
 
 def number(name: str, value: Any, least: float = 0.0, below: float = math.inf) -> None:
-    """Refuses everything except numbers from `least` to below `below`.
-
-    Args:
-        name: name of the setting, as a user writes it.
-        value: value of the setting.
-        least: smallest valid value; -inf allows any finite number.
-        below: upper bound, exclusive.
+    """Refuses everything except finite numbers from `least` to below `below`.
 
     Raises:
         UserError: the value is out of range, NaN, infinite, or not a number.
@@ -57,11 +47,7 @@ def number(name: str, value: Any, least: float = 0.0, below: float = math.inf) -
 
 
 def dtype(name: str, value: Any) -> None:
-    """Refuses values that are not dtypes.
-
-    Raises:
-        UserError: there is no such dtype.
-    """
+    """Refuses values that are not dtypes."""
     import jax.numpy as jnp
 
     try:
@@ -73,9 +59,7 @@ def dtype(name: str, value: Any) -> None:
 def output_folder(name: str, value: Any) -> str:
     """Returns the absolute path of a folder, which is created if it does not exist.
 
-    Args:
-        name: name of the setting, as a user writes it.
-        value: local path, possibly with `~`, or a URL (gs://).
+    The value is a local path, possibly with `~`, or a URL (gs://).
 
     Raises:
         UserError: the value is not a path, or no folder can be created there.
@@ -102,9 +86,6 @@ def no_pattern(name: str, folder: str) -> None:
 
     The programs, orbax, and TensorFlow search for checkpoints with glob patterns, in
     which `*`, `?`, `[`, and `]` are special.
-
-    Raises:
-        UserError: the path contains one of these characters.
     """
     if found := sorted(set(folder) & set("*?[]")):
         raise UserError(

@@ -73,18 +73,12 @@ LogitCallbackFn = Callable[[Float[Array, "rows vocab"], SamplingLoopState], Arra
 
 
 class BeamState(flax.struct.PyTreeNode):
-    """State of a beam search of your own; see `beam_init`.
-
-    Beams are sorted ascending: the best is last.
+    """State of a beam search of your own, sorted ascending; see `beam_init`.
 
     Attributes:
         cur_index: scalar, position in `live_seqs` of the token to feed.
-        live_logprobs: [batch, beams] log probabilities of the unfinished beams.
         finished_scores: [batch, beams] length-normalized scores of finished hypotheses.
-        live_seqs: [batch, beams, length + 1].
-        finished_seqs: [batch, beams, length + 1].
         finished_flags: [batch, beams], False while the slot is empty.
-        cache: nested mapping of arrays that lead with [batch, beams].
         initial_index: [batch] number of prompt tokens that the cache already holds.
     """
 
@@ -165,16 +159,11 @@ def beam_search(
             + 1 of `inputs` belongs to column j of the result.
         cache: cache with one row per input; leaves lead with `batch` after
             `cache_offset` axes.
-        tokens_to_logits: one decoder step on all batch * beams rows.
         eos_id: token that ends a hypothesis.
-        num_decodes: number of beams.
         alpha: strength of the length penalty; 0 disables it, and a negative value
             favors short hypotheses.
         max_decode_len: maximum length of the result; `inputs.shape[1]` if None.
         max_decode_step: maximum number of steps if positive.
-        min_log_prob: stop a row once none of its live beams has a higher log
-            probability.
-        decode_rng: unused: the search is deterministic.
         cache_offset: leading axes before the batch axis, 1 for scanned layers.
         initial_index: [batch] number of prompt tokens that the cache already holds;
             decoding starts from the token at that column of `inputs`.
@@ -218,14 +207,8 @@ def _is_traced(value: object) -> bool:
 class _TokenChoice:
     """Chooses tokens from logits.
 
-    Attributes:
-        temperature: [] or [rows].
-        topk, topp: 0 switches them off; may be traced.
-        rescale: whether log probabilities come from the sampled distribution (True) or
-            from the model (False).
-        greedy: whether it is statically known that nothing is drawn; then the threshold
-            search is skipped.
-        callback: changes the logits first; None for no change.
+    `greedy` says that statically nothing is drawn; then the threshold search is
+    skipped.
     """
 
     temperature: Float[Array, "*rows"]

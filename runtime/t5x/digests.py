@@ -38,10 +38,7 @@ def of_bytes(data: bytes) -> tuple[int, str]:
 
 
 def write(root: epath.PathLike) -> None:
-    """Lists the files of a checkpoint that is written but not yet complete.
-
-    Call it on one process after all processes have written.
-    """
+    """Lists the files of a checkpoint, on process 0, after all processes wrote."""
     root = epath.Path(root)
     sums = checksums_below(root)
     files = {name: (size, f"{crc32:08x}") for name, (size, crc32) in sums.items()}
@@ -87,8 +84,6 @@ def verify(
     """Compares files of a checkpoint with its list.
 
     Args:
-        root: the `checkpoint_N` folder.
-        wanted: selects the listed files (relative names) to compare.
         share: whether each process checks a part of the files, and all fail if one
             does. Then all processes must call this function.
 

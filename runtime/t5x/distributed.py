@@ -38,10 +38,8 @@ class _OtherFailedError(RuntimeError, UserError):
 def raise_if_any_failed(error: Exception | None) -> None:
     """Raises an error on every process if one of them failed; also a barrier.
 
-    Without it the others would wait forever in the next collective operation.
-
-    Args:
-        error: error of this process, which is raised here; None if it did not fail.
+    `error` is the error of this process, or None. Without this the others would wait
+    forever in the next collective operation.
     """
     if jax.process_count() > 1:
         done = multihost_utils.process_allgather(np.int32(error is None))
@@ -67,12 +65,9 @@ def get_local_data(x: Any) -> Any:
 
 
 def fetch_global(x: Any) -> Any:
-    """Returns the whole value of an array as numpy on every process.
+    """Returns the whole value of a jax.Array as numpy on every process, or `x` itself.
 
     The call is a collective operation if the array is sharded across processes.
-
-    Args:
-        x: jax.Array; any other value is returned unchanged.
     """
     if not isinstance(x, jax.Array):
         return x
@@ -82,10 +77,7 @@ def fetch_global(x: Any) -> Any:
 
 
 def place(x: Any, sharding: NamedSharding) -> jax.Array:
-    """Puts a whole array on the devices of `sharding`.
-
-    Every process passes the same full value; each keeps its own pieces.
-    """
+    """Puts a whole array, the same on every process, on the devices of `sharding`."""
     if isinstance(x, jax.Array):
         if x.sharding.is_equivalent_to(sharding, x.ndim):
             return x
@@ -100,12 +92,7 @@ def place(x: Any, sharding: NamedSharding) -> jax.Array:
 def process_local_to_global(x: Any, sharding: NamedSharding) -> Any:
     """Joins this host's rows of a batch with the rows of the other hosts.
 
-    Args:
-        x: array [batch / data shards, ...] of this process.
-        sharding: sharding of the global array [batch, ...].
-
-    Returns:
-        The global jax.Array; `x` itself if it is already global.
+    A jax.Array that is already global stays as it is.
     """
     if isinstance(x, jax.Array) and not x.is_fully_addressable:
         return x

@@ -26,8 +26,8 @@ from t5x.checkpoint.settings import RestoreCheckpointConfig, with_absolute_path
 from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import registered
-from t5x.feed.data_config import DatasetConfig
 from t5x.feed.iterators import batches_of
+from t5x.feed.registered import DatasetConfig
 from t5x.inference.evaluator import EvaluatorConstructor, InferenceEvaluator
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
@@ -60,17 +60,11 @@ def evaluate(
     skipped, because they were evaluated earlier.
 
     Args:
-        model: the model; its optimizer is not used.
-        dataset_cfg: data to evaluate on.
-        restore_checkpoint_cfg: checkpoints to evaluate.
-        partitioner: partitioner of model and data.
         output_dir: results go to `<output_dir>/inference_eval`.
         inference_evaluator_cls: evaluator; None means `seqio.Evaluator`.
         training_evaluator_cls: trainer that also evaluates with teacher forcing, or
             None.
         summarize_config_fn: called with model_dir, summary_writer (None), and step.
-        train_state_initializer_cls: constructor of the state initializer.
-        train_eval_get_dataset_fn: returns the data for `training_evaluator_cls`.
         fallback_init_rng: seed for parameters that the checkpoint lacks, if
             RestoreCheckpointConfig.fallback_to_scratch is set.
         use_orbax: without effect; gin files of T5X set it.

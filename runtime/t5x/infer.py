@@ -10,9 +10,10 @@ if __name__ == "__main__":
 
 import dataclasses
 import functools
+import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -26,7 +27,7 @@ from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig, with_absolute_path
 from t5x.errors import UserError
 from t5x.feed import registered, vocabularies
-from t5x.feed.data_config import DatasetConfig
+from t5x.feed.registered import DatasetConfig
 from t5x.inference import runner
 from t5x.inference.output import (
     Inferences,
@@ -41,7 +42,6 @@ from t5x.inference.output import (
     split_outputs,
     write_inferences_to_file,
 )
-from t5x.inference.tasks import create_task_from_tfexample_file  # noqa: F401
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
 from t5x.start import gin_config, program
@@ -82,18 +82,12 @@ def infer(
 
     Args:
         mode: 'predict' | 'score' | 'predict_with_aux'.
-        model: the model; its optimizer is not used.
-        dataset_cfg: data to run on.
-        restore_checkpoint_cfg: checkpoint to use.
-        partitioner: partitioner of model and data.
-        output_dir: folder of the results.
         checkpoint_period: batches per chunk.
         shard_id, num_shards: this job's part of the examples.
         merge_chunked_results: whether to merge the chunks at the end.
         write_fn: (path, (predictions, aux), examples, mode, vocabulary) writes a chunk.
         checkpoint_ds_iter: whether to save the position in the data. If that is
             impossible, existing chunks are still skipped.
-        train_state_initializer_cls: constructor of the state initializer.
         fallback_init_rng: seed for parameters that the checkpoint lacks, if
             RestoreCheckpointConfig.fallback_to_scratch is set.
         merge_fn: (output_dir, file name, tmp_dir, step) merges chunks.
@@ -101,7 +95,6 @@ def infer(
         verify_matching_vocabs_fn: raises an error if data and model do not match, or
             None.
         output_vocab_feature_name: feature whose vocabulary decodes predictions.
-        file_extension: see above.
         keep_aux_as_numpy: whether to leave auxiliary values as arrays.
         use_orbax: without effect; gin files of T5X set it.
         trim_padding: see `runner.get_infer_fn`.
@@ -345,6 +338,62 @@ class _TaskJob:
         epath.Path(f"{path}.COMPLETED").write_text("")
         if move is not None:
             move()
+
+
+def create_task_from_tfexample_file(
+    paths: Sequence[str],
+    file_type: str,
+    inputs_key: str,
+    targets_key: str | None,
+    features: Mapping[str, Any],
+    task_id: str | None = None,
+) -> str:
+    """Registers a SeqIO task over TFExample files, with the single split 'infer'.
+
+    Args:
+        paths: file patterns.
+        file_type: 'tfrecord'.
+        inputs_key: feature that holds the input text.
+        targets_key: feature that holds the target text, for scoring; or None.
+        features: 'inputs' (and 'targets') -> `seqio.Feature`.
+        task_id: last part of the name; default: a hash of paths and keys.
+
+    Returns:
+        The name of the task, `infer_<task_id>`.
+
+    Raises:
+        UserError: no file matches, or the file type is not 'tfrecord'.
+    """
+    import seqio
+    import tensorflow as tf
+
+    if file_type != "tfrecord":
+        raise UserError(f"file_type must be 'tfrecord', got {file_type!r}.")
+    if not tf.io.gfile.glob(list(paths)):
+        raise UserError(f"Missing or invalid paths: {list(paths)}")
+    keys = [inputs_key] + ([targets_key] if targets_key else [])
+    if task_id is None:
+        text = ":".join([*paths, inputs_key, targets_key or ""])
+        task_id = hashlib.md5(text.encode()).hexdigest()[:10]
+    task = seqio.TaskRegistry.add(
+        name=f"infer_{task_id}",
+        source=seqio.TFExampleDataSource(
+            {"infer": list(paths)},
+            feature_description={
+                key: tf.io.FixedLenFeature([], tf.string) for key in keys
+            },
+            reader_cls=tf.data.TFRecordDataset,
+        ),
+        preprocessors=[
+            functools.partial(
+                seqio.preprocessors.rekey,
+                key_map={"inputs": inputs_key, "targets": targets_key},
+            ),
+            seqio.preprocessors.tokenize_and_append_eos,
+        ],
+        output_features=dict(features),
+    )
+    return task.name
 
 
 if __name__ == "__main__":

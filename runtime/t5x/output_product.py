@@ -2,7 +2,7 @@
 
 If the collection `output_product` is mutable, a network may store the factors of the
 returned logits there. A model then computes the loss from the factors in parts, and
-never holds the logits of all positions (`t5x.chunked_loss`). Networks of other packages
+never holds the logits of all positions (`t5x.losses`). Networks of other packages
 store the same names and need no import:
 
   hidden: [batch, length, emb], in the dtype of the product and with its scale.
@@ -25,11 +25,8 @@ COLLECTION = "output_product"
 class OutputProduct(flax.struct.PyTreeNode):
     """The factors of logits.
 
-    Attributes:
-        hidden: activations of every position.
-        matrix: [vocab, emb] if `by_row`, else [emb, vocab].
-        by_row: whether the matrix has a row for each token.
-        offset: id of the first token of the matrix.
+    The matrix is [vocab, emb] if `by_row`, else [emb, vocab]. `offset` is the id of its
+    first token.
     """
 
     hidden: Float[Array, "batch length emb"]
@@ -53,12 +50,8 @@ def tell(
 ) -> None:
     """Stores the factors of `logits` in the collection; call it only if `is_wanted`.
 
-    Args:
-        module: the module that computes, outside of any scan or rematerialization.
-        logits: product of the factors.
-        hidden: left factor.
-        offset: number of leading ids without a row.
-        **matrix: right factor, as `kernel` or as `table`.
+    The module computes outside of any scan or rematerialization. The matrix is given as
+    `kernel` or `table`, see the module docstring.
     """
     told = {"hidden": hidden, "logits": logits, "offset": offset, **matrix}
     for name, value in told.items():

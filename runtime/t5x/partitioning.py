@@ -4,15 +4,6 @@
 from jax.sharding import Mesh, PartitionSpec
 
 from t5x.distributed import host_local_array_to_global_array
-from t5x.partition.base_partitioner import (
-    BasePartitioner,
-    CompiledPartitionedCallable,
-    DataLayout,
-    PartitionedCallable,
-    PjittedFnWithContext,
-    global_mesh_defined,
-    with_sharding_constraint,
-)
 from t5x.partition.mesh import (
     AxisNames,
     HardwareMesh,
@@ -25,4 +16,14 @@ from t5x.partition.mesh import (
     get_mesh,
     standard_logical_axis_rules,
 )
-from t5x.partition.pjit_partitioner import BasePjitPartitioner, PjitPartitioner
+from t5x.partition.partitioner import (
+    BasePartitioner,
+    BasePjitPartitioner,
+    CompiledPartitionedCallable,
+    DataLayout,
+    PartitionedCallable,
+    PjitPartitioner,
+    PjittedFnWithContext,
+    global_mesh_defined,
+    with_sharding_constraint,
+)

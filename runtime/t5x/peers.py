@@ -58,8 +58,8 @@ def advise(advice: Callable[[], str]) -> None:
 def wait_for_cause(error: BaseException) -> None:
     """Waits for the report of a lost process after a failed collective operation.
 
-    Returns only if no process is lost (or none is watched). After any error the watch
-    continues while JAX leaves its service, which waits for all processes.
+    Returns only if no process is lost. The watch continues while JAX leaves its
+    service.
     """
     causes: list[BaseException | None] = [error]
     while (last := causes[-1]) is not None:
@@ -80,8 +80,7 @@ def wait_for_cause(error: BaseException) -> None:
 class Watch:
     """Watches the other processes of the run in a thread; see the module docstring.
 
-    Attributes:
-        advice: returns the end of the message.
+    `advice` returns the end of the message.
     """
 
     def __init__(self, client: Any, index: int, count: int):

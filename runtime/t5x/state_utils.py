@@ -98,9 +98,6 @@ def apply_assignment_map(
     old one. All other entries keep their names.
 
     Args:
-        ckpt_optimizer_state: state dictionary of the checkpoint.
-        optimizer_state: state dictionary of the current model.
-        assignment_map: the rules.
         require_all_rules_match: whether a rule without any match is an error.
         is_resuming: True returns the checkpoint unchanged, because a continued run is
             already renamed.

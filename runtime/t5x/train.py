@@ -24,17 +24,17 @@ from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import CheckpointConfig
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import vocabularies
-from t5x.feed.converters import class_of
-from t5x.feed.data_config import DatasetConfig
+from t5x.feed.datasets import class_of
+from t5x.feed.registered import DatasetConfig
 from t5x.inference.evaluator import EvaluatorConstructor
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Progress, announce
 from t5x.logs.sinks import MetricSink
 from t5x.start import config_changes, program
-from t5x.training import loop, run_lock, run_record, setup
+from t5x.training import loop, run_record, setup
 from t5x.training.actions import BaseAction
 from t5x.training.loop import make_schedule
-from t5x.training.preemption import PreemptionGuard
+from t5x.training.run_record import PreemptionGuard
 from t5x.training.trainer import BaseTrainerConstructor
 
 
@@ -78,13 +78,10 @@ def train(
     same arguments, it continues as if it had not been interrupted.
 
     Args:
-        model: a `BaseModel`.
         train_dataset_cfg: training data.
         train_eval_dataset_cfg: data for evaluation with teacher forcing, or None.
         infer_eval_dataset_cfg: data for evaluation by decoding, or None.
         checkpoint_cfg: settings of restoring and saving; either part may be None.
-        partitioner: partitioner of model and data.
-        trainer_cls: constructor of the trainer, called by keyword.
         model_dir: folder of checkpoints, metrics, and results.
         total_steps: step at which training ends.
         eval_steps: batches of an evaluation with teacher forcing.
@@ -96,18 +93,12 @@ def train(
             fast generator.
         use_hardware_rng: whether to use the fast generator, whose numbers depend on the
             sharding.
-        summarize_config_fn: called with (model_dir, metric writer, step).
-        inference_evaluator_cls: evaluator that decodes; None means `seqio.Evaluator`.
         get_dataset_fn: returns the training data, see `datasets.GetDatasetCallable`.
         concurrent_metrics: whether to compute inference metrics while training
             continues. Actions for TRAIN and INFER_EVAL need False.
         actions: 'TRAIN' | 'TRAIN_EVAL' | 'INFER_EVAL' -> actions.
-        train_eval_get_dataset_fn: returns the data for teacher forcing.
         run_eval_before_training: whether to evaluate the initial model too.
-        train_state_initializer_cls: constructor of the state initializer.
         use_orbax: without effect; False in a gin file of T5X gives a warning.
-        verify_matching_vocabs_fn: raises an error if data and model do not match, or
-            None.
         gc_period: steps between garbage collections; 0 leaves them to Python.
         data_shards: number of shards of the training data; default: one per process
             that feeds distinct rows. A run keeps its number on any number of processes.
@@ -149,7 +140,7 @@ def train(
     )
     with PreemptionGuard() as guard, contextlib.ExitStack() as stack:
         stack.enter_context(guard.interruptible())
-        stack.enter_context(run_lock.only_run_in(model_dir))
+        stack.enter_context(run_record.only_run_in(model_dir))
         peers.advise(functools.partial(loop.how_to_go_on, model_dir))
         record = run_record.RunRecord(model_dir)
         distributed.sync_global_devices("run_record")
@@ -318,7 +309,8 @@ def train(
             schedule=schedule,
             record=record,
             batches=train_iter,
-            saver=setup.make_saver(manager, save_cfg),
+            manager=manager if setup.saves(save_cfg) else None,
+            save_fns=save_cfg.state_transformation_fns if save_cfg else (),
             saved_step=step if resumed else None,
             model_dir=model_dir,
         ).run(step, guard)

@@ -1,17 +1,23 @@
 """Train states: the pytrees that training and inference steps read and return."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+import flax
 import flax.core
 import flax.struct
+import jax
 import jax.numpy as jnp
+from absl import logging
+from flax import traverse_util
 from flax.core import FrozenDict
 from flax.linen import partitioning as flax_partitioning
 from flax.serialization import to_state_dict
 from jaxtyping import Array, Int
 
-from t5x.optim.optimizer_base import (
+from t5x.errors import UserError
+from t5x.optimizers import (
     Optimizer,
     OptimizerDef,
     PyTree,
@@ -133,12 +139,7 @@ class FlaxOptimTrainState(flax.struct.PyTreeNode):
     def create(
         cls, optimizer_def: OptimizerDef, model_variables: Mapping
     ) -> "FlaxOptimTrainState":
-        """Returns the initial state for the variables that `Module.init` returned.
-
-        Raises:
-            ValueError: a parameter has no axis names, or the optimizer needs them and
-                the model emits none.
-        """
+        """Returns the initial state for the variables that `Module.init` returned."""
         params, params_axes, mutables, mutables_axes = _split_variables(model_variables)
         if hasattr(optimizer_def, "set_param_axes"):
             if params_axes is None:
@@ -158,17 +159,14 @@ class FlaxOptimTrainState(flax.struct.PyTreeNode):
 
     @property
     def step(self) -> Int[Array, ""]:
-        """See `TrainState`."""
         return self._optimizer.state.step
 
     @property
     def params(self) -> PyTree:
-        """See `TrainState`."""
         return self._optimizer.target
 
     @property
     def param_states(self) -> PyTree:
-        """See `TrainState`."""
         return self._optimizer.state.param_states
 
     def state_dict(self) -> dict[str, Any]:
@@ -182,7 +180,6 @@ class FlaxOptimTrainState(flax.struct.PyTreeNode):
         return state_dict
 
     def restore_state(self, state_dict: Mapping[str, Any]) -> "FlaxOptimTrainState":
-        """See `TrainState`."""
         return self.replace(
             _optimizer=self._optimizer.restore_state(state_dict),
             flax_mutables=_restored_mutables(state_dict),
@@ -196,25 +193,16 @@ class FlaxOptimTrainState(flax.struct.PyTreeNode):
         return self.replace(_optimizer=optimizer, flax_mutables=flax_mutables)
 
     def replace_params(self, params: PyTree) -> "FlaxOptimTrainState":
-        """See `TrainState`."""
         return self.replace(_optimizer=self._optimizer.replace(target=params))
 
     def replace_flax_mutables(self, flax_mutables: Mapping) -> "FlaxOptimTrainState":
-        """See `TrainState`."""
         return self.replace(flax_mutables=flax_mutables)
 
     def replace_step(self, step: Int[Array, ""]) -> "FlaxOptimTrainState":
-        """See `TrainState`."""
         state = self._optimizer.state.replace(step=step)
         return self.replace(_optimizer=self._optimizer.replace(state=state))
 
     def as_logical_axes(self) -> "FlaxOptimTrainState":
-        """See `TrainState`.
-
-        Raises:
-            ValueError: the optimizer has no `derive_logical_axes`, or the model emits
-                no axis names.
-        """
         optimizer_def = self._optimizer.optimizer_def
         if not hasattr(optimizer_def, "derive_logical_axes"):
             raise ValueError(
@@ -240,11 +228,7 @@ class InferenceState(flax.struct.PyTreeNode):
 
     @classmethod
     def create(cls, model_variables: Mapping) -> "InferenceState":
-        """Returns the state for the variables that `Module.init` returned.
-
-        Raises:
-            ValueError: a parameter has no axis names.
-        """
+        """Returns the state for the variables that `Module.init` returned."""
         params, params_axes, mutables, mutables_axes = _split_variables(model_variables)
         return cls(
             step=jnp.zeros((), jnp.int32),
@@ -285,26 +269,66 @@ class InferenceState(flax.struct.PyTreeNode):
         )
 
     def replace_params(self, params: PyTree) -> "InferenceState":
-        """See `TrainState`."""
         return self.replace(params=params)
 
     def replace_flax_mutables(self, flax_mutables: Mapping) -> "InferenceState":
-        """See `TrainState`."""
         return self.replace(flax_mutables=flax_mutables)
 
     def replace_step(self, step: Int[Array, ""]) -> "InferenceState":
-        """See `TrainState`."""
         return self.replace(step=step)
 
     def as_logical_axes(self) -> "InferenceState":
-        """See `TrainState`.
-
-        Raises:
-            ValueError: the model emits no axis names.
-        """
         mutables_axes = self.flax_mutables_axes or EMPTY_DICT
         return type(self)(
             step=None,
             params=_axis_names(self.params_axes, self.params),
             flax_mutables=flax_partitioning.get_axis_names(mutables_axes),
         )
+
+
+def override_params_axes_names(
+    model_variables: Mapping[str, Any],
+    params_axes_names_override: Sequence[tuple[str, tuple[str, ...]]] = (),
+) -> Mapping[str, Any]:
+    """Replaces logical axis names of parameters.
+
+    Args:
+        params_axes_names_override: (pattern, axis names); the first pattern that
+            matches a whole '/'-joined parameter name wins.
+
+    Returns:
+        The variables with new 'params_axes', frozen.
+
+    Raises:
+        UserError: 'params_axes' is missing, or the number of names differs from the
+            rank.
+    """
+    if "params_axes" not in model_variables:
+        raise UserError(
+            "Model variables do not contain a 'params_axes' collection to apply an "
+            "override to."
+        )
+    variables = flax.core.unfreeze(dict(model_variables))
+    axes = traverse_util.flatten_dict(variables["params_axes"])
+    for path, parameter in traverse_util.flatten_dict(variables["params"]).items():
+        name = "/".join(path)
+        names = next(
+            (n for p, n in params_axes_names_override if re.fullmatch(p, name)), None
+        )
+        if names is None:
+            continue
+        if parameter.ndim != len(names):
+            raise UserError(
+                f"Provided axis name override for {name} does not match param rank "
+                f"({parameter.ndim}): {names}"
+            )
+        logging.info("Axis names of %s: %s.", name, names)
+        key = (*path[:-1], f"{path[-1]}_axes")
+        axes[key] = flax_partitioning.AxisMetadata(names=tuple(names))
+    variables["params_axes"] = traverse_util.unflatten_dict(axes)
+    return flax.core.freeze(variables)
+
+
+def set_hardware_rng_ops() -> None:
+    """Makes newly created keys use the fast hardware generator."""
+    jax.config.update("jax_default_prng_impl", "unsafe_rbg")

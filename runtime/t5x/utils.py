@@ -30,7 +30,6 @@ from t5x.checkpoint.state_init import (
     restore,
 )
 from t5x.distributed import get_local_data, multihost_assert_equal, sync_global_devices
-from t5x.feed.data_config import DatasetConfig
 from t5x.feed.datasets import (
     GetDatasetCallable,
     GetEvalDatasetCallable,
@@ -45,7 +44,7 @@ from t5x.feed.iterators import (
     ShardedDatasetIterator,
     prepare_train_iter,
 )
-from t5x.feed.registered import import_module
+from t5x.feed.registered import DatasetConfig, import_module
 from t5x.feed.vocabularies import (
     get_vocabulary,
     round_vocab_size_to_multiple,
@@ -53,12 +52,12 @@ from t5x.feed.vocabularies import (
 )
 from t5x.inference.evaluator import EvaluatorConstructor, TensorBoardLogger
 from t5x.inference.runner import InferFnCallable, get_infer_fn
+from t5x.train_state import override_params_axes_names, set_hardware_rng_ops
 from t5x.training.learning_rate import (
     LearningRateCallable,
     create_learning_rate_scheduler,
 )
 from t5x.training.step import flatten_dict_string_keys
-from t5x.variables import override_params_axes_names, set_hardware_rng_ops
 
 
 def run_main(

@@ -1,6 +1,6 @@
 """Folders of gin files that installed packages offer."""
 
-from t5x.start import search_paths
+from t5x.start import macros
 
 
 def install(folder, name, value):
@@ -10,19 +10,17 @@ def install(folder, name, value):
     (info / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
     )
-    (info / "entry_points.txt").write_text(
-        f"[{search_paths.GROUP}]\n{name} = {value}\n"
-    )
+    (info / "entry_points.txt").write_text(f"[{macros.GROUP}]\n{name} = {value}\n")
 
 
 def test_packages_offer_folders(tmp_path, monkeypatch, capsys):
-    before = search_paths.offered()
+    before = macros.offered()
     (tmp_path / "zz_offers.py").write_text("def folder():\n    return '/there/gin'\n")
     install(tmp_path, "zzoffers", "zz_offers:folder")
     install(tmp_path, "zzbroken", "zz_nothing:folder")
     monkeypatch.syspath_prepend(tmp_path)
     capsys.readouterr()
-    assert search_paths.offered() == [*before, "/there/gin"]
+    assert macros.offered() == [*before, "/there/gin"]
     said = capsys.readouterr()
     assert (
         "warning: the gin files of zzbroken are not found: zz_nothing:folder "

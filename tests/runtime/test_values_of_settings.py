@@ -5,11 +5,13 @@ import types
 import jax.numpy as jnp
 import pytest
 from t5x import adafactor, checks, decoding, models, trainer
-from t5x.checkpoint.settings import SaveCheckpointConfig
+from t5x.checkpoint.retention import Retention
+from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
 from t5x.decoding import temperature_sample
 from t5x.errors import UserError
 from t5x.examples.t5 import network
-from t5x.feed.data_config import DatasetConfig
+from t5x.feed.registered import DatasetConfig
+from t5x.partitioning import PjitPartitioner
 from t5x.training.learning_rate import create_learning_rate_scheduler
 
 
@@ -35,11 +37,21 @@ def beams(**settings):
 
 
 def stopping(**settings):
-    return trainer.EarlyStoppingAction(("task", "metric"), mode="min", **settings)
+    return trainer.EarlyStoppingAction(
+        ("task", "metric"), **{"mode": "min", **settings}
+    )
 
 
-def data(lengths):
-    return DatasetConfig("toy", lengths, "train", 2, False, 0)
+def data(lengths=None, batch_size=2):
+    return DatasetConfig("toy", lengths, "train", batch_size, False, 0)
+
+
+def layout(batch_size):
+    return PjitPartitioner(num_partitions=1).get_data_layout(batch_size)
+
+
+def config(**settings):
+    return network.T5Config(vocab_size=8, **settings)
 
 
 @pytest.mark.parametrize(
@@ -52,20 +64,19 @@ def data(lengths):
         (model, {"z_loss": float("nan")}, "z_loss = nan"),
         (model, {"loss_normalizing_factor": 0}, "loss_normalizing_factor = 0"),
         (model, {"loss_normalizing_factor": -1.0}, "loss_normalizing_factor = -1.0"),
-        (
-            network.T5Config,
-            {"vocab_size": 8, "dropout_rate": 1.5},
-            "dropout_rate = 1.5",
-        ),
-        (
-            network.T5Config,
-            {"vocab_size": 8, "dropout_rate": "0"},
-            "dropout_rate = '0'",
-        ),
+        (model, {"loss_chunk": -1}, "loss_chunk = -1"),
+        (config, {"dropout_rate": 1.5}, "T5Config.dropout_rate = 1.5"),
+        (config, {"dropout_rate": "0"}, "dropout_rate = '0'"),
+        (config, {"num_encoder_layers": -1}, "layers = -1: give a whole number of at"),
+        (config, {"num_decoder_layers": 1.5}, "layers = 1.5: give a whole number of"),
+        (config, {"emb_dim": 0}, "emb_dim = 0: give a whole number of at least 1"),
+        (config, {"num_heads": "8"}, "num_heads = '8': give a whole number of"),
+        (config, {"dtype": "bfloat17"}, "'bfloat17': there is no such dtype; use"),
         (sample, {"temperature": -1.0}, "temperature = -1.0"),
         (sample, {"topk": -5}, "topk = -5: give a whole number of at least 0"),
         (sample, {"topk": 0, "topp": 1.9}, "topp = 1.9"),
         (sample, {"topk": 2, "topp": 0.5}, "At most one of `topp` or `topk`"),
+        (sample, {"topp": 0.5}, "At most one of `topp` or `topk`"),
         (create_learning_rate_scheduler, {"warmup_steps": 0}, "warmup_steps = 0"),
         (create_learning_rate_scheduler, {"base_learning_rate": "a"}, "rate = 'a'"),
         *(
@@ -117,11 +128,20 @@ def data(lengths):
         ),
         (stopping, {"patience": 0}, "patience = 0: give a whole number of at least 1"),
         (stopping, {"atol": float("nan")}, "atol = nan: give a number of at least 0"),
-        (
-            create_learning_rate_scheduler,
-            {"factors": None},
-            "factors = None: give names",
-        ),
+        (stopping, {"mode": "up"}, "mode = 'up'"),
+        (stopping, {"rtol": -1}, "rtol = -1"),
+        (stopping, {"compare_to": "x"}, "compare_to = 'x'"),
+        (create_learning_rate_scheduler, {"factors": None}, "factors = None: give nam"),
+        (SaveCheckpointConfig, {"dtype": "int8"}, r"SaveCheckp.*\.dtype.*'int8'"),
+        (RestoreCheckpointConfig, {"path": "x", "mode": "a"}, r"Config\.mode.*'a'"),
+        (RestoreCheckpointConfig, {"path": "x", "dtype": "int8"}, "dtype.*'int8'"),
+        (Retention, {"metric_name": "a/b", "metric_mode": "best"}, "Unsupported .*'be"),
+        (Retention, {"metric_name": "accuracy"}, "'accuracy' must be '<run>/<tag>'"),
+        (PjitPartitioner, {"num_partitions": -1}, "num_partitions = -1: give a whole"),
+        (PjitPartitioner, {"num_partitions": "2"}, "num_partitions = '2': give a who"),
+        (layout, {"batch_size": 2.5}, "The batch size = 2.5: give a whole number of"),
+        (data, {"batch_size": 0}, "DatasetConfig.batch_size = 0: give a whole number"),
+        (data, {"batch_size": "8"}, "batch_size = '8': give a whole number of at le"),
         (SaveCheckpointConfig, {"keep": 1.5}, "keep = 1.5: give a whole number"),
         (SaveCheckpointConfig, {"period": "2"}, "period = '2': .* at least 0, or None"),
         (SaveCheckpointConfig, {"keep": -1}, "keep = -1"),
@@ -148,10 +168,11 @@ def test_arrays_are_taken_for_topk_and_topp():
 def test_the_ends_of_the_ranges_are_taken():
     model(label_smoothing=0.0, z_loss=0.0, loss_normalizing_factor=1e-9)
     model(loss_normalizing_factor="NUM_REAL_TARGET_TOKENS")
-    network.T5Config(vocab_size=8, dropout_rate=0)
+    config(dropout_rate=0)
+    assert SaveCheckpointConfig().save_dataset
     create_learning_rate_scheduler("constant * cosine_decay", warmup_steps=0)
     adafactor.Adafactor(decay_rate=0, clipping_threshold=None, weight_decay_rate=0.0)
     SaveCheckpointConfig(keep=0, period=None, checkpoint_steps=(1, 2))
     data({"inputs": 8, "targets": None, "ids": (3, 2)})
-    data(None)
+    data()
     checks.number("x", 0.5, below=1)

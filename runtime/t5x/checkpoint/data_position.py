@@ -13,7 +13,7 @@ from t5x import digests
 from t5x.checkpoint.folders import dataset_files
 from t5x.distributed import raise_if_any_failed
 from t5x.errors import UserError
-from t5x.partition.base_partitioner import BasePartitioner
+from t5x.partition.partitioner import BasePartitioner
 
 _NAME = re.compile(r"train_ds-\d+-of-(?P<shards>\d+)")
 _STATEFUL_ERRORS = ("FailedPreconditionError", "UnimplementedError")
@@ -49,13 +49,7 @@ class DatasetCheckpoint:
     """
 
     def __init__(self, iterator: Any, partitioner: BasePartitioner):
-        """Wraps `iterator`.
-
-        Args:
-            iterator: object with `save(prefix)` and `restore(prefix)` (or `load`), a
-                tf.data iterator, or None.
-            partitioner: gives the data shard of this process.
-        """
+        """Wraps `iterator`."""
         layout = partitioner.get_data_layout()
         shards = getattr(iterator, "shards", None)
         if shards is None:
@@ -106,9 +100,6 @@ class DatasetCheckpoint:
 
     def restore(self, root: epath.PathLike) -> bool:
         """Moves the iterator to the position stored in checkpoint folder `root`.
-
-        Returns:
-            Whether a position was found; if not, a warning explains why.
 
         Raises:
             UserError: the position has changed since it was saved, or a part is lost.

@@ -1,4 +1,4 @@
-"""Names, layouts, and completeness of checkpoint folders.
+"""Checkpoint folders: names, layouts, completeness, and saves that fail.
 
 A checkpoint of step N is the folder `checkpoint_N`. There are two layouts:
 
@@ -10,12 +10,19 @@ Folders without the file that is written last come from an interrupted save and 
 never returned.
 """
 
+import contextlib
 import dataclasses
+import errno
+import logging as std_logging
 import os
 import re
-from typing import Literal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
 
 import gin
+import jaxaug_base.errors
 from absl import logging
 from etils import epath
 from jaxaug_base.files import absolute, check_ordinary
@@ -73,11 +80,7 @@ def is_pinned(step_dir: epath.PathLike) -> bool:
 
 
 def layout_of(path: epath.PathLike) -> Layout | None:
-    """Returns the layout of one complete checkpoint; None if there is none at `path`.
-
-    Args:
-        path: `checkpoint_N`, its state folder, or its msgpack file.
-    """
+    """Returns the layout of one complete checkpoint; None if none is at `path`."""
     path = epath.Path(path)
     if path.is_file():
         return "legacy" if path.name == LEGACY_FILE else None
@@ -120,11 +123,7 @@ def _is_tf_state_file(path: epath.Path) -> bool:
 
 
 def refuse_tensorflow(path: epath.PathLike) -> None:
-    """Raises UserError if a path is a Mesh TensorFlow checkpoint, or a folder of some.
-
-    Args:
-        path: a folder, or the prefix `model.ckpt-N`.
-    """
+    """Raises UserError for a Mesh TensorFlow checkpoint, or a folder of some."""
     list_of_all = epath.Path(path) / LEGACY_FILE
     if epath.Path(f"{os.fspath(path)}.index").exists() or (
         list_of_all.is_file() and _is_tf_state_file(list_of_all)
@@ -202,13 +201,7 @@ def set_aside_incomplete(checkpoints_dir: epath.PathLike) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointLocation:
-    """One checkpoint on disk.
-
-    Attributes:
-        layout: see the module docstring.
-        root: folder of the checkpoint.
-        state: folder of the pytree (orbax), or the msgpack file (legacy).
-    """
+    """One checkpoint on disk."""
 
     layout: Layout
     root: epath.Path
@@ -262,10 +255,127 @@ def locate(path: epath.PathLike, step: int | None = None) -> CheckpointLocation:
 
 
 def find_checkpoint(path: epath.PathLike, step: int | None = None) -> str:
-    """Returns the path of the msgpack file (legacy) or the checkpoint folder (orbax).
-
-    Raises:
-        UserError: there is no complete checkpoint; see `locate`.
-    """
+    """Returns the path of the msgpack file (legacy) or the folder (orbax)."""
     where = locate(path, step)
     return os.fspath(where.state if where.layout == "legacy" else where.root)
+
+
+_ERRNOS = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+}
+# TensorStore reports the operating system's message inside a ValueError.
+_TEXT = re.compile(
+    r"No space left on device|Disk quota exceeded|File too large"
+    r"|Read-only file system|Permission denied|Input/output error"
+)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    pending, seen = [error], set()
+    while pending:
+        e = pending.pop()
+        if id(e) in seen:
+            continue
+        seen.add(id(e))
+        yield e
+        if isinstance(e, BaseExceptionGroup):
+            pending += e.exceptions
+        pending += [x for x in (e.__cause__, e.__context__) if x is not None]
+
+
+def file_system_reason(error: BaseException) -> str | None:
+    """Returns the file system's message if it caused `error`, else None."""
+    for e in _causes(error):
+        if isinstance(e, OSError) and e.errno in _ERRNOS:
+            return e.strerror or str(e)
+        match = _TEXT.search(str(e))
+        if match:
+            return match.group(0)
+    return None
+
+
+@contextlib.contextmanager
+def clear_save_errors(
+    folder: epath.PathLike, clean_up: Callable[[], None]
+) -> Iterator[None]:
+    """Turns file-system failures of a save in `folder` into one UserError.
+
+    `clean_up` removes the unfinished checkpoint after any failure.
+    """
+    try:
+        yield
+    except Exception as e:
+        with contextlib.suppress(OSError):
+            clean_up()
+        reason = file_system_reason(e)
+        if reason is None or isinstance(e, jaxaug_base.errors.UserError):
+            raise
+        raise UserError(
+            f"Cannot save a checkpoint in {folder}: {reason}. {_intact(folder)} Free "
+            "space there (SaveCheckpointConfig.keep bounds the number of checkpoints) "
+            "or use another MODEL_DIR, then run the same command again."
+        ) from e
+
+
+def _intact(folder: epath.PathLike) -> str:
+    try:
+        steps = all_steps(folder)
+    except OSError:
+        steps = []
+    if not steps:
+        return "There was no earlier checkpoint."
+    return f"The checkpoint of step {steps[-1]} is intact."
+
+
+class _QuietOrbax(std_logging.Filter):
+    """Drops orbax's error logs, whose exceptions arrive here anyway, and a note."""
+
+    def filter(self, record: std_logging.LogRecord) -> bool:
+        if "/orbax/" not in record.pathname:
+            return True
+        if record.levelno >= std_logging.ERROR:
+            return False
+        return "Metadata file does not exist" not in record.getMessage()
+
+
+def _tells_more(record: std_logging.LogRecord) -> bool:
+    """Returns False for asyncio's logs of writes that fail after the first one.
+
+    orbax awaits all writes and raises the first error only.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return error is None or file_system_reason(error) is None
+
+
+def quieten_orbax() -> None:
+    """Installs the filters on the loggers of absl and asyncio once."""
+    logger = std_logging.getLogger("absl")
+    if any(isinstance(f, _QuietOrbax) for f in logger.filters):
+        return
+    logger.addFilter(_QuietOrbax())
+    std_logging.getLogger("asyncio").addFilter(_tells_more)
+    report = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        # Pending reads and writes report to the event loop that orbax has already
+        # closed.
+        if str(unraisable.exc_value) != "Event loop is closed":
+            report(unraisable)
+
+    sys.unraisablehook = hook
+
+
+def remove_tree(path: epath.Path, attempts: int = 50) -> None:
+    """Deletes a folder into which other threads may still be writing."""
+    for _ in range(attempts):
+        with contextlib.suppress(OSError):
+            path.rmtree()
+        time.sleep(0.1)
+        if not path.exists():
+            return

@@ -17,7 +17,7 @@ from jaxaug_base.files import absolute
 from t5x import digests
 from t5x.checkpoint import folders
 from t5x.checkpoint.data_position import DatasetCheckpoint
-from t5x.checkpoint.messages import clear_save_errors, quieten_orbax, remove_tree
+from t5x.checkpoint.folders import clear_save_errors, quieten_orbax, remove_tree
 from t5x.checkpoint.restore import (
     RestoreStateTransformationFn,
     SaveStateTransformationFn,
@@ -36,16 +36,13 @@ from t5x.distributed import (
     sync_global_devices,
 )
 from t5x.errors import UserError
-from t5x.partition.base_partitioner import BasePartitioner
+from t5x.partition.partitioner import BasePartitioner
 
 _SAVE_TIMEOUT_S = 600
 
 
 class DatasetHandler(ocp.CheckpointHandler):
-    """Writes the data iterator into the `dataset/` folder of a checkpoint.
-
-    It is synchronous, because the position must be read before the next batch.
-    """
+    """Writes the data iterator into `dataset/`, before the next batch is read."""
 
     def save(self, directory: epath.Path, args: "DatasetArgs") -> None:
         """Writes the state of `args.item`."""
@@ -125,10 +122,6 @@ class OrbaxCheckpointManagerInterface:
         """Stores the settings; the folder is created at the first save.
 
         Args:
-            directory: model folder; it also contains the event files.
-            train_state: arrays or shapes that define names and shapes.
-            partitioner: decides where arrays go and which process writes which part.
-            dataset_iterator: iterator to save and restore with the state, or None.
             save_dtype: dtype of saved parameters; None keeps the current dtype. The
                 optimizer state always keeps its own.
             restore_dtype: dtype of restored parameters; None keeps the stored dtype.
@@ -190,11 +183,7 @@ class OrbaxCheckpointManagerInterface:
         return at_period or step in self._checkpoint_steps
 
     def wait_until_finished(self) -> None:
-        """Blocks until the last save is committed.
-
-        Raises:
-            UserError: the file system refused it.
-        """
+        """Blocks until the last save is committed; raises its UserError."""
         if self._manager is None:
             return
         with self._clear_errors():
@@ -202,11 +191,7 @@ class OrbaxCheckpointManagerInterface:
             self._remove_old_dataset_files()
 
     def check_for_errors(self) -> None:
-        """Raises the error of a failed background save; does not wait.
-
-        Raises:
-            UserError: the file system refused it.
-        """
+        """Raises the error of a failed background save; does not wait."""
         if self._manager is not None and not self._manager.is_saving_in_progress():
             self.wait_until_finished()
 
@@ -288,7 +273,6 @@ class OrbaxCheckpointManagerInterface:
         """Starts to save `checkpoint_<step>`.
 
         Args:
-            train_state: state to save; its buffers may be donated afterwards.
             state_transformation_fns: applied in order to (state dict, infos).
             force: whether to save even if `should_save` is false.
 
@@ -349,11 +333,6 @@ class OrbaxCheckpointManagerInterface:
             state_transformation_fns: fn(checkpoint state dict, target state dict).
             lazy_parameters: whether to leave arrays on disk; needs
                 params_on_devices=False.
-
-        Raises:
-            ValueError: both `step` and `path` are given.
-            UserError: there is nothing to restore, or it does not match the train
-                state.
         """
         if step is not None and path is not None:
             raise ValueError("At most one of `step` or `path` may be provided.")
@@ -380,3 +359,79 @@ def _value(leaf: Any) -> Any:
     if isinstance(leaf, LazyArray):
         return leaf.get()
     return np.asarray(leaf, np.int32) if isinstance(leaf, int) else leaf
+
+
+class Checkpointer(OrbaxCheckpointManagerInterface):
+    """Saves a checkpoint before `save` returns; restores either layout."""
+
+    def __init__(
+        self,
+        train_state: Any,
+        partitioner: BasePartitioner,
+        checkpoints_dir: epath.PathLike,
+        dataset_iterator: Any = None,
+        *,
+        save_dtype: Any = np.float32,
+        **settings: Any,
+    ):
+        """Stores the settings; nothing is read or written yet."""
+        self.checkpoints_dir = checkpoints_dir
+        super().__init__(
+            checkpoints_dir,
+            train_state,
+            partitioner,
+            dataset_iterator,
+            save_dtype=save_dtype,
+            **settings,
+        )
+
+    def save(
+        self,
+        train_state: Any,
+        state_transformation_fns: Sequence[SaveStateTransformationFn] = (),
+        force: bool = True,
+    ) -> bool:
+        """Saves `checkpoint_<step>`; see OrbaxCheckpointManagerInterface."""
+        started = super().save(train_state, state_transformation_fns, force)
+        self.wait_until_finished()
+        return started
+
+
+@gin.configurable(module="t5x.checkpoints")
+class SaveBestCheckpointer(Checkpointer):
+    """Keeps the newest checkpoint and the `keep` best ones by a TensorBoard metric.
+
+    SaveCheckpointConfig.checkpointer_cls names it: the manager of a run takes over its
+    settings.
+    """
+
+    def __init__(
+        self,
+        train_state: Any,
+        partitioner: BasePartitioner,
+        checkpoints_dir: epath.PathLike,
+        dataset_iterator: Any = None,
+        *,
+        metric_name_to_monitor: str = "train/accuracy",
+        metric_mode: str = "max",
+        keep_checkpoints_without_metrics: bool = True,
+        force_keep_period: int | None = None,
+        keep: int | None = None,
+        save_dtype: Any = np.float32,
+        restore_dtype: Any = None,
+        keep_dataset_checkpoints: int | None = None,
+    ):
+        super().__init__(
+            train_state,
+            partitioner,
+            checkpoints_dir,
+            dataset_iterator,
+            keep=keep,
+            save_dtype=save_dtype,
+            restore_dtype=restore_dtype,
+            keep_dataset_checkpoints=keep_dataset_checkpoints,
+            metric_name_to_monitor=metric_name_to_monitor,
+            metric_mode=metric_mode,
+            keep_checkpoints_without_metrics=keep_checkpoints_without_metrics,
+            force_keep_period=force_keep_period,
+        )

@@ -27,7 +27,7 @@ from t5x.checkpoint.sources import (
 )
 from t5x.distributed import place
 from t5x.errors import UserError
-from t5x.partition.base_partitioner import BasePartitioner
+from t5x.partition.partitioner import BasePartitioner
 
 PyTree = Any
 # Dtypes of parameters; other numbers need scales to be read.
@@ -41,13 +41,7 @@ RestoreStateTransformationFn = Callable[..., PyTree]
 
 @dataclasses.dataclass(frozen=True)
 class ParameterInfo:
-    """Metadata of one array that is saved.
-
-    Attributes:
-        name: '/'-joined path in the state dict.
-        shape: global shape.
-        axes: PartitionSpec, or None for an array without named axes.
-    """
+    """Metadata of one array that is saved."""
 
     name: str
     shape: tuple[int, ...]
@@ -91,8 +85,7 @@ def to_dtype(dtype: Any) -> np.dtype | None:
 class Deferred(NamedTuple):
     """A fallback value that is computed only if the checkpoint lacks it.
 
-    Attributes:
-        make: names -> values; the same function in all leaves of a state.
+    `make` maps names to values; it is the same function in all leaves of a state.
     """
 
     make: Callable[[Sequence[str]], Mapping[str, jax.Array]]
@@ -109,25 +102,10 @@ def restore_state_dict(
     restore_dtype: Any = None,
     lazy_parameters: bool = False,
 ) -> dict[str, Any]:
-    """Reads the arrays of `train_state` from a checkpoint, sharded by `partitioner`.
+    """Reads the arrays of `train_state` from a checkpoint; see `restore_train_state`.
 
-    Args:
-        source: the opened checkpoint.
-        path: folder of the checkpoint, for messages.
-        train_state: state of arrays or shapes that defines names and shapes.
-        partitioner: decides where the arrays go.
-        state_transformation_fns: applied in order to the checkpoint's tree.
-        fallback_state: values for names that the checkpoint lacks, arrays or
-            `Deferred`.
-        restore_dtype: dtype of the parameters; None keeps the stored one.
-        lazy_parameters: whether to leave the checkpoint's arrays on disk, as LazyArray.
-
-    Returns:
-        A state dict for `train_state.restore_state`. Arrays of the checkpoint that the
-        train state lacks are not read.
-
-    Raises:
-        UserError: names are missing, shapes differ, or data is unreadable.
+    Arrays of the checkpoint that the train state lacks are not read. Values of
+    `fallback_state` are arrays or `Deferred`.
     """
     fallback = flatten(fallback_state) if fallback_state is not None else {}
     wanted, needed, present = matched(
@@ -171,16 +149,9 @@ def matched(
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Compares a checkpoint with the train state to fill; reads no array.
 
-    Args:
-        source: the opened checkpoint.
-        path: folder of the checkpoint, for messages.
-        train_state: state of arrays or shapes that defines names and shapes.
-        state_transformation_fns: applied in order to the checkpoint's tree.
-        fallback: names that the checkpoint may lack.
-
     Returns:
         Three dicts from '/'-joined names: all leaves of the train state, its arrays
-        only, and the leaves of the checkpoint that fill them.
+            only, and the leaves of the checkpoint that fill them.
 
     Raises:
         UserError: names are missing, or shapes differ.
@@ -273,9 +244,6 @@ def restore_train_state(
 
     Args:
         path: a `checkpoint_N` folder, its msgpack file, or a model folder.
-        train_state: state of arrays or shapes to fill.
-        partitioner: decides where the arrays go.
-        dataset: data iterator to move to the stored position, or None.
         state_transformation_fns: fn(checkpoint state dict, target state dict).
         fallback_state: state dict for names that the checkpoint lacks.
         restore_dtype: dtype of the parameters; None keeps the stored one.
@@ -309,16 +277,9 @@ def restore_train_state(
 
 
 def check_restorable(path: str, restore_cfg: Any, train_state: Any = None) -> None:
-    """Checks from the metadata that a checkpoint can be restored.
+    """Checks from the metadata that a checkpoint fits a train state of shapes.
 
-    Args:
-        path: as for `restore_train_state`.
-        restore_cfg: a RestoreCheckpointConfig.
-        train_state: state of shapes to fill; None only checks that the checkpoint
-            exists.
-
-    Raises:
-        UserError: there is no checkpoint, names are missing, or shapes differ.
+    Without a train state it only checks that the checkpoint exists.
     """
     where = locate(path)
     if train_state is None:
@@ -342,8 +303,6 @@ def load_t5x_checkpoint(
 
     Args:
         path: model folder, `checkpoint_N` folder, or msgpack file.
-        step: step to take from a model folder; the newest by default.
-        state_transformation_fns: applied in order to the tree, with an empty target.
         remap: whether to apply `state_transformation_fns`.
         restore_dtype: dtype of the arrays under `target`; None keeps the stored one.
         lazy_parameters: whether to return LazyArray leaves instead of numpy arrays.

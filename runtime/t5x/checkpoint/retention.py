@@ -17,17 +17,14 @@ from t5x.errors import UserError
 def populate_metrics_for_steps(
     checkpoints_dir: epath.PathLike, metric_name: str, steps: Iterable[int]
 ) -> dict[int, float]:
-    """Returns the values of a TensorBoard scalar at the given steps.
+    """Returns step -> value of a TensorBoard scalar, where it is written and not NaN.
 
     Args:
         checkpoints_dir: model folder that contains the event files.
         metric_name: `<run>/<tag>`, for example `train/accuracy` (folder train, tag
-            accuracy) or `inference_eval/<task>/eval/<metric>`. The `eval/` that seqio
-            puts before its tags may be omitted.
+            accuracy) or `inference_eval/<task>/eval/<metric>`. The `eval/` may be
+            omitted.
         steps: the steps of interest.
-
-    Returns:
-        step -> value, for the steps whose value was written and is not NaN.
     """
     root, wanted = epath.Path(checkpoints_dir), set(steps)
     parts = metric_name.split("/")
@@ -49,17 +46,11 @@ def populate_metrics_for_steps(
 
 @dataclasses.dataclass(frozen=True)
 class Retention:
-    """Rule for deleting old checkpoints.
+    """Rule for deleting old checkpoints; see `OrbaxCheckpointManagerInterface`.
 
     Attributes:
-        keep: number of newest checkpoints to keep; with a metric, number of best ones
-            to keep in addition to the newest. None keeps all.
-        metric_name: metric that ranks checkpoints, see `populate_metrics_for_steps`;
-            None ranks by step.
-        metric_mode: 'max' or 'min'.
-        keep_without_metrics: whether to keep every checkpoint whose metric is unknown.
-        force_keep_period: steps divisible by it are always kept.
-        keep_dataset: number of newest data iterators to keep; None keeps all.
+        keep_without_metrics: its `keep_checkpoints_without_metrics`.
+        keep_dataset: its `keep_dataset_checkpoints`.
     """
 
     keep: int | None = None
@@ -151,16 +142,6 @@ def find_next_checkpoint_step(
 
     Steps that the period saves anyway are skipped. If the period is None or 0, only
     `checkpoint_steps` are saved.
-
-    Args:
-        checkpoint_steps_index: start index in `checkpoint_steps`.
-        inner_num_steps: length of the stretch in steps.
-        is_checkpoint_step: value to return if no step is found.
-        host_step: current step.
-        checkpoint_steps: steps to save at, ascending.
-        epoch_end_step: last step of the current epoch.
-        checkpoint_period: steps between ordinary checkpoints.
-        first_step: step at which the run started.
 
     Returns:
         (number of steps to train now, whether to save after them).

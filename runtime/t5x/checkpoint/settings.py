@@ -10,8 +10,7 @@ from typing import Any
 from jaxaug_base.files import absolute
 
 from t5x import checks, state_utils
-from t5x.checkpoint.legacy import Checkpointer
-from t5x.checkpoint.orbax import OrbaxCheckpointManagerInterface
+from t5x.checkpoint.orbax import Checkpointer, OrbaxCheckpointManagerInterface
 from t5x.checkpoint.restore import (
     RestoreStateTransformationFn,
     SaveStateTransformationFn,
@@ -42,8 +41,6 @@ class SaveCheckpointConfig:
             a few kilobytes per checkpoint.
         checkpointer_cls: Checkpointer or SaveBestCheckpointer, whose rule for keeping
             checkpoints is used.
-        state_transformation_fns: fn(state dict, parameter infos) -> the same pair.
-        checkpoint_manager_cls: saves and restores.
     """
 
     dtype: str | None = "float32"
@@ -92,7 +89,6 @@ class RestoreCheckpointConfig:
         restore_dataset: whether to restore the data position, if it was saved.
         state_transformation_fns: fn(checkpoint state dict, target state dict), applied
             after the assignment map.
-        checkpoint_manager_cls: saves and restores.
     """
 
     path: str | Sequence[str]

@@ -8,7 +8,7 @@ each process only its shards.
 import concurrent.futures
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
@@ -20,8 +20,7 @@ from jax.sharding import NamedSharding
 from jaxaug_base.files import check_folder, read_bytes
 from jaxtyping import Array, Shaped
 
-from t5x.checkpoint.folders import CheckpointLocation
-from t5x.checkpoint.messages import quieten_orbax
+from t5x.checkpoint.folders import CheckpointLocation, quieten_orbax
 from t5x.distributed import place
 from t5x.errors import UserError
 
@@ -32,8 +31,7 @@ _READ_THREADS = 32
 class LazyArray:
     """An array with known shape and dtype, whose values `get` fetches.
 
-    numpy functions accept it (`__array__`), so state transformation functions may
-    compute with leaves of a checkpoint as if they were loaded.
+    State transformation functions may compute with it, as with a numpy array.
     """
 
     def __init__(
@@ -77,41 +75,8 @@ class StoredArray(LazyArray):
         self.name = name
 
 
+# Key -> (StoredArray of the source to read, target sharding or None).
 Requests = Mapping[str, tuple[Any, NamedSharding | None]]
-
-
-class CheckpointSource(Protocol):
-    """An opened checkpoint.
-
-    Attributes:
-        tree: nested dict of LazyArray, None, and {} leaves.
-    """
-
-    tree: dict[str, Any]
-
-    def read(self, requests: Requests) -> dict[str, Any]:
-        """Fetches StoredArray leaves.
-
-        Args:
-            requests: key -> (StoredArray of this source, target sharding or None).
-
-        Returns:
-            key -> jax.Array with that sharding, or a numpy array if it is None; the
-            dtype is the stored one.
-        """
-
-
-def open_source(where: CheckpointLocation) -> CheckpointSource:
-    """Opens an orbax or legacy checkpoint.
-
-    Raises:
-        UserError: a file cannot be read.
-    """
-    try:
-        check_folder(where.root)
-    except OSError as error:
-        raise corrupt(where.root, error) from error
-    return OrbaxSource(where) if where.layout == "orbax" else LegacySource(where)
 
 
 def corrupt(path: Any, error: BaseException) -> UserError:
@@ -126,7 +91,10 @@ def corrupt(path: Any, error: BaseException) -> UserError:
 
 
 class OrbaxSource:
-    """The `state/` folder written by orbax's PyTree handler."""
+    """The `state/` folder written by orbax's PyTree handler.
+
+    Its `tree` is a nested dict of LazyArray, None, and {} leaves.
+    """
 
     def __init__(self, where: CheckpointLocation):
         self._root, self._path = where.root, where.state
@@ -151,7 +119,7 @@ class OrbaxSource:
         return StoredArray(name, shape or (), dtype or np.int32, self)
 
     def read(self, requests: Requests) -> dict[str, Any]:
-        """See CheckpointSource."""
+        """Fetches arrays as stored: with the sharding, or as numpy arrays if None."""
         wanted: dict[str, tuple[Any, NamedSharding | None]] = {}
         for stored, sharding in requests.values():
             wanted.setdefault(stored.name, (stored, sharding))
@@ -258,7 +226,6 @@ class LegacySource:
         return jnp.dtype(jnp.bfloat16)
 
     def read(self, requests: Requests) -> dict[str, Any]:
-        """See CheckpointSource."""
         with concurrent.futures.ThreadPoolExecutor(_READ_THREADS) as pool:
             jobs = {k: pool.submit(self._read_one, *r) for k, r in requests.items()}
             return {key: job.result() for key, job in jobs.items()}
@@ -294,6 +261,18 @@ class LegacySource:
             )
         value = array[index].read().result()
         return value.view(stored.dtype) if value.dtype == np.uint16 else value
+
+
+CheckpointSource = OrbaxSource | LegacySource
+
+
+def open_source(where: CheckpointLocation) -> CheckpointSource:
+    """Opens an orbax or legacy checkpoint."""
+    try:
+        check_folder(where.root)
+    except OSError as error:
+        raise corrupt(where.root, error) from error
+    return OrbaxSource(where) if where.layout == "orbax" else LegacySource(where)
 
 
 def _read_spec(stored_spec: Mapping[str, Any], folder: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from t5x.checkpoint.orbax import OrbaxCheckpointManagerInterface
 from t5x.checkpoint.restore import Deferred, flatten, parameter_infos
 from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
 from t5x.errors import UserError
-from t5x.partition.base_partitioner import BasePartitioner, to_shardings
+from t5x.partition.partitioner import BasePartitioner, to_shardings
 
 PyTree = Any
 
@@ -43,9 +43,6 @@ def get_first_valid_restore_config_and_paths(
 
     A configuration with mode 'specific' is used as it is. Modes 'latest' and 'all'
     search their folders; the first folder with a checkpoint wins.
-
-    Returns:
-        (config, paths ascending by step), or (None, []).
 
     Raises:
         UserError: a folder does not exist, or has TensorFlow checkpoints.
@@ -76,11 +73,7 @@ def get_fallback_state(
     init_fn: Callable[[jax.Array], Mapping[str, Any]],
     init_rng: jax.Array | None,
 ) -> Mapping[str, Any] | None:
-    """Returns the initial state dict for `fallback_to_scratch`, or None if it is off.
-
-    Raises:
-        UserError: `fallback_to_scratch` lacks a transformation or an rng.
-    """
+    """Returns the initial state dict for `fallback_to_scratch`, or None without it."""
     if restore_cfg is None or not restore_cfg.fallback_to_scratch:
         return None
     if not restore_cfg.state_transformation_fns:
@@ -119,10 +112,7 @@ def train_state_shape(
     input_shapes: Mapping[str, Sequence[int]],
     input_types: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Returns a train state with a ShapeDtypeStruct per array; computes nothing.
-
-    The arguments are the same as in `TrainStateInitializer`.
-    """
+    """Returns a train state with a ShapeDtypeStruct per array; computes nothing."""
     make = functools.partial(
         _initial_state, optimizer_def, init_fn, input_shapes, input_types
     )
@@ -148,10 +138,8 @@ class TrainStateInitializer:
         """Derives shapes and partitioning; initializes nothing yet.
 
         Args:
-            optimizer_def: optimizer, or None for an InferenceState.
             init_fn: bound method of the model, such as get_initial_variables.
             input_shapes: feature -> global batch shape.
-            partitioner: decides where arrays go.
             input_types: feature -> dtype; float32 by default.
         """
         self._partitioner = partitioner
@@ -191,10 +179,8 @@ class TrainStateInitializer:
         )(rng)
 
     def fallback_state_dict(self, init_rng: jax.Array) -> Mapping[str, Any]:
-        """Returns the state dict of `from_scratch` with deferred values.
-
-        A checkpoint usually lacks only the optimizer state, and a program for zeros
-        compiles quickly.
+        """Returns the state dict of `from_scratch` with deferred values, usually not
+        needed.
         """
         shapes = self.global_train_state_shape
         infos = flatten(parameter_infos(shapes, self._partitioner))
@@ -217,11 +203,6 @@ class TrainStateInitializer:
     ) -> Iterator[tuple[Any, str]]:
         """Yields (train state, path) for every checkpoint of the first valid
         configuration.
-
-        Args:
-            restore_cfgs: configurations in order of preference.
-            ds_iter: data iterator to restore if the configuration sets restore_dataset.
-            init_rng: key for `fallback_to_scratch`.
         """
         cfg, paths = get_first_valid_restore_config_and_paths(restore_cfgs)
         for path in paths:
@@ -243,10 +224,8 @@ class TrainStateInitializer:
         ds_iter: Any = None,
         init_rng: jax.Array | None = None,
     ) -> Any:
-        """Restores one checkpoint; returns None if there is none.
-
-        Raises:
-            UserError: the configurations match several checkpoints.
+        """Restores the one checkpoint of the configurations; returns None if there is
+        none.
         """
         found = list(self.from_checkpoints(ckpt_cfgs, ds_iter, init_rng))
         if len(found) > 1:
@@ -276,15 +255,9 @@ def restore(
 ) -> Any:
     """Restores checkpoints of either layout through an orbax manager.
 
-    Args:
-        checkpoint_manager: OrbaxCheckpointManagerInterface or a compatible object.
-        paths: checkpoints to restore.
-        restore_cfg: transformations; None restores nothing.
-        fallback_state: values for names that a checkpoint lacks.
-
     Returns:
         One train state for one path, a list for none or several; None without
-        configuration.
+            configuration.
     """
     if restore_cfg is None or paths is None:
         return None
@@ -312,9 +285,6 @@ def create_orbax_checkpoint_manager(
 
     The deletion rule comes from `save_cfg.checkpointer_cls`, so SaveBestCheckpointer
     works with orbax as well.
-
-    Raises:
-        UserError: the configurations name different `checkpoint_manager_cls`.
     """
     classes = [c.checkpoint_manager_cls for c in (save_cfg, restore_cfg) if c]
     if len(classes) == 2 and classes[0] is not classes[1]:
@@ -424,16 +394,8 @@ def create_checkpoint_manager_and_restore(
 ) -> tuple[Any, Any]:
     """Creates the manager for saving and restores the initial state.
 
-    Args:
-        train_state_initializer: gives shapes, and initial values for fallbacks.
-        partitioner: decides where arrays go.
-        restore_checkpoint_cfg: how to restore; None restores nothing.
-        restore_path: path of the checkpoint; None restores nothing.
-        fallback_init_rng: key for `fallback_to_scratch`.
-        save_checkpoint_cfg: how to save; None for a manager that only restores.
-        model_dir: folder to save in; by default the restored path.
-        ds_iter: data iterator, saved and restored as the configurations state.
-        use_orbax: without effect; code for T5X passes it.
+    Without configuration or path nothing is restored. `model_dir` is the restored path
+    by default. `use_orbax` has no effect; code for T5X passes it.
 
     Returns:
         (train state or None, manager).
@@ -469,10 +431,6 @@ def evaluate_op_by_op(function: Callable[..., Any], *arguments: Any) -> Any:
     grow with the number of layers. XLA compiles the initialization of T5 base for a GPU
     in 100 s; this takes 5 s. All results are on one device, each in its own buffer, so
     a step can donate them.
-
-    Args:
-        function: function of arrays, without side effects.
-        *arguments: arguments of the function.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
     jaxpr = closed.jaxpr
@@ -532,10 +490,7 @@ def log_model_info(
 ) -> None:
     """Logs name, size, shape, and partitioning of every parameter and slot.
 
-    Args:
-        log_file: file to write in addition, on process 0; None only logs.
-        full_train_state: state of arrays or shapes.
-        partitioner: gives logical axes and partition specs.
+    Process 0 also writes them to `log_file`, if one is given.
     """
     if jax.process_index() != 0:
         return

@@ -1,6 +1,8 @@
-"""Datasets from SeqIO; TensorFlow and seqio are imported on first use."""
+"""Datasets and feature converters of SeqIO; it and TensorFlow are imported late."""
 
 import dataclasses
+import inspect
+import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,8 +14,8 @@ from jax.experimental import multihost_utils
 
 from t5x import distributed
 from t5x.errors import UserError
-from t5x.feed.data_config import DatasetConfig
-from t5x.feed.registered import task_or_mixture
+from t5x.feed.registered import DatasetConfig, task_or_mixture
+from t5x.model.base_model import LazyAttribute
 
 GetDatasetCallable = Callable[..., Any]
 """Interface of `get_dataset_fn`, with the arguments of `get_dataset`.
@@ -32,11 +34,7 @@ Its arguments are the first five of `get_training_eval_datasets`.
 
 
 def per_shard_batch_size(cfg: DatasetConfig, num_shards: int) -> int:
-    """Returns the number of rows per batch that one shard reads.
-
-    Raises:
-        UserError: the batch size is not divisible by the number of shards.
-    """
+    """Returns the number of rows per batch that one shard reads."""
     if cfg.batch_size % num_shards:
         raise UserError(
             f"Batch size ({cfg.batch_size}) must be divisible by number of shards "
@@ -57,8 +55,7 @@ def fresh_seed() -> int:
 def require_same_seed(cfg: DatasetConfig) -> None:
     """Raises AssertionError if the seed differs between processes.
 
-    This is separate from `get_dataset`, because all processes must call it equally
-    often, and some processes open more shards than others.
+    All processes must call it equally often.
     """
     distributed.multihost_assert_equal(
         np.array(cfg.seed),
@@ -78,9 +75,7 @@ def get_dataset(
 
     Args:
         cfg: configuration of the data. A `seed` of None means a seed from the clock.
-        shard_id: index of the shard, from 0.
         num_shards: number of shards; a batch has `cfg.batch_size / num_shards` rows.
-        feature_converter_cls: class of the SeqIO feature converter.
         num_epochs: number of passes over the data; None repeats it without end.
         continue_from_last_checkpoint: must be False; the train loop restores iterators.
 
@@ -155,16 +150,13 @@ def get_training_eval_datasets(
     model_dir: str | None = None,
     start_step: int = 0,
 ) -> Mapping[str, Any]:
-    """Returns one dataset per task for evaluation with teacher forcing.
+    """Returns task name -> `tf.data.Dataset` for evaluation with teacher forcing.
 
     Every task that has the split gets `eval_steps` batches; its examples repeat if
     there are fewer. A mixture also gets its own dataset. Rows are distributed to the
     shards after conversion, so uneven shards are allowed. The evaluation order depends
     only on `cfg.seed`, so the T5X arguments `deterministic`, `model_dir`, and
     `start_step` have no effect.
-
-    Returns:
-        Name of the task -> `tf.data.Dataset` of batches.
     """
     import seqio
 
@@ -210,11 +202,9 @@ def get_zeros_batch_like_spec(
 def get_zeros_batch_like_dataset(
     dataset: Any, batch_size: int | None = None
 ) -> Mapping[str, jax.Array]:
-    """Returns a batch of zeros with the shapes and types of the dataset.
+    """Returns zeros with the shapes and types of a dataset's batch.
 
-    Args:
-        dataset: has `element_spec`.
-        batch_size: number of rows; None keeps the number of the dataset.
+    A `batch_size` replaces the number of rows.
     """
     spec = {}
     for name, feature in dataset.element_spec.items():
@@ -224,3 +214,54 @@ def get_zeros_batch_like_dataset(
             shape = (batch_size, *shape[1:])
         spec[name] = jax.ShapeDtypeStruct(shape, dtype)
     return get_zeros_batch_like_spec(spec)
+
+
+_NAME = "FEATURE_CONVERTER_CLS"
+
+
+class LazyConverter:
+    """A model's feature converter or its class, imported from seqio on first use.
+
+    Attributes:
+        kind: module and name of the class, such as "seqio:EncDecFeatureConverter"; None
+            if the model defines another class.
+    """
+
+    def __init__(self, model: Any, make: Callable[[Any], Any]):
+        found = inspect.getattr_static(model, _NAME, None)
+        self.kind = found.path if isinstance(found, LazyAttribute) else None
+        self._model, self._make = model, make
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._make(self._model)(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._make(self._model), name)
+
+
+def class_of(model: Any) -> Any:
+    """Returns the model's feature converter class; imports seqio only if needed."""
+    return _late(model, lambda model: model.FEATURE_CONVERTER_CLS)
+
+
+def unpacked_of(model: Any) -> Any:
+    """Returns the model's converter without packing; imports seqio only if needed.
+
+    SeqIO's own converters run without AutoGraph, which would only take time.
+    """
+    return _late(model, _unpacked)
+
+
+def _late(model: Any, make: Callable[[Any], Any]) -> Any:
+    return make(model) if "seqio" in sys.modules else LazyConverter(model, make)
+
+
+def _unpacked(model: Any) -> Any:
+    cls = model.FEATURE_CONVERTER_CLS
+    if cls.__module__ == "seqio.feature_converters":
+        import tensorflow as tf
+
+        call = tf.autograph.experimental.do_not_convert(cls.__call__)
+        own = {"__call__": call, "__module__": cls.__module__}
+        cls = type(cls.__name__, (cls,), own)
+    return cls(pack=False)

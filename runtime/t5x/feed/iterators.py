@@ -21,7 +21,7 @@ from etils import epath
 from jaxaug_base.clu_names import iterators as clu_iterators
 
 from t5x.errors import UserError
-from t5x.feed.shards import DataShards, JoinedIterator, method
+from t5x.feed.shards import DataShards, Rewindable, method
 
 Batch = Mapping[str, Any]
 _POLL_SECONDS = 0.02  # between two looks at a source that is not ready
@@ -59,8 +59,7 @@ def shard_batch(batch: Batch, partitioner: Any) -> Batch:
 class ShardedDatasetIterator(clu_iterators.DatasetIterator):
     """Yields the batches of an iterator as global arrays on the mesh.
 
-    `global_shapes` is part of the T5X signature and unused: the sharding determines the
-    shapes.
+    `global_shapes` is part of the T5X signature and unused.
     """
 
     def __init__(self, iterator: Any, partitioner: Any, global_shapes: Any = None):
@@ -116,15 +115,12 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
     ):
         """Prepares the iterator; nothing is read yet.
 
-        Args:
-            iterator: an iterator of batches; with `shards` a mapping from shard index
-                to iterator, for the shards that this process reads.
-            depth: number of batches to prefetch.
-            partitioner: places the batches on devices; None leaves them on the host.
-            shards: shards of the training data.
+        With `shards`, `iterator` maps the index of each shard that this process reads
+        to its iterator. Without `partitioner` the batches stay on the host.
         """
         parts = {0: iterator} if shards is None else iterator
-        self._iterator = JoinedIterator(parts, shards, most=depth)
+        self.shards = shards
+        self.parts = {i: Rewindable(part, most=depth) for i, part in parts.items()}
         self._partitioner = partitioner
         self._depth = depth
         self._ready: collections.deque[Batch] = collections.deque()
@@ -155,7 +151,9 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
             # miss the batch in hand.
             with self._source:
                 try:
-                    batch = shard_batch(next(self._iterator), self._partitioner)
+                    rows = [next(part) for part in self.parts.values()]
+                    joined = rows[0] if self.shards is None else self.shards.join(rows)
+                    batch = shard_batch(joined, self._partitioner)
                 except Exception as error:  # noqa: BLE001 - raised in the reader
                     with self._changed:
                         self._error = error
@@ -168,8 +166,7 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
     def _may_read(self) -> bool:
         # A reader that waits reaches a source that is not ready: it raises the error.
         asked = self._asked and not self._ready
-        parts = self._iterator.parts.values()
-        is_ready = asked or all(part.is_ready for part in parts)
+        is_ready = asked or all(part.is_ready for part in self.parts.values())
         return is_ready and len(self._ready) < self._depth
 
     def _wait_for_first(self) -> None:
@@ -215,28 +212,33 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
     @property
     def element_spec(self) -> Any:
         """Shapes and types of the batches of this process."""
-        return self._iterator.element_spec
+        first = next(iter(self.parts.values())).element_spec
+        if self.shards is None or self.shards.taken == self.shards.rows:
+            return first
+        return {
+            name: jax.ShapeDtypeStruct(
+                (self.shards.taken, *spec.shape[1:]),
+                getattr(spec.dtype, "as_numpy_dtype", spec.dtype),
+            )
+            for name, spec in first.items()
+        }
 
     @property
     def iterator(self) -> Any:
         """The innermost iterator (of the first shard that is read)."""
-        wrapped = next(iter(self._iterator.parts.values())).wrapped
+        wrapped = next(iter(self.parts.values())).wrapped
         return getattr(wrapped, "iterator", wrapped)
-
-    @property
-    def shards(self) -> DataShards | None:
-        """The shards of the data, including which of them this process reads."""
-        return self._iterator.shards
 
     @property
     def positions(self) -> dict[int, "ShardPosition"]:
         """Maps each shard that is read to its position, for saving and restoring."""
-        return {index: ShardPosition(self, index) for index in self._iterator.parts}
+        return {index: ShardPosition(self, index) for index in self.parts}
 
     def reset(self) -> None:
         """Restarts from the first batch."""
         with self._source, self._changed:
-            self._iterator.reset()
+            for part in self.parts.values():
+                part.reset()
             self._ready.clear()
 
     def close(self) -> None:
@@ -248,13 +250,9 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
             self._thread.join(timeout=5)
 
     def save(self, filename: str | os.PathLike) -> None:
-        """Writes the position under the given path prefix.
+        """Writes the position under a path prefix; raises what the source raises.
 
         If there are several shards, each has its own prefix `<filename>.shard<index>`.
-
-        Raises:
-            Exception: the source cannot be saved (a Python generator); the source
-                defines the type.
         """
         for prefix, position in self._prefixes(filename):
             position.save(prefix)
@@ -284,7 +282,7 @@ class ShardPosition:
 
     def __init__(self, iterator: PrefetchIterator, index: int):
         self._owner = iterator
-        self._part = iterator._iterator.parts[index]
+        self._part = iterator.parts[index]
 
     def save(self, filename: str | os.PathLike) -> None:
         """See `PrefetchIterator.save`."""
@@ -306,11 +304,7 @@ def prepare_train_iter(
 ) -> PrefetchIterator:
     """Wraps the result of `get_dataset_fn` for the train loop.
 
-    Args:
-        train_iter: a `tf.data.Dataset`, a clu `DatasetIterator`, or an iterator of
-            batches with `element_spec`.
-        checkpoint_cfg, data_layout: part of the T5X signature; unused.
-        partitioner: places the batches on devices.
+    `checkpoint_cfg` and `data_layout` are part of the T5X signature and unused.
 
     Raises:
         ValueError: `train_iter` has another type.
@@ -324,10 +318,7 @@ def prepare_shards(
 ) -> PrefetchIterator:
     """Opens and wraps all shards that this process reads; see `prepare_train_iter`.
 
-    Args:
-        open_shard: shard index -> result of `get_dataset_fn` for this shard.
-        shards: shards of the run.
-        partitioner: places the batches on devices.
+    `open_shard` maps an index to the result of `get_dataset_fn`.
     """
     parts = {index: _readable(open_shard(index)) for index in shards.mine}
     return PrefetchIterator(parts, partitioner=partitioner, shards=shards)

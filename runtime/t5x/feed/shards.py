@@ -69,13 +69,8 @@ class DataShards:
         return range(first // self.rows, -(-(first + self.taken) // self.rows))
 
     def join(self, batches: list[Batch]) -> Batch:
-        """Returns the rows of this process from one batch of each shard in `mine`.
-
-        Args:
-            batches: dicts of arrays [rows, ...].
-
-        Returns:
-            A dict of arrays [taken, ...].
+        """Returns the rows [taken, ...] of this process from batches of the shards in
+        `mine`.
         """
         start = self.part * self.taken - self.mine[0] * self.rows
         if len(batches) == 1 and self.taken == self.rows:
@@ -88,10 +83,7 @@ class DataShards:
         }
 
     def writes(self, shard: int) -> bool:
-        """Returns whether this process saves the position of a shard.
-
-        It does if it feeds the first row of the shard, and `saves` is true.
-        """
+        """Returns whether this process feeds the first row of a shard and `saves`."""
         return self.saves and shard * self.rows // self.taken == self.part
 
 
@@ -135,11 +127,7 @@ class Rewindable:
         _write_pending(filename, [*recent[len(recent) - ago :], *self._again])
 
     def restore(self, filename: str | os.PathLike) -> None:
-        """Moves to the position written under the given path prefix.
-
-        Raises:
-            UserError: prefetched batches are lost, damaged, or have another batch size.
-        """
+        """Moves to the position written under the given path prefix."""
         batches = _read_pending(filename)
         for name, value in batches[0].items() if batches else ():
             expected = tuple(self.element_spec[name].shape)
@@ -155,60 +143,10 @@ class Rewindable:
 
 
 def method(iterator: Any, name: str) -> Callable[..., Any]:
-    """Returns a method of an iterator.
-
-    Raises:
-        NotImplementedError: the iterator lacks this method.
-    """
+    """Returns a method of an iterator; raises NotImplementedError if it lacks one."""
     if not hasattr(iterator, name):
         raise NotImplementedError(f"{type(iterator).__name__} has no {name}(path)")
     return getattr(iterator, name)
-
-
-class JoinedIterator:
-    """Batches of the rows that one process feeds, joined from several shards.
-
-    Attributes:
-        shards: shards of the run; None for one iterator that yields exactly these rows.
-        parts: index of each shard that is read -> its iterator.
-    """
-
-    def __init__(
-        self, parts: Mapping[int, Any], shards: DataShards | None, most: int = 0
-    ):
-        """Joins iterators.
-
-        Args:
-            parts: shard index -> iterator, for `shards.mine`; a single entry if
-                `shards` is None.
-            shards: shards of the run.
-            most: number of batches that `save` can go back.
-        """
-        self.shards = shards
-        self.parts = {i: Rewindable(part, most) for i, part in parts.items()}
-
-    def __next__(self) -> Batch:
-        batches = [next(part) for part in self.parts.values()]
-        return batches[0] if self.shards is None else self.shards.join(batches)
-
-    @property
-    def element_spec(self) -> Any:
-        """Shapes and types of the batches of this process."""
-        first = next(iter(self.parts.values())).element_spec
-        if self.shards is None or self.shards.taken == self.shards.rows:
-            return first
-        return {
-            name: jax.ShapeDtypeStruct(
-                (self.shards.taken, *spec.shape[1:]),
-                getattr(spec.dtype, "as_numpy_dtype", spec.dtype),
-            )
-            for name, spec in first.items()
-        }
-
-    def reset(self) -> None:
-        """Restarts from the first batch."""
-        for part in self.parts.values():
-            part.reset()
 
 
 def _paths(filename: str | os.PathLike) -> tuple[epath.Path, epath.Path]:
@@ -248,11 +186,7 @@ def local_rows(value: Any) -> np.ndarray:
 
 
 def _read_pending(filename: str | os.PathLike) -> list[dict[str, np.ndarray]]:
-    """Reads the batches of `write`; empty for positions that other programs wrote.
-
-    Raises:
-        UserError: the batches are lost or damaged.
-    """
+    """Reads the batches of `write`; empty for positions that other programs wrote."""
     path, note_path = _paths(filename)
     noted: Mapping[str, Any] = {}
     if note_path.exists():
@@ -299,8 +233,6 @@ def number_of_shards(
         asked: number in the configuration, or None.
         saved: number in the checkpoint whose data position is restored, or None.
         noted: number recorded by an unfinished run without such a checkpoint, or None.
-        batch_size: rows of a global batch.
-        parts: number of equal row ranges that the processes feed.
 
     Raises:
         UserError: the batch size is not divisible by the number of shards, or the

@@ -4,16 +4,11 @@ import sys
 from typing import Any
 
 from t5x.errors import UserError
-from t5x.feed.data_config import DatasetConfig
-from t5x.feed.registered import import_module, task_or_mixture
+from t5x.feed.registered import DatasetConfig, import_module, task_or_mixture
 
 
 def get_vocabulary(cfg: DatasetConfig) -> tuple[Any, Any]:
-    """Returns the (input, output) vocabularies of the configured Task or Mixture.
-
-    Raises:
-        ValueError: neither `inputs` and `targets` nor one common vocabulary exist.
-    """
+    """Returns the (input, output) vocabularies of the configured Task or Mixture."""
     features = task_or_mixture(cfg).output_features
     if "inputs" in features and "targets" in features:
         return features["inputs"].vocabulary, features["targets"].vocabulary
@@ -70,7 +65,6 @@ def check_rows(model: Any, source: Any) -> None:
     Args:
         model: has `module`, whose `config` may have `vocab_size` and other sizes, and
             `input_vocabulary` and `output_vocabulary`, `vocabulary`, or `tokenizer`.
-        source: name of the model, for messages.
 
     Raises:
         UserError: a vocabulary has more ids than the embedding has rows.

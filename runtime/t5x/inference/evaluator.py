@@ -5,19 +5,19 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
 
 import jax
 from etils import epath
 from jaxaug_base.files import replacing
 
 from t5x.feed import registered
-from t5x.feed.converters import unpacked_of
-from t5x.feed.data_config import DatasetConfig
+from t5x.feed.datasets import unpacked_of
 from t5x.feed.iterators import is_tf_dataset
+from t5x.feed.registered import DatasetConfig
 from t5x.feed.vocabularies import verify_matching_vocabs
-from t5x.inference.held import held
 from t5x.inference.runner import get_infer_fn
 from t5x.logs.metrics_writer import TensorBoardWriter, to_host, write_values
 
@@ -53,14 +53,9 @@ class InferenceEvaluator:
     ):
         """Loads the evaluation data.
 
-        Args:
-            infer_eval_dataset_cfg: data to evaluate on.
-            inference_evaluator_cls: evaluator; None means `seqio.Evaluator`.
-            model: the model.
-            partitioner: partitioner of the model.
-            log_dir: results go to `<log_dir>/inference_eval`; None writes no results.
-            verify_matching_vocabs_fn: raises an error if task and model do not match.
-            trim_padding: see `get_infer_fn`.
+        Results go to `<log_dir>/inference_eval`; None writes no results. The evaluator
+        is `seqio.Evaluator` if no class is given. For `trim_padding` see
+        `get_infer_fn`.
         """
         if inference_evaluator_cls is None:
             import seqio
@@ -129,9 +124,8 @@ class InferenceEvaluator:
         self._evaluator.close()
 
     def evaluate(self, train_state: Any, train_state_axes: Any) -> Any:
-        """Predicts and scores; metrics are computed in the background.
-
-        Predictions always use the key PRNGKey(0).
+        """Predicts with the key PRNGKey(0), and scores; metrics follow in the
+        background.
 
         Returns:
             Future of task name -> metric name -> value; None on processes other than 0.
@@ -263,3 +257,124 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "values"):
         return clu.values.Histogram(value.values, value.bins)
     return value
+
+
+MOST_EXAMPLES = 16384
+"""Maximum number of examples to keep; larger datasets are read again in each pass.
+
+A cached dataset is in memory anyway, but a Python copy of an example with ten features
+takes another 9 kB.
+"""
+
+
+def held(dataset: Any) -> Any:
+    """Returns a `tf.data.Dataset` of dictionaries that Python reads only once.
+
+    The tensors of the first complete pass are kept and reused, unless there are more
+    than `MOST_EXAMPLES`. Transformations start from the dataset itself.
+    """
+    return _held_dataset()(dataset)
+
+
+@functools.cache
+def _held_dataset() -> Any:
+    import tensorflow as tf
+
+    class HeldDataset(tf.data.Dataset):
+        def __init__(self, dataset: Any):
+            self._dataset = dataset
+            self._held: list[dict[str, Any]] | None = None
+            super().__init__(dataset._variant_tensor)
+
+        def _inputs(self) -> list[Any]:
+            return [self._dataset]
+
+        @property
+        def element_spec(self) -> Any:
+            return self._dataset.element_spec
+
+        def __iter__(self) -> Iterator[dict[str, Any]]:
+            if self._held is not None:
+                yield from map(dict, self._held)
+                return
+            # Autotuning of a cached dataset costs more threads than it saves time.
+            options = tf.data.Options()
+            options.autotune.enabled = False
+            found = []
+            for number, example in enumerate(self._dataset.with_options(options)):
+                if number <= MOST_EXAMPLES:
+                    found.append(example)
+                yield dict(example)
+            if len(found) <= MOST_EXAMPLES:
+                self._held = found
+
+    return HeldDataset
+
+
+class BackgroundEvaluator:
+    """Builds an evaluator in a thread, from the first step on.
+
+    The first evaluation waits for it. An error of the thread is raised unchanged, by
+    the next step or by the evaluation, whichever comes first.
+    """
+
+    def __init__(self, build: Callable[[], Any]):
+        """Stores the function that returns the evaluator, or None."""
+        self._build = build
+        self._evaluator: Any = None
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Starts the build; later calls do nothing."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name="evaluator", daemon=True
+            )
+            self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._evaluator = self._build()
+        except BaseException as error:  # noqa: BLE001 - raised where it is asked for
+            self._error = error
+
+    def check(self) -> None:
+        """Raises the error of the thread, if there is one; does not wait."""
+        if self._error is not None:
+            raise self._error
+
+    def join(self) -> Any:
+        """Waits for the evaluator (or None); starts the build, and raises its error."""
+        self.start()
+        assert self._thread is not None
+        self._thread.join()
+        self.check()
+        return self._evaluator
+
+    def before_step(self, asked: Callable[[int], bool]) -> Callable[[int], bool]:
+        """Returns a `BaseTrainer.preempted` that starts the thread after the first
+        step.
+        """
+        seen = 0
+
+        def before(step: int) -> bool:
+            nonlocal seen
+            seen += 1
+            # The first step takes priority over the build.
+            if seen == 2:
+                self.start()
+            self.check()
+            return asked(step)
+
+        return before
+
+    def __exit__(self, exc_type: object, *exc_info: object) -> None:
+        """Closes the evaluator; after an error it does not wait for the thread."""
+        if self._thread is not None and exc_type is None:
+            self.join()
+        if self._evaluator is not None:
+            self._evaluator.close()
+
+    def __enter__(self) -> Self:
+        return self

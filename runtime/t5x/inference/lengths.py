@@ -43,9 +43,8 @@ _DECODER = frozenset(
 class Rule(NamedTuple):
     """Allowed changes to the batches of a step.
 
-    Attributes:
-        cut: features whose padding may be cut, all to the same share of their widths.
-        sort: whether examples may be decoded in other batches.
+    The padding of the features in `cut` may be cut, all to the same share of their
+    widths. With `sort`, examples may be decoded in other batches.
     """
 
     cut: frozenset[str]
@@ -81,12 +80,8 @@ def _ignores_padding(thing: Any) -> bool:
 def batches(windows: Iterable[Indexed], rows: int, rule: Rule) -> Iterator[Indexed]:
     """Yields the examples in batches of similar length; one collective per window.
 
-    Args:
-        windows: indices and features [n, ...] of several batches of this process. n is
-            a multiple of `rows` and equal on all processes; index -1 marks padding
-            rows.
-        rows: rows per batch on this process.
-        rule: allowed changes.
+    A window has indices and features [n, ...] of several batches of this process. n is
+    a multiple of `rows` and equal on all processes; index -1 marks padding rows.
     """
     for indices, features in windows:
         if not features.keys() <= _ENCODER | _DECODER:

@@ -47,10 +47,8 @@ def write_inferences_to_file(
     """Writes one JSON object per example.
 
     Args:
-        path: file to write; it appears when it is complete.
         inferences: (predictions, auxiliary values): token ids, or scores.
         task_ds: the examples, a `tf.data.Dataset` or an iterable of dicts.
-        mode: 'predict', 'score', or 'predict_with_aux'.
         vocabulary: decodes token ids; needed for predictions.
         json_encoder_cls: encoder; None means seqio's encoder, which supports arrays.
         include_all_inputs: whether to write all features instead of only those named
@@ -141,12 +139,7 @@ def _without_padding(ids: Any) -> list:
 def merge_chunks_to_file(
     output_dir: str, output_fname: str, tmp_dir: str, step: int | None
 ) -> None:
-    """Joins the chunk files of a task, in order, into one file.
-
-    Raises:
-        FileNotFoundError: there are no chunks.
-        UserError: a chunk is missing.
-    """
+    """Joins the chunk files of a task; raises FileNotFoundError if none exist."""
     del step
     pattern = re.compile(re.escape(output_fname) + r"-chunk(\d{5,})")
     chunks = {}
@@ -194,9 +187,6 @@ class Origin:
     the same checkpoint and the same data.
 
     Attributes:
-        output_dir: folder of the results.
-        name: name of the result file in it.
-        chunks: name of the folder of chunks in it.
         facts: JSON values on which the results depend.
         rows: examples per chunk.
     """
@@ -220,10 +210,6 @@ class Origin:
     def check(self) -> None:
         """Compares the origin with existing results; results of older versions have
         none.
-
-        Raises:
-            UserError: existing results have another origin, or their chunks have
-                another size and no saved data position.
         """
         self._compare(_read(epath.Path(self.marker)), self.marker)
         folder = epath.Path(self.tmp_dir)
@@ -281,13 +267,13 @@ def facts_of(checkpoint: str, dataset_cfg: Any) -> Mapping[str, Any]:
         "split": dataset_cfg.split,
         "lengths": dataset_cfg.task_feature_lengths,
     }
+
     # Equal to what is read back: JSON turns tuples into lists and gin mappings into
     # objects.
-    return json.loads(json.dumps(facts, default=_json_value))
+    def plain(value: Any) -> Any:
+        return dict(value) if isinstance(value, Mapping) else str(value)
 
-
-def _json_value(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else str(value)
+    return json.loads(json.dumps(facts, default=plain))
 
 
 class Position:

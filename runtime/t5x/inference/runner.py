@@ -33,9 +33,6 @@ def threads_for(params: Any) -> int:
     a small model hardly use a second core. The result is 1 on other backends, for large
     models, and on several devices. A large model uses all cores and much memory per
     step; several devices need the same order of steps on all processes.
-
-    Args:
-        params: arrays of the model.
     """
     if jax.default_backend() != "cpu" or jax.device_count() > 1:
         return 1
@@ -49,11 +46,8 @@ def enqueueing(number: int) -> Iterator[Callable[[Hashable, Step], Callable[[], 
     """Yields a function that enqueues a step and returns a function for its result.
 
     The first argument of the yielded function is the shape of the step. The first step
-    of each shape is traced and compiled, so it runs in the calling thread. An error of
-    a step is raised when its result is requested.
-
-    Args:
-        number: number of threads that enqueue; 1 uses the calling thread.
+    of each shape is traced and compiled, so it runs in the calling thread. With one
+    thread all steps do.
     """
     seen: set[Hashable] = set()
     if number == 1:
@@ -96,10 +90,6 @@ def get_infer_fn(
         infer_step: (params, batch[, rng][, flax_mutables]) -> a tree of arrays [batch,
             ...], or (array, mapping of auxiliary arrays). A key is passed only if it
             has a parameter named `rng`.
-        batch_size: examples in a global batch.
-        train_state_axes: partition specs of the train state.
-        partitioner: partitioner of the step.
-        keep_aux_as_numpy: whether to return auxiliary values as arrays (saves memory).
         trim_padding: whether to cut padding that changes no result, if the step is a
             model method that allows it (see `lengths.rule_of`). Results are equal up to
             rounding.
@@ -212,14 +202,8 @@ def _padded_batches(
 ) -> Iterator[lengths.Indexed]:
     """Yields the batches of this process's shard; all processes yield equally many.
 
-    The tail is padded with the first example at index -1.
-
-    Args:
-        ds: enumerated examples.
-        length: number of examples in `ds`.
-        batch_size: examples in a global batch.
-        layout: data layout that names the shard of this process.
-        together: number of batches that are yielded as one array; fewer at the end.
+    The tail is padded with the first example at index -1. `together` batches are
+    yielded as one array; fewer at the end.
     """
     rows = batch_size // layout.num_shards
     found = _host_batches(ds, rows * together, layout)

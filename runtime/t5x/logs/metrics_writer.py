@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from absl import logging
 from etils import epath
 from jaxaug_base import clu_names as clu
-from jaxaug_base.without_torch import without_torch
+from jaxaug_base.event_files import without_torch
 
 from t5x import metrics as metrics_lib
 from t5x.logs.sinks import MetricSink, scalars_of
@@ -39,8 +39,8 @@ _numbers = itertools.count()
 class _RemoteFile:
     """A file that is kept in memory and rewritten at each flush.
 
-    Files on object stores cannot grow, and tensorboardX's own writers for them need the
-    stores' clients. epath uses TensorFlow or fsspec, whichever is installed.
+    Files on object stores cannot grow. epath uses TensorFlow or fsspec, whichever is
+    installed.
     """
 
     def __init__(self, path: str):
@@ -68,6 +68,13 @@ class _RemoteFiles:
 
     def directory_check(self, path: str) -> None:
         epath.Path(path).mkdir(parents=True, exist_ok=True)
+
+
+def _refusing(what: str) -> Callable[..., None]:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise TypeError(f"cannot write {what}")
+
+    return refuse
 
 
 class TensorBoardWriter:
@@ -146,19 +153,9 @@ class TensorBoardWriter:
                 step, summary_lib.histogram(name, np.asarray(array), bins=buckets)
             )
 
-    def write_summaries(
-        self, step: int, values: Mapping[str, Any], metadata: Any = None
-    ) -> None:
-        """Raises TypeError: summaries of custom plugins are not supported."""
-        raise TypeError(f"cannot write custom summaries {sorted(values)}")
-
-    def write_videos(self, step: int, videos: Mapping[str, Any]) -> None:
-        """Raises TypeError: videos are not supported."""
-        raise TypeError(f"cannot write videos {sorted(videos)}")
-
-    def write_hparams(self, hparams: Mapping[str, Any]) -> None:
-        """Raises TypeError: the gin configuration is written as a text instead."""
-        raise TypeError(f"cannot write hyper parameters {sorted(hparams)}")
+    write_summaries = _refusing("custom summaries")
+    write_videos = _refusing("videos")
+    write_hparams = _refusing("hyper parameters")
 
     def flush(self) -> None:
         """Writes buffered events to disk."""
@@ -213,10 +210,7 @@ def write_values(writer: Any, step: int, values: Mapping[str, Any]) -> None:
 
 
 def to_host(tree: Any) -> Any:
-    """Waits for a pytree of arrays, and returns it with NumPy arrays.
-
-    Arrays that span several processes must be replicated.
-    """
+    """Waits for a pytree of (replicated) arrays, and returns it with NumPy arrays."""
 
     def fetch(x: Any) -> Any:
         if isinstance(x, jax.Array) and not x.is_fully_addressable:
@@ -278,15 +272,13 @@ class MetricsManager:
     def write_metrics_summary(
         self, metrics: Mapping[str, Any] | None, step: Any, num_steps: int
     ) -> futures.Future:
-        """Writes metrics summed over `num_steps` steps, in the background.
+        """Writes metrics summed over `num_steps` steps; returns a future of their
+        values.
 
         The duration for rates ends when the metrics are computed. It starts with the
         last `start_duration_timer`, but not before the previous summary was computed,
         because steps are queued long before they run. Averages leave out the steps that
         `nonfinite_steps` counts.
-
-        Returns:
-            Future of name -> clu value.
         """
         started = self._started
 
@@ -311,7 +303,8 @@ class MetricsManager:
             return summary
 
         future = self._pool.submit(summarize)
-        self._pending = [f for f in self._pending if not _succeeded(f)] + [future]
+        running = [f for f in self._pending if not f.done() or f.exception()]
+        self._pending = [*running, future]
         return future
 
     def _send(self, step: int, values: Mapping[str, Any]) -> None:
@@ -319,11 +312,7 @@ class MetricsManager:
             sink.log(step, scalars_of(self._name, values))
 
     def flush(self) -> None:
-        """Waits until all summaries are written.
-
-        Raises:
-            Exception: an error of writing a summary.
-        """
+        """Waits until all summaries are written, and raises their errors."""
         pending, self._pending = self._pending, []
         for future in pending:
             future.result()
@@ -339,10 +328,6 @@ class MetricsManager:
             with self._writer_lock:
                 self._writer.close()
                 self._writer = NullWriter()
-
-
-def _succeeded(future: futures.Future) -> bool:
-    return future.done() and future.exception() is None
 
 
 def _numpy_value(value: Any) -> Any:

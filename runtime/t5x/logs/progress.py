@@ -25,11 +25,7 @@ def announce(message: str, stream: TextIO | None = None) -> None:
 
 
 class _Line:
-    """A line of process 0 that changes as work proceeds.
-
-    A terminal line is rewritten every second; other streams get a new line every ten
-    seconds.
-    """
+    """A line of process 0, rewritten every second, or new every ten if no terminal."""
 
     def __init__(self, stream: TextIO | None):
         self._stream = stream or sys.stderr
@@ -50,13 +46,7 @@ class Progress(_Line):
     """Progress line of a run: step, loss, steps/s, and remaining time.
 
     The remaining time includes evaluations once one was timed. Before that, the line
-    gives their number.
-
-    Args:
-        first_step: step at which training starts now.
-        total_steps: step at which the run ends.
-        stream: output stream; default: stderr.
-        evaluations: step -> number of evaluations after it until the end.
+    gives their number. `evaluations` maps a step to their number after it.
     """
 
     def __init__(
@@ -80,10 +70,10 @@ class Progress(_Line):
         self._paused = step, time.perf_counter()
 
     def resume(self, step: int) -> None:
-        """Starts a new interval of metrics at `step`.
+        """Starts a new interval of metrics at `step`; the time since `pause` does not
+        count.
 
-        The time since `pause` does not count. Intervals shorter than the line period
-        share one line; otherwise no line would appear.
+        Intervals shorter than the line period share one line.
         """
         if self._paused is not None and self._paused[0] == step:
             seconds = time.perf_counter() - self._paused[1]
@@ -102,8 +92,8 @@ class Progress(_Line):
     def update(self, step: int, metrics: Mapping[str, Any] | None) -> None:
         """Reports that `step` steps are queued; fetches a metric only to print it.
 
-        `metrics` accumulate over an interval. The line shows the average since the
-        previous line, or since the interval started.
+        The line shows the average since the previous line, or since the interval
+        started.
         """
         if not self._is_due():
             return
@@ -122,14 +112,10 @@ class Progress(_Line):
         self._mark(step)
 
     def left(self, step: int, evaluation: float = 0.0) -> float | None:
-        """Estimates the seconds from a step to the end of the run.
+        """Estimates the seconds from a finished step to the end; None before the first
+        line.
 
-        Args:
-            step: the last finished step, evaluation included.
-            evaluation: seconds of an evaluation, used before one is timed.
-
-        Returns:
-            The estimate, or None before the first line.
+        `evaluation` is used for the seconds of an evaluation before one is timed.
         """
         if not self._rate:
             return None
@@ -163,12 +149,8 @@ class Progress(_Line):
 class Work(_Line):
     """Progress line of a command that processes examples.
 
-    Args:
-        what: name of the work.
-        total: number of examples of the whole command; None if unknown.
-        after: seconds of this work -> seconds of the work that follows; None if
-            unknown.
-        stream: output stream; default: stderr.
+    `total` is None if their number is unknown. `after` maps the seconds of this work to
+    the seconds of the work that follows, or None.
     """
 
     def __init__(

@@ -51,9 +51,6 @@ class Wandb:
         """Opens the Weights & Biases run.
 
         Args:
-            model_dir: folder of the run.
-            config: text of the configuration, shown with the run.
-            project: Weights & Biases project of the run.
             name: name of the run; None means the folder name.
             mode: 'online', 'offline', or 'disabled'; None uses `$WANDB_MODE`.
 
@@ -98,20 +95,15 @@ class Wandb:
         self._lock = threading.Lock()
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
-        """See `MetricSink`."""
         with self._lock:
             self._run.log({**scalars, "step": step})
 
     def close(self) -> None:
-        """See `MetricSink`."""
         self._run.finish()
 
 
 def scalars_of(prefix: str, values: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the numbers among values (numbers, one-element arrays, clu values).
-
-    The names are `<prefix>/<name>`.
-    """
+    """Returns `<prefix>/<name>` -> number, for the numbers among values."""
     found = {}
     for name, value in values.items():
         number = np.asarray(getattr(value, "value", value))

@@ -1,6 +1,7 @@
-"""Interface of models, and the base class of all transformers."""
+"""Interface of models, the base class of all transformers, and their metrics."""
 
 import abc
+import importlib
 import numbers
 import sys
 from collections.abc import Callable, Mapping
@@ -9,14 +10,197 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Float, Int
+from jaxaug_base.clu_names import metrics as clu_metrics
+from jaxtyping import Array, Bool, Float, Int
 
-from t5x import checks, chunked_loss, losses, output_product
+from t5x import checks, losses, output_product
+from t5x import metrics as metrics_lib
 from t5x.errors import UserError
 from t5x.metrics import MetricsMap
-from t5x.model.interfaces import DecodeFnCallable, ModelType
-from t5x.model.model_metrics import compute_base_metrics
 from t5x.output_product import OutputProduct
+
+DecodeFnCallable = Callable[
+    ...,
+    tuple[Int[Array, "batch num_decodes length"], Float[Array, "batch num_decodes"]],
+]
+"""A decode function such as `t5x.decoding.beam_search`.
+
+Models call it by keyword with:
+
+- inputs [batch, length]: tokens to force; 0 is a free position.
+- cache: arrays with a leading batch dimension. The function repeats each row
+  num_decodes times (exceptions: see `decoding.cache_map`).
+- tokens_to_logits: a `decode_state.TokensToLogits` of batch * num_decodes rows.
+- eos_id: token that ends a sequence.
+- num_decodes: sequences per row.
+- decode_rng: key for sampling; passed if the caller has one.
+- cache_offset: axes before the batch in the cache (1 for scanned layers).
+- all entries of `decoder_params`.
+
+It returns sequences and scores in ascending order of score: the best one is last.
+"""
+
+
+class LazyAttribute:
+    """Class attribute that is imported on first access, as `import t5x.models` is
+    light.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+        self._module, _, self._name = path.partition(":")
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return getattr(importlib.import_module(self._module), self._name)
+
+
+class ModelType(abc.ABCMeta):
+    """Metaclass of models: leaves lazy attributes out of `dir`.
+
+    gin reads every attribute that `dir` lists when a file first names a model. Lazy
+    attributes would import seqio and TensorFlow.
+    """
+
+    def __dir__(cls) -> list[str]:
+        names = super().__dir__()
+        found = (pair for c in cls.__mro__ for pair in vars(c).items())
+        lazy = {k for k, v in found if isinstance(v, LazyAttribute)}
+        return [name for name in names if name not in lazy]
+
+
+def compute_weighted_accuracy(
+    logits: Float[Array, "batch length vocab"],
+    targets: Int[Array, "batch length"],
+    weights: Float[Array, "batch length"] | None = None,
+) -> Float[Array, ""]:
+    """Returns the weighted number (not share) of correctly predicted positions."""
+    if logits.ndim != targets.ndim + 1:
+        raise ValueError(
+            f"logits of shape {logits.shape} need targets with one axis less, but "
+            f"targets have shape {targets.shape}"
+        )
+    correct = _hits(logits, targets)
+    return jnp.sum(correct if weights is None else correct * weights)
+
+
+def _hits(
+    logits: Float[Array, "batch length vocab"], targets: Int[Array, "batch length"]
+) -> Bool[Array, "batch length"]:
+    """Marks positions whose best token is the target; False if its logit is NaN."""
+    # argmax treats NaN as the largest number.
+    of_target = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    return (jnp.argmax(logits, axis=-1) == targets) & ~jnp.isnan(of_target)
+
+
+def compute_metrics(
+    logits: Float[Array, "batch length vocab"],
+    targets: Int[Array, "batch length"],
+    weights: Float[Array, "batch length"] | None,
+    loss: Float[Array, ""],
+    weight_sum: Float[Array, ""],
+    additional_metrics: Mapping[str, clu_metrics.Metric],
+) -> MetricsMap:
+    """Returns sums of loss, accuracy, weights, examples, and tokens, and extras."""
+    sums: dict[str, metrics_lib.Scalar] = {
+        "loss": loss,
+        "accuracy": compute_weighted_accuracy(logits, targets, weights),
+        "weight_sum": weight_sum,
+        "num_examples": targets.shape[0],
+        "num_tokens": targets.size,
+    }
+    return {**metrics_lib.create_metrics_dict(sums), **additional_metrics}
+
+
+def count_packed_examples(segment_ids: Int[Array, "batch length"]) -> Int[Array, ""]:
+    """Counts the examples in packed rows: runs of equal ids that are not 0."""
+    segment_ids = segment_ids.astype(jnp.int32)
+    starts = jnp.diff(segment_ids, axis=1, prepend=0) != 0
+    return jnp.sum(starts & (segment_ids != 0))
+
+
+def compute_base_metrics(
+    logits: Float[Array, "batch length vocab"] | None,
+    targets: Int[Array, "batch length"],
+    mask: Float[Array, "batch length"] | None,
+    loss: Float[Array, ""],
+    z_loss: Float[Array, ""] | None = None,
+    segment_ids: Mapping[str, Array] | None = None,
+    correct: Bool[Array, "batch length"] | None = None,
+) -> MetricsMap:
+    """Returns the metrics of a training or evaluation step.
+
+    Args:
+        mask: weights of the positions; None means 1 everywhere.
+        segment_ids: for each feature, ids of packed examples (or a mask), 0 for
+            padding.
+        correct: whether the best token is the target; None computes it from the logits.
+    """
+    if correct is None:
+        assert logits is not None, "accuracy needs the logits or the hits"
+        correct = _hits(logits, targets)
+    num_examples = jnp.asarray(targets.shape[0])
+    num_tokens = jnp.asarray(targets.size)
+    num_devices = jax.device_count()
+    weighted_tokens = num_tokens if mask is None else jnp.sum(mask)
+    per_step = metrics_lib.AveragePerStep
+    rate = metrics_lib.TimeRate
+    average = clu_metrics.Average
+    metrics: dict[str, clu_metrics.Metric] = {
+        "accuracy": clu_metrics.Accuracy(
+            **vars(clu_metrics.Average.from_model_output(correct, mask=mask))
+        ),
+        "loss": per_step(total=loss),
+        "loss_per_nonpadding_target_token": average(total=loss, count=weighted_tokens),
+        "loss_per_all_target_tokens": average(total=loss, count=num_tokens),
+        "timing/seconds": metrics_lib.Time(),
+        "timing/seqs": metrics_lib.Sum(num_examples),
+        "timing/steps_per_second": metrics_lib.StepsPerTime(),
+        "timing/seqs_per_second": rate(numerator=num_examples),
+        "timing/seqs_per_second_per_core": rate(numerator=num_examples / num_devices),
+        "timing/target_tokens_per_second": rate(numerator=num_tokens),
+        "timing/target_tokens_per_second_per_core": rate(
+            numerator=num_tokens / num_devices
+        ),
+        "non_padding_fraction/loss_weights": average(
+            total=weighted_tokens, count=num_tokens
+        ),
+    }
+    if z_loss is not None:
+        metrics |= {
+            "z_loss": per_step(total=z_loss),
+            "z_loss_per_all_target_tokens": average(total=z_loss, count=num_tokens),
+            "cross_ent_loss": per_step(total=loss - z_loss),
+            "cross_ent_loss_per_all_target_tokens": average(
+                total=loss - z_loss, count=num_tokens
+            ),
+        }
+    if segment_ids is not None:
+        metrics |= _packing_metrics(segment_ids)
+    return metrics
+
+
+def _packing_metrics(segment_ids: Mapping[str, Array]) -> MetricsMap:
+    metrics: MetricsMap = {}
+    all_tokens = jnp.asarray(0)
+    all_positions = jnp.asarray(0)
+    for feature, ids in segment_ids.items():
+        if ids is None or ids.shape[1] == 0:
+            continue
+        tokens = jnp.sum(ids != 0)
+        positions = jnp.asarray(ids.size)
+        metrics[f"effective_batch_size/{feature}"] = metrics_lib.AveragePerStep(
+            total=count_packed_examples(ids)
+        )
+        metrics[f"non_padding_fraction/{feature}"] = clu_metrics.Average(
+            total=tokens, count=positions
+        )
+        all_tokens += tokens
+        all_positions += positions
+    metrics["non_padding_fraction/overall"] = clu_metrics.Average(
+        total=all_tokens, count=all_positions
+    )
+    return metrics
+
 
 PyTree = Any
 Batch = Mapping[str, Array]
@@ -42,13 +226,7 @@ class BaseModel(metaclass=ModelType):
     def loss_fn(
         self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None
     ) -> tuple[Float[Array, ""], MetricsMap]:
-        """Returns the loss of a batch and its metrics.
-
-        Args:
-            params: the parameters of the model.
-            batch: feature -> array [batch, ...].
-            dropout_rng: key of the dropout; None means no dropout.
-        """
+        """Returns the loss of a batch and its metrics."""
 
     def eval_fn(
         self, params: PyTree, batch: Batch
@@ -72,13 +250,7 @@ class BaseModel(metaclass=ModelType):
     def score_batch(
         self, params: PyTree, batch: Batch, return_intermediates: bool = False
     ) -> Any:
-        """Returns the log likelihood of each example's target, natural log, [batch].
-
-        Args:
-            params: the parameters of the model.
-            batch: feature -> array [batch, ...].
-            return_intermediates: whether to return sowed values too, as a pair.
-        """
+        """Returns the log likelihood of each example's target, natural log, [batch]."""
 
     @abc.abstractmethod
     def get_initial_variables(
@@ -123,19 +295,11 @@ class BaseTransformerModel(BaseModel):
         """Initializes the model.
 
         Args:
-            module: the network.
             input_vocabulary: seqio vocabulary, or any object with its attributes.
             output_vocabulary: likewise; its `eos_id` ends a sequence.
-            optimizer_def: see `t5x.optimizers`; None for inference.
-            decode_fn: turns single steps into sequences.
-            label_smoothing: see `losses.compute_weighted_cross_entropy`.
-            z_loss: likewise.
-            loss_normalizing_factor: see
-                `losses.get_loss_normalizing_factor_and_weights`.
             loss_chunk: number of positions per row whose logits exist at the same time,
                 if the module reports the factors of its logits (`t5x.output_product`).
                 None splits only logits that need much memory; 0 never splits.
-            feature_converter_cls: replaces `FEATURE_CONVERTER_CLS`.
 
         Raises:
             UserError: a negative `loss_chunk` or `z_loss`, a `label_smoothing` of 1 or
@@ -239,7 +403,7 @@ class BaseTransformerModel(BaseModel):
         product = output_product.told(variables, logits)
         if product is not None and self._loss_chunk is None:
             batch_size, length, vocab = logits.shape
-            chunk = chunked_loss.positions_of_chunk(batch_size, length, vocab)
+            chunk = losses.positions_of_chunk(batch_size, length, vocab)
             if chunk == length:
                 product = None
         return logits, product
@@ -252,7 +416,7 @@ class BaseTransformerModel(BaseModel):
         weights: Float[Array, "batch length"] | None,
     ) -> tuple[Float[Array, ""], MetricsMap]:
         targets = batch["decoder_target_tokens"]
-        result = chunked_loss.chunked_cross_entropy(
+        result = losses.chunked_cross_entropy(
             product,
             targets,
             weights,
@@ -296,11 +460,6 @@ class BaseTransformerModel(BaseModel):
         tokens.
 
         The z-loss is left out, since it only regularizes training.
-
-        Args:
-            params: parameters of the module.
-            batch: features, including `decoder_loss_weights`.
-            return_intermediates: whether to add the values sown by the module.
 
         Returns:
             Scores [batch]. With `return_intermediates` also the collection

@@ -18,12 +18,12 @@ from t5x.model.base_model import (
     BaseTransformerModel,
     Batch,
     DecodeFnCallable,
+    LazyAttribute,
     LossNormalizingFactor,
     PyTree,
     placeholders,
     tells_product,
 )
-from t5x.model.interfaces import LazyAttribute
 from t5x.search.decode_state import merged_cache
 
 
@@ -53,7 +53,6 @@ class DecoderOnlyModel(BaseTransformerModel):
         """Initializes the model; see `BaseTransformerModel` for the other arguments.
 
         Args:
-            vocabulary: vocabulary of inputs and targets.
             inputs_bidirectional_attention: whether input positions attend to each other
                 in both directions (prefix language model, Raffel et al. 2020, section
                 3.2.1).
@@ -143,18 +142,10 @@ class DecoderOnlyModel(BaseTransformerModel):
         inputs: Int[Array, "batch length"],
         causal_attention_mask: Int[Array, "batch length"],
     ) -> tuple[PyTree, Int[Array, " batch"]]:
-        """Returns a cache that holds all inputs except the last token.
+        """Returns a cache of all inputs but the last, and the position of the last.
 
         The last token is fed again in the first step, because its logits choose the
-        first target.
-
-        Args:
-            params: parameters of the module.
-            inputs: BOS (0), the inputs, and 0 after them.
-            causal_attention_mask: 1 at BOS and inputs.
-
-        Returns:
-            The cache, and the position of the last input in each row.
+        first target. `causal_attention_mask` is 1 at BOS and inputs.
         """
         shape_only = jnp.ones_like(inputs)
         _, variables = self.module.apply(
@@ -200,17 +191,12 @@ class DecoderOnlyModel(BaseTransformerModel):
         num_decodes: int = 1,
         decoder_params: Mapping[str, Any] | None = None,
     ) -> tuple[Int[Array, "batch *num_decodes length"], Mapping[str, Array]]:
-        """Continues the inputs of a batch.
+        """Continues the inputs of a batch; see
+        `EncoderDecoderModel.predict_batch_with_aux`.
 
         For inputs [9, 4, 1] and targets [3, 1] the converter makes decoder_input_tokens
         [0, 9, 4, 1, 3, 0] and decoder_causal_attention [1, 1, 1, 1, 0, 0]. Their
         product is the prompt. The result starts with the tokens after the prompt.
-
-        The other arguments, and the results, are the same as in
-        `EncoderDecoderModel.predict_batch_with_aux`.
-
-        Args:
-            batch: needs `decoder_input_tokens` and `decoder_causal_attention`.
 
         Raises:
             UserError: the batch has no `decoder_causal_attention`.

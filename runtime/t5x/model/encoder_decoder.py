@@ -19,12 +19,12 @@ from t5x.model.base_model import (
     BaseTransformerModel,
     Batch,
     DecodeFnCallable,
+    LazyAttribute,
     LossNormalizingFactor,
     PyTree,
     placeholders,
     tells_product,
 )
-from t5x.model.interfaces import LazyAttribute
 from t5x.search.decode_state import merged_cache
 
 
@@ -62,11 +62,7 @@ class EncoderDecoderModel(BaseTransformerModel):
         default_decoder_params: DecoderParams | None = None,
         loss_chunk: int | None = None,
     ):
-        """Initializes the model; see `BaseTransformerModel` for the other arguments.
-
-        Args:
-            default_decoder_params: defaults for arguments that prediction is not given.
-        """
+        """Initializes the model; see `BaseTransformerModel` for the other arguments."""
         super().__init__(
             module=module,
             input_vocabulary=input_vocabulary,
@@ -173,18 +169,10 @@ class EncoderDecoderModel(BaseTransformerModel):
         decoder_input_tokens: Int[Array, "batch length"],
         prefill_decoder_prompt: bool = False,
     ) -> tuple[PyTree, Int[Array, " batch"] | None]:
-        """Returns the decoding cache, with projected encoder outputs if the module
-        keeps them.
+        """Returns the decoding cache, and the prompt lengths if it holds the prompts.
 
-        Args:
-            params: parameters of the module.
-            encoded_inputs: output of the encoder.
-            encoder_input_tokens: mark which inputs are padding.
-            decoder_input_tokens: prompt; 0 is padding.
-            prefill_decoder_prompt: whether to process the prompt now.
-
-        Returns:
-            The cache, and the prompt lengths if the cache holds the prompts.
+        It includes projected encoder outputs if the module keeps them. In the prompt,
+        `decoder_input_tokens`, 0 is padding.
         """
         shape_only = jnp.ones_like(decoder_input_tokens)
         _, variables = self.module.apply(
@@ -255,15 +243,10 @@ class EncoderDecoderModel(BaseTransformerModel):
         """Decodes the inputs of a batch.
 
         Args:
-            params: parameters of the module.
             batch: needs `encoder_input_tokens` and `decoder_input_tokens`. The width of
                 the latter is the length of the predictions.
-            rng: key for sampling.
             decoder_params: additional arguments of the decode function; it is not
                 changed.
-            return_all_decodes: whether to return all decodes instead of only the best
-                one.
-            num_decodes: beams or samples per example.
             prompt_with_targets: whether to start from `decoder_input_tokens` without
                 EOS. If the decode function and the module support it, the prompt enters
                 the cache in one call; otherwise it is fed token by token.

@@ -28,14 +28,8 @@ LogSums = Float[Array, "batch query_blocks kv_heads group queries"]
 class Inputs(NamedTuple):
     """Arrays by block; unneeded ones are None.
 
-    Attributes:
-        query: [batch, blocks, queries, kv_heads, group, dim].
-        key: [batch, blocks, keys, kv_heads, dim].
-        value: same shape as `key`.
-        bias: bias between all query blocks and key blocks, the same for all rows.
-        visible: which keys a query sees.
-        first: index of the first key block that a query block sees.
-        end: index after the last key block that a query block sees.
+    `bias` is the same for all rows. A block of queries sees the key blocks from `first`
+    to before `end`.
     """
 
     query: Queries
@@ -116,17 +110,8 @@ def _forward(inputs: Inputs, scale: float) -> tuple[Queries, LogSums]:
 class _Block(NamedTuple):
     """A block of queries in the backward pass, arranged for its products.
 
-    Attributes:
-        number: index among the blocks of a row.
-        rows: the queries as rows.
-        columns: the queries as columns.
-        gradient_rows: gradient of the attention output, as rows.
-        gradient_columns: the same as columns.
-        log_sum: log of the softmax sums.
-        common: the term that the softmax subtracts from all gradients of a query's
-            logits.
-        bias: bias with all blocks of keys.
-        visible: visibility of all blocks of keys.
+    `common` is the term that the softmax subtracts from all gradients of a query's
+    logits.
     """
 
     number: Int[Array, ""]
@@ -366,14 +351,6 @@ def attend(
     """Computes attention without dropout; logits and softmax are float32.
 
     A query that sees no key gets zeros.
-
-    Args:
-        query: [batch, queries, heads, dim]; heads is a multiple of kv_heads.
-        key: [batch, keys, kv_heads, dim], in the dtype of the queries.
-        value: same shape and dtype as `key`.
-        bias: added to the scaled logits.
-        mask: 0 hides a key.
-        scale: factor of the logits.
     """
     batch, queries, heads, dim = query.shape
     keys, kv_heads = key.shape[1:3]

@@ -41,10 +41,8 @@ def contract(
     one axis.
 
     Args:
-        inputs: [..., contracted axes].
         kernel: [contracted axes, ...], in any dtype. Its gradient has that dtype and is
             not rounded before.
-        axes: number of contracted axes.
         dtype: dtype of the factors.
         result: dtype of the result; None means `dtype`.
     """
@@ -81,10 +79,7 @@ def with_rows(
 def dot(
     a: Float[Array, "..."], b: Float[Array, "..."], axis_a: int, axis_b: int
 ) -> Float[Array, "m n"]:
-    """Returns the float32 product of two matrices over one axis, for forward use.
-
-    Its gradient is not fast.
-    """
+    """Returns a float32 product of matrices over one axis; its gradient is slow."""
     if are_narrow(a.dtype) and features.has_bfloat16():
         if axis_a == 0:
             a, axis_a = _turned(a), 1

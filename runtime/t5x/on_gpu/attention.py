@@ -59,13 +59,9 @@ def attend(
     A query that sees no key gets zeros.
 
     Args:
-        query: shape must be `possible`, also for the keys.
-        key: same dtype as the queries.
-        value: same shape and dtype as `key`.
         bias: added to the scaled logits; one value per distance -radius ... radius from
             a query to a key. Larger distances use the nearest value.
         mask: 0 hides a key.
-        scale: factor of the logits.
     """
     # Importing Pallas takes most of a second, which CPU runs need not spend.
     from t5x.on_gpu import attention_calls as calls

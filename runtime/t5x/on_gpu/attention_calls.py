@@ -30,12 +30,8 @@ _Operand = tuple[Any, pl.BlockSpec]
 class Inputs(NamedTuple):
     """Inputs of attention.
 
-    Attributes:
-        query: [batch, queries, heads, dim].
-        key: [batch, keys, heads, dim].
-        value: same shape as `key`.
-        bias: one value per distance -radius ... radius from a query to a key, or None.
-        hidden: 1 hides a key; None hides nothing.
+    `bias` has one value per distance -radius ... radius from a query to a key, or is
+    None. `hidden` is 1 for hidden keys; None hides nothing.
     """
 
     query: Float[Array, "batch queries heads dim"]
@@ -249,18 +245,8 @@ def _call(
 ) -> tuple[Array, ...]:
     """Calls a kernel.
 
-    Args:
-        kernel: function of `attention_kernels`.
-        inputs: arrays of `kernels.Refs`, with both arrays of `Tiles` instead of the
-            bias.
-        known: arrays of `kernels.OfQueries`; None for a kernel without them.
-        grid: number of programs per axis.
-        setting: static settings of the kernel.
-        outputs: shapes and block specs of the results.
-        name: name in profiles.
-
-    Returns:
-        The results, one per output.
+    `inputs` are the arrays of `kernels.Refs`, with both arrays of `Tiles` instead of
+    the bias; `known` are the arrays of `kernels.OfQueries`, if the kernel has them.
     """
     operands = [operand for operand in (*inputs, *(known or [])) if operand is not None]
 

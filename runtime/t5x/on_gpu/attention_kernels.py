@@ -27,14 +27,7 @@ _MASKED, _NEAR, _FAR = "masked", "near", "far"
 
 
 class Blocks(NamedTuple):
-    """Block sizes and compilation options of a kernel.
-
-    Attributes:
-        queries: queries per block, a power of two.
-        keys: keys per block, a power of two.
-        warps: warps per program.
-        stages: stages of the load pipeline.
-    """
+    """Block sizes (powers of two), warps, and load stages of a kernel."""
 
     queries: int
     keys: int
@@ -79,10 +72,8 @@ class Refs(NamedTuple):
 class OfQueries(NamedTuple):
     """Values per query for the backward pass.
 
-    Attributes:
-        gradient: [queries, dim], gradient of the output.
-        lse: [queries], log2 of the sum of the weights.
-        delta: [queries], products of outputs and their gradients.
+    The gradient [queries, dim] of the output, log2 of the sum of the weights, and the
+    products of outputs and their gradients.
     """
 
     gradient: Any
@@ -91,13 +82,7 @@ class OfQueries(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """Static settings of a kernel.
-
-    Attributes:
-        scale: factor of the logits, times log2(e).
-        sizes: block sizes.
-        radius: radius of the bias.
-    """
+    """Static settings: the factor of logits times log2(e), block sizes, bias radius."""
 
     scale: float
     sizes: Blocks
@@ -151,8 +136,7 @@ def _part(ref: Any, wanted: Any, shape: tuple[int, ...]) -> Array:
     """Loads a reference if it is wanted; otherwise returns zeros without memory
     traffic.
 
-    A branch would prevent prefetching, and its layout would conflict with the layout of
-    the weights.
+    A branch would prevent prefetching and conflict with the layout of the weights.
     """
     return triton.load(ref, mask=jnp.broadcast_to(wanted, shape), other=0)
 
@@ -164,17 +148,10 @@ def _visit_all(
     visit: Callable[[str], Callable[..., Any]],
     carry: Any,
 ) -> Any:
-    """Visits the blocks that have a visible pair.
+    """Visits the blocks that have a visible pair; returns the final carry of the loops.
 
-    Args:
-        refs: inputs with the bounds.
-        blocks: number of blocks.
-        near: first and end of the blocks near the diagonal.
-        visit: returns the loop body for a kind of block.
-        carry: carry of the loops.
-
-    Returns:
-        The final carry.
+    `near` are the first and end of the blocks near the diagonal. `visit` returns the
+    loop body for a kind of block.
     """
     whole: tuple[Any, Any] = (jnp.int32(0), jnp.int32(blocks))
     if refs.hidden is not None:
@@ -339,12 +316,7 @@ def of_near_logits(
 ) -> None:
     """Writes the logit gradients of a block pair near the diagonal, summed over rows.
 
-    Args:
-        refs: inputs of this block pair, with a leading row axis (except the bias).
-        known: values per query, with a leading row axis.
-        out_ref: [queries, keys].
-        setting: static settings, as for the other kernels.
-        blocks: total number of key blocks.
+    All inputs except the bias have a leading row axis.
     """
     bias = refs.bias.near[...]
     rows = jnp.int32(refs.query.shape[0])

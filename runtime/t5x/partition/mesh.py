@@ -40,12 +40,7 @@ def get_cpu_mesh() -> Mesh:
 
 
 def get_gpu_mesh(num_partitions: int) -> Mesh:
-    """Returns a GPU mesh with as much of the model axis as possible inside a host.
-
-    Raises:
-        UserError: `num_partitions` neither divides the devices of a host nor is a
-            multiple of them that divides all devices.
-    """
+    """Returns a GPU mesh with as much of the model axis as possible inside a host."""
     local, hosts = jax.local_device_count(), jax.process_count()
     _check_divides(num_partitions, local * hosts, f"num_partitions={num_partitions}")
     local_model = math.gcd(num_partitions, local)
@@ -111,10 +106,6 @@ def default_mesh(
     On CPU the default mesh is (processes, local devices), regardless of
     `num_partitions`; `model_parallel_submesh=(1, 1, 1, 1)` gives pure data parallelism
     there.
-
-    Raises:
-        UserError: there are more partitions than devices, or a number does not divide
-            them.
     """
     platform = jax.devices(backend)[-1].platform
     if ici_mesh_shape is not None and dcn_mesh_shape is not None:
@@ -140,9 +131,7 @@ def default_mesh(
 class LocalChunkInfo:
     """Part of a global array that lies on the devices of this process.
 
-    Attributes:
-        slice: one slice per dimension.
-        replica_id: index of this process among those that hold the same slice.
+    `replica_id` is its index among the processes that hold the same slice.
     """
 
     slice: tuple[slice, ...]
@@ -256,9 +245,6 @@ def standard_logical_axis_rules(
         parameter_partitioning_dims: 2 also shards `embed` over the data axis.
         additional_rules: appended, so that they apply after the standard ones.
 
-    Returns:
-        A list of (logical axis, mesh axis or None).
-
     Raises:
         UserError: a dimension count is neither 1 nor 2.
     """
@@ -278,11 +264,7 @@ def standard_logical_axis_rules(
 def logical_to_mesh_axes(
     name: str, logical_axes: Sequence[str | None], rules: LogicalAxisRules
 ) -> PartitionSpec:
-    """Returns the partition spec of the array called `name`.
-
-    Raises:
-        UserError: no rule mentions one of the axis names.
-    """
+    """Returns the partition spec of the array called `name`."""
     known = {axis for axis, _ in rules}
     unknown = [axis for axis in logical_axes if axis is not None and axis not in known]
     if unknown:
@@ -308,11 +290,9 @@ def _axis_size(axis: MeshAxis, mesh_shape: Mapping[str, int]) -> int:
 def drop_indivisible_axes(
     name: str, shape: Sequence[int], spec: PartitionSpec, mesh_shape: Mapping[str, int]
 ) -> PartitionSpec:
-    """Replicates the dimensions that are not divisible by their mesh axis.
+    """Replicates dimensions that are not divisible by their mesh axis; warns once.
 
-    XLA needs equal shards. T5 small has 6 heads, so its relative bias table (heads,
-    buckets) cannot be split over 8 devices; each device keeps a copy of this small
-    table. Each case is logged once, with advice.
+    XLA needs equal shards, and T5 small has 6 heads.
     """
     entries: list[Any] = list(spec)
     for i, axis in enumerate(entries):

@@ -60,26 +60,14 @@ Result = tuple[Int[Array, "batch rows length"], Float[Array, "batch rows"]]
 
 
 def brevity_penalty(alpha: float, length: int | Array) -> Array:
-    """Returns ((5 + length) / 6) ** alpha (Wu et al., 2016, eq. 14).
-
-    Args:
-        alpha: strength of the penalty; 0 returns 1.
-        length: number of tokens, prompt and EOS included.
-    """
+    """Returns ((5 + length) / 6) ** alpha (Wu et al., 2016, eq. 14)."""
     return jnp.power((5.0 + length) / 6.0, alpha)
 
 
 def check_alpha(name: str, alpha: Any, length: int, least: float = -math.inf) -> None:
-    """Refuses an alpha whose penalty is 0 or infinite in float32; accepts arrays.
+    """Refuses an alpha whose penalty is 0 or infinite in float32, or below `least`.
 
-    Args:
-        name: name of the setting, as a user writes it.
-        alpha: strength of the length penalty.
-        length: maximum number of tokens.
-        least: smallest valid value.
-
-    Raises:
-        UserError: the value is out of range, or not a number.
+    Arrays are accepted. `length` is the maximum number of tokens.
     """
     if not isinstance(alpha, (numbers.Real, str)):
         return
@@ -96,12 +84,9 @@ def check_alpha(name: str, alpha: Any, length: int, least: float = -math.inf) ->
 class _Beams(flax.struct.PyTreeNode):
     """Beams or candidates, n per row.
 
-    Attributes:
-        tokens: [batch, n, length + 1]; column 0 is BOS or the last token in the cache.
-        scores: [batch, n]; see `Proposal`.
-        log_probs: [batch, n] log probability of the generated tokens.
-        lengths: [batch, n] number of generated tokens.
-        finished: [batch, n] whether the last generated token is EOS.
+    Column 0 of `tokens` is BOS or the last token in the cache; see `Proposal` for
+    scores. `lengths` counts generated tokens. `finished` means that the last one is
+    EOS.
     """
 
     tokens: Int[Array, "batch n length_1"]
@@ -114,12 +99,8 @@ class _Beams(flax.struct.PyTreeNode):
 class _Pool(flax.struct.PyTreeNode):
     """Finished hypotheses; a slot with the score -inf is empty.
 
-    Attributes:
-        tokens: [batch, n, length + 1].
-        scores: [batch, n] score of `Proposal`, divided by the length penalty, which
-            ranks the hypotheses.
-        results: [batch, n] log probability, divided by the length penalty.
-        lengths: [batch, n] number of generated tokens, EOS included.
+    `scores` (of `Proposal`) rank the hypotheses, and `results` are log probabilities;
+    both are divided by the length penalty.
     """
 
     tokens: Int[Array, "batch n length_1"]
@@ -135,12 +116,8 @@ class _Pool(flax.struct.PyTreeNode):
 class _State(flax.struct.PyTreeNode):
     """State of the loop.
 
-    Attributes:
-        index: scalar, number of completed steps and column of the tokens to feed.
-        live: unfinished beams of each row.
-        pool: finished hypotheses.
-        done: [batch] whether the row's result is final.
-        cache: nested mapping of arrays that lead with [batch, k].
+    `index` is the number of completed steps and the column of the tokens to feed. Rows
+    that are `done` are final. The cache leads with [batch, k].
     """
 
     index: Int[Array, ""]
@@ -181,12 +158,6 @@ def run(
     not change while other rows continue.
 
     Args:
-        inputs: tokens to force, shifted right: column 0 is BOS (0), 0 is free.
-        cache: cache with one row per input; leaves lead with `batch` after
-            `cache_offset` axes.
-        tokens_to_logits: one decoder step on all batch * rows rows.
-        eos_id: token that ends a hypothesis.
-        rows: number of results per input.
         propose: makes the candidates of a step; None means the 2k most probable.
         select: chooses the continuations that stay in the beam; None means the most
             probable ones.
@@ -202,8 +173,6 @@ def run(
         source: inputs that `select` and `last` see, without EOS; None means zeros.
         row_keys: random key of each row, for a `select` that draws.
         prompt_ends: whether an EOS of the prompt ends a hypothesis.
-        cache_offset: leading axes before the batch axis, 1 for scanned layers.
-        initial_index: number of prompt tokens that the cache already holds.
 
     Returns:
         Tokens without BOS, 0 after EOS, and log probabilities divided by the length
@@ -273,14 +242,8 @@ def run(
 class _Search:
     """The constants of one search; columns of tokens count from the row's start.
 
-    See `run` for the attributes that are not listed here.
-
-    Attributes:
-        forced: [batch, length + 1] token to force at a column; 0 means free.
-        start: [batch] number of prompt tokens that the cache holds.
-        prompt: [batch] number of prompt tokens.
-        prefilled: whether the cache has an index for each row.
-        until_full: whether a row is done when its pool is full.
+    `forced` are tokens to force at a column; 0 means free. `start` and `prompt` are
+    numbers of prompt tokens, in the cache and in all. See `run` for the others.
     """
 
     tokens_to_logits: TokensToLogits
@@ -305,11 +268,7 @@ class _Search:
     cache_offset: int
 
     def first(self, cache: Cache) -> _State:
-        """Returns the state before the first step, with one live beam in every group.
-
-        Args:
-            cache: nested arrays that lead with `batch` after `cache_offset` axes.
-        """
+        """Returns the state before the first step: one live beam in every group."""
         batch, columns = self.forced.shape
         shape, kept = (batch, self.beams), (batch, self.keep)
         log_probs = jnp.broadcast_to(self._only_first(self.beams), shape)
@@ -433,10 +392,8 @@ class _Search:
     def _extend(self, state: _State) -> tuple[Float[Array, "batch k vocab"], Cache]:
         """Returns the float32 logits of all beams, and the cache after the step.
 
-        The caller's `tokens_to_logits` holds the encoded inputs repeated `rows` times,
-        so it takes batch * rows rows. A wider beam is divided into several such sets of
-        rows. They are computed together by `jax.vmap`, as an additional axis of every
-        array.
+        `tokens_to_logits` takes batch * rows rows. A wider beam is divided into several
+        such sets, computed by `jax.vmap` over an additional axis of every array.
         """
         tokens, offset, rows = state.live.tokens, self.cache_offset, self.rows
         batch, beams, _ = tokens.shape

@@ -128,15 +128,9 @@ class Candidates(flax.struct.PyTreeNode):
     have no disadvantage.
 
     Attributes:
-        sequences: [batch, m, length] tokens generated so far, the new one included and
-            the prompt left out, zero-padded. A finished candidate ends with EOS.
-        lengths: [batch, m] number of generated tokens, EOS included.
-        log_probs: [batch, m] sum of the log probabilities of those tokens.
         parents: [batch, m] index of the live beam, 0..k-1, that a candidate continues.
-        finished: [batch, m] whether the candidate ends with EOS.
         source: [batch, source_length] tokens of the input, zero-padded, EOS removed;
             [batch, 1] of zeros where the source is unknown.
-        source_lengths: [batch] number of tokens of the input.
         step: scalar, number of steps done before this one (the first step has 0).
         rng: [batch] one key a row, made of the row's identity and the step. Draw with
             `jax.vmap(jax.random.uniform)(candidates.rng)`, never for the whole batch at

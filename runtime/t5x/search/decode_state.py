@@ -53,8 +53,7 @@ class DecodingState(flax.struct.PyTreeNode):
 
     Attributes:
         cur_index: position of `cur_token`; a scalar in beam search, [rows] in sampling.
-        sequences: [rows, length] tokens so far ([rows, length + 1] in beam search).
-        cur_token: [rows, 1] token to feed.
+        sequences: tokens so far ([rows, length + 1] in beam search).
         cache: nested mapping of arrays that lead with `rows`.
     """
 
@@ -149,10 +148,7 @@ def cache_map(fn: Callable, cache: Cache, apply_to_index: bool = False) -> Cache
 
 
 def add_beam_dim(x: Array, beam_size: int, offset: int = 0) -> Array:
-    """Repeats [*lead, batch, ...] to [*lead, batch, beams, ...].
-
-    `offset` is the number of leading axes.
-    """
+    """Repeats [*lead (offset axes), batch, ...] to [*lead, batch, beams, ...]."""
     return jnp.repeat(jnp.expand_dims(x, offset + 1), beam_size, axis=offset + 1)
 
 
@@ -197,9 +193,8 @@ def gather_beams(
 ) -> PyTree:
     """Picks beams: leaves [batch, old, ...] -> [batch, new, ...].
 
-    Only `beam_indices` is used; the sizes and `one_hot` are part of the T5X interface.
-    The result is always gathered: a one-hot product costs old * new times the work and
-    spreads NaN between beams.
+    The sizes and `one_hot` are part of the T5X interface and unused: a one-hot product
+    costs old * new times the work and spreads NaN between beams.
     """
     del batch_size, old_beam_size, new_beam_size, one_hot
     return jax.tree.map(lambda x: _pick_beams(x, beam_indices), nested)
@@ -214,12 +209,7 @@ def cache_gather_beams(
     one_hot: bool = True,
     offset: int = 0,
 ) -> Cache:
-    """Picks beams of a cache: leaves [*lead, batch, old, ...] -> [*lead, batch, new,
-    ...].
-
-    Leaves that all beams of a row share (`SHARED_LEAVES`, the index, the position bias)
-    are not moved. The sizes and `one_hot` are unused, as in `gather_beams`.
-    """
+    """Picks beams of a cache; leaves without a row per beam are not moved."""
     del batch_size, old_beam_size, new_beam_size, one_hot
     skip = _UNBATCHED_LEAVES | {_INDEX_LEAF} | SHARED_LEAVES
     return _map_leaves(lambda x: _pick_beams(x, beam_indices, offset), nested, skip)
@@ -235,11 +225,6 @@ def share_history(cache: Cache, beams: int) -> Cache:
     dim, length * beams], with the beams of a position next to each other.
     `cached_value` changes likewise. Reordering beams only changes `cached_ancestors`,
     which has a row per beam and holds the beam that wrote each position.
-
-    Args:
-        cache: one row per input; filled positions belong to a prompt.
-        beams: beams per input; for 1 beam or more than 32 the cache is returned
-            unchanged.
     """
     flat = traverse_util.flatten_dict(flax.core.unfreeze(cache), keep_empty_nodes=True)
     if not 1 < beams <= _MOST_SHARING:

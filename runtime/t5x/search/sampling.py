@@ -35,12 +35,8 @@ class SamplingLoopState(flax.struct.PyTreeNode):
     """State of the loop, as callbacks see it.
 
     Attributes:
-        step: scalar, number of steps done.
         cur_index: [rows] position of `cur_token`.
         sequences: [rows, length + 2]; column 0 is BOS, the last one is scratch space.
-        cache: nested mapping of arrays.
-        cur_token: [rows, 1] token to feed next.
-        ended: [rows, 1] whether the row is complete.
         rng: key of the remaining steps, or a key for each row.
         log_prob: [rows] log probability of the drawn tokens.
         drawn: [rows] number of tokens drawn, without those that the prompt or the model
@@ -68,13 +64,9 @@ class SamplingLoopState(flax.struct.PyTreeNode):
 
 
 class Choice(NamedTuple):
-    """Tokens of a step.
+    """Tokens of a step, their log probabilities, and `SamplingLoopState.rng` after it.
 
-    Attributes:
-        tokens: [rows].
-        log_probs: [rows] log probabilities of the tokens.
-        rng: `SamplingLoopState.rng` for the next step.
-        is_drawn: [rows] whether the model allowed several tokens.
+    `is_drawn` says where the model allowed several tokens.
     """
 
     tokens: Int[Array, " rows"]
@@ -156,15 +148,8 @@ def begin(
     """Returns the state before the first step.
 
     Args:
-        inputs: tokens to force, shifted right: column 0 is BOS (0), 0 is free.
-        cache: cache with one row per input; leaves lead with `batch` after
-            `cache_offset` axes.
-        eos_id: token that ends a row.
-        num_decodes: decodes per input.
         rng: key of the run, or a key for each row.
         limit: length at which a row is full.
-        cache_offset: leading axes before the batch axis, 1 for scanned layers.
-        initial_index: number of prompt tokens that the cache already holds.
     """
     expand = functools.partial(flat_batch_beam_expand, beam_size=num_decodes)
     start, limit = expand(start_index(inputs, initial_index)), expand(limit)
@@ -196,12 +181,9 @@ def run(
 ) -> tuple[Int[Array, "batch decodes length"], Float[Array, "batch decodes"]]:
     """Decodes until all rows have ended.
 
-    Returns:
-        Tokens without BOS, 0 after EOS, and log probabilities of the drawn tokens, both
-        sorted ascending by the latter.
-
-    Raises:
-        UserError: outside of compiled programs, a row is broken.
+    Returns tokens without BOS, 0 after EOS, and log probabilities of the drawn tokens,
+    both sorted ascending by the latter. Outside of compiled programs, a broken row is a
+    UserError.
     """
     state = lax.while_loop(lambda state: ~jnp.all(state.ended), sampler.step, state)
     if sampler.before_step is not None:

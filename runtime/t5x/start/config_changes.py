@@ -31,11 +31,7 @@ _HARMLESS = re.compile(
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Returns binding name -> value, with references and macros unresolved.
-
-    Raises:
-        SyntaxError: the text is not a gin configuration.
-    """
+    """Returns binding name -> value, with references and macros unresolved."""
     bindings = {}
     for statement in config_parser.ConfigParser(text, gin_files.Delegate()):
         if isinstance(statement, config_parser.BindingStatement):
@@ -56,31 +52,11 @@ def _macros(value: Any) -> Iterator[str]:
             yield from _macros(item)
 
 
-def _resolved(value: Any, bindings: dict[str, Any], depth: int = 20) -> Any:
-    """Returns the value with macros replaced; `%NAME` stays if NAME is not bound."""
-    if isinstance(value, gin_files.Macro):
-        if value.name not in bindings or not depth:
-            return gin_files.Reference(f"%{value.name}")
-        return _resolved(bindings[value.name], bindings, depth - 1)
-    if isinstance(value, dict):
-        items = value.items()
-        return {
-            _resolved(k, bindings, depth): _resolved(v, bindings, depth)
-            for k, v in items
-        }
-    if isinstance(value, (list, tuple)):
-        return type(value)(_resolved(item, bindings, depth) for item in value)
-    return value
-
-
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """One setting that differs.
+    """One setting that differs, as gin writes it; 'not set' if missing.
 
-    Attributes:
-        name: name of the binding or macro.
-        before, after: the values as gin writes them, 'not set' if missing.
-        harmless: whether it concerns only lengths, periods, evaluation, or logging.
+    A harmless one concerns only lengths, periods, evaluation, or logging.
     """
 
     name: str
@@ -96,16 +72,13 @@ def changes(before: str, after: str) -> list[Change]:
     """Returns the settings in which two configurations (texts) differ, by name.
 
     A changed macro is listed once, not for each setting that refers to it.
-
-    Raises:
-        SyntaxError: one of the texts is not a gin configuration.
     """
     old, new = parse(before), parse(after)
 
     def shown(name: str, bindings: dict[str, Any]) -> str:
         if name not in bindings:
             return _NOT_SET
-        text = repr(_resolved(bindings[name], bindings))
+        text = repr(gin_files.resolved(bindings[name], bindings))
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
     def is_harmless(name: str, above: frozenset[str] = frozenset()) -> bool:

@@ -15,7 +15,7 @@ import gin
 
 from t5x.errors import UserError
 from t5x.feed import registered
-from t5x.feed.data_config import AUTO, DatasetConfig
+from t5x.feed.registered import AUTO, DatasetConfig
 from t5x.logs.progress import announce
 
 _PARAMETER = "task_feature_lengths"
@@ -32,8 +32,6 @@ def arguments_of(
     """Returns the arguments that gin binds to a program, with 'auto' replaced.
 
     Args:
-        configured: the program, a gin configurable.
-        wanted: whether to return the argument with a given name.
         with_data: whether the data can be read; if not, 'auto' stays.
         skipped: called with the error of an argument that cannot be created; returns
             whether to continue without it.
@@ -58,8 +56,6 @@ def check(
     """Checks the feature lengths of all datasets of a program.
 
     Args:
-        arguments: arguments of the program.
-        accept_truncation: whether lengths may cut any number of examples.
         skipped: called with the error of a task whose examples cannot be counted;
             returns whether to continue without it.
 
@@ -128,10 +124,7 @@ def _tasks(cfg: DatasetConfig, reader: Any) -> Iterator[Any]:
 
 
 def _replace_auto(cfgs: Sequence[DatasetConfig], reader: Any) -> None:
-    """Replaces 'auto' in the gin configuration with lengths that cut nothing.
-
-    All datasets of the program get the same lengths.
-    """
+    """Replaces 'auto' in the gin configuration with common lengths that cut nothing."""
     counts = []
     for cfg in cfgs:
         tasks = list(_tasks(cfg, reader))

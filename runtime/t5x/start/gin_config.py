@@ -30,9 +30,6 @@ DIGEST_FILE = "config_digest.json"
 def get_gin_config_str(show_provenance: bool = False) -> str:
     """Returns the current configuration as a gin file.
 
-    Args:
-        show_provenance: whether to add the origin of each binding.
-
     Raises:
         UserError: the installed gin does not support provenance (such as 0.5.0).
     """
@@ -58,8 +55,6 @@ def parse_gin_flags(
 
     Args:
         gin_search_paths: folders in which files and includes are looked up, in order.
-        gin_files: gin files.
-        gin_bindings: single bindings (`NAME = VALUE`), applied after the files.
         skip_unknown: whether to ignore bindings of unknown configurables (all, or those
             listed).
         finalize_config: whether to lock the configuration afterwards.
@@ -113,11 +108,6 @@ def summarize_gin_config(model_dir: str, summary_writer: Any, step: int) -> None
 
     In training, its digest goes to `<model_dir>/config_digest.json`, to detect later
     changes.
-
-    Args:
-        model_dir: folder of the run or of the results.
-        summary_writer: a metric writer; None for folders of results.
-        step: step of the TensorBoard entry.
     """
     if jax.process_index() != 0:
         return

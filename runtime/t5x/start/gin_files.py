@@ -10,7 +10,7 @@ import os
 import re
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 import gin
 from gin import config_parser
@@ -60,6 +60,9 @@ class Macro:
 
     name: str
 
+    def __repr__(self) -> str:
+        return f"%{self.name}"
+
 
 class Reference(str):
     """A reference `@name` or `@name()`, shown as it is written."""
@@ -80,12 +83,21 @@ class Delegate(config_parser.ParserDelegate):
         return Macro(scoped_macro_name)
 
 
-def rewrite_gin_args(args: Sequence[str]) -> list[str]:
-    """Rewrites `--gin.NAME=VALUE` to `--gin_bindings=NAME = VALUE`; keeps other flags.
+def resolved(value: Any, values: Mapping[str, Any]) -> Any:
+    """Returns a value with the macros in it replaced, as far as they are known."""
+    if isinstance(value, Macro) and value.name in values:
+        rest = {name: kept for name, kept in values.items() if name != value.name}
+        return resolved(values[value.name], rest)
+    if isinstance(value, dict):
+        pairs = value.items()
+        return {resolved(key, values): resolved(one, values) for key, one in pairs}
+    if isinstance(value, list | tuple):
+        return type(value)(resolved(one, values) for one in value)
+    return value
 
-    Raises:
-        UserError: a gin flag has no value.
-    """
+
+def rewrite_gin_args(args: Sequence[str]) -> list[str]:
+    """Rewrites `--gin.NAME=VALUE` to `--gin_bindings=NAME = VALUE`."""
     rewritten = []
     for arg in args:
         if arg.startswith("--gin."):
@@ -137,10 +149,6 @@ def check_numbers(where: str, text: str) -> None:
 
     gin would write `inf` into the config.gin of a run, which it cannot read, or leave
     the line out.
-
-    Args:
-        where: start of the message.
-        text: text of a gin file, or a binding.
     """
     # gin itself refuses text that is not gin syntax.
     with contextlib.suppress(tokenize.TokenError, SyntaxError):
@@ -159,12 +167,7 @@ def _is_infinite(number: str) -> bool:
 
 
 def first_use(texts: Mapping[str, str], macro: str) -> str | None:
-    """Returns the first place in some files that refers to a macro, or None.
-
-    Args:
-        texts: path -> text.
-        macro: name of the macro.
-    """
+    """Returns the first place in texts by path that refers to a macro, or None."""
     for path, text in texts.items():
         for number, line in enumerate(text.splitlines(), 1):
             if re.search(rf"%{re.escape(macro)}\b", line):

@@ -29,10 +29,6 @@ def explain(error: BaseException, texts: Mapping[str, str] | None = None) -> str
 
     Errors inside a user's module that gin imports are left alone, because they need
     their traceback. Long lines are shortened, because gin quotes whole values.
-
-    Args:
-        error: error raised by gin.
-        texts: gin files that were read, by path.
     """
     message = _explained(error, texts or {})
     if message is None:
@@ -279,8 +275,6 @@ def unknown_mixtures(
 
     Args:
         find: returns what needs no registration under a name, or None.
-        registered: returns the names of registered tasks and mixtures.
-        of_metric: whether to look at DEV_TASK only.
     """
     found = []
     for (scope, selector), values in list(gin.config._CONFIG.items()):

@@ -8,16 +8,18 @@ They were chosen by measurement, see `benchmarks/NOTES.md`:
   bfloat16 products use YNN only for products, if the CPU multiplies such numbers
   (`on_cpu.features`).
 - Compiled programs are kept on disk, so that a resumed run, or another run of the same
-  shape, does not compile again.
-"""
+  shape, does not compile again."""
 
+import contextlib
 import ctypes
+import gc
 import hashlib
 import importlib.util
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from types import FrameType
 
 import jax
 import jaxlib
@@ -62,19 +64,11 @@ def set_up(
     ynn_fusions: bool = False,
     compilation_cache: str | None = None,
 ) -> str:
-    """Sets up this process; call it before anything touches a device.
+    """Sets up this process, and says how; call it before anything touches a device.
 
     Settings that do not apply are skipped: allocator and fusions on accelerators, and
-    the allocator with C libraries other than glibc.
-
-    Args:
-        keep_memory: whether to keep freed memory instead of returning it to the system.
-        ynn_fusions: whether to leave XLA's YNN fusions on.
-        compilation_cache: folder of compiled programs, or 'none'. None means
-            `$JAX_COMPILATION_CACHE_DIR`, else a folder in the user's cache.
-
-    Returns:
-        The settings made, in one line.
+    the allocator with C libraries other than glibc. See `define_flags` for the
+    arguments.
 
     Raises:
         UserError: the named cache folder cannot be created.
@@ -135,14 +129,10 @@ def _has_accelerator() -> bool:
 
 
 def use_compilation_cache(folder: str | None) -> str | None:
-    """Keeps compiled programs on disk.
+    """Keeps compiled programs on disk; returns the folder, or None for no cache.
 
-    Args:
-        folder: cache folder, or 'none'. None means the user's JAX setting, else a
-            folder in the user's cache, one per kind of CPU, limited to 4 GiB.
-
-    Returns:
-        The folder; None for no cache.
+    None means the user's JAX setting, else a folder in the user's cache, one per kind
+    of CPU, limited to 4 GiB.
 
     Raises:
         UserError: the named folder cannot be created.
@@ -194,3 +184,45 @@ def _kind_of_cpu() -> str:
         described = platform.processor()
     digest = hashlib.blake2b(described.encode(), digest_size=4).hexdigest()
     return f"{platform.machine() or 'cpu'}-{digest}"
+
+
+# TensorFlow always imports Keras, which imports these packages if they are installed,
+# for scikit-learn wrappers and image plots that no program here uses.
+_OPTIONAL_FOR_KERAS = frozenset(("matplotlib", "sklearn"))
+
+
+@contextlib.contextmanager
+def quick() -> Iterator[None]:
+    """Disables the garbage collector and optional imports of Keras inside the context.
+
+    The imported objects are then excluded from later collections. Matplotlib and
+    scikit-learn are hidden from Keras only (benchmarks/NOTES.md).
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    refusal = _RefusesKeras()
+    sys.meta_path.insert(0, refusal)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(refusal)
+        gc.freeze()
+        if was_on:
+            gc.enable()
+
+
+class _RefusesKeras:
+    """Import finder that hides optional packages from Keras only."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Leaves the search to the next finder, or refuses an import of Keras."""
+        if name in _OPTIONAL_FOR_KERAS and _importer(sys._getframe(1)) == "keras":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def _importer(frame: FrameType | None) -> str:
+    """Returns the package that contains the import statement."""
+    while frame and frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    name = frame.f_globals.get("__name__", "") if frame else ""
+    return name.partition(".")[0]

@@ -7,7 +7,8 @@ import functools
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import metadata
 from typing import Any
 
 from absl import flags
@@ -15,7 +16,7 @@ from gin import config_parser
 
 from t5x import checks
 from t5x.errors import UserError
-from t5x.start import gin_files, search_paths
+from t5x.start import gin_files
 
 _Binding = config_parser.BindingStatement
 # A step is an int32.
@@ -180,12 +181,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 
 def folders(given: Sequence[str]) -> list[str]:
-    """Returns all folders in which gin files are found, in order.
-
-    Args:
-        given: the value of --gin_search_paths.
-    """
-    return [*given, _PACKAGE_PARENT, *search_paths.offered()]
+    """Returns all folders in which gin files are found, those `given` first."""
+    return [*given, _PACKAGE_PARENT, *offered()]
 
 
 def check(argv: Sequence[str]) -> None:
@@ -193,9 +190,6 @@ def check(argv: Sequence[str]) -> None:
 
     The files are parsed without what they import. Mistakes of other kinds are left to
     the program, which parses everything again.
-
-    Args:
-        argv: the name of the program and its flags.
     """
     given = flags.FlagValues()
     define_flags(given)
@@ -237,11 +231,7 @@ def _of_file(
 
 
 def check_bindings(bindings: Iterable[Any]) -> None:
-    """Checks public macros and parameters; of several bindings, the last one counts.
-
-    Raises:
-        UserError: a value has another type, or is out of range.
-    """
+    """Checks public macros and parameters; of several bindings, the last one counts."""
     values: dict[str, Any] = {}
     rules: dict[str, Rule] = {}
     for scope, selector, parameter, value, _ in bindings:
@@ -253,24 +243,12 @@ def check_bindings(bindings: Iterable[Any]) -> None:
         if rule:
             rules[name] = rule
     for name, rule in rules.items():
-        value = _resolved(values[name], values)
+        value = gin_files.resolved(values[name], values)
         if not _has_reference(value):
             try:
                 rule(name, value)
             except UserError as error:
                 raise UserError(f"gin configuration: {error}") from None
-
-
-def _resolved(value: Any, values: Mapping[str, Any]) -> Any:
-    """Returns a value with the macros in it replaced, as far as they are known."""
-    if isinstance(value, gin_files.Macro) and value.name in values:
-        rest = {name: kept for name, kept in values.items() if name != value.name}
-        return _resolved(values[value.name], rest)
-    if isinstance(value, dict):
-        return {key: _resolved(one, values) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_resolved(one, values) for one in value)
-    return value
 
 
 def _has_reference(value: Any) -> bool:
@@ -279,3 +257,27 @@ def _has_reference(value: Any) -> bool:
         parts = value.values() if isinstance(value, dict) else value
         return any(map(_has_reference, parts))
     return isinstance(value, gin_files.Macro | gin_files.Reference)
+
+
+GROUP = "t5x.gin_search_paths"
+
+
+def offered() -> list[str]:
+    """Returns the folders of gin files that installed packages offer, sorted by name.
+
+    A distribution registers, under the entry points `t5x.gin_search_paths`, a function
+    without arguments that returns a folder. A folder whose entry point fails is skipped
+    with a warning: another package is at fault.
+    """
+    found = []
+    for entry in sorted(metadata.entry_points(group=GROUP)):
+        try:
+            found.append(str(entry.load()()))
+        except (ImportError, AttributeError) as error:
+            from t5x.logs.progress import announce
+
+            announce(
+                f"warning: the gin files of {entry.name} are not found: {entry.value} "
+                f"({GROUP}) fails with {error!r}. Install that package again."
+            )
+    return list(dict.fromkeys(found))

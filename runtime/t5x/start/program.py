@@ -18,7 +18,6 @@ from t5x.start import (
     feature_lengths,
     gin_config,
     gin_hints,
-    imports,
     machine,
     macros,
     rehearsal,
@@ -70,12 +69,7 @@ def define_flags() -> None:
 
 
 def run(function_of: Callable[[], Callable[..., Any]]) -> None:
-    """Runs a program.
-
-    Args:
-        function_of: returns the function to run under `__main__`; called after the
-            flags are parsed.
-    """
+    """Runs the function that `function_of` returns after flags are parsed."""
     macros.check(sys.argv)  # Other programs than t5x's own do not check them earlier.
     gin_config.run(lambda argv: _main(argv, function_of))
 
@@ -105,7 +99,7 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
     bindings = list(FLAGS.gin_bindings)
     if FLAGS["shard_id"].value is not None:
         bindings.append(f"infer.shard_id = {FLAGS['shard_id'].value}")
-    with imports.quick(), libraries.of_native_code():
+    with machine.quick(), libraries.of_native_code():
         gin_config.parse_gin_flags(
             macros.folders(FLAGS.gin_search_paths),
             FLAGS.gin_file,
@@ -136,8 +130,6 @@ def _check_names(
     """Finds names that gin accepts but a run would reject or ignore.
 
     Args:
-        bindings: bindings of the command line.
-        configured: the program.
         of_metric: whether only the task of the metric, DEV_TASK, must be known.
 
     Raises:

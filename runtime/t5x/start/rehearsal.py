@@ -14,8 +14,8 @@ from etils import epath
 from t5x.checkpoint import restore, state_init
 from t5x.checkpoint.settings import with_absolute_path
 from t5x.errors import UserError
-from t5x.feed.converters import class_of
-from t5x.feed.data_config import DatasetConfig
+from t5x.feed.datasets import class_of
+from t5x.feed.registered import DatasetConfig
 from t5x.logs.metrics_writer import NullWriter
 from t5x.logs.progress import announce
 from t5x.start import feature_lengths, gin_config
@@ -39,10 +39,6 @@ def run(configured: Callable[..., Any], accept_truncation: bool) -> None:
 
     Unreachable things are reported as unchecked: data that is not on this machine, and
     everything on gs:// without a network.
-
-    Args:
-        configured: the program, a gin configurable.
-        accept_truncation: see `feature_lengths.check`.
 
     Raises:
         UserError: the run would stop at startup.

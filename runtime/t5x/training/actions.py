@@ -31,12 +31,7 @@ class BaseAction(abc.ABC):
     def run(
         self, train_state: Any, metrics_by_task: Mapping[str, Mapping[str, Any]]
     ) -> bool:
-        """Runs the action; returns whether training should stop.
-
-        Args:
-            train_state: the current train state.
-            metrics_by_task: name of the task ('train' for training) -> metrics.
-        """
+        """Runs the action; returns whether training should stop."""
 
 
 ActionMapType = Mapping[ActionMode, Sequence[BaseAction]]
@@ -177,10 +172,6 @@ class TerminateOnNanAction(BaseAction):
     """Stops training when a metric is NaN or infinite.
 
     The training loss needs no action: `train` ends if the loss is not finite.
-
-    Args:
-        task: name of the task; 'train' for training metrics.
-        metric: name of the metric.
     """
 
     def __init__(self, task: str, metric: str = "loss"):

@@ -56,6 +56,10 @@ def create_learning_rate_scheduler(
         UserError: a factor has an unknown name or divides by a step count below 1, or a
             number is NaN or infinite.
     """
+
+    def half_cosine(progress: Float[Array, ""]) -> Float[Array, ""]:
+        return jnp.maximum(0.0, 0.5 * (1.0 + jnp.cos(jnp.pi * (progress % 1.0))))
+
     schedules: dict[str, Callable] = {
         "constant": lambda s: base_learning_rate,
         "linear_warmup": lambda s: jnp.minimum(1.0, s / warmup_steps),
@@ -68,7 +72,7 @@ def create_learning_rate_scheduler(
             jnp.sqrt(float(warmup_steps)) / jnp.sqrt(jnp.maximum(s, warmup_steps))
         ),
         "decay_every": lambda s: decay_factor ** (s // steps_per_decay),
-        "cosine_decay": lambda s: _half_cosine(
+        "cosine_decay": lambda s: half_cosine(
             jnp.maximum(0.0, s - warmup_steps) / float(steps_per_cycle)
         ),
     }
@@ -105,7 +109,3 @@ def create_learning_rate_scheduler(
         return jnp.maximum(rate, min_learning_rate).astype(jnp.float32)
 
     return learning_rate
-
-
-def _half_cosine(progress: Float[Array, ""]) -> Float[Array, ""]:
-    return jnp.maximum(0.0, 0.5 * (1.0 + jnp.cos(jnp.pi * (progress % 1.0))))

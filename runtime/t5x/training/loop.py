@@ -16,15 +16,13 @@ from t5x import checkpoints, checks, distributed
 from t5x.errors import UserError
 from t5x.feed.datasets import get_zeros_batch_like_dataset
 from t5x.feed.iterators import batches_of
-from t5x.inference.background import BackgroundEvaluator
+from t5x.inference.evaluator import BackgroundEvaluator
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
 from t5x.logs.sinks import MetricSink, scalars_of
 from t5x.training.actions import ActionMapType, ActionMode
 from t5x.training.nonfinite import nonfinite_parameters
-from t5x.training.preemption import PreemptionGuard
-from t5x.training.run_record import RunRecord
-from t5x.training.setup import Saver
+from t5x.training.run_record import PreemptionGuard, RunRecord
 from t5x.training.trainer import BaseTrainer, PreemptionError
 
 _NEVER = "; 0 means never"
@@ -34,14 +32,8 @@ _NEVER = "; 0 means never"
 class Schedule:
     """The stops of a run. Periods count from `first_step`; 0 means never.
 
-    Attributes:
-        first_step: step at which the run began (not where it was resumed).
-        total_steps: step at which it ends.
-        eval_period, checkpoint_period, gc_period: steps between evaluations,
-            checkpoints, and garbage collections.
-        stats_period: steps over which training metrics are averaged.
-        checkpoint_steps: additional single steps at which to save.
-        unit: steps of one round; every period is a multiple of it.
+    `first_step` is the step at which the run began, not where it was resumed. Every
+    period is a multiple of a round of `unit` steps.
     """
 
     first_step: int
@@ -149,16 +141,7 @@ def make_schedule(
 class Evaluation:
     """Both kinds of evaluation of a run, and the actions that follow them.
 
-    Attributes:
-        trainer: holds the train state.
-        train_state_axes: partition specs of the state.
-        train_eval_datasets: name -> dataset, for teacher forcing.
-        evaluator: evaluator that decodes, possibly still built in the background, or
-            None.
-        concurrent_metrics: whether to compute metrics while training continues.
-        actions: actions that receive the metrics.
-        record: record of the run.
-        sinks: additional sinks for the decoding scores.
+    `evaluator` may still be built in the background, or is None.
     """
 
     trainer: BaseTrainer
@@ -324,12 +307,8 @@ def how_to_go_on(model_dir: str) -> str:
 class TrainLoop:
     """Trains from a step to the end of the schedule.
 
-    Attributes:
-        trainer, evaluation, schedule, record: parts of the run.
-        batches: iterator of training batches.
-        saver: writes checkpoints of the train state while training continues, or None.
-        saved_step: step of the existing checkpoint, or None.
-        model_dir: folder of the run, for messages.
+    `manager` saves checkpoints while training continues; None saves nothing.
+    `saved_step` is the step of the existing checkpoint, or None.
     """
 
     trainer: BaseTrainer
@@ -337,7 +316,8 @@ class TrainLoop:
     schedule: Schedule
     record: RunRecord
     batches: Any
-    saver: Saver | None
+    manager: Any
+    save_fns: Sequence[Any]
     saved_step: int | None
     model_dir: str
 
@@ -366,8 +346,8 @@ class TrainLoop:
         return step
 
     def _wait_for_saves(self) -> None:
-        if self.saver is not None:
-            self.saver.wait()
+        if self.manager is not None:
+            self.manager.wait_until_finished()
 
     def _catch_up(self, step: int, guard: PreemptionGuard) -> None:
         """Saves and evaluates if an interrupted run still owed either at this step."""
@@ -388,8 +368,8 @@ class TrainLoop:
             self.evaluation.act(ActionMode.TRAIN, {"train": summary.result()})
         if self.schedule.collects_at(stop):
             gc.collect()
-        if self.saver is not None:
-            self.saver.check()
+        # User-defined checkpoint managers may lack this method.
+        getattr(self.manager, "check_for_errors", lambda: None)()
         if self.schedule.saves_at(stop):
             self._save(stop)
         if self.schedule.evaluates_at(stop):
@@ -446,7 +426,7 @@ class TrainLoop:
         )
 
     def _save(self, step: int) -> None:
-        if self.saver is None or step == self.saved_step:
+        if self.manager is None or step == self.saved_step:
             return
         state = jax.block_until_ready(self.trainer.train_state)
         self._require_finite(step)
@@ -455,7 +435,7 @@ class TrainLoop:
         self.trainer.train_metrics_manager.flush()
         # The call returns when the arrays are copied; later steps may donate them. If
         # the run stops before the checkpoint is complete, the previous one remains.
-        self.saver(state)
+        self.manager.save(state, self.save_fns)
         self.saved_step = step
         self.trainer.train_metrics_manager.write_scalar(
             "timing/checkpoint_seconds", time.time() - tick, step
@@ -467,7 +447,7 @@ class TrainLoop:
         self._save(step)
         self.evaluation.wait()
         self._wait_for_saves()
-        if self.saver is not None:
+        if self.manager is not None:
             advice = (
                 f"Everything up to step {step:,} is saved in {self.model_dir}; run the "
                 "same command to continue."

@@ -40,14 +40,6 @@ def skip_nonfinite_step(
     A step whose loss or gradients are not finite leaves parameters, optimizer state,
     and mutables unchanged; the step number advances. Its metrics do not count, and the
     metric `nonfinite_steps` counts the step.
-
-    Args:
-        old_state, new_state: the train state before and after the step.
-        gradients: gradients of the step.
-        metrics: metrics of the step, including `loss`.
-
-    Returns:
-        (train state, metrics).
     """
     finite = all_finite((gradients, metrics.get(LOSS)))
     kept = jax.tree.leaves(old_state.replace_step(new_state.step))
@@ -89,14 +81,11 @@ def nonfinite_parameters(params: Mapping[str, Any]) -> str | None:
 
 @dataclasses.dataclass
 class Window:
-    """Steps whose metrics are summed.
+    """Steps whose metrics are summed, after step `first` up to `last`.
 
-    Attributes:
-        first, last: step numbers before and after the window.
-        summary: future of their metrics, name -> clu value.
-        steps: (step number after the step, loss, count of skipped steps) of each step,
-            as device arrays or functions that return them. They are read only if the
-            sum is not finite.
+    `steps` are (step number after the step, loss, count of skipped steps) of each step,
+    as device arrays or functions that return them. They are read only if the sum in
+    `summary` is not finite.
     """
 
     first: int
@@ -133,9 +122,8 @@ class Watch:
     def find(self, lag: int = 0) -> str | None:
         """Returns a description of the first non-finite value, or None.
 
-        Args:
-            lag: number of newest windows to leave unchecked, so that the devices have
-                work queued. All processes check the same windows.
+        The newest `lag` windows are left unchecked, so that the devices have work
+        queued. All processes check the same windows.
         """
         while len(self._windows) > lag:
             found = self._look_at(self._windows.popleft())

@@ -14,7 +14,7 @@ from absl import logging
 from etils import epath
 
 from t5x import checkpoints as checkpoints_lib
-from t5x import state_utils, variables
+from t5x import state_utils
 from t5x.checkpoint import data_position, folders, state_init
 from t5x.checkpoint.settings import (
     CheckpointConfig,
@@ -25,13 +25,17 @@ from t5x.checkpoint.settings import (
 from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import iterators, registered
-from t5x.feed.data_config import DatasetConfig
+from t5x.feed.registered import DatasetConfig
 from t5x.feed.shards import DataShards, number_of_shards
-from t5x.inference.background import BackgroundEvaluator
-from t5x.inference.evaluator import EvaluatorConstructor, InferenceEvaluator
+from t5x.inference.evaluator import (
+    BackgroundEvaluator,
+    EvaluatorConstructor,
+    InferenceEvaluator,
+)
 from t5x.logs.progress import announce
 from t5x.logs.sinks import MetricSink
-from t5x.partition.base_partitioner import DataLayout
+from t5x.partition.partitioner import DataLayout
+from t5x.train_state import set_hardware_rng_ops
 from t5x.training import run_record
 from t5x.training.actions import ActionMode, BaseAction
 from t5x.training.trainer import BaseTrainer
@@ -53,12 +57,6 @@ def first_step_of(
     """Returns the step at which the run began; records the start of a new run.
 
     If the record is lost, the start is the checkpoint that `restore_cfg` names.
-
-    Args:
-        record: record of the run.
-        step: step of the state from which training starts now.
-        resumed: whether this state comes from a checkpoint of the run itself.
-        restore_cfg: initial checkpoint of the configuration, or None.
     """
     noted = record.get("first_step") if resumed else None
     if noted is not None and noted <= step:
@@ -84,15 +82,7 @@ def _step_by_name(cfg: RestoreCheckpointConfig | None) -> int | None:
 def last_step(
     first_step: int, step: int, total: int, relative: int, source: Any
 ) -> int:
-    """Returns the step at which the run ends.
-
-    Args:
-        first_step: step at which the run began.
-        step: step at which training starts now.
-        total: last step, counted from 0.
-        relative: number of steps from the start of the run, which replaces `total`; 0
-            if unused.
-        source: checkpoint of `step`, for messages.
+    """Returns the step at which the run ends; `relative`, if above 0, replaces `total`.
 
     Raises:
         UserError: the run is already past its end.
@@ -144,12 +134,7 @@ def _refuse_surplus(model_dir: str, stored: Any, target: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """Checkpoint from which a run starts, before it is read.
-
-    Attributes:
-        settings: how to restore it; None if there is nothing to restore.
-        path: the checkpoint, or None.
-    """
+    """Checkpoint from which a run starts, before it is read; both are None for none."""
 
     settings: RestoreCheckpointConfig | None
     path: str | None
@@ -165,11 +150,7 @@ class Found:
 
 
 def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
-    """Finds the newest checkpoint of the run itself, or else the configured one.
-
-    Raises:
-        UserError: the configuration names several checkpoints.
-    """
+    """Finds the newest checkpoint of the run itself, or else the configured one."""
     save_cfg, restore_cfg = checkpoint_cfg.save, checkpoint_cfg.restore
     candidates = [
         RestoreCheckpointConfig(
@@ -208,6 +189,11 @@ def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
     return Found(valid_cfg, os.fspath(paths[0]) if paths else None)
 
 
+def saves(save_cfg: SaveCheckpointConfig | None) -> bool:
+    """Returns whether a run with these settings saves checkpoints."""
+    return bool(save_cfg and (save_cfg.period or save_cfg.checkpoint_steps))
+
+
 def restore_or_init(
     initializer: Any,
     partitioner: Any,
@@ -219,8 +205,7 @@ def restore_or_init(
 ) -> tuple[Any, Any]:
     """Returns (train state, checkpoint manager or None)."""
     train_state, manager = None, None
-    wants_saves = save_cfg and (save_cfg.period or save_cfg.checkpoint_steps)
-    if found.settings is not None or wants_saves:
+    if found.settings is not None or saves(save_cfg):
         train_state, manager = state_init.create_checkpoint_manager_and_restore(
             initializer,
             partitioner,
@@ -258,7 +243,7 @@ def make_rngs(
 ) -> tuple[jax.Array, jax.Array]:
     """Returns (initialization key, dropout key)."""
     if use_hardware_rng or random_seed is None:
-        variables.set_hardware_rng_ops()
+        set_hardware_rng_ops()
     if random_seed is None:
         random_seed = record.get("random_seed") or datasets_lib.fresh_seed()
         record.update(random_seed=random_seed)
@@ -304,20 +289,7 @@ def open_train_data(
     asked: int | None,
     found: Found,
 ) -> iterators.PrefetchIterator:
-    """Opens the training data of this process, in the shards with which the run began.
-
-    Args:
-        cfg: dataset configuration.
-        layout: rows of this process.
-        get_dataset_fn, feature_converter_cls: see `datasets.GetDatasetCallable`.
-        partitioner: partitioner of the batches.
-        record: record of the run.
-        asked: number of shards in the configuration, or None.
-        found: checkpoint from which the run starts.
-
-    Raises:
-        UserError: the batch size is not divisible by the number of shards.
-    """
+    """Opens the training data of this process, in the shards of the first start."""
     cfg = with_seed(cfg, record)
     count = number_of_shards(
         asked,
@@ -408,16 +380,7 @@ def compile_train_step(
     data_layout: Any,
     steps: int,
 ) -> None:
-    """Compiles the train step of the trainer.
-
-    Args:
-        trainer: compiles and keeps the step.
-        train_iter: tells shapes and types of the batches.
-        partitioner: partitioner of the batches.
-        data_layout: rows of this process.
-        steps: number of steps until the first stop. If it is below `steps_per_call`,
-            single steps are compiled instead.
-    """
+    """Compiles the train step, or single steps if the first stop comes too early."""
     if steps < trainer.steps_per_call:
         trainer.steps_per_call = 1
     rows = data_layout.batch_size // data_layout.num_shards
@@ -439,44 +402,3 @@ def warm_up(first_batch_ready: Any, trainer: BaseTrainer, step: int) -> None:
     trainer.train_metrics_manager.write_scalar(
         "timing/train_iter_warmup", time.time() - tick, step
     )
-
-
-class Saver:
-    """Saves checkpoints of a run as configured.
-
-    A call starts a save, which may overlap with training; `wait` waits for it.
-    """
-
-    def __init__(self, manager: Any, save_cfg: SaveCheckpointConfig):
-        self._manager = manager
-        self._fns = save_cfg.state_transformation_fns
-
-    def __call__(self, train_state: Any) -> None:
-        """Starts to save a state, whose buffers may be donated afterwards.
-
-        Raises:
-            UserError: the file system refused this save or the previous one.
-        """
-        self._manager.save(train_state, self._fns)
-
-    def check(self) -> None:
-        """Raises the error of a failed background save; does not wait."""
-        # User-defined checkpoint managers may lack this method.
-        getattr(self._manager, "check_for_errors", lambda: None)()
-
-    def wait(self) -> None:
-        """Waits until the last checkpoint is complete.
-
-        Raises:
-            UserError: the file system refused it.
-        """
-        self._manager.wait_until_finished()
-
-
-def make_saver(manager: Any, save_cfg: SaveCheckpointConfig | None) -> Saver | None:
-    """Returns the saver of a run, or None if the run saves nothing."""
-    if manager is None or not save_cfg:
-        return None
-    if not (save_cfg.period or save_cfg.checkpoint_steps):
-        return None
-    return Saver(manager, save_cfg)

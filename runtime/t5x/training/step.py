@@ -17,7 +17,7 @@ from t5x import losses
 from t5x import metrics as metrics_lib
 from t5x.errors import UserError
 from t5x.on_cpu.features import SMALL
-from t5x.partition.base_partitioner import with_sharding_constraint
+from t5x.partition.partitioner import with_sharding_constraint
 from t5x.training import nonfinite
 
 PyTree = Any
@@ -89,11 +89,7 @@ def _per_step(value: Float[Array, ""]) -> Any:
 
 
 def _normalized_over(model: Any, batch: Batch) -> tuple[Any, Batch]:
-    """Returns a model that divides the loss of any part by the factor of this batch.
-
-    Returns:
-        (model, batch with the weights that belong to the factor).
-    """
+    """Returns a model that divides the loss of any part by the factor of this batch."""
     factor, weights = losses.get_loss_normalizing_factor_and_weights(
         model._loss_normalizing_factor, batch
     )
@@ -120,10 +116,6 @@ def accumulate_grads_microbatched(
     result is (metrics, mutables).
 
     Args:
-        model: a `BaseModel`.
-        train_state: the current train state.
-        batch: [batch, ...] features.
-        dropout_rng: key for dropout.
         num_microbatches: number of parts, or None for the whole batch at once.
         data_partition_spec: sharding of a part; default ('data',).
         normalize_over_batch: whether to divide the loss by the special factor of the
@@ -205,15 +197,9 @@ def apply_grads(
     weight_metrics_computer: WeightMetricsComputer | None,
     other_state_variables: Mapping[str, Any] | None = None,
 ) -> tuple[Any, Metrics]:
-    """Updates the train state and adds the learning rate to the metrics.
+    """Updates the train state and adds the learning rate to the metrics, in place.
 
-    Args:
-        train_state: the current train state.
-        grad_accum: gradients of the batch.
-        metrics: metrics of the batch; changed in place.
-        learning_rate: learning rate of the step.
-        weight_metrics_computer: adds metrics about weights, or None.
-        other_state_variables: additional keyword arguments of `apply_gradient`.
+    `other_state_variables` are additional keyword arguments of `apply_gradient`.
     """
     new_state = train_state.apply_gradient(
         grad_accum, learning_rate=learning_rate, **(other_state_variables or {})
@@ -242,18 +228,8 @@ def train_with_lr(
 ) -> tuple[Any, Metrics]:
     """Runs one training step at the given learning rate; returns (new state, metrics).
 
-    Args:
-        train_state: the current train state.
-        batch: [batch, ...] features.
-        learning_rate: learning rate of the step.
-        dropout_rng: key for dropout.
-        model: a `BaseModel`.
-        num_microbatches: see `accumulate_grads_microbatched`.
-        weight_metrics_computer: adds metrics about weights, or None.
-        data_partition_spec: see `accumulate_grads_microbatched`.
-        skip_nonfinite: whether a step with a non-finite loss or gradient has no effect;
-            see `nonfinite.skip_nonfinite_step`.
-        normalize_over_batch: see `accumulate_grads_microbatched`.
+    For the arguments see `accumulate_grads_microbatched`. With `skip_nonfinite` a step
+    with a non-finite loss or gradient has no effect (`nonfinite.skip_nonfinite_step`).
     """
     grads, metrics, mutables = accumulate_grads_microbatched(
         model,
@@ -288,11 +264,7 @@ Step = Callable[[Any, Batch], tuple[Any, Metrics]]
 
 
 def by_size(arrays: Any) -> int:
-    """Returns the number of steps per call that suits the model size.
-
-    It is 10 on a CPU for fewer than 4 million numbers, and 1 otherwise. `arrays` holds
-    all arrays that a step uses, trained or not.
-    """
+    """Returns 10 steps per call on a CPU if all arrays of a step are small, else 1."""
     size = sum(leaf.size for leaf in jax.tree.leaves(arrays))
     return 10 if size < SMALL and jax.default_backend() == "cpu" else 1
 
@@ -300,12 +272,8 @@ def by_size(arrays: Any) -> int:
 def scan_steps(step: Step) -> Callable[[Any, Sequence[Batch]], tuple[Any, Metrics]]:
     """Returns a function that takes one step for each of several batches.
 
-    Args:
-        step: (train state, batch) -> (train state, metrics).
-
     Returns:
-        (train state, batches) -> (train state, metrics with a leading step axis). The
-            batches, arrays [batch, ...], all have the same shapes.
+        (train state, batches) -> (train state, metrics with a leading step axis).
     """
 
     def body(state: Any, batch: Batch) -> tuple[Any, Metrics]:
@@ -339,10 +307,7 @@ def readings_of(
 ) -> list[tuple[int, Any, Any]]:
     """Returns (number after the step, loss, skipped) per step; see `nonfinite.Window`.
 
-    Args:
-        first: step number before the first step.
-        stacked: metrics with a leading step axis.
-        loss, skipped: names of metrics; a missing metric reads as 0.
+    `loss` and `skipped` are names of metrics; a missing metric reads as 0.
     """
     count = len(jax.tree.leaves(stacked)[0])
 

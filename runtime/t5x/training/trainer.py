@@ -80,17 +80,7 @@ class BaseTrainer(abc.ABC):
         train_state_axes: Any,
         rng: PRNGKeyArray,
     ):
-        """Sets up a trainer.
-
-        Args:
-            model: a `BaseModel`.
-            train_state: initial state (may be set later).
-            partitioner: partitioner of the steps.
-            eval_names: names of the evaluation datasets.
-            summary_dir: folder of the TensorBoard files, or None to write no files.
-            train_state_axes: partition specs of the train state.
-            rng: base key; the key of a step is `fold_in(rng, step)`.
-        """
+        """Sets up a trainer."""
         self._model = model
         self._train_state_axes = train_state_axes
         self._base_rng = rng
@@ -150,8 +140,6 @@ class BaseTrainer(abc.ABC):
         """Runs `num_steps` steps and keeps the next step queued on the devices.
 
         Args:
-            batch_iter: yields batches.
-            num_steps: number of steps.
             start_step: step number of the state, if known.
 
         Returns:
@@ -260,10 +248,8 @@ class BaseTrainer(abc.ABC):
         )
 
     def eval(self, batch_iters: Mapping[str, Iterable[Batch]]) -> dict[str, Any]:
-        """Evaluates on datasets with teacher forcing and writes the metrics.
-
-        Returns:
-            Name of the dataset -> name of the metric -> clu value.
+        """Evaluates with teacher forcing and writes the metrics, which it returns by
+        dataset.
 
         Raises:
             UserError: a dataset has no batch.
@@ -321,8 +307,7 @@ class BaseTrainer(abc.ABC):
 
     @property
     def _partitioned_train_steps(self) -> Any:
-        """Partitioned function of several steps; trainers with `steps_per_call` define
-        it.
+        """Partitioned function of several steps, of trainers with `steps_per_call`.
 
         (train state, list of batches) -> (train state, stacked metrics).
         """
@@ -370,9 +355,7 @@ class Trainer(BaseTrainer):
         """Sets up a trainer; see `BaseTrainer` for the other arguments.
 
         Args:
-            learning_rate_fn: step -> learning rate, traced inside the step.
             num_microbatches: parts of a batch whose gradients are summed, or None.
-            weight_metrics_computer: adds metrics about weights, or None.
             max_skipped_steps: consecutive steps that may be skipped because their loss
                 or gradients are not finite; 0 skips none. One more ends the run. The
                 metric `nonfinite_steps` counts them.

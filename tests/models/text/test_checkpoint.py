@@ -192,10 +192,10 @@ def test_the_best_checkpoint_of_the_run(run_folder, mode, step):
     config = folder / "config.gin"
     config.write_text(
         config.read_text()
-        + "from t5x.checkpoint import legacy\nTASK = 'paraphrase_mine'\n"
+        + "from t5x.checkpoint import orbax\nTASK = 'paraphrase_mine'\n"
         "from jaxaug.feed import pair_words\npair_words.metric_of.task = %TASK\n"
-        "legacy.SaveBestCheckpointer.metric_name_to_monitor = @pair_words.metric_of()\n"
-        f"legacy.SaveBestCheckpointer.metric_mode = '{mode}'\n"
+        "orbax.SaveBestCheckpointer.metric_name_to_monitor = @pair_words.metric_of()\n"
+        f"orbax.SaveBestCheckpointer.metric_mode = '{mode}'\n"
     )
     # Nothing was evaluated yet.
     assert checkpoint.load(folder).step == 12

@@ -17,7 +17,8 @@ from checkpoint_kit import (
 )
 from process_kit import run_together
 from t5x import checkpoints
-from t5x.checkpoint import messages, sources
+from t5x.checkpoint import folders as folders_lib
+from t5x.checkpoint import sources
 from t5x.errors import UserError
 
 DIGESTS = "checkpoint_1/digests.json"
@@ -108,7 +109,7 @@ def test_full_disk_loses_nothing(tmp_path):
 
 
 def test_reason_is_found_behind_other_exceptions():
-    reason = messages.file_system_reason
+    reason = folders_lib.file_system_reason
     wrapped = ValueError("x")
     wrapped.__cause__ = ExceptionGroup("g", [FULL])
     assert reason(wrapped) == "No space left on device"
@@ -121,7 +122,7 @@ def test_reason_is_found_behind_other_exceptions():
     ("error", "logged"), [(FULL, []), (ValueError("bad"), ["Task exception"])]
 )
 def test_pending_writes_without_a_waiter_are_silent(error, logged, caplog):
-    messages.quieten_orbax()
+    folders_lib.quieten_orbax()
 
     async def write():
         raise error

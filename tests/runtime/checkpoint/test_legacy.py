@@ -15,7 +15,6 @@ from jax import numpy as jnp
 from t5x import checkpoints
 from t5x.checkpoint import sources
 from t5x.errors import UserError
-from t5x.partitioning import PjitPartitioner
 
 KERNEL = "target/layer/kernel"
 
@@ -41,16 +40,6 @@ def test_arrays_are_read_where_the_folder_is_now(tmp_path, kvstore):
     assert tuple(restored.params["layer"]["kernel"].sharding.spec) == (None, "model")
     loaded = checkpoints.load_t5x_checkpoint(tmp_path / "checkpoint_8" / "checkpoint")
     jax.tree.map(np.testing.assert_array_equal, loaded, state.state_dict())
-
-
-def test_lazy_parameters(tmp_path):
-    state = make_state(step=8, seed=4)
-    write_legacy(tmp_path / "checkpoint_8", state, [KERNEL])
-    host = PjitPartitioner(num_partitions=1, params_on_devices=False)
-    restored = make_manager(tmp_path, partitioner=host).restore(lazy_parameters=True)
-    lazy = restored.params["layer"]["kernel"]
-    assert isinstance(lazy, checkpoints.LazyArray)
-    np.testing.assert_array_equal(lazy.get(), state.params["layer"]["kernel"])
 
 
 def test_a_run_goes_on_from_its_legacy_checkpoint(tmp_path):

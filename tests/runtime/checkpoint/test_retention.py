@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from t5x import checkpoints
 from t5x.checkpoint import retention
-from t5x.errors import UserError
 
 
 def test_keep_and_pinned(tmp_path):
@@ -80,13 +79,6 @@ def test_without_metrics(tmp_path, keep_unknown, expected):
     )
     save_steps(manager, 1, 2, 3, 4)
     assert checkpoints.all_steps(tmp_path) == expected
-
-
-def test_bad_metric_settings():
-    with pytest.raises(UserError, match="Unsupported `metric_mode` 'best'"):
-        checkpoints.Retention(metric_name="a/b", metric_mode="best")
-    with pytest.raises(UserError, match="'accuracy' must be '<run>/<tag>'"):
-        checkpoints.Retention(metric_name="accuracy")
 
 
 @given(

@@ -184,14 +184,6 @@ def test_first_config_with_a_checkpoint_wins(tmp_path):
         )
 
 
-def test_a_tensorflow_folder_is_refused(tmp_path):
-    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-2"\n')
-    with pytest.raises(UserError, match=f"^{tmp_path} is a TensorFlow checkpoint"):
-        state_init.get_first_valid_restore_config_and_paths(
-            [RestoreCheckpointConfig(str(tmp_path))]
-        )
-
-
 def test_assignment_map_and_fallback(tmp_path):
     old, partitioner = make(Model(("layer", "old_head")))
     saved = save(tmp_path, old, partitioner, 4)
@@ -310,29 +302,6 @@ def test_custom_transformation_sees_values_and_target(tmp_path):
     )
 
 
-def test_restore_dtype_casts_parameters_only(tmp_path):
-    initializer, partitioner = make()
-    save(tmp_path, initializer, partitioner, 2)
-    state = initializer.from_checkpoint(
-        [RestoreCheckpointConfig(str(tmp_path), dtype="bfloat16")]
-    )
-    assert state.params["layer"]["kernel"].dtype == jnp.bfloat16
-    assert state.param_states["layer"]["kernel"].v_row.dtype == jnp.float32
-    assert state.step.dtype == jnp.int32
-
-
-def test_config_validation():
-    with pytest.raises(UserError, match=r"SaveCheckpointConfig.dtype.*'int8'"):
-        SaveCheckpointConfig(dtype="int8")
-    with pytest.raises(UserError, match=r"RestoreCheckpointConfig.mode.*'newest'"):
-        RestoreCheckpointConfig("x", mode="newest")
-    with pytest.raises(UserError, match=r"RestoreCheckpointConfig.dtype.*'int8'"):
-        RestoreCheckpointConfig("x", dtype="int8")
-    with pytest.raises(UserError, match=r"SaveCheckpointConfig.keep.*-1"):
-        SaveCheckpointConfig(keep=-1)
-    assert SaveCheckpointConfig().save_dataset
-
-
 def test_the_manager_of_old_code_saves_and_restores(tmp_path):
     initializer, partitioner = make()
     restore_cfg = RestoreCheckpointConfig(str(tmp_path))
@@ -394,19 +363,10 @@ def test_model_info_lists_parameters_slots_and_total(tmp_path):
         str(path), initializer.global_train_state_shape, partitioner
     )
     lines = path.read_text().splitlines()
-    assert lines[0].split() == [
-        "Variable",
-        "head/kernel",
-        "size",
-        "32",
-        "shape",
-        "(embed=4,",
-        "mlp=8)",
-        "partition",
-        "spec",
-        "(None,",
-        "'model')",
-    ]
+    assert " ".join(lines[0].split()) == (
+        "Variable head/kernel size 32 shape (embed=4, mlp=8) partition spec (None, "
+        "'model')"
+    )
     assert lines[2] == "Total number of parameters: 64"
     assert lines[3] == ""
     slots = [line.split()[1] for line in lines[4:]]

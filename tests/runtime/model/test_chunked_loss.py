@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import model_kit
 import numpy as np
 import pytest
-from t5x import chunked_loss, losses, output_product
-from t5x.errors import UserError
+from t5x import losses, output_product
 from t5x.examples.t5 import network
 from t5x.output_product import OutputProduct
 
@@ -46,7 +45,7 @@ def test_equals_the_loss_of_all_logits(chunk, by_row, label_smoothing, z_loss, f
 
     def parts(hidden, matrix, weights):
         product = OutputProduct(hidden, matrix.T if by_row else matrix, by_row)
-        return chunked_loss.chunked_cross_entropy(
+        return losses.chunked_cross_entropy(
             product, jnp.asarray(TARGETS), weights, *options, chunk=chunk
         )
 
@@ -71,7 +70,7 @@ def test_parts_without_a_weight_are_left_out():
     hidden = np.where(weights[..., None] > 0, HIDDEN, np.nan)
 
     def loss(hidden, matrix):
-        result = chunked_loss.chunked_cross_entropy(
+        result = losses.chunked_cross_entropy(
             OutputProduct(hidden, matrix), jnp.asarray(TARGETS), weights, chunk=1
         )
         return result.loss, (result.correct, result.weight_sum)
@@ -97,7 +96,7 @@ def test_parts_without_a_weight_are_left_out():
 
 def test_the_first_of_equal_tokens_is_the_best():
     product = OutputProduct(jnp.zeros((1, 2, EMB)), jnp.asarray(MATRIX))
-    result = chunked_loss.chunked_cross_entropy(product, jnp.array([[0, 3]]))
+    result = losses.chunked_cross_entropy(product, jnp.array([[0, 3]]))
     assert result.correct.tolist() == [[True, False]]
 
 
@@ -108,7 +107,7 @@ def test_no_array_has_all_logits():
     def loss(hidden, matrix):
         product = OutputProduct(hidden, matrix)
         targets = jnp.zeros((BATCH, length), jnp.int32)
-        return chunked_loss.chunked_cross_entropy(product, targets, chunk=1).loss
+        return losses.chunked_cross_entropy(product, targets, chunk=1).loss
 
     shapes = (
         jax.ShapeDtypeStruct((BATCH, length, EMB), jnp.float32),
@@ -174,19 +173,19 @@ def test_tied_embeddings_get_both_gradients(monkeypatch):
 def spy(monkeypatch):
     """Returns a list that collects the part size of each loss in parts."""
     seen = []
-    function = chunked_loss.chunked_cross_entropy
+    function = losses.chunked_cross_entropy
 
     def noting(*args, **kwargs):
         seen.append(kwargs["chunk"])
         return function(*args, **kwargs)
 
-    monkeypatch.setattr(chunked_loss, "chunked_cross_entropy", noting)
+    monkeypatch.setattr(losses, "chunked_cross_entropy", noting)
     return seen
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1 << 26, []), (1, [None])])
 def test_size_decides_by_default(size, expected, monkeypatch):
-    monkeypatch.setattr(chunked_loss, "BYTES", size)
+    monkeypatch.setattr(losses, "BYTES", size)
     seen = spy(monkeypatch)
     jax.eval_shape(
         lambda p: model_kit.t5_model().loss_fn(p, model_kit.BATCH, None)[0],
@@ -243,29 +242,3 @@ def test_parameters_have_no_collection_of_factors():
         jax.random.key(0),
     )
     assert output_product.COLLECTION not in variables
-
-
-def test_a_negative_size_is_refused():
-    with pytest.raises(UserError, match="loss_chunk = -1"):
-        model_kit.t5_model(loss_chunk=-1)
-
-
-@pytest.mark.parametrize("name", ["NUM_REAL_TARGET_TOKENS", "AVERAGE_PER_SEQUENCE"])
-def test_a_batch_without_target_tokens_contributes_nothing(name):
-    targets = jnp.zeros((BATCH, LENGTH), jnp.int32)
-
-    def loss(hidden, matrix):
-        factor, weights = losses.get_loss_normalizing_factor_and_weights(
-            name, {"decoder_target_tokens": targets}
-        )
-        return chunked_loss.chunked_cross_entropy(
-            OutputProduct(hidden, matrix, False),
-            targets,
-            weights,
-            loss_normalizing_factor=factor,
-            chunk=3,
-        ).loss
-
-    value, gradients = jax.value_and_grad(loss, (0, 1))(HIDDEN, MATRIX)
-    assert float(value) == 0.0
-    assert not any(np.any(g) for g in gradients)

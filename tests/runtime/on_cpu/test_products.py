@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from t5x.examples.t5 import remat
+from t5x.examples.t5 import parts
 from t5x.on_cpu import features, products
 
 from jaxaug.models import gpt2, llama
@@ -103,7 +103,7 @@ def test_rematerialization_keeps_these_products_too(policy, count):
     def layer(x, kernel):
         return jnp.sum(jnp.sin(product(jnp.sin(product(x, kernel)), kernel)))
 
-    name = remat._OURS[policy]
+    name = parts._OURS[policy]
     kept = jax.checkpoint(layer, policy=getattr(jax.checkpoint_policies, name))
     program = jax.make_jaxpr(jax.grad(kept, (0, 1)))(drawn(8, 16), kernel)
     assert str(program).count("dot_general[") == count

@@ -106,17 +106,3 @@ def test_actions_that_find_nothing_say_so(metrics, message, caplog):
 def test_terminate_on_nan(value, stop):
     action = trainer.TerminateOnNanAction("task", "metric")
     assert stops(action, [value]) == [stop]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"mode": "up"}, "mode = 'up'"),
-        ({"mode": "min", "atol": -1}, "atol = -1"),
-        ({"mode": "min", "rtol": -1}, "rtol = -1"),
-        ({"mode": "min", "compare_to": "x"}, "compare_to = 'x'"),
-    ],
-)
-def test_early_stopping_settings(settings, message):
-    with pytest.raises(ValueError, match=message):
-        trainer.EarlyStoppingAction(("task", "metric"), **settings)

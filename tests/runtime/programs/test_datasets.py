@@ -5,19 +5,9 @@ import pytest
 import seqio
 import tensorflow as tf
 from t5x import utils
-from t5x.errors import UserError
 from t5x.feed import datasets, vocabularies
 
 BYTES = seqio.ByteVocabulary()
-
-
-@pytest.mark.parametrize("size", [0, -1, 2.5, "8"])
-def test_batch_sizes_that_are_none(size):
-    with pytest.raises(UserError) as caught:
-        utils.DatasetConfig("a", None, "train", size, False, 0)
-    assert str(caught.value) == (
-        f"DatasetConfig.batch_size = {size!r}: give a whole number of at least 1."
-    )
 
 
 def register(name, splits, vocabulary=BYTES, features=("inputs", "targets")):

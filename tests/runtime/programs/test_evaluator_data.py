@@ -5,7 +5,7 @@ import functools
 import pytest
 import seqio
 import tensorflow as tf
-from t5x.feed.data_config import DatasetConfig
+from t5x.feed.registered import DatasetConfig
 from t5x.inference.evaluator import InferenceEvaluator
 
 

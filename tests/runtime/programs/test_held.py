@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
-from t5x.inference import held as held_lib
-from t5x.inference.held import held
+from t5x.inference import evaluator
+from t5x.inference.evaluator import held
 
 
 def counted(size):
@@ -55,7 +55,7 @@ def test_a_pass_that_stops_is_not_kept():
 
 
 def test_too_many_examples_are_read_again(monkeypatch):
-    monkeypatch.setattr(held_lib, "MOST_EXAMPLES", 4)
+    monkeypatch.setattr(evaluator, "MOST_EXAMPLES", 4)
     for size, times in ((4, 1), (5, 2)):
         dataset, read = counted(size)
         found = held(dataset)

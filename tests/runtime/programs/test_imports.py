@@ -6,13 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from t5x.start import imports
+from t5x.start import machine
 
 # The test creates `keras` and `sklearn`, and `other`, which imports the same.
 _PROGRAM = """
 import sys
-from t5x.start import imports
-with imports.quick():
+from t5x.start import machine
+with machine.quick():
     import keras
     assert keras.sklearn is None, keras.sklearn
     if sys.argv[1] == "inside":
@@ -31,7 +31,7 @@ except ImportError:
 
 def test_the_garbage_collector_rests_while_modules_are_imported():
     frozen = gc.get_freeze_count()
-    with pytest.raises(KeyError), imports.quick():
+    with pytest.raises(KeyError), machine.quick():
         assert not gc.isenabled()
         made = [[] for _ in range(1000)]
         raise KeyError

@@ -192,15 +192,6 @@ def test_sampling_leaves_rows_alone_where_it_takes_the_most_probable_token(
         assert lengths.rule_of(t5_model(decode_fn=fn).predict_batch).sort == alone
 
 
-def test_greedy_decodes_are_those_of_whole_rows_in_order():
-    ds = examples(43, sizes=[3, 9, 40, 12, 7, 30])
-    model, widths = recorded(t5_model(decode_fn=decoding.temperature_sample))
-    key = jax.random.PRNGKey(3)
-    expected = infer(model.predict_batch, ds, T5_PARAMS(), key, trim_padding=False)
-    assert infer(model.predict_batch, ds, T5_PARAMS(), key) == expected
-    assert widths == [WIDTH, 48, 16]
-
-
 def test_features_that_nobody_knows_stay_whole():
     rows = np.arange(8, dtype=np.int32)
     features = {"encoder_input_tokens": np.ones((8, 64)), "mine": rows}
@@ -253,11 +244,3 @@ def test_all_processes_have_the_same_shapes(monkeypatch):
     assert widths[0] == widths[1] == [64, 64, 16, 16, 16, 16, 16, 16]
     for own, (indices, _) in zip(found, windows, strict=True):
         assert sorted(np.concatenate([i for i, _ in own])) == sorted(indices)
-
-
-@pytest.mark.parametrize("count", [257, 64])
-def test_windows_hold_every_example_once(count, monkeypatch):
-    monkeypatch.setattr(lengths, "WINDOW", 8)
-    ds = examples(count, sizes=[3, 40])
-    found = infer(t5_model().score_batch, ds, T5_PARAMS())
-    assert [i for i, _ in found] == list(range(count))

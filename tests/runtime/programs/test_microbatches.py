@@ -97,25 +97,6 @@ def test_a_special_factor_of_the_parts_or_of_the_batch(state, factor):
     assert model._loss_normalizing_factor == factor
 
 
-@pytest.mark.parametrize("factor", grids.first(1, FACTORS))
-def test_a_part_without_target_tokens_contributes_nothing(state, factor):
-    model = Normalized(TINY, factor)
-    batch = next(Numbers())
-    weights = np.ones((4, 6), np.float32)
-    weights[2:] = 0
-    batch |= {"decoder_loss_weights": weights}
-
-    def grads(batch, number):
-        return trainer.accumulate_grads_microbatched(model, state, batch, KEY, number)[
-            0
-        ]
-
-    first = grads({k: v[:2] for k, v in batch.items()}, None)
-    close(grads(batch, 2), first, atol=1e-6)
-    empty = grads({k: v[2:] for k, v in batch.items()}, None)
-    assert not any(np.any(x) for x in jax.tree.leaves(empty))
-
-
 @pytest.mark.parametrize(
     ("factor", "parts", "once", "warns"),
     [
@@ -138,17 +119,6 @@ def test_a_special_factor_and_parts_are_announced(
         "batch.\n"
     )
     assert capfd.readouterr().err == (message if warns else "")
-
-
-@pytest.mark.parametrize("factor", grids.first(1, FACTORS))
-def test_a_trainer_normalizes_over_the_batch(make_trainer, factor):
-    model = Normalized(TINY, factor)
-    states = []
-    for parts in (None, 2):
-        t = make_trainer(parts, model=model, normalize_over_batch=True)
-        t.train(Numbers(), 1).result()
-        states.append(t.train_state)
-    close(*states, rtol=1e-3)
 
 
 def test_microbatches_use_keys_split_from_the_step_key(state):

@@ -117,19 +117,6 @@ def test_an_interruption_does_not_save_what_is_not_finite(
     assert checkpoints.all_steps(tmp_path) == [4]
 
 
-def test_terminate_on_nan_stops_after_its_round_and_saves_nothing(
-    run_train, tmp_path, poisoned
-):
-    with pytest.raises(UserError, match="The training loss is nan at step 1. Training"):
-        run_train(
-            tmp_path,
-            **poisoned(0),
-            actions={"TRAIN": [trainer.TerminateOnNanAction("train")]},
-            concurrent_metrics=False,
-        )
-    assert checkpoints.all_steps(tmp_path) == []
-
-
 def test_a_start_that_is_not_finite(run_train, tmp_path):
     class Broken(TinyModel):
         def get_initial_variables(self, *args, **kwargs):

@@ -10,14 +10,11 @@ import os
 import types
 
 import jax
-import numpy as np
 import pytest
 from etils import epath
 from flax import serialization
 from jaxaug_base.event_files import read_scalars
 from t5x import checkpoints, digests, gin_utils, utils
-from t5x.errors import UserError
-from t5x.feed import iterators
 from t5x.logs.metrics_writer import TensorBoardWriter
 from t5x.trainer import PreemptionError
 from toy_run import Numbers, same_params
@@ -91,41 +88,6 @@ def test_event_files(bucket):
     writer.close()
     assert read_scalars(bucket / "train") == {"loss": {1: 2.5, 2: 0.5}}
     assert len(names(bucket / "train")) == 1
-
-
-def test_pending_batches(bucket):
-    first = iterators.PrefetchIterator(StoredNumbers())
-    next(first)
-    first.peek()
-    first.save(bucket / "position")
-    assert names(bucket) == [
-        "position.json",
-        "position.pending.json",
-        "position.pending.npz",
-    ]
-    second = iterators.PrefetchIterator(StoredNumbers())
-    second.restore(bucket / "position")
-    for _ in range(5):
-        a, b = next(first), next(second)
-        for name, value in a.items():
-            np.testing.assert_array_equal(value, b[name])
-    first.close()
-    second.close()
-
-
-def test_digests(bucket):
-    (bucket / "checkpoint_1" / "state" / "d").mkdir(parents=True)
-    (bucket / "checkpoint_1" / "state" / "d" / "data").write_bytes(b"weights")
-    (bucket / "checkpoint_1" / "commit_success.txt").write_text("")
-    digests.write(bucket / "checkpoint_1")
-    listed = digests.read(bucket / "checkpoint_1")
-    assert listed == {"state/d/data": digests.of_bytes(b"weights")}
-    digests.verify(bucket / "checkpoint_1", lambda name: True)
-    (bucket / "checkpoint_1" / "state" / "d" / "data").write_bytes(b"weighty")
-    with pytest.raises(
-        UserError, match=r"gs://.*is damaged: state/d/data has checksum"
-    ):
-        digests.verify(bucket / "checkpoint_1", lambda name: True)
 
 
 class StoreManager(checkpoints.OrbaxCheckpointManagerInterface):

@@ -1,12 +1,8 @@
 """The programs, end to end: a small T5 on a SeqIO task with the stock run files."""
 
 import json
-import os
-import signal
-import time
 
 import jax
-import numpy as np
 import pytest
 from jaxaug_base.event_files import read_scalars
 from t5x import checkpoints
@@ -114,59 +110,6 @@ def test_training_leaves_what_it_should(pretrained, folder):
     assert set(TAGS.split()) <= set(scalars)
     evaluated = read_scalars(model_dir / "training_eval" / "toy")
     assert list(evaluated["loss"]) == [200, 400]
-
-
-def test_the_log_tells_what_happens(pretrained):
-    lines = pretrained.splitlines()
-    for text in (
-        "step 0  initialised from scratch",
-        "step 400  training eval of toy: accuracy 0.",
-        "step 400  finished; results are in",
-    ):
-        assert any(line.startswith(text) for line in lines), pretrained
-    assert len(lines) < 40
-    assert "Traceback" not in pretrained
-
-
-@pytest.mark.long
-def test_sigterm_and_the_same_command_again(
-    pretrained, folder, env, here, start_program, succeed
-):
-    command = train_flags(here, "stopped")
-    with start_program("train", *command, cwd=folder, env=env) as process:
-        deadline = time.time() + 300
-        while not checkpoints.all_steps(folder / "stopped"):
-            assert process.poll() is None and time.time() < deadline
-            time.sleep(0.02)
-        process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    assert "run the same command to continue" in err
-    saved = checkpoints.all_steps(folder / "stopped")[-1]
-    assert saved < 400, "the signal came too late for this test to mean anything"
-    assert f"Stopped at step {saved:,}. Everything up to step {saved:,} is saved" in err
-    assert "Traceback" not in err
-
-    assert f"step {saved:,}  restored" in succeed("train", *command)
-    both = [params(folder / d / "checkpoint_400") for d in ("straight", "stopped")]
-    assert len(both[0]) > 50
-    jax.tree.map(np.testing.assert_array_equal, *both)
-    for name in ("train", "training_eval/toy"):
-        a, b = (
-            read_scalars(folder / d / name)["loss"] for d in ("straight", "stopped")
-        )
-        assert a == b
-
-
-@pytest.mark.long
-def test_eight_devices_give_the_same_losses(pretrained, folder, here, succeed):
-    few = {"steps": 4, "period": 4}
-    eight = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
-    command = train_flags(here, "eight", "train.train_eval_dataset_cfg=None", **few)
-    succeed("train", *command, XLA_FLAGS=eight)
-    a, b = (read_scalars(folder / d / "train")["loss"] for d in ("straight", "eight"))
-    np.testing.assert_allclose([a[s] for s in b], list(b.values()), rtol=1e-4)
-    assert len(b) == 4
 
 
 @pytest.fixture(scope="module")
@@ -299,17 +242,3 @@ def test_dry_runs_check_the_configuration(finetuned, folder, here, succeed, mode
     assert {"eval": "evaluate"}.get(mode, mode) + ".model" in said
     assert "nothing was run" in said
     assert not (folder / "x").exists()
-
-
-def test_a_mistake_in_the_middle_of_the_start_is_one_message(
-    folder, env, here, run_program
-):
-    """It occurs after data and state are built; test_gin_utils has earlier mistakes."""
-    bindings = ("BATCH_SIZE=3", "trainer.Trainer.num_microbatches=2")
-    status, _, err = run_program(
-        "train", *train_flags(here, "x", *bindings), cwd=folder, env=env
-    )
-    assert status == 1
-    assert "Batch size (3) must be divisible by Trainer.num_microbatches (2)" in err
-    assert sum(line.startswith("error: ") for line in err.splitlines()) == 1
-    assert "Traceback" not in err

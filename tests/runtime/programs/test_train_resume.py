@@ -51,38 +51,6 @@ def test_four_and_four_steps_equal_eight(tmp_path, run_train, capfd):
     same_params(straight, resumed)
 
 
-def test_a_damaged_checkpoint_is_not_gone_on_from(tmp_path, run_train):
-    _, straight = run_train(tmp_path / "straight", steps=12)
-    run_train(tmp_path / "run", steps=8)
-    newest = tmp_path / "run" / "checkpoint_8"
-    data = max(newest.rglob("d/*"), key=lambda path: path.stat().st_size)
-    content = bytearray(data.read_bytes())
-    content[len(content) // 2] ^= 1
-    data.write_bytes(content)
-    name = data.relative_to(newest)
-    with pytest.raises(
-        UserError,
-        match=f"^Checkpoint {newest} is damaged: {name} has checksum .* or move this "
-        "folder away so that the run continues from an earlier one.$",
-    ):
-        run_train(tmp_path / "run", steps=12)
-    newest.rename(tmp_path / "run" / "damaged_8")
-    step, resumed = run_train(tmp_path / "run", steps=12)
-    assert step == 12
-    same_params(straight, resumed)
-
-
-def test_batches_after_a_restart_are_the_next_ones(tmp_path, run_train):
-    seen = []
-    run_train(tmp_path, steps=4, on_batch=seen.append)
-    assert seen[:4] == [0, 1, 2, 3]
-    read_ahead = len(seen)
-    run_train(tmp_path, steps=8, on_batch=seen.append)
-    # Batches that were read ahead are in the checkpoint, and are not read again.
-    assert seen[read_ahead] == read_ahead
-    assert seen == sorted(set(seen))
-
-
 @pytest.mark.parametrize("stop_at", grids.first(1, [3, 1, 5]))
 def test_sigterm_saves_and_the_same_call_continues(tmp_path, run_train, stop_at, capfd):
     _, straight = run_train(tmp_path / "straight")

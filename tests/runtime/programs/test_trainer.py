@@ -11,19 +11,9 @@ import pytest
 from jaxaug_base.event_files import read_scalars
 from t5x import metrics as metrics_lib
 from t5x import trainer
-from t5x.errors import UserError
 from t5x.training import step
-from toy_run import Numbers, same_params
+from toy_run import Numbers
 from trainer_kit import TINY, close
-
-
-@pytest.mark.parametrize("number", [-1, 1.5])
-def test_numbers_of_skipped_steps_that_are_none(make_trainer, number):
-    with pytest.raises(UserError) as caught:
-        make_trainer(max_skipped_steps=number)
-    assert str(caught.value) == (
-        f"Trainer.max_skipped_steps = {number}: give a whole number of at least 0."
-    )
 
 
 def test_flax_mutables_go_through_the_step(state):
@@ -83,14 +73,6 @@ def test_train_metrics_are_averages_over_the_interval(make_trainer, tmp_path):
     written = read_scalars(tmp_path / "train")
     assert written["loss"][3] == pytest.approx(np.mean(losses), rel=1e-5)
     assert "timing/uptime" in written
-
-
-def test_compiled_and_uncompiled_steps_agree(make_trainer):
-    plain, compiled = make_trainer(), make_trainer()
-    compiled.compile_train(next(Numbers()))
-    plain.train(Numbers(), 2).result()
-    compiled.train(Numbers(), 2).result()
-    same_params(plain.train_state, compiled.train_state)
 
 
 def test_several_steps_in_one_call_are_the_same_steps(make_trainer):

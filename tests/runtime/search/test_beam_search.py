@@ -79,25 +79,6 @@ def test_equals_plain_python_beam_search(batch, k, length, alpha):
     assert stopped_early > 0
 
 
-@pytest.mark.parametrize("batch", [1, 7])
-def test_scripted_logits_end_where_the_script_says(batch):
-    """Row r repeats token 2 r times, then EOS; other tokens are hopeless."""
-
-    def tokens_to_logits(state):
-        wanted = jnp.where(state.cache["row"] > state.cur_index, 2, EOS)
-        return 20.0 * jax.nn.one_hot(wanted, VOCAB), state.cache
-
-    cache = {"row": jnp.arange(batch, dtype=jnp.int32)}
-    decodes, scores = beam_search(
-        jnp.zeros((batch, 8), jnp.int32), cache, tokens_to_logits, EOS, 2
-    )
-    for row in range(batch):
-        expected = [2] * row + [EOS] + [0] * (7 - row)
-        assert decodes[row, -1].tolist() == expected
-    np.testing.assert_allclose(scores[:, -1], 0.0, atol=1e-4)
-    assert (scores[:, 0] < -1.0).all()
-
-
 def test_hand_computed_scores():
     """Probabilities 0.6 (EOS) and 0.4 (token 2) at each of two steps."""
     logits = jnp.log(jnp.array([1e-30, 0.6, 0.4, 1e-30, 1e-30]))

@@ -193,11 +193,6 @@ def test_low_logits_at_a_low_temperature(options, traced):
     assert set(np.asarray(run(1.5e-4, **options)).ravel().tolist()) == {0, 1}
 
 
-def test_chi_square_would_notice_a_wrong_temperature():
-    counts = sample_counts(decode_rng=jax.random.PRNGKey(3), topk=0, temperature=1.05)
-    assert stats.chisquare(counts, softmax(LOGITS) * counts.sum()).pvalue < 1e-3
-
-
 def test_traced_masks_of_zero_are_off():
     traced = jax.jit(lambda topk, topp: draw(num_decodes=500, topk=topk, topp=topp)[0])
     plain, _ = draw(num_decodes=500, topk=0)
@@ -226,15 +221,6 @@ def test_tokens_come_from_the_first_half_of_each_split_key():
     np.testing.assert_allclose(
         log_prob[:, 0], np.log(softmax(logits))[expected].sum(axis=1), rtol=1e-4
     )
-
-
-def test_same_key_same_tokens_other_key_other_tokens():
-    default, same, other = (
-        draw(4, 12, topk=0, **options)[0]
-        for options in ({}, *({"decode_rng": jax.random.PRNGKey(n)} for n in (0, 1)))
-    )
-    np.testing.assert_array_equal(same, default)
-    assert (other != default).any()
 
 
 def test_temperature_per_row():
@@ -367,13 +353,8 @@ def test_a_callback_may_forbid_tokens_with_minus_infinity():
     assert decodes.tolist() == [[[4, 4]]] and log_prob.tolist() == [[0.0]]
 
 
-def test_errors():
-    model = chain_model(CHAIN)
-    with pytest.raises(
-        ValueError, match="At most one of `topp` or `topk` may be non-ze"
-    ):
-        sample(zeros(1, 3), {}, model, EOS, topp=0.9)
+def test_more_steps_than_columns():
     with pytest.raises(
         ValueError, match="Cannot decode more steps than the sequence length: .* is 4, "
     ):
-        sample(zeros(1, 3), {}, model, EOS, max_decode_steps=4)
+        sample(zeros(1, 3), {}, chain_model(CHAIN), EOS, max_decode_steps=4)

@@ -9,17 +9,13 @@ from jaxtyping import Array, Int
 from t5x.examples.t5 import layers, parts
 from t5x.examples.t5.attention import BiasAt
 from t5x.examples.t5.masks import Mask
+from t5x.examples.t5.parts import rematerialised
 from t5x.examples.t5.position_bias import Bias
-from t5x.examples.t5.remat import rematerialised
 
 
 @flax.struct.dataclass
 class TransformerConfig(parts.LayerConfig):
-    """Options of a decoder-only network, in addition to `t5.parts.LayerConfig`.
-
-    Attributes:
-        num_layers: number of decoder layers.
-    """
+    """Options of a decoder-only network, in addition to `t5.parts.LayerConfig`."""
 
     num_layers: int = 6
 
@@ -85,9 +81,6 @@ class Decoder(nn.Module):
         Args:
             decoder_causal_attention: 1 at positions that see each other in both
                 directions.
-
-        Raises:
-            ValueError: `prefill` is combined with `decode`, or lacks `prefill_lengths`.
         """
         del decoder_positions, max_decode_length
         if prefill and (decode or prefill_lengths is None):

@@ -35,10 +35,7 @@ def nd_dense_init(
     mode: Literal["fan_in", "fan_out", "fan_avg"],
     distribution: Literal["normal", "truncated_normal", "uniform"],
 ) -> NdInitializer:
-    """Returns variance scaling (He et al. 2015) for kernels with several axes per side.
-
-    `scale` is the factor of the variance, in units of 1 / fan.
-    """
+    """Returns variance scaling (He et al. 2015) for several axes per side."""
 
     def init(
         key: Array, shape: tuple[int, ...], dtype: Any, in_axis: Any, out_axis: Any
@@ -57,7 +54,6 @@ class DenseGeneral(t5.DenseGeneral):
     kernel_init: NdInitializer = nd_dense_init(1.0, "fan_in", "truncated_normal")
 
     def stored_kernel(self, contracted, features):
-        """Returns initializer and shape; see `t5x.examples.t5.layers.DenseGeneral`."""
         axes = tuple(range(len(contracted) + len(features)))
 
         def init(key, shape, dtype):

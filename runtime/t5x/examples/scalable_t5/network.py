@@ -11,7 +11,7 @@ from flax.linen.partitioning import ScanIn, scan_with_axes
 
 from t5x.examples.t5 import network as t5
 from t5x.examples.t5 import parts
-from t5x.examples.t5.remat import rematerialised
+from t5x.examples.t5.parts import rematerialised
 
 
 @flax.struct.dataclass

@@ -42,14 +42,9 @@ def dot_product_attention(
     Args:
         query: already scaled by 1/sqrt(dim) through the initialization of its
             projection.
-        key: see cache_layout.
-        value: see cache_layout.
         bias: added to the logits; masks are given as biases.
         dropout_rng: key for dropout of the weights, the same for all queries of a head;
             None for no dropout.
-        dropout_rate: probability of a zero.
-        deterministic: whether to disable dropout even if there is a key for it.
-        dtype: dtype of the weights.
         float32_logits: whether the logits are float32 in every dtype.
         cache_layout: whether keys and values have the length as their last axis.
     """
@@ -99,12 +94,6 @@ class MultiHeadDotProductAttention(nn.Module):
     beam where it was written (`t5x.search.decode_state.share_history`, `cache`).
 
     Attributes:
-        num_heads: number of heads.
-        head_dim: size of a head.
-        dtype: dtype of the computation.
-        dropout_rate: dropout of the attention weights.
-        kernel_init: initializer of all kernels.
-        float32_logits: see `dot_product_attention`.
         joined_kernels: whether kernels are stored with heads and head_dim as one axis.
         fused: whether to compute attention without storing its weights if possible (see
             `fused_attention`).
@@ -147,20 +136,16 @@ class MultiHeadDotProductAttention(nn.Module):
         """Attends from `inputs_q` to `inputs_kv`.
 
         Args:
-            inputs_q: queries; one position per row in a decoding step.
-            inputs_kv: keys and values; equal to `inputs_q` in self-attention.
             mask: 0 hides a key.
             bias: added to the logits. With `decode`, the biases of all positions, or a
                 function of the query positions.
             positions: positions of the queries, for subclasses with rotary positions.
             decode: whether to create or use a cache.
-            deterministic: whether to disable dropout.
             prefill: whether to fill the cache; None means if `prefill_lengths` is
                 given.
             prefill_lengths: number of positions to put into the cache. With `prefill`
                 and without lengths, the positions that the first query sees are
                 counted.
-            cross: whether keys and values come from the encoder.
 
         Raises:
             ValueError: `prefill` is combined with `decode`, or has neither lengths nor
@@ -202,7 +187,8 @@ class MultiHeadDotProductAttention(nn.Module):
             if callable(bias):
                 bias = bias(places, length)
             elif bias is not None and seen is not None:
-                bias = _bias_at(bias, places)
+                places = places[:, None, :, None]
+                bias = jnp.take_along_axis(bias, places, axis=2, mode="clip")
             if beams > 1:
                 # Slots of a position are next to each other.
                 mask, bias = (
@@ -336,9 +322,3 @@ class MultiHeadDotProductAttention(nn.Module):
             float32_logits=self.float32_logits,
             cache_layout=cache_layout,
         )
-
-
-def _bias_at(
-    bias: Float[Array, "#rows heads queries keys"], positions: Int[Array, "#rows 1"]
-) -> Float[Array, "rows heads 1 keys"]:
-    return jnp.take_along_axis(bias, positions[:, None, :, None], axis=2, mode="clip")

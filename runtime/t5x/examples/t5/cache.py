@@ -32,10 +32,7 @@ class Stored(NamedTuple):
     Attributes:
         key: [rows or batch, heads, dim, slots]; [rows, length, heads, dim] if the cache
             was created.
-        value: see `key`.
-        positions: [rows or batch or 1, queries] positions of the queries.
-        seen: [rows or 1, 1, queries, slots] slots that a query sees; None if the cache
-            was created.
+        seen: slots that a query sees; None if the cache was created.
         beams: slots of each position, next to each other.
     """
 
@@ -58,8 +55,6 @@ def step(
     Args:
         module: has `cached_key`, `cached_value`, and `cache_index` in its cache, or
             the leaves of `share_history`.
-        key: projected keys of the next positions.
-        value: projected values of the next positions.
         window: number of positions that a query sees, its own included; None for all.
         several: whether rows at the same position may take several at once.
 
@@ -166,10 +161,6 @@ def history_step(
     Bool[Array, "batch beams length beams"],
 ]:
     """Stores one position of all beams in the cache of an attention module.
-
-    Returns:
-        The histories of keys and values, the position of each input, and which slots
-        belong to a beam.
 
     Raises:
         ValueError: the input does not have one position per beam.

@@ -39,14 +39,11 @@ class DenseGeneral(nn.Module):
     Attributes:
         features: sizes of the output axes, which replace the contracted axes at the
             end.
-        axis: axes of the input to contract.
-        dtype: dtype of the computation.
         kernel_init: initializer, called with the two-axis shape.
         kernel_axes: logical names of the kernel's axes. With more than two names the
             kernel has one axis per contracted and output axis; otherwise it is [all
             inputs, all outputs]. Both forms have the same initial values.
         use_bias: whether to add a bias of shape `features`; needs a name per axis.
-        output_dtype: dtype of the result; None means `dtype`.
     """
 
     features: int | Sequence[int]
@@ -115,11 +112,7 @@ def _product(
 
 
 def activation_function(activation: str | Callable) -> Callable[[Array], Array]:
-    """Returns `activation` itself, or the function of that name in flax.linen.
-
-    Raises:
-        UserError: there is no such function ("linear" is the identity).
-    """
+    """Returns `activation` itself, or the function of that name in flax.linen."""
     if callable(activation):
         return activation
     if activation == "linear":
@@ -138,12 +131,7 @@ class MlpBlock(nn.Module):
     variants).
 
     Attributes:
-        intermediate_dim: width of the hidden layer.
         activations: one per input projection; their outputs are multiplied.
-        kernel_init: initializer of all kernels.
-        intermediate_dropout_rate: dropout on the hidden layer.
-        dtype: dtype of the computation.
-        use_bias: whether all projections have biases.
         dropout_axes: axes over which the dropout is broadcast; T5's is over length.
     """
 
@@ -199,12 +187,8 @@ class Embed(nn.Module):
     much as the logits, and XLA partitions the gather over a sharded vocabulary.
 
     Attributes:
-        num_embeddings: rows of the table.
-        features: width of a row.
         cast_input_dtype: integer type to which tokens are cast; None does not cast.
-        dtype: dtype of the embedded tokens.
         attend_dtype: dtype of the table in `attend`; None means `dtype`.
-        embedding_init: initializer of the table.
         one_hot: whether tokens outside the table embed to zeros, as in a one-hot
             product; otherwise they get an arbitrary row.
     """
@@ -227,11 +211,7 @@ class Embed(nn.Module):
         )
 
     def __call__(self, inputs: Int[Array, "..."]) -> Float[Array, "... features"]:
-        """Returns the table rows of the tokens `inputs`.
-
-        Raises:
-            ValueError: the tokens are not integers, and `cast_input_dtype` is None.
-        """
+        """Returns the table rows of the tokens `inputs`."""
         if self.cast_input_dtype is not None:
             inputs = inputs.astype(self.cast_input_dtype)
         if not jnp.issubdtype(inputs.dtype, jnp.integer):
@@ -258,15 +238,7 @@ class Embed(nn.Module):
 
 
 class LayerNorm(nn.Module):
-    """Root-mean-square norm (Zhang and Sennrich 2019): no mean, no bias.
-
-    The statistics are float32 in every dtype.
-
-    Attributes:
-        epsilon: added to the mean square.
-        dtype: dtype of the output.
-        scale_init: initializer of the scale.
-    """
+    """Root-mean-square norm (Zhang and Sennrich 2019), float32: no mean, no bias."""
 
     epsilon: float = 1e-6
     dtype: Any = jnp.float32

@@ -21,10 +21,7 @@ def make_attention_mask(
     extra_batch_dims: int = 0,
     dtype: Any = jnp.float32,
 ) -> Mask:
-    """Returns the mask of `pairwise_fn(query, key)` over all pairs, with a head axis.
-
-    `extra_batch_dims` axes of size 1 come before all others.
-    """
+    """Returns the mask of `pairwise_fn(query, key)` for all pairs, with a head axis."""
     pairs = pairwise_fn(query_input[..., :, None], key_input[..., None, :])
     heads = jnp.expand_dims(pairs, -3)
     return jnp.expand_dims(heads, range(extra_batch_dims)).astype(dtype)
@@ -90,8 +87,6 @@ def make_decoder_mask(
     """Returns a decoder self-attention mask: causal, no padding, within a segment.
 
     Args:
-        decoder_target_tokens: 0 is padding.
-        dtype: dtype of the mask.
         decoder_causal_attention: 1 at positions that also see later positions with a 1
             (the inputs of a prefix language model, Raffel et al. 2020).
         decoder_segment_ids: example of each position in a packed row.

@@ -10,19 +10,19 @@ from jaxtyping import Array, Float, Int
 from t5x.examples.t5 import layers, parts
 from t5x.examples.t5.attention import BiasAt
 from t5x.examples.t5.masks import Mask
-from t5x.examples.t5.parts import Activations, LayerConfig, Logits, Tokens
+from t5x.examples.t5.parts import (
+    Activations,
+    LayerConfig,
+    Logits,
+    Tokens,
+    rematerialised,
+)
 from t5x.examples.t5.position_bias import Bias
-from t5x.examples.t5.remat import rematerialised
 
 
 @flax.struct.dataclass
 class T5Config(LayerConfig):
-    """Options of T5, in addition to `LayerConfig`.
-
-    Attributes:
-        num_encoder_layers: number of encoder layers.
-        num_decoder_layers: number of decoder layers.
-    """
+    """Options of T5, in addition to `LayerConfig`."""
 
     num_encoder_layers: int = 6
     num_decoder_layers: int = 6
@@ -224,18 +224,11 @@ class Transformer(nn.Module):
         """Returns the logits of the target tokens given the encoded inputs.
 
         Args:
-            encoded: output of `encode`.
-            encoder_input_tokens: mark padding positions of `encoded`.
             decoder_input_tokens: targets shifted right; one column in a decoding step.
             decoder_target_tokens: mark padding positions, unless `decode`.
-            encoder_segment_ids: segment ids of packed inputs.
-            decoder_segment_ids: segment ids of packed targets.
-            decoder_positions: unused with relative positions; part of the interface.
             enable_dropout: whether to use dropout; needs the random stream "dropout".
             decode: whether to take one step with the collection `cache`, or to create
                 it if it is missing (see `layers.MultiHeadDotProductAttention`).
-            max_decode_length: unused, since the cache knows its length; part of the
-                interface.
             prefill: whether to put the first positions into an existing cache at once.
             prefill_lengths: number of positions per row; needed for `prefill`.
 

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import flax.struct
+import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from flax.linen.partitioning import with_sharding_constraint
+from flax.linen.partitioning import remat, with_sharding_constraint
 from jaxtyping import Array, Float, Int
 
 from t5x import checks, output_product
+from t5x.errors import UserError
 from t5x.examples.t5 import fused_attention, layers
 from t5x.examples.t5.attention import BiasAt
 from t5x.examples.t5.position_bias import Bias, bias_init
@@ -29,15 +31,9 @@ class LayerConfig:
     Attributes:
         vocab_size: rows of the embedding; often larger than the vocabulary.
         dtype: dtype of activations; parameters and logits are float32.
-        emb_dim: width of the model.
-        num_heads: number of attention heads.
-        head_dim: size of a head.
-        mlp_dim: width of the hidden layer of an MLP block.
         mlp_activations: see `layers.MlpBlock`; T5 has ("relu",), T5.1.1 ("gelu",
             "linear").
-        dropout_rate: rate of every dropout in the network.
         logits_via_embedding: whether the embedding also serves as the output matrix.
-        float32_attention_logits: whether attention logits are float32 in every dtype.
         fused_attention: whether attention avoids storing weights if possible: with
             kernels on a GPU (16-bit dtypes), and in blocks on a CPU.
         remat_policy: which values the backward pass of a layer recomputes, see `remat`.
@@ -170,9 +166,9 @@ def decoder_biases(config: LayerConfig, length: int, decode: bool) -> Bias | Bia
 def output_logits(
     module: nn.Module, config: LayerConfig, embedder: nn.Module, y: Activations
 ) -> Logits:
-    """Returns float32 logits; tied logits are divided by sqrt(emb_dim).
+    """Returns float32 logits, and reports their factors (see `t5x.output_product`).
 
-    Their factors are reported as those of `module` (see `t5x.output_product`).
+    Tied logits are divided by sqrt(emb_dim).
     """
     y = y.astype(jnp.float32)
     if config.logits_via_embedding:
@@ -198,3 +194,42 @@ def output_logits(
 def constrain(x: Activations) -> Activations:
     """Names the axes of activations, by which a partitioner shards them."""
     return with_sharding_constraint(x, ("batch", "length", "embed"))
+
+
+# Policies of jax.checkpoint_policies that need no argument.
+_NAMES = (
+    "checkpoint_dots",
+    "checkpoint_dots_with_no_batch_dims",
+    "dots_saveable",
+    "dots_with_no_batch_dims_saveable",
+    "everything_saveable",
+    "nothing_saveable",
+)
+_OURS = {"minimal": "checkpoint_dots_with_no_batch_dims", "full": "nothing_saveable"}
+
+
+def rematerialised(
+    layer_cls: type[nn.Module], config: Any, prevent_cse: bool = True
+) -> type[nn.Module]:
+    """Returns the layer class under the policy `config.remat_policy`.
+
+    Args:
+        config: has the policy. None or "none" stores everything, "minimal" stores the
+            results of matrix products with parameters, and "full" stores only the
+            layer's arguments. Names of `jax.checkpoint_policies` are valid too.
+        prevent_cse: False in a scan, which separates the two computations itself.
+
+    Raises:
+        UserError: there is no such policy.
+    """
+    name = config.remat_policy
+    if name in (None, "none"):
+        return layer_cls
+    policy = _OURS.get(name, name)
+    if policy not in _NAMES:
+        raise UserError(
+            f"{type(config).__name__}.remat_policy = {name!r}: use 'none', 'minimal' "
+            f"or 'full', or of jax.checkpoint_policies {', '.join(_NAMES)}"
+        )
+    kept = getattr(jax.checkpoint_policies, policy)
+    return remat(layer_cls, prevent_cse=prevent_cse, policy=kept)

@@ -22,8 +22,6 @@ class ByDistance:
     Attributes:
         vector: one value per distance -radius ... radius from a query to a key; larger
             distances use the nearest value.
-        qlen: number of queries.
-        klen: number of keys; the first key and the first query have the same position.
     """
 
     vector: Float[Array, "heads distances"]
@@ -81,9 +79,8 @@ def _shifted(
 ) -> Float[Array, "heads {qlen} {klen}"]:
     """Returns biases of all pairs from those of distances 0 ... klen - 1, -qlen ... -1.
 
-    Rows of the result are shifted copies of the vector. Repeating the vector and
-    cutting one element shifts each row by one. Neither this nor its gradient then
-    handles qlen * klen indices.
+    Repeating the vector and cutting one element shifts each row by one. Neither this
+    nor its gradient then handles qlen * klen indices.
     """
     heads, period = vector.shape
     rows = jnp.broadcast_to(vector[:, None], (heads, qlen, period))
@@ -128,10 +125,7 @@ class RelativePositionBiases(nn.Module):
     """Learned attention bias for each head and bucket of relative positions.
 
     Attributes:
-        num_buckets: table entries per head.
         max_distance: distance from which positions share a bucket.
-        num_heads: heads of the attention.
-        dtype: dtype of the biases.
         embedding_init: initializer of the table; T5 uses `bias_init`.
     """
 

@@ -1,16 +1,17 @@
-"""Partitioned functions, and the interface of partitioners: mesh and array layout."""
+"""Partitioned functions and train states: jax.jit with NamedSharding on a mesh."""
 
-import abc
 import contextlib
 import contextvars
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import jax
 import numpy as np
 from absl import logging
+from flax import traverse_util
 from flax.linen import partitioning as flax_partitioning
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -18,12 +19,16 @@ from t5x import checks
 from t5x.distributed import place, process_local_to_global
 from t5x.errors import UserError
 from t5x.on_cpu import features
-from t5x.optim.optimizer_base import as_container
+from t5x.optimizers import as_container
 from t5x.partition.mesh import (
     HardwareMesh,
     LocalChunker,
     LocalChunkInfo,
     LogicalAxisRules,
+    default_mesh,
+    drop_indivisible_axes,
+    logical_to_mesh_axes,
+    standard_logical_axis_rules,
 )
 
 PyTree = Any
@@ -199,8 +204,8 @@ class DataLayout:
     is_first_host_in_replica_set: bool
 
 
-class BasePartitioner(metaclass=abc.ABCMeta):
-    """Maps a train state and functions over it to a mesh of devices."""
+class BasePartitioner:
+    """Maps a train state and functions over it to a mesh; replicates all arrays."""
 
     def __init__(
         self,
@@ -253,22 +258,31 @@ class BasePartitioner(metaclass=abc.ABCMeta):
         self._data_axis: Any = ("replica", "data") if multi_slice else "data"
         self._num_partitions = num_partitions
         self._model_parallel_submesh = model_parallel_submesh
-        self._params_on_devices = params_on_devices
+        self.params_on_devices = params_on_devices
         self._backend = backend
         self._ici_mesh_shape = ici_mesh_shape
         self._dcn_mesh_shape = dcn_mesh_shape
 
-    @property
-    @abc.abstractmethod
-    def mesh(self) -> Mesh:
-        """The device mesh."""
-
-    @property
-    @abc.abstractmethod
+    @cached_property
     def _local_chunker(self) -> LocalChunker:
-        """Position of this process in the mesh."""
+        return LocalChunker(self.mesh)
 
-    @abc.abstractmethod
+    @cached_property
+    def mesh(self) -> Mesh:
+        """The device mesh, built on first use."""
+        return default_mesh(
+            self._num_partitions,
+            self._model_parallel_submesh,
+            self._backend,
+            self._ici_mesh_shape,
+            self._dcn_mesh_shape,
+        )
+
+    @property
+    def logical_axis_rules(self) -> LogicalAxisRules:
+        """Logical axis rules that apply inside partitioned functions."""
+        return ()
+
     def partition(
         self,
         fn: Callable[..., Any],
@@ -276,21 +290,37 @@ class BasePartitioner(metaclass=abc.ABCMeta):
         out_axis_resources: PyTree,
         static_argnums: int | Sequence[int] = (),
         donate_argnums: int | Sequence[int] = (),
-    ) -> PartitionedCallable:
+    ) -> PjittedFnWithContext:
         """Compiles `fn` for the mesh at its first call.
 
         Args:
-            fn: function of arrays.
             in_axis_resources: prefix pytree of PartitionSpec or None (replicated) for
                 the non-static arguments.
             out_axis_resources: the same for the result.
-            static_argnums: positions of Python arguments that are compiled in.
-            donate_argnums: positions of arguments whose buffers may be reused.
         """
+        if isinstance(static_argnums, int):
+            static_argnums = (static_argnums,)
+        in_shardings = to_shardings(in_axis_resources, self.mesh)
+        jitted = jax.jit(
+            fn,
+            in_shardings=in_shardings,
+            out_shardings=to_shardings(out_axis_resources, self.mesh),
+            static_argnums=static_argnums,
+            donate_argnums=donate_argnums,
+        )
+        return PjittedFnWithContext(
+            jitted,
+            self.mesh,
+            self.logical_axis_rules,
+            in_shardings,
+            tuple(static_argnums),
+        )
 
-    @abc.abstractmethod
-    def compile(self, partitioned_fn: Any, *args: Any) -> CompiledPartitionedCallable:
-        """Compiles a partitioned function ahead of time for these arguments."""
+    def compile(
+        self, partitioned_fn: PjittedFnWithContext, *args: Any
+    ) -> CompiledPartitionedCallable:
+        """Compiles for `args`; call the result like the function itself."""
+        return partitioned_fn.with_compiled(*args)
 
     @property
     def _data_axes(self) -> tuple[str, ...]:
@@ -320,12 +350,7 @@ class BasePartitioner(metaclass=abc.ABCMeta):
     def get_data_layout(
         self, batch_size: int | None = None, host_index: int | None = None
     ) -> DataLayout:
-        """Returns the layout of a global batch (default: one example per data device).
-
-        Raises:
-            UserError: `batch_size` is not a positive multiple of the data mesh size.
-            ValueError: `host_index` names another process.
-        """
+        """Returns the layout of a global batch; by default one row per data device."""
         if host_index not in (None, jax.process_index()):
             raise ValueError(
                 f"host_index={host_index}: a process knows its own layout only."
@@ -358,15 +383,6 @@ class BasePartitioner(metaclass=abc.ABCMeta):
         """Returns the piece of an array on this process's devices."""
         return self._local_chunker.get_local_chunk_info(global_shape, mesh_axes)
 
-    @property
-    def params_on_devices(self) -> bool:
-        """True if restored parameters go to the devices instead of host memory."""
-        return self._params_on_devices
-
-    @params_on_devices.setter
-    def params_on_devices(self, value: bool) -> None:
-        self._params_on_devices = value
-
     def move_params_to_devices(self, train_state: Any, train_state_axes: Any) -> Any:
         """Places every array of `train_state` by `train_state_axes`."""
         shardings = to_shardings(train_state_axes, self.mesh)
@@ -379,16 +395,88 @@ class BasePartitioner(metaclass=abc.ABCMeta):
         )
         return with_containers_of(train_state, axes)
 
-    @abc.abstractmethod
     def get_mesh_axes(self, train_state: Any) -> Any:
         """Returns `train_state` with PartitionSpec or None instead of arrays."""
+        return self.get_logical_axes(train_state)
+
+
+class BasePjitPartitioner(BasePartitioner):
+    """The base partitioner, under the second name that it has in T5X."""
 
 
 def with_containers_of(like: Any, state: Any) -> Any:
     """Freezes or unfreezes the parameters of `state` to match those of `like`.
 
-    Train states freeze what they restore, but shardings must have the same pytree
-    structure as the arrays.
+    Shardings must have the pytree structure of the arrays.
     """
     params = as_container(state.params, like.params)
     return state if type(params) is type(state.params) else state.replace_params(params)
+
+
+class PjitPartitioner(BasePjitPartitioner):
+    """Partitioner that maps the model's logical axis names to mesh axes."""
+
+    def __init__(
+        self,
+        num_partitions: int | None = None,
+        model_parallel_submesh: HardwareMesh | None = None,
+        params_on_devices: bool = True,
+        backend: str | None = None,
+        ici_mesh_shape: HardwareMesh | None = None,
+        dcn_mesh_shape: HardwareMesh | None = None,
+        logical_axis_rules: LogicalAxisRules | None = None,
+    ):
+        """Stores the shape of the mesh and the axis rules; see BasePartitioner.
+
+        The rules are `standard_logical_axis_rules()` by default.
+        """
+        super().__init__(
+            num_partitions,
+            model_parallel_submesh,
+            params_on_devices,
+            backend,
+            ici_mesh_shape,
+            dcn_mesh_shape,
+        )
+        if logical_axis_rules is None:
+            logical_axis_rules = standard_logical_axis_rules()
+        if ici_mesh_shape is not None and dcn_mesh_shape is not None:
+            logical_axis_rules = [
+                (name, ("replica", "data") if name == "batch" else axis)
+                for name, axis in logical_axis_rules
+            ]
+        self._logical_axis_rules = tuple((n, a) for n, a in logical_axis_rules)
+        (self._data_axis,) = logical_to_mesh_axes(
+            "the batch", ["batch"], self._logical_axis_rules
+        )
+
+    @property
+    def logical_axis_rules(self) -> LogicalAxisRules:
+        """Logical axis rules that apply inside partitioned functions."""
+        return self._logical_axis_rules
+
+    def get_logical_axes(self, train_state: Any) -> Any:
+        return train_state.as_logical_axes()
+
+    def get_mesh_axes(self, train_state: Any) -> Any:
+        """Returns `train_state` with PartitionSpec or None instead of arrays.
+
+        A dimension that is not divisible by its mesh axis is replicated. UserError
+        names a logical axis without rule.
+        """
+        logical = self.get_logical_axes(train_state)
+        shapes = traverse_util.flatten_dict(train_state.state_dict(), sep="/")
+        flat = traverse_util.flatten_dict(
+            logical.state_dict(), keep_empty_nodes=True, sep="/"
+        )
+
+        def to_spec(name: str, axes: Any) -> Any:
+            if axes is None or axes is traverse_util.empty_node:
+                return axes
+            spec = logical_to_mesh_axes(name, axes, self._logical_axis_rules)
+            shape = getattr(shapes.get(name), "shape", ())
+            return drop_indivisible_axes(name, shape, spec, self.mesh.shape)
+
+        specs = {name: to_spec(name, axes) for name, axes in flat.items()}
+        axes = logical.restore_state(traverse_util.unflatten_dict(specs, sep="/"))
+        return with_containers_of(train_state, axes)

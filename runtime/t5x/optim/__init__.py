@@ -1,1 +1,0 @@
-"""Optimizers behind one interface."""
