@@ -2,9 +2,10 @@
 
     jaxaug augment --config configs/augment/reworder_tree.py --data_dir DIR --out OUT
 
-Each text gets eight outputs for each of five grades, from near to far;
-`reworder_tree.py:N` asks for N instead of eight. The judge drops unfaithful ones
-(docs/judge.md), and `spread` takes those that differ most from the text and from each
+Each text gets eight outputs for each of five grades, from near to far; texts that still
+lack variants also get rewordings by the grammar. The judge drops candidates whose
+probability of being faithful (docs/judge.md) is below LEAST of `reworder_tree.py:LEAST`,
+0.5 by default, and `spread` takes those that differ most from the text and from each
 other. Needs the extras `nlp` and `report`; CTranslate2 (extra `engine`) makes it
 faster.
 """
@@ -12,12 +13,13 @@ faster.
 import ml_collections
 
 
-def get_config(num: str = "8") -> ml_collections.ConfigDict:
-    """The text after the colon is the number of outputs of each grade."""
+def get_config(least: str = "0.5") -> ml_collections.ConfigDict:
+    """The text after the colon is the least probability."""
     config = ml_collections.ConfigDict()
     config.name = "reworder spread"
     config.scheme = "reworder"
-    config.options = {"num": int(num)}
+    config.options = {"num": 8}
+    config.further = [{"scheme": "grammar", "options": {"num": 100}}]
     config.shard_size = 32
     config.apart_by = "similarity"
     config.metrics = {
@@ -35,7 +37,7 @@ def get_config(num: str = "8") -> ml_collections.ConfigDict:
         "levels": ("jaccard", "faithful", "string_similarity"),
         "decisions": ("max", "max", "min"),
         "constraints": (
-            "faithful >= 0.5",
+            f"faithful >= {float(least)}",
             "similarity >= 0.5",
             "length <= 2.5",
             "length >= 0.3",
