@@ -27,79 +27,25 @@ _MODULES = (
 )  # fmt: skip
 
 GIN = """
-from __gin__ import dynamic_registration
-import __main__ as train_script
-from jaxaug.feed import sets
-from t5x import adafactor
-from t5x import gin_utils
-from t5x import models
-from t5x import partitioning
-from t5x import trainer
-from t5x import utils
-from t5x.examples.t5 import network
-from tasks import token_feed
-from tasks import vocabulary
+include 'configs/models/t5_mini.gin'
+include 'configs/runs/scratch.gin'
 
-MODEL_DIR = %gin.REQUIRED
-VOCABULARY = @vocabulary.default_vocabulary()
-MODEL = @models.EncoderDecoderModel()
-models.EncoderDecoderModel:
-  module = @network.Transformer()
-  input_vocabulary = %VOCABULARY
-  output_vocabulary = %VOCABULARY
-  optimizer_def = @adafactor.Adafactor()
-adafactor.Adafactor.logical_factor_rules = @adafactor.standard_logical_factor_rules()
-network.Transformer.config = @network.T5Config()
+MIXTURE_OR_TASK_NAME = 'd3st_aug_2x'
+EVAL_MIXTURE = 'd3st_sgd'
+TASK_FEATURE_LENGTHS = {'inputs': 64, 'targets': 24}
+TRAIN_STEPS = 60
+EVAL_PERIOD = 10
 network.T5Config:
-  vocab_size = 2048
   emb_dim = 32
   num_heads = 2
   num_encoder_layers = 1
   num_decoder_layers = 1
   head_dim = 16
   mlp_dim = 64
-  mlp_activations = ('gelu', 'linear')
-  dropout_rate = 0.1
-
-train_script.train:
-  model = %MODEL
-  model_dir = %MODEL_DIR
-  train_dataset_cfg = @utils.DatasetConfig()
-  train_eval_dataset_cfg = None
-  infer_eval_dataset_cfg = None
-  checkpoint_cfg = @utils.CheckpointConfig()
-  partitioner = @partitioning.PjitPartitioner()
-  trainer_cls = @trainer.Trainer
-  total_steps = 60
-  eval_steps = 0
-  eval_period = 10
-  stats_period = 10
-  random_seed = 0
-  summarize_config_fn = @gin_utils.summarize_gin_config
-  get_dataset_fn = @token_feed.get_dataset
-token_feed.get_dataset.otherwise = @utils.get_dataset
+train_script.train.infer_eval_dataset_cfg = None
+train/utils.DatasetConfig.pack = False
+utils.SaveCheckpointConfig.keep = 2
 sets.accept.truncation = True
-
-utils.DatasetConfig:
-  mixture_or_task_name = 'd3st_aug_2x'
-  task_feature_lengths = {'inputs': 64, 'targets': 24}
-  split = 'train'
-  batch_size = 8
-  shuffle = True
-  seed = 0
-  pack = False
-
-utils.CheckpointConfig.save = @utils.SaveCheckpointConfig()
-utils.SaveCheckpointConfig:
-  period = 10
-  keep = 2
-partitioning.PjitPartitioner.num_partitions = 1
-trainer.Trainer:
-  num_microbatches = None
-  learning_rate_fn = @utils.create_learning_rate_scheduler()
-utils.create_learning_rate_scheduler:
-  factors = 'constant'
-  base_learning_rate = 0.01
 """
 
 FEWSHOT = """

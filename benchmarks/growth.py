@@ -4,8 +4,7 @@
 
 The data are copies of the test split of a data folder, with new dialogue ids. The parts
 are: formatting it into a record cache, tokenizing this cache, and `evaluate sgd` of its
-annotation in one file of predictions. Two more parts are the shards of `jaxaug augment`
-with a scheme that appends words, and ranking candidates in trees.
+annotation in one file of predictions.
 
 Each size runs in a separate process on one core. It reports CPU time (the fastest of
 the repeats) and peak memory, both with imports. An exponent is the slope of a line
@@ -17,7 +16,6 @@ import contextlib
 import io
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -30,12 +28,7 @@ import numpy as np
 
 from jaxaug.data.folders import resolve_data_dir
 
-PARTS = ("format", "tokens", "evaluate", "augment", "tree")
-_PER_TREE = 40  # Candidates per description.
-_TREES = 250  # Number of trees at factor 1.
-_TEXTS = 400  # Number of texts of the augment part at factor 1.
-
-
+PARTS = ("format", "tokens", "evaluate")
 _ID = '"dialogue_id": "'
 
 
@@ -125,59 +118,6 @@ def evaluate_part(folder: Path, factor: int) -> Callable[[], int]:
         with contextlib.redirect_stdout(io.StringIO()):
             assert not cli.main(words)
         return json.loads(Path(out).read_text())["about"]["counts"]["frames"]
-
-    return run
-
-
-def augment_part(folder: Path, factor: int) -> Callable[[], int]:
-    from jaxaug.core.shards import Shards, Stage
-
-    texts = [f"text number {n} of a schema" for n in range(_TEXTS * factor)]
-
-    def compute(block):
-        return [[f"{text} {end}" for end in range(50)] for text in block]
-
-    def run() -> int:
-        with tempfile.TemporaryDirectory(dir=folder) as root:
-            for name in ("candidates", "judged"):
-                Shards(root).run(Stage(name, name, compute), texts)
-        return len(texts)
-
-    return run
-
-
-def tree_part(folder: Path, factor: int) -> Callable[[], int]:
-    from jaxaug.augment import config as configs
-    from jaxaug.augment import tree
-
-    fields = {
-        "scheme": "eda",
-        "select": "tree",
-        "metrics": {"string_similarity": {}, "jaccard": {}},
-        "tree": {
-            "levels": ("jaccard", "string_similarity"),
-            "decisions": ("max", "min"),
-            "diversity": "jaccard",
-        },
-    }
-    spec = configs.of(fields, "growth").spec
-    draw = random.Random(0)
-    items = [
-        [
-            tree.Item(
-                f"candidate {n}",
-                1,
-                {"jaccard": draw.random(), "string_similarity": draw.random()},
-            )
-            for n in range(_PER_TREE)
-        ]
-        for _ in range(_TREES)
-    ]
-
-    def run() -> int:
-        for number in range(_TREES * factor):
-            tree.rank(items[number % _TREES], spec, 5, number)
-        return _TREES * factor
 
     return run
 
