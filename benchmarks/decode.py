@@ -4,11 +4,11 @@
         [--repeats 3] [--decoders beam ...] [--sides "CTranslate2 int8" ...]
 
 All sides have the same weights in one process, on the same CPU or GPU. A side is left
-out, with its reason, if its library or device is missing. The model is a T5 with random weights: `small` has emb 512,
-8 heads x 64, mlp 2048, and 6 + 6 layers; `base` has 768, 12 x 64, 3072, and 12 + 12.
-Both have relu, a tied embedding, and 32,128 words. A batch of 32 inputs of 64 tokens
-yields 64 tokens each. EOS is disabled, so that all sides do the same work. tokens/s
-count one output per input.
+out, with its reason, if its library or device is missing. The model is a T5 with random
+weights: `small` has emb 512, 8 heads x 64, mlp 2048, and 6 + 6 layers; `base` has 768,
+12 x 64, 3072, and 12 + 12. Both have relu, a tied embedding, and 32,128 words. A batch
+of 32 inputs of 64 tokens yields 64 tokens each. EOS is disabled, so that all sides do
+the same work. tokens/s count one output per input.
 
 The first call of each side compiles and is not counted. The other calls alternate, and
 the fastest one counts. A ratio is the time of another side divided by ours, `CPU` the
@@ -166,16 +166,9 @@ class Ours:
 
         compiled = decode.lower(self.params, self.inputs).compile()
         plan: Any = compiled.memory_analysis()
-        run: Any = functools.partial(_fetched, compiled, self.params, self.inputs)
+        run: Any = lambda: np.asarray(compiled(self.params, self.inputs))
         run.memory = (plan.temp_size_in_bytes + plan.output_size_in_bytes) / 2**20
         return run
-
-
-def _fetched(program: Callable[..., jax.Array], *arguments: Any) -> np.ndarray:
-    return np.asarray(program(*arguments))
-
-
-Program = Callable[[], np.ndarray]
 
 
 class LeftOut(Exception):
@@ -219,7 +212,7 @@ class Torch:
         self.inputs = torch.tensor(ours.inputs, device=device).long()
         self._length, self._generate = size.length, generate
 
-    def program(self, name: str) -> Program:
+    def program(self, name: str) -> Callable[[], np.ndarray]:
         """Returns a call with tokens [batch, length] as its result."""
 
         def generate() -> np.ndarray:
@@ -274,7 +267,7 @@ class CTranslate2:
             self._engine = runner.Engine(folder, rules, batch_size=size.batch)
         self._inputs, self._length = ours.inputs.tolist(), size.length
 
-    def program(self, name: str) -> Program:
+    def program(self, name: str) -> Callable[[], np.ndarray]:
         """Returns a call with tokens [batch, length] as its result."""
         lengths = {"max_length": self._length, "min_length": self._length}
         search = runner.Search(**lengths, **self.options[name])
@@ -343,21 +336,15 @@ def best_times(
     return [(min(seconds), min(cpu)) for seconds, cpu in best]
 
 
-def peers(ours: Ours, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the other sides; prints the reason for each that is left out."""
-    found = {}
-    for name in names:
-        try:
-            found[name] = SIDES[name](ours)
-        except LeftOut as reason:
-            print(f"left out: {name}: {reason}")
-    return found
-
-
 def compare(ours: Ours, names: list[str], sides: list[str], repeats: int) -> None:
     """Prints a line for each decoder, and one below it for each other side."""
     size = ours.size
-    others = peers(ours, sides)
+    others = {}
+    for side in sides:
+        try:
+            others[side] = SIDES[side](ours)
+        except LeftOut as reason:
+            print(f"left out: {side}: {reason}")
     tokens = size.batch * size.length
     beam_seconds, against = None, ""
     for name in names:

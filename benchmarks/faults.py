@@ -64,7 +64,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # Its threads do not survive a fork.
 
-from fault_programs import PROGRAMS, compared, environment, make_material, warm_up
+from fault_programs import PROGRAMS, compared, make_material, warm_up
 
 LONGEST = 300.0  # Seconds that a run may take.
 _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
@@ -134,14 +134,10 @@ class Child:
     def end(self) -> Ended:
         """Returns the end of the process; a hanging run is killed and has failed."""
         if (ended := self.wait()) is None:
-            self.kill(signal.SIGKILL)
+            os.kill(self.pid, signal.SIGKILL)
             self.wait()
             return Ended(1, f"hangs: no end in {LONGEST:.0f} s", LONGEST)
         return ended
-
-    def kill(self, number: int) -> None:
-        """Sends a signal."""
-        os.kill(self.pid, number)
 
     def close(self) -> None:
         """Ends the remaining processes of its session."""
@@ -189,7 +185,8 @@ class Trial:
         """Starts the program; `before` is called in its process first."""
 
         def run() -> int:
-            os.environ.update(environment(self.place, self._material))
+            os.environ["JAXAUG_CACHE_DIR"] = str(self.place / "cache")
+            os.environ["JAXAUG_DATA_DIR"] = str(self._material / "data")
             before()
             arguments = self.program.arguments(self.place, self._material)
             return self.program.start(arguments)
@@ -211,7 +208,7 @@ class Trial:
         delay = self.rng.uniform(0, longest)
         if child.wait(delay) is not None:
             return None
-        child.kill(number)
+        os.kill(child.pid, number)
         return child.end()
 
     def files(self, *folders: str) -> list[Path]:
@@ -383,12 +380,8 @@ KINDS: dict[str, Kind] = {
 }
 
 
-@dataclasses.dataclass
-class Undisturbed:
-    """An undisturbed run: its result and its duration."""
-
-    result: dict[str, str]
-    seconds: float
+Undisturbed = tuple[dict[str, str], float]
+"""The result of an undisturbed run, and its seconds."""
 
 
 def undisturbed(program: str, base: Path, material: Path) -> Undisturbed:
@@ -408,14 +401,15 @@ def undisturbed(program: str, base: Path, material: Path) -> Undisturbed:
             raise RuntimeError(f"{program}: {ended.status}\n{ended.text[-3000:]}")
     if results[0] != results[1]:
         raise RuntimeError(f"{program}: two undisturbed runs differ")
-    return Undisturbed(results[0], seconds)
+    return results[0] or {}, seconds
 
 
 def inject(
     program: str, kind: str, left_alone: Undisturbed, trial: Trial
 ) -> dict[str, Any]:
     """Injects a fault, reruns the program, and returns a record of the outcome."""
-    fault = KINDS[kind](trial, left_alone.seconds)
+    result, seconds = left_alone
+    fault = KINDS[kind](trial, seconds)
     record = {"program": program, "kind": kind, "detail": fault.detail}
     if not fault.detail:
         return record | {"outcome": "too late", "what": ""}
@@ -428,7 +422,7 @@ def inject(
         ended.append(trial.run())
     if ended[-1].status:
         outcome, what = "lost", ended[-1].last_line
-    elif difference := compared(trial.result() or {}, left_alone.result):
+    elif difference := compared(trial.result() or {}, result):
         outcome, what = "lost", difference
     if fault.lost:
         outcome, what = "lost", fault.lost
@@ -530,7 +524,7 @@ def run(options: argparse.Namespace, base: Path) -> int:
         program, kind = order[number % len(order)]
         if program not in straight:
             straight[program] = undisturbed(program, base, material)
-            print(f"{program}: {straight[program].seconds:.1f} s alone", flush=True)
+            print(f"{program}: {straight[program][1]:.1f} s alone", flush=True)
         rng = random.Random(f"{options.seed}|{number}|{program}|{kind}")
         trial = Trial(program, base / "trial", material, rng)
         try:

@@ -1,4 +1,4 @@
-"""The plan of docs/scale.md: 1,024 chips, T5 1.1 XL, 100 times SGD.
+"""The plan of docs/launch.md: 1,024 chips, T5 1.1 XL, 100 times SGD.
 
     python benchmarks/scale.py [--write]
     python benchmarks/scale.py --devices 64 --model 8 --rows 1 --remat full
@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parents[1] / "docs/scale.md"
+PAGE = Path(__file__).parents[1] / "docs/launch.md"
 RECORD = Path(__file__).with_name("scale_xl.jsonl")
 SIZES = ("small", "base", "large", "xl")
 GIN = Path(__file__).parents[1] / "runtime/t5x/examples/t5/t5_1_1"
@@ -326,33 +326,17 @@ def lost_share(hours: float) -> tuple[float, float]:
     return period, VALUES["stall"] / period + (period / 2 + VALUES["start"]) / between
 
 
-def preempting() -> str:
-    kinds = (
-        ("on demand: any host fails", VALUES["host_failure"] / hosts()),
-        ("spot: any slice is taken", VALUES["spot_loss"] / VALUES["slices"]),
-    )
-
-    def line(name: str, hours: float) -> tuple[str, ...]:
-        period, lost = lost_share(hours)
-        steps = period / step_seconds(VALUES["rows"])
-        return (name, f"{hours:.1f}", short(period), short(steps), f"{lost:.1%}")
-
-    return table(
-        ("loss", "hours between", "s between saves", "steps", "time lost"),
-        (line(*kind) for kind in kinds),
-    )
-
-
 def costing() -> str:
     steps = VALUES["examples"] * VALUES["times"] * VALUES["passes"] / VALUES["rows"]
 
     def line(name: str, price: float, hours_between: float) -> tuple[str, ...]:
-        lost = lost_share(hours_between)[1]
+        period, lost = lost_share(hours_between)
         hours = steps * step_seconds(VALUES["rows"]) / HOUR / (1 - lost)
-        return (name, f"{hours:.2f}", f"{hours * VALUES['chips'] * price:,.0f}")
+        dollars = f"{hours * VALUES['chips'] * price:,.0f}"
+        return (name, f"{hours:.2f}", dollars, f"{period:.0f}")
 
     return table(
-        ("contract", "hours", "dollars"),
+        ("contract", "hours", "dollars", "s between saves"),
         (
             line("on demand", VALUES["price"], VALUES["host_failure"] / hosts()),
             line("spot", VALUES["spot"], VALUES["spot_loss"] / VALUES["slices"]),
@@ -363,10 +347,9 @@ def costing() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "measured": measured,
     "sharding": sharding,
-    "preempting": preempting,
     "costing": costing,
 }
-ON_PAGE = ("costing", "measured", "sharding")
+ON_PAGE = ("costing",)
 
 
 def with_tables(text: str, tables: Mapping[str, str]) -> str:
@@ -383,7 +366,7 @@ def with_tables(text: str, tables: Mapping[str, str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="into docs/scale.md")
+    parser.add_argument("--write", action="store_true", help="into docs/launch.md")
     parser.add_argument("--devices", type=int, help="measure the memory on so many")
     parser.add_argument("--size", choices=SIZES, default="xl")
     parser.add_argument("--model", type=int, default=8, help="size of the model axis")

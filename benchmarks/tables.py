@@ -55,7 +55,6 @@ from jaxaug.metrics.statistics import (
     Difference,
     Statistics,
     difference_cell,
-    p_cell,
     statistics_of,
     with_intervals,
 )
@@ -71,14 +70,15 @@ QUEUE_HEADER = (
 )
 COMPARED = ("sgd", "eda_6x", "tree_6x", "aug_6x", "sgdx_6x")
 MORE = ("sgd", "tree_2x", "tree_4x", "tree_6x", "apertium_6x")
+ALL = ("sgd", "apertium_6x", "tree_2x", "eda_6x", "tree_4x", *COMPARED[2:])
 Key = tuple[str, str, int]
 FEWSHOT = ROOT / "results/fewshot"
 VARIANTS = ROOT / "papers/jaxaug_papers/minisgd/variants"
 # The sets of runs in results/minisgd: their labels in tables, and their commands.
 #
 # The sets, folders, and mixtures are called `tree` whatever selected their variants.
-# `SELECTORS` names the selector: `spread` is greedy max-min, and `tree` is the traversal
-# of Algorithm 3 of Coca et al. (`walk = "rounds"`).
+# `SELECTORS` names the selector: `spread` is greedy max-min, and `tree` is the
+# traversal of Algorithm 3 of Coca et al. (`walk = "rounds"`).
 SETS = {
     "sgd": "originals only",
     "eda_6x": "+ five variants by EDA",
@@ -115,11 +115,6 @@ SETS = {
 }
 # First digits of the digest of stored variants -> their selector.
 SELECTORS = {"cfe8ff9b": "`spread`", "54839714": "`tree`, Jaccard <= 0.95"}
-GUARDED = (
-    *("sgd", "sgd_familiar", "tree_6x", "tree_6x_familiar", "tree_6x_consistent"),
-    *("tree_6x_worst", "tree_6x_worst_familiar", "many_16x", "many_16x_familiar"),
-    *("many_16x_likelihood", "many_16x_worst", "many_16x_worst_familiar"),
-)
 # Pairs of sets, of which the first one should be better.
 GAINS = (
     ("tree_6x_familiar", "tree_6x"),
@@ -459,40 +454,26 @@ def attack_table() -> list[str]:
     return rows
 
 
-def minisgd_table(form: str = "d3st", names: Sequence[str] = COMPARED) -> list[str]:
-    """Returns every figure of the compared sets, with deviations and an interval.
+def minisgd_table(form: str = "d3st", names: Sequence[str] = ALL) -> list[str]:
+    """Returns the main figures of some sets, with deviations and an interval.
 
     Sets without a stored run are listed as not run.
     """
-    rows = ["| training schemas | " + " | ".join(report.COLUMNS.values()) + " |"]
-    rows.append("|" + "---|" * (1 + len(report.COLUMNS)))
+    columns = {k: v for k, v in report.COLUMNS.items() if k not in WORDINGS}
+    rows = ["| training schemas | " + " | ".join(columns.values()) + " |"]
+    rows.append("|" + "---|" * (1 + len(columns)))
     found = {_label(run): run for run in compared(names, form)[0]}
     for label in map(SETS.__getitem__, names):
         cells = ["not run"] if label not in found else []
-        for column in report.COLUMNS if label in found else ():
+        for column in columns if label in found else ():
             run = found[label]
             text = report.cell(run, column)
             if column == "jga_v1_5":
                 text += f" ({_ends(run)})"
             cells.append(text)
-        empty = [""] * (len(report.COLUMNS) - len(cells))
+        empty = [""] * (len(columns) - len(cells))
         rows.append("| " + " | ".join([label, *cells, *empty]) + " |")
     return rows
-
-
-def minisgd_differences() -> list[str]:
-    """Returns the differences of all pairs of the compared sets, in points."""
-    columns = ("jga_orig", "jga_v1_5", "jga_v1_5_seen", "jga_v1_5_unseen", "ss_jga")
-    header = ["difference", *(report.COLUMNS[name] for name in columns), "p (Holm)"]
-    rows = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-
-    def line(one: Difference) -> str:
-        names = [SETS[name.partition("_")[2]] for name in (one.first, one.second)]
-        cells = [difference_cell(one, column) for column in columns]
-        title = f"{names[0]} - {names[1]}".replace("+ ", "")
-        return "| " + " | ".join([title, *cells, p_cell(one.p_holm)]) + " |"
-
-    return rows + [line(one) for one in compared()[1].differences]
 
 
 def gains_table() -> list[str]:
@@ -533,39 +514,32 @@ def _ends(run: report.Run) -> str:
 
 
 def queue_table(results: Path = SGD, queue: Path = QUEUE) -> list[str]:
-    """Returns the lines of the table: configurations of the queue, then others."""
-    lines = queue.read_text(encoding="utf-8").splitlines()
+    """Returns the table of finished configurations, then a line of the others."""
     wanted: dict[Key, list[int]] = collections.defaultdict(list)
-    for item in map(json.loads, lines):
+    for item in map(json.loads, queue.read_text(encoding="utf-8").splitlines()):
         wanted[key_of(item)].append(item["seed"])
-    finished: dict[str, dict[Key, list[dict]]] = collections.defaultdict(dict)
-    for path in sorted(results.glob(f"*/{ITEM}")):
-        item = json.loads(path.read_text(encoding="utf-8"))
-        finished[item["variants"]].setdefault(key_of(item), []).append(item)
-    figures = configurations_of(
-        [path.parent for path in sorted(results.glob(f"*/{ITEM}"))]
-    )
+    folders = [path.parent for path in sorted(results.glob(f"*/{ITEM}"))]
+    finished: dict[tuple[Key, str], list[dict]] = collections.defaultdict(list)
+    for folder in folders:
+        item = json.loads((folder / ITEM).read_text(encoding="utf-8"))
+        finished[key_of(item), item["variants"]].append(item)
+    figures = {
+        report.split_seed(row.name.partition(" (mean")[0])[0]: row
+        for row in (_statistics(folders, ServiceBootstrap)[0] if folders else ())
+    }
     rows = [QUEUE_HEADER, "|" + "---|" * (QUEUE_HEADER.count("|") - 1)]
-    for key, seeds in wanted.items():
-        found = [runs[key] for runs in finished.values() if key in runs]
-        rows += [queue_row(key, runs, seeds, figures) for runs in found or [[]]]
-    for runs in finished.values():
-        for key in runs.keys() - wanted.keys():
-            rows.append(queue_row(key, runs[key], [], figures))
-    return rows
+    rows += [
+        queue_row(key, runs, wanted[key], figures)
+        for (key, _), runs in finished.items()
+    ]
+    done = {key for key, _ in finished}
+    left = [f"{k[0]} ({k[1]}, {k[2]:,} steps)" for k in wanted if k not in done]
+    return [*rows, "", f"Not run: {', '.join(left)}."] if left else rows
 
 
 def key_of(item: Mapping) -> Key:
     """Returns the shared name of a configuration's seeds, without variant digests."""
     return item["set"], item.get("order", "mixture"), item["steps"]
-
-
-def configurations_of(folders: Sequence[Path]) -> dict[str, report.Run]:
-    """Returns configuration (named by `split_seed`) -> metrics with intervals."""
-    if not folders:
-        return {}
-    rows = _statistics(folders, ServiceBootstrap)[0]
-    return {report.split_seed(row.name.partition(" (mean")[0])[0]: row for row in rows}
 
 
 def queue_row(
@@ -578,41 +552,34 @@ def queue_row(
     name, order, steps = key
     done = sorted(run["seed"] for run in runs)
     missing = sorted(set(seeds) - set(done))
-    text = ", ".join(map(str, done)) or "none"
+    text = ", ".join(map(str, done))
     if missing:
         text += f" (not run: {', '.join(map(str, missing))})"
-    if not runs:
-        cells = ["not run"] * 5 + [""]
-    else:
-        found = figures[report.split_seed(runs[0]["name"])[0]]
-        devices = sorted({run["device"] for run in runs})
-        cells = [
-            report.cell(found, "jga_orig"),
-            f"{report.cell(found, 'jga_v1_5')} ({_ends(found)})",
-            report.cell(found, "jga_v1_5_unseen"),
-            report.cell(found, "ss_jga"),
-            report.cell(found, "ss_jga_all_frames"),
-            ", ".join(devices),
-        ]
-        if digest := runs[0]["variants"]:
-            selector = SELECTORS.get(digest[:8])
-            name = f"{name} {digest[:8]}" + f" ({selector})" * bool(selector)
+    found = figures[report.split_seed(runs[0]["name"])[0]]
+    cells = [
+        report.cell(found, "jga_orig"),
+        f"{report.cell(found, 'jga_v1_5')} ({_ends(found)})",
+        report.cell(found, "jga_v1_5_unseen"),
+        report.cell(found, "ss_jga"),
+        report.cell(found, "ss_jga_all_frames"),
+        ", ".join(sorted({run["device"] for run in runs})),
+    ]
+    if digest := runs[0]["variants"]:
+        selector = SELECTORS.get(digest[:8])
+        name = f"{name} {digest[:8]}" + f" ({selector})" * bool(selector)
     return "| " + " | ".join([name, order, f"{steps:,}", text, *cells]) + " |"
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "readme": short_table,
-    "familiar": functools.partial(short_table, GUARDED),
     "gains": gains_table,
     "attack": attack_table,
     "stricter": functools.partial(
         short_table, ("tree_6x", "tree2_6x", "sound5_6x", "sound8_6x")
     ),
     "minisgd": minisgd_table,
-    "minisgd-more": functools.partial(minisgd_table, names=MORE),
-    "minisgd-differences": minisgd_differences,
     "sgd-queue": queue_table,
-    "t5dst": functools.partial(minisgd_table, "t5dst"),
+    "t5dst": functools.partial(minisgd_table, "t5dst", COMPARED),
     "setups": functools.partial(claims.setups, trackers),
     "settle": claims.settle,
     "readings": readings.table,

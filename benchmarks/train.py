@@ -13,9 +13,8 @@ sides. The steps of a round run without waits, as in a real run. Our side is the
 `t5x.trainer.Trainer` with its metrics.
 
 Utilization is the rate of the step's matrix products, divided by the rate of a large
-matrix product in the same run (of the faster library). --peak gives the rate of a data
-sheet instead, in operations per second. Start-up lasts from the start of the process to
-the end of the first step, including compilation.
+matrix product in the same run (of the faster library). Start-up lasts from the start of
+the process to the end of the first step, including compilation.
 """
 
 import argparse
@@ -448,17 +447,15 @@ class Side:
         self._process.join()
 
 
-def report(sides: dict[str, Side], setting: Setting, peak: float | None) -> None:
+def report(sides: dict[str, Side], setting: Setting) -> None:
     """Prints a line for each side, and the ratios."""
     shape = SHAPES[setting.shape]
     flops = step_flops(shape, setting.rows, *setting.lengths)
     tokens = setting.rows * sum(setting.lengths)
-    source = "given"
-    if peak is None:
-        peak, source = max(s.ask("peak") for s in sides.values()), "of a matrix product"
+    peak = max(side.ask("peak") for side in sides.values())
     print(
         f"{setting.shape}, {setting.rows} rows of {setting.lengths}, {setting.dtype}, "
-        f"{flops / 1e9:.0f} GFLOP a step, {peak / 1e9:.0f} GFLOP/s {source}"
+        f"{flops / 1e9:.0f} GFLOP a step, {peak / 1e9:.0f} GFLOP/s of a matrix product"
     )
     for name, side in sides.items():
         seconds = statistics.median(side.seconds)
@@ -474,8 +471,11 @@ def report(sides: dict[str, Side], setting: Setting, peak: float | None) -> None
         )
     (base, ours), *others = sides.items()
     for name, theirs in others:
-        ratios = quotients(theirs.seconds, ours.seconds)
-        of_cores = quotients(theirs.of_cores, ours.of_cores)
+        names = ("seconds", "of_cores")
+        pairs = [(getattr(theirs, name), getattr(ours, name)) for name in names]
+        ratios, of_cores = (
+            sorted(a / b for a, b in zip(*pair, strict=True)) for pair in pairs
+        )
         memory = theirs.ask("memory") / ours.ask("memory")
         print(
             f"{base} against {name}: {statistics.median(ratios):.2f}x steps/s (rounds "
@@ -484,11 +484,6 @@ def report(sides: dict[str, Side], setting: Setting, peak: float | None) -> None
             f"{of_cores[0]:.2f} to {of_cores[-1]:.2f}), {memory:.2f}x less memory",
             flush=True,
         )
-
-
-def quotients(theirs: list[float], ours: list[float]) -> list[float]:
-    """Returns the sorted ratios of all rounds."""
-    return sorted(a / b for a, b in zip(theirs, ours, strict=True))
 
 
 def main() -> None:
@@ -501,7 +496,6 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--steps", type=int, default=2, help="steps of a round")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--peak", type=float, help="operations a second of the device")
     parser.add_argument(
         "--side",
         choices=SIDES,
@@ -528,7 +522,7 @@ def main() -> None:
         for _ in range(arguments.rounds):
             for side in sides.values():
                 side.run(arguments.steps)
-        report(sides, setting, arguments.peak)
+        report(sides, setting)
         for side in sides.values():
             side.end()
 

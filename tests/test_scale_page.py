@@ -1,4 +1,4 @@
-"""docs/scale.md shows the output of its programs."""
+"""docs/launch.md shows the output of its programs."""
 
 import importlib
 import sys
@@ -28,7 +28,7 @@ def program(monkeypatch):
 
 def test_the_tables_of_the_page_equal_the_program(program):
     plan = program("scale")
-    page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "launch.md").read_text(encoding="utf-8")
     tables = {name: plan.TABLES[name]() for name in plan.ON_PAGE}
     for name, made in tables.items():
         assert f"<!-- {name}: scale.py -->\n{made}\n<!-- end -->" in page, name
