@@ -156,7 +156,7 @@ def runtime_model(setting: Setting) -> Any:
         LEARNING_RATE,
         logical_factor_rules=adafactor.standard_logical_factor_rules(),
     )
-    sizes = {
+    sizes: dict[str, Any] = {
         "vocab_size": shape.vocab,
         "emb_dim": shape.emb,
         "num_heads": shape.heads,
@@ -213,7 +213,7 @@ def runtime_side(setting: Setting) -> Work:
     # As the programs do; compiled programs are not kept, as compiling is measured.
     machine.set_up(compilation_cache="none")
     shape = SHAPES[setting.shape]
-    batch = random_batch(shape, setting.rows, *setting.lengths)
+    batch: Any = random_batch(shape, setting.rows, *setting.lengths)
     model = runtime_model(setting)
     partitioner = partitioning.PjitPartitioner(num_partitions=1)
     initializer = utils.TrainStateInitializer(

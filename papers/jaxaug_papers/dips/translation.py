@@ -1,9 +1,10 @@
 """Translation metrics that papers use for paraphrases: BLEU, METEOR, and TER.
 
-README.md of dips has the definitions. All values are in percent. The DiPS paper reports TERp (TER-Plus, Snover et al., 2009),
-which is not available here. Its only implementation is in Java and needs WordNet and a
-phrase table; no maintained library has it. TER is not comparable with TERp. It ignores
-synonyms, stems, and phrases, so its values are higher.
+README.md of dips has the definitions. All values are in percent. The DiPS paper reports
+TERp (TER-Plus, Snover et al., 2009), which is not available here. Its only
+implementation is in Java and needs WordNet and a phrase table; no maintained library
+has it. TER is not comparable with TERp. It ignores synonyms, stems, and phrases, so its
+values are higher.
 """
 
 import functools

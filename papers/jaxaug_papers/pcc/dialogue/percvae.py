@@ -272,5 +272,6 @@ class Network(networks.EncoderDecoder):
     def __call__(self, *args: Any, enable_dropout: bool = True, **kwargs: Any) -> Any:
         """Returns the logits with z from the prior."""
         if self.is_initializing():
-            return self.reconstruct(*args[:3], enable_dropout).logits
+            sources, inputs, targets = args[:3]
+            return self.reconstruct(sources, inputs, targets, enable_dropout).logits
         return super().__call__(*args, enable_dropout=enable_dropout, **kwargs)
