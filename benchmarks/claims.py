@@ -2,7 +2,8 @@
 
 `results/claims.toml` has the claims; its head explains the templates. A claim whose
 setup has one training seed cannot hold, and a claim whose setup resamples nothing stays
-open. A number needs stored data or a source.
+open. A number needs stored data or a source. `settle` has the hours that would settle
+the open claims, and `decoders` the decoders on Twitter's pairs.
 """
 
 import csv
@@ -11,8 +12,9 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -388,3 +390,138 @@ def _p_of(low: float, high: float) -> float:
     quantile = special.stdtrit(_SEEDS - 1, 0.975)
     value = abs(low + high) / max(high - low, 1e-9) * quantile
     return float(2 * special.stdtr(_SEEDS - 1, -value))
+
+
+SGD = ROOT / "results/sgd"
+QUEUE = ROOT / "papers/jaxaug_papers/tree/queue.jsonl"
+DOLLARS_GPU = 3.0
+"""Assumed price of an hour of an H100 or H200."""
+# T5 base has 248 M weights and SmolLM2 135 M: a position costs that much more.
+_BASE = 248 / 135
+# Of one core: the PCC page, and the header of configs/paraphrase_lstm.gin.
+_HUFF_FILES, _HUFF_HOURS = 2, 2.5
+_AMAZON_HOURS = 12
+_LSTM_MINUTES = 45
+# Three people vote on Tables 6 and 10, 800 questions each, ten seconds a vote.
+_VOTES, _SECONDS_A_VOTE = 3 * 2 * 800, 10
+
+
+def settle() -> list[str]:
+    """Returns what would settle the open claims, with hours from measured runs."""
+    items = [json.loads(p.read_text()) for p in sorted(SGD.glob("*/item.json"))]
+    queue = [json.loads(line) for line in QUEUE.read_text().splitlines()]
+    done = {(one["set"], one["steps"], one["seed"], one["order"]) for one in items}
+    left = [
+        one
+        for one in queue
+        if (one["set"], one["steps"], one["seed"], one.get("order", "mixture"))
+        not in done
+    ]
+    step = _mean(one["train_seconds"] / one["steps"] for one in items)
+    rest = _mean(one["compile_seconds"] + one["evaluate_seconds"] for one in items)
+    seconds = sum(one["steps"] * step + rest for one in left)
+    speed = _mean(one["positions_per_second"] for one in items) / _BASE
+    base = 100_000 * 32 * (1024 + 256) / speed
+    votes = _VOTES * _SECONDS_A_VOTE / 3600
+    levels = _HUFF_FILES * _HUFF_HOURS
+    rows = [
+        "| open | command | hardware | hours | dollars | arithmetic |",
+        "|---|---|---|---|---|---|",
+        _row(
+            "S: seeds, EDA, oracle, orders, T5DST", "`jaxaug_papers.tree.queue`",
+            "one H200", seconds / 3600, DOLLARS_GPU,
+            f"{len(left)} runs; {step:.2f} s a step and {rest:.0f} s to compile and "
+            "evaluate (`results/sgd`)",
+        ),
+        _row(
+            "Table 2 of the tree's paper, 9 rows of D3ST, three seeds",
+            "`papers/jaxaug_papers/tree/paper.sh`", "one H200", 27 * base / 3600,
+            DOLLARS_GPU,
+            f"27 runs of at most 100,000 x 32 x 1,280 positions, {speed:,.0f} a "
+            f"second: SmolLM2's {speed * _BASE:,.0f} by the ratio of weights",
+        ),
+        _row(
+            "PCC's own paraphrases on HuffPost", "`jaxaug levels`, then "
+            "`jaxaug fewshot`", "one CPU core", levels, 0.0,
+            f"{_HUFF_FILES} files of {_HUFF_HOURS} hours",
+        ),
+        _row(
+            "G, T: three seeds of the small LSTM", "`--gin_file=configs/runs/"
+            "quora_small.gin`, then `jaxaug classify`", "one CPU core",
+            3 * _LSTM_MINUTES / 60, 0.0,
+            f"3 trainings of {_LSTM_MINUTES} minutes; decoding is not measured",
+        ),
+        _row(
+            "Amazon with paraphrases", "the same", "one CPU core",
+            2 * _AMAZON_HOURS, 0.0, f"2 files of {_AMAZON_HOURS} hours",
+        ),
+        _row(
+            "Tables 6 and 10 of PCC", "`jaxaug papers ab`", "three people", votes, None,
+            f"{_VOTES:,} votes of {_SECONDS_A_VOTE} s (assumed)",
+        ),
+    ]  # fmt: skip
+    return rows
+
+
+def _row(
+    name: str, command: str, hardware: str, hours: float, price: float | None, how: str
+) -> str:
+    dollars = "-" if price is None else f"{hours * price:,.0f}"
+    cells = [name, command, hardware, f"{hours:,.1f}", dollars, how]
+    return f"| {' | '.join(cells)} |"
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
+
+
+STORE = ROOT / "results/decoders"
+# Kumar et al. (2019), Tables 3 and 4: BLEU, METEOR, and distinct-1 to 4 on Twitter.
+TWITTER = {
+    "SBS": ("51.1", "23.5", "20.0", "30.9", "38.1", "44.6"),
+    "DBS": ("47.1", "22.1", "25.8", "40.7", "48.2", "53.9"),
+    "VAE-SVG": ("46.7", "25.2", "19.3", "28.2", "33.3", "37.2"),
+    "RbM": ("47.7", "29.3", "-", "-", "-", "-"),
+    "DPP final": ("44.8", "21.4", "25.6", "41.4", "51.1", "59.0"),
+    "SSR final": ("41.3", "20.0", "26.6", "43.7", "54.0", "62.4"),
+    "DiPS final": ("55.3", "30.1", "28.3", "46.6", "56.7", "64.5"),
+}
+DECODER_COLUMNS = {
+    "BLEU": "BLEU",
+    "METEOR of the first": "METEOR",
+    **{f"distinct-{n}": f"distinct-{n}" for n in range(1, 5)},
+}
+
+
+def decoders(name: str, store: Path = STORE) -> list[str]:
+    """Returns the paper's figures next to stored ones, or "not run".
+
+    Args:
+        name: name of the stored rows.
+        store: folder with `NAME.jsonl`, of which the last line of a row counts.
+    """
+    path = store / f"{name}.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    found = {row["row"]: row for row in map(json.loads, lines)}
+    titles = [f"{title} paper | ours" for title in DECODER_COLUMNS.values()]
+    rows = [
+        f"| model | {' | '.join(titles)} |",
+        "|---" * (1 + 2 * len(DECODER_COLUMNS)) + "|",
+    ]
+    for model, paper in TWITTER.items():
+        own = found.get(model)
+        cells = [model]
+        for theirs, column in zip(paper, DECODER_COLUMNS, strict=True):
+            cells += [theirs, _cell(own, column) if own else "not run"]
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows
+
+
+def _cell(row: dict, column: str) -> str:
+    """Returns mean and deviation over the sets of pairs; "-" without the column."""
+    if column not in row["columns"]:
+        return "-"
+    values = [one[row["columns"].index(column)] for one in row["seeds"]]
+    mean = f"{fmean(values):.1f}"
+    return f"{mean} ± {stdev(values):.1f}" if len(values) > 1 else mean

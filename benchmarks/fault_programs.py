@@ -13,9 +13,7 @@ import runpy
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[1]
 _MODULES = (
@@ -30,76 +28,28 @@ GIN = """
 from __gin__ import dynamic_registration
 import __main__ as train_script
 from jaxaug.feed import sets
-from t5x import adafactor
-from t5x import gin_utils
-from t5x import models
-from t5x import partitioning
-from t5x import trainer
 from t5x import utils
 from t5x.examples.t5 import network
-from tasks import token_feed
-from tasks import vocabulary
 
-MODEL_DIR = %gin.REQUIRED
-VOCABULARY = @vocabulary.default_vocabulary()
-MODEL = @models.EncoderDecoderModel()
-models.EncoderDecoderModel:
-  module = @network.Transformer()
-  input_vocabulary = %VOCABULARY
-  output_vocabulary = %VOCABULARY
-  optimizer_def = @adafactor.Adafactor()
-adafactor.Adafactor.logical_factor_rules = @adafactor.standard_logical_factor_rules()
-network.Transformer.config = @network.T5Config()
+include 'configs/models/t5_mini.gin'
+include 'configs/runs/scratch.gin'
+
+MIXTURE_OR_TASK_NAME = 'd3st_aug_2x'
+EVAL_MIXTURE = 'd3st_sgd'
+TASK_FEATURE_LENGTHS = {'inputs': 64, 'targets': 24}
+TRAIN_STEPS = 60
+EVAL_PERIOD = 10
 network.T5Config:
-  vocab_size = 2048
   emb_dim = 32
-  num_heads = 2
+  num_heads = 3
   num_encoder_layers = 1
   num_decoder_layers = 1
   head_dim = 16
   mlp_dim = 64
-  mlp_activations = ('gelu', 'linear')
-  dropout_rate = 0.1
-
-train_script.train:
-  model = %MODEL
-  model_dir = %MODEL_DIR
-  train_dataset_cfg = @utils.DatasetConfig()
-  train_eval_dataset_cfg = None
-  infer_eval_dataset_cfg = None
-  checkpoint_cfg = @utils.CheckpointConfig()
-  partitioner = @partitioning.PjitPartitioner()
-  trainer_cls = @trainer.Trainer
-  total_steps = 60
-  eval_steps = 0
-  eval_period = 10
-  stats_period = 10
-  random_seed = 0
-  summarize_config_fn = @gin_utils.summarize_gin_config
-  get_dataset_fn = @token_feed.get_dataset
-token_feed.get_dataset.otherwise = @utils.get_dataset
+train_script.train.infer_eval_dataset_cfg = None
+train/utils.DatasetConfig.pack = False
+utils.SaveCheckpointConfig.keep = 2
 sets.accept.truncation = True
-
-utils.DatasetConfig:
-  mixture_or_task_name = 'd3st_aug_2x'
-  task_feature_lengths = {'inputs': 64, 'targets': 24}
-  split = 'train'
-  batch_size = 8
-  shuffle = True
-  seed = 0
-  pack = False
-
-utils.CheckpointConfig.save = @utils.SaveCheckpointConfig()
-utils.SaveCheckpointConfig:
-  period = 10
-  keep = 2
-partitioning.PjitPartitioner.num_partitions = 1
-trainer.Trainer:
-  num_microbatches = None
-  learning_rate_fn = @utils.create_learning_rate_scheduler()
-utils.create_learning_rate_scheduler:
-  factors = 'constant'
-  base_learning_rate = 0.01
 """
 
 FEWSHOT = """
@@ -226,20 +176,7 @@ def _verb(arguments: list[str]) -> int:
     return cli.main(arguments)
 
 
-def _hide_tensorflow() -> None:
-    """Hides TensorFlow, which is slow to import and not needed with token caches."""
-    find_spec = PathFinder.find_spec
-
-    def find_present(name: str, path: Any = None, target: Any = None) -> Any:
-        if name.partition(".")[0] in ("seqio", "tensorflow", "tensorflow_text"):
-            return None
-        return find_spec(name, path, target)
-
-    setattr(PathFinder, "find_spec", find_present)  # noqa: B010
-
-
 def _train(arguments: list[str]) -> int:
-    _hide_tensorflow()
     sys.argv = ["t5x.train", *arguments]
     runpy.run_module("t5x.train", run_name="__main__", alter_sys=True)
     return 0
@@ -325,14 +262,6 @@ PROGRAMS: dict[str, Program] = {
         _files(lambda place: place.glob("out/*.csv")),
     ),
 }
-
-
-def environment(place: Path, material: Path) -> dict[str, str]:
-    """Returns the environment variables of a run."""
-    return {
-        "JAXAUG_CACHE_DIR": str(place / "cache"),
-        "JAXAUG_DATA_DIR": str(material / "data"),
-    }
 
 
 def compared(result: dict[str, str], expected: dict[str, str]) -> str:

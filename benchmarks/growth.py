@@ -1,11 +1,9 @@
-"""Growth of time and memory with the amount of data, as exponents.
+"""Growth of time and memory of `evaluate sgd` with the amount of data, as exponents.
 
-    python benchmarks/growth.py [--data_dir DIR] [--factors 1 2 4 8] [--parts evaluate]
+    python benchmarks/growth.py [--data_dir DIR] [--factors 1 2 4 8]
 
-The data are copies of the test split of a data folder, with new dialogue ids. The parts
-are: formatting it into a record cache, tokenizing this cache, and `evaluate sgd` of its
-annotation in one file of predictions. Two more parts are the shards of `jaxaug augment`
-with a scheme that appends words, and ranking candidates in trees.
+The data are copies of the test split of a data folder, with new dialogue ids. Their
+annotation in one file is scored as predictions.
 
 Each size runs in a separate process on one core. It reports CPU time (the fastest of
 the repeats) and peak memory, both with imports. An exponent is the slope of a line
@@ -17,24 +15,16 @@ import contextlib
 import io
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from jaxaug.data.folders import resolve_data_dir
-
-PARTS = ("format", "tokens", "evaluate", "augment", "tree")
-_PER_TREE = 40  # Candidates per description.
-_TREES = 250  # Number of trees at factor 1.
-_TEXTS = 400  # Number of texts of the augment part at factor 1.
-
 
 _ID = '"dialogue_id": "'
 
@@ -80,115 +70,24 @@ def _prediction(dialogue: dict) -> dict:
     return dialogue | {"turns": turns}
 
 
-def _records(folder: Path, factor: int, root: Path):
-    from etils import epath
-
-    from jaxaug.feed import cache
-    from jaxaug.feed.parallel import Corpus
-    from jaxaug.formats.d3st import D3STOptions
-
-    corpus = Corpus(str(folder / f"data{factor}"), "test")
-    recipe = cache.Recipe(corpus, D3STOptions(order="shuffled"))
-    return cache.build(recipe, workers=1, root=epath.Path(root))
-
-
-def format_part(folder: Path, factor: int) -> Callable[[], int]:
-    def run() -> int:
-        with tempfile.TemporaryDirectory(dir=folder) as root:
-            return _records(folder, factor, Path(root)).examples
-
-    return run
-
-
-def tokens_part(folder: Path, factor: int) -> Callable[[], int]:
-    from jaxaug.feed import tokens, vocabulary
-
-    records = _records(folder, factor, folder / "records")
-    model = vocabulary.model_file()
-
-    def run() -> int:
-        with tempfile.TemporaryDirectory(dir=folder) as root:
-            return len(tokens.build(records, model, root))
-
-    return run
-
-
-def evaluate_part(folder: Path, factor: int) -> Callable[[], int]:
+def evaluate(folder: Path, factor: int) -> int:
+    """Scores a copy; returns the number of frames."""
     from jaxaug import cli
 
-    data = folder / f"data{factor}"
-
-    def run() -> int:
-        out = str(folder / "report.json")
-        words = ["evaluate", "sgd", "--data_dir", str(data), "--split", "test"]
-        words += ["--predictions", str(data / "predictions"), "--output", out]
-        with contextlib.redirect_stdout(io.StringIO()):
-            assert not cli.main(words)
-        return json.loads(Path(out).read_text())["about"]["counts"]["frames"]
-
-    return run
+    data, out = folder / f"data{factor}", str(folder / "report.json")
+    words = ["evaluate", "sgd", "--data_dir", str(data), "--split", "test"]
+    words += ["--predictions", str(data / "predictions"), "--output", out]
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert not cli.main(words)
+    return json.loads(Path(out).read_text())["about"]["counts"]["frames"]
 
 
-def augment_part(folder: Path, factor: int) -> Callable[[], int]:
-    from jaxaug.core.shards import Shards, Stage
-
-    texts = [f"text number {n} of a schema" for n in range(_TEXTS * factor)]
-
-    def compute(block):
-        return [[f"{text} {end}" for end in range(50)] for text in block]
-
-    def run() -> int:
-        with tempfile.TemporaryDirectory(dir=folder) as root:
-            for name in ("candidates", "judged"):
-                Shards(root).run(Stage(name, name, compute), texts)
-        return len(texts)
-
-    return run
-
-
-def tree_part(folder: Path, factor: int) -> Callable[[], int]:
-    from jaxaug.augment import config as configs
-    from jaxaug.augment import tree
-
-    fields = {
-        "scheme": "eda",
-        "select": "tree",
-        "metrics": {"string_similarity": {}, "jaccard": {}},
-        "tree": {
-            "levels": ("jaccard", "string_similarity"),
-            "decisions": ("max", "min"),
-            "diversity": "jaccard",
-        },
-    }
-    spec = configs.of(fields, "growth").spec
-    draw = random.Random(0)
-    items = [
-        [
-            tree.Item(
-                f"candidate {n}",
-                1,
-                {"jaccard": draw.random(), "string_similarity": draw.random()},
-            )
-            for n in range(_PER_TREE)
-        ]
-        for _ in range(_TREES)
-    ]
-
-    def run() -> int:
-        for number in range(_TREES * factor):
-            tree.rank(items[number % _TREES], spec, 5, number)
-        return _TREES * factor
-
-    return run
-
-
-def measure(part: str, folder: Path, factor: int, repeats: int) -> dict:
-    """Returns the number of units, CPU seconds, and peak memory in MiB."""
-    run = globals()[f"{part}_part"](folder, factor)
+def measure(folder: Path, factor: int, repeats: int) -> dict:
+    """Returns the number of frames, CPU seconds, and peak memory in MiB."""
     times, units = [], 0
     for _ in range(repeats):
         start = time.process_time()
-        units = run()
+        units = evaluate(folder, factor)
         times.append(time.process_time() - start)
     # `ru_maxrss` would include the memory of the parent process.
     status = Path("/proc/self/status").read_text()
@@ -196,49 +95,40 @@ def measure(part: str, folder: Path, factor: int, repeats: int) -> dict:
     return {"units": units, "seconds": min(times), "peak": peak}
 
 
-def exponent(factors: list[int], values: list[float]) -> float:
-    """Returns the slope of a line through the logarithms."""
-    return float(np.polyfit(np.log(factors), np.log(values), 1)[0])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data_dir", help="default: $JAXAUG_DATA_DIR, else MiniSGD")
     parser.add_argument("--factors", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        part, factor, place = options.measure
-        print(json.dumps(measure(part, Path(place), int(factor), options.repeats)))
+        factor, place = options.measure
+        print(json.dumps(measure(Path(place), int(factor), options.repeats)))
         return
-    print("part       factor    units   CPU s   us/unit   peak MiB")
+    print("factor   frames   CPU s  us/frame   peak MiB")
+    rows = []
     with tempfile.TemporaryDirectory() as place:
+        environment = os.environ | {"JAXAUG_CACHE_DIR": f"{place}/cache"}
         for factor in options.factors:
             copies(Path(resolve_data_dir(options.data_dir)), Path(place), factor)
-        environment = os.environ | {"JAXAUG_CACHE_DIR": f"{place}/cache"}
-        for part in options.parts:
-            rows = []
-            for factor in options.factors:
-                command = [sys.executable, __file__, "--measure", part, str(factor)]
-                command += [place, "--repeats", str(options.repeats)]
-                done = subprocess.run(
-                    command, check=True, env=environment, stdout=subprocess.PIPE
-                )
-                found = json.loads(done.stdout)
-                rows.append(found)
-                rate = 1e6 * found["seconds"] / found["units"]
-                print(
-                    f"{part:10} {factor:6} {found['units']:8} {found['seconds']:7.2f} "
-                    f"{rate:9.1f} {found['peak']:10.0f}",
-                    flush=True,
-                )
-            of_time, of_peak = (
-                exponent(options.factors, [row[name] for row in rows])
-                for name in ("seconds", "peak")
+            command = [sys.executable, __file__, "--measure", str(factor), place]
+            command += ["--repeats", str(options.repeats)]
+            done = subprocess.run(
+                command, check=True, env=environment, stdout=subprocess.PIPE
             )
-            print(f"{part:10} exponents: time {of_time:.2f}, memory {of_peak:.2f}")
+            rows.append(found := json.loads(done.stdout))
+            rate = 1e6 * found["seconds"] / found["units"]
+            print(
+                f"{factor:6} {found['units']:8} {found['seconds']:7.2f} {rate:9.1f} "
+                f"{found['peak']:10.0f}",
+                flush=True,
+            )
+    of_time, of_peak = (
+        np.polyfit(np.log(options.factors), np.log([row[name] for row in rows]), 1)[0]
+        for name in ("seconds", "peak")
+    )
+    print(f"exponents: time {of_time:.2f}, memory {of_peak:.2f}")
 
 
 if __name__ == "__main__":

@@ -18,32 +18,43 @@ import collections
 import datetime
 import functools
 import json
+import math
+import os
+import platform
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any, Self
 
 import claims
-import decoders
 import numpy as np
 import readings
-import settle
-import stored
-from services import ServiceBootstrap
-from sets import COMMANDS, GAINS, GUARDED, SELECTORS, SETS
+from jaxtyping import Float
 
+from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.metrics import frames, report
-from jaxaug.metrics.bootstrap import Bootstrap, holm
+from jaxaug.metrics.bootstrap import (
+    FIGURES,
+    RESAMPLES,
+    Bootstrap,
+    dialogue_sums,
+    figures_of,
+    holm,
+)
+from jaxaug.metrics.frames import FrameTable
 from jaxaug.metrics.report_verb import read_all
+from jaxaug.metrics.sensitivity import VARIANTS as WORDINGS
 from jaxaug.metrics.statistics import (
     Difference,
     Statistics,
     difference_cell,
-    p_cell,
     statistics_of,
     with_intervals,
 )
@@ -51,7 +62,7 @@ from jaxaug.metrics.statistics import (
 ROOT = Path(__file__).resolve().parent.parent
 MINISGD = ROOT / "results/minisgd"
 SGD = ROOT / "results/sgd"
-QUEUE = ROOT / "benchmarks/sgd_queue.jsonl"
+QUEUE = ROOT / "papers/jaxaug_papers/tree/queue.jsonl"
 ITEM = "item.json"
 QUEUE_HEADER = (
     "| training set | order | steps | seeds | JGA original | JGA v1-5 (95% interval) "
@@ -59,7 +70,95 @@ QUEUE_HEADER = (
 )
 COMPARED = ("sgd", "eda_6x", "tree_6x", "aug_6x", "sgdx_6x")
 MORE = ("sgd", "tree_2x", "tree_4x", "tree_6x", "apertium_6x")
+ALL = ("sgd", "apertium_6x", "tree_2x", "eda_6x", "tree_4x", *COMPARED[2:])
 Key = tuple[str, str, int]
+FEWSHOT = ROOT / "results/fewshot"
+VARIANTS = ROOT / "papers/jaxaug_papers/minisgd/variants"
+# The sets of runs in results/minisgd: their labels in tables, and their commands.
+#
+# The sets, folders, and mixtures are called `tree` whatever selected their variants.
+# `SELECTORS` names the selector: `spread` is greedy max-min, and `tree` is the
+# traversal of Algorithm 3 of Coca et al. (`walk = "rounds"`).
+SETS = {
+    "sgd": "originals only",
+    "eda_6x": "+ five variants by EDA",
+    "sgd_familiar": "originals only, `--familiar`",
+    "tree_6x_familiar": "+ five by the grammar and `spread`, `--familiar`",
+    "tree_6x_consistent": "+ five by the grammar and `spread`, consistency",
+    "tree_6x_weight03": "consistency, weight 0.3",
+    "tree_6x_weight1": "consistency, weight 1",
+    "tree_6x_weight10": "consistency, weight 10",
+    "tree_6x_mean1": "consistency, mean, weight 1",
+    "tree_6x_weight1_long": "consistency, weight 1, 3,000 steps",
+    "tree_6x_long": "+ five by the grammar and `spread`, 3,000 steps",
+    "many_16x": "+ fifteen by the grammar and `spread`",
+    "many_16x_familiar": "+ fifteen by the grammar and `spread`, `--familiar`",
+    "many_16x_likelihood": "+ fifteen by the grammar and `spread`, `--familiar`, "
+    "likelihood of N=4",
+    "tree_6x_worst": "+ five by the grammar and `spread`, worst wordings",
+    "tree_6x_worst_familiar": "+ five by the grammar and `spread`, worst wordings, "
+    "`--familiar`",
+    "many_16x_worst": "+ fifteen by the grammar and `spread`, worst wordings",
+    "many_16x_worst_familiar": "+ fifteen by the grammar and `spread`, worst wordings, "
+    "`--familiar`",
+    "many_16x_worst_likelihood": "+ fifteen by the grammar and `spread`, worst "
+    "wordings, `--familiar`, likelihood of N=4",
+    "tree2_6x": "+ five by `grammar_tree.py:0` (`spread`, any probability)",
+    "sound5_6x": "+ five by `grammar_tree.py` (`spread`, least probability 0.5)",
+    "sound8_6x": "+ five by `grammar_tree.py:0.8` (`spread`)",
+    "apertium_6x": "+ five by back-translation by rules",
+    "tree_2x": "+ v1 by the grammar and `spread`",
+    "tree_4x": "+ v1 to v3 by the grammar and `spread`",
+    "tree_6x": "+ five by the grammar and `spread`",
+    "aug_6x": "+ five written by hand",
+    "sgdx_6x": "+ v1-5 themselves (oracle)",
+}
+# First digits of the digest of stored variants -> their selector.
+SELECTORS = {"cfe8ff9b": "`spread`", "54839714": "`tree`, Jaccard <= 0.95"}
+# Pairs of sets, of which the first one should be better.
+GAINS = (
+    ("tree_6x_familiar", "tree_6x"),
+    ("sgd_familiar", "sgd"),
+    ("many_16x", "tree_6x"),
+    ("many_16x_familiar", "tree_6x_familiar"),
+    ("tree_6x_consistent", "tree_6x"),
+    ("tree_6x_worst", "tree_6x"),
+    ("tree_6x_worst_familiar", "tree_6x_familiar"),
+    ("many_16x_worst_familiar", "many_16x_familiar"),
+    ("many_16x_likelihood", "many_16x_familiar"),
+)
+_TRAIN = "python -m t5x.train --gin_file=configs/d3st_aug.gin"
+_LONG = "--gin.TRAIN_STEPS=3000 --gin.EVAL_PERIOD=3000"
+_CONSISTENCY = (
+    f"{_TRAIN} --gin_file=configs/runs/consistency.gin --gin.CONSISTENCY_WEIGHT"
+)
+# Ends of the names of sets -> commands; "" is for the sets of benchmarks/compare.sh.
+COMMANDS = {
+    "familiar": "jaxaug robustness RUN --out OUT --familiar",
+    "likelihood": "jaxaug robustness RUN --out OUT --familiar --wordings 4 --combine "
+    "likelihood",
+    "tree_6x_worst": f"{_TRAIN} --gin_file=configs/runs/worst.gin",
+    "many_16x_worst": f"{_TRAIN} --gin_file=configs/runs/worst.gin "
+    "--gin.MIXTURE_OR_TASK_NAME='d3st_many_16x'",
+    "consistent": f"{_CONSISTENCY}=3.0",
+    "weight03": f"{_CONSISTENCY}=0.3",
+    "weight1": f"{_CONSISTENCY}=1.0",
+    "weight10": f"{_CONSISTENCY}=10.0",
+    "mean1": f"{_CONSISTENCY}=1.0 --gin.CONSISTENCY_TERM='mean'",
+    "weight1_long": f"{_CONSISTENCY}=1.0 {_LONG}",
+    "6x_long": f"{_TRAIN} {_LONG}",
+    "many_16x": "jaxaug augment --variants 15 --out DATA/variants/many, then "
+    f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_many_16x'",
+    "tree2_6x": "jaxaug augment --config configs/augment/grammar_tree.py:0 --out "
+    f"DATA/variants/tree2, then {_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_tree2_6x'",
+    "sound5_6x": "jaxaug augment --out DATA/variants/sound5, then "
+    f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_sound5_6x'",
+    "sound8_6x": "jaxaug augment --config configs/augment/grammar_tree.py:0.8 --out "
+    f"DATA/variants/sound8, then {_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_sound8_6x'",
+    "apertium_6x": "jaxaug augment --config configs/augment/apertium.py:5 --out "
+    "DATA/apertium, then JAXAUG_VARIANTS_DIR=DATA/apertium benchmarks/compare.sh",
+    "": "benchmarks/compare.sh",
+}
 
 
 def main() -> None:
@@ -137,7 +236,7 @@ def add(run: Path, results: Path, commit: str | None = None) -> None:
     if (run / "results.csv").exists():
         finished = (run / "results.csv").stat().st_mtime
         day = datetime.date.fromtimestamp(finished).isoformat()
-        return stored.add_fewshot(run, {**stored.environment(commit), "date": day})
+        return add_fewshot(run, {**environment(commit), "date": day})
     named = re.fullmatch(r"(\w+?)_(\w+)-seed(\d+)", run.name)
     if not named or named[2] not in SETS:
         raise UserError(f"{run}: not FORMAT_SET-seedN with a set of {list(SETS)}.")
@@ -160,14 +259,133 @@ def add(run: Path, results: Path, commit: str | None = None) -> None:
         "seed": int(named[3]),
         "steps": int(source.stem.rpartition("-")[2]),
         "config": json.loads((run / "config_digest.json").read_text())["digest"],
-        "variants": stored.variants_digest(named[2]),
+        "variants": variants_digest(named[2]),
         "command": next(
             command for end, command in COMMANDS.items() if named[2].endswith(end)
         ),
-        **stored.environment(commit),
+        **environment(commit),
         "date": datetime.date.fromtimestamp(finished).isoformat(),
     }
     (folder / ITEM).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def variants_digest(name: str) -> str:
+    """Returns the digest of a set's shipped variants; "" for originals and SGD-X."""
+    folder = VARIANTS / name.partition("_")[0]
+    files = sorted(folder.glob("v*/train/schema.json"))
+    return digest_of([json.loads(file.read_text()) for file in files]) if files else ""
+
+
+def environment(commit: str | None) -> dict[str, Any]:
+    """Returns the commit, the machine and the versions."""
+    git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    if commit is None:
+        done = subprocess.run(git, check=False, capture_output=True, text=True)
+        commit = done.stdout.strip()
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    processor = next((line for line in lines if line.startswith("model name")), "")
+    return {
+        "commit": commit,
+        "machine": f"{os.cpu_count()} cores of {processor.partition(': ')[2]}",
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("jax", "flax")},
+    }
+
+
+def add_fewshot(folder: Path, about: Mapping[str, Any], store: Path = FEWSHOT) -> None:
+    """Stores the table of a finished run of `jaxaug fewshot`.
+
+    Args:
+        folder: what the run wrote, named as by its config.
+        about: commit, machine, versions, and date.
+        store: results/fewshot.
+    """
+    name = folder.name
+    config, _, data = name.partition("_") if name[:5] == "table" else (name, "", "")
+    config = f"{config}.py{':' if data else ''}{data}"
+    command = f"jaxaug fewshot --config configs/fewshot/{config} --data_dir data"
+    shutil.copy(folder / "results.csv", store / f"{name}.csv")
+    path = store / "runs.json"
+    runs = json.loads(path.read_text()) if path.exists() else {}
+    runs[name] = {"command": command, **about}
+    path.write_text(json.dumps(dict(sorted(runs.items())), indent=1) + "\n")
+
+
+class ServiceBootstrap(Bootstrap):
+    """A bootstrap over services, dialogues, and seeds.
+
+    The wordings of a schema belong to services, so a figure of v1-5 depends on the
+    choice of services, too. A resample draws services and dialogues with replacement,
+    and each frame counts the product of its two numbers (Owen, 2007, the pigeonhole
+    bootstrap). Such intervals are too wide rather than too narrow.
+
+    The units of sums and counts are cells, service by service: a cell has the frames of
+    one service in one dialogue. t has the degrees of freedom of the services that
+    define a figure.
+    """
+
+    def __init__(
+        self,
+        sums: Float[np.ndarray, "runs means cells"],
+        counts: Float[np.ndarray, "runs means cells"],
+        *others: Any,
+        services: int,
+    ):
+        """Draws services and dialogues; `others` are arguments of `Bootstrap`."""
+        self._services = services
+        super().__init__(sums, counts, *others)
+        each = (a.reshape(*a.shape[:2], services, -1).sum(-1) for a in (sums, counts))
+        defined = self._figures(*(np.moveaxis(one, -1, 0) for one in each))
+        self._defining = (~np.isnan(defined)).sum(axis=0)
+
+    @classmethod
+    def of_frames(
+        cls,
+        tables: Sequence[FrameTable],
+        resamples: int = RESAMPLES,
+        seed: int = 0,
+        chunk: int = 1 << 23,
+    ) -> Self:
+        """Creates a bootstrap of `FIGURES`; all tables must have the same frames."""
+        first = tables[0]
+        services, dialogues = len(first.services), len(first.dialogues)
+        cells = np.arange(services * dialogues).astype(str)
+        place = first.service * dialogues + first.dialogue
+        parts = [
+            dialogue_sums(replace(one, dialogues=cells, dialogue=place))
+            for one in tables
+        ]
+        sums, counts = (np.array(each) for each in zip(*parts, strict=True))
+        highest = np.array(
+            [math.sqrt(len(WORDINGS)) if "ss_" in name else 1.0 for name in FIGURES]
+        )
+        others = (figures_of, highest, resamples, seed, chunk)
+        return cls(sums, counts, *others, services=services)
+
+    def _draw(
+        self,
+        sums: Float[np.ndarray, "runs means cells"],
+        counts: Float[np.ndarray, "runs means cells"],
+        rows: int,
+    ) -> None:
+        services, shape = self._services, sums.shape[:2]
+        cells = np.concatenate([sums, counts]).reshape(-1, sums.shape[-1])
+        dialogues = cells.shape[1] // services
+        columns = cells.reshape(-1, dialogues).T.copy()
+        rng = np.random.default_rng(self._seed)
+
+        def drawn(size: int, number: int) -> Float[np.ndarray, "number size"]:
+            even = np.full(size, 1 / size)
+            return rng.multinomial(size, even, number).astype(float)
+
+        for start in range(0, self.resamples, rows):
+            number = min(rows, self.resamples - start)
+            by_service = (drawn(dialogues, number) @ columns).reshape(
+                number, -1, services
+            )
+            totals = np.einsum("rcs,rs->rc", by_service, drawn(services, number))
+            both = totals.reshape(number, 2, *shape)
+            self._draws[start : start + number] = self._figures(both[:, 0], both[:, 1])
 
 
 def compared(
@@ -236,40 +454,26 @@ def attack_table() -> list[str]:
     return rows
 
 
-def minisgd_table(form: str = "d3st", names: Sequence[str] = COMPARED) -> list[str]:
-    """Returns every figure of the compared sets, with deviations and an interval.
+def minisgd_table(form: str = "d3st", names: Sequence[str] = ALL) -> list[str]:
+    """Returns the main figures of some sets, with deviations and an interval.
 
     Sets without a stored run are listed as not run.
     """
-    rows = ["| training schemas | " + " | ".join(report.COLUMNS.values()) + " |"]
-    rows.append("|" + "---|" * (1 + len(report.COLUMNS)))
+    columns = {k: v for k, v in report.COLUMNS.items() if k not in WORDINGS}
+    rows = ["| training schemas | " + " | ".join(columns.values()) + " |"]
+    rows.append("|" + "---|" * (1 + len(columns)))
     found = {_label(run): run for run in compared(names, form)[0]}
     for label in map(SETS.__getitem__, names):
         cells = ["not run"] if label not in found else []
-        for column in report.COLUMNS if label in found else ():
+        for column in columns if label in found else ():
             run = found[label]
             text = report.cell(run, column)
             if column == "jga_v1_5":
                 text += f" ({_ends(run)})"
             cells.append(text)
-        empty = [""] * (len(report.COLUMNS) - len(cells))
+        empty = [""] * (len(columns) - len(cells))
         rows.append("| " + " | ".join([label, *cells, *empty]) + " |")
     return rows
-
-
-def minisgd_differences() -> list[str]:
-    """Returns the differences of all pairs of the compared sets, in points."""
-    columns = ("jga_orig", "jga_v1_5", "jga_v1_5_seen", "jga_v1_5_unseen", "ss_jga")
-    header = ["difference", *(report.COLUMNS[name] for name in columns), "p (Holm)"]
-    rows = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-
-    def line(one: Difference) -> str:
-        names = [SETS[name.partition("_")[2]] for name in (one.first, one.second)]
-        cells = [difference_cell(one, column) for column in columns]
-        title = f"{names[0]} - {names[1]}".replace("+ ", "")
-        return "| " + " | ".join([title, *cells, p_cell(one.p_holm)]) + " |"
-
-    return rows + [line(one) for one in compared()[1].differences]
 
 
 def gains_table() -> list[str]:
@@ -310,37 +514,32 @@ def _ends(run: report.Run) -> str:
 
 
 def queue_table(results: Path = SGD, queue: Path = QUEUE) -> list[str]:
-    """Returns the lines of the table: configurations of the queue, then others."""
-    lines = queue.read_text(encoding="utf-8").splitlines()
+    """Returns the table of finished configurations, then a line of the others."""
     wanted: dict[Key, list[int]] = collections.defaultdict(list)
-    for item in map(json.loads, lines):
+    for item in map(json.loads, queue.read_text(encoding="utf-8").splitlines()):
         wanted[key_of(item)].append(item["seed"])
-    finished: dict[str, dict[Key, list[dict]]] = collections.defaultdict(dict)
-    for path in sorted(results.glob(f"*/{ITEM}")):
-        item = json.loads(path.read_text(encoding="utf-8"))
-        finished[item["variants"]].setdefault(key_of(item), []).append(item)
-    figures = figures_of([path.parent for path in sorted(results.glob(f"*/{ITEM}"))])
+    folders = [path.parent for path in sorted(results.glob(f"*/{ITEM}"))]
+    finished: dict[tuple[Key, str], list[dict]] = collections.defaultdict(list)
+    for folder in folders:
+        item = json.loads((folder / ITEM).read_text(encoding="utf-8"))
+        finished[key_of(item), item["variants"]].append(item)
+    figures = {
+        report.split_seed(row.name.partition(" (mean")[0])[0]: row
+        for row in (_statistics(folders, ServiceBootstrap)[0] if folders else ())
+    }
     rows = [QUEUE_HEADER, "|" + "---|" * (QUEUE_HEADER.count("|") - 1)]
-    for key, seeds in wanted.items():
-        found = [runs[key] for runs in finished.values() if key in runs]
-        rows += [queue_row(key, runs, seeds, figures) for runs in found or [[]]]
-    for runs in finished.values():
-        for key in runs.keys() - wanted.keys():
-            rows.append(queue_row(key, runs[key], [], figures))
-    return rows
+    rows += [
+        queue_row(key, runs, wanted[key], figures)
+        for (key, _), runs in finished.items()
+    ]
+    done = {key for key, _ in finished}
+    left = [f"{k[0]} ({k[1]}, {k[2]:,} steps)" for k in wanted if k not in done]
+    return [*rows, "", f"Not run: {', '.join(left)}."] if left else rows
 
 
 def key_of(item: Mapping) -> Key:
     """Returns the shared name of a configuration's seeds, without variant digests."""
     return item["set"], item.get("order", "mixture"), item["steps"]
-
-
-def figures_of(folders: Sequence[Path]) -> dict[str, report.Run]:
-    """Returns configuration (named by `split_seed`) -> metrics with intervals."""
-    if not folders:
-        return {}
-    rows = _statistics(folders, ServiceBootstrap)[0]
-    return {report.split_seed(row.name.partition(" (mean")[0])[0]: row for row in rows}
 
 
 def queue_row(
@@ -353,46 +552,39 @@ def queue_row(
     name, order, steps = key
     done = sorted(run["seed"] for run in runs)
     missing = sorted(set(seeds) - set(done))
-    text = ", ".join(map(str, done)) or "none"
+    text = ", ".join(map(str, done))
     if missing:
         text += f" (not run: {', '.join(map(str, missing))})"
-    if not runs:
-        cells = ["not run"] * 5 + [""]
-    else:
-        found = figures[report.split_seed(runs[0]["name"])[0]]
-        devices = sorted({run["device"] for run in runs})
-        cells = [
-            report.cell(found, "jga_orig"),
-            f"{report.cell(found, 'jga_v1_5')} ({_ends(found)})",
-            report.cell(found, "jga_v1_5_unseen"),
-            report.cell(found, "ss_jga"),
-            report.cell(found, "ss_jga_all_frames"),
-            ", ".join(devices),
-        ]
-        if digest := runs[0]["variants"]:
-            selector = SELECTORS.get(digest[:8])
-            name = f"{name} {digest[:8]}" + f" ({selector})" * bool(selector)
+    found = figures[report.split_seed(runs[0]["name"])[0]]
+    cells = [
+        report.cell(found, "jga_orig"),
+        f"{report.cell(found, 'jga_v1_5')} ({_ends(found)})",
+        report.cell(found, "jga_v1_5_unseen"),
+        report.cell(found, "ss_jga"),
+        report.cell(found, "ss_jga_all_frames"),
+        ", ".join(sorted({run["device"] for run in runs})),
+    ]
+    if digest := runs[0]["variants"]:
+        selector = SELECTORS.get(digest[:8])
+        name = f"{name} {digest[:8]}" + f" ({selector})" * bool(selector)
     return "| " + " | ".join([name, order, f"{steps:,}", text, *cells]) + " |"
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "readme": short_table,
-    "familiar": functools.partial(short_table, GUARDED),
     "gains": gains_table,
     "attack": attack_table,
     "stricter": functools.partial(
         short_table, ("tree_6x", "tree2_6x", "sound5_6x", "sound8_6x")
     ),
     "minisgd": minisgd_table,
-    "minisgd-more": functools.partial(minisgd_table, names=MORE),
-    "minisgd-differences": minisgd_differences,
     "sgd-queue": queue_table,
-    "t5dst": functools.partial(minisgd_table, "t5dst"),
+    "t5dst": functools.partial(minisgd_table, "t5dst", COMPARED),
     "setups": functools.partial(claims.setups, trackers),
-    "settle": settle.table,
+    "settle": claims.settle,
     "readings": readings.table,
     "sound": readings.sound_table,
-    "decoders-twitter": functools.partial(decoders.table, "twitter"),
+    "decoders-twitter": functools.partial(claims.decoders, "twitter"),
     **{
         f"classify-{name}": functools.partial(claims.classify_table, name)
         for name in ("trec", "snips", "msrp")

@@ -107,9 +107,8 @@ def test_a_missing_run_is_named(claims):
         claims["_fewshot_cell"]("table2_huff", "other")
 
 
-def test_hours_of_the_queue_follow_from_measured_runs(tmp_path, monkeypatch):
+def test_hours_of_the_queue_follow_from_measured_runs(claims, tmp_path, monkeypatch):
     """One of two items is left: 72 steps of 50 s, and another 30 s, are 1.0 hours."""
-    settle = runpy.run_path(str(ROOT / "benchmarks/settle.py"))
     done = {"set": "a", "steps": 100, "seed": 0, "order": "mixture"}
     times = {"train_seconds": 5000, "compile_seconds": 10, "evaluate_seconds": 20}
     (tmp_path / "run").mkdir()
@@ -119,7 +118,7 @@ def test_hours_of_the_queue_follow_from_measured_runs(tmp_path, monkeypatch):
     left = {"set": "a", "steps": 72, "seed": 0}
     first = {"set": "a", "steps": 100, "seed": 0}
     queue.write_text(f"{json.dumps(first)}\n{json.dumps(left)}\n")
-    table = settle["table"]
+    table = claims["settle"]
     monkeypatch.setitem(table.__globals__, "SGD", tmp_path)
     monkeypatch.setitem(table.__globals__, "QUEUE", queue)
     cells = [cell.strip() for cell in table()[2].split("|")]

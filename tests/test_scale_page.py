@@ -1,4 +1,4 @@
-"""docs/scale.md shows the output of its programs."""
+"""docs/launch.md shows the output of its programs."""
 
 import importlib
 import sys
@@ -23,23 +23,22 @@ TINY = {
 def program(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     yield importlib.import_module
-    for name in ("scale", "scale_plan"):
-        sys.modules.pop(name, None)
+    sys.modules.pop("scale", None)
 
 
 def test_the_tables_of_the_page_equal_the_program(program):
-    plan = program("scale_plan")
-    page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    plan = program("scale")
+    page = (ROOT / "docs" / "launch.md").read_text(encoding="utf-8")
     tables = {name: plan.TABLES[name]() for name in plan.ON_PAGE}
     for name, made in tables.items():
-        assert f"<!-- {name}: scale_plan.py -->\n{made}\n<!-- end -->" in page, name
+        assert f"<!-- {name}: scale.py -->\n{made}\n<!-- end -->" in page, name
     assert plan.with_tables(page, tables) == page
     with pytest.raises(SystemExit, match="no place for the table 'costing'"):
         plan.with_tables("", {"costing": "|"})
 
 
 def test_the_arithmetic(program, monkeypatch):
-    plan = program("scale_plan")
+    plan = program("scale")
     # 2 x 3 operations per weight and token, plus attention and the output table.
     layers = plan.parameters() - plan.EMB * plan.VOCABULARY * 2
     least = 6 * layers * plan.TARGET_TOKENS
@@ -62,8 +61,7 @@ def test_the_arithmetic(program, monkeypatch):
 
 
 def test_sizes_come_from_the_gin_files(program):
-    scale = program("scale")
-    plan = program("scale_plan")
+    plan = scale = program("scale")
     xl = scale.dims_of("xl")
     assert (xl["emb_dim"], xl["mlp_dim"], xl["num_encoder_layers"]) == (
         plan.EMB,
@@ -77,7 +75,6 @@ def test_sizes_come_from_the_gin_files(program):
 
 def test_memory_of_a_tiny_step(program):
     scale = program("scale")
-
     plan = scale.Plan(TINY, data=1, model=1, rows=2, lengths=(32, 16), remat="full")
     found = scale.memory(plan, jax.devices()[:1])
     layer = 4 * 8 * 8 + 3 * 8 * 16

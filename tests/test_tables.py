@@ -77,7 +77,7 @@ def test_an_unknown_table_is_refused(tables, tmp_path, monkeypatch):
 
 
 def test_decoders_on_twitter(tables, tmp_path):
-    table = tables["decoders"].table
+    table = tables["claims"].decoders
     columns = ["distinct-1", "BLEU", "METEOR of the first"]
     row = {"row": "SBS", "columns": columns, "seeds": [[1, 30, 40], [3, 34, 40]]}
     (tmp_path / "twitter.jsonl").write_text(json.dumps(row) + "\n")

@@ -1,7 +1,7 @@
 """The order of training data: assignment of examples to rows.
 
 The order is a function of the seed, the tasks, and the schedule, for any number of
-hosts. See "The order of training data" in `docs/cached_tasks.md`.
+hosts. See "The order of training data" in `docs/training.md`.
 """
 
 import bisect

@@ -77,9 +77,7 @@ PAGE = re.findall(
     re.sub(
         r" \\\n\s*",
         " ",
-        "\n".join(
-            (ROOT / f"docs/{page}.md").read_text() for page in ("launch", "scale")
-        ),
+        (ROOT / "docs/launch.md").read_text(),
     ),
 )
 SCRIPTS = sorted((ROOT / "launch").rglob("*.sh"))

@@ -25,12 +25,11 @@ from jaxaug.models.weights.keymap import Weight, identity, transposed
 from jaxaug_papers.dips.lstm_layers import (
     LstmLayer,
     State,
-    Tokens,
     embedder,
     output,
-    refuse_packed,
     run_layers,
 )
+from jaxaug_papers.shared import networks
 
 # Aliases of the embedding, and the bias without effect (see the module docstring).
 IGNORED = (
@@ -151,8 +150,8 @@ class Decoder(nn.Module):
         return jnp.einsum("bqk,bkh->bqh", weights, memory)
 
 
-class Transducer(nn.Module):
-    """The encoder-decoder with the methods of `t5x.examples.t5.network.Transformer`."""
+class Transducer(networks.EncoderDecoder):
+    """The encoder-decoder."""
 
     config: Config
 
@@ -161,15 +160,8 @@ class Transducer(nn.Module):
         self.encoder = Encoder(self.config)
         self.decoder = Decoder(self.config)
 
-    def _embed(self, tokens: Tokens) -> Float[Array, "batch length emb"]:
-        # Initialization feeds floats if no type is given.
-        return self.token_embedder(tokens.astype(jnp.int32))
-
-    def encode(
-        self,
-        encoder_input_tokens: Tokens,
-        encoder_segment_ids: Tokens | None = None,
-        enable_dropout: bool = True,
+    def encode_tokens(
+        self, tokens: networks.Tokens, enable_dropout: bool
     ) -> Float[Array, "batch length_and_states hidden"]:
         """Encodes inputs; 0 is padding and occurs only at the end of a row.
 
@@ -177,92 +169,33 @@ class Transducer(nn.Module):
             The outputs [batch, length, hidden], followed on the length axis by the
             final hidden and cell states of the layers. They are one array, because
             decoding repeats it for every decode of a row.
-
-        Raises:
-            UserError: the inputs are packed.
         """
-        refuse_packed(encoder_segment_ids)
         outputs, states = self.encoder(
-            self._embed(encoder_input_tokens),
-            encoder_input_tokens > 0,
-            not enable_dropout,
+            self.token_embedder(tokens), tokens > 0, not enable_dropout
         )
         # As in the program of the paper, the order of a bidirectional encoder is: layer
         # 0 forward, layer 0 backward, layer 1 forward, and so on.
         rows = [row for state in states[: self.config.num_layers] for row in state]
         return jnp.concatenate([outputs, jnp.stack(rows, axis=1)], axis=1)
 
-    def decode(
+    def decode_tokens(
         self,
         encoded: Float[Array, "batch length_and_states hidden"],
-        encoder_input_tokens: Int[Array, "batch input_length"],
-        decoder_input_tokens: Tokens,
-        decoder_target_tokens: Tokens,
-        encoder_segment_ids: Int[Array, "batch input_length"] | None = None,
-        decoder_segment_ids: Tokens | None = None,
-        decoder_positions: Tokens | None = None,
-        enable_dropout: bool = True,
-        decode: bool = False,
-        max_decode_length: int | None = None,
+        sources: Int[Array, "batch input_length"],
+        tokens: networks.Tokens,
+        enable_dropout: bool,
+        decode: bool,
     ) -> Float[Array, "batch length vocab"]:
-        """Returns the logits of the target tokens given the encoded inputs.
-
-        Args:
-            encoded: output of `encode`.
-            encoder_input_tokens: inputs; 0 marks the padding of `encoded`.
-            decoder_input_tokens: targets shifted right; one column in a decoding step.
-                The start token 0 has an embedding like any other token.
-            decoder_target_tokens: ignored; part of the interface of T5X.
-            encoder_segment_ids: must be None.
-            decoder_segment_ids: must be None.
-            decoder_positions: ignored.
-            enable_dropout: whether to apply dropout; needs the random stream "dropout".
-            decode: whether to create the collection `cache` or, if it exists, to decode
-                one position.
-            max_decode_length: ignored.
-
-        Raises:
-            UserError: the examples are packed.
-        """
-        del decoder_target_tokens, decoder_positions, max_decode_length
-        refuse_packed(encoder_segment_ids, decoder_segment_ids)
-        length = encoder_input_tokens.shape[1]
+        """Returns the logits; see `EncoderDecoder.decode`."""
+        length = sources.shape[1]
         memory, states = encoded[:, :length], encoded[:, length:]
         shape = (encoded.shape[0], self.config.num_layers, 2, self.config.hidden_dim)
         return self.decoder(
-            self._embed(decoder_input_tokens),
+            self.token_embedder(tokens),
             memory,
             states.reshape(shape),
-            encoder_input_tokens > 0,
+            sources > 0,
             not enable_dropout,
-            decode,
-        )
-
-    def __call__(
-        self,
-        encoder_input_tokens: Int[Array, "batch input_length"],
-        decoder_input_tokens: Tokens,
-        decoder_target_tokens: Tokens,
-        encoder_segment_ids: Int[Array, "batch input_length"] | None = None,
-        decoder_segment_ids: Tokens | None = None,
-        encoder_positions: Int[Array, "batch input_length"] | None = None,
-        decoder_positions: Tokens | None = None,
-        *,
-        enable_dropout: bool = True,
-        decode: bool = False,
-    ) -> Float[Array, "batch length vocab"]:
-        """Returns the logits of the targets; see `encode` and `decode`."""
-        del encoder_positions
-        encoded = self.encode(encoder_input_tokens, encoder_segment_ids, enable_dropout)
-        return self.decode(
-            encoded,
-            encoder_input_tokens,
-            decoder_input_tokens,
-            decoder_target_tokens,
-            encoder_segment_ids,
-            decoder_segment_ids,
-            decoder_positions,
-            enable_dropout,
             decode,
         )
 

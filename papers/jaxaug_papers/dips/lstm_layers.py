@@ -13,7 +13,6 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 from t5x.examples.t5 import layers as t5_layers
 
-from jaxaug.core.errors import UserError
 from jaxaug.models.layers import linear
 
 Tokens = Int[Array, "batch length"]
@@ -143,12 +142,3 @@ def run_layers(
         x, state = layer(x, is_token, (states[:, i, 0], states[:, i, 1]))
         last.append(jnp.stack(state, axis=1))
     return x, jnp.stack(last, axis=1)
-
-
-def refuse_packed(*segment_ids: Tokens | None) -> None:
-    """Raises `UserError` if examples are packed, because states cross examples."""
-    if any(ids is not None for ids in segment_ids):
-        raise UserError(
-            "the LSTM model got segment ids, but its state would run from one packed "
-            "example into the next: set `pack = False` for its feature converter"
-        )

@@ -46,7 +46,6 @@ from jaxaug.models.text import registry
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.paraphrase import causal, decoder, samplers
 from jaxaug_papers.dips import translation
-from jaxaug_papers.shared.outputs import head, row
 
 Setting = tuple[str, dict[str, Any]]
 ROWS: dict[str, Setting] = {
@@ -79,12 +78,11 @@ class Outputs:
         texts: Sequence[str],
         batch_size: int,
         num: int,
-        saved: Path | None,
-        seed: int = 0,
-        length: int = 0,
+        seed: int,
+        length: int,
     ):
         """Encodes the texts; `length` is the minimum padded length."""
-        self.model, self.num, self.saved = model, num, saved
+        self.model, self.num = model, num
         self.key = jax.random.PRNGKey(seed)
         causal_model = isinstance(model, LanguageModel)
         self.program = causal.decode if causal_model else decoder.decode
@@ -117,18 +115,11 @@ class Outputs:
         """Returns the selection of a selector from the wide beam of a batch."""
         part, inputs = self.batches[place]
         width = set_search.SetOptions.width
-        saved = self.saved and self.saved / f"wide{place}.npz"
-        if place not in self.wide and saved and saved.exists():
-            with np.load(saved) as found:
-                self.wide[place] = found["tokens"], found["scores"]
         if place not in self.wide:
             SCORES.clear()
             found = np.asarray(self.decode(wide_beam, width, part, inputs))
             jax.effects_barrier()
             self.wide[place] = found[:, ::-1], SCORES[0][:, ::-1]
-            if saved:
-                saved.parent.mkdir(parents=True, exist_ok=True)
-                np.savez(saved, tokens=self.wide[place][0], scores=self.wide[place][1])
         tokens, log_probs = map(jnp.asarray, self.wide[place])
         ended = (tokens == self.eos_id).any(axis=-1)
         lengths = jnp.where(ended, (tokens == self.eos_id).argmax(axis=-1) + 1, 0)
@@ -317,9 +308,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--num", type=int, default=10)
     parser.add_argument("--batch_size", type=int, default=8)
     parser.add_argument(
-        "--wide_dir", type=Path, help="folder that caches wide beams between runs"
-    )
-    parser.add_argument(
         "--variant",
         choices=("equation3", "normalized", "program"),
         default=dips.DiPSOptions.variant,
@@ -328,10 +316,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--only", nargs="*")
-    parser.add_argument("--show", type=int, default=0, help="sources to print whole")
-    parser.add_argument(
-        "--out", type=Path, help="JSON lines to add the rows to, for plots"
-    )
+    parser.add_argument("--out", type=Path, help="JSON lines to add the rows to")
     parser.add_argument(
         "--wordnet_dir", help="for METEOR; without it words and stems count alone"
     )
@@ -362,7 +347,7 @@ def main() -> None:
     synonyms = WordNet(options.wordnet_dir).shared if options.wordnet_dir else None
     parts = parts_of(options)
     names = columns(synonyms)
-    print("\n".join(head(["decoder", *names])))
+    print(_row(["decoder", *names]) + "\n|" + "---|" * (1 + len(names)))
     makers: dict[str, list[Outputs]] = {}
     for label, (name, setting) in rows_of(options).items():
         if name not in makers:
@@ -376,28 +361,26 @@ def main() -> None:
                     [source for source, _ in pairs],
                     options.batch_size,
                     options.num,
-                    options.wide_dir and options.wide_dir / str(seed),
                     seed,
                     length,
                 )
                 for seed, pairs in enumerate(parts)
             ]
-        values, shown = [], []
+        values = []
         for make, pairs in zip(makers[name], parts, strict=True):
-            sources, references = zip(*pairs, strict=True)
+            references = [reference for _, reference in pairs]
             texts, endless, seconds = make(setting)
             found = figures(texts, references, synonyms)
             values.append([*found, 100 * endless, seconds])
-            shown += list(zip(sources, references, texts, strict=True))[: options.show]
-        print(row([label, *map(_figure, zip(*values, strict=True))]), flush=True)
-        for source, reference, outputs in shown:
-            print(
-                f"  {source} | {reference}\n    " + "\n    ".join(outputs), flush=True
-            )
+        print(_row([label, *map(_figure, zip(*values, strict=True))]), flush=True)
         if options.out:
             line = {"row": label, "columns": names, "seeds": values}
             with options.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _figure(values: Sequence[float]) -> str:

@@ -1,13 +1,14 @@
 """Translation metrics that papers use for paraphrases: BLEU, METEOR, and TER.
 
-All values are in percent. The DiPS paper reports TERp (TER-Plus, Snover et al., 2009),
-which is not available here. Its only implementation is in Java and needs WordNet and a
-phrase table; no maintained library has it. TER is not comparable with TERp. It ignores
-synonyms, stems, and phrases, so its values are higher.
+README.md of dips has the definitions. All values are in percent. The DiPS paper reports
+TERp (TER-Plus, Snover et al., 2009), which is not available here. Its only
+implementation is in Java and needs WordNet and a phrase table; no maintained library
+has it. TER is not comparable with TERp. It ignores synonyms, stems, and phrases, so its
+values are higher.
 """
 
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,18 +20,6 @@ from jaxaug.metrics.text import sacrebleu_corpus
 
 Synonyms = Callable[[str], Collection[str]]
 """Lower-case word -> other words that METEOR accepts as synonyms."""
-
-DEFINITIONS: Mapping[str, str] = {
-    "bleu_2": "BLEU of the whole corpus with n-grams up to 2 by sacrebleu: 13a tokens, "
-    "exponential smoothing",
-    "meteor": "mean over texts of METEOR by nltk (Lavie and Agarwal, 2007): alpha 0.9, "
-    "beta 3, gamma 0.5; equal words, then equal Porter stems, then stems of words "
-    "that WordNet has in one set (nltk by itself looks stems up, which are mostly "
-    "none of its words); tokens of sacrebleu's 13a in lower case",
-    "meteor_stems": "the same without WordNet: equal words and stems",
-    "ter": "edits for each word of the references (Snover et al., 2006) by sacrebleu: "
-    "shifts of words count 1; case does not count",
-}
 
 
 class _Lemma(NamedTuple):
@@ -104,7 +93,7 @@ def _tokenizer() -> Callable[[str], str]:
 
 
 def meteor(prediction: str, reference: str, synonyms: Synonyms | None = None) -> float:
-    """Returns METEOR of a text and its reference, 0 to 100; see `DEFINITIONS`.
+    """Returns METEOR of a text and its reference, 0 to 100.
 
     Args:
         prediction: text to score; without a match in the reference the score is 0.
@@ -145,7 +134,7 @@ def paraphrase_scores(
         synonyms: synonyms for `meteor`; None computes `meteor_stems` instead.
 
     Returns:
-        Values of `bleu_2`, `meteor` or `meteor_stems`, and `ter`; see `DEFINITIONS`.
+        Values of `bleu_2`, `meteor` or `meteor_stems`, and `ter`.
         The first two are from 0 to 100, and higher is better. TER is in percent, and
         lower is better.
 

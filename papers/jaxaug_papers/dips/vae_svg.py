@@ -27,9 +27,9 @@ from jaxaug_papers.dips.lstm_layers import (
     State,
     embedder,
     output,
-    refuse_packed,
     run_layers,
 )
+from jaxaug_papers.shared import networks
 
 Tokens = Int[Array, "batch length"]
 _ANNEALING, _STEP = "annealing", "step"
@@ -108,8 +108,8 @@ class Decoder(nn.Module):
         return output(config)(x)
 
 
-class Network(nn.Module):
-    """The three encoders and the decoder, with the interface of T5X."""
+class Network(networks.EncoderDecoder):
+    """The three encoders and the decoder."""
 
     config: Config
 
@@ -143,50 +143,31 @@ class Network(nn.Module):
         hidden, _ = self._read(self.target_reader, targets, state)
         return Posterior(*jnp.split(self.latent(hidden), 2, axis=-1))
 
-    def encode(
-        self,
-        encoder_input_tokens: Tokens,
-        encoder_segment_ids: Tokens | None = None,
-        enable_dropout: bool = True,
+    def encode_tokens(
+        self, tokens: Tokens, enable_dropout: bool
     ) -> Float[Array, "batch 2 hidden"]:
-        """Returns the initial hidden and cell state of the decoder.
-
-        Raises:
-            UserError: the inputs are packed.
-        """
+        """Returns the initial hidden and cell state of the decoder."""
         del enable_dropout
-        refuse_packed(encoder_segment_ids)
-        return jnp.stack(self._read(self.encoder, encoder_input_tokens), axis=1)
+        return jnp.stack(self._read(self.encoder, tokens), axis=1)
 
-    def decode(
+    def decode_tokens(
         self,
         encoded: Float[Array, "batch 2 hidden"],
-        encoder_input_tokens: Int[Array, "batch input_length"],
-        decoder_input_tokens: Tokens,
-        decoder_target_tokens: Tokens,
-        encoder_segment_ids: Int[Array, "batch input_length"] | None = None,
-        decoder_segment_ids: Tokens | None = None,
-        decoder_positions: Tokens | None = None,
-        enable_dropout: bool = True,
-        decode: bool = False,
-        max_decode_length: int | None = None,
+        sources: Int[Array, "batch input_length"],
+        tokens: Tokens,
+        enable_dropout: bool,
+        decode: bool,
         latent: Float[Array, "batch latent"] | None = None,
     ) -> Float[Array, "batch length vocab"]:
-        """Returns the logits of the target tokens; see `lstm.Transducer.decode`.
+        """Returns the logits; see `EncoderDecoder.decode`.
 
-        Args:
-            latent: vector of each row; None means zeros, the mean of the prior.
-                Decoding steps use the vector in the collection `cache`.
-
-        Raises:
-            UserError: the examples are packed.
+        `latent` has the vector of each row; None means zeros, the mean of the prior.
+        Decoding steps use the vector in the collection `cache`.
         """
-        del encoder_input_tokens, decoder_target_tokens
-        del decoder_positions, max_decode_length
-        refuse_packed(encoder_segment_ids, decoder_segment_ids)
+        del sources
         if latent is None:
             latent = jnp.zeros((encoded.shape[0], self.config.latent_dim))
-        words = self.token_embedder(decoder_input_tokens.astype(jnp.int32))
+        words = self.token_embedder(tokens)
         return self.decoder(words, encoded, latent, not enable_dropout, decode)
 
     def __call__(
@@ -208,19 +189,16 @@ class Network(nn.Module):
         The vector is drawn from the posterior with `latent_rng`, or is its mean without
         a key.
         """
-        del encoder_positions
+        del encoder_positions, decoder_positions
+        networks.refuse_packed(decoder_segment_ids)
         posterior = self.posterior(encoder_input_tokens, decoder_target_tokens)
-        logits = self.decode(
+        logits = self.decode_tokens(
             self.encode(encoder_input_tokens, encoder_segment_ids),
             encoder_input_tokens,
-            decoder_input_tokens,
-            decoder_target_tokens,
-            encoder_segment_ids,
-            decoder_segment_ids,
-            decoder_positions,
+            decoder_input_tokens.astype(jnp.int32),
             enable_dropout,
             decode,
-            latent=posterior.mean if latent_rng is None else posterior.draw(latent_rng),
+            posterior.mean if latent_rng is None else posterior.draw(latent_rng),
         )
         return logits, posterior
 

@@ -22,45 +22,21 @@ from jaxaug_papers.minisgd.world import (
 
 # {n}: noun of a slot; {q}: its distinguishing word; {s}: noun of the service.
 _DESCRIPTIONS = (
-    "{n}",
-    "{n} of the {s}",
-    "{n} for the {s}",
-    "the {n} of a {s}",
-    "{q} {n}",
-    "{q} {n}",
-    "{n} {q}",
-    "{n} to {q}",
-    "{q} {n} of the {s}",
-    "{n} of the {q}",
-    "type of {n}",
-    "which {n} to {q}",
-)
+    "{n}", "{n} of the {s}", "{n} for the {s}", "the {n} of a {s}", "{q} {n}",
+    "{q} {n}", "{n} {q}", "{n} to {q}", "{q} {n} of the {s}", "{n} of the {q}",
+    "type of {n}", "which {n} to {q}",
+)  # fmt: skip
 _SISTERS = tuple(text for text in _DESCRIPTIONS if "{n}" in text and "{q}" in text)
 _FLAG_DESCRIPTIONS = (
-    "is {n} included",
-    "are {n} allowed",
-    "include {n}",
-    "has {n}",
-    "{n} {q}",
-    "with {n} or not",
-    "does the {s} {q} {n}",
-)
+    "is {n} included", "are {n} allowed", "include {n}", "has {n}", "{n} {q}",
+    "with {n} or not", "does the {s} {q} {n}",
+)  # fmt: skip
 # {w}: words of the description; {v}: the value.
 _TELL = (
-    "with {v} {w}",
-    "{w} {v}",
-    "the {w} is {v}",
-    "{v} {w}",
-    "{v} for the {w}",
-    "{w} at {v}",
-    "{w} on {v}",
-    "{w} in {v}",
-    "{w} {v} please",
-    "i want {v} {w}",
-    "{v} as {w}",
-    "to {w} {v}",
-    "from {v} {w}",
-)
+    "with {v} {w}", "{w} {v}", "the {w} is {v}", "{v} {w}", "{v} for the {w}",
+    "{w} at {v}", "{w} on {v}", "{w} in {v}", "{w} {v} please", "i want {v} {w}",
+    "{v} as {w}", "to {w} {v}", "from {v} {w}",
+)  # fmt: skip
 _SUGGEST = ("{w} {v}", "{v} {w}", "{v} for the {w}", "{v} as {w}")
 _ASK = ("which {w} do you want", "what is the {w}", "what {w}", "do you have a {w}")
 _YES = ("with {w}", "{w} please", "i need {w}", "that has {w}", "{w} must be there")
@@ -68,13 +44,9 @@ _NO = ("without {w}", "no {w}", "{w} is not needed", "not with {w}")
 _WONDER = ("what is the {w}", "which {w} is it", "tell me the {w}", "{w} of it")
 _INTENTS = ("{q} a {s}", "{q} {s}", "{q} the {n} of a {s}", "{q} {n}", "{s} {q}")
 _OPENERS = (
-    "{q} a {s}",
-    "i want to {q} a {s}",
-    "{q} {s} {n}",
-    "i need to {q} {n}",
-    "{n} please {q}",
-    "help me {q} it",
-)
+    "{q} a {s}", "i want to {q} a {s}", "{q} {s} {n}", "i need to {q} {n}",
+    "{n} please {q}", "help me {q} it",
+)  # fmt: skip
 _REMARKS = ("my {a} was {b}", "i like the {a}", "the {a} is {b}", "she gives me {a}")
 # Options are unique to a slot, so the value alone identifies the slot.
 _TELL_OPTION = ("{v}", "for the {v}", "with {v}", "a {v} one", "{v} please", "the {v}")

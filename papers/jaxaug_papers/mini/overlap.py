@@ -26,85 +26,16 @@ _FUNCTION_WORDS = re.compile(
 # Function words, a superset of the words that the report ignores.
 STOP_WORDS = frozenset(
     [
-        "a",
-        "about",
-        "all",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "back",
-        "be",
-        "been",
-        "by",
-        "can",
-        "do",
-        "does",
-        "for",
-        "from",
-        "get",
-        "gets",
-        "go",
-        "has",
-        "have",
-        "her",
-        "his",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "left",
-        "me",
-        "more",
-        "much",
-        "my",
-        "no",
-        "not",
-        "of",
-        "off",
-        "on",
-        "one",
-        "or",
-        "other",
-        "out",
-        "over",
-        "per",
-        "put",
-        "so",
-        "some",
-        "such",
-        "than",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "they",
-        "this",
-        "to",
-        "up",
-        "want",
-        "was",
-        "we",
-        "what",
-        "when",
-        "where",
-        "which",
-        "who",
-        "will",
-        "with",
-        "would",
-        "yes",
-        "you",
-        "your",
+        "a", "about", "all", "an", "and", "any", "are", "as", "at", "back", "be",
+        "been", "by", "can", "do", "does", "for", "from", "get", "gets", "go", "has",
+        "have", "her", "his", "how", "i", "if", "in", "into", "is", "it", "left", "me",
+        "more", "much", "my", "no", "not", "of", "off", "on", "one", "or", "other",
+        "out", "over", "per", "put", "so", "some", "such", "than", "that", "the",
+        "their", "them", "then", "there", "they", "this", "to", "up", "want", "was",
+        "we", "what", "when", "where", "which", "who", "will", "with", "would", "yes",
+        "you", "your",
     ]
-)
+)  # fmt: skip
 
 
 def overlap_report() -> dict[str, float]:
@@ -112,9 +43,6 @@ def overlap_report() -> dict[str, float]:
 
     - `exact`: share of v1..v5 descriptions (all services) that are also an aug1..aug5
       description, of any service;
-    - `exact_phrase_3`: share of their three-word sequences that occur in aug;
-    - `own_words`: mean share of a v1..v5 description's content words that occur in
-      the aug descriptions of the same slot or intent (train services);
     - `covered_original`, `covered_augmented`, `covered_eda`, `covered_tree`: share of
       the content word types of v1..v5 that occur in training text. The text is the
       original one (utterances, option values, train descriptions), alone, with the aug
@@ -127,22 +55,15 @@ def overlap_report() -> dict[str, float]:
     train = [spec for spec in services() if "train" in spec.splits]
     evaluated = [text for item in _items(services()) for text in _texts(item, VARIANTS)]
     augmented = [text for item in _items(train) for text in _texts(item, AUGMENTED)]
-    own: list[float] = []
     nearest: dict[str, list[float]] = {label: [] for label in VARIANTS}
     for item in _items(train):
         ours = _texts(item, AUGMENTED)
-        stock = set().union(*map(_content, ours))
         for label, text in zip(VARIANTS, _texts(item, VARIANTS), strict=True):
-            own.append(_mean(word in stock for word in _content(text)))
             nearest[label].append(min(_distance(text, other) for other in ours))
     known = _training_words(train)
     types = set().union(*map(_content, evaluated))
-    triples = [triple for text in evaluated for triple in _triples(text)]
-    seen_triples = {triple for text in augmented for triple in _triples(text)}
     report = {
         "exact": _mean(text in set(augmented) for text in evaluated),
-        "exact_phrase_3": _mean(triple in seen_triples for triple in triples),
-        "own_words": _mean(own),
         "covered_original": len(types & known) / len(types),
         "covered_augmented": len(types & (known | _words(augmented))) / len(types),
     }
@@ -217,11 +138,6 @@ def _words(texts: Iterable[str]) -> set[str]:
 def _content(text: str) -> set[str]:
     words = _words([text])
     return {word for word in words if not _FUNCTION_WORDS.fullmatch(word)} or words
-
-
-def _triples(text: str) -> list[tuple[str, ...]]:
-    words = text.split()
-    return [tuple(words[i : i + 3]) for i in range(len(words) - 2)]
 
 
 def _distance(one: str, other: str) -> float:

@@ -51,12 +51,8 @@ KINDS = {
     "date": Kind(
         "dates",
         (
-            "date of the {n}",
-            "{n} date",
-            "date to {q} the {n}",
-            "date the {n} {q}",
-            "{q} date",
-            "date of the {q} {n}",
+            "date of the {n}", "{n} date", "date to {q} the {n}", "date the {n} {q}",
+            "{q} date", "date of the {q} {n}",
         ),
         ("on {v}", "for {v}", "the date is {v}", "i can do {v}", "on {v} please"),
         ("{w} on {v}", "on {v} for the {w}", "the {w} is on {v}", "{w} {v}"),
@@ -65,10 +61,7 @@ KINDS = {
     "time": Kind(
         "times",
         (
-            "time of the {n}",
-            "{n} time",
-            "time to {q} the {n}",
-            "time the {n} {q}",
+            "time of the {n}", "{n} time", "time to {q} the {n}", "time the {n} {q}",
             "{q} time of the {n}",
         ),
         ("at {v}", "for {v}", "the time is {v}", "i can do {v}", "from {v}"),
@@ -78,11 +71,8 @@ KINDS = {
     "city": Kind(
         "cities",
         (
-            "city of the {n}",
-            "city where the {n} is",
-            "city to {q} in",
-            "city to {q} the {n}",
-            "city the {n} {q} from",
+            "city of the {n}", "city where the {n} is", "city to {q} in",
+            "city to {q} the {n}", "city the {n} {q} from",
         ),
         ("in {v}", "located in {v}", "the city is {v}"),
         ("{w} in {v}", "{w} {v}", "{v} for the {w}", "the {w} is in {v}"),
@@ -91,11 +81,8 @@ KINDS = {
     "place": Kind(
         "places",
         (
-            "place of the {n}",
-            "place to {q} the {n}",
-            "place where the {n} {q}",
-            "place to {q} at",
-            "{n} place",
+            "place of the {n}", "place to {q} the {n}", "place where the {n} {q}",
+            "place to {q} at", "{n} place",
         ),
         ("at the {v}", "it is at the {v}", "we are at the {v}", "from the {v}"),
         ("{w} at the {v}", "the {v} for the {w}", "{w} from the {v}"),
@@ -104,11 +91,8 @@ KINDS = {
     "person": Kind(
         "names",
         (
-            "name of the {n}",
-            "person who {q} the {n}",
-            "person to {q}",
-            "person who {q}",
-            "{n} of the {s}",
+            "name of the {n}", "person who {q} the {n}", "person to {q}",
+            "person who {q}", "{n} of the {s}",
         ),
         ("with {v}", "by {v}", "for {v}", "the person is {v}", "i want {v}"),
         ("{w} {v}", "{v} is the {w}", "the {w} is {v}"),
@@ -131,9 +115,7 @@ KINDS = {
     "number": Kind(
         ("1", "2", "3", "4", "5"),
         (
-            "number of {n}",
-            "number of {n} to {q}",
-            "number of {n} in the {s}",
+            "number of {n}", "number of {n} to {q}", "number of {n} in the {s}",
             "number of {q} {n}",
         ),
         ("{v} {n}", "for {v} {n}", "with {v} {n}", "we need {v} {n}"),
@@ -144,10 +126,8 @@ KINDS = {
     "origin": Kind(
         "places",
         (
-            "place the {n} leaves from",
-            "place where the {n} starts",
-            "place to pick up the {n}",
-            "place to collect the {n}",
+            "place the {n} leaves from", "place where the {n} starts",
+            "place to pick up the {n}", "place to collect the {n}",
         ),
         ("from the {v}", "it starts at the {v}", "leaving from the {v}"),
         ("{w} from the {v}", "from the {v} for the {w}"),
@@ -157,10 +137,8 @@ KINDS = {
     "destination": Kind(
         "places",
         (
-            "place the {n} goes to",
-            "place where the {n} ends",
-            "place to drop off the {n}",
-            "place to deliver the {n}",
+            "place the {n} goes to", "place where the {n} ends",
+            "place to drop off the {n}", "place to deliver the {n}",
         ),
         ("to the {v}", "it ends at the {v}", "going to the {v}"),
         ("{w} to the {v}", "to the {v} for the {w}"),
@@ -170,8 +148,7 @@ KINDS = {
     "origin_city": Kind(
         "cities",
         (
-            "city the {n} leaves from",
-            "city where the {n} starts",
+            "city the {n} leaves from", "city where the {n} starts",
             "city to pick up the {n}",
         ),
         ("from {v}", "it starts in {v}", "leaving from {v}"),
@@ -182,8 +159,7 @@ KINDS = {
     "destination_city": Kind(
         "cities",
         (
-            "city the {n} goes to",
-            "city where the {n} ends",
+            "city the {n} goes to", "city where the {n} ends",
             "city to drop off the {n}",
         ),
         ("to {v}", "it ends in {v}", "going to {v}"),
@@ -194,11 +170,8 @@ KINDS = {
     "start_date": Kind(
         "dates",
         (
-            "date the {n} starts",
-            "date the {n} leaves",
-            "start date of the {n}",
-            "check in date of the {n}",
-            "pick up date of the {n}",
+            "date the {n} starts", "date the {n} leaves", "start date of the {n}",
+            "check in date of the {n}", "pick up date of the {n}",
         ),
         ("from {v}", "the start is on {v}", "leaving on {v}", "it starts on {v}"),
         ("{w} from {v}", "from {v} for the {w}"),
@@ -208,18 +181,15 @@ KINDS = {
     "end_date": Kind(
         "dates",
         (
-            "date the {n} ends",
-            "date to bring back the {n}",
-            "end date of the {n}",
-            "check out date of the {n}",
-            "drop off date of the {n}",
+            "date the {n} ends", "date to bring back the {n}", "end date of the {n}",
+            "check out date of the {n}", "drop off date of the {n}",
         ),
         ("to {v}", "until {v}", "back on {v}", "it ends on {v}"),
         ("{w} until {v}", "until {v} for the {w}"),
         ("until which date", "what end date"),
         beside="start_date",
     ),
-}
+}  # fmt: skip
 """Name -> kind."""
 
 
@@ -275,9 +245,7 @@ MORE_KINDS = {
         "person",
         ("person", "name"),
         descriptions=(
-            "name of the {q}",
-            "person who {q} the {n}",
-            "person who {q} in the {n}",
+            "name of the {q}", "person who {q} the {n}", "person who {q} in the {n}",
             "{q} of the {n}",
         ),
         tell=("to see {v}", "it is {v}", "{v} is the one", "it is from {v}"),
@@ -307,17 +275,15 @@ MORE_KINDS = {
         ("1", "2", "3", "4", "5"),
         ("number of people", "number of people to {q}", "number of people at the {n}"),
         (
-            "for {v} (person|people)",
-            "we are {v} (person|people)",
-            "there are {v} of us",
-            "{v} of us",
+            "for {v} (person|people)", "we are {v} (person|people)",
+            "there are {v} of us", "{v} of us",
         ),
         ("for {v} (person|people)", "{v} (person|people)"),
         ("what number of people", "for what number of people"),
         is_categorical=True,
         nouns=("number of people",),
     ),
-}
+}  # fmt: skip
 """`KINDS` with further texts, and two more kinds."""
 
 PLAIN = frozenset(text for kind in MORE_KINDS.values() for text in kind.tell)

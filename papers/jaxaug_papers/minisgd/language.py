@@ -15,36 +15,22 @@ SUBJECTS = ("i", "we", "what", "how", "something")
 # Remarks without a value. They also teach the nouns of unseen services, which any
 # pretrained model knows.
 REMARKS = (
-    "my train was late",
-    "i came by taxi",
-    "he gives a lesson to a learner",
-    "the bus is slow",
-    "my tutor speaks every language",
-    "i like to learn in the taxi",
-    "trains and buses take many passengers",
-    "she teaches me to study a tongue",
-    "i take a ride in town",
-    "my family travels each year on a holiday",
-    "the houses there are good for some nights",
-    "we sit down at the diner",
-    "he cooks to feed the whole country",
-    "they donate to a school and a hospital",
-    "a donor makes a donation every month",
-    "the monthly support is a good cause",
-    "someone needs help",
-    "he found his tickets",
-    "she talks in the next episode of the podcast",
-    "i have seen it at the theater",
-    "the worker wants to repair a thing",
-    "it takes work to fix a broken building",
-    "she fixes things and they are fixed",
-    "the repairs have taken long",
-)
+    "my train was late", "i came by taxi", "he gives a lesson to a learner",
+    "the bus is slow", "my tutor speaks every language", "i like to learn in the taxi",
+    "trains and buses take many passengers", "she teaches me to study a tongue",
+    "i take a ride in town", "my family travels each year on a holiday",
+    "the houses there are good for some nights", "we sit down at the diner",
+    "he cooks to feed the whole country", "they donate to a school and a hospital",
+    "a donor makes a donation every month", "the monthly support is a good cause",
+    "someone needs help", "he found his tickets",
+    "she talks in the next episode of the podcast", "i have seen it at the theater",
+    "the worker wants to repair a thing", "it takes work to fix a broken building",
+    "she fixes things and they are fixed", "the repairs have taken long",
+)  # fmt: skip
 # Phrases before an opener with unwanted values, by value list.
 ASIDES = {
     "cities": (
-        "i was in {v} last week and now",
-        "my sister lives in {v} but now",
+        "i was in {v} last week and now", "my sister lives in {v} but now",
         "it rains here in {v} so",
     ),
     "places": ("i work near the {v} and now", "i am not at the {v} today so"),
@@ -56,19 +42,16 @@ ASIDES = {
     "names": ("my friend {v} says hello and", "i talked to {v} about it so now"),
     "titles": ("i have had enough of {v} so", "{v} was not so good so now"),
     "amounts": ("i found {v} today so", "i lost {v} last week but now"),
-}
+}  # fmt: skip
 # A value that is corrected in the same sentence.
 SLIP = (
-    "{wrong} no wait {right}",
-    "{wrong} sorry i mean {right}",
+    "{wrong} no wait {right}", "{wrong} sorry i mean {right}",
     "{wrong} or rather {right}",
-)
+)  # fmt: skip
 NOT_BUT = ("not {wrong} but {right}",)
 ANY_OPEN = (
-    "any {noun} is fine",
-    "i do not mind the {noun}",
-    "the {noun} does not matter",
-)
+    "any {noun} is fine", "i do not mind the {noun}", "the {noun} does not matter",
+)  # fmt: skip
 ANY_FLAG = ("i do not care about {noun}", "with or without {noun} is fine")
 ANY_ASKED = ("anything is fine", "i do not mind", "no preference", "it does not matter")
 CHANGE = ("no make it {phrase}", "actually {phrase}", "sorry {phrase} instead")

@@ -54,7 +54,6 @@ def test_all_scores():
     found = translation.paraphrase_scores(["a b c d"], ["a b c d"], thesaurus)
     assert list(found) == ["bleu_2", "meteor", "ter"]
     assert found["bleu_2"] == pytest.approx(100) and found["ter"] == 0
-    assert set(found) <= set(translation.DEFINITIONS)
     stems = translation.paraphrase_scores(["a b c d"], ["a b c d"])
     assert list(stems) == ["bleu_2", "meteor_stems", "ter"]
     with pytest.raises(UserError, match="1 texts and 0 references"):

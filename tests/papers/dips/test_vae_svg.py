@@ -145,8 +145,7 @@ def test_the_bound_by_hand():
     )
     logits = module.apply(
         {"params": params}, encoded, TOY["encoder_input_tokens"],
-        TOY["decoder_input_tokens"], TOY["decoder_target_tokens"],
-        enable_dropout=False, latent=mean, method="decode",
+        TOY["decoder_input_tokens"], False, False, mean, method="decode_tokens",
     )  # fmt: skip
     targets = TOY["decoder_target_tokens"]
     chosen = np.take_along_axis(

@@ -45,13 +45,3 @@ def test_any_text_is_read_and_written(processor, text):
     ids = processor.encode(text)
     assert processor.unk_id() not in ids
     assert processor.decode(ids) == text
-
-
-def test_special_ids_equal_t5(processor):
-    assert (processor.pad_id(), processor.eos_id()) == (0, 1)
-    assert processor.unk_id() == 2
-
-
-def test_the_same_text_gives_the_same_bytes(model):
-    folder, found = model
-    assert pieces.train([folder], reversed(WORDS), SIZE) == found

@@ -22,12 +22,6 @@ def known_texts():
     return {text_of(slot) for spec in services_of("train") for slot in spec.slots}
 
 
-def test_the_same_arguments_give_the_same_service():
-    lexis = pretraining.lexis()
-    assert recombined.service(3, 0, lexis, value_list) == made()[3]
-    assert recombined.service(3, 1, lexis, value_list) != made()[3]
-
-
 def test_parts_come_from_several_train_services_and_from_no_other():
     found = made()
     owner = {text_of(s): spec.name for spec in services_of("train") for s in spec.slots}

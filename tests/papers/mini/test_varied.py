@@ -88,10 +88,3 @@ def test_users_may_begin_with_words_that_no_intent_has(pairs):
                 changed += 1
                 assert len(after.intents) == 1
     assert SERVICES / 20 < changed < SERVICES / 2
-
-
-def test_it_depends_on_the_arguments_only(pairs):
-    lexis = pretraining.lexis(["lantern", "trumpet"])
-    for index in range(20):
-        before, after = pairs[index]
-        assert varied.service(Draw(str(index)), before, lexis) == after

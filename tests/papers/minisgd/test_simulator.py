@@ -6,7 +6,6 @@ import pytest
 
 from jaxaug_papers.minisgd import simulator
 from jaxaug_papers.minisgd.concepts import agreeing
-from jaxaug_papers.minisgd.values import VALUES
 from jaxaug_papers.minisgd.world import services, services_of, unseen_services
 
 SPLITS = ("train", "dev", "test")
@@ -20,19 +19,6 @@ def dialogues():
         for split in SPLITS
         for index in range(600)
     ]
-
-
-def user_frames(dialogues, split=None):
-    for where, dialogue in dialogues:
-        if split in (None, where):
-            for turn in dialogue["turns"]:
-                if turn["speaker"] == "USER":
-                    for frame in turn["frames"]:
-                        yield turn, frame
-
-
-def active_intent(frame):
-    return frame["state"]["active_intent"]
 
 
 def usable_slots(spec, intent):
@@ -95,25 +81,6 @@ def test_test_only_services_never_appear_in_train(dialogues):
         assert used[split] == {spec.name for spec in services_of(split)}
     assert used["dev"] - used["train"] == {"Buses_1", "Lessons_1"}
     assert not used["train"] & {spec.name for spec in unseen_services("test")}
-
-
-def test_test_frames_are_half_unseen(dialogues):
-    unseen = {spec.name for spec in unseen_services("test")}
-    frames = [f["service"] for _, f in user_frames(dialogues, "test")]
-    share = sum(service in unseen for service in frames) / len(frames)
-    assert 0.4 < share < 0.6
-
-
-def test_turns_alternate_and_are_few(dialogues):
-    for _, dialogue in dialogues:
-        speakers = [turn["speaker"] for turn in dialogue["turns"]]
-        assert 2 <= len(speakers) <= 6
-        assert speakers == ["USER", "SYSTEM"] * (len(speakers) // 2)
-        for turn in dialogue["turns"]:
-            assert turn["utterance"] == " ".join(turn["utterance"].split()) != ""
-            assert turn["frames"]
-            for frame in turn["frames"]:
-                assert ("state" in frame) == (turn["speaker"] == "USER")
 
 
 def test_spans_quote_the_utterance(dialogues):
@@ -220,126 +187,10 @@ def test_slots_belong_to_the_intent(dialogues):
     assert calls > 100
 
 
-def test_without_intent_nothing_new_is_said(dialogues):
-    idle = [f for _, f in user_frames(dialogues) if active_intent(f) == "NONE"]
-    assert idle
-    assert {a["act"] for f in idle for a in f["actions"]} == {"THANK_YOU"}
-
-
-def test_few_dialogues_fail(dialogues):
-    failed = sum(
-        any(
-            action["act"] == "NOTIFY_FAILURE"
-            for turn in dialogue["turns"]
-            for frame in turn["frames"]
-            for action in frame["actions"]
-        )
-        for _, dialogue in dialogues
-    )
-    assert 0.01 < failed / len(dialogues) < 0.1
-
-
-def test_starts_come_before_ends(dialogues):
-    specs = {spec.name: spec for spec in services()}
-    pairs = ordered = 0
-    for _, frame in user_frames(dialogues):
-        values = {s: v for s, (v,) in frame["state"]["slot_values"].items()}
-        for slot in specs[frame["service"]].slots:
-            start, end = values.get(slot.name), values.get(slot.before)
-            if {start, end} <= set(slot.values):
-                pairs += 1
-                ordered += slot.values.index(start) < slot.values.index(end)
-    assert pairs > 100
-    assert ordered / pairs > 0.95
-
-
 def test_an_offer_is_never_a_clause():
     for spec in services():
         for slot in spec.slots:
             assert bool(slot.concept.offer) == bool(slot.concept.tell), slot.name
-
-
-def test_phenomena_occur(dialogues):
-    """All phenomena of SGD that a tracker must handle are frequent enough."""
-    frames = list(user_frames(dialogues))
-    acts = {a["act"] for _, f in frames for a in f["actions"]}
-    assert acts == {
-        "INFORM",
-        "INFORM_INTENT",
-        "REQUEST",
-        "SELECT",
-        "AFFIRM",
-        "NEGATE",
-        "THANK_YOU",
-    }
-    system = [
-        frame
-        for _, dialogue in dialogues
-        for turn in dialogue["turns"][1::2]
-        for frame in turn["frames"]
-    ]
-    assert {a["act"] for f in system for a in f["actions"]} == {
-        "REQUEST",
-        "OFFER",
-        "CONFIRM",
-        "INFORM",
-        "INFORM_COUNT",
-        "NOTIFY_SUCCESS",
-        "NOTIFY_FAILURE",
-        "REQ_MORE",
-        "GOODBYE",
-    }
-    calls = [f for f in system if "service_call" in f]
-    assert calls and all(len(f["service_results"]) == 1 for f in calls)
-    double = sum(len(turn["frames"]) == 2 for turn, _ in frames) / 2
-    states = [frame["state"] for _, frame in frames]
-    values = [v for s in states for v in s["slot_values"].values()]
-    size = len(frames)
-    assert 0.05 < double / size < 0.12
-    assert 0.02 < sum(v == ["dontcare"] for v in values) / len(values) < 0.2
-    assert 0.02 < sum(s["active_intent"] == "NONE" for s in states) / size < 0.2
-    assert 0.03 < sum(bool(s["requested_slots"]) for s in states) / size < 0.25
-    assert 0.02 < sum(not s["slot_values"] for s in states) / size < 0.2
-    changed = removed = 0
-    for _, dialogue in dialogues:
-        before: dict[str, dict[str, list[str]]] = {}
-        for turn in dialogue["turns"][::2]:
-            for frame in turn["frames"]:
-                old = before.get(frame["service"], {})
-                new = frame["state"]["slot_values"]
-                changed += any(new.get(slot, v) != v for slot, v in old.items())
-                removed += bool(set(old) - set(new))
-                before[frame["service"]] = new
-    assert changed / size > 0.02
-    assert removed / size > 0.001
-
-
-def test_shared_values_are_distinct_in_a_state(dialogues):
-    """Values are distinct, since equal values would hide errors in the slot."""
-    specs = {spec.name: spec for spec in services()}
-    for _, frame in user_frames(dialogues):
-        spec = specs[frame["service"]]
-        free = [
-            value
-            for slot, (value,) in frame["state"]["slot_values"].items()
-            if value != "dontcare" and not spec.slot(slot).is_categorical
-        ]
-        assert len(free) == len(set(free))
-
-
-def test_vocabulary_stays_small(dialogues):
-    words = {
-        word
-        for _, dialogue in dialogues
-        for turn in dialogue["turns"]
-        for word in turn["utterance"].lower().split()
-    }
-    for spec in services():
-        slots = [slot.wordings for slot in spec.slots]
-        for wordings in slots + [intent.wordings for intent in spec.intents]:
-            for _, text in wordings.values():
-                words |= set(text.lower().split())
-    assert 600 < len(words) < 900
 
 
 def test_nouns_agree_with_their_numbers(dialogues):
@@ -356,38 +207,3 @@ def test_articles_agree_too():
     assert agreeing("for a {v}", "electrician") == "for an {v}"
     assert agreeing("a {v} with (seat|seats)", "plumber") == "a {v} with seats"
     assert agreeing("{v} (seat|seats)", "1") == "{v} seat"
-
-
-def test_values_that_are_not_wanted(dialogues):
-    """Users mention values of the right kind that never occur in a state."""
-    lists = [(values, name) for name, values in VALUES.items()]
-    unwanted = 0
-    for _, dialogue in dialogues:
-        frames = [f for turn in dialogue["turns"][::2] for f in turn["frames"]]
-        held = {v for f in frames for (v,) in f["state"]["slot_values"].values()}
-        said = " ".join(turn["utterance"] for turn in dialogue["turns"][::2])
-        found = {v for values, _ in lists for v in values if f" {v} " in f" {said} "}
-        unwanted += bool(found - held)
-    assert 0.1 < unwanted / len(dialogues) < 0.4
-
-
-def test_suggestions_are_declined_in_both_ways(dialogues):
-    taken = replaced = declined = 0
-    for _, dialogue in dialogues:
-        turns = dialogue["turns"]
-        for system, user in zip(turns[1::2], turns[2::2], strict=False):
-            offers = [a for a in system["frames"][0]["actions"] if a["act"] == "OFFER"]
-            if not offers:
-                continue
-            (offer,) = offers
-            (frame,) = [
-                f
-                for f in user["frames"]
-                if f["service"] == system["frames"][0]["service"]
-            ]
-            value = frame["state"]["slot_values"].get(offer["slot"])
-            taken += value == offer["values"]
-            replaced += value not in (None, offer["values"])
-            declined += value is None
-    assert min(taken, replaced, declined) > 20
-    assert taken > replaced > declined

@@ -141,22 +141,6 @@ def test_no_example_is_truncated(world, tmp_path_factory, name):
     assert truncated == 0
 
 
-def test_original_names_differ_from_variant_names(world):
-    original = read_schema_of(world, "train")
-    for variant in VARIANTS:
-        renamed = read_schema_of(world, "train", variant)
-        for old, new in zip(original.services, renamed.services, strict=True):
-            assert new.name == old.name + variant[1]
-            for slot, other in zip(old.slots, new.slots, strict=True):
-                assert slot.name != other.name
-                assert slot.description != other.description
-                assert slot.is_categorical == other.is_categorical
-                assert slot.possible_values == other.possible_values
-            for intent, changed in zip(old.intents, new.intents, strict=True):
-                assert intent.name != changed.name
-                assert intent.description != changed.description
-
-
 def test_write_refuses_an_existing_folder_and_empty_splits(tmp_path):
     (tmp_path / "there").mkdir()
     with pytest.raises(UserError, match="there exists: MiniSGD is written into a new"):

@@ -104,20 +104,6 @@ def test_seeds_are_drawn_and_paired():
     assert found == pytest.approx((1.0, 1.0 - half, 1.0 + half), rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [
-        ("runs/x", "'runs/x': give NAME=RUN"),
-        ("x=runs/x", "runs/x: has no inference_eval"),
-    ],
-)
-def test_arguments_without_sense(argument, message, capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["dialogue_table", argument])
-    with pytest.raises(SystemExit):
-        dialogue_table.main()
-    assert message in capsys.readouterr().err
-
-
 def test_errors(tmp_path):
     with pytest.raises(UserError, match="nothing: has no inference_eval/personachat_"):
         dialogue_table.scores_of(tmp_path / "nothing")

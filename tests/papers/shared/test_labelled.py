@@ -21,17 +21,6 @@ def test_a_line_is_parsed(text, label):
     assert parse_line(f"{label}\t{text}", "here") == Sentence(text, label)
 
 
-@pytest.mark.parametrize("text", ["", " ", "a\tb", "a\nb", "a\r"])
-def test_texts_that_do_not_fit_into_a_line(text):
-    with pytest.raises(UserError, match="^here: .* Write one sentence a line"):
-        parse_line(f"6\t{text}", "here")
-
-
-def test_the_place_is_named():
-    with pytest.raises(UserError, match="^f.txt: line 3: there is no tab: '6 a'"):
-        parse_line("6 a", "f.txt: line 3")
-
-
 @pytest.fixture
 def write(tmp_path):
     def write(**files):
@@ -88,11 +77,6 @@ def test_a_damaged_file_is_named(tmp_path, text, problem):
             ),
         )
     )
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"train\.txt: no such file\. Correct the file"):
-        labelled.load(tmp_path)
 
 
 def test_a_data_set(write):

@@ -22,10 +22,10 @@ from flax import linen as nn
 from jaxtyping import Array, Bool, Float, Int
 from t5x.examples.t5 import layers as t5_layers
 
-from jaxaug.core.errors import UserError
 from jaxaug.models.layers import MASKED
 from jaxaug_papers.pcc.dialogue import speakers
 from jaxaug_papers.pcc.dialogue.gru import Affine, Gru, Vectors, uniform
+from jaxaug_papers.shared import networks
 
 Tokens = Int[Array, "batch length"]
 
@@ -164,8 +164,8 @@ class Outcome(NamedTuple):
     divergence: Float[Array, " batch"]
 
 
-class Network(nn.Module):
-    """The network, with the methods of `t5x.examples.t5.network.Transformer`."""
+class Network(networks.EncoderDecoder):
+    """The network."""
 
     config: Config
 
@@ -221,49 +221,28 @@ class Network(nn.Module):
     def _key(self) -> Array | None:
         return self.make_rng("latent") if self.has_rng("latent") else None
 
-    def encode(
-        self,
-        encoder_input_tokens: Tokens,
-        encoder_segment_ids: Tokens | None = None,
-        enable_dropout: bool = True,
-    ) -> Vectors:
+    def encode_tokens(self, tokens: Tokens, enable_dropout: bool) -> Vectors:
         """Returns the condition and z.
 
         z is drawn from the prior with the random stream "latent"; without it, z is the
         mean of the prior.
-
-        Raises:
-            UserError: the inputs are packed.
         """
         del enable_dropout
-        _refuse_packed(encoder_segment_ids)
-        condition = self._condition(encoder_input_tokens)
+        condition = self._condition(tokens)
         z = self._prior(condition).draw(self._key())
         return jnp.concatenate([condition, z], axis=-1)
 
-    def decode(
+    def decode_tokens(
         self,
         encoded: Vectors,
-        encoder_input_tokens: Int[Array, "batch input_length"],
-        decoder_input_tokens: Tokens,
-        decoder_target_tokens: Tokens,
-        encoder_segment_ids: Int[Array, "batch input_length"] | None = None,
-        decoder_segment_ids: Tokens | None = None,
-        decoder_positions: Tokens | None = None,
-        enable_dropout: bool = True,
-        decode: bool = False,
-        max_decode_length: int | None = None,
+        sources: Int[Array, "batch input_length"],
+        tokens: Tokens,
+        enable_dropout: bool,
+        decode: bool,
     ) -> Float[Array, "batch length vocab"]:
-        """Returns the logits of the reply; see `lstm.Transducer.decode` for arguments.
-
-        Raises:
-            UserError: the examples are packed.
-        """
-        del encoder_input_tokens, decoder_target_tokens
-        del decoder_positions, max_decode_length
-        _refuse_packed(encoder_segment_ids, decoder_segment_ids)
-        x = self.token_embedder(decoder_input_tokens.astype(jnp.int32))
-        x = self.dropout(x, deterministic=not enable_dropout)
+        """Returns the logits of the reply; see `EncoderDecoder.decode`."""
+        del sources
+        x = self.dropout(self.token_embedder(tokens), deterministic=not enable_dropout)
         return self.decoder(encoded, x, decode)
 
     def reconstruct(
@@ -290,35 +269,9 @@ class Network(nn.Module):
         )
         return Outcome(logits, self.bag_output(hidden), divergence(posterior, prior))
 
-    def __call__(
-        self,
-        encoder_input_tokens: Int[Array, "batch input_length"],
-        decoder_input_tokens: Tokens,
-        decoder_target_tokens: Tokens,
-        encoder_segment_ids: Int[Array, "batch input_length"] | None = None,
-        decoder_segment_ids: Tokens | None = None,
-        encoder_positions: Int[Array, "batch input_length"] | None = None,
-        decoder_positions: Tokens | None = None,
-        enable_dropout: bool = True,
-        decode: bool = False,
-    ) -> Float[Array, "batch length vocab"]:
-        """Returns the logits with z from the prior; see `encode` and `decode`."""
-        del encoder_positions
+    def __call__(self, *args: Any, enable_dropout: bool = True, **kwargs: Any) -> Any:
+        """Returns the logits with z from the prior."""
         if self.is_initializing():
-            args = (encoder_input_tokens, decoder_input_tokens, decoder_target_tokens)
-            return self.reconstruct(*args, enable_dropout).logits
-        return self.decode(
-            self.encode(encoder_input_tokens, encoder_segment_ids),
-            encoder_input_tokens,
-            decoder_input_tokens,
-            decoder_target_tokens,
-            decoder_segment_ids=decoder_segment_ids,
-            decoder_positions=decoder_positions,
-            enable_dropout=enable_dropout,
-            decode=decode,
-        )
-
-
-def _refuse_packed(*segment_ids: Array | None) -> None:
-    if any(ids is not None for ids in segment_ids):
-        raise UserError("PerCVAE reads one example a row: give pack = False.")
+            sources, inputs, targets = args[:3]
+            return self.reconstruct(sources, inputs, targets, enable_dropout).logits
+        return super().__call__(*args, enable_dropout=enable_dropout, **kwargs)

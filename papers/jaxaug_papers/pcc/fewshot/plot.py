@@ -1,4 +1,4 @@
-"""Plots of a few-shot experiment: learning curves and schedules of levels."""
+"""Learning curves and schedules of a few-shot experiment."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -42,32 +42,6 @@ def by_schedule(schedules: Mapping[str, Schedule]) -> dict[Schedule, list[str]]:
     for name, schedule in schedules.items():
         found.setdefault(schedule, []).append(name)
     return found
-
-
-def write_schedules(path: PathLike, schedules: Mapping[str, Schedule]) -> None:
-    """Draws level against update, one panel for each distinct schedule.
-
-    Raises:
-        UserError: matplotlib is not installed.
-    """
-    found = by_schedule(schedules)
-    figure = new_figure(path, 8, 1.0 + 1.1 * len(found))
-    panels = figure.subplots(len(found), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, (schedule, names) in zip(panels, found.items(), strict=True):
-        starts = (0, *schedule.ends[:-1])
-        stages = zip(starts, schedule.ends, schedule.weights, strict=True)
-        for start, end, weights in stages:
-            for level, share in enumerate(weights):
-                low, high = level - 0.4, level + 0.4
-                axes.fill_between(
-                    [start, end], low, high, color="C0", alpha=share, lw=0
-                )
-        axes.set_title("; ".join(names), fontsize=8, loc="left", pad=2)
-        axes.set_ylim(-0.6, schedule.levels + 0.6)
-        axes.set_yticks(range(schedule.levels + 1))
-        axes.tick_params(labelsize=7)
-    panels[-1].set_xlabel("update; colour: share of the level")
-    write_figure(path, figure)
 
 
 def write_curves(

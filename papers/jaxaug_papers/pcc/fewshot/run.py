@@ -86,8 +86,7 @@ def experiment(
     Args:
         config: the experiment.
         data_dir: data folder.
-        out: folder for `results.txt`, `results.csv`, `curves.csv`, `curves.png` and
-            `schedules.png`.
+        out: folder for `results.txt`, `results.csv`, `curves.csv`, and `curves.png`.
         dry_run: whether to print the plan and stop.
 
     Returns:
@@ -111,7 +110,6 @@ def experiment(
         return {}
     for name, schedule in schedules.items():
         print(plot.schedule_line(name, schedule))
-    plot.write_schedules(folder / "schedules.png", schedules)
     task = _task(config, found, drawn, texts)
     # The accuracy of the encodings without a network.
     raw = nearest_accuracy(*task[2:])

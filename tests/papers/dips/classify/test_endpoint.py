@@ -6,7 +6,6 @@ import pytest
 
 from jaxaug import cli
 from jaxaug.models.endpoint import client
-from tests.support.chat_server import failed, good
 
 CONFIG = """
 def get_config():
@@ -74,40 +73,3 @@ def test_a_server_is_one_row_in_place_of_its_decoders(call, server):
     assert f"${asked * 120 / 1e6:.4f}" in text  # 100 tokens in, 10 out.
     status, text, _ = call("--only", "openai:*", "--option", "temperature=0.5")
     assert status == 0 and len(server.bodies) == asked
-
-
-def test_a_dry_run_asks_nothing(call, server):
-    status, text, results = call("--dry_run")
-    assert status == 0 and results is None and server.bodies == []
-    assert f"openai:tiny at {server.url}; the key $OPENAI_API_KEY is not set" in text
-    assert "expected: " in text
-
-
-def test_a_failure_ends_the_run_and_keeps_the_replies(call, server):
-    server.script = [good, good]
-    server.answer = failed(404, "no such model")
-    status, text, results = call("--option", "concurrent=1")
-    assert status == 1 and results is None
-    assert "HTTP 404: no such model. The server needs to know the model 'tiny'" in text
-    server.answer = good
-    status, text, results = call("--option", "concurrent=1")
-    assert status == 0 and results["missing"] == {}
-    assert "requests; 2 replies from the cache" in text
-
-
-@pytest.mark.parametrize(
-    ("flags", "model", "message"),
-    [
-        (["--option", "k=5"], "openai:tiny", "has no option 'k'"),
-        (["--prices", "1"], "openai:tiny", "prices"),
-        ([], "smollm2", "--endpoint: model 'smollm2' runs on this machine and has"),
-        (["--option", "retries=0", "--endpoint=http://127.0.0.1:9"], "openai:tiny",
-         "cannot be reached"),
-        (["--endpoint=nowhere"], "openai:tiny", "--endpoint nowhere is not the"),
-        (["--key_variable=NO_KEY"], "openai:tiny", "$NO_KEY is not set"),
-    ],
-)  # fmt: skip
-def test_wrong_arguments(call, server, flags, model, message):
-    status, text, results = call(*flags, model=model)
-    assert status == 1 and message in text and "Traceback" not in text
-    assert results is None and server.bodies == []

@@ -279,7 +279,7 @@ def test_variables_have_axes_and_a_counter():
     assert flax.core.unfreeze(state.as_logical_axes().flax_mutables) == {
         "annealing": {"step": jax.sharding.PartitionSpec()}
     }
-    assert state.flax_mutables["annealing"]["step"].dtype == jnp.int32
+    assert state.flax_mutables["annealing"]["step"].dtype == jnp.int32  # fmt: skip
 
 
 def test_refused():

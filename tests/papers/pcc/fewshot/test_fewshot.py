@@ -70,18 +70,9 @@ def world(tmp_path, monkeypatch):
 
 
 def command(world, *more):
-    return cli.main(
-        [
-            "fewshot",
-            "--config",
-            str(world / "config.py"),
-            "--data_dir",
-            str(world),
-            "--out",
-            str(world / "out"),
-            *more,
-        ]
-    )
+    named = {"--config": "config.py", "--data_dir": ".", "--out": "out"}
+    paths = [part for k, v in named.items() for part in (k, str(world / v))]
+    return cli.main(["fewshot", *paths, *more])
 
 
 def test_the_whole_command(world, capsys):
@@ -110,8 +101,7 @@ def test_the_whole_command(world, capsys):
     ]
     assert last == [rows["levels"]["seed0"], rows["levels"]["seed1"]]
     assert 0.5 < float(rows["levels"]["mean"]) <= 1
-    for name in ("curves.png", "schedules.png"):
-        assert (world / "out" / name).exists()
+    assert (world / "out/curves.png").exists()
     # The same command gives the same results.
     before = (world / "out/curves.csv").read_bytes()
     assert command(world) == 0
@@ -144,30 +134,6 @@ def test_a_missing_source_that_is_not_optional_is_an_error(world, capsys):
     assert "method 'levels': 0 files" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("x = 1", "config.py: has no function get_config()"),
-        ("def get_config(:", "config.py: cannot be read: invalid syntax"),
-        ("import no_such_module", "cannot be read: No module named 'no_such_module'"),
-        ("def get_config(): return {}", "config: the field 'dataset' is missing"),
-        ("def get_config(): return 7", "config.py: 7 is no ConfigDict and no mapping"),
-    ],
-)
-def test_invalid_config_files(tmp_path, text, message):
-    (tmp_path / "config.py").write_text(text)
-    with pytest.raises(UserError) as error:
-        configs.load(str(tmp_path / "config.py"))
-    assert message in str(error.value)
-
-
-def test_a_config_that_is_not_there(tmp_path):
-    with pytest.raises(
-        UserError, match=r"--config .*x\.py: no such file\. Name a Python file"
-    ):
-        configs.load(str(tmp_path / "x.py"))
-
-
 GOOD = {"dataset": "d", "out": "o", "methods": ({"name": "none"},), "tables": ()}
 TABLE = {"title": "T", "rows": ("none",), "reference": "none"}
 
@@ -188,23 +154,14 @@ TABLE = {"title": "T", "rows": ("none",), "reference": "none"}
         ({"seeds": (1, 1)}, "name one or more, each once"),
         ({"eval_every": 0}, "eval_every=0: give at least 1"),
         ({"norm": 0}, "norm=0: give a number above 0"),
-        ({"norm": "big"}, "config: norm='big': expected a finite number"),
         ({"methods": 7}, "methods=7: expected a tuple of mappings"),
         ({"methods": ("none",)}, "methods: 'none': expected a mapping of fields"),
-        ({"methods": ({"name": 7},)}, "methods: name=7: expected a text"),
-        (
-            {"tables": (TABLE | {"rows": "none"},)},
-            "tables: rows='none': expected a tup",
-        ),
         ({"triplet": 7}, "triplet: 7: expected a mapping of fields"),
-        ({"triplet": {"hidden": 2.5}}, "triplet: hidden=2.5: expected a whole number"),
-        ({"seeds": 0}, "config: seeds=0: expected a tuple"),
         (
             {"seeds": (2**63,)},
             r"seeds=\(9223372036854775808,\): .* \(at most 64 bits\)",
         ),
         ({"per_label": 0}, "per_label=0: give at least 1, or None"),
-        ({"dataset": None}, "config: dataset=None: expected a text"),
     ],
 )
 def test_fields_that_are_wrong_are_named(fields, message):
@@ -233,15 +190,9 @@ def test_a_text_for_the_config(tmp_path):
 
 HOUSE = ("table2.py:amzn", "table2.py:covidclu", "table2.py:huff")
 EQUALLY_LONG = (
-    "amount.py",
-    "bottom_k.py",
-    "cycling.py",
-    "figure2.py",
-    "pcc_huffpost.py",
-    "table4.py:amzn",
-    "table4.py:covidclu",
-    "table4.py:huff",
-)
+    "amount.py", "bottom_k.py", "cycling.py", "figure2.py", "pcc_huffpost.py",
+    "table4.py:amzn", "table4.py:covidclu", "table4.py:huff",
+)  # fmt: skip
 HOUSE += EQUALLY_LONG
 
 
@@ -305,4 +256,4 @@ def test_table_2_as_the_paper_trained_it(name, per_label, ends):
         *(1200 + end for end in ends),
     )
     for row in ("token substitution", "hard negatives, EDA"):
-        assert by_name[row].levels[0]["wordnet_dir"] == "DIR"
+        assert by_name[row].levels[0]["wordnet_dir"] == "DIR"  # fmt: skip

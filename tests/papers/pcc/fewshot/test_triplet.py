@@ -1,7 +1,5 @@
 """The triplet network matches direct computations; tests of its random draws."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -73,23 +71,6 @@ def test_a_level_without_weight_is_never_drawn(weights, used):
     assert sorted(set((drawn % 10).ravel())) == used
     # With two items the positive is always the other one.
     assert (drawn[0] + drawn[1] == 20 * (drawn[0] // 10) + sum(used)).all()
-
-
-@pytest.mark.long
-def test_one_fifth_of_originals_among_four_paraphrases_each_is_uniform():
-    counts = np.array([[2, 8], [2, 8]])
-    items = np.arange(2 * 2 * 8).reshape(2, 2, 8)
-    drawn = triplet.draw_triplets(
-        jax.random.key(1),
-        jnp.asarray(items),
-        jnp.asarray(counts),
-        jnp.asarray([0.2, 0.8]),
-        100_000,
-    )
-    for row in np.asarray(drawn):
-        found, seen = np.unique(row, return_counts=True)
-        assert len(found) == 20
-        np.testing.assert_allclose(seen / len(row), 1 / 20, atol=0.003)
 
 
 def test_losses_equal_torch():
@@ -188,13 +169,6 @@ def test_training_in_parts_equals_training_in_one_go(toy):
     parts, _ = trained(toy, [0, 1])
     for left, right in zip(*map(jax.tree.leaves, (whole, parts)), strict=True):
         np.testing.assert_allclose(left, right, atol=1e-5)
-
-
-def test_mining_trains_on_more_triplets_with_a_loss(toy):
-    mined = Trainer(dataclasses.replace(SMALL, candidates=4), 4)
-    _, plain = trained(toy, [0, 1])
-    _, hard = trained(toy, [0, 1], trainer=mined)
-    assert (hard.active > plain.active + 0.1).all()
 
 
 def test_a_nan_loss_stops_the_run(toy):

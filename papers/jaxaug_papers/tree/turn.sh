@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs one turn of the queue on a machine with JAX and Flax, from the parts that
-# benchmarks/sgd_pack.py writes next to this script, whose copy is called turn.sh:
+# jaxaug_papers.tree.pack writes next to this script, whose copy is called turn.sh:
 #
-#   PACK/turn.sh --minutes 9 --out OUT [options of sgd_queue.py]
+#   PACK/turn.sh --minutes 9 --out OUT [options of jaxaug_papers.tree.queue]
 #
 # It unpacks into PACK/unpacked once, installs the packed wheels there, and starts the
 # queue with the unpacked code. $PYTHON is the interpreter, python3 by default.
@@ -28,7 +28,7 @@ if [[ ! -e $place/complete ]]; then
   fi
   touch "$place/complete"
 fi
-export PYTHONPATH=$place:$place/runtime:$place/site PYTHONUNBUFFERED=1
+export PYTHONPATH=$place:$place/runtime:$place/papers:$place/site PYTHONUNBUFFERED=1
 export JAXAUG_CACHE_DIR=${JAXAUG_CACHE_DIR:-$place/cache}
 if command -v nvidia-smi >/dev/null; then
   # Trying fewer kernels halves the time to compile and costs little speed.
@@ -36,5 +36,5 @@ if command -v nvidia-smi >/dev/null; then
   XLA_FLAGS+=" --xla_gpu_experimental_enable_fusion_autotuner=false"
   export XLA_FLAGS
 fi
-exec "$python" "$place/benchmarks/sgd_queue.py" --data_dir "$place/data" \
+exec "$python" -P -m jaxaug_papers.tree.queue --data_dir "$place/data" \
   --compiled "$place/compiled.tar" "$@"

@@ -1,6 +1,6 @@
-"""Packs the requirements of benchmarks/sgd_queue.py for a GPU machine without network.
+"""Packs the requirements of `tree.queue` for a GPU machine without network.
 
-    python benchmarks/sgd_pack.py --data_dir SGD --out PACK
+    python -m jaxaug_papers.tree.pack --data_dir SGD --out PACK
     PACK/turn.sh --minutes 9 --out OUT     # On the GPU machine, with all of PACK.
 
 PACK gets `turn.sh` and the files part.00, part.01, ... of at most --part_mib each,
@@ -20,7 +20,9 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from jaxaug.models.named import catalogue
+
+ROOT = Path(__file__).resolve().parents[3]
 TURN = "turn.sh"
 SUMS = "SHA256SUMS"
 # Python packages that a machine with JAX, Flax, Optax, Orbax and transformers may lack.
@@ -29,8 +31,8 @@ LACKING = (
     "msgspec", "rapidfuzz", "tensorboardX",
 )  # fmt: skip
 CODE = (
-    "jaxaug", "runtime/jaxaug_base", "runtime/t5x", "configs", "benchmarks",
-    "results/sgd",
+    "jaxaug", "runtime/jaxaug_base", "runtime/t5x", "configs", "results/sgd",
+    "papers/jaxaug_papers/__init__.py", "papers/jaxaug_papers/tree",
 )  # fmt: skip
 _PLATFORMS = ("2_28", "2_27", "2_24", "2_17", "2014", "1")
 
@@ -51,16 +53,12 @@ def main() -> None:
     parser.add_argument("--compiled", type=Path, help="compiled.tar of an earlier turn")
     arguments = parser.parse_args()
     if arguments.out.exists():
-        sys.exit(
-            f"sgd_pack.py: error: --out {arguments.out}: exists. Name a new folder."
-        )
+        sys.exit(f"pack: error: --out {arguments.out}: exists. Name a new folder.")
     if not 0.1 <= arguments.part_mib <= 1024:
-        sys.exit(
-            f"sgd_pack.py: error: --part_mib {arguments.part_mib}: give 0.1 to 1024."
-        )
+        sys.exit(f"pack: error: --part_mib {arguments.part_mib}: give 0.1 to 1024.")
     if not (arguments.data_dir / "test/schema.json").exists():
         sys.exit(
-            f"sgd_pack.py: error: --data_dir {arguments.data_dir}: has no "
+            f"pack: error: --data_dir {arguments.data_dir}: has no "
             "test/schema.json. Name a folder that `jaxaug data sample` wrote."
         )
     with tempfile.TemporaryDirectory(dir=arguments.out.resolve().parent) as work:
@@ -93,12 +91,10 @@ def fill(tar: tarfile.TarFile, arguments: argparse.Namespace, work: Path) -> Non
                 inner.add(path, f"data/{name}")
     tar.add(data, data.name)
     if arguments.model != "tiny":
-        from jaxaug.models.named import catalogue
-
         folder = Path(catalogue.CATALOGUE[arguments.model].folder)
         if not folder.is_dir():
             sys.exit(
-                f"sgd_pack.py: error: {folder}: no weights. Run `jaxaug models fetch "
+                f"pack: error: {folder}: no weights. Run `jaxaug models fetch "
                 f"{arguments.model}`."
             )
         tar.add(folder, f"cache/models/{arguments.model}")
@@ -128,11 +124,7 @@ def download(folder: Path, python: str) -> Path:
         options += ["--platform", name]
     command = [
         sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--dest",
+        *["-m", "pip", "download", "--quiet", "--dest"],
         str(folder),
     ]
     options += ["--python-version", python, *(pins.get(n, n) for n in LACKING)]
@@ -153,7 +145,7 @@ def split(archive: Path, out: Path, size: int) -> None:
             sums.append(f"{hashlib.sha256(data).hexdigest()}  {name}\n")
             number += 1
     (partial / SUMS).write_text("".join(sums))
-    shutil.copy(ROOT / "benchmarks/sgd_turn.sh", partial / TURN)
+    shutil.copy(Path(__file__).with_name(TURN), partial / TURN)
     partial.rename(out)
 
 

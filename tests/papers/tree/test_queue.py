@@ -1,7 +1,8 @@
-"""benchmarks/sgd_queue.py and its modules, with a tiny model on MiniSGD."""
+"""The queue of trackers on SGD, with a tiny model on MiniSGD."""
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -13,9 +14,11 @@ import pytest
 
 from jaxaug.core.errors import UserError
 from jaxaug.feed import recipes
+from jaxaug_papers.tree import learner
 from tests.support.programs import ran
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
+TREE = ROOT / "papers/jaxaug_papers/tree"
 SIZES = {
     "model": "tiny", "rows": 2, "microbatches": 1, "eval_rows": 16, "inputs": 384,
     "targets": 64,
@@ -32,19 +35,6 @@ HOOK = "import sys\nsys.modules.update(tensorflow=None, seqio=None)\n"
 
 
 @pytest.fixture(scope="module")
-def programs():
-    """Returns the modules of benchmarks/ as the programs import them."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        import sgd_item
-        import sgd_queue
-        import tables
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
-    return {"item": sgd_item, "queue": sgd_queue, "page": tables}
-
-
-@pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """Returns a sample of MiniSGD with its variants."""
     from jaxaug.core import cache_folder
@@ -58,8 +48,8 @@ def data(tmp_path_factory):
     return folder
 
 
-def test_items_are_checked_and_named_by_their_variants(programs, data):
-    item = programs["item"].Item
+def test_items_are_checked_and_named_by_their_variants(data):
+    item = learner.Item
     table = recipes.table(data)
     one = item.of({"set": "d3st_tree_6x", "steps": 4, "seed": 1}, "q, line 1")
     assert one.name(table) == f"d3st_tree_6x-{one.variants(table)[:8]}-4steps-seed1"
@@ -82,8 +72,8 @@ def test_items_are_checked_and_named_by_their_variants(programs, data):
             item.of(values, "q, line 2")
 
 
-def test_orders_spend_equal_shares_on_every_level(programs):
-    item = programs["item"].Item
+def test_orders_spend_equal_shares_on_every_level():
+    item = learner.Item
 
     def mean(stages):
         steps = np.diff([0, *(stage.end for stage in stages)])
@@ -101,24 +91,24 @@ def test_orders_spend_equal_shares_on_every_level(programs):
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_an_interrupted_item_gives_the_same_numbers(programs, data, tmp_path):
-    item, settings = programs["item"].Item("d3st_tree_2x", 40, 1), SIZES
+def test_an_interrupted_item_gives_the_same_numbers(data, tmp_path):
+    item, settings = learner.Item("d3st_tree_2x", 40, 1), SIZES
     table = recipes.table(data)
-    learner = programs["item"].Learner(programs["item"].Settings(**settings), table)
-    whole = learner.train(item, None, lambda step, pace: False)
-    weights = learner._trainer(40).train_state.params
+    work = learner.Learner(learner.Settings(**settings), table)
+    whole = work.train(item, None, lambda step, pace: False)
+    weights = work._trainer(40).train_state.params
     whole_weights = [np.array(x) for x in jax_leaves(weights)]
     place = tmp_path / "state.msgpack"
-    assert learner.train(item, place, lambda step, pace: step >= 20) is None
-    rest = learner.train(item, place, lambda step, pace: False)
+    assert work.train(item, place, lambda step, pace: step >= 20) is None
+    rest = work.train(item, place, lambda step, pace: False)
     assert not place.exists()
     assert rest["loss"] == {40: whole["loss"][40]}
     for one, two in zip(
-        whole_weights, jax_leaves(learner._trainer(40).train_state.params), strict=True
+        whole_weights, jax_leaves(work._trainer(40).train_state.params), strict=True
     ):
         np.testing.assert_array_equal(one, np.array(two))
     # Without a file the unfinished item leaves nothing.
-    assert learner.train(item, None, lambda step, pace: step >= 20) is None
+    assert work.train(item, None, lambda step, pace: step >= 20) is None
     assert [*tmp_path.iterdir()] == []
 
 
@@ -130,11 +120,11 @@ def jax_leaves(tree):
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_turn_on_a_machine_without_tensorflow(programs, data, tmp_path):
+def test_a_turn_on_a_machine_without_tensorflow(data, tmp_path):
     packed, place = tmp_path / "packed", tmp_path / "a b"
     (tmp_path / "no wheels").mkdir()
     command = [
-        sys.executable, ROOT / "benchmarks/sgd_pack.py", "--data_dir", data,
+        sys.executable, "-m", "jaxaug_papers.tree.pack", "--data_dir", data,
         "--out", packed, "--model", "tiny", "--part_mib", "0.5",
         "--wheels", tmp_path / "no wheels",
     ]  # fmt: skip
@@ -166,7 +156,8 @@ def test_a_turn_on_a_machine_without_tensorflow(programs, data, tmp_path):
     for words in (["1 items added"], ["is there already", "0 items added"]):
         command = [
             sys.executable,
-            ROOT / "benchmarks/sgd_queue.py",
+            "-m",
+            "jaxaug_papers.tree.queue",
             "--results",
             results,
         ]
@@ -176,12 +167,15 @@ def test_a_turn_on_a_machine_without_tensorflow(programs, data, tmp_path):
     about = json.loads((folder / "item.json").read_text())
     assert about["seed"] == 2 and about["positions_per_second"] > 0
     # Random weights are right only about frames with an empty state.
-    page = "\n".join(programs["page"].queue_table(results, queue))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "benchmarks")
+        tables = runpy.run_path(str(ROOT / "benchmarks/tables.py"))
+    page = "\n".join(tables["queue_table"](results, queue))
     assert f"| d3st_tree_2x {about['variants'][:8]} | mixture | 3 | 2 | " in page
 
 
 def test_damaged_parts_are_not_unpacked(tmp_path):
-    shutil.copy(ROOT / "benchmarks/sgd_turn.sh", tmp_path / "turn.sh")
+    shutil.copy(TREE / "turn.sh", tmp_path / "turn.sh")
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  part.00\n")
     (tmp_path / "part.00").write_bytes(b"damaged")
     done = ran([tmp_path / "turn.sh"])
@@ -190,11 +184,11 @@ def test_damaged_parts_are_not_unpacked(tmp_path):
     assert not (tmp_path / "unpacked").exists()
 
 
-def test_lengths_that_cut_many_examples_are_refused(programs, data):
-    settings = programs["item"].Settings(**{**SIZES, "inputs": 64})
-    learner = programs["item"].Learner(settings, recipes.table(data))
-    item = programs["item"].Item("d3st_sgd", 40, 1)
+def test_lengths_that_cut_many_examples_are_refused(data):
+    settings = learner.Settings(**{**SIZES, "inputs": 64})
+    work = learner.Learner(settings, recipes.table(data))
+    item = learner.Item("d3st_sgd", 40, 1)
     with pytest.raises(
         UserError, match=r"\d\d\.\d% of the examples exceed --inputs 64"
     ):
-        learner.batches(item, learner.train_sets(item))
+        work.batches(item, work.train_sets(item))

@@ -1,4 +1,4 @@
-"""Trains and evaluates one item of benchmarks/sgd_queue.py, a tracker.
+"""Trains and evaluates one item of the queue, a tracker on SGD.
 
 It needs JAX and Flax, but neither TensorFlow nor SeqIO. Items with the same shape
 (steps, rows, length) share one compiled training step. All items share the decoding
@@ -18,19 +18,21 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxaug_base.files import replacing
-from sgd_model import load_model
 from t5x import models, optimizers, partitioning, trainer, utils
 
 from jaxaug.core import digests
 from jaxaug.core.errors import UserError
 from jaxaug.curriculum import schedule
 from jaxaug.data.schema import Schema
-from jaxaug.feed import cache, recipes, tokens
+from jaxaug.feed import cache, recipes, tokens, vocabulary
 from jaxaug.feed.batches import TokenBatches, layout_of
 from jaxaug.feed.order import Stage
 from jaxaug.feed.tokens import Examples, TokenCache
 from jaxaug.formats.answers import FrameAnswer, postprocessor
 from jaxaug.look.robustness import RobustnessWriter
+from jaxaug.models import llama
+from jaxaug.models.named import catalogue
+from jaxaug.models.text import continuing, language
 from jaxaug.track.tracker import Tracker
 
 ORDERS = ("mixture", "cyclic", "gradual", "random")
@@ -131,6 +133,50 @@ class Settings:
     eval_rows: int = 256
     inputs: int = 928
     targets: int = 96
+
+
+class Words:
+    """A vocabulary with `encode_batch`, for several tokenizer libraries."""
+
+    def __init__(self, words: Any, file: str):
+        self.words, self.file = words, file
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        """Returns the ids of several texts, without EOS."""
+        if isinstance(self.words, vocabulary.TokenVocabulary):
+            return self.words.processor.encode(texts)
+        return self.words.encode_batch(texts)
+
+
+def load_model(name: str) -> tuple[continuing.PrefixModel, Words]:
+    """Returns the untrained model and its vocabulary.
+
+    Args:
+        name: "smollm2", from the cache folder, or "tiny": random weights and the
+            vocabulary of `mini`.
+    """
+    if name == "smollm2":
+        folder = catalogue.CATALOGUE[name].folder
+        found = language.load(folder, name)
+        (file,) = sorted(folder.glob("*.gguf"))
+        config = dataclasses.replace(found.module.config, dtype=jnp.bfloat16)
+        module, params, words = found.module, found.params, found.vocabulary
+        module = module.clone(config=config)
+        return continuing.PrefixModel(name, module, params, words, False), Words(
+            words, str(file)
+        )
+    pieces = vocabulary.TokenVocabulary(vocabulary.shipped("mini"))
+    config = llama.Config(
+        vocab_size=pieces.vocab_size, emb_dim=32, num_layers=1, num_heads=2,
+        num_kv_heads=1, head_dim=16, mlp_dim=64, tie_embeddings=True,
+    )  # fmt: skip
+    module = llama.DecoderWrapper(config)
+    ones = jnp.ones((1, 8), jnp.int32)
+    start = jax.random.PRNGKey(0)
+    params = module.init(start, ones, ones, enable_dropout=False)["params"]
+    return continuing.PrefixModel(name, module, params, pieces, False), Words(
+        pieces, pieces.path
+    )
 
 
 class Learner:

@@ -1,12 +1,12 @@
 """Trains and evaluates the next unfinished trackers of a queue within a time limit.
 
-    python benchmarks/sgd_queue.py --data_dir SGD --out OUT --minutes 9
-    python benchmarks/sgd_queue.py --add OUT/results.tar
+    python -m jaxaug_papers.tree.queue --data_dir SGD --out OUT --minutes 9
+    python -m jaxaug_papers.tree.queue --add OUT/results.tar
 
-The program needs JAX and Flax, but neither TensorFlow nor SeqIO.
-`benchmarks/sgd_pack.py` packs the requirements for a GPU machine. An item is a line of
-`benchmarks/sgd_queue.jsonl`. It is finished if --done or OUT contains its folder. Its
-name has the digest of its generated variants, so new variants make a new item.
+The program needs JAX and Flax, but neither TensorFlow nor SeqIO. `tree.pack` packs the
+requirements for a GPU machine. An item is a line of `queue.jsonl` next to this file. It
+is finished if --done or OUT contains its folder. Its name has the digest of its
+generated variants, so new variants make a new item.
 OUT/results.tar contains the finished items and is updated after each item. `--add`
 unpacks it into results/sgd, which is committed. OUT/compiled.tar contains the compiled
 programs for the next turn (--compiled).
@@ -33,8 +33,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "results/sgd"
+from jaxaug.core.digests import digest_of
+from jaxaug.core.errors import UserError
+
+RESULTS = Path(__file__).resolve().parents[3] / "results/sgd"
+QUEUE = Path(__file__).with_name("queue.jsonl")
 ITEM, ANSWERS = "item.json", "answers.json.xz"
 _MOST = 15 << 20  # Maximum bytes of the file of compiled programs.
 # Python before 3.11.4 has no filters.
@@ -52,9 +55,7 @@ def main() -> None:
     parser.add_argument("--data_dir", type=Path, help="SGD with variants")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--minutes", type=float, default=9.0)
-    parser.add_argument(
-        "--queue", type=Path, default=ROOT / "benchmarks/sgd_queue.jsonl"
-    )
+    parser.add_argument("--queue", type=Path, default=QUEUE)
     parser.add_argument(
         "--done", type=Path, default=RESULTS, help="folder of finished items"
     )
@@ -68,12 +69,10 @@ def main() -> None:
         sys.exit(add(arguments.add, arguments.results))
     if not (arguments.data_dir and arguments.out):
         parser.error("give --data_dir and --out, or --add FILE")
-    from jaxaug.core.errors import UserError
-
     try:
         run(arguments)
     except UserError as error:
-        sys.exit(f"sgd_queue.py: error: {error}")
+        sys.exit(f"queue: error: {error}")
 
 
 def add(archive: Path, results: Path) -> int:
@@ -123,9 +122,8 @@ def run(arguments: argparse.Namespace) -> None:
     from t5x.start import machine
 
     print(machine.set_up(compilation_cache=str(programs)), flush=True)
-    import sgd_item
-
     from jaxaug.feed import recipes
+    from jaxaug_papers.tree import learner as learning
 
     table = recipes.table()
     items = pending(read_queue(arguments.queue), table, [arguments.done, out / "items"])
@@ -134,10 +132,10 @@ def run(arguments: argparse.Namespace) -> None:
         return
     given = {
         field.name: getattr(arguments, field.name)
-        for field in dataclasses.fields(sgd_item.Settings)
+        for field in dataclasses.fields(learning.Settings)
         if getattr(arguments, field.name) is not None
     }
-    learner = sgd_item.Learner(sgd_item.Settings(**given), table)
+    learner = learning.Learner(learning.Settings(**given), table)
     # Formatting needs the other cores while the training step is compiled.
     ahead = threading.Thread(
         target=_prepare, args=(learner, [item for item, _ in items], clock), daemon=True
@@ -168,9 +166,7 @@ def read_queue(path: Path) -> list[Any]:
     Raises:
         UserError: a line is not an item.
     """
-    import sgd_item
-
-    from jaxaug.core.errors import UserError
+    from jaxaug_papers.tree import learner
 
     items = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -181,7 +177,7 @@ def read_queue(path: Path) -> list[Any]:
             raise UserError(
                 f"{place}: {error}. Write one JSON object per line."
             ) from None
-        items.append(sgd_item.Item.of(values, place))
+        items.append(learner.Item.of(values, place))
     return items
 
 
@@ -260,8 +256,6 @@ def one(
 
 def data_digest(data_dir: Path) -> str:
     """Returns the digest of the list of sampled dialogues, or "" for other data."""
-    from jaxaug.core.digests import digest_of
-
     path = data_dir / "sample.json"
     return digest_of(json.loads(path.read_text())) if path.exists() else ""
 
