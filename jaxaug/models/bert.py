@@ -9,6 +9,8 @@ Token ids equal the published ones: nothing here decodes.
 """
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import jax.numpy as jnp
 from flax import linen as nn
@@ -16,8 +18,260 @@ from flax.linen.partitioning import param_with_axes, with_sharding_constraint
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxaug.models import layers
-from jaxaug.models.bert_config import FAMILIES, IGNORED, Config, key_map, to_hf
 from jaxaug.models.weights import hf_config
+from jaxaug.models.weights.keymap import (
+    Weight,
+    bert_layer,
+    dense,
+    identity,
+    layer_norm,
+    placed,
+    transposed,
+)
+
+IGNORED = (
+    r"(.*\.)?embeddings\.(position_ids|token_type_ids)",
+    r"(.*\.)?pooler\.dense\.(weight|bias)",
+    r"cls\.seq_relationship\.(weight|bias)",
+    # The bias of an unused tied head: an untied head has a bias for its matrix.
+    r"(cls\.predictions|lm_head)\.bias",
+)
+
+_HEADS = {
+    "Model": "pooler",
+    "ForSequenceClassification": "classifier",
+    "ForMaskedLM": "masked_lm",
+    "ForPreTraining": "masked_lm",
+}
+_FIELD = hf_config.Field
+_TABLE = (
+    _FIELD("model_type", "family"),
+    _FIELD("vocab_size", "vocab_size"),
+    _FIELD("hidden_size", "emb_dim"),
+    _FIELD("num_hidden_layers", "num_layers"),
+    _FIELD("num_attention_heads", "num_heads"),
+    _FIELD("intermediate_size", "mlp_dim"),
+    _FIELD("max_position_embeddings", "num_positions"),
+    _FIELD("type_vocab_size", "num_segments", 2),
+    _FIELD("tie_word_embeddings", "tie_embeddings", True, bool),
+    _FIELD("pad_token_id", "pad_token_id", None, hf_config.or_zero),
+    _FIELD("hidden_act", "activation", "gelu"),
+    _FIELD("layer_norm_eps", "norm_epsilon", 1e-12),
+    _FIELD("hidden_dropout_prob", "dropout_rate", 0.1, float),
+    _FIELD("attention_probs_dropout_prob", "attention_dropout_rate", 0.1, float),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Family:
+    """Names and conventions of a family; `masked_lm` is "" without that head."""
+
+    classes: str
+    prefix: str
+    projection: str = ""
+    narrow: str = ""
+    padded_positions: bool = False
+    dense: str = "pooler.dense"
+    output: str = "classifier"
+    masked_lm: str = ""
+    labels: int = 2  # Default of a classifier's config.json.
+    padding: int = 0  # Default of config.json.
+
+
+_BERT = _Family("Bert", "bert.", masked_lm="cls.predictions.")
+_ROBERTA = _Family(
+    "Roberta",
+    "roberta.",
+    padded_positions=True,
+    dense="classifier.dense",
+    output="classifier.out_proj",
+    masked_lm="lm_head.",
+    padding=1,
+)
+FAMILIES: Mapping[str, _Family] = {
+    "bert": _BERT,
+    "roberta": _ROBERTA,
+    "xlm-roberta": dataclasses.replace(_ROBERTA, classes="XLMRoberta"),
+    "rembert": _Family(
+        "RemBert", "rembert.", "embedding_hidden_mapping_in", "input_embedding_size"
+    ),
+    "bleurt": _Family(
+        "Bleurt", "bleurt.", "embedding_projection", "embedding_size", labels=1
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Sizes and options.
+
+    Attributes:
+        family: a key of `FAMILIES`: the `model_type` of config.json.
+        vocab_size: rows of the embedding.
+        emb_dim: width of the blocks.
+        num_layers: number of blocks.
+        num_heads: attention heads, each emb_dim / num_heads wide.
+        mlp_dim: width of the hidden layer of an MLP block.
+        num_positions: rows of the table of positions.
+        num_segments: rows of the table of segments.
+        embedding_dim: width of the embeddings; None if it is emb_dim.
+        head: "none", "pooler", "classifier", or "masked_lm".
+        labels: names of the classifier's outputs.
+        tie_embeddings: whether the embedding is also the output matrix of "masked_lm".
+        pad_token_id: id of the padding.
+        activation: Hugging Face name of the activation (`layers.ACTIVATIONS`).
+        norm_epsilon: epsilon of all norms.
+        dropout_rate: rate after the embedding, after each half of a block, and in the
+            head.
+        attention_dropout_rate: rate on the attention weights.
+        dtype: dtype of activations; parameters, statistics, and outputs of heads are
+            float32.
+    """
+
+    family: str
+    vocab_size: int
+    emb_dim: int
+    num_layers: int
+    num_heads: int
+    mlp_dim: int
+    num_positions: int = 512
+    num_segments: int = 2
+    embedding_dim: int | None = None
+    head: str = "none"
+    labels: tuple[str, ...] = ()
+    tie_embeddings: bool = True
+    pad_token_id: int = 0
+    activation: str = "gelu"
+    norm_epsilon: float = 1e-12
+    dropout_rate: float = 0.1
+    attention_dropout_rate: float = 0.1
+    dtype: Any = jnp.float32
+
+    @classmethod
+    def from_hf(cls, config: Mapping[str, Any]) -> "Config":
+        """Returns the configuration of a published model from its config.json.
+
+        A bare encoder has the head "pooler". For weights without a pooler, set the head
+        to "none" with `dataclasses.replace`.
+
+        Raises:
+            UserError: another architecture, missing sizes, or an unsupported option.
+        """
+        family = FAMILIES[hf_config.checked_type(config, FAMILIES)]
+        hf_config.refuse(
+            config,
+            {
+                "position_embedding_type": "absolute",
+                "is_decoder": False,
+                "add_cross_attention": False,
+            },
+        )
+        head = _head(config, family)
+        fields = hf_config.read_fields(
+            _TABLE, {"pad_token_id": family.padding, **config}
+        )
+        fields["tie_embeddings"] |= head != "masked_lm"
+        return cls(
+            **fields,
+            embedding_dim=config.get(family.narrow) if family.narrow else None,
+            head=head,
+            labels=hf_config.labels(config, family.labels)
+            if head == "classifier"
+            else (),
+        )
+
+
+def _head(config: Mapping[str, Any], family: _Family) -> str:
+    known = {
+        family.classes + ending: head
+        for ending, head in _HEADS.items()
+        if head != "masked_lm" or family.masked_lm
+    }
+    return hf_config.head(config, known, f"{family.classes}Model")
+
+
+def to_hf(config: Config) -> dict[str, Any]:
+    """Returns the config.json of a model; inverts `from_hf`."""
+    family = FAMILIES[config.family]
+    ending = {"none": "Model"} | {head: end for end, head in reversed(_HEADS.items())}
+    result = {
+        "architectures": [family.classes + ending[config.head]],
+        **hf_config.written_fields(_TABLE, vars(config)),
+    }
+    if family.narrow and config.embedding_dim is not None:
+        result[family.narrow] = config.embedding_dim
+    return result | hf_config.with_labels(config.labels)
+
+
+def key_map(config: Config) -> dict[str, Weight]:
+    """Returns the Hugging Face name of each parameter path of `Bert`.
+
+    A bare encoder has names without the prefix of the family; both forms are read. The
+    names `gamma` and `beta`, which the first checkpoints gave to norms, are read too.
+    """
+    family = FAMILIES[config.family]
+    body = _embeddings_map() | _layers_map(config)
+    if config.embedding_dim is not None:
+        body |= dense("encoder/projection", f"encoder.{family.projection}")
+    if config.head == "pooler" or (
+        config.head == "classifier" and family.dense == "pooler.dense"
+    ):
+        body |= dense("dense", "pooler.dense")
+    bare = config.head in ("none", "pooler")
+    weights = {path: placed(w, family.prefix, bare) for path, w in body.items()}
+    if config.head == "classifier":
+        weights |= dense("output", family.output)
+        if family.dense != "pooler.dense":
+            weights |= dense("dense", family.dense)
+    elif config.head == "masked_lm":
+        weights |= _masked_words_map(family)
+        output = f"{family.masked_lm}decoder"
+        if config.tie_embeddings:
+            path = "embeddings/token_embedder/embedding"
+            aliases = (*weights[path].aliases, f"{output}.weight")
+            weights[path] = weights[path]._replace(aliases=aliases)
+        else:
+            weights["masked_words/output/kernel"] = transposed(f"{output}.weight")
+            bias = weights["masked_words/bias"]
+            weights["masked_words/bias"] = bias._replace(
+                name=f"{output}.bias", aliases=(), otherwise=bias.name
+            )
+    return weights
+
+
+def _embeddings_map() -> dict[str, Weight]:
+    tables = {
+        "token_embedder": "word_embeddings",
+        "position_embedder": "position_embeddings",
+        "segment_embedder": "token_type_embeddings",
+    }
+    return {
+        f"embeddings/{ours}/embedding": identity(f"embeddings.{theirs}.weight")
+        for ours, theirs in tables.items()
+    } | layer_norm("embeddings/norm", "embeddings.LayerNorm")
+
+
+def _layers_map(config: Config) -> dict[str, Weight]:
+    heads, dim = config.num_heads, config.emb_dim // config.num_heads
+    parts = {part: part for part in ("query", "key", "value")}
+    weights: dict[str, Weight] = {}
+    for i in range(config.num_layers):
+        path, name = f"encoder/layers_{i}", f"encoder.layer.{i}"
+        weights |= bert_layer(path, name, parts, heads, dim)
+    return weights
+
+
+def _masked_words_map(family: _Family) -> dict[str, Weight]:
+    head = family.masked_lm
+    inner, norm = f"{head}transform.", "LayerNorm"
+    if family.prefix == "roberta.":
+        inner, norm = head, "layer_norm"
+    return {
+        **dense("masked_words/dense", f"{inner}dense"),
+        **layer_norm("masked_words/norm", f"{inner}{norm}"),
+        "masked_words/bias": identity(f"{head}bias", f"{head}decoder.bias"),
+    }
+
 
 __all__ = [
     "IGNORED",

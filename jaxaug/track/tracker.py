@@ -19,7 +19,7 @@ from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame
 from jaxaug.metrics.slot_scores import StateLike
 from jaxaug.models.named import identities
-from jaxaug.models.text import continuing, likelihood, registry
+from jaxaug.models.text import continuing, registry
 from jaxaug.paraphrase import decoder, programs, samplers
 from jaxaug.track import constraints, hub, several, trained, turns
 from jaxaug.track.base import BaseTracker, read_services
@@ -257,7 +257,7 @@ class Tracker(hub.OnHub, BaseTracker):
         )[:, 0]  # fmt: skip
 
 
-_score = programs.of_model()(likelihood.score)
+_score = programs.of_model()(continuing.score)
 
 
 @programs.of_model(static_argnums=(0, 1))

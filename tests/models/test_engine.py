@@ -13,7 +13,7 @@ from jaxaug import cli
 from jaxaug.core.buckets import Batch
 from jaxaug.core.errors import UserError
 from jaxaug.models import convert
-from jaxaug.models.engine import writer
+from jaxaug.models.engine import runner
 from jaxaug.models.text import in_engine, language
 from jaxaug.paraphrase import engine, samplers
 from jaxaug.paraphrase.decoder import Decoder
@@ -165,15 +165,15 @@ def test_a_sliding_window_is_refused(tmp_path):
 def test_other_rotary_positions_are_refused():
     config = {"model_type": "llama", "rope_parameters": {"rope_type": "yarn"}}
     with pytest.raises(UserError, match="of type 'yarn', .* default, linear, llama3 "):
-        writer.write("nowhere", config, {}, writer.Special(0, 1))
+        runner.write("nowhere", config, {}, runner.Special(0, 1))
 
 
 @pytest.mark.parametrize("kind", ["bert", "gemma2", "gemma3_text"])
 def test_other_families_are_refused_by_name(kind):
     """CTranslate2 lacks Gemma's soft caps and its windows in every other layer."""
-    special = writer.Special(0, 1)
+    special = runner.Special(0, 1)
     with pytest.raises(UserError, match=f"no models of type '{kind}' here; known are"):
-        writer.write("nowhere", {"model_type": kind}, {}, special)
+        runner.write("nowhere", {"model_type": kind}, {}, special)
 
 
 def test_the_program_writes_int8(tmp_path, capsys):

@@ -15,7 +15,7 @@ from t5x import checkpoints, decoding, models, optimizers, partitioning, trainer
 
 from jaxaug.core.errors import UserError
 from jaxaug.models import consistency, finetune, llama
-from jaxaug.models.lora import merge
+from jaxaug.models.lora import layout
 from jaxaug.models.lora.settings import Settings
 from jaxaug.models.weights import hf_folder
 
@@ -183,7 +183,7 @@ def test_it_computes_the_same_as_the_merged_model(base):
     params = jax.tree.map(draw, state.params)
     mutables = state.flax_mutables
     reference, weights = plain(base)
-    merged = merge.merge(weights, jax.device_get(params), model.adapter)
+    merged = layout.merge(weights, jax.device_get(params), model.adapter)
 
     @jax.jit
     def loss(params):
@@ -301,7 +301,7 @@ def test_an_encoder_decoder_decodes_with_its_adapter(tmp_path):
     }
     mutables = {"base": found.params}
     decodes = jax.jit(model.predict_batch)(adapter, batch, flax_mutables=mutables)
-    merged = merge.merge(found.params, adapter, model.adapter)
+    merged = layout.merge(found.params, adapter, model.adapter)
     predict = jax.jit(plain.predict_batch)
     np.testing.assert_array_equal(decodes, predict(merged, batch))
     assert np.any(decodes != predict(found.params, batch))

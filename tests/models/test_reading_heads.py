@@ -11,7 +11,7 @@ from t5x.examples.scalable_t5 import network as scalable
 from t5x.examples.t5 import network
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import reading_heads, t5
+from jaxaug.models import t5
 
 HEADS, SIZE, WIDTH = 4, 32, 96
 SHAPES = {
@@ -110,4 +110,4 @@ def test_networks_that_cannot_have_them():
     with pytest.raises(
         UserError, match="and layers that are not scanned. Set it to False"
     ):
-        reading_heads.start(scanned)
+        t5.with_reading_heads(scanned)

@@ -11,7 +11,7 @@ import pytest
 from jaxaug.core.errors import UserError
 from jaxaug.models import gpt2, llama
 from jaxaug.models.lora import layout, settings
-from jaxaug.models.lora.network import AdaptedNetwork, joined
+from jaxaug.models.lora.layout import AdaptedNetwork, joined
 from jaxaug.models.weights import families
 from tests.support import grids
 
@@ -74,7 +74,7 @@ def test_logits_and_gradients_stay(config, policy):
 def test_adapters_go_along(config):
     family = next(f for f in families.every() if isinstance(config, f.code.Config))
     params = random_params(config)
-    found = layout.layout(family, config, params, settings.Settings(rank=2))
+    found = layout.layout_of(family, config, params, settings.Settings(rank=2))
     both = joined(params, random(found.initial(jax.random.key(0))))
     expected, result = (
         compute(both, AdaptedNetwork(network(config, policy), found))

@@ -9,7 +9,7 @@ from t5x.examples.scalable_t5 import network as scalable
 from t5x.examples.t5 import network
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import convert, t5_stacks
+from jaxaug.models import convert, t5_weights
 from jaxaug.models.weights import families, t5x_layout
 
 CONFIG = network.T5Config(
@@ -45,15 +45,15 @@ def same(found, expected):
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_there_and_back(params, axis):
-    stacked = t5_stacks.stacked(params, t5_stacks.scanned_config(CONFIG, axis))
-    assert t5_stacks.is_stacked(stacked) and not t5_stacks.is_stacked(params)
+    stacked = t5_weights.stacked(params, t5_weights.scanned_config(CONFIG, axis))
+    assert t5_weights.is_stacked(stacked) and not t5_weights.is_stacked(params)
     kernel = stacked["decoder"]["decoder"]["self_attention"]["out"]["kernel"]
     assert kernel.shape == ((3, 2, 4, 8) if axis == 0 else (2, 3, 4, 8))
-    same(t5_stacks.unstacked(stacked, "x"), params)
+    same(t5_weights.unstacked(stacked, "x"), params)
 
 
 def test_logits_and_gradients_equal_t5(params):
-    config = t5_stacks.scanned_config(CONFIG)
+    config = t5_weights.scanned_config(CONFIG)
 
     def loss(params, module):
         logits = module.apply(
@@ -64,10 +64,10 @@ def test_logits_and_gradients_equal_t5(params):
     compute = jax.jit(jax.value_and_grad(loss, has_aux=True), static_argnums=1)
     (_, expected), gradient = compute(params, network.Transformer(CONFIG))
     (_, logits), found = compute(
-        t5_stacks.stacked(params, config), scalable.Transformer(config)
+        t5_weights.stacked(params, config), scalable.Transformer(config)
     )
     np.testing.assert_allclose(logits, expected, atol=1e-5)
-    wanted = t5_stacks.stacked(gradient, config)
+    wanted = t5_weights.stacked(gradient, config)
     for stack in ("encoder", "decoder"):
         # A bias shared by the stack gets the sum of the gradients of all layers.
         own = found[stack][stack].pop("relpos_bias")["rel_embedding"]
@@ -87,18 +87,18 @@ def test_convert_both_ways(params, tmp_path):
     text = (tmp_path / "scanned/network.gin").read_text()
     assert "import network" in text and "scan_layers = True" in text
     stored = t5x_layout.read(there)
-    assert stored.step == 7 and t5_stacks.is_stacked(stored.params)
+    assert stored.step == 7 and t5_weights.is_stacked(stored.params)
     back = convert.convert(there, tmp_path / "back", form="t5x")
     same(t5x_layout.read(back).params, params)
 
 
 def test_input_that_cannot_be_converted(params, tmp_path):
-    stacked = t5_stacks.stacked(params, t5_stacks.scanned_config(CONFIG))
+    stacked = t5_weights.stacked(params, t5_weights.scanned_config(CONFIG))
     bias = stacked["encoder"]["encoder"]["relpos_bias"]
     bias["rel_embedding"] = bias["rel_embedding"] + np.arange(2)[:, None]
     with pytest.raises(
         UserError, match="here: the encoder's scanned layers have different posit"
     ):
-        t5_stacks.unstacked(stacked, "here")
+        t5_weights.unstacked(stacked, "here")
     with pytest.raises(UserError, match="--scan-layers: use it with --format t5x"):
         convert.convert("any", tmp_path / "x", form="hf", scan_layers=True)

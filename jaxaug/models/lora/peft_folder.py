@@ -59,7 +59,7 @@ class Notes:
     """Notes on an adapter in addition to its matrices; unknown ones are empty.
 
     Attributes:
-        base_digest: see `jaxaug.models.lora.base.digest`.
+        base_digest: see `jaxaug.models.lora.layout.digest`.
         base: name of the base.
         prompt: template with `{text}` that a language model was trained with.
     """

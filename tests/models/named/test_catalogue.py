@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.named import catalogue, listing, packages
+from jaxaug.models.named import catalogue, packages
 from jaxaug.models.scorers import encoder
 from jaxaug.models.text import registry
 from jaxaug.models.tokenizers import hf
@@ -85,7 +85,7 @@ def test_prompts():
 
 
 def test_list(capsys, cache):
-    assert listing.run_list(argparse.Namespace()) == 0
+    assert catalogue.run_list(argparse.Namespace()) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(catalogue.CATALOGUE) + 1
     assert lines[0].split()[:2] == ["NAME", "FAMILY"]
@@ -93,7 +93,7 @@ def test_list(capsys, cache):
     assert "needs the network" in line
     assert line.endswith("jaxaug models fetch smollm2")
     (cache / "models" / "smollm2").mkdir(parents=True)
-    listing.run_list(argparse.Namespace())
+    catalogue.run_list(argparse.Namespace())
     (line,) = (
         x for x in capsys.readouterr().out.splitlines() if x.startswith("smollm2 ")
     )

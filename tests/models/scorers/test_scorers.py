@@ -13,7 +13,7 @@ import transformers
 
 from jaxaug.core.errors import UserError
 from jaxaug.models.named import packages
-from jaxaug.models.scorers import encoder, pairs, perplexity, store
+from jaxaug.models.scorers import encoder, pairs, store
 from jaxaug.models.text import language
 
 WORDS = [
@@ -259,7 +259,7 @@ def test_causal_perplexity(tiny_lm, kept):
         tokens = torch.tensor([[0] + [i - 1 for i in model.vocabulary.encode(text)]])
         with torch.no_grad():
             expected.append(torch.exp(theirs(tokens, labels=tokens).loss).item())
-    scorer = perplexity.CausalPerplexity(model, "tiny", kept, batch_size=2)
+    scorer = pairs.CausalPerplexity(model, "tiny", kept, batch_size=2)
     np.testing.assert_allclose(scorer(TEXTS), expected, rtol=1e-4)
     with pytest.raises(UserError, match="text '' has no tokens"):
         scorer(["a", ""])

@@ -9,7 +9,7 @@ from flax import traverse_util
 
 from jaxaug.core.errors import UserError
 from jaxaug.models.text import registry
-from jaxaug.models.text.precision import with_precision
+from jaxaug.models.text.registry import with_precision
 from tests.support import grids
 
 

@@ -15,7 +15,6 @@ from gguf import GGMLQuantizationType as Type
 
 from jaxaug.core.errors import UserError
 from jaxaug.models.weights import gguf as ours
-from jaxaug.models.weights import gguf_file
 from tests.models.weights.gguf_kit import all_tokens, reference, write
 from tests.support import grids
 
@@ -266,7 +265,7 @@ NUMBERS = struct.pack("<IQ", 0, 2) + b"\x01\x02"
 def test_lists_in_lists(tmp_path: Path):
     path, inner = tmp_path / "m.gguf", struct.pack("<IIQ", 9, 9, 2) + NUMBERS * 2
     path.write_bytes(header(field(b"a", inner), 1))
-    metadata, tensors = gguf_file.read(path)
+    metadata, tensors = gguf.read(path)
     assert [list(one) for one in metadata["a"]] == [[1, 2], [1, 2]]
     assert tensors == {}
 

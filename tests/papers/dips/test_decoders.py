@@ -6,7 +6,7 @@ import pytest
 from jaxaug.core.buckets import Batch
 from jaxaug.feed import vocabulary
 from jaxaug.models.text import registry
-from jaxaug.models.text.random_parameters import draw_parameters
+from jaxaug.models.text.registry import draw_parameters
 from jaxaug.paraphrase import decoder, samplers
 from jaxaug_papers.dips import lstm
 from tests.support import grids
