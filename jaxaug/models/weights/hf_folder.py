@@ -69,7 +69,7 @@ def load(
     root = epath.Path(folder).expanduser()
     family, hf_config, config = read_config(root)
     if family.kind != "encoder":
-        hf_config.warn_of_search(root, hf_config, hf_config.read_generation(root, FIX))
+        rules.warn_of_search(root, hf_config, rules.read_generation(root, FIX))
     if dtype is not None:
         config = dataclasses.replace(config, dtype=dtype)
     module, shapes = family.network_of(config, root / CONFIG)
@@ -99,11 +99,11 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
     try:
         rules.check_types(hf_config)
         rules.refuse(hf_config, {"quantization_config": None})
-        merged = hf_config.with_generation(
-            hf_config, hf_config.read_generation(path.parent, FIX)
+        merged = rules.with_generation(
+            hf_config, rules.read_generation(path.parent, FIX)
         )
         if family.kind != "encoder":
-            hf_config.refuse_chosen(merged, never_pad=family.bars_padding)
+            rules.refuse_chosen(merged, never_pad=family.bars_padding)
         config = family.config(merged)
         if hasattr(config, "vocab_size"):
             rules.check_rows(config)

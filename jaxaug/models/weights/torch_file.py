@@ -1,10 +1,11 @@
 """Reads `pytorch_model.bin` without torch: a zip file of one pickle and raw arrays.
 
 The pickle builds tensors by calls of a few torch functions. Only these are supported
-(see `_Machine`), so a hostile file cannot run code. No tensor may extend beyond its
+(see `_Unpickler`), so a hostile file cannot run code. No tensor may extend beyond its
 array. Files from versions before PyTorch 1.6 are not zip files and are refused.
 """
 
+import io
 import math
 import os
 import pickle
@@ -13,7 +14,8 @@ import re
 import struct
 import zipfile
 import zlib
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -36,25 +38,14 @@ _STORAGES = {
     "ByteStorage": np.uint8,
     "BoolStorage": np.bool_,
 }
-_DICT = "collections.OrderedDict"
-_TENSOR = "torch._utils._rebuild_tensor_v2"
-_PARAMETER = "torch._utils._rebuild_parameter"
-# Tensors of dtypes without a storage class, such as float8, name their dtype.
-_WITH_DTYPE = "torch._utils._rebuild_tensor_v3"
-_KNOWN = {_DICT, _TENSOR, _PARAMETER, _WITH_DTYPE, "torch.storage.UntypedStorage"}
 _DTYPE = re.compile(r"torch\.(\w+Storage|(u?int|float|complex|bits|q)\w+)")
-_VALUES = {
-    "BINFLOAT",
-    "BININT",
-    "BININT1",
-    "BININT2",
-    "BINUNICODE",
-    "LONG1",
-    "LONG4",
-    "SHORT_BINUNICODE",
-}
-_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
-_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+# The operations that `torch.save` writes.
+_OPERATIONS = (
+    "APPEND APPENDS BINFLOAT BINGET BININT BININT1 BININT2 BINPERSID BINPUT "
+    "BINUNICODE BUILD EMPTY_DICT EMPTY_LIST EMPTY_TUPLE FRAME GLOBAL LONG1 LONG4 "
+    "LONG_BINGET LONG_BINPUT MARK MEMOIZE NEWFALSE NEWTRUE NONE PROTO REDUCE SETITEM "
+    "SETITEMS SHORT_BINUNICODE STACK_GLOBAL STOP TUPLE TUPLE1 TUPLE2 TUPLE3"
+)
 
 
 class Stored(NamedTuple):
@@ -81,108 +72,42 @@ class _Storage(NamedTuple):
     key: str
 
 
-def load(data: bytes) -> Any:
-    """Returns the content of a pickle: containers, plain values, and `Stored`.
+class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined,misc]
+    """Unpickler in Python for a state dict; it calls nothing that a file names.
 
-    Raises:
-        pickle.UnpicklingError: it holds anything else, or is damaged.
+    The unpickler in C allocates as much memory as a file announces. Memory use here is
+    proportional to the size of the file.
     """
-    machine = _Machine()
-    try:
-        for operation, argument, _ in pickletools.genops(data):
-            machine.step(operation.name, argument)
-        return machine.pop()
-    except (
-        AttributeError,
-        IndexError,
-        KeyError,
-        OverflowError,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise pickle.UnpicklingError(f"{type(error).__name__}: {error}") from error
 
+    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
 
-class _Machine:
-    """Stack, marks, and memo while a pickle is read."""
+    def find_class(self, module: str, name: str) -> Any:
+        """Returns the function of a name, or the name of a dtype."""
+        full = f"{module:.80}.{name:.80}"
+        if full not in _FUNCTIONS and not _DTYPE.fullmatch(full):
+            raise pickle.UnpicklingError(f"{full} is not part of a state dict")
+        return _FUNCTIONS.get(full, _Named(full))
 
-    def __init__(self) -> None:
-        self._stack: list[Any] = []
-        self._below: list[list[Any]] = []  # Stacks below the open marks.
-        self._memo: dict[int, Any] = {}
+    def persistent_load(self, pid: Any) -> _Storage:
+        """Returns a storage: ("storage", type, key, device, number of elements)."""
+        _, kind, key, *_ = pid
+        if not isinstance(kind, _Named) or not isinstance(key, str):
+            raise TypeError("a storage without type or name")
+        name = kind.name.rpartition(".")[2]
+        return _Storage(np.dtype(_STORAGES[name]) if name in _STORAGES else name, key)
 
-    def pop(self) -> Any:
-        """Removes and returns the top value."""
-        return self._stack.pop()
+    def _build(self) -> None:
+        self.stack.pop()  # Attributes of the dict, such as versions of modules.
 
-    def _pop_marked(self) -> list[Any]:
-        items, self._stack = self._stack, self._below.pop()
-        return items
+    def _set(self) -> None:
+        value = self.stack.pop()
+        self._update([self.stack.pop(), value])
 
-    def step(self, name: str, argument: Any) -> None:
-        """Runs one operation."""
-        stack = self._stack
-        if name in _VALUES:
-            stack.append(argument)
-        elif name in _CONSTANTS:
-            stack.append(_CONSTANTS[name])
-        elif name in _TUPLES:
-            items = [stack.pop() for _ in range(_TUPLES[name])]
-            stack.append(tuple(reversed(items)))
-        else:
-            self._step_of_structure(name, argument)
-
-    def _step_of_structure(self, name: str, argument: Any) -> None:
-        match name:
-            case "PROTO" | "FRAME" | "STOP":
-                pass
-            case "MARK":
-                self._below.append(self._stack)
-                self._stack = []
-            case "BINPUT" | "LONG_BINPUT":
-                self._memo[argument] = self._stack[-1]
-            case "MEMOIZE":
-                self._memo[len(self._memo)] = self._stack[-1]
-            case "BINGET" | "LONG_BINGET":
-                self._stack.append(self._memo[argument])
-            case "EMPTY_DICT":
-                self._stack.append({})
-            case "EMPTY_LIST":
-                self._stack.append([])
-            case "TUPLE":
-                items = tuple(self._pop_marked())
-                self._stack.append(items)
-            case "APPEND":
-                self._extend([self.pop()])
-            case "APPENDS":
-                self._extend(self._pop_marked())
-            case "SETITEM":
-                value = self.pop()
-                self._update([self.pop(), value])
-            case "SETITEMS":
-                self._update(self._pop_marked())
-            case "GLOBAL":
-                self._stack.append(_named(argument.replace(" ", ".")))
-            case "STACK_GLOBAL":
-                attribute = self.pop()
-                self._stack.append(_named(f"{self.pop()!s:.80}.{attribute!s:.80}"))
-            case "BINPERSID":
-                self._stack.append(_storage(self.pop()))
-            case "REDUCE":
-                arguments = self.pop()
-                self._stack.append(_called(self.pop(), arguments))
-            case "BUILD":
-                self.pop()  # Attributes of the dict, such as versions of modules.
-            case _:
-                raise pickle.UnpicklingError(f"{name} is not part of a state dict")
-
-    def _extend(self, items: list[Any]) -> None:
-        if not isinstance(self._stack[-1], list):
-            raise TypeError("items are appended to something other than a list")
-        self._stack[-1].extend(items)
+    def _set_all(self) -> None:
+        self._update(self.pop_mark())
 
     def _update(self, items: list[Any]) -> None:
-        target = self._stack[-1]
+        target = self.stack[-1]
         # Hashing nested tuples can take forever.
         if not isinstance(target, dict) or not all(
             isinstance(key, str | int) for key in items[::2]
@@ -190,45 +115,57 @@ class _Machine:
             raise TypeError("entries have keys that are not names")
         target.update(zip(items[::2], items[1::2], strict=True))
 
-
-def _named(name: str) -> _Named:
-    if name not in _KNOWN and not _DTYPE.fullmatch(name):
-        raise pickle.UnpicklingError(f"{name} is not part of a state dict")
-    return _Named(name)
+    dispatch[pickle.BUILD[0]] = _build
+    dispatch[pickle.SETITEM[0]] = _set
+    dispatch[pickle.SETITEMS[0]] = _set_all
 
 
-def _storage(value: Any) -> _Storage:
-    # ("storage", type, key, device, number of elements)
-    _, kind, key, *_ = value
-    if not isinstance(kind, _Named) or not isinstance(key, str):
-        raise TypeError("a storage without type or name")
-    name = kind.name.rpartition(".")[2]
-    return _Storage(np.dtype(_STORAGES[name]) if name in _STORAGES else name, key)
+def load(data: bytes) -> Any:
+    """Returns the content of a pickle: containers, plain values, and `Stored`.
+
+    Raises:
+        pickle.UnpicklingError: it holds anything else, or is damaged.
+    """
+    known = _OPERATIONS.split()
+    try:
+        for operation, _, _ in pickletools.genops(data):
+            if operation.name not in known:
+                raise pickle.UnpicklingError(
+                    f"{operation.name} is not part of a state dict"
+                )
+        return _Unpickler(io.BytesIO(data)).load()
+    except (
+        *(AttributeError, EOFError, IndexError, KeyError, OverflowError, TypeError),
+        *(ValueError, struct.error),
+    ) as error:
+        raise pickle.UnpicklingError(f"{type(error).__name__}: {error}") from error
 
 
-def _called(function: Any, arguments: Any) -> Any:
-    if function == _Named(_DICT) and arguments == ():
-        return {}
-    if function == _Named(_PARAMETER):
-        return arguments[0]
-    if function not in (_Named(_TENSOR), _Named(_WITH_DTYPE)):
-        raise TypeError("a call of something other than a known function")
-    storage, offset, shape, strides, *rest = arguments
+def _tensor(
+    storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any, dtype: Any = None
+) -> Stored:
     if not isinstance(storage, _Storage):
         raise TypeError("a tensor without a storage")
-    if not all(map(_is_count, (offset, *shape, *strides))):
+    if not all(type(n) is int and n >= 0 for n in (offset, *shape, *strides)):
         raise ValueError("a tensor of negative extent")
     if len(shape) != len(strides):
         raise ValueError("a tensor with strides for other dimensions")
-    dtype = storage.dtype
-    if function == _Named(_WITH_DTYPE):
-        dtype = rest[2].name.removeprefix("torch.")
+    dtype = dtype or storage.dtype
     return Stored(dtype, storage.key, offset, tuple(shape), tuple(strides))
 
 
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
+def _tensor_of_dtype(*arguments: Any) -> Stored:
+    return _tensor(*arguments, dtype=arguments[6].name.removeprefix("torch."))
 
+
+_FUNCTIONS: Mapping[str, Any] = {
+    "collections.OrderedDict": dict,
+    "torch._utils._rebuild_tensor_v2": _tensor,
+    "torch._utils._rebuild_parameter": lambda tensor, *_: tensor,
+    # Tensors of dtypes without a storage class, such as float8, name their dtype.
+    "torch._utils._rebuild_tensor_v3": _tensor_of_dtype,
+    "torch.storage.UntypedStorage": _Named("torch.storage.UntypedStorage"),
+}
 
 FILE = "pytorch_model.bin"
 INDEX = "pytorch_model.bin.index.json"
@@ -324,7 +261,7 @@ def _view(flat: np.ndarray, stored: Stored) -> np.ndarray:
         return np.empty(stored.shape, stored.dtype)
     steps = zip(stored.shape, stored.strides, strict=True)
     last = stored.offset + sum((n - 1) * step for n, step in steps)
-    # Offset and strides are not negative (see `_Machine`), so the last element is
+    # Offset and strides are not negative (see `_Unpickler`), so the last element is
     # the end.
     if last >= flat.size:
         raise ValueError("it extends beyond its array")

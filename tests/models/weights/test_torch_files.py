@@ -197,12 +197,12 @@ def test_pickles_that_want_memory_or_time(tmp_path):
         b"B\xff\xff\xff\x7fx.": "expected 2147483647 bytes",
         b"c" + b"_io\nopen\n.": "_io.open is not part of a state dict",
         b"}2.": "DUP is not part of a state dict",
-        b"}h\x05.": "KeyError: 5",
+        b"}h\x05.": "Memo value not found at index 5",
         b"}": "pickle exhausted before seeing STOP",
         b"0.": "POP is not part",
         b"(.": "pop from empty list",
-        b"}}R.": "a call of something other than a known function",
-        b"ctorch\nFloatStorage\n)R.": "a call of something other than a known function",
+        b"}}R.": "'dict' object is not callable",
+        b"ctorch\nFloatStorage\n)R.": "'_Named' object is not callable",
         b"ctorch\nFloatStorage\n}b.": "holds no state dict",
     }
     path = tmp_path / torch_file.FILE
