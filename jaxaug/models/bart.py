@@ -21,13 +21,7 @@ from t5x.examples.t5 import layers as t5_layers
 from jaxaug.core.errors import UserError
 from jaxaug.models import layers
 from jaxaug.models.weights import hf_config
-from jaxaug.models.weights.keymap import (
-    Weight,
-    attention,
-    dense,
-    identity,
-    layer_norm,
-)
+from jaxaug.models.weights.keymap import Weight, attention, dense, identity, layer_norm
 
 # Some files store sinusoidal tables and versions of fairseq. Learned tables are in the
 # key map.

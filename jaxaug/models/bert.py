@@ -329,10 +329,7 @@ class Layer(nn.Module):
         )(x, x, mask, deterministic=deterministic)
         x = _norm(config, "attention_norm")(x + dropout(y))
         y = layers.mlp(
-            config.mlp_dim,
-            activation=config.activation,
-            dtype=config.dtype,
-            name="mlp",
+            config.mlp_dim, activation=config.activation, dtype=config.dtype, name="mlp"
         )(x, deterministic=deterministic)
         x = _norm(config, "mlp_norm")(x + dropout(y))
         return with_sharding_constraint(x, ("batch", "length", "embed"))

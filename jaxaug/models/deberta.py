@@ -476,10 +476,7 @@ class Layer(nn.Module):
         y = attention(x, mask, table, rows, deterministic)
         x = _norm(config, "attention_norm")(x + dropout(y))
         mlp = layers.mlp(
-            config.mlp_dim,
-            activation=config.activation,
-            dtype=config.dtype,
-            name="mlp",
+            config.mlp_dim, activation=config.activation, dtype=config.dtype, name="mlp"
         )
         y = mlp(x, deterministic=deterministic)
         x = _norm(config, "mlp_norm")(x + dropout(y))
@@ -591,10 +588,7 @@ class Embeddings(nn.Module):
             )(segments)
         if config.embedding_dim is not None:
             x = layers.linear(
-                config.emb_dim,
-                ("mlp", "embed"),
-                dtype=config.dtype,
-                name="projection",
+                config.emb_dim, ("mlp", "embed"), dtype=config.dtype, name="projection"
             )(x)
         x = jnp.where(mask[..., None], _norm(config, "norm")(x), 0)
         return nn.Dropout(config.dropout_rate)(x, deterministic=deterministic)

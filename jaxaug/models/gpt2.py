@@ -120,10 +120,7 @@ class Block(causal.Block):
     def mlp(self) -> nn.Module:
         config = self.config
         return layers.mlp(
-            config.mlp_dim,
-            activation=config.activation,
-            dtype=config.dtype,
-            name="mlp",
+            config.mlp_dim, activation=config.activation, dtype=config.dtype, name="mlp"
         )
 
 

@@ -481,11 +481,7 @@ class Config(causal.Config):
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
-        """Returns the configuration of a published model from its config.json.
-
-        Raises:
-            UserError: see `options`.
-        """
+        """Returns the configuration of a published model from its config.json."""
         return cls(**options(config))
 
     def slides(self, index: int) -> bool:

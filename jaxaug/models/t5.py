@@ -59,9 +59,7 @@ def with_reading_heads(params: Mapping[str, Any]) -> dict[str, Any]:
     return flax.traverse_util.unflatten_dict(flat)
 
 
-def _biases(
-    table: Float[Array, "heads buckets"],
-) -> Float[Array, "heads buckets"]:
+def _biases(table: Float[Array, "heads buckets"]) -> Float[Array, "heads buckets"]:
     """Returns a table with the biases of the reading heads.
 
     Buckets of T5 count distances to the left from 0, and to the right from the middle.

@@ -99,10 +99,7 @@ class Config(network.T5Config):
         fields["num_decoder_layers"] = (
             fields["num_decoder_layers"] or fields["num_encoder_layers"]
         )
-        return cls(
-            **fields,
-            logits_via_embedding=_tied(config),
-        )
+        return cls(**fields, logits_via_embedding=_tied(config))
 
 
 def _tied(config: Mapping[str, Any]) -> bool:

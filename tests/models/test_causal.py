@@ -112,8 +112,7 @@ def uneven_prompts() -> np.ndarray:
 @pytest.mark.parametrize(
     "variant",
     grids.first(
-        3,
-        ["llama-grouped", "gemma3", "gpt2-untied", "llama-tied", "mistral", "qwen3"],
+        3, ["llama-grouped", "gemma3", "gpt2-untied", "llama-tied", "mistral", "qwen3"]
     ),
 )
 def test_greedy_generation_equals_torch(variant: str):

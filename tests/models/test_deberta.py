@@ -203,10 +203,7 @@ def _settings(**changes):
 @pytest.mark.parametrize(
     "changes, text",
     [
-        (
-            {"position_buckets": 1.5},
-            r"position_buckets is 1.5, but must be a whole",
-        ),
+        ({"position_buckets": 1.5}, r"position_buckets is 1.5, but must be a whole"),
         (
             {"pos_att_type": 3},
             r"pos_att_type is 3, but must be a text or a list of texts",

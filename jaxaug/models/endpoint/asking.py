@@ -436,9 +436,6 @@ def together(
         items: items of the work.
         work: returns the result of an item; an error stops the work on all items.
         done: is called after each item.
-
-    Raises:
-        UserError: see `Client.complete`.
     """
     asked = of(server)
     asked.stop.clear()
@@ -486,9 +483,6 @@ def reply(server: Server, request: Asked, is_good: Callable[[str], bool] = bool)
         server: server that receives the request.
         request: the request.
         is_good: whether to cache a reply; the next run asks again for the others.
-
-    Raises:
-        UserError: see `Client.complete`.
     """
     found = kept(server, request)
     if found is not None:

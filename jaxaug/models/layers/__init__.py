@@ -506,10 +506,7 @@ class Attention(MultiHeadDotProductAttention):
         return self.qk_norm(f"{name}_norm")(projected)
 
     def _placed(
-        self,
-        query: Array,
-        key: Array,
-        positions: Int[Array, "#rows queries"] | None,
+        self, query: Array, key: Array, positions: Int[Array, "#rows queries"] | None
     ) -> tuple[Array, Array]:
         if self.rope_theta is None:
             return query, key

@@ -79,10 +79,7 @@ class Layout:
         return {
             (*place.path, part): shape
             for place in self.places
-            for part, shape in (
-                (A, (place.inputs, rank)),
-                (B, (rank, place.outputs)),
-            )
+            for part, shape in ((A, (place.inputs, rank)), (B, (rank, place.outputs)))
         }
 
     def initial(self, rng: PRNGKeyArray) -> dict[str, Any]:

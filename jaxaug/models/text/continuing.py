@@ -93,11 +93,7 @@ class PrefixModel:
 
 
 def load(folder: PathLike) -> registry.TextModel | PrefixModel:
-    """Loads the model of a training run, or of a run that trained an adapter.
-
-    Raises:
-        UserError: see `registry.load` and `checkpoint.load`.
-    """
+    """Loads the model of a training run, or of a run that trained an adapter."""
     if adapters.is_run(folder) or not checkpoint.is_decoder_only(folder):
         found = registry.load(str(folder))
         if isinstance(found, registry.TextModel):

@@ -73,9 +73,6 @@ def write_folder(
         end: row of EOS.
         unknown: row of the unknown word, if any.
         **options: see `runner.write`.
-
-    Raises:
-        UserError: see `runner.write`.
     """
     family = _family(config)
     tensors = keymap.tensors_from(params, family.key_map(config))

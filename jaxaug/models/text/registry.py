@@ -206,9 +206,6 @@ def published_identity(name: str) -> str:
     Returns:
         The identity; empty for a model of ours or a T5X run, whose identity comes from
         the parameters, the network, and the vocabularies.
-
-    Raises:
-        UserError: see `load`.
     """
     base, adapter = _parts(name)
     if adapter:

@@ -19,11 +19,7 @@ _PROBE = '{"Name 1": ["caf\u00e9", "\u4e2d \\ \U0001f600"]}'
 
 
 def of_vocabulary(words: Any) -> list[bytes | None]:
-    """Returns bytes by id of a published tokenizer or of a SentencePiece vocabulary.
-
-    Raises:
-        UserError: see `of_tokenizer`.
-    """
+    """Returns bytes by id of a published tokenizer or of a SentencePiece vocabulary."""
     if isinstance(words, Tokenizer):
         return of_tokenizer(words)
     # This repository and SeqIO have different names for the processor.

@@ -275,10 +275,7 @@ class Tensors(TensorFiles):
     """Tensors by their Hugging Face names, dequantized on access."""
 
     def __init__(
-        self,
-        path: PathLike,
-        tensors: Mapping[str, Tensor],
-        heads: Mapping[str, int],
+        self, path: PathLike, tensors: Mapping[str, Tensor], heads: Mapping[str, int]
     ):
         """Takes the parsed tensors.
 
@@ -322,11 +319,7 @@ class Gguf:
     """
 
     def __init__(self, path: PathLike):
-        """Reads everything except the tensors.
-
-        Raises:
-            UserError: see `load`.
-        """
+        """Reads everything except the tensors."""
         self.path = path
         self._metadata, tensors = _open(path)
         self.hf_config = self._config(tied="output.weight" not in tensors)

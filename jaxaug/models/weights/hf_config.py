@@ -106,11 +106,7 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
             "num_hidden_layers num_layers"
         ),
     ),
-    (
-        _is_id,
-        "an id of a token",
-        "bos_token_id decoder_start_token_id pad_token_id",
-    ),
+    (_is_id, "an id of a token", "bos_token_id decoder_start_token_id pad_token_id"),
     (_are_ids, "an id of a token, or a list of ids", "eos_token_id"),
     (
         _is_rate,

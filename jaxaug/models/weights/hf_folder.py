@@ -118,9 +118,7 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
     return family, hf_config, config
 
 
-def open_weights(
-    folder: epath.Path,
-) -> tuple[epath.Path, Tensors]:
+def open_weights(folder: epath.Path) -> tuple[epath.Path, Tensors]:
     """Returns the weights file (or index) of a folder, and its tensors.
 
     Raises:

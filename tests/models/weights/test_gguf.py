@@ -20,9 +20,7 @@ from tests.support import grids
 
 
 @grids.diagonal(
-    "type_, tied",
-    [Type.F32, Type.F16, Type.Q8_0, Type.Q4_0, Type.Q4_1],
-    [True, False],
+    "type_, tied", [Type.F32, Type.F16, Type.Q8_0, Type.Q4_0, Type.Q4_1], [True, False]
 )
 def test_logits_equal_transformers(tmp_path: Path, type_: Type, tied: bool):
     write(tmp_path / "m.gguf", type_, tied)

@@ -48,10 +48,7 @@ def test_torch_files(tmp_path):
 
 @pytest.mark.parametrize(
     ("dtype", "name"),
-    [
-        (torch.float8_e4m3fn, "float8_e4m3fn"),
-        (torch.complex64, "ComplexFloatStorage"),
-    ],
+    [(torch.float8_e4m3fn, "float8_e4m3fn"), (torch.complex64, "ComplexFloatStorage")],
 )
 def test_dtypes_that_numpy_lacks(tmp_path, dtype, name):
     path = tmp_path / torch_file.FILE
