@@ -274,15 +274,8 @@ def _masked_words_map(family: _Family) -> dict[str, Weight]:
 
 
 __all__ = [
-    "IGNORED",
-    "NETWORK",
-    "Bert",
-    "Config",
-    "cls_pool",
-    "key_map",
-    "mean_pool",
-    "to_hf",
-]
+    "IGNORED", "NETWORK", "Bert", "Config", "cls_pool", "key_map", "mean_pool", "to_hf",
+]  # fmt: skip
 
 Tokens = Int[Array, "batch length"]
 Hidden = Float[Array, "batch length emb"]

@@ -73,14 +73,10 @@ class Kind(NamedTuple):
 
 # Defaults of every kind; `Kind.defaults` takes precedence.
 _DEFAULTS: Mapping[str, Any] = {
-    "rms_norm_eps": 1e-6,
-    "hidden_act": "silu",
-    "tie_word_embeddings": False,
-    "attention_bias": False,
-    "mlp_bias": False,
-    "rope_theta": 10000.0,
+    "rms_norm_eps": 1e-6, "hidden_act": "silu", "tie_word_embeddings": False,
+    "attention_bias": False, "mlp_bias": False, "rope_theta": 10000.0,
     "max_position_embeddings": 2048,
-}
+}  # fmt: skip
 _READ = (
     *(field.theirs for field in _TABLE), "num_key_value_heads", "head_dim",
     "hidden_act", "rope_theta", "rope_scaling", "rope_parameters",
@@ -106,14 +102,10 @@ _QWEN_READS = (
 )
 _GEMMA = {"unit_offset_norm": True, "post_norms": True, "scale_embedding": True}
 _GEMMA_DEFAULTS = {
-    "head_dim": 256,
-    "hidden_activation": "gelu_pytorch_tanh",
-    "num_key_value_heads": 4,
-    "query_pre_attn_scalar": 256,
-    "sliding_window": 4096,
-    "tie_word_embeddings": True,
+    "head_dim": 256, "hidden_activation": "gelu_pytorch_tanh", "num_key_value_heads": 4,
+    "query_pre_attn_scalar": 256, "sliding_window": 4096, "tie_word_embeddings": True,
     "bos_token_id": 2,
-}
+}  # fmt: skip
 _GEMMA_READS = (
     "attention_bias", "hidden_activation", "query_pre_attn_scalar", "sliding_window",
     "sliding_window_size", "layer_types", "attn_logit_softcapping",

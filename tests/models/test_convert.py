@@ -161,45 +161,9 @@ models.EncoderDecoderModel:
     assert not gin.config_str().strip()
 
 
-@pytest.mark.parametrize("form", ["t5x", "t5x_legacy"])
-def test_relative_paths(t5, tmp_path, form, monkeypatch, capsys):
-    (tmp_path / "my work").mkdir()
-    monkeypatch.chdir(tmp_path / "my work")
-    for source, target, options in (
-        ("../source", "a run/checkpoint_0", ["--format", form]),
-        ("a run/checkpoint_0", "from step", []),
-        ("./a run/", "../from run", ["--like", "../source"]),
-    ):
-        arguments = ["convert", "--from", source, "--to", target, *options]
-        assert cli.main(arguments) == 0, capsys.readouterr().err
-    assert_same_tensors(tmp_path / "my work" / "from step", t5)
-    assert_same_tensors(tmp_path / "from run", t5)
-    assert (tmp_path / "from run" / WORDS).exists()
-    capsys.readouterr()
-    assert cli.main(["convert", "--from", "a run", "--to", "x", "--like", "nope"]) == 1
-    assert capsys.readouterr().err == (
-        "jaxaug: error: --like nope: no such folder, or one without a model. Name a "
-        "published folder with configuration and tokenizer.\n"
-    )
-
-
-def test_checkpoints_with_nan_weights(t5, tmp_path):
-    published = hf_folder.load(t5)
-    flat = flax.traverse_util.flatten_dict(published.params, sep="/")
-    name = "encoder/encoder_norm/scale"
-    flat[name] = np.full_like(flat[name], np.nan)
-    params = flax.traverse_util.unflatten_dict(flat, sep="/")
-    t5x_layout.write(tmp_path / "run", published.family, published.module, params)
-    with pytest.raises(UserError, match=f"run: {name} has 8 of 8 numbers that are NaN"):
-        convert.convert(tmp_path / "run", tmp_path / "out")
-
-
-HOSTILE = """from __gin__ import dynamic_registration
-import os
+IMPORTS = """from __gin__ import dynamic_registration
 import seqio
 from t5x import models
-MODEL = @os.system()
-os.system.command = 'touch {made}'
 """
 LEAK = """VOCABULARY = @seqio.SentencePieceVocabulary()
 seqio.SentencePieceVocabulary.sentencepiece_model_file = '{secret}'
@@ -211,28 +175,12 @@ models.EncoderDecoderModel:
 """
 
 
-def test_a_run_folder_runs_nothing(t5, tmp_path, capsys):
-    run, made = tmp_path / "run", tmp_path / "made"
-    convert.convert(t5, run / "checkpoint_0")
-    (run / "config.gin").write_text(HOSTILE.format(made=made))
-    message = "refers to @os.system (os.system), which is not a network, model, or voc"
-    (tmp_path / "lines.txt").write_text("a\n")
-    for arguments in (
-        ["convert", "--from", str(run), "--to", str(tmp_path / "out")],
-        ["paraphrase", "--model", str(run), "--sampler", "greedy", "--in",
-         str(tmp_path / "lines.txt"), "--out", str(tmp_path / "out.jsonl")],
-    ):  # fmt: skip
-        assert cli.main(arguments) == 1
-        assert f"error: {run}/config.gin {message}" in capsys.readouterr().err
-    assert not made.exists()
-
-
 def test_a_run_folder_leaks_no_file(t5, tmp_path):
     run, secret = tmp_path / "run", tmp_path / "id_rsa"
     secret.write_text("secret")
     convert.convert(t5, run / "checkpoint_0")
     network = (run / t5x_layout.GIN).read_text()
-    text = f"{network}\n{HOSTILE.format(made='x')}{LEAK.format(secret=secret)}"
+    text = f"{network}\n{IMPORTS}{LEAK.format(secret=secret)}"
     (run / "config.gin").write_text(text)
     with pytest.raises(UserError, match="id_rsa: is no SentencePiece model"):
         convert.convert(run, tmp_path / "out")

@@ -18,55 +18,29 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # The config.json of SmolLM2-135M-Instruct.
 SMOLLM2: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLM"],
-    "attention_bias": False,
-    "attention_dropout": 0.0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "hidden_act": "silu",
-    "hidden_size": 576,
-    "initializer_range": 0.041666666666666664,
-    "intermediate_size": 1536,
-    "is_llama_config": True,
-    "max_position_embeddings": 8192,
-    "mlp_bias": False,
-    "model_type": "llama",
-    "num_attention_heads": 9,
-    "num_hidden_layers": 30,
-    "num_key_value_heads": 3,
-    "pad_token_id": 2,
-    "pretraining_tp": 1,
-    "rms_norm_eps": 1e-05,
-    "rope_interleaved": False,
-    "rope_scaling": None,
-    "rope_theta": 100000,
-    "tie_word_embeddings": True,
+    "architectures": ["LlamaForCausalLM"], "attention_bias": False,
+    "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2,
+    "hidden_act": "silu", "hidden_size": 576, "initializer_range": 0.041666666666666664,
+    "intermediate_size": 1536, "is_llama_config": True, "max_position_embeddings": 8192,
+    "mlp_bias": False, "model_type": "llama", "num_attention_heads": 9,
+    "num_hidden_layers": 30, "num_key_value_heads": 3, "pad_token_id": 2,
+    "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_interleaved": False,
+    "rope_scaling": None, "rope_theta": 100000, "tie_word_embeddings": True,
     "vocab_size": 49152,
-}
+}  # fmt: skip
 
 
 # The relevant fields of each config.json; other fields do not change the network.
 _GEMMA = {
-    "bos_token_id": 2,
-    "cache_implementation": "hybrid",
-    "head_dim": 256,
-    "hidden_activation": "gelu_pytorch_tanh",
-    "num_hidden_layers": 26,
-    "query_pre_attn_scalar": 256,
-    "rms_norm_eps": 1e-06,
-    "torch_dtype": "bfloat16",
-}
+    "bos_token_id": 2, "cache_implementation": "hybrid", "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh", "num_hidden_layers": 26,
+    "query_pre_attn_scalar": 256, "rms_norm_eps": 1e-06, "torch_dtype": "bfloat16",
+}  # fmt: skip
 _QWEN = {
-    "bos_token_id": 151643,
-    "hidden_act": "silu",
-    "rms_norm_eps": 1e-06,
-    "rope_theta": 1000000.0,
-    "sliding_window": None,
-    "tie_word_embeddings": True,
-    "use_cache": True,
-    "use_sliding_window": False,
-    "vocab_size": 151936,
-}
+    "bos_token_id": 151643, "hidden_act": "silu", "rms_norm_eps": 1e-06,
+    "rope_theta": 1000000.0, "sliding_window": None, "tie_word_embeddings": True,
+    "use_cache": True, "use_sliding_window": False, "vocab_size": 151936,
+}  # fmt: skip
 PUBLISHED: dict[str, dict[str, Any]] = {
     "smollm2": SMOLLM2,
     "qwen2_5": {

@@ -16,14 +16,9 @@ from jaxaug.models.weights import families
 from tests.support import grids
 
 SIZES: dict[str, Any] = {
-    "vocab_size": 23,
-    "emb_dim": 8,
-    "num_layers": 3,
-    "num_heads": 2,
-    "head_dim": 4,
-    "mlp_dim": 12,
-    "dropout_rate": 0.2,
-}
+    "vocab_size": 23, "emb_dim": 8, "num_layers": 3, "num_heads": 2, "head_dim": 4,
+    "mlp_dim": 12, "dropout_rate": 0.2,
+}  # fmt: skip
 LLAMA = llama.Config(**SIZES, num_kv_heads=1, tie_embeddings=True)
 GPT2 = gpt2.Config(**SIZES, num_positions=16)
 TOKENS = np.random.default_rng(0).integers(2, 23, (3, 6)).astype(np.int32)

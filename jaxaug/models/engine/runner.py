@@ -24,16 +24,10 @@ PRECISIONS = ("float32", "float16", "int16", "int8")
 Tensors = Mapping[str, np.ndarray]
 
 _ACTIVATIONS = {
-    "relu": "RELU",
-    "silu": "SWISH",
-    "swish": "SWISH",
-    "gelu": "GELU",
-    "gelu_python": "GELU",
-    "gelu_new": "GELUTanh",
-    "gelu_fast": "GELUTanh",
-    "gelu_pytorch_tanh": "GELUTanh",
-    "quick_gelu": "GELUSigmoid",
-}
+    "relu": "RELU", "silu": "SWISH", "swish": "SWISH", "gelu": "GELU",
+    "gelu_python": "GELU", "gelu_new": "GELUTanh", "gelu_fast": "GELUTanh",
+    "gelu_pytorch_tanh": "GELUTanh", "quick_gelu": "GELUSigmoid",
+}  # fmt: skip
 _STAYS = "Such a model stays with JAX."
 
 

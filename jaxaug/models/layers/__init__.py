@@ -32,17 +32,11 @@ kernel_init = nn.initializers.normal(0.02)
 
 # Keys are the names in Hugging Face configurations.
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "gelu": functools.partial(nn.gelu, approximate=False),
-    "gelu_fast": nn.gelu,
-    "gelu_new": nn.gelu,
-    "gelu_pytorch_tanh": nn.gelu,
-    "linear": lambda x: x,
-    "quick_gelu": lambda x: x * nn.sigmoid(1.702 * x),
-    "relu": nn.relu,
-    "silu": nn.silu,
-    "swish": nn.silu,
-    "tanh": nn.tanh,
-}
+    "gelu": functools.partial(nn.gelu, approximate=False), "gelu_fast": nn.gelu,
+    "gelu_new": nn.gelu, "gelu_pytorch_tanh": nn.gelu, "linear": lambda x: x,
+    "quick_gelu": lambda x: x * nn.sigmoid(1.702 * x), "relu": nn.relu, "silu": nn.silu,
+    "swish": nn.silu, "tanh": nn.tanh,
+}  # fmt: skip
 
 
 def activation(name: str) -> Callable[[Array], Array]:

@@ -139,12 +139,8 @@ def _options(path: epath.Path) -> dict[str, bool]:
 FILE = "tokenizer.json"
 _CONFIG = "tokenizer_config.json"
 _OTHER_FILES = (
-    "vocab.json",
-    "vocab.txt",
-    "sentencepiece.bpe.model",
-    "spiece.model",
-    SPM,
-)
+    "vocab.json", "vocab.txt", "sentencepiece.bpe.model", "spiece.model", SPM,
+)  # fmt: skip
 # Fields of tokenizer_config.json -> attributes of the normalizer of tokenizer.json.
 _BERT_WORDS = {
     "do_lower_case": "lowercase",

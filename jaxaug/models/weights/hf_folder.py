@@ -137,21 +137,11 @@ def open_weights(folder: epath.Path) -> tuple[epath.Path, Tensors]:
 
 
 TOKENIZER_FILES = (
-    "added_tokens.json",
-    "chat_template.jinja",
-    "generation_config.json",
-    "merges.txt",
-    "sentencepiece.bpe.model",
-    "source.spm",
-    "special_tokens_map.json",
-    "spiece.model",
-    "spm.model",
-    "target.spm",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.json",
+    "added_tokens.json", "chat_template.jinja", "generation_config.json", "merges.txt",
+    "sentencepiece.bpe.model", "source.spm", "special_tokens_map.json", "spiece.model",
+    "spm.model", "target.spm", "tokenizer.json", "tokenizer_config.json", "vocab.json",
     "vocab.txt",
-)
+)  # fmt: skip
 _NOT_STATED = "not stated"
 
 

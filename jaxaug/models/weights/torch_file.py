@@ -27,17 +27,11 @@ from jaxaug.models.weights import safetensors_io
 from jaxaug.models.weights.safetensors_io import TensorFiles, unsupported
 
 _STORAGES = {
-    "FloatStorage": np.float32,
-    "DoubleStorage": np.float64,
-    "HalfStorage": np.float16,
-    "BFloat16Storage": ml_dtypes.bfloat16,
-    "LongStorage": np.int64,
-    "IntStorage": np.int32,
-    "ShortStorage": np.int16,
-    "CharStorage": np.int8,
-    "ByteStorage": np.uint8,
-    "BoolStorage": np.bool_,
-}
+    "FloatStorage": np.float32, "DoubleStorage": np.float64, "HalfStorage": np.float16,
+    "BFloat16Storage": ml_dtypes.bfloat16, "LongStorage": np.int64,
+    "IntStorage": np.int32, "ShortStorage": np.int16, "CharStorage": np.int8,
+    "ByteStorage": np.uint8, "BoolStorage": np.bool_,
+}  # fmt: skip
 _DTYPE = re.compile(r"torch\.(\w+Storage|(u?int|float|complex|bits|q)\w+)")
 # The operations that `torch.save` writes.
 _OPERATIONS = (
@@ -175,17 +169,9 @@ _FIX = (
 
 # Errors of the libraries for damaged files.
 _DAMAGE = (
-    zipfile.BadZipFile,
-    EOFError,
-    KeyError,
-    NotImplementedError,
-    OSError,
-    OverflowError,
-    RuntimeError,
-    ValueError,
-    struct.error,
-    zlib.error,
-)
+    zipfile.BadZipFile, EOFError, KeyError, NotImplementedError, OSError, OverflowError,
+    RuntimeError, ValueError, struct.error, zlib.error,
+)  # fmt: skip
 
 
 class Tensors(TensorFiles):

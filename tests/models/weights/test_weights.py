@@ -59,22 +59,6 @@ def test_transforms_invert_each_other(heads, dim, width, kind):
     np.testing.assert_array_equal(weight.to_hf(leaf), tensor)
 
 
-def test_transforms_mean_the_same_as_a_linear_layer():
-    x, w = array(5, 4), array(6, 4)
-    by_torch = x @ w.T
-    kernel = keymap.heads_in("w", 2, 3).to_flax(w)
-    np.testing.assert_array_equal(
-        np.einsum("be,ehd->bhd", x, kernel).reshape(5, 6), by_torch
-    )
-    y, o = array(5, 6), array(4, 6)
-    kernel = keymap.heads_out("o", 2, 3).to_flax(o)
-    np.testing.assert_array_equal(
-        np.einsum("bhd,hde->be", y.reshape(5, 2, 3), kernel), y @ o.T
-    )
-    conv = keymap.conv_heads_in("w", 2, 3).to_flax(w.T)
-    np.testing.assert_array_equal(conv, keymap.heads_in("w", 2, 3).to_flax(w))
-
-
 FUSED = {
     "a/query": keymap.part("qkv", 0, 3, keymap.conv_heads_in("", 2, 2), axis=1),
     "a/key": keymap.part("qkv", 1, 3, keymap.conv_heads_in("", 2, 2), axis=1),
