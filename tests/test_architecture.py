@@ -43,8 +43,8 @@ FLOORS = {
     "jaxaug.models": (
         "layers arguments endpoint engine",
         "weights",
-        "causal",
-        "bart bert deberta gpt2 llama t5 t5_weights",
+        "bert causal",
+        "bart deberta gpt2 llama t5 t5_weights",
         "lora",
         "named",
         "tokenizers initial",

@@ -21,6 +21,7 @@ from t5x.examples.t5 import layers as t5_layers
 from jaxaug.core.errors import UserError
 from jaxaug.models import layers
 from jaxaug.models.weights import hf_config
+from jaxaug.models.weights.hf_config import REQUIRED, key
 from jaxaug.models.weights.keymap import Weight, attention, dense, identity, layer_norm
 
 # Some files store sinusoidal tables and versions of fairseq. Learned tables are in the
@@ -43,26 +44,6 @@ _OLD_FLAGS = {
     "add_final_layer_norm": "pre_norm",
     "normalize_embedding": "embedding_norm",
 }
-_FIELD = hf_config.Field
-_TABLE = (
-    _FIELD("model_type", "family"),
-    _FIELD("vocab_size", "vocab_size"),
-    _FIELD("d_model", "emb_dim"),
-    _FIELD("encoder_layers", "num_encoder_layers"),
-    _FIELD("decoder_layers", "num_decoder_layers"),
-    _FIELD("encoder_attention_heads", "num_encoder_heads"),
-    _FIELD("decoder_attention_heads", "num_decoder_heads"),
-    _FIELD("encoder_ffn_dim", "encoder_mlp_dim"),
-    _FIELD("decoder_ffn_dim", "decoder_mlp_dim"),
-    _FIELD("max_position_embeddings", "num_positions"),
-    _FIELD("scale_embedding", "scale_embedding", False),
-    _FIELD("activation_function", "activation", "gelu", hf_config.activation),
-    _FIELD("dropout", "dropout_rate", 0.1, float),
-    _FIELD("attention_dropout", "attention_dropout_rate", 0.0, float),
-    _FIELD("activation_dropout", "activation_dropout_rate", 0.0, float),
-    _FIELD("decoder_start_token_id", "decoder_start_token_id"),
-    _FIELD("pad_token_id", "pad_token_id", 0, hf_config.or_zero),
-)
 _ARCHITECTURES = {
     "bart": {
         "BartForConditionalGeneration": "lm",
@@ -113,31 +94,31 @@ class Config:
         forced_eos_token_id: row that decoding chooses in the last column, if any.
     """
 
-    family: str
-    vocab_size: int
-    emb_dim: int
-    num_encoder_layers: int
-    num_decoder_layers: int
-    num_encoder_heads: int
-    num_decoder_heads: int
-    encoder_mlp_dim: int
-    decoder_mlp_dim: int
-    num_positions: int = 1024
+    family: str = key("model_type")
+    vocab_size: int = key("vocab_size")
+    emb_dim: int = key("d_model")
+    num_encoder_layers: int = key("encoder_layers")
+    num_decoder_layers: int = key("decoder_layers")
+    num_encoder_heads: int = key("encoder_attention_heads")
+    num_decoder_heads: int = key("decoder_attention_heads")
+    encoder_mlp_dim: int = key("encoder_ffn_dim")
+    decoder_mlp_dim: int = key("decoder_ffn_dim")
+    num_positions: int = key("max_position_embeddings", 1024, absent=REQUIRED)
     learned_positions: bool = True
     pre_norm: bool = False
     embedding_norm: bool = True
-    scale_embedding: bool = False
+    scale_embedding: bool = key("scale_embedding", False)
     logits_bias: bool = True
     decoder_vocab_size: int | None = None
     labels: tuple[str, ...] = ()
-    activation: str = "gelu"
-    dropout_rate: float = 0.1
-    attention_dropout_rate: float = 0.0
-    activation_dropout_rate: float = 0.0
+    activation: str = key("activation_function", "gelu", read=hf_config.activation)
+    dropout_rate: float = key("dropout", 0.1, read=float)
+    attention_dropout_rate: float = key("attention_dropout", 0.0, read=float)
+    activation_dropout_rate: float = key("activation_dropout", 0.0, read=float)
     dtype: Any = jnp.float32
     id_offset: int = 0
-    decoder_start_token_id: int = 0
-    pad_token_id: int = 0
+    decoder_start_token_id: int = key("decoder_start_token_id", 0, absent=REQUIRED)
+    pad_token_id: int = key("pad_token_id", 0, read=hf_config.or_zero)
     never_pad: bool = False
     forced_bos_token_id: int | None = None
     forced_eos_token_id: int | None = None
@@ -158,7 +139,7 @@ class Config:
         flags = _FAMILIES[family]
         hf_config.refuse(config, {old: flags[new] for old, new in _OLD_FLAGS.items()})
         hf_config.refuse(config, {"tie_word_embeddings": True})
-        fields = hf_config.read_fields(_TABLE, config)
+        fields = hf_config.read_fields(hf_config.table_of(cls), config)
         pad, start = fields["pad_token_id"], fields["decoder_start_token_id"]
         shared = config.get("share_encoder_decoder_embeddings", True)
         forced = {"forced_eos_token_id": _FORCED_EOS[family], **config}
@@ -194,7 +175,7 @@ def to_hf(config: Config) -> dict[str, Any]:
     result = {
         "architectures": [named[head]],
         "is_encoder_decoder": True,
-        **hf_config.written_fields(_TABLE, vars(config)),
+        **hf_config.written_fields(hf_config.table_of(Config), vars(config)),
         **{key: getattr(config, key) for key in hf_config.FORCED},
     }
     if config.decoder_vocab_size is not None:
@@ -467,13 +448,8 @@ class Decoder(_Side):
         return self.last_norm(x)
 
 
-__all__ = ["IGNORED", "NETWORK", "Bart", "Config", "key_map", "to_hf"]
-
 Inputs = Int[Array, "batch input_length"]
 Logits = Float[Array, "batch length vocab"]
-
-# The logical axis of the few outputs of a classifier; no rule shards it.
-_LABELS = "kv"
 
 
 class Bart(nn.Module):
@@ -506,12 +482,8 @@ class Bart(nn.Module):
                 axes=("vocab",),
             )
         if config.labels:
-            self.dense = layers.linear(
-                config.emb_dim, ("mlp", "embed"), use_bias=True, dtype=config.dtype
-            )
-            self.output = layers.linear(
-                len(config.labels), ("embed", _LABELS), use_bias=True
-            )
+            self.dense = layers.pooler(config)
+            self.output = layers.label_logits(config)
 
     def _embedder(self, size: int) -> layers.Embed:
         config = self.config
@@ -594,9 +566,7 @@ class Bart(nn.Module):
             encoder_input_tokens,
             decoder_input_tokens,
             decoder_target_tokens,
-            encoder_segment_ids,
-            decoder_segment_ids,
-            decoder_positions,
+            (encoder_segment_ids, decoder_segment_ids, decoder_positions),
             enable_dropout,
             decode,
         )
@@ -636,35 +606,28 @@ class Bart(nn.Module):
     def _decode(
         self,
         encoded: Encoded,
-        encoder_input_tokens: Inputs,
-        decoder_input_tokens: Tokens,
-        decoder_target_tokens: Tokens,
-        encoder_segment_ids: Inputs | None,
-        decoder_segment_ids: Tokens | None,
-        decoder_positions: Tokens | None,
+        sources: Inputs,
+        inputs: Tokens,
+        targets: Tokens,
+        packing: tuple[Inputs | None, Tokens | None, Tokens | None],
         enable_dropout: bool,
-        decode: bool,
+        decode: bool = False,
     ) -> Activations:
-        queries, mask = decoder_target_tokens, None
+        source_segments, segments, positions = packing
+        queries, mask = targets, None
         if decode:
             queries = jnp.ones_like(queries)
         else:
             mask = t5_layers.make_decoder_mask(
-                decoder_target_tokens,
-                jnp.float32,
-                decoder_segment_ids=decoder_segment_ids,
+                targets, jnp.float32, decoder_segment_ids=segments
             )
         cross_mask = t5_layers.make_padding_mask(
-            queries, encoder_input_tokens, decoder_segment_ids, encoder_segment_ids
+            queries, sources, segments, source_segments
         )
         return self.decoder(
-            encoded,
-            decoder_input_tokens,
-            decoder_positions,
-            mask,
-            cross_mask,
-            not enable_dropout,
-            decode,
+            *(encoded, inputs, positions, mask, cross_mask),
+            deterministic=not enable_dropout,
+            decode=decode,
         )
 
     def __call__(
@@ -688,15 +651,9 @@ class Bart(nn.Module):
             # Parameters are created on first use.
             self.output(self.dense(encoded[:, 0]))
         return self.decode(
-            encoded,
-            encoder_input_tokens,
-            decoder_input_tokens,
-            decoder_target_tokens,
-            encoder_segment_ids,
-            decoder_segment_ids,
-            decoder_positions,
-            enable_dropout,
-            decode,
+            *(encoded, encoder_input_tokens, decoder_input_tokens),
+            *(decoder_target_tokens, encoder_segment_ids, decoder_segment_ids),
+            *(decoder_positions, enable_dropout, decode),
         )
 
     def classify(
@@ -718,7 +675,7 @@ class Bart(nn.Module):
         encoded = self.encode(tokens, enable_dropout=enable_dropout)
         shifted = jnp.pad(tokens, ((0, 0), (1, 0)))[:, :-1]
         hidden = self._decode(
-            encoded, tokens, shifted, tokens, None, None, None, enable_dropout, False
+            encoded, tokens, shifted, tokens, (None, None, None), enable_dropout
         )
         last = jnp.maximum(jnp.sum(tokens > 0, axis=1) - 1, 0)
         x = jnp.take_along_axis(hidden, last[:, None, None], axis=1)[:, 0]

@@ -12,18 +12,20 @@ Token ids equal the published ones: nothing here decodes.
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 from flax.linen.partitioning import param_with_axes, with_sharding_constraint
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import layers
+from jaxaug.models import bert, layers
+from jaxaug.models.bert import Hidden, Seen, Tokens
 from jaxaug.models.weights import hf_config
+from jaxaug.models.weights.hf_config import key
 from jaxaug.models.weights.keymap import (
     Weight,
     bert_layer,
@@ -87,50 +89,11 @@ def _conv_width(value: int | None) -> int:
     return width
 
 
-_FIELD = hf_config.Field
-_TABLE = (
-    _FIELD("vocab_size", "vocab_size"),
-    _FIELD("hidden_size", "emb_dim"),
-    _FIELD("num_hidden_layers", "num_layers"),
-    _FIELD("num_attention_heads", "num_heads"),
-    _FIELD("intermediate_size", "mlp_dim"),
-    _FIELD("max_position_embeddings", "num_positions", 512),
-    _FIELD("type_vocab_size", "num_segments", 0, hf_config.or_zero),
-    _FIELD("position_biased_input", "learned_positions", True),
-    _FIELD("relative_attention", "relative", False, bool),
-    _FIELD("share_att_key", "shared_keys", False),
-    _FIELD("pos_att_type", "terms", None, _terms, list),
-    _FIELD("position_buckets", "buckets", -1, lambda n: max(n, 0), lambda n: n or -1),
-    _FIELD(
-        "norm_rel_ebd", "norm_distances", None, _norm_distances,
-        lambda on: "layer_norm" if on else "none",
-    ),
-    _FIELD("conv_kernel_size", "conv_width", None, _conv_width),
-    _FIELD("conv_groups", "conv_groups", 1),
-    _FIELD("conv_act", "conv_activation", "tanh"),
-    _FIELD("pooler_hidden_act", "pooler_activation", "gelu"),
-    _FIELD("pooler_dropout", "pooler_dropout_rate", 0.0, float),
-    _FIELD("pad_token_id", "pad_token_id", 0, hf_config.or_zero),
-    _FIELD("hidden_act", "activation", "gelu"),
-    _FIELD("layer_norm_eps", "norm_epsilon", 1e-7),
-    _FIELD("hidden_dropout_prob", "dropout_rate", 0.1, float),
-    _FIELD("attention_probs_dropout_prob", "attention_dropout_rate", 0.1, float),
-)  # fmt: skip
-
-
 @dataclasses.dataclass(frozen=True)
-class Config:
-    """Sizes and options.
+class Config(bert.EncoderConfig):
+    """Options of `bert.EncoderConfig`, and the following.
 
     Attributes:
-        vocab_size: rows of the embedding.
-        emb_dim: width of the blocks.
-        num_layers: number of blocks.
-        num_heads: attention heads, each emb_dim / num_heads wide.
-        mlp_dim: width of the hidden layer of an MLP block.
-        num_positions: longest sequence in pre-training, in tokens.
-        num_segments: rows of the table of segments; 0 for none.
-        embedding_dim: width of the embeddings; None if it is emb_dim.
         learned_positions: whether a table of positions is added to the embeddings.
         relative: whether attention uses the distance of tokens.
         terms: attention terms in addition to content to content: "c2p", "p2c".
@@ -142,48 +105,33 @@ class Config:
             0 for none.
         conv_groups: channel groups of the convolution.
         conv_activation: Hugging Face name of its activation (`layers.ACTIVATIONS`).
-        head: "none" or "classifier".
-        labels: names of the classifier's outputs.
         pooler_activation: activation of the dense layer before the classifier.
-        pad_token_id: id of the padding.
-        activation: activation of the MLP blocks.
-        norm_epsilon: epsilon of all norms.
-        dropout_rate: rate after embeddings, distances, and each half of a block.
-        attention_dropout_rate: rate on the attention weights.
         pooler_dropout_rate: rate before the dense layer of the head.
         head_dropout_rate: rate after the dense layer of the head.
-        dtype: dtype of activations; parameters, statistics, and logits are float32.
     """
 
-    vocab_size: int
-    emb_dim: int
-    num_layers: int
-    num_heads: int
-    mlp_dim: int
-    num_positions: int = 512
-    num_segments: int = 0
-    embedding_dim: int | None = None
-    learned_positions: bool = False
-    relative: bool = True
-    terms: tuple[str, ...] = ()
-    shared_keys: bool = False
-    buckets: int = 0
+    num_segments: int = key("type_vocab_size", 0, read=hf_config.or_zero)
+    norm_epsilon: float = key("layer_norm_eps", 1e-7)
+    learned_positions: bool = key("position_biased_input", False, absent=True)
+    relative: bool = key("relative_attention", True, absent=False, read=bool)
+    terms: tuple[str, ...] = key("pos_att_type", (), read=_terms, written=list)
+    shared_keys: bool = key("share_att_key", False)
+    buckets: int = key(
+        "position_buckets", 0, read=lambda n: max(n, 0), written=lambda n: n or -1
+    )
     max_distance: int = 512
-    norm_distances: bool = False
-    conv_width: int = 0
-    conv_groups: int = 1
-    conv_activation: str = "tanh"
-    head: str = "none"
-    labels: tuple[str, ...] = ()
-    pooler_activation: str = "gelu"
-    pad_token_id: int = 0
-    activation: str = "gelu"
-    norm_epsilon: float = 1e-7
-    dropout_rate: float = 0.1
-    attention_dropout_rate: float = 0.1
-    pooler_dropout_rate: float = 0.0
+    norm_distances: bool = key(
+        *("norm_rel_ebd", False),
+        absent=None,
+        read=_norm_distances,
+        written=lambda on: "layer_norm" if on else "none",
+    )
+    conv_width: int = key("conv_kernel_size", 0, read=_conv_width)
+    conv_groups: int = key("conv_groups", 1)
+    conv_activation: str = key("conv_act", "tanh")
+    pooler_activation: str = key("pooler_hidden_act", "gelu")
+    pooler_dropout_rate: float = key("pooler_dropout", 0.0, read=float)
     head_dropout_rate: float = 0.1
-    dtype: Any = jnp.float32
 
     @property
     def head_dim(self) -> int:
@@ -205,7 +153,7 @@ class Config:
         hf_config.checked_type(config, [TYPE])
         known = {_BARE: "none", CLASSIFIER: "classifier"}
         head = hf_config.head(config, known, _BARE)
-        fields = hf_config.read_fields(_TABLE, config)
+        fields = hf_config.read_fields(hf_config.table_of(cls), config)
         size, heads = fields["emb_dim"], fields["num_heads"]
         _check_heads(size, heads)
         fixed = {"pooler_hidden_size": size, "attention_head_size": size // heads}
@@ -256,7 +204,7 @@ def to_hf(config: Config) -> dict[str, Any]:
     result: dict[str, Any] = {
         "architectures": [CLASSIFIER if config.head == "classifier" else _BARE],
         "model_type": TYPE,
-        **hf_config.written_fields(_TABLE, vars(config)),
+        **hf_config.written_fields(hf_config.table_of(Config), vars(config)),
         "pooler_hidden_size": config.emb_dim,
         "attention_head_size": config.head_dim,
         "max_relative_positions": config.max_distance,
@@ -313,16 +261,10 @@ def _layer_map(config: Config, path: str, name: str) -> dict[str, Weight]:
     return bert_layer(path, name, parts, heads, dim)
 
 
-__all__ = ["IGNORED", "NETWORK", "Config", "Deberta", "distances", "key_map", "to_hf"]
-
-Tokens = Int[Array, "batch length"]
-Hidden = Float[Array, "batch length emb"]
-Seen = Bool[Array, "batch length"]
 # Embedded distances: consecutive rows of the table, starting at the most negative one.
 Table = Float[Array, "rows emb"]
 
-# The logical axis of the few outputs of a classifier and of a kernel's width; no rule
-# shards it.
+# The logical axis of a kernel's width; no rule shards it.
 _WHOLE = "kv"
 
 
@@ -350,10 +292,6 @@ def _bucket(
     step = logarithm / np.log(np.float32((furthest - 1) / middle))
     far = np.ceil(step * np.float32(middle - 1)) + middle
     return np.where(size <= middle, distance, far * np.sign(distance)).astype(np.int64)
-
-
-def _norm(config: Config, name: str) -> layers.LayerNorm:
-    return layers.LayerNorm(config.norm_epsilon, config.dtype, name=name)
 
 
 class Attention(nn.Module):
@@ -456,31 +394,15 @@ def _from_position(
     return jnp.take_along_axis(matches, rows[None, None], axis=2)
 
 
-class Layer(nn.Module):
-    """Attention and MLP, each followed by a residual and a norm."""
+class Layer(bert.Layer):
+    """Block with disentangled attention."""
 
-    config: Config
-
-    @nn.compact
-    def __call__(
-        self,
-        x: Hidden,
-        mask: layers.Mask,
-        table: Table | None,
-        rows: Int[np.ndarray, "length length"],
-        deterministic: bool,
+    def attend(
+        self, x: Hidden, mask: layers.Mask, deterministic: bool, *more: Any
     ) -> Hidden:
-        config = self.config
-        dropout = nn.Dropout(config.dropout_rate, deterministic=deterministic)
-        attention = Attention(config, name="attention")
-        y = attention(x, mask, table, rows, deterministic)
-        x = _norm(config, "attention_norm")(x + dropout(y))
-        mlp = layers.mlp(
-            config.mlp_dim, activation=config.activation, dtype=config.dtype, name="mlp"
-        )
-        y = mlp(x, deterministic=deterministic)
-        x = _norm(config, "mlp_norm")(x + dropout(y))
-        return with_sharding_constraint(x, ("batch", "length", "embed"))
+        table, rows = more
+        attention = Attention(self.config, name="attention")
+        return attention(x, mask, table, rows, deterministic)
 
 
 class Convolution(nn.Module):
@@ -515,7 +437,7 @@ class Convolution(nn.Module):
         y = jnp.where(mask[..., None], y + jnp.asarray(bias, config.dtype), 0)
         y = nn.Dropout(config.dropout_rate)(y, deterministic=deterministic)
         x = x + layers.activation(config.conv_activation)(y)
-        return jnp.where(mask[..., None], _norm(config, "norm")(x), 0)
+        return jnp.where(mask[..., None], bert.norm(config, "norm")(x), 0)
 
 
 class Distances(nn.Module):
@@ -534,7 +456,7 @@ class Distances(nn.Module):
             axes=("relpos_buckets", "embed"),
         )
         if config.norm_distances:
-            table = _norm(config, "norm")(table)
+            table = bert.norm(config, "norm")(table)
         return jnp.asarray(table, config.dtype)
 
 
@@ -557,7 +479,7 @@ class Encoder(nn.Module):
         x, keys = embedded, mask[:, None, None]
         for index in range(config.num_layers):
             layer = Layer(config, name=f"layers_{index}")
-            x = layer(x, keys, table, rows, deterministic)
+            x = layer(x, keys, deterministic, table, rows)
             if index == 0 and config.conv_width:
                 convolution = Convolution(config, name="convolution")
                 x = convolution(embedded, x, mask, deterministic)
@@ -590,81 +512,26 @@ class Embeddings(nn.Module):
             x = layers.linear(
                 config.emb_dim, ("mlp", "embed"), dtype=config.dtype, name="projection"
             )(x)
-        x = jnp.where(mask[..., None], _norm(config, "norm")(x), 0)
+        x = jnp.where(mask[..., None], bert.norm(config, "norm")(x), 0)
         return nn.Dropout(config.dropout_rate)(x, deterministic=deterministic)
 
 
-class Deberta(nn.Module):
+class Deberta(bert.Bert):
     """The encoder, with a classifier if the configuration names one."""
 
-    config: Config
+    embeddings_cls: ClassVar[type[nn.Module]] = Embeddings
+    encoder_cls: ClassVar[type[nn.Module]] = Encoder
 
     def setup(self) -> None:
-        config = self.config
-        self.embeddings = Embeddings(config)
-        self.encoder = Encoder(config)
-        if config.head == "classifier":
-            self.before = nn.Dropout(config.pooler_dropout_rate)
-            self.dense = layers.linear(
-                config.emb_dim, ("mlp", "embed"), use_bias=True, dtype=config.dtype
-            )
-            self.after = nn.Dropout(config.head_dropout_rate)
-            self.output = layers.linear(
-                len(config.labels), ("embed", _WHOLE), use_bias=True
-            )
+        super().setup()
+        self.before = nn.Dropout(self.config.pooler_dropout_rate)
+        self.after = nn.Dropout(self.config.head_dropout_rate)
 
-    def __call__(
-        self,
-        tokens: Tokens,
-        segments: Tokens | None = None,
-        mask: Seen | None = None,
-        *,
-        enable_dropout: bool = False,
-    ) -> Hidden:
-        """Returns hidden states of the last layer.
-
-        Args:
-            tokens: ids of the published vocabulary.
-            segments: 0 for the first text, 1 for the second of a pair; None means 0.
-                Most published models do not read them.
-            mask: False at padding; None masks `pad_token_id`.
-            enable_dropout: needs the random stream "dropout".
-
-        Raises:
-            UserError: the sequences are longer than the table of positions, if any.
-        """
-        fixed = not enable_dropout
-        tokens = tokens.astype(jnp.int32)
-        if segments is None:
-            segments = jnp.zeros_like(tokens)
-        if mask is None:
-            mask = tokens != self.config.pad_token_id
-        mask = jnp.asarray(mask, jnp.bool_)
-        x = self.encoder(self.embeddings(tokens, segments, mask, fixed), mask, fixed)
-        if self.is_initializing() and self.config.head == "classifier":
-            # Parameters are created on first use.
-            self.output(self.dense(x[:, 0]))
-        return x
-
-    def classify(
-        self,
-        tokens: Tokens,
-        segments: Tokens | None = None,
-        mask: Seen | None = None,
-        *,
-        enable_dropout: bool = False,
-    ) -> Float[Array, "batch labels"]:
-        """Returns float32 logits of `config.labels`, computed from the first position.
-
-        Raises:
-            UserError: the configuration has no classifier.
-        """
-        hf_config.require_head(self.config.head, "classifier")
-        fixed = not enable_dropout
-        x = self(tokens, segments, mask, enable_dropout=enable_dropout)[:, 0]
+    def hidden(self, x: Float[Array, "batch emb"], fixed: bool) -> Array:
+        """See `bert.Bert`."""
         x = self.dense(self.before(x, deterministic=fixed))
         x = layers.activation(self.config.pooler_activation)(x)
-        return self.output(self.after(x, deterministic=fixed).astype(jnp.float32))
+        return self.after(x, deterministic=fixed)
 
 
 NETWORK = Deberta

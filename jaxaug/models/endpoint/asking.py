@@ -231,12 +231,7 @@ class Client:
         return status, said, _seconds(headers.get("retry-after"))
 
     async def _answer(self, body: Mapping[str, Any]) -> tuple[int, Any, bytes]:
-        """Returns status, headers, and content of the answer to one HTTP request.
-
-        Raises:
-            TimeoutError: the answer takes longer than the server's timeout.
-            UserError: the content is too large.
-        """
+        """Returns status, headers, and content of the answer to one HTTP request."""
         url, data = f"{self.server.url}/chat/completions", bytearray()
         # Timeouts of the library hold for single reads, which a slow server repeats.
         async with (

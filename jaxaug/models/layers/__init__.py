@@ -141,6 +141,16 @@ def softcap(x: Float[Array, "..."], cap: float | None) -> Float[Array, "..."]:
     return x if cap is None else cap * jnp.tanh(x / cap)
 
 
+def pooler(config: Any) -> DenseGeneral:
+    """Returns the dense layer of a classifier, before the activation."""
+    return linear(config.emb_dim, ("mlp", "embed"), use_bias=True, dtype=config.dtype)
+
+
+def label_logits(config: Any) -> DenseGeneral:
+    """Returns the output layer of a classifier; no rule shards its few outputs."""
+    return linear(len(config.labels), ("embed", "kv"), use_bias=True)
+
+
 def mlp(
     mlp_dim: int,
     activation: str = "gelu",

@@ -104,11 +104,7 @@ def read_settings(folder: PathLike) -> Settings:
 
 
 def _check_fields(config: Mapping[str, Any], path: epath.Path) -> None:
-    """Checks that a file describes plain LoRA, by the fields that are known here.
-
-    Raises:
-        UserError: a field is set that is unknown or not supported.
-    """
+    """Checks that a file describes plain LoRA, by the fields that are known here."""
     start = config.get("init_lora_weights", True)
     if not (start is None or isinstance(start, bool) or start in _INITIALIZATIONS):
         raise UserError(

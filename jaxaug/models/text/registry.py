@@ -159,11 +159,7 @@ def with_adapter(name: str, adapter: str | None) -> str:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Returns the base and the adapter in a name; the adapter may be empty.
-
-    Raises:
-        UserError: a remote folder cannot be reached.
-    """
+    """Returns the base and the adapter in a name; the adapter may be empty."""
     for part in name.split(_PLUS):
         if is_remote(part):
             reach(part, "Name a model on this machine, or check the address.")
@@ -332,11 +328,7 @@ def _published(folder: epath.Path, label: str) -> TextModel:
 
 
 def _control_tokens(model: catalogue.Named) -> tuple[int, ...]:
-    """Returns ids of the control fields before the text, which are special tokens.
-
-    Raises:
-        UserError: the fetched tokenizer does not have these special tokens.
-    """
+    """Returns ids of the control fields before the text, which are special tokens."""
     fields = model.input("")
     # The tokenizer of texts is not used, because it reads no special tokens.
     own = tokenizers.Tokenizer.from_str(hf.load(model.folder).backend.to_str())
