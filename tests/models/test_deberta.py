@@ -171,24 +171,18 @@ def _settings(**changes):
     "changes, text",
     [
         ({"position_buckets": 1.5}, r"position_buckets is 1.5, but must be a whole"),
-        (
-            {"pos_att_type": 3},
-            r"pos_att_type is 3, but must be a text or a list of texts",
-        ),
-        (
-            {"share_att_key": "yes"},
-            r"share_att_key is 'yes', but must be true or false",
-        ),
+        ({"pos_att_type": 3},
+         r"pos_att_type is 3, but must be a text or a list of texts"),
+        ({"share_att_key": "yes"},
+         r"share_att_key is 'yes', but must be true or false"),
         ({"conv_kernel_size": 3, "conv_groups": 5}, r"cannot be built"),
-        (
-            {"position_buckets": 6},
-            r"encoder.rel_embeddings.weight has shape \[16, 12\]",
-        ),
+        ({"position_buckets": 6},
+         r"encoder.rel_embeddings.weight has shape \[16, 12\]"),
         ({"conv_kernel_size": 3}, r"4 missing: deberta.encoder.conv.LayerNorm.bias"),
         ({"architectures": ["DebertaV2Model"]}, r"4 left over: classifier.bias"),
         ({"vocab_size": None}, r"config.json"),
     ],
-)
+)  # fmt: skip
 def test_files_that_do_not_fit_are_errors(changes, text, tmp_path):
     torch_model(tmp_path, **V3)
     path = tmp_path / "config.json"

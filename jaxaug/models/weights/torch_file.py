@@ -14,7 +14,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import ml_dtypes
@@ -73,6 +73,8 @@ class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined,misc]
     proportional to the size of the file.
     """
 
+    stack: list[Any]
+    pop_mark: Callable[[], list[Any]]
     dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
 
     def find_class(self, module: str, name: str) -> Any:
