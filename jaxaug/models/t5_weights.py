@@ -27,9 +27,9 @@ IGNORED = (
 )
 
 _ARCHITECTURES = {
-    "T5ForConditionalGeneration",
-    "T5WithLMHeadModel",
-    "MT5ForConditionalGeneration",
+    "T5ForConditionalGeneration": "lm",
+    "T5WithLMHeadModel": "lm",
+    "MT5ForConditionalGeneration": "lm",
 }
 # Values that are fixed in the network.
 _FIXED = {
@@ -119,18 +119,8 @@ def _tied(config: Mapping[str, Any]) -> bool:
 
 
 def _check(config: Mapping[str, Any]) -> None:
-    named = config.get("architectures") or ["T5ForConditionalGeneration"]
-    if not _ARCHITECTURES.intersection(named):
-        raise UserError(
-            f"config.json: architectures is {named}; a T5 must be one of "
-            f"{', '.join(sorted(_ARCHITECTURES))}. Take a model with a decoder."
-        )
-    for key, fixed in _FIXED.items():
-        if config.get(key, fixed) != fixed:
-            raise UserError(
-                f"config.json: {key} is {config[key]!r}; the T5 of the runtime has "
-                f"{fixed}. Take a model that was trained with it."
-            )
+    hf_config.head(config, _ARCHITECTURES, "T5ForConditionalGeneration")
+    hf_config.refuse(config, _FIXED)
     for key in _ZERO:
         if config.get(key) not in (None, 0):
             raise UserError(

@@ -324,12 +324,7 @@ def require(config: Mapping[str, Any], family: str, architecture: str) -> None:
         UserError: another family or head.
     """
     checked_type(config, [family])
-    named = config.get("architectures") or [architecture]
-    if architecture not in named:
-        raise UserError(
-            f"config.json: architectures is {named}, but must name {architecture}. "
-            "Take weights with a language-model head."
-        )
+    head(config, {architecture: "lm"}, architecture)
 
 
 def refuse(config: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
