@@ -109,7 +109,7 @@ TABLE = [
     ("gemma3", {"layer_types": ["full_attention"]}, "for each of the 6 layers"),
     ("gemma3", {"sliding_window": None}, "layers slide, but sliding_window is null"),
     ("t5", {"architectures": ["T5EncoderModel"]}, "architectures is .*T5EncoderModel"),
-    ("t5", {"relative_attention_num_buckets": 16}, "num_buckets is 16; .* has 32"),
+    ("t5", {"relative_attention_num_buckets": 16}, "num_buckets is 16, but only 32"),
     ("t5", {"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is 1e-05"),
     ("t5", {"feed_forward_proj": "gated-mish"}, "feed_forward_proj is 'gated-mish'"),
     (
