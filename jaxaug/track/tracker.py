@@ -209,7 +209,7 @@ class Tracker(hub.OnHub, BaseTracker):
             yield batch.indices, pad([inputs[i] for i in batch.indices], rows, width)
 
     def _log_likelihoods(self, pairs: Sequence[tuple[list[int], str]]) -> list[float]:
-        """Returns log-likelihoods of (input, output text); see `likelihood.score`."""
+        """Returns log-likelihoods of (input, output text); see `continuing.score`."""
         words, length = self._model.output_vocabulary, self._lengths["targets"]
         first, found = int(self.robust.constrained), [0.0] * len(pairs)
         for indices, tokens in self._batches([item[first:] for item, _ in pairs]):

@@ -425,7 +425,7 @@ def dot_product_attention(
         scale: factor of the logits.
         bias: added to the scaled logits, before the mask.
         cache_layout: whether keys and values have the length as their last axis.
-        cap: cap of the logits, before the mask (see `dense.softcap`); None for none.
+        cap: cap of the logits, before the mask (see `softcap`); None for none.
         dropout_rng: key for dropout of the weights; None for no dropout.
         dropout_rate: probability that a weight is dropped.
     """

@@ -1,7 +1,6 @@
 """Decoder-only models of training runs: the target continues the input."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,19 +12,15 @@ from t5x import models
 from t5x.feed.vocabularies import check_rows
 
 from jaxaug.core.files import PathLike
-from jaxaug.models.named import identities
 from jaxaug.models.t5 import SourceEncoderDecoderModel
-from jaxaug.models.text import adapters, checkpoint, registry, run_config
+from jaxaug.models.text import adapters, checkpoint, language, registry, run_config
 
 _BOTH_WAYS = "inputs_bidirectional_attention"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class PrefixModel:
+class PrefixModel(language.Loaded):
     """A decoder-only model that was trained to continue inputs with targets.
-
-    It compares equal only to itself, so it can be a static argument of compiled
-    programs.
 
     Attributes:
         label: name and version.
@@ -47,15 +42,9 @@ class PrefixModel:
         """Vocabulary of outputs, the same as for inputs."""
         return self.input_vocabulary
 
-    @functools.cached_property
-    def identity(self) -> str:
-        """Digest of the model for keys, independent of its name."""
-        return identities.of_parameters(self.module, self.params, self.input_vocabulary)
-
-    @functools.cached_property
-    def bare(self) -> "PrefixModel":
-        """The same model without parameters, for compiled programs to refer to."""
-        return dataclasses.replace(self, params={})
+    @property
+    def vocabularies(self) -> tuple[Any, ...]:
+        return (self.input_vocabulary,)
 
     def continued(
         self,

@@ -10,7 +10,7 @@ sets of candidates end there.
 import dataclasses
 import functools
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -89,12 +89,38 @@ def together(
 _PREFIX = "prefix"
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class LanguageModel:
-    """A decoder-only model with its parameters, tokenizer, and prompt.
+class Loaded:
+    """Base of the models for text: a network with parameters and vocabularies.
 
-    It compares equal only to itself, so it can be a static argument of compiled
+    A model compares equal only to itself, so it can be a static argument of compiled
     programs.
+    """
+
+    module: nn.Module
+    params: Mapping[str, Any]
+    published: str = ""
+
+    @property
+    def vocabularies(self) -> tuple[Any, ...]:
+        """The vocabularies of inputs and outputs."""
+        raise NotImplementedError
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """Digest of the model for keys, independent of its name and prompt."""
+        return self.published or identities.of_parameters(
+            self.module, self.params, *self.vocabularies
+        )
+
+    @functools.cached_property
+    def bare(self) -> Self:
+        """The same model without parameters, for compiled programs to refer to."""
+        return dataclasses.replace(self, params={})  # type: ignore[type-var]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LanguageModel(Loaded):
+    """A decoder-only model with its parameters, tokenizer, and prompt.
 
     Attributes:
         label: name and version, for the records of a run.
@@ -102,7 +128,7 @@ class LanguageModel:
         params: parameters of the module.
         vocabulary: tokenizer with `id_offset` 1.
         prompt: prompt around each input.
-        listed: ending ids that the model's files name; see `ends.listed`.
+        listed: ending ids that the model's files name; see `listed`.
         published: see `jaxaug.models.text.registry.published_identity`.
         trained_prompt: whether the model was trained with `prompt`, which is then its
             default.
@@ -121,12 +147,9 @@ class LanguageModel:
     is_chat: bool = False
     folder: epath.Path | None = None
 
-    @functools.cached_property
-    def identity(self) -> str:
-        """Digest of the model for keys, independent of its name and prompt."""
-        return self.published or identities.of_parameters(
-            self.module, self.params, self.vocabulary
-        )
+    @property
+    def vocabularies(self) -> tuple[Any, ...]:
+        return (self.vocabulary,)
 
     @functools.cached_property
     def before(self) -> list[int]:
@@ -213,11 +236,6 @@ class LanguageModel:
         assert self.vocabulary.eos_id is not None
         ends = np.flatnonzero(self.ends)
         return together(logits, ends, self.vocabulary.eos_id)
-
-    @functools.cached_property
-    def bare(self) -> "LanguageModel":
-        """The same model without parameters, for compiled programs to refer to."""
-        return dataclasses.replace(self, params={})
 
 
 class LineModel(models.DecoderOnlyModel):

@@ -51,11 +51,8 @@ _PLUS = "+"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TextModel:
+class TextModel(language.Loaded):
     """An encoder-decoder with its parameters and vocabularies.
-
-    It compares equal only to itself, so it can be a static argument of compiled
-    programs.
 
     Attributes:
         label: name and version, for the records of a run, such as `minisgd@500`.
@@ -67,7 +64,7 @@ class TextModel:
         lowercase: whether the vocabulary has only lower case.
         prompt: returns the input of the model for a text.
         first: tokens before every input: a start token, control fields.
-        ends: ids that end an output in addition to EOS; see `ends.listed`.
+        ends: ids that end an output in addition to EOS; see `language.listed`.
         published: see `published_identity`; empty for a model of ours or a T5X run.
     """
 
@@ -82,18 +79,9 @@ class TextModel:
     ends: tuple[int, ...] = ()
     published: str = ""
 
-    @functools.cached_property
-    def identity(self) -> str:
-        """Digest of the model for keys, independent of its name."""
-        words = (self.input_vocabulary, self.output_vocabulary)
-        return self.published or identities.of_parameters(
-            self.module, self.params, *words
-        )
-
-    @functools.cached_property
-    def bare(self) -> "TextModel":
-        """The same model without parameters, for compiled programs to refer to."""
-        return dataclasses.replace(self, params={})
+    @property
+    def vocabularies(self) -> tuple[Any, ...]:
+        return self.input_vocabulary, self.output_vocabulary
 
     def encode(self, text: str) -> list[int]:
         """Returns the tokens of an input in its prompt, including EOS."""

@@ -105,7 +105,7 @@ def of_files(files: Mapping[str, PathLike]) -> list[str]:
     """Returns the token of each row; empty without a file that lists them.
 
     Args:
-        files: name -> path of a tokenizer's files; see `export.tokenizer_of`. Rows
+        files: name -> path of a tokenizer's files; see `hf_folder.tokenizer_of`. Rows
             without a token are named by their row.
     """
     if path := files.get("tokenizer.json"):
