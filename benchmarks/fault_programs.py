@@ -129,7 +129,7 @@ def _write_encoder(folder: Path, words: list[str]) -> None:
     import tokenizers
     from flax import traverse_util
 
-    from jaxaug.models.weights import export, families
+    from jaxaug.models.weights import families, hf_folder
 
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
     model = tokenizers.models.WordLevel({n: i for i, n in enumerate(names)}, "[UNK]")
@@ -156,12 +156,12 @@ def _write_encoder(folder: Path, words: list[str]) -> None:
         path: 0.5 * rng.standard_normal(leaf.shape).astype("float32")
         for path, leaf in shapes.items()
     }
-    export.write(
+    hf_folder.write(
         folder,
         traverse_util.unflatten_dict(params),
         family.key_map(config),
         hf_config,
-        export.Card(name="encoder", source="random"),
+        hf_folder.Card(name="encoder", source="random"),
         {"tokenizer.json": made},
     )
 

@@ -52,14 +52,14 @@ class Trainer:
         import jax
 
         from jaxaug.models.lora import layout
-        from jaxaug.models.lora.network import AdaptedNetwork
+        from jaxaug.models.lora.layout import AdaptedNetwork
         from jaxaug.models.lora.settings import ALL_LINEAR, Settings
         from jaxaug.models.scorers import encoder
 
         self.encoder = encoder.load(network.BASE, network.LENGTH)
         family = layout.family_of(self.encoder.module)
         settings = Settings(rank=RANK, alpha=ALPHA, targets=ALL_LINEAR)
-        self.layout = layout.layout(
+        self.layout = layout.layout_of(
             family, self.encoder.config, self.encoder.params, settings
         )
         self.base = jax.device_put(self.encoder.params)
@@ -78,7 +78,7 @@ class Trainer:
         import optax
 
         from jaxaug.models import bert
-        from jaxaug.models.lora.network import joined
+        from jaxaug.models.lora.layout import joined
 
         tokens, segments, mask, label, weight = batch
         joint = {"params": joined(base, params["adapter"])}

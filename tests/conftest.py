@@ -220,7 +220,7 @@ def tiny_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tokenizers import decoders, models, pre_tokenizers
 
     from jaxaug.models import llama
-    from jaxaug.models.weights import export, families
+    from jaxaug.models.weights import families, hf_folder
 
     folder = tmp_path_factory.mktemp("tiny_lm") / "model"
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -251,12 +251,12 @@ def tiny_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # A line break is likely, so that some outputs end early.
     table = params["decoder"]["token_embedder"]["embedding"]
     table[names.index("\u010a")] *= 2.5
-    export.write(
+    hf_folder.write(
         folder,
         params,
         family.key_map(config),
         hf_config,
-        export.Card(name="tiny", source="random"),
+        hf_folder.Card(name="tiny", source="random"),
         {"tokenizer.json": made},
     )
     return folder
@@ -353,13 +353,13 @@ def trained(
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A scripted chat server for a new process: no key, no replies in the cache."""
-    from jaxaug.models.endpoint import client
+    from jaxaug.models.endpoint import asking
     from tests.support import chat_server
 
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
-    client.of.cache_clear()
+    monkeypatch.setattr(asking, "FIRST_WAIT", 0.01)
+    asking.of.cache_clear()
     with chat_server.running() as running:
         yield running
 

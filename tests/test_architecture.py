@@ -44,9 +44,8 @@ FLOORS = {
     "jaxaug.models": (
         "layers arguments endpoint engine",
         "weights",
-        "bart_config bert_config causal deberta_config llama_config reading_heads",
-        "bart_blocks",
-        "bart bert deberta gpt2 llama t5 t5_stacks t5_weights",
+        "bert causal",
+        "bart deberta gpt2 llama t5 t5_weights",
         "lora",
         "named",
         "tokenizers initial",

@@ -21,7 +21,7 @@ from jaxaug.data import fetch
 from jaxaug.feed import parallel, recipes
 from jaxaug.formats.t5dst import T5DSTOptions
 from jaxaug.models.text import registry, run_config
-from jaxaug.models.weights import export, families, hf_folder, t5x_layout
+from jaxaug.models.weights import families, hf_folder, t5x_layout
 from jaxaug.paraphrase import samplers
 from jaxaug_papers import minisgd
 from tests.test_architecture import ROOT
@@ -222,8 +222,8 @@ def test_family(house, tmp_path):
     params = jax.tree.map(
         lambda leaf: rng.standard_normal(leaf.shape).astype("float32"), shapes
     )
-    keys, card = family.key_map(config), export.Card("a", "b")
-    export.write(tmp_path / "nope", params, keys, told, card, {})
+    keys, card = family.key_map(config), hf_folder.Card("a", "b")
+    hf_folder.write(tmp_path / "nope", params, keys, told, card, {})
     loaded = hf_folder.load(tmp_path / "nope")
     assert (loaded.family, loaded.config) == (family, config)
     jax.tree.map(np.testing.assert_array_equal, loaded.params, params)

@@ -3,17 +3,17 @@
 import dataclasses
 
 from jaxaug.models import gpt2
-from jaxaug.models.weights import families, hf_config, hf_table
+from jaxaug.models.weights import families, hf_config
 
 # Key in config.json, field of Config, default; reader and writer use the same table.
 TABLE = (
-    hf_table.Field("vocab_size", "vocab_size"),
-    hf_table.Field("hidden_size", "emb_dim"),
-    hf_table.Field("num_hidden_layers", "num_layers"),
-    hf_table.Field("num_attention_heads", "num_heads"),
-    hf_table.Field("head_dim", "head_dim"),
-    hf_table.Field("intermediate_size", "mlp_dim"),
-    hf_table.Field("hidden_act", "activation", "gelu_new", hf_table.activation),
+    hf_config.Field("vocab_size", "vocab_size"),
+    hf_config.Field("hidden_size", "emb_dim"),
+    hf_config.Field("num_hidden_layers", "num_layers"),
+    hf_config.Field("num_attention_heads", "num_heads"),
+    hf_config.Field("head_dim", "head_dim"),
+    hf_config.Field("intermediate_size", "mlp_dim"),
+    hf_config.Field("hidden_act", "activation", "gelu_new", hf_config.activation),
 )
 IGNORED = gpt2.IGNORED  # Regular expressions of tensors that carry no parameter.
 
@@ -24,12 +24,12 @@ class Config(gpt2.Config):
     def from_hf(cls, config):
         hf_config.require(config, "nope", "NopeForCausalLM")
         hf_config.refuse(config, {"tie_word_embeddings": True})
-        return cls(**hf_table.read(TABLE, config))
+        return cls(**hf_config.read_fields(TABLE, config))
 
 
 def to_hf(config):
     kind = {"architectures": ["NopeForCausalLM"], "model_type": "nope"}
-    return kind | hf_table.written(TABLE, vars(config))
+    return kind | hf_config.written_fields(TABLE, vars(config))
 
 
 class Stack(gpt2.Stack):

@@ -38,7 +38,7 @@ class Options:
         top_k: top-k of bottom-k after its steps, and of top-k with top-p.
         top_p: top-p of both.
         max_length: maximum number of tokens per output, EOS included.
-        precision: precision of the model's weights; see `jaxaug.models.text.precision`.
+        precision: precision of the model's weights; see `jaxaug.models.text.registry`.
         similarity: sentence encoder or BLEURT that measures the similarity of two
             texts. `auto` is the first of `BLEURTS` on this machine, else MiniLM.
         implication: entailment model. `auto` is the paper's model if it is on this

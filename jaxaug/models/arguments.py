@@ -12,13 +12,13 @@ def add(verbs: argparse._SubParsersAction) -> None:
     arguments.verb(
         group,
         "list",
-        "jaxaug.models.named.listing:run_list",
+        "jaxaug.models.named.catalogue:run_list",
         "named models: which are on disk, which need the network, how to get each",
     )
     fetch = arguments.verb(
         group,
         "fetch",
-        "jaxaug.models.named.listing:run_fetch",
+        "jaxaug.models.named.catalogue:run_fetch",
         "download named models into the cache",
     )
     fetch.add_argument(

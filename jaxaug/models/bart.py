@@ -7,27 +7,449 @@ norms after each half. All tie the output matrix to the embedding and add a bias
 logits.
 """
 
-from typing import ClassVar
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from flax import linen as nn
-from flax.linen.partitioning import param_with_axes
+from flax.linen.partitioning import param_with_axes, with_sharding_constraint
 from jax import lax
 from jaxtyping import Array, Float, Int
 from t5x.examples.t5 import layers as t5_layers
 
 from jaxaug.core.errors import UserError
 from jaxaug.models import layers
-from jaxaug.models.bart_blocks import Activations, Decoder, Encoded, Encoder, Tokens
-from jaxaug.models.bart_config import IGNORED, Config, key_map, to_hf
+from jaxaug.models.weights import hf_config
+from jaxaug.models.weights.hf_config import REQUIRED, key
+from jaxaug.models.weights.keymap import Weight, attention, dense, identity, layer_norm
 
-__all__ = ["IGNORED", "NETWORK", "Bart", "Config", "key_map", "to_hf"]
+# Some files store sinusoidal tables and versions of fairseq. Learned tables are in the
+# key map.
+IGNORED = (
+    r"(model\.)?(encoder|decoder)\.embed_positions\.weight",
+    r"(model\.)?(encoder|decoder)\.version",
+)
+
+# Flags by `model_type`. Old config.json files express them with `_OLD_FLAGS`.
+_FAMILIES: Mapping[str, Mapping[str, bool]] = {
+    "bart": {"learned_positions": True, "pre_norm": False, "embedding_norm": True},
+    "pegasus": {"learned_positions": False, "pre_norm": True, "embedding_norm": False},
+    "marian": {"learned_positions": False, "pre_norm": False, "embedding_norm": False},
+}
+# Defaults of transformers for a config.json without the key.
+_FORCED_EOS = {"bart": 2, "pegasus": 1, "marian": 0}
+_OLD_FLAGS = {
+    "normalize_before": "pre_norm",
+    "add_final_layer_norm": "pre_norm",
+    "normalize_embedding": "embedding_norm",
+}
+_ARCHITECTURES = {
+    "bart": {
+        "BartForConditionalGeneration": "lm",
+        "BartModel": "none",
+        "BartForSequenceClassification": "classifier",
+    },
+    "pegasus": {"PegasusForConditionalGeneration": "lm"},
+    "marian": {"MarianMTModel": "lm"},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Sizes and options.
+
+    Attributes:
+        family: "bart", "pegasus", or "marian": the `model_type` of config.json.
+        vocab_size: rows of the embedding.
+        emb_dim: width of the model.
+        num_encoder_layers: blocks of the encoder.
+        num_decoder_layers: blocks of the decoder.
+        num_encoder_heads: heads of the encoder, each emb_dim / num_encoder_heads wide.
+        num_decoder_heads: heads of the decoder.
+        encoder_mlp_dim: width of the hidden layers of the encoder's MLPs.
+        decoder_mlp_dim: width of the hidden layers of the decoder's MLPs.
+        num_positions: longest sequence in tokens.
+        learned_positions: whether positions have a table; otherwise they are
+            sinusoidal.
+        pre_norm: whether norms precede attention and MLP, with one more at the end of
+            each side; otherwise they follow the residual.
+        embedding_norm: whether the embedded tokens are normalized.
+        scale_embedding: whether the embedded tokens are multiplied by sqrt(emb_dim).
+        logits_bias: whether the logits have a bias.
+        decoder_vocab_size: rows of a separate decoder embedding; None if both sides
+            share one.
+        labels: names of the classifier's outputs; empty without a classifier.
+        activation: Hugging Face name of the activation (`layers.ACTIVATIONS`).
+        dropout_rate: rate after the embedding and after each part of a block.
+        attention_dropout_rate: rate on the attention weights.
+        activation_dropout_rate: rate on the hidden layers of the MLPs.
+        dtype: dtype of activations; parameters, statistics, and logits are float32.
+        id_offset: 0 if token ids equal the published ones. 1 if they are larger by 1,
+            which reserves 0 for T5X (see `layers.Embed`).
+        decoder_start_token_id: row of the embedding for the 0 before the first target.
+        pad_token_id: row of the padding; no token id maps to it if `id_offset` is 1.
+        never_pad: whether decoding cannot choose `pad_token_id`.
+        forced_bos_token_id: row that decoding chooses first, if any.
+        forced_eos_token_id: row that decoding chooses in the last column, if any.
+    """
+
+    family: str = key("model_type")
+    vocab_size: int = key("vocab_size")
+    emb_dim: int = key("d_model")
+    num_encoder_layers: int = key("encoder_layers")
+    num_decoder_layers: int = key("decoder_layers")
+    num_encoder_heads: int = key("encoder_attention_heads")
+    num_decoder_heads: int = key("decoder_attention_heads")
+    encoder_mlp_dim: int = key("encoder_ffn_dim")
+    decoder_mlp_dim: int = key("decoder_ffn_dim")
+    num_positions: int = key("max_position_embeddings", 1024, absent=REQUIRED)
+    learned_positions: bool = True
+    pre_norm: bool = False
+    embedding_norm: bool = True
+    scale_embedding: bool = key("scale_embedding", False)
+    logits_bias: bool = True
+    decoder_vocab_size: int | None = None
+    labels: tuple[str, ...] = ()
+    activation: str = key("activation_function", "gelu", read=hf_config.activation)
+    dropout_rate: float = key("dropout", 0.1, read=float)
+    attention_dropout_rate: float = key("attention_dropout", 0.0, read=float)
+    activation_dropout_rate: float = key("activation_dropout", 0.0, read=float)
+    dtype: Any = jnp.float32
+    id_offset: int = 0
+    decoder_start_token_id: int = key("decoder_start_token_id", 0, absent=REQUIRED)
+    pad_token_id: int = key("pad_token_id", 0, read=hf_config.or_zero)
+    never_pad: bool = False
+    forced_bos_token_id: int | None = None
+    forced_eos_token_id: int | None = None
+
+    @classmethod
+    def from_hf(cls, config: Mapping[str, Any]) -> "Config":
+        """Returns the configuration of a published model from its config.json.
+
+        `id_offset` is 0 if the published id 0 is the padding, and also the decoder
+        start or no other token that texts have, as in Pegasus; otherwise it is 1.
+
+        Raises:
+            UserError: another architecture, missing sizes, or an unsupported option.
+        """
+        family = hf_config.checked_type(config, _FAMILIES)
+        known = _ARCHITECTURES[family]
+        head = hf_config.head(config, known, next(iter(known)))
+        flags = _FAMILIES[family]
+        hf_config.refuse(config, {old: flags[new] for old, new in _OLD_FLAGS.items()})
+        hf_config.refuse(config, {"tie_word_embeddings": True})
+        fields = hf_config.read_fields(hf_config.table_of(cls), config)
+        pad, start = fields["pad_token_id"], fields["decoder_start_token_id"]
+        shared = config.get("share_encoder_decoder_embeddings", True)
+        forced = {"forced_eos_token_id": _FORCED_EOS[family], **config}
+        options: dict[str, Any] = {
+            key: hf_config.token(forced, key) for key in hf_config.FORCED
+        }
+        options |= flags
+        with hf_config.complete():
+            return cls(
+                **fields,
+                logits_bias=head == "lm",
+                decoder_vocab_size=None if shared else config["decoder_vocab_size"],
+                labels=hf_config.labels(config, 3) if head == "classifier" else (),
+                id_offset=int(
+                    pad != 0 or (start != 0 and _in_texts(0, config, family))
+                ),
+                never_pad=[pad] in (config.get("bad_words_ids") or []),
+                **options,
+            )
+
+
+def _in_texts(token: int, config: Mapping[str, Any], family: str) -> bool:
+    """Returns whether a token begins or ends texts; only BART has a first token."""
+    ends = config.get("eos_token_id", _FORCED_EOS[family])
+    first = config.get("bos_token_id", 0) if family == "bart" else None
+    return token in (first, *(ends if isinstance(ends, list) else [ends]))
+
+
+def to_hf(config: Config) -> dict[str, Any]:
+    """Returns the config.json of a model; inverts `from_hf`."""
+    head = "classifier" if config.labels else "lm" if config.logits_bias else "none"
+    named = {head: name for name, head in _ARCHITECTURES[config.family].items()}
+    result = {
+        "architectures": [named[head]],
+        "is_encoder_decoder": True,
+        **hf_config.written_fields(hf_config.table_of(Config), vars(config)),
+        **{key: getattr(config, key) for key in hf_config.FORCED},
+    }
+    if config.decoder_vocab_size is not None:
+        result["share_encoder_decoder_embeddings"] = False
+        result["decoder_vocab_size"] = config.decoder_vocab_size
+    if config.never_pad:
+        result["bad_words_ids"] = [[config.pad_token_id]]
+    return result | hf_config.with_labels(config.labels)
+
+
+def key_map(config: Config) -> dict[str, Weight]:
+    """Returns the Hugging Face name of each parameter path of `Bart`.
+
+    A model without a head has names without the prefix `model.`; both forms are read.
+    """
+    weights = _embeddings_map(config)
+    encoder, decoder = "encoder", "decoder"
+    for side in (encoder, decoder):
+        weights |= _side_map(config, side)
+    for i in range(config.num_encoder_layers):
+        weights |= _block_map(config, encoder, i, {"attention": "self_attn"})
+    for i in range(config.num_decoder_layers):
+        attentions = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
+        weights |= _block_map(config, decoder, i, attentions)
+    bare = not config.logits_bias and not config.labels
+    weights = {path: _placed(weight, bare) for path, weight in weights.items()}
+    if config.logits_bias:
+        weights["final_logits_bias"] = Weight(
+            "final_logits_bias", lambda b: b.reshape(-1), lambda b: b.reshape(1, -1)
+        )
+    if config.labels:
+        weights |= dense("dense", "classification_head.dense")
+        weights |= dense("output", "classification_head.out_proj")
+    return weights
+
+
+def _placed(weight: Weight, bare: bool) -> Weight:
+    names = (weight.name, *weight.aliases)
+    prefixed = tuple(n if n == "lm_head.weight" else f"model.{n}" for n in names)
+    first, *others = (*names, *prefixed) if bare else (*prefixed, *names)
+    aliases = tuple(name for name in dict.fromkeys(others) if name != first)
+    return weight._replace(name=first, aliases=aliases)
+
+
+def _embeddings_map(config: Config) -> dict[str, Weight]:
+    both = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+    path, output = "token_embedder/embedding", "lm_head.weight"
+    if config.decoder_vocab_size is None:
+        return {path: identity("shared.weight", *both, output)}
+    return {
+        path: identity(both[0]),
+        "target_embedder/embedding": identity(both[1], output),
+    }
+
+
+def _side_map(config: Config, side: str) -> dict[str, Weight]:
+    weights: dict[str, Weight] = {}
+    if config.learned_positions:
+        weights[f"{side}/position_embedder/embedding"] = identity(
+            f"{side}.embed_positions.weight"
+        )
+    if config.embedding_norm:
+        weights |= layer_norm(f"{side}/embedding_norm", f"{side}.layernorm_embedding")
+    if config.pre_norm:
+        weights |= layer_norm(f"{side}/norm", f"{side}.layer_norm")
+    return weights
+
+
+def _block_map(
+    config: Config, side: str, index: int, attentions: Mapping[str, str]
+) -> dict[str, Weight]:
+    encoder = side == "encoder"
+    heads = config.num_encoder_heads if encoder else config.num_decoder_heads
+    dim = config.emb_dim // heads
+    path, name = f"{side}/layers_{index}", f"{side}.layers.{index}"
+    weights: dict[str, Weight] = {}
+    letters = {"query": "q", "key": "k", "value": "v"}
+    for ours, theirs in attentions.items():
+        at, tensor = f"{path}/{ours}", f"{name}.{theirs}"
+        parts = {part: f"{tensor}.{letter}_proj" for part, letter in letters.items()}
+        weights |= attention(at, parts, f"{tensor}.out_proj", heads, dim)
+        weights |= layer_norm(f"{at}_norm", f"{tensor}_layer_norm")
+    return weights | {
+        **dense(f"{path}/mlp/wi", f"{name}.fc1"),
+        **dense(f"{path}/mlp/wo", f"{name}.fc2"),
+        **layer_norm(f"{path}/mlp_norm", f"{name}.final_layer_norm"),
+    }
+
+
+Tokens = Int[Array, "batch length"]
+Activations = Float[Array, "batch length emb"]
+Encoded = Float[Array, "batch input_length emb"]
+
+_NORM_EPSILON = 1e-5
+
+
+def _norm(config: Config, name: str) -> layers.LayerNorm:
+    return layers.LayerNorm(_NORM_EPSILON, config.dtype, name=name)
+
+
+def _attention(config: Config, heads: int, name: str) -> layers.Attention:
+    return layers.Attention(
+        num_heads=heads,
+        head_dim=config.emb_dim // heads,
+        qkv_bias=True,
+        out_bias=True,
+        dropout_rate=config.attention_dropout_rate,
+        dtype=config.dtype,
+        name=name,
+    )
+
+
+class _Block(nn.Module):
+    """Base of encoder and decoder blocks: the residual with its norm, and the MLP."""
+
+    config: Config
+    deterministic: bool
+
+    def before(self, name: str, x: Activations) -> Activations:
+        return _norm(self.config, name)(x) if self.config.pre_norm else x
+
+    def after(self, name: str, x: Activations, y: Activations) -> Activations:
+        config = self.config
+        y = nn.Dropout(config.dropout_rate)(y, deterministic=self.deterministic)
+        x = x + y
+        if not config.pre_norm:
+            x = _norm(config, name)(x)
+        return with_sharding_constraint(x, ("batch", "length", "embed"))
+
+    def mlp(self, x: Activations, mlp_dim: int) -> Activations:
+        config = self.config
+        y = layers.mlp(
+            mlp_dim,
+            activation=config.activation,
+            dropout_rate=config.activation_dropout_rate,
+            dtype=config.dtype,
+            name="mlp",
+        )(self.before("mlp_norm", x), deterministic=self.deterministic)
+        return self.after("mlp_norm", x, y)
+
+
+class EncoderBlock(_Block):
+    """Self-attention and MLP."""
+
+    @nn.compact
+    def __call__(self, x: Activations, mask: layers.Mask) -> Activations:
+        config = self.config
+        y = self.before("attention_norm", x)
+        y = _attention(config, config.num_encoder_heads, "attention")(
+            y, y, mask, deterministic=self.deterministic
+        )
+        x = self.after("attention_norm", x, y)
+        return self.mlp(x, config.encoder_mlp_dim)
+
+
+class DecoderBlock(_Block):
+    """Causal self-attention, cross-attention, and MLP."""
+
+    decode: bool
+
+    @nn.compact
+    def __call__(
+        self,
+        x: Activations,
+        encoded: Encoded,
+        mask: layers.Mask | None,
+        cross_mask: layers.Mask,
+    ) -> Activations:
+        config, fixed = self.config, self.deterministic
+        heads = config.num_decoder_heads
+        y = self.before("self_attention_norm", x)
+        y = _attention(config, heads, "self_attention")(
+            y, y, mask, decode=self.decode, deterministic=fixed
+        )
+        x = self.after("self_attention_norm", x, y)
+        y = self.before("cross_attention_norm", x)
+        y = _attention(config, heads, "cross_attention")(
+            y, encoded, cross_mask, decode=self.decode, deterministic=fixed, cross=True
+        )
+        x = self.after("cross_attention_norm", x, y)
+        return self.mlp(x, config.decoder_mlp_dim)
+
+
+class _Side(nn.Module):
+    """Base of encoder and decoder: token embedding with positions, and last norm."""
+
+    config: Config
+    token_embedder: nn.Module
+
+    def embed(
+        self, tokens: Tokens, positions: Int[Array, "#rows length"], fixed: bool
+    ) -> Activations:
+        config = self.config
+        x = self.token_embedder(tokens)
+        if config.scale_embedding:
+            x = x * jnp.sqrt(config.emb_dim).astype(x.dtype)
+        x = x + self._embed_positions(positions)
+        if config.embedding_norm:
+            x = _norm(config, "embedding_norm")(x)
+        return nn.Dropout(config.dropout_rate)(x, deterministic=fixed)
+
+    def _embed_positions(self, positions: Int[Array, "#rows length"]) -> Activations:
+        config = self.config
+        if config.learned_positions:
+            # The published table has two additional rows before the first position.
+            return layers.LearnedPositions(
+                config.num_positions + 2,
+                config.emb_dim,
+                offset=2,
+                dtype=config.dtype,
+                name="position_embedder",
+            )(positions)
+        length = positions.shape[-1]
+        if length > config.num_positions:
+            raise UserError(
+                f"the model has {config.num_positions} positions, but the sequences "
+                f"are {length} long: shorten them (task_feature_lengths)"
+            )
+        table = layers.sinusoidal_positions(config.num_positions, config.emb_dim)
+        return jnp.asarray(table, config.dtype)[positions]
+
+    def last_norm(self, x: Activations) -> Activations:
+        return _norm(self.config, "norm")(x) if self.config.pre_norm else x
+
+
+class Encoder(_Side):
+    """Embedding and blocks."""
+
+    @nn.compact
+    def __call__(
+        self,
+        tokens: Tokens,
+        positions: Tokens | None,
+        mask: layers.Mask,
+        deterministic: bool,
+    ) -> Activations:
+        if positions is None:
+            positions = jnp.arange(tokens.shape[1])[None]
+        x = self.embed(tokens, positions, deterministic)
+        for i in range(self.config.num_encoder_layers):
+            block = EncoderBlock(self.config, deterministic, name=f"layers_{i}")
+            x = block(x, mask)
+        return self.last_norm(x)
+
+
+class Decoder(_Side):
+    """Embedding and blocks; `decode` adds a position counter and caches."""
+
+    @nn.compact
+    def __call__(
+        self,
+        encoded: Encoded,
+        tokens: Tokens,
+        positions: Tokens | None,
+        mask: layers.Mask | None,
+        cross_mask: layers.Mask,
+        deterministic: bool,
+        decode: bool,
+    ) -> Activations:
+        config, counter = self.config, layers.Positions(name="positions")
+        here = counter(tokens, positions, decode=decode)
+        if config.id_offset == 0 != config.decoder_start_token_id:
+            # With an offset, the embedder does this for every 0.
+            starts = (here == 0) & (tokens == 0)
+            tokens = jnp.where(starts, config.decoder_start_token_id, tokens)
+        x = self.embed(tokens, here, deterministic)
+        for i in range(config.num_decoder_layers):
+            block = DecoderBlock(config, deterministic, decode, name=f"layers_{i}")
+            x = block(x, encoded, mask, cross_mask)
+        return self.last_norm(x)
+
 
 Inputs = Int[Array, "batch input_length"]
 Logits = Float[Array, "batch length vocab"]
-
-# The logical axis of the few outputs of a classifier; no rule shards it.
-_LABELS = "kv"
 
 
 class Bart(nn.Module):
@@ -60,12 +482,8 @@ class Bart(nn.Module):
                 axes=("vocab",),
             )
         if config.labels:
-            self.dense = layers.linear(
-                config.emb_dim, ("mlp", "embed"), use_bias=True, dtype=config.dtype
-            )
-            self.output = layers.linear(
-                len(config.labels), ("embed", _LABELS), use_bias=True
-            )
+            self.dense = layers.pooler(config)
+            self.output = layers.label_logits(config)
 
     def _embedder(self, size: int) -> layers.Embed:
         config = self.config
@@ -148,9 +566,7 @@ class Bart(nn.Module):
             encoder_input_tokens,
             decoder_input_tokens,
             decoder_target_tokens,
-            encoder_segment_ids,
-            decoder_segment_ids,
-            decoder_positions,
+            (encoder_segment_ids, decoder_segment_ids, decoder_positions),
             enable_dropout,
             decode,
         )
@@ -190,35 +606,28 @@ class Bart(nn.Module):
     def _decode(
         self,
         encoded: Encoded,
-        encoder_input_tokens: Inputs,
-        decoder_input_tokens: Tokens,
-        decoder_target_tokens: Tokens,
-        encoder_segment_ids: Inputs | None,
-        decoder_segment_ids: Tokens | None,
-        decoder_positions: Tokens | None,
+        sources: Inputs,
+        inputs: Tokens,
+        targets: Tokens,
+        packing: tuple[Inputs | None, Tokens | None, Tokens | None],
         enable_dropout: bool,
-        decode: bool,
+        decode: bool = False,
     ) -> Activations:
-        queries, mask = decoder_target_tokens, None
+        source_segments, segments, positions = packing
+        queries, mask = targets, None
         if decode:
             queries = jnp.ones_like(queries)
         else:
             mask = t5_layers.make_decoder_mask(
-                decoder_target_tokens,
-                jnp.float32,
-                decoder_segment_ids=decoder_segment_ids,
+                targets, jnp.float32, decoder_segment_ids=segments
             )
         cross_mask = t5_layers.make_padding_mask(
-            queries, encoder_input_tokens, decoder_segment_ids, encoder_segment_ids
+            queries, sources, segments, source_segments
         )
         return self.decoder(
-            encoded,
-            decoder_input_tokens,
-            decoder_positions,
-            mask,
-            cross_mask,
-            not enable_dropout,
-            decode,
+            *(encoded, inputs, positions, mask, cross_mask),
+            deterministic=not enable_dropout,
+            decode=decode,
         )
 
     def __call__(
@@ -242,15 +651,9 @@ class Bart(nn.Module):
             # Parameters are created on first use.
             self.output(self.dense(encoded[:, 0]))
         return self.decode(
-            encoded,
-            encoder_input_tokens,
-            decoder_input_tokens,
-            decoder_target_tokens,
-            encoder_segment_ids,
-            decoder_segment_ids,
-            decoder_positions,
-            enable_dropout,
-            decode,
+            *(encoded, encoder_input_tokens, decoder_input_tokens),
+            *(decoder_target_tokens, encoder_segment_ids, decoder_segment_ids),
+            *(decoder_positions, enable_dropout, decode),
         )
 
     def classify(
@@ -272,7 +675,7 @@ class Bart(nn.Module):
         encoded = self.encode(tokens, enable_dropout=enable_dropout)
         shifted = jnp.pad(tokens, ((0, 0), (1, 0)))[:, :-1]
         hidden = self._decode(
-            encoded, tokens, shifted, tokens, None, None, None, enable_dropout, False
+            encoded, tokens, shifted, tokens, (None, None, None), enable_dropout
         )
         last = jnp.maximum(jnp.sum(tokens > 0, axis=1) - 1, 0)
         x = jnp.take_along_axis(hidden, last[:, None, None], axis=1)[:, 0]

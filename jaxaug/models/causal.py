@@ -172,10 +172,7 @@ class Stack(nn.Module, abc.ABC):
             name="token_embedder",
         )
         positions = layers.Positions(name="positions")(
-            tokens,
-            positions,
-            decode=mode.decode,
-            prefill_lengths=mode.prefill_lengths,
+            tokens, positions, decode=mode.decode, prefill_lengths=mode.prefill_lengths
         )
         x = self.scaled(embedder(tokens))
         embedded_positions = self.embed_positions(positions)

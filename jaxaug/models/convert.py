@@ -27,14 +27,14 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
 from jaxaug.core.suggestion import one_of
 from jaxaug.feed import vocabulary
-from jaxaug.models import t5_stacks, t5_weights
-from jaxaug.models.engine import writer
+from jaxaug.models import t5_weights
+from jaxaug.models.engine import runner
 from jaxaug.models.engine.runner import CTRANSLATE2 as ENGINE
-from jaxaug.models.lora import merge, peft_folder
+from jaxaug.models.lora import layout, peft_folder
 from jaxaug.models.named import catalogue
 from jaxaug.models.text import adapters, checkpoint, in_engine
-from jaxaug.models.tokenizers import pieces
-from jaxaug.models.weights import export, families, hf_folder, keymap, t5x_layout
+from jaxaug.models.tokenizers import spelling
+from jaxaug.models.weights import families, hf_folder, keymap, t5x_layout
 
 FORMATS = ("hf", "t5x", "t5x_legacy", "peft", ENGINE)
 DTYPES = ("float32", "bfloat16", "float16")
@@ -108,7 +108,7 @@ def convert(
             keeps their dtypes.
         scan_layers: whether to write a T5 as stacks of scanned layers, for
             `t5x.examples.scalable_t5`. A source in that form is always unstacked.
-        precision: one of `writer.PRECISIONS`, for the format `ctranslate2`; None is
+        precision: one of `runner.PRECISIONS`, for the format `ctranslate2`; None is
             float32.
 
     Raises:
@@ -132,10 +132,10 @@ def convert(
             "the parameters of other formats."
         )
     if form == ENGINE:
-        writer.check_installed()
+        runner.check_installed()
     if like is not None:
         has_config = (absolute(like) / hf_folder.CONFIG).exists()
-        if not has_config and not export.tokenizer_of(like):
+        if not has_config and not hf_folder.tokenizer_of(like):
             raise UserError(
                 f"--like {like}: no such folder, or one without a model. Name a "
                 "published folder with configuration and tokenizer."
@@ -166,7 +166,7 @@ def convert(
                 legacy=form == "t5x_legacy",
             )
         named = catalogue.CATALOGUE.get(str(source))
-        card = export.Card(
+        card = hf_folder.Card(
             name=out.name,
             source=named.source if named else _name_of(source),
             data=data,
@@ -175,7 +175,9 @@ def convert(
             seed=seed,
         )
         keys = model.family.key_map(model.config)
-        return export.write(out, model.params, keys, model.hf_config, card, tokenizer)
+        return hf_folder.write(
+            out, model.params, keys, model.hf_config, card, tokenizer
+        )
 
 
 def _merged(
@@ -184,7 +186,7 @@ def _merged(
     found = adapters.load(
         adapter, model.module, model.params, str(source), compare=sign > 0
     )
-    params = merge.merge(model.params, found.matrices, found.layout, sign)
+    params = layout.merge(model.params, found.matrices, found.layout, sign)
     return dataclasses.replace(model, params=params)
 
 
@@ -223,8 +225,10 @@ def _write_engine(
             "output in CTranslate2. Name the published folder of the model with --like."
         )
     end = end[0] if isinstance(end, list) else end
-    tokens = pieces.of_files(tokenizer)
-    unknown = next((tokens.index(one) for one in pieces.UNKNOWN if one in tokens), None)
+    tokens = spelling.of_files(tokenizer)
+    unknown = next(
+        (tokens.index(one) for one in spelling.UNKNOWN if one in tokens), None
+    )
     with new_folder(out) as temporary:
         in_engine.write_folder(
             temporary, model.config, model.params, end=end, unknown=unknown,
@@ -241,11 +245,11 @@ def _scanned(model: hf_folder.Published, source: PathLike) -> hf_folder.Publishe
             f"--scan-layers: {source} is a {model.family.name}. Only a T5 has a "
             "network of scanned layers; omit the option."
         )
-    config = t5_stacks.scanned_config(model.config)
+    config = t5_weights.scanned_config(model.config)
     return dataclasses.replace(
         model,
         module=scalable.Transformer(config),
-        params=t5_stacks.stacked(model.params, config),
+        params=t5_weights.stacked(model.params, config),
     )
 
 
@@ -280,10 +284,10 @@ def load(
 
         if not like:
             gguf.Gguf(path).save_tokenizer(scratch)
-        return gguf.load(path), export.tokenizer_of(like or scratch), 0
+        return gguf.load(path), hf_folder.tokenizer_of(like or scratch), 0
     if (path / hf_folder.CONFIG).exists():
         model = hf_folder.load(path, param_dtype=None)
-        return model, export.tokenizer_of(like or path), 0
+        return model, hf_folder.tokenizer_of(like or path), 0
     return _from_t5x(path, like)
 
 
@@ -312,13 +316,13 @@ def _from_t5x(
     path: epath.Path, like: PathLike | None
 ) -> tuple[hf_folder.Published, Mapping[str, PathLike], int]:
     stored = t5x_layout.read(path)
-    if t5_stacks.is_stacked(stored.params):
-        params = t5_stacks.unstacked(stored.params, str(path))
+    if t5_weights.is_stacked(stored.params):
+        params = t5_weights.unstacked(stored.params, str(path))
         stored = stored._replace(params=params)
     tokenizer: Mapping[str, PathLike] = {}
     if like is not None:
         family, hf_config, config = hf_folder.read_config(like)
-        tokenizer = export.tokenizer_of(like)
+        tokenizer = hf_folder.tokenizer_of(like)
     else:
         family, config, tokenizer = _of_run(path, stored)
         hf_config = family.code.to_hf(config)
@@ -353,7 +357,7 @@ def _of_run(
             "published model that it started from with --like."
         )
     if isinstance(config, scalable.T5Config):
-        config = t5_stacks.plain_config(config)
+        config = t5_weights.plain_config(config)
     words = model.input_vocabulary
     for name in ("sentencepiece_model_file", "path"):
         if file := getattr(words, name, None):

@@ -25,9 +25,14 @@ from t5x import train_state, utils
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.models import convert
-from jaxaug.models.lora import base as lora_base
-from jaxaug.models.lora.layout import Layout, family_of, layout
-from jaxaug.models.lora.network import AdaptedNetwork, joined
+from jaxaug.models.lora import layout
+from jaxaug.models.lora.layout import (
+    AdaptedNetwork,
+    Layout,
+    family_of,
+    joined,
+    layout_of,
+)
 from jaxaug.models.lora.settings import Settings
 from jaxaug.models.weights import keymap
 
@@ -159,7 +164,7 @@ def lora(model: Any, base: PathLike, adapter: Settings) -> Any:
     adapted.__class__ = type(
         f"Adapted{type(model).__name__}", (_Adapted, type(model)), {}
     )
-    adapted.adapter = layout(family, module.config, variables["params"], adapter)
+    adapted.adapter = layout_of(family, module.config, variables["params"], adapter)
     adapted.base = Base(base, variables["params"], variables["params_axes"])
     adapted.module = AdaptedNetwork(module, adapted.adapter)
     return adapted
@@ -268,10 +273,10 @@ class AdapterStateInitializer(utils.TrainStateInitializer):
             UserError: the base cannot be read, or its digest differs.
         """
         params = self._base.read()
-        found = lora_base.digest(params)
+        found = layout.digest(params)
         if digest is not None:
             wanted = bytes(np.asarray(jax.device_get(digest))).hex()
-            lora_base.check(wanted, found, "the checkpoint", str(self._base.source))
+            layout.check_base(wanted, found, "the checkpoint", str(self._base.source))
         values = {BASE: params, DIGEST: np.frombuffer(bytes.fromhex(found), np.uint8)}
         return jax.tree.map(self._place, self._frozen_axes, flax.core.freeze(values))
 

@@ -12,7 +12,7 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
 from jaxaug.models import causal, layers
-from jaxaug.models.weights import hf_config, hf_generation, hf_table
+from jaxaug.models.weights import hf_config
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,
@@ -27,7 +27,7 @@ from jaxaug.models.weights.keymap import (
 IGNORED = (r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",)
 
 _PREFIX = "transformer."
-_FIELD = hf_table.Field
+_FIELD = hf_config.Field
 _TABLE = (
     _FIELD("vocab_size", "vocab_size"),
     _FIELD("n_positions", "num_positions"),
@@ -35,7 +35,7 @@ _TABLE = (
     _FIELD("n_layer", "num_layers"),
     _FIELD("n_head", "num_heads"),
     _FIELD("n_inner", "mlp_dim", None),
-    _FIELD("activation_function", "activation", "gelu_new", hf_table.activation),
+    _FIELD("activation_function", "activation", "gelu_new", hf_config.activation),
     _FIELD("layer_norm_epsilon", "norm_epsilon", 1e-5),
     _FIELD("resid_pdrop", "dropout_rate", 0.1, float),
     _FIELD("embd_pdrop", "embedding_dropout_rate", 0.1, float),
@@ -43,7 +43,7 @@ _TABLE = (
     _FIELD("scale_attn_weights", "scale_attention", True),
     _FIELD("scale_attn_by_inverse_layer_idx", "scale_by_layer", False),
     _FIELD("tie_word_embeddings", "tie_embeddings", True),
-    _FIELD("bos_token_id", "bos_token_id", 0, hf_table.or_zero),
+    _FIELD("bos_token_id", "bos_token_id", 0, hf_config.or_zero),
 )
 
 
@@ -78,9 +78,9 @@ class Config(causal.Config):
             UserError: another architecture, missing sizes, or an unsupported option.
         """
         hf_config.require(config, "gpt2", "GPT2LMHeadModel")
-        hf_generation.refuse_forced(config, "GPT-2")
+        hf_config.refuse_forced(config, "GPT-2")
         hf_config.refuse(config, {"add_cross_attention": False})
-        fields = hf_table.read(_TABLE, config)
+        fields = hf_config.read_fields(_TABLE, config)
         width = fields["emb_dim"]
         fields["mlp_dim"] = fields["mlp_dim"] or 4 * width
         return cls(**fields, head_dim=width // fields["num_heads"])
@@ -89,7 +89,7 @@ class Config(causal.Config):
 def to_hf(config: Config) -> dict[str, Any]:
     """Returns the config.json of a model; inverts `from_hf`."""
     kind = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2"}
-    return kind | hf_table.written(_TABLE, vars(config))
+    return kind | hf_config.written_fields(_TABLE, vars(config))
 
 
 class Block(causal.Block):
@@ -120,10 +120,7 @@ class Block(causal.Block):
     def mlp(self) -> nn.Module:
         config = self.config
         return layers.mlp(
-            config.mlp_dim,
-            activation=config.activation,
-            dtype=config.dtype,
-            name="mlp",
+            config.mlp_dim, activation=config.activation, dtype=config.dtype, name="mlp"
         )
 
 

@@ -9,9 +9,78 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 from t5x import models
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode.refill import Begun, with_index
-from jaxaug.models import reading_heads
 from jaxaug.models.layers import MASKED, int8
+
+_HEADS = 3
+_LEFT, _RIGHT, _SAME = range(_HEADS)
+# Added to the logits at distances of one to four tokens, before the softmax.
+_NEAR = (4.0, 3.5, 3.0, 2.0)
+_NOT_ITSELF = -8.0
+# Scale of queries and keys: the logit of a word with itself is then about 15 above the
+# others.
+_SCALE = 0.7
+
+
+def with_reading_heads(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the parameters of a T5 with three reading heads per encoder layer.
+
+    Head 0 attends to the tokens before its own, head 1 to those after it, and head 2 to
+    equal tokens. The queries of head 2 start equal to its keys, and its bias excludes
+    the token itself. All layers share the biases, as always in T5.
+
+    Args:
+        params: parameters of `t5x.examples.t5.network.Transformer`, layers not scanned.
+
+    Raises:
+        UserError: the encoder has fewer than three heads, or scanned layers.
+    """
+    flat = flax.traverse_util.flatten_dict(dict(params))
+    tables = [p for p in flat if p[0] == "encoder" and p[-1] == "rel_embedding"]
+    queries = [p for p in flat if p[0] == "encoder" and p[-2:] == ("query", "kernel")]
+    if not tables or any(flat[p].ndim != 2 for p in (*tables, *queries)):
+        raise UserError(
+            "reading_heads = True needs an encoder with one table of relative "
+            "positions and layers that are not scanned. Set it to False for this "
+            "network."
+        )
+    heads = flat[tables[0]].shape[0]
+    if heads < _HEADS:
+        raise UserError(
+            f"reading_heads = True needs {_HEADS} heads, and the network has {heads}. "
+            "Give it more (num_heads), or set reading_heads to False."
+        )
+    for path in tables:
+        flat[path] = _biases(flat[path])
+    for path in queries:
+        key = (*path[:-2], "key", "kernel")
+        flat[path], flat[key] = _comparing(flat[path], flat[key], heads)
+    return flax.traverse_util.unflatten_dict(flat)
+
+
+def _biases(table: Float[Array, "heads buckets"]) -> Float[Array, "heads buckets"]:
+    """Returns a table with the biases of the reading heads.
+
+    Buckets of T5 count distances to the left from 0, and to the right from the middle.
+    """
+    near = jnp.asarray(_NEAR, table.dtype)
+    right = table.shape[1] // 2
+    table = table.at[:_HEADS].set(0.0)
+    table = table.at[_LEFT, 1 : 1 + len(_NEAR)].set(near)
+    table = table.at[_RIGHT, right + 1 : right + 1 + len(_NEAR)].set(near)
+    return table.at[_SAME, 0].set(_NOT_ITSELF)
+
+
+def _comparing(
+    query: Float[Array, "d heads_x_size"],
+    key: Float[Array, "d heads_x_size"],
+    heads: int,
+) -> tuple[Float[Array, "d heads_x_size"], Float[Array, "d heads_x_size"]]:
+    size = key.shape[1] // heads
+    own = slice(_SAME * size, (_SAME + 1) * size)
+    both = _SCALE * key[:, own]
+    return query.at[:, own].set(both), key.at[:, own].set(both)
 
 
 class ScratchEncoderDecoderModel(models.EncoderDecoderModel):
@@ -51,7 +120,7 @@ class ScratchEncoderDecoderModel(models.EncoderDecoderModel):
                 flat[path] = self._relpos_stddev * noise
         found = flax.traverse_util.unflatten_dict(flat)
         if self._reading_heads:
-            found["params"] = reading_heads.start(found["params"])
+            found["params"] = with_reading_heads(found["params"])
         return flax.core.freeze(found)
 
 

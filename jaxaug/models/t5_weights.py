@@ -5,15 +5,19 @@ config.json, and from bare parameters) and the key map. Attention kernels join h
 head size, as in the published T5.
 """
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import flax.struct
+import numpy as np
+from flax import traverse_util
+from t5x.examples.scalable_t5 import network as scalable
 from t5x.examples.t5 import network
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.weights import hf_generation, hf_table
+from jaxaug.models.weights import hf_config
 from jaxaug.models.weights.keymap import Weight, identity, transposed
 
 NETWORK = network.Transformer
@@ -23,9 +27,9 @@ IGNORED = (
 )
 
 _ARCHITECTURES = {
-    "T5ForConditionalGeneration",
-    "T5WithLMHeadModel",
-    "MT5ForConditionalGeneration",
+    "T5ForConditionalGeneration": "lm",
+    "T5WithLMHeadModel": "lm",
+    "MT5ForConditionalGeneration": "lm",
 }
 # Values that are fixed in the network.
 _FIXED = {
@@ -65,7 +69,7 @@ def _named(activations: Sequence[str]) -> str:
     return named[tuple(activations)]
 
 
-_FIELD = hf_table.Field
+_FIELD = hf_config.Field
 _TABLE = (
     _FIELD("vocab_size", "vocab_size", 32128),
     _FIELD("d_model", "emb_dim", 512),
@@ -91,14 +95,11 @@ class Config(network.T5Config):
             UserError: another architecture, or an unsupported option.
         """
         _check(config)
-        fields = hf_table.read(_TABLE, config)
+        fields = hf_config.read_fields(_TABLE, config)
         fields["num_decoder_layers"] = (
             fields["num_decoder_layers"] or fields["num_encoder_layers"]
         )
-        return cls(
-            **fields,
-            logits_via_embedding=_tied(config),
-        )
+        return cls(**fields, logits_via_embedding=_tied(config))
 
 
 def _tied(config: Mapping[str, Any]) -> bool:
@@ -118,25 +119,15 @@ def _tied(config: Mapping[str, Any]) -> bool:
 
 
 def _check(config: Mapping[str, Any]) -> None:
-    named = config.get("architectures") or ["T5ForConditionalGeneration"]
-    if not _ARCHITECTURES.intersection(named):
-        raise UserError(
-            f"config.json: architectures is {named}; a T5 must be one of "
-            f"{', '.join(sorted(_ARCHITECTURES))}. Take a model with a decoder."
-        )
-    for key, fixed in _FIXED.items():
-        if config.get(key, fixed) != fixed:
-            raise UserError(
-                f"config.json: {key} is {config[key]!r}; the T5 of the runtime has "
-                f"{fixed}. Take a model that was trained with it."
-            )
+    hf_config.head(config, _ARCHITECTURES, "T5ForConditionalGeneration")
+    hf_config.refuse(config, _FIXED)
     for key in _ZERO:
         if config.get(key) not in (None, 0):
             raise UserError(
                 f"config.json: {key} is {config[key]!r}; the T5 of the runtime pads "
                 "with 0 and starts with it. Take a model that was trained so."
             )
-    hf_generation.refuse_forced(config, "T5")
+    hf_config.refuse_forced(config, "T5")
 
 
 def to_hf(config: network.T5Config) -> dict[str, Any]:
@@ -144,7 +135,7 @@ def to_hf(config: network.T5Config) -> dict[str, Any]:
     return {
         "architectures": ["T5ForConditionalGeneration"],
         "model_type": "t5",
-        **hf_table.written(_TABLE, vars(config)),
+        **hf_config.written_fields(_TABLE, vars(config)),
         "tie_word_embeddings": config.logits_via_embedding,
         "scale_decoder_outputs": config.logits_via_embedding,
         "is_encoder_decoder": True,
@@ -252,3 +243,89 @@ def _norms(ours: str, theirs: str, names: tuple[str, ...]) -> dict[str, Weight]:
         f"{ours}/{name}_layer_norm/scale": identity(f"{theirs}.{i}.layer_norm.weight")
         for i, name in enumerate(names)
     }
+
+
+_STACKS = ("encoder", "decoder")
+_BIAS = ("relpos_bias", "rel_embedding")
+_LAYER = "layers_"
+
+
+def scanned_config(config: network.T5Config, axis: int = 1) -> scalable.T5Config:
+    """Returns the configuration of the scanned network; layers are on `axis`."""
+    values = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
+    return scalable.T5Config(**values | {"scan_layers": True, "param_scan_axis": axis})
+
+
+def plain_config(config: network.T5Config) -> network.T5Config:
+    """Returns the configuration without the options of the scanned network."""
+    fields = dataclasses.fields(network.T5Config)
+    return network.T5Config(**{f.name: getattr(config, f.name) for f in fields})
+
+
+def stacked(params: Mapping[str, Any], config: scalable.T5Config) -> dict[str, Any]:
+    """Returns parameters of `t5x.examples.t5` converted to the scanned network."""
+    flat = traverse_util.flatten_dict(params)
+    lengths = config.num_encoder_layers, config.num_decoder_layers
+    heads, depth = config.num_heads, config.head_dim
+    result = {}
+    for path, value in flat.items():
+        stack, *rest = path
+        if stack not in _STACKS or not (
+            rest[0].startswith(_LAYER) or tuple(rest) == _BIAS
+        ):
+            result[path] = value
+            continue
+        length = lengths[_STACKS.index(stack)]
+        if tuple(rest) == _BIAS:
+            layers = [value] * length
+        elif rest[0] == f"{_LAYER}0":
+            rest = rest[1:]
+            layers = [flat[stack, f"{_LAYER}{i}", *rest] for i in range(length)]
+        else:
+            continue
+        if rest[-2] in ("query", "key", "value"):
+            layers = [layer.reshape(-1, heads, depth) for layer in layers]
+        elif rest[-2] == "out":
+            layers = [layer.reshape(heads, depth, -1) for layer in layers]
+        arrays = [np.asarray(layer) for layer in layers]
+        result[stack, stack, *rest] = np.stack(arrays, config.param_scan_axis)
+    return traverse_util.unflatten_dict(result)
+
+
+def is_stacked(params: Mapping[str, Any]) -> bool:
+    """Returns whether the layers of the stacks are scanned."""
+    return all(stack in params.get(stack, {}) for stack in _STACKS)
+
+
+def unstacked(params: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Inverts `stacked`; `source` names the checkpoint in messages.
+
+    Raises:
+        UserError: layers of a stack differ in their position biases.
+    """
+    width = params["token_embedder"]["embedding"].shape[1]
+    result = {}
+    for path, value in traverse_util.flatten_dict(params).items():
+        stack, *rest = path
+        if rest[0] != stack:
+            result[path] = value
+            continue
+        rest = rest[1:]
+        scale = params[stack][stack]["pre_mlp_layer_norm"]["scale"]
+        layers = np.moveaxis(np.asarray(value), int(scale.shape[0] == width), 0)
+        if tuple(rest) == _BIAS:
+            if not (layers == layers[:1]).all():
+                raise UserError(
+                    f"{source}: the {stack}'s scanned layers have different position "
+                    "biases, but a T5 has one for all. Such a network cannot be "
+                    "converted."
+                )
+            result[stack, *_BIAS] = layers[0]
+            continue
+        for index, layer in enumerate(layers):
+            if rest[-2] in ("query", "key", "value"):
+                layer = layer.reshape(len(layer), -1)
+            elif rest[-2] == "out":
+                layer = layer.reshape(-1, layer.shape[-1])
+            result[stack, f"{_LAYER}{index}", *rest] = layer
+    return traverse_util.unflatten_dict(result)

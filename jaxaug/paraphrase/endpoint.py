@@ -13,7 +13,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json
 from jaxaug.core.text import clean, is_copy, spaced
 from jaxaug.models.endpoint import asking, replies, usage
-from jaxaug.models.endpoint.client import Request
+from jaxaug.models.endpoint.asking import Request
 from jaxaug.models.endpoint.usage import Usage
 from jaxaug.paraphrase import literals, templates
 from jaxaug.paraphrase.endpoint_grid import Setting

@@ -11,7 +11,7 @@ from typing import Any
 
 from jaxaug.core.buckets import Batch
 from jaxaug.core.errors import UserError
-from jaxaug.models.engine import runner, writer
+from jaxaug.models.engine import runner
 from jaxaug.models.text import in_engine
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.registry import TextModel
@@ -73,10 +73,10 @@ def search(
 
 def check_precision(precision: str) -> None:
     """Raises `UserError` if CTranslate2 does not store weights in a precision."""
-    if precision not in writer.PRECISIONS:
+    if precision not in runner.PRECISIONS:
         raise UserError(
             f"--precision {precision} with --engine ctranslate2: it has "
-            f"{', '.join(writer.PRECISIONS)}. Take one of them, or {_OUT}."
+            f"{', '.join(runner.PRECISIONS)}. Take one of them, or {_OUT}."
         )
 
 

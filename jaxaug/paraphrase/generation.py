@@ -19,7 +19,7 @@ from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.core.suggestion import nearest, one_of
-from jaxaug.models.text import language, precision, prompts, registry
+from jaxaug.models.text import language, prompts, registry
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.paraphrase import causal, decoder, samplers, version
 from jaxaug.paraphrase.endpoint_grid import product
@@ -41,7 +41,7 @@ class Setting:
         options: all options of the sampler.
         prompt: prompt of a language model; None is its default.
         max_length: maximum tokens per output, including EOS.
-        precision: precision of the weights; see `jaxaug.models.text.precision`.
+        precision: precision of the weights; see `jaxaug.models.text.registry`.
     """
 
     model: str
@@ -152,10 +152,10 @@ def _checked(fields: dict[str, Any], options: dict[str, Any]) -> Setting:
             "most."
         )
     sampler.build(setting.num, setting.options)  # Refuses options out of range.
-    if setting.precision not in precision.PRECISIONS:
+    if setting.precision not in registry.PRECISIONS:
         raise UserError(
             f"grid: precision {setting.precision!r}: "
-            f"{one_of(setting.precision, precision.PRECISIONS)}"
+            f"{one_of(setting.precision, registry.PRECISIONS)}"
         )
     if setting.prompt is not None:
         prompts.find(setting.prompt)
@@ -261,7 +261,7 @@ def _of_precision(setting: Setting) -> registry.TextModel | LanguageModel:
 def _precise(
     model: registry.TextModel | LanguageModel, wanted: str
 ) -> registry.TextModel | LanguageModel:
-    return precision.with_precision(model, wanted)
+    return registry.with_precision(model, wanted)
 
 
 def _prompted(setting: Setting) -> registry.TextModel | LanguageModel:

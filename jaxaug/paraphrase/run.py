@@ -22,7 +22,7 @@ from jaxaug.data import tables
 from jaxaug.models.engine.runner import JAX
 from jaxaug.models.text import prompts, registry
 from jaxaug.models.text.language import LanguageModel
-from jaxaug.models.text.precision import with_precision
+from jaxaug.models.text.registry import with_precision
 from jaxaug.paraphrase import engine as engines
 from jaxaug.paraphrase import literals, samplers, version, word_vectors
 from jaxaug.paraphrase.decoder import Decoder, Output
@@ -109,8 +109,8 @@ def paraphrase(
         refill: whether a finished row is reused for the next input at once: "on",
             "off", or "auto" (on if the sampler draws and there are more inputs than
             rows).
-        precision: precision of the weights, see `jaxaug.models.text.precision`, or
-            `jaxaug.models.engine.writer` with CTranslate2.
+        precision: precision of the weights, see `jaxaug.models.text.registry`, or
+            `jaxaug.models.engine.runner` with CTranslate2.
         engine: one of `jaxaug.models.engine.runner.ENGINES`; see
             `jaxaug.paraphrase.engine`.
 

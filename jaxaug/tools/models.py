@@ -47,7 +47,7 @@ Model = Callable[[Sequence[Case], Callable[[], Any]], list[Reply]]
 
 @dataclass(frozen=True)
 class ToolRequest:
-    """A request for tool calls; see `jaxaug.models.endpoint.client.Asked`."""
+    """A request for tool calls; see `jaxaug.models.endpoint.asking.Asked`."""
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...]

@@ -92,7 +92,7 @@ class EngineTracker(BaseTracker):
             schema: schema of the services, or its file; see `Tracker.load`.
             batch_size: number of inputs that are decoded together; None means 32.
             robust: further wordings and checks of the answers; None means `Robust()`.
-            precision: precision of the weights; see `jaxaug.models.engine.writer`.
+            precision: precision of the weights; see `jaxaug.models.engine.runner`.
 
         Raises:
             UserError: the run cannot be loaded (see `Tracker.load`), CTranslate2 is not

@@ -19,7 +19,7 @@ from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame
 from jaxaug.metrics.slot_scores import StateLike
 from jaxaug.models.named import identities
-from jaxaug.models.text import continuing, likelihood, registry
+from jaxaug.models.text import continuing, registry
 from jaxaug.paraphrase import decoder, programs, samplers
 from jaxaug.track import constraints, hub, several, trained, turns
 from jaxaug.track.base import BaseTracker, read_services
@@ -209,7 +209,7 @@ class Tracker(hub.OnHub, BaseTracker):
             yield batch.indices, pad([inputs[i] for i in batch.indices], rows, width)
 
     def _log_likelihoods(self, pairs: Sequence[tuple[list[int], str]]) -> list[float]:
-        """Returns log-likelihoods of (input, output text); see `likelihood.score`."""
+        """Returns log-likelihoods of (input, output text); see `continuing.score`."""
         words, length = self._model.output_vocabulary, self._lengths["targets"]
         first, found = int(self.robust.constrained), [0.0] * len(pairs)
         for indices, tokens in self._batches([item[first:] for item, _ in pairs]):
@@ -257,7 +257,7 @@ class Tracker(hub.OnHub, BaseTracker):
         )[:, 0]  # fmt: skip
 
 
-_score = programs.of_model()(likelihood.score)
+_score = programs.of_model()(continuing.score)
 
 
 @programs.of_model(static_argnums=(0, 1))

@@ -12,7 +12,7 @@ from jaxaug.augment.output import records
 from jaxaug.augment.schemes import registry
 from jaxaug.augment.schemes.registry import Job
 from jaxaug.core.errors import UserError
-from jaxaug.models.endpoint import client
+from jaxaug.models.endpoint import asking
 from tests.support.chat_server import failed, good
 
 FIELDS = {"scheme": "few", "variants": 3, "rounds": 4, "seed": 3, "shard_size": 100}
@@ -72,7 +72,7 @@ def server(server, monkeypatch):
     return server
 
 
-def asking(server, **block):
+def further(server, **block):
     """Returns a further round that asks a server."""
     block = {"model": "openai:tiny", "endpoint": server.url, "num": 3} | block
     options = {"grid": (block,)}
@@ -83,7 +83,7 @@ def test_a_further_round_asks_another_model_about_missing_variants(
     sgd_tree, drawn, tmp_path, server
 ):
     """The second round asks only about short texts."""
-    fields = FIELDS | {"rounds": 1, "further": (asking(server),)}
+    fields = FIELDS | {"rounds": 1, "further": (further(server),)}
     config, out = configs.of(fields, "test"), tmp_path / "out"
     told = preview.text(plans.resolve(config, sgd_tree, out))
     assert "round 2, for texts with fewer than 3 candidates left: scheme paraph" in told
@@ -92,13 +92,13 @@ def test_a_further_round_asks_another_model_about_missing_variants(
     server.script = [good]
     server.answer = failed(500, "out of memory")
     options = {"retries": 0, "concurrent": 1}
-    down = configs.of(fields | {"further": (asking(server, options=options),)}, "test")
+    down = configs.of(fields | {"further": (further(server, options=options),)}, "test")
     with pytest.raises(UserError, match="HTTP 500: out of memory") as caught:
         run.augment(down, sgd_tree, out)
     assert not (out / records.MANIFEST).exists()
     assert "run the same command again" in "".join(caught.value.__notes__)
     server.answer = good
-    client.of.cache_clear()
+    asking.of.cache_clear()
     asked = len(server.bodies)
     said = run.augment(down, sgd_tree, out)
     # The first round and the one reply are kept.

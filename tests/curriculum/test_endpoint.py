@@ -9,7 +9,7 @@ from jaxaug import cli
 from jaxaug.curriculum import levels
 from jaxaug.curriculum import scorers as measures
 from jaxaug.curriculum.scorers import Scorers
-from jaxaug.models.endpoint import client
+from jaxaug.models.endpoint import asking
 from tests.support.chat_server import failed, good, said, slow
 
 TEXTS = ["I like dogs", "My car is red", "I like dogs"]
@@ -28,7 +28,7 @@ def call(server, tmp_path, monkeypatch, capsys):
     out = tmp_path / "levels.jsonl"
 
     def run(*more, texts=TEXTS):
-        client.of.cache_clear()  # As in a new process.
+        asking.of.cache_clear()  # As in a new process.
         (tmp_path / "in.txt").write_text("\n".join(texts) + "\n")
         arguments = ["levels", "--in", str(tmp_path / "in.txt"), "--out", str(out)]
         arguments += ["--similarity=minilm", "--implication=mine", "--beta=1"]

@@ -10,19 +10,11 @@ from tests.models import torch_kit
 
 VOCAB, LENGTH = 29, 10
 SIZES = {
-    "vocab_size": VOCAB,
-    "d_model": 12,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "encoder_attention_heads": 3,
-    "decoder_attention_heads": 2,
-    "encoder_ffn_dim": 18,
-    "decoder_ffn_dim": 14,
-    "max_position_embeddings": 16,
-    "init_std": 0.6,
-    "forced_eos_token_id": None,
-    "num_beams": 1,
-}
+    "vocab_size": VOCAB, "d_model": 12, "encoder_layers": 1, "decoder_layers": 1,
+    "encoder_attention_heads": 3, "decoder_attention_heads": 2, "encoder_ffn_dim": 18,
+    "decoder_ffn_dim": 14, "max_position_embeddings": 16, "init_std": 0.6,
+    "forced_eos_token_id": None, "num_beams": 1,
+}  # fmt: skip
 
 
 BART = {"pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}

@@ -13,17 +13,10 @@ from jaxaug.models import gpt2, llama
 from jaxaug.models.weights.keymap import params_from
 
 LLAMA: dict[str, Any] = {
-    "vocab_size": 61,
-    "hidden_size": 24,
-    "intermediate_size": 40,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 64,
-    "pad_token_id": 0,
-    "bos_token_id": 7,
-    "eos_token_id": 1,
-    "initializer_range": 0.3,
-}
+    "vocab_size": 61, "hidden_size": 24, "intermediate_size": 40,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 64,
+    "pad_token_id": 0, "bos_token_id": 7, "eos_token_id": 1, "initializer_range": 0.3,
+}  # fmt: skip
 
 
 GROUPED = {**LLAMA, "num_key_value_heads": 2}
@@ -38,16 +31,9 @@ GEMMA = {
 
 # Each flag is used in at least one of them.
 GPT2: dict[str, Any] = {
-    "vocab_size": 61,
-    "n_embd": 24,
-    "n_layer": 2,
-    "n_head": 4,
-    "n_positions": 64,
-    "pad_token_id": 0,
-    "bos_token_id": 7,
-    "eos_token_id": 1,
-    "initializer_range": 0.3,
-}
+    "vocab_size": 61, "n_embd": 24, "n_layer": 2, "n_head": 4, "n_positions": 64,
+    "pad_token_id": 0, "bos_token_id": 7, "eos_token_id": 1, "initializer_range": 0.3,
+}  # fmt: skip
 VARIANTS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "llama": (llama, LLAMA, {}),
     "llama-grouped": (llama, LLAMA, {"num_key_value_heads": 2, "head_dim": 10}),

@@ -7,10 +7,9 @@ import json
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 import torch
-from t5x import adafactor, decoding, losses, models
+from t5x import adafactor, decoding, models
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode import beam, sample, warpers
@@ -90,39 +89,6 @@ def test_logits_equal_torch(name, options, tmp_path):
         atol=1e-4,
         rtol=1e-5,
     )
-
-
-def test_steps_with_the_cache_equal_the_full_forward(tmp_path):
-    """Greedy decoding covers the other families, compared with torch."""
-    module, params = loaded(torch_model(*CASES[0]), tmp_path)
-    sources, targets = ours(SOURCES, module.config), ours(TARGETS, module.config)
-    inputs = shifted(targets)
-    encoded = module.apply(
-        {"params": params}, sources, enable_dropout=False, method="encode"
-    )
-
-    @jax.jit
-    def step(variables, tokens):
-        return module.apply(
-            {"params": params, **variables},
-            encoded,
-            sources,
-            tokens,
-            tokens,
-            enable_dropout=False,
-            decode=True,
-            mutable=["cache"],
-            method="decode",
-        )
-
-    full, here = full_logits(module, params), TARGETS >= 0
-    _, variables = step({}, inputs)
-    for column in range(inputs.shape[1]):
-        logits, variables = step(variables, inputs[:, column : column + 1])
-        rows = here[:, column]
-        np.testing.assert_allclose(
-            logits[rows, 0], full[rows, column], atol=1e-4, rtol=1e-5
-        )
 
 
 def model_of(module: bart.Bart, options: dict, decode_fn) -> models.EncoderDecoderModel:
@@ -307,39 +273,14 @@ def test_packed_rows_equal_separate_rows(tmp_path):
     np.testing.assert_allclose(logits[0], expected, atol=1e-4, rtol=1e-5)
 
 
-@pytest.mark.slow
-def test_training_in_bfloat16_leaves_the_published_bias(tmp_path):
+def test_the_published_bias_gets_no_gradient(tmp_path):
     module, params = loaded(torch_model(*CASES[5]), tmp_path)
-    module = bart.Bart(dataclasses.replace(module.config, dtype=jnp.bfloat16))
     sources, targets = ours(SOURCES, module.config), ours(TARGETS, module.config)
-
-    def loss(params, key):
-        logits = module.apply(
-            {"params": params},
-            sources,
-            shifted(targets),
-            targets,
-            rngs={"dropout": key},
-        )
-        assert logits.dtype == jnp.float32
-        weights = (targets > 0).astype(jnp.float32)
-        return losses.compute_weighted_cross_entropy(logits, targets, weights)[0]
-
-    optimizer = optax.adam(0.02)
-
-    @jax.jit
-    def step(params, state, key):
-        value, grads = jax.value_and_grad(loss)(params, key)
-        updates, state = optimizer.update(grads, state)
-        return value, optax.apply_updates(params, updates), state
-
-    trained, state, values = params, optimizer.init(params), []
-    for number in range(40):
-        value, trained, state = step(trained, state, jax.random.PRNGKey(number))
-        values.append(float(value))
-    assert values[-1] < 0.7 * values[0]
-    bias = trained["final_logits_bias"]
-    np.testing.assert_array_equal(bias, params["final_logits_bias"])
+    gradient = jax.grad(lambda p: applied(module)(p, sources, targets)[..., 3].sum())(
+        params
+    )
+    assert not gradient["final_logits_bias"].any()
+    assert gradient["token_embedder"]["embedding"].any()
 
 
 def settings(**changes) -> dict:

@@ -15,15 +15,10 @@ from tests.models import torch_kit
 from tests.models.torch_kit import LABELS, loaded
 
 SIZES = {
-    "vocab_size": 31,
-    "hidden_size": 12,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 3,
-    "intermediate_size": 20,
-    "max_position_embeddings": 16,
-    "type_vocab_size": 2,
-    "initializer_range": 0.4,
-}
+    "vocab_size": 31, "hidden_size": 12, "num_hidden_layers": 2,
+    "num_attention_heads": 3, "intermediate_size": 20, "max_position_embeddings": 16,
+    "type_vocab_size": 2, "initializer_range": 0.4,
+}  # fmt: skip
 # Rows of different lengths; segments of a pair.
 LENGTHS = np.array([9, 4, 1])
 MASK = np.arange(9) < LENGTHS[:, None]

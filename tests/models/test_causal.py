@@ -4,7 +4,6 @@ import dataclasses
 import functools
 from typing import Any
 
-import flax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -63,19 +62,6 @@ def test_padding_is_not_seen(variant: str, side: str):
 
 
 @pytest.mark.parametrize("variant", ["llama-grouped", "gemma3", "gpt2"])
-def test_steps_equal_the_full_forward(variant: str):
-    """Steps also go beyond the window of models that have one."""
-    _, module, params = pair(variant)
-    tokens = draw(2, 7)
-    full = forward(module, params, tokens)
-    variables = filled(module, {"params": params}, tokens, decode=True)
-    step = stepper(module, params)
-    for column in range(tokens.shape[1]):
-        logits, variables = step(variables, tokens[:, column : column + 1])
-        np.testing.assert_allclose(logits[:, 0], full[:, column], atol=1e-4)
-
-
-@pytest.mark.parametrize("variant", ["llama-grouped", "gemma3", "gpt2"])
 def test_steps_after_prefill_equal_the_full_forward(variant: str):
     _, module, params = pair(variant)
     tokens = draw(2, 7)
@@ -112,8 +98,7 @@ def uneven_prompts() -> np.ndarray:
 @pytest.mark.parametrize(
     "variant",
     grids.first(
-        3,
-        ["llama-grouped", "gemma3", "gpt2-untied", "llama-tied", "mistral", "qwen3"],
+        3, ["llama-grouped", "gemma3", "gpt2-untied", "llama-tied", "mistral", "qwen3"]
     ),
 )
 def test_greedy_generation_equals_torch(variant: str):
@@ -289,25 +274,6 @@ def test_weights_and_config_return(variant: str):
     expected["architectures"] = [type(theirs).__name__]
     assert ours == {name: expected[name] for name in ours}
     assert len(ours) > 10
-
-
-def test_dropout_needs_a_key():
-    _, module, params = pair("gpt2")
-    tokens = draw(1, 3)
-    with pytest.raises(flax.errors.InvalidRngError, match="dropout"):
-        forward(module, params, tokens, enable_dropout=True)
-    first, again, second = (
-        forward(
-            module,
-            params,
-            tokens,
-            enable_dropout=True,
-            rngs={"dropout": jax.random.PRNGKey(seed)},
-        )
-        for seed in (0, 0, 1)
-    )
-    np.testing.assert_array_equal(first, again)
-    assert np.abs(first - second).max() > 1e-3
 
 
 def test_prefill_needs_lengths():

@@ -13,8 +13,8 @@ from jaxaug import cli
 from jaxaug.core.buckets import Batch
 from jaxaug.core.errors import UserError
 from jaxaug.models import convert
-from jaxaug.models.engine import runner, writer
-from jaxaug.models.scorers import perplexity
+from jaxaug.models.engine import runner
+from jaxaug.models.scorers import pairs
 from jaxaug.models.text import in_engine, language, prompts
 from jaxaug.paraphrase import engine, samplers
 from jaxaug.paraphrase.decoder import Decoder
@@ -175,7 +175,7 @@ def test_likelihoods_are_those_of_jax_and_torch(tmp_path, monkeypatch):
         in_engine.kept(model, "float32"), in_engine.rules_of(model), batch_size=2
     )
     assert kept.log_likelihoods(inputs, outputs) == pytest.approx(expected, rel=1e-4)
-    ours = perplexity.CausalPerplexity(model, "", batch_size=2)
+    ours = pairs.CausalPerplexity(model, "", batch_size=2)
     assert ours.continued(inputs, outputs) == pytest.approx(expected, rel=1e-4)
 
 
@@ -190,15 +190,15 @@ def test_a_sliding_window_is_refused(tmp_path):
 def test_other_rotary_positions_are_refused():
     config = {"model_type": "llama", "rope_parameters": {"rope_type": "yarn"}}
     with pytest.raises(UserError, match="of type 'yarn', .* default, linear, llama3 "):
-        writer.write("nowhere", config, {}, writer.Special(0, 1))
+        runner.write("nowhere", config, {}, runner.Special(0, 1))
 
 
 @pytest.mark.parametrize("kind", ["bert", "gemma2", "gemma3_text"])
 def test_other_families_are_refused_by_name(kind):
     """CTranslate2 lacks Gemma's soft caps and its windows in every other layer."""
-    special = writer.Special(0, 1)
+    special = runner.Special(0, 1)
     with pytest.raises(UserError, match=f"no models of type '{kind}' here; known are"):
-        writer.write("nowhere", {"model_type": kind}, {}, special)
+        runner.write("nowhere", {"model_type": kind}, {}, special)
 
 
 def test_the_program_writes_int8(tmp_path, capsys):

@@ -15,7 +15,7 @@ from t5x import checkpoints, decoding, models, optimizers, partitioning, trainer
 
 from jaxaug.core.errors import UserError
 from jaxaug.models import consistency, finetune, llama
-from jaxaug.models.lora import merge
+from jaxaug.models.lora import layout
 from jaxaug.models.lora.settings import Settings
 from jaxaug.models.weights import hf_folder
 
@@ -183,7 +183,7 @@ def test_it_computes_the_same_as_the_merged_model(base):
     params = jax.tree.map(draw, state.params)
     mutables = state.flax_mutables
     reference, weights = plain(base)
-    merged = merge.merge(weights, jax.device_get(params), model.adapter)
+    merged = layout.merge(weights, jax.device_get(params), model.adapter)
 
     @jax.jit
     def loss(params):
@@ -276,35 +276,6 @@ def test_the_initializer_wants_an_adapter(base):
     model, _ = plain(base)
     with pytest.raises(UserError, match="for models of finetune.lora"):
         initializer(model)
-
-
-def test_an_encoder_decoder_decodes_with_its_adapter(tmp_path):
-    torch.manual_seed(0)
-    config = transformers.T5Config(
-        vocab_size=31, d_model=12, d_kv=5, d_ff=20, num_heads=3, num_layers=1,
-        feed_forward_proj="gated-gelu", initializer_factor=3.0,
-    )  # fmt: skip
-    transformers.T5ForConditionalGeneration(config).save_pretrained(tmp_path)
-    found = hf_folder.load(tmp_path)
-    plain = models.EncoderDecoderModel(
-        found.module, Words(), Words(), None, decoding.temperature_sample
-    )
-    model = finetune.lora(plain, tmp_path, Settings(2, 6, ("q", "v", "wo")))
-    rng = np.random.default_rng(0)
-    adapter = jax.tree.map(
-        lambda x: np.float32(0.5 * rng.normal(size=x.shape)),
-        model.adapter.initial(jax.random.PRNGKey(0)),
-    )
-    batch = {
-        "encoder_input_tokens": np.array([[5, 6, 7, 8, 1], [9, 4, 1, 0, 0]]),
-        "decoder_input_tokens": np.zeros((2, 6), np.int32),
-    }
-    mutables = {"base": found.params}
-    decodes = jax.jit(model.predict_batch)(adapter, batch, flax_mutables=mutables)
-    merged = merge.merge(found.params, adapter, model.adapter)
-    predict = jax.jit(plain.predict_batch)
-    np.testing.assert_array_equal(decodes, predict(merged, batch))
-    assert np.any(decodes != predict(found.params, batch))
 
 
 @pytest.mark.long

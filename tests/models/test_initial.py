@@ -70,11 +70,6 @@ def test_a_model_without_sentencepiece_has_no_vocabulary(named):
     assert initial.vocabulary("tiny") == str(named / "spiece.model")
 
 
-def test_an_unknown_name(named):
-    with pytest.raises(UserError, match="'tyni' is not a named model"):
-        initial.checkpoint("tyni")
-
-
 def test_shipped_models_need_no_network(named):
     model = catalogue.find("tiny")
     assert model.on_disk and model.shipped

@@ -1,6 +1,7 @@
-"""Possible config.json files of the Llama family; numbers are in test_causal."""
+"""Possible config.json files of Llama and GPT-2; numbers are in test_causal."""
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from gin import config_parser
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import llama
+from jaxaug.models import gpt2, llama
 from jaxaug.models.weights import families, hf_config
 from tests.support import grids
 
@@ -18,55 +19,29 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # The config.json of SmolLM2-135M-Instruct.
 SMOLLM2: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLM"],
-    "attention_bias": False,
-    "attention_dropout": 0.0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "hidden_act": "silu",
-    "hidden_size": 576,
-    "initializer_range": 0.041666666666666664,
-    "intermediate_size": 1536,
-    "is_llama_config": True,
-    "max_position_embeddings": 8192,
-    "mlp_bias": False,
-    "model_type": "llama",
-    "num_attention_heads": 9,
-    "num_hidden_layers": 30,
-    "num_key_value_heads": 3,
-    "pad_token_id": 2,
-    "pretraining_tp": 1,
-    "rms_norm_eps": 1e-05,
-    "rope_interleaved": False,
-    "rope_scaling": None,
-    "rope_theta": 100000,
-    "tie_word_embeddings": True,
+    "architectures": ["LlamaForCausalLM"], "attention_bias": False,
+    "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2,
+    "hidden_act": "silu", "hidden_size": 576, "initializer_range": 0.041666666666666664,
+    "intermediate_size": 1536, "is_llama_config": True, "max_position_embeddings": 8192,
+    "mlp_bias": False, "model_type": "llama", "num_attention_heads": 9,
+    "num_hidden_layers": 30, "num_key_value_heads": 3, "pad_token_id": 2,
+    "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_interleaved": False,
+    "rope_scaling": None, "rope_theta": 100000, "tie_word_embeddings": True,
     "vocab_size": 49152,
-}
+}  # fmt: skip
 
 
 # The relevant fields of each config.json; other fields do not change the network.
 _GEMMA = {
-    "bos_token_id": 2,
-    "cache_implementation": "hybrid",
-    "head_dim": 256,
-    "hidden_activation": "gelu_pytorch_tanh",
-    "num_hidden_layers": 26,
-    "query_pre_attn_scalar": 256,
-    "rms_norm_eps": 1e-06,
-    "torch_dtype": "bfloat16",
-}
+    "bos_token_id": 2, "cache_implementation": "hybrid", "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh", "num_hidden_layers": 26,
+    "query_pre_attn_scalar": 256, "rms_norm_eps": 1e-06, "torch_dtype": "bfloat16",
+}  # fmt: skip
 _QWEN = {
-    "bos_token_id": 151643,
-    "hidden_act": "silu",
-    "rms_norm_eps": 1e-06,
-    "rope_theta": 1000000.0,
-    "sliding_window": None,
-    "tie_word_embeddings": True,
-    "use_cache": True,
-    "use_sliding_window": False,
-    "vocab_size": 151936,
-}
+    "bos_token_id": 151643, "hidden_act": "silu", "rms_norm_eps": 1e-06,
+    "rope_theta": 1000000.0, "sliding_window": None, "tie_word_embeddings": True,
+    "use_cache": True, "use_sliding_window": False, "vocab_size": 151936,
+}  # fmt: skip
 PUBLISHED: dict[str, dict[str, Any]] = {
     "smollm2": SMOLLM2,
     "qwen2_5": {
@@ -255,3 +230,43 @@ def test_tensors_of_a_block():
         "mlp/wi_1/kernel": "model.layers.29.mlp.up_proj.weight",
         "mlp/wo/kernel": "model.layers.29.mlp.down_proj.weight",
     }
+
+
+# The relevant part of the config.json of DialoGPT-small.
+DIALOGPT: dict[str, Any] = {
+    "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"],
+    "attn_pdrop": 0.1, "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256,
+    "initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "model_type": "gpt2",
+    "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024,
+    "resid_pdrop": 0.1, "vocab_size": 50257,
+}  # fmt: skip
+
+
+def test_dialogpt():
+    assert gpt2.Config.from_hf(DIALOGPT) == gpt2.Config(
+        vocab_size=50257,
+        emb_dim=768,
+        num_layers=12,
+        num_heads=12,
+        head_dim=64,
+        mlp_dim=3072,
+        bos_token_id=50256,
+    )
+
+
+def test_names_with_and_without_prefix():
+    key_map = gpt2.key_map(gpt2.Config.from_hf(DIALOGPT))
+    assert len(key_map) == 4 + 12 * 16
+    query = key_map["decoder/layers_3/self_attention/query/kernel"]
+    assert query.name == "transformer.h.3.attn.c_attn.weight"
+    assert query.aliases == ("h.3.attn.c_attn.weight",)
+    assert (query.part, query.parts, query.axis) == (0, 3, 1)
+    table = key_map["decoder/token_embedder/embedding"]
+    assert table.aliases == ("wte.weight", "lm_head.weight")
+
+
+def test_stored_masks_are_ignored():
+    (pattern,) = gpt2.IGNORED
+    for name in ("h.0.attn.bias", "transformer.h.11.attn.masked_bias"):
+        assert re.fullmatch(pattern, name)
+    assert not re.fullmatch(pattern, "transformer.h.0.attn.c_attn.bias")

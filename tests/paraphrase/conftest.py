@@ -7,9 +7,9 @@ import json
 import pytest
 
 from jaxaug import cli
-from jaxaug.models.endpoint import client
+from jaxaug.models.endpoint import asking
 from jaxaug.models.text import registry
-from jaxaug.models.text.random_parameters import draw_parameters
+from jaxaug.models.text.registry import draw_parameters
 from jaxaug_papers import minisgd
 from tests.support.chat_server import LINES
 
@@ -55,7 +55,7 @@ def call(server, tmp_path, capsys):
     lines, out = tmp_path / "lines.txt", tmp_path / "out.jsonl"
 
     def run(*more, texts=LINES, num=2, url=server.url):
-        client.of.cache_clear()  # As in a new process.
+        asking.of.cache_clear()  # As in a new process.
         lines.write_text("\n".join(texts) + "\n")
         arguments = ["paraphrase", "--model", "openai:tiny", "--endpoint", url]
         arguments += ["--in", str(lines), "--out", str(out), "--num", str(num)]

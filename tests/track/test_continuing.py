@@ -13,7 +13,7 @@ from t5x import checkpoints, decoding, models, optimizers, partitioning
 from jaxaug import cli
 from jaxaug.core.errors import UserError
 from jaxaug.models import convert, finetune, llama
-from jaxaug.models.lora import layout, merge, settings
+from jaxaug.models.lora import layout, settings
 from jaxaug.models.text import continuing, registry
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import hf_folder
@@ -118,7 +118,7 @@ def test_tokens_equal_an_evaluation(tiny_lm, sgd_tree, tmp_path, both_ways):
 
 def test_an_adapter_answers_with_its_base(tiny_lm, sgd_tree, tmp_path):
     published = hf_folder.load(tiny_lm)
-    places = layout.layout(
+    places = layout.layout_of(
         published.family, published.config, published.params, SETTINGS
     )
     draw = np.random.default_rng(0)
@@ -144,7 +144,7 @@ def test_an_adapter_answers_with_its_base(tiny_lm, sgd_tree, tmp_path):
     words = hf.load(tiny_lm, id_offset=1)
     module = llama.DecoderWrapper(tracker._model.module.config)
     rows, expected = evaluated(
-        module, merge.merge(published.params, matrices, places), words, TEXTS, False
+        module, layout.merge(published.params, matrices, places), words, TEXTS, False
     )
     assert tracker.write_tokens(rows) == expected
     assert expected != evaluated(module, published.params, words, TEXTS, False)[1]

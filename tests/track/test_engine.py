@@ -8,7 +8,7 @@ import pytest
 
 from jaxaug import cli
 from jaxaug.core.errors import UserError
-from jaxaug.models.engine import writer
+from jaxaug.models.engine import runner
 from jaxaug.track import engine
 from jaxaug.track.engine import EngineTracker
 from jaxaug.track.options import Robust
@@ -107,6 +107,6 @@ def test_arguments_without_sense(trained, talk, capsys, monkeypatch):
     call = ["predict", "--run", str(trained[0]), "--in", talk]
     assert cli.main([*call, "--precision", "int8"]) == 1
     assert "Add --engine ctranslate2" in capsys.readouterr().err
-    monkeypatch.setattr(writer.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(runner.importlib.util, "find_spec", lambda name: None)
     assert cli.main([*call, "--engine", "ctranslate2"]) == 1
     assert "CTranslate2 is not installed" in capsys.readouterr().err

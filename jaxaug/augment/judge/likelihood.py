@@ -91,7 +91,7 @@ def _scored(
 ) -> list[float]:
     if importlib.util.find_spec("ctranslate2") is not None:
         return _engine(model).log_likelihoods(inputs, outputs)
-    from jaxaug.models.scorers.perplexity import CausalPerplexity
+    from jaxaug.models.scorers.pairs import CausalPerplexity
 
     return CausalPerplexity(model, "", batch_size=_ROWS).continued(inputs, outputs)
 

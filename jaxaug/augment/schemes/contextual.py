@@ -26,7 +26,7 @@ from jaxaug.core.buckets import pad, plan
 from jaxaug.core.errors import UserError
 from jaxaug.core.typed import Range, bounded
 from jaxaug.models.scorers import encoder as encoders
-from jaxaug.models.scorers.perplexity import CausalPerplexity
+from jaxaug.models.scorers.pairs import CausalPerplexity
 from jaxaug.models.text import language
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.tokenizers.hf import Encoded

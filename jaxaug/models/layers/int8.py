@@ -25,7 +25,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int8
 from t5x.examples.t5 import layers as t5_layers
 
-from jaxaug.models.layers.dense import Embed
+from jaxaug.models.layers import Embed
 
 # Floats that a product converts at a time: one megabyte, which fits the cache of a
 # core. With half of it, the loops of SmolLM2 cost more than they save. With twice as

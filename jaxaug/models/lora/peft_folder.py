@@ -59,7 +59,7 @@ class Notes:
     """Notes on an adapter in addition to its matrices; unknown ones are empty.
 
     Attributes:
-        base_digest: see `jaxaug.models.lora.base.digest`.
+        base_digest: see `jaxaug.models.lora.layout.digest`.
         base: name of the base.
         prompt: template with `{text}` that a language model was trained with.
     """
@@ -104,11 +104,7 @@ def read_settings(folder: PathLike) -> Settings:
 
 
 def _check_fields(config: Mapping[str, Any], path: epath.Path) -> None:
-    """Checks that a file describes plain LoRA, by the fields that are known here.
-
-    Raises:
-        UserError: a field is set that is unknown or not supported.
-    """
+    """Checks that a file describes plain LoRA, by the fields that are known here."""
     start = config.get("init_lora_weights", True)
     if not (start is None or isinstance(start, bool) or start in _INITIALIZATIONS):
         raise UserError(

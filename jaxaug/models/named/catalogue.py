@@ -4,6 +4,7 @@
 `jaxaug.models.text.registry` loads a model by its name.
 """
 
+import argparse
 import dataclasses
 from collections.abc import Callable, Mapping
 
@@ -364,3 +365,38 @@ def _hub_message(hub_id: str, target: epath.Path, error: Exception) -> str:
         "network. Without one: download the files on another machine, put them into "
         f"{target} and name that folder instead."
     )
+
+
+def rows() -> list[tuple[str, ...]]:
+    """Returns the rows of `jaxaug models list`, without the header."""
+    return [
+        (
+            model.name,
+            model.family,
+            model.task,
+            model.licence,
+            f"{model.source}@{model.revision}",
+            "on disk" if model.on_disk else "needs the network",
+            str(model.folder) if model.on_disk else f"jaxaug models fetch {model.name}",
+        )
+        for model in CATALOGUE.values()
+    ]
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    """Runs the verb; see `jaxaug models list --help`."""
+    del arguments
+    head = ("NAME", "FAMILY", "TASK", "LICENCE", "SOURCE", "STATE", "FOLDER OR COMMAND")
+    table = [head, *rows()]
+    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+    return 0
+
+
+def run_fetch(arguments: argparse.Namespace) -> int:
+    """Runs the verb; see `jaxaug models fetch --help`."""
+    for name in arguments.names:
+        print(f"{name}: {fetch(name)}")
+    return 0

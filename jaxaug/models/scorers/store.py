@@ -76,9 +76,7 @@ class Store:
                         damaged += 1
         if damaged:
             logging.warning(
-                "%s: %d scores are damaged and are computed again.",
-                self.path,
-                damaged,
+                "%s: %d scores are damaged and are computed again.", self.path, damaged
             )
         return found
 

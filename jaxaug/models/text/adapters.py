@@ -12,8 +12,8 @@ from t5x import checkpoints
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text
-from jaxaug.models.lora import base, merge, peft_folder
-from jaxaug.models.lora.layout import Layout, check, family_of, layout
+from jaxaug.models.lora import layout, peft_folder
+from jaxaug.models.lora.layout import Layout, check, family_of, layout_of
 from jaxaug.models.lora.peft_folder import Notes
 from jaxaug.models.text import prompts, run_config
 
@@ -66,24 +66,26 @@ def load(
     matrices: Mapping[str, Any]
     if peft_folder.is_adapter(folder):
         settings = peft_folder.read_settings(folder)
-        found = layout(family, config, params, settings)
+        found = layout_of(family, config, params, settings)
         matrices, notes = peft_folder.read(folder, found)
         label = folder.name
     elif is_run(folder):
         root, step = _root_and_step(folder)
-        found = layout(family, config, params, _of_config(root, _ADAPTER))
+        found = layout_of(family, config, params, _of_config(root, _ADAPTER))
         matrices, notes = _of_checkpoint(root, step, found)
         label = f"{root.name}@{step}"
     else:
         raise UserError(f"{source} holds no adapter. {_FIX}")
     if compare and notes.base_digest:
-        base.check(notes.base_digest, base.digest(params), str(source), base_name)
+        layout.check_base(
+            notes.base_digest, layout.digest(params), str(source), base_name
+        )
     return Adapter(found, matrices, notes, label)
 
 
 def merged(params: Mapping[str, Any], adapter: Adapter) -> dict[str, Any]:
     """Returns the parameters of a base with an adapter merged in."""
-    return merge.merge(params, adapter.matrices, adapter.layout)
+    return layout.merge(params, adapter.matrices, adapter.layout)
 
 
 def is_run(folder: PathLike) -> bool:

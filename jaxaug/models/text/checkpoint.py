@@ -1,7 +1,8 @@
 """Loads a T5X run folder: its configuration and its best or newest checkpoint."""
 
+import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -10,8 +11,61 @@ from jaxaug_base.files import absolute
 from t5x import checkpoints, models
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.text import run_config, run_words
+from jaxaug.feed import run_vocabulary, vocabulary
+from jaxaug.models.text import run_config
+from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import families, keymap, t5x_layout
+
+_TASKS = "tasks.vocabulary"
+
+
+class RunWords:
+    """Replaces the vocabulary functions of a configuration for one run.
+
+    The functions of `tasks.vocabulary` serve the single run of a training program.
+    Here, several runs may be loaded, each with its own vocabulary.
+    """
+
+    def __init__(self, folder: epath.Path):
+        """Takes the folder with `config.gin`; nothing is read yet."""
+        self._folder = folder
+        self._named = ""
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., Any]]:
+        """Replacements of functions that the configuration calls."""
+        return {
+            f"{_TASKS}.default_vocabulary": self.default_vocabulary,
+            f"{_TASKS}.FoundVocabulary": self.default_vocabulary,
+            f"{_TASKS}.padded_size": self.padded_size,
+            "jaxaug.feed.vocabulary.TokenVocabulary": self.token_vocabulary,
+            # The copy in the run is used, since the pairs may be missing.
+            "jaxaug.feed.pair_words.path_of": lambda **_: "",
+        }
+
+    @functools.cached_property
+    def words(self) -> vocabulary.TokenVocabulary:
+        """Vocabulary of the run."""
+        return vocabulary.TokenVocabulary(vocabulary.of_run(self._folder, self._named))
+
+    def default_vocabulary(self, path: str | None = None) -> Any:
+        """Replaces `tasks.vocabulary.default_vocabulary`, by the run's vocabulary."""
+        if path and hf.is_published(path):
+            return hf.load(path, id_offset=1)
+        self._named = self._named or path or ""
+        return self.words
+
+    def padded_size(self, multiple: int = 128, words: Any = None) -> int:
+        """Replaces `tasks.vocabulary.padded_size`, for the run's vocabulary."""
+        del words  # The run has one vocabulary.
+        return -(-self.words.vocab_size // multiple) * multiple
+
+    def token_vocabulary(self, path: str | None = None) -> vocabulary.TokenVocabulary:
+        """Replaces `TokenVocabulary`; returns the run's vocabulary."""
+        if path and run_vocabulary.of_run(self._folder) is None:
+            return vocabulary.TokenVocabulary(path)
+        return self.words
+
 
 _CONFIG = "config.gin"
 _CHECKPOINT = re.compile(r"checkpoint_(\d+)")
@@ -68,11 +122,7 @@ def load_writer(folder: epath.PathLike) -> Run:
 
 
 def is_decoder_only(folder: epath.PathLike) -> bool:
-    """Returns whether the model of a run is decoder-only, without reading a checkpoint.
-
-    Raises:
-        UserError: see `load`.
-    """
+    """Returns whether the model of a run is decoder-only, without reading a checkpoint."""
     return isinstance(_model(config_of(folder)), models.DecoderOnlyModel)
 
 
@@ -155,7 +205,7 @@ def _model(path: epath.Path) -> Any:
             "MODEL",
             without=("decode_fn", "evaluator", "feature_converter_cls"),
             arguments={"optimizer_def": None},
-            replaced=run_words.RunWords(path.parent).functions,
+            replaced=RunWords(path.parent).functions,
         )
     except UserError as error:
         raise UserError(f"{error} {_FIX}") from error

@@ -1,30 +1,26 @@
 """Decoder-only models of training runs: the target continues the input."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
 from flax import linen as nn
 from jaxaug_base.files import absolute
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 from t5x import models
 from t5x.feed.vocabularies import check_rows
 
 from jaxaug.core.files import PathLike
-from jaxaug.models.named import identities
-from jaxaug.models.text import adapters, checkpoint, registry, run_config
+from jaxaug.models.t5 import SourceEncoderDecoderModel
+from jaxaug.models.text import adapters, checkpoint, language, registry, run_config
 
 _BOTH_WAYS = "inputs_bidirectional_attention"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class PrefixModel:
+class PrefixModel(language.Loaded):
     """A decoder-only model that was trained to continue inputs with targets.
-
-    It compares equal only to itself, so it can be a static argument of compiled
-    programs.
 
     Attributes:
         label: name and version.
@@ -46,15 +42,9 @@ class PrefixModel:
         """Vocabulary of outputs, the same as for inputs."""
         return self.input_vocabulary
 
-    @functools.cached_property
-    def identity(self) -> str:
-        """Digest of the model for keys, independent of its name."""
-        return identities.of_parameters(self.module, self.params, self.input_vocabulary)
-
-    @functools.cached_property
-    def bare(self) -> "PrefixModel":
-        """The same model without parameters, for compiled programs to refer to."""
-        return dataclasses.replace(self, params={})
+    @property
+    def vocabularies(self) -> tuple[Any, ...]:
+        return (self.input_vocabulary,)
 
     def continued(
         self,
@@ -92,11 +82,7 @@ class PrefixModel:
 
 
 def load(folder: PathLike) -> registry.TextModel | PrefixModel:
-    """Loads the model of a training run, or of a run that trained an adapter.
-
-    Raises:
-        UserError: see `registry.load` and `checkpoint.load`.
-    """
+    """Loads the model of a training run, or of a run that trained an adapter."""
     if adapters.is_run(folder) or not checkpoint.is_decoder_only(folder):
         found = registry.load(str(folder))
         if isinstance(found, registry.TextModel):
@@ -111,3 +97,68 @@ def load(folder: PathLike) -> registry.TextModel | PrefixModel:
         checkpoint.config_of(folder), "DecoderOnlyModel", _BOTH_WAYS
     )
     return PrefixModel(*parts, bidirectional=bool(both_ways))
+
+
+def score(
+    model: registry.TextModel | PrefixModel,
+    params: Any,
+    inputs: Int[Array, "rows length"],
+    outputs: Int[Array, "rows max_length"],
+) -> Float[Array, " rows"]:
+    """Returns the log-likelihood of each output, summed over its tokens and EOS.
+
+    Args:
+        model: model of a training run.
+        params: parameters of the model.
+        inputs: tokens including EOS, padded with 0.
+        outputs: tokens including EOS, padded with 0.
+    """
+    if isinstance(model, PrefixModel):
+        return _continued(model, params, inputs, outputs)
+    scorer = SourceEncoderDecoderModel(
+        model.module, model.input_vocabulary, model.output_vocabulary, None
+    )
+    return scorer.score_batch(
+        params,
+        {
+            "encoder_input_tokens": inputs,
+            "decoder_input_tokens": jnp.pad(outputs[:, :-1], ((0, 0), (1, 0))),
+            "decoder_target_tokens": outputs,
+            "decoder_loss_weights": (outputs != 0).astype(jnp.float32),
+        },
+    )
+
+
+def _continued(
+    model: PrefixModel,
+    params: Any,
+    inputs: Int[Array, "rows length"],
+    outputs: Int[Array, "rows max_length"],
+) -> Float[Array, " rows"]:
+    """Scores outputs that directly follow the inputs, as in training."""
+    lengths = jnp.sum(inputs != 0, axis=1, keepdims=True)
+    width = inputs.shape[1] + outputs.shape[1]
+    place = jnp.arange(width) - lengths
+    written = jnp.take_along_axis(
+        outputs, jnp.clip(place, 0, outputs.shape[1] - 1), axis=1
+    )
+    inside = (place >= 0) & (place < outputs.shape[1])
+    given = jnp.pad(inputs, ((0, 0), (0, outputs.shape[1])))
+    targets = jnp.where(inside, written, given * (place < 0))
+    scorer = models.DecoderOnlyModel(
+        model.module,
+        model.input_vocabulary,
+        None,
+        inputs_bidirectional_attention=model.bidirectional,
+    )
+    return scorer.score_batch(
+        params,
+        {
+            "decoder_input_tokens": jnp.pad(targets[:, :-1], ((0, 0), (1, 0))),
+            "decoder_target_tokens": targets,
+            "decoder_loss_weights": (inside & (targets != 0)).astype(jnp.float32),
+            "decoder_causal_attention": (jnp.arange(width) <= lengths).astype(
+                jnp.int32
+            ),
+        },
+    )

@@ -11,8 +11,8 @@ from t5x.examples.t5 import network
 from jaxaug.core import cache_folder, cached, manifest
 from jaxaug.core.digests import code_digest, digest_of
 from jaxaug.core.errors import UserError
-from jaxaug.models import t5_stacks
-from jaxaug.models.engine import writer
+from jaxaug.models import t5_weights
+from jaxaug.models.engine import runner
 from jaxaug.models.engine.runner import Rules
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.registry import TextModel
@@ -24,20 +24,20 @@ def kept(model: TextModel | LanguageModel, precision: str) -> epath.Path:
 
     Args:
         model: model with its parameters in float32.
-        precision: one of `writer.PRECISIONS`.
+        precision: one of `runner.PRECISIONS`.
 
     Raises:
         UserError: CTranslate2 is not installed, or has no such model or precision.
     """
-    writer.check_installed()
-    key = digest_of([model.identity, precision, code_digest(writer, __name__)])
+    runner.check_installed()
+    key = digest_of([model.identity, precision, code_digest(runner, __name__)])
     folder = cache_folder.local_cache_dir() / "ctranslate2" / key
 
     def write(temporary: epath.Path) -> None:
         config = plain_config(model.module, model.label)
         params = model.params
-        if t5_stacks.is_stacked(params):
-            params = t5_stacks.unstacked(params, model.label)
+        if t5_weights.is_stacked(params):
+            params = t5_weights.unstacked(params, model.label)
         words, offset = _words(model), getattr(config, "id_offset", 0)
         unknown = getattr(words, "unk_id", None)
         write_folder(
@@ -64,7 +64,7 @@ def write_folder(
     unknown: int | None = None,
     **options: Any,
 ) -> None:
-    """Writes a network of ours; see `writer.write`.
+    """Writes a network of ours; see `runner.write`.
 
     Args:
         folder: existing folder.
@@ -72,17 +72,14 @@ def write_folder(
         params: parameters of the network.
         end: row of EOS.
         unknown: row of the unknown word, if any.
-        **options: see `writer.write`.
-
-    Raises:
-        UserError: see `writer.write`.
+        **options: see `runner.write`.
     """
     family = _family(config)
     tensors = keymap.tensors_from(params, family.key_map(config))
     first = getattr(config, "bos_token_id", 0)
     start = getattr(config, "decoder_start_token_id", first)
-    special = writer.Special(start, end, unknown)
-    writer.write(folder, family.code.to_hf(config), tensors, special, **options)
+    special = runner.Special(start, end, unknown)
+    runner.write(folder, family.code.to_hf(config), tensors, special, **options)
 
 
 def rules_of(model: TextModel | LanguageModel) -> Rules:
@@ -124,7 +121,7 @@ def plain_config(module: Any, label: str) -> Any:
     """
     config = getattr(module, "config", None)
     if isinstance(config, scalable.T5Config):
-        config = t5_stacks.plain_config(config)
+        config = t5_weights.plain_config(config)
     try:
         _family(config)
     except LookupError:

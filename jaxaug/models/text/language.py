@@ -9,8 +9,8 @@ sets of candidates end there.
 
 import dataclasses
 import functools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -22,24 +22,105 @@ from t5x import models
 from t5x.feed.vocabularies import check_rows
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import read_json, shown
 from jaxaug.core.text import clean, unmarked
 from jaxaug.decode.refill import Begun, with_index
 from jaxaug.models.named import identities
 from jaxaug.models.text import chat_template, prompts
-from jaxaug.models.text import ends as ends_of
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import hf_config, hf_folder
+
+# Finite as in the decode functions, so that sums stay finite.
+_REMOVED = -1.0e7
+
+
+def listed(folder: epath.Path, vocab_size: int, id_offset: int) -> tuple[int, ...]:
+    """Returns ids at which `generate` of transformers ends a model's output.
+
+    They are the `eos_token_id` of generation_config.json, a number or a list. If that
+    file is missing or names none, config.json counts. -1 means no id.
+
+    Args:
+        folder: folder of the model.
+        vocab_size: number of published ids.
+        id_offset: difference between our ids and the published ones.
+
+    Returns:
+        Our ids, in the order of the file.
+
+    Raises:
+        UserError: a value is not an id of the model.
+    """
+    for path in (folder / hf_config.GENERATION, folder / hf_folder.CONFIG):
+        config = read_json(path, hf_folder.FIX) if path.exists() else {}
+        value = config.get("eos_token_id") if isinstance(config, dict) else None
+        if value is None:
+            continue
+        ids = value if isinstance(value, list) else [value]
+        for number in ids:
+            if type(number) is not int or not -1 <= number < vocab_size:
+                raise UserError(
+                    f"{path}: eos_token_id is {shown(value)}, but the model has ids "
+                    f"from 0 to {vocab_size - 1}. Take the files of one model."
+                )
+        return tuple(number + id_offset for number in ids if number >= 0)
+    return ()
+
+
+def together(
+    logits: Float[Array, "*rows vocab"], ends: Iterable[int], eos_id: int
+) -> Float[Array, "*rows vocab"]:
+    """Returns logits in which all ending tokens are merged into EOS.
+
+    Args:
+        logits: logits of the next token.
+        ends: ids that end an output; EOS always does.
+        eos_id: id that gets the probability of all ends; the others become impossible.
+    """
+    every = {*map(int, ends), eos_id}
+    if len(every) == 1:
+        return logits
+    is_end = np.isin(np.arange(logits.shape[-1]), list(every))
+    total = jax.nn.logsumexp(jnp.where(is_end, logits, -jnp.inf), axis=-1)
+    return jnp.where(is_end, _REMOVED, logits).at[..., eos_id].set(total)
+
 
 # Key of the prefix in the parameters, next to the network.
 _PREFIX = "prefix"
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class LanguageModel:
-    """A decoder-only model with its parameters, tokenizer, and prompt.
+class Loaded:
+    """Base of the models for text: a network with parameters and vocabularies.
 
-    It compares equal only to itself, so it can be a static argument of compiled
+    A model compares equal only to itself, so it can be a static argument of compiled
     programs.
+    """
+
+    module: nn.Module
+    params: Mapping[str, Any]
+    published: str = ""
+
+    @property
+    def vocabularies(self) -> tuple[Any, ...]:
+        """The vocabularies of inputs and outputs."""
+        raise NotImplementedError
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """Digest of the model for keys, independent of its name and prompt."""
+        return self.published or identities.of_parameters(
+            self.module, self.params, *self.vocabularies
+        )
+
+    @functools.cached_property
+    def bare(self) -> Self:
+        """The same model without parameters, for compiled programs to refer to."""
+        return dataclasses.replace(self, params={})  # type: ignore[type-var]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LanguageModel(Loaded):
+    """A decoder-only model with its parameters, tokenizer, and prompt.
 
     Attributes:
         label: name and version, for the records of a run.
@@ -47,7 +128,7 @@ class LanguageModel:
         params: parameters of the module.
         vocabulary: tokenizer with `id_offset` 1.
         prompt: prompt around each input.
-        listed: ending ids that the model's files name; see `ends.listed`.
+        listed: ending ids that the model's files name; see `listed`.
         published: see `jaxaug.models.text.registry.published_identity`.
         trained_prompt: whether the model was trained with `prompt`, which is then its
             default.
@@ -66,12 +147,9 @@ class LanguageModel:
     is_chat: bool = False
     folder: epath.Path | None = None
 
-    @functools.cached_property
-    def identity(self) -> str:
-        """Digest of the model for keys, independent of its name and prompt."""
-        return self.published or identities.of_parameters(
-            self.module, self.params, self.vocabulary
-        )
+    @property
+    def vocabularies(self) -> tuple[Any, ...]:
+        return (self.vocabulary,)
 
     @functools.cached_property
     def before(self) -> list[int]:
@@ -157,12 +235,7 @@ class LanguageModel:
         """Returns logits in which all ends are merged into EOS."""
         assert self.vocabulary.eos_id is not None
         ends = np.flatnonzero(self.ends)
-        return ends_of.together(logits, ends, self.vocabulary.eos_id)
-
-    @functools.cached_property
-    def bare(self) -> "LanguageModel":
-        """The same model without parameters, for compiled programs to refer to."""
-        return dataclasses.replace(self, params={})
+        return together(logits, ends, self.vocabulary.eos_id)
 
 
 class LineModel(models.DecoderOnlyModel):
@@ -291,7 +364,7 @@ def load(folder: epath.Path, label: str, prompt: str = "schema") -> LanguageMode
         published.params,
         words,
         prompts.parse(prompts.PROMPTS[prompts.PLAIN], prompts.PLAIN),
-        ends_of.listed(folder, config.vocab_size, 1),
+        listed(folder, config.vocab_size, 1),
         folder=folder,
     )
     check_rows(model, folder)

@@ -7,16 +7,21 @@ of a published model. `NAME+FOLDER` is a model with the adapter in a folder.
 import dataclasses
 import functools
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import flax
+import jax
 import jax.numpy as jnp
+import numpy as np
 import tokenizers
 from etils import epath
 from flax import linen as nn
+from flax import traverse_util
 from jaxaug_base.files import absolute
 from jaxtyping import Array
+from t5x import models
 from t5x.examples.t5 import network
 from t5x.feed.vocabularies import check_rows
 
@@ -24,14 +29,15 @@ import jaxaug
 from jaxaug.core import cache_folder, extensions
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import is_remote, reach
-from jaxaug.core.suggestion import suggestion
+from jaxaug.core.suggestion import one_of, suggestion
 from jaxaug.core.text import clean
 from jaxaug.data import minisgd
 from jaxaug.feed import vocabulary
+from jaxaug.models.layers import int8
 from jaxaug.models.lora import peft_folder
 from jaxaug.models.named import catalogue, identities
-from jaxaug.models.text import adapters, checkpoint, ends, language, prompts
-from jaxaug.models.text.random_parameters import draw_parameters
+from jaxaug.models.text import adapters, checkpoint, language, prompts
+from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.tokenizers import hf, marian
 from jaxaug.models.weights import hf_folder, pins
 
@@ -45,11 +51,8 @@ _PLUS = "+"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TextModel:
+class TextModel(language.Loaded):
     """An encoder-decoder with its parameters and vocabularies.
-
-    It compares equal only to itself, so it can be a static argument of compiled
-    programs.
 
     Attributes:
         label: name and version, for the records of a run, such as `minisgd@500`.
@@ -61,7 +64,7 @@ class TextModel:
         lowercase: whether the vocabulary has only lower case.
         prompt: returns the input of the model for a text.
         first: tokens before every input: a start token, control fields.
-        ends: ids that end an output in addition to EOS; see `ends.listed`.
+        ends: ids that end an output in addition to EOS; see `language.listed`.
         published: see `published_identity`; empty for a model of ours or a T5X run.
     """
 
@@ -76,18 +79,9 @@ class TextModel:
     ends: tuple[int, ...] = ()
     published: str = ""
 
-    @functools.cached_property
-    def identity(self) -> str:
-        """Digest of the model for keys, independent of its name."""
-        words = (self.input_vocabulary, self.output_vocabulary)
-        return self.published or identities.of_parameters(
-            self.module, self.params, *words
-        )
-
-    @functools.cached_property
-    def bare(self) -> "TextModel":
-        """The same model without parameters, for compiled programs to refer to."""
-        return dataclasses.replace(self, params={})
+    @property
+    def vocabularies(self) -> tuple[Any, ...]:
+        return self.input_vocabulary, self.output_vocabulary
 
     def encode(self, text: str) -> list[int]:
         """Returns the tokens of an input in its prompt, including EOS."""
@@ -116,7 +110,7 @@ class TextModel:
 
     def end_together(self, logits: Array) -> Array:
         """Returns logits [..., vocab] with all ending tokens merged into EOS."""
-        return ends.together(logits, self.ends, self.output_vocabulary.eos_id)
+        return language.together(logits, self.ends, self.output_vocabulary.eos_id)
 
 
 def _alike(one: list[int], other: list[int]) -> int:
@@ -153,11 +147,7 @@ def with_adapter(name: str, adapter: str | None) -> str:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Returns the base and the adapter in a name; the adapter may be empty.
-
-    Raises:
-        UserError: a remote folder cannot be reached.
-    """
+    """Returns the base and the adapter in a name; the adapter may be empty."""
     for part in name.split(_PLUS):
         if is_remote(part):
             reach(part, "Name a model on this machine, or check the address.")
@@ -200,9 +190,6 @@ def published_identity(name: str) -> str:
     Returns:
         The identity; empty for a model of ours or a T5X run, whose identity comes from
         the parameters, the network, and the vocabularies.
-
-    Raises:
-        UserError: see `load`.
     """
     base, adapter = _parts(name)
     if adapter:
@@ -306,7 +293,7 @@ def _published(folder: epath.Path, label: str) -> TextModel:
     model = hf_folder.load(folder)
     id_offset = getattr(model.config, "id_offset", 0)
     rows = getattr(model.config, "decoder_vocab_size", None) or model.config.vocab_size
-    found = ends.listed(folder, rows, id_offset)
+    found = language.listed(folder, rows, id_offset)
 
     def make(
         inputs: Any, outputs: Any, lowercase: bool = False, first: tuple[int, ...] = ()
@@ -329,11 +316,7 @@ def _published(folder: epath.Path, label: str) -> TextModel:
 
 
 def _control_tokens(model: catalogue.Named) -> tuple[int, ...]:
-    """Returns ids of the control fields before the text, which are special tokens.
-
-    Raises:
-        UserError: the fetched tokenizer does not have these special tokens.
-    """
+    """Returns ids of the control fields before the text, which are special tokens."""
     fields = model.input("")
     # The tokenizer of texts is not used, because it reads no special tokens.
     own = tokenizers.Tokenizer.from_str(hf.load(model.folder).backend.to_str())
@@ -382,3 +365,89 @@ MODELS: Mapping[str, Loader] = extensions.Table[Loader](
     "models",
     taken=catalogue.CATALOGUE,
 )
+
+
+def draw_parameters(module: nn.Module, words: Any) -> Mapping[str, Any]:
+    """Returns parameters drawn by NumPy, ten times as fast as by flax."""
+    names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
+    model = models.EncoderDecoderModel(module, words, words, None)
+    shapes = jax.eval_shape(
+        lambda: flax.core.unfreeze(
+            model.get_initial_variables(
+                jax.random.PRNGKey(0), dict.fromkeys(names, (1, 8))
+            )["params"]
+        )
+    )
+    rng = np.random.default_rng(0)
+
+    def draw(path: tuple[Any, ...], leaf: jax.ShapeDtypeStruct) -> np.ndarray:
+        if path[-1].key == "scale":
+            return np.ones(leaf.shape, np.float32)
+        fan_in = leaf.shape[0] if path[-1].key == "kernel" else 1
+        return rng.standard_normal(leaf.shape, np.float32) / np.float32(fan_in**0.5)
+
+    return jax.tree_util.tree_map_with_path(draw, shapes)
+
+
+PRECISIONS = ("float32", "bfloat16", "int8")
+Model = TypeVar("Model", bound=TextModel | LanguageModel)
+
+
+def with_precision(model: Model, precision: str) -> Model:
+    """Returns the model with its weights in a precision of `PRECISIONS`.
+
+    The precision holds for linear maps and token embeddings, which are nearly all
+    weights. With bfloat16, the computation is in bfloat16 too, which is fastest on
+    accelerators. Int8 weights are converted to floats for each product; see
+    `jaxaug.models.layers.int8`.
+
+    Raises:
+        UserError: an unknown precision, or a network that does not support it.
+    """
+    if precision not in PRECISIONS:
+        raise UserError(
+            f"precision {precision!r} is not known; "
+            f"{one_of(precision, PRECISIONS, 'give')}"
+        )
+    if precision == "float32":
+        return model
+    tokens = jnp.ones((1, 4), jnp.int32)
+    inputs = 2 if isinstance(model, LanguageModel) else 3
+    call: Any = functools.partial(
+        model.module.apply,
+        {"params": model.params},
+        *[tokens] * inputs,
+        enable_dropout=False,
+    )
+    found = int8.found(call)
+    if precision == "bfloat16":
+        return _in_bfloat16(model, found)
+    params = int8.quantised(model.params, found)
+    if params.keys() == model.params.keys() and not _has_scales(params):
+        raise UserError(
+            f"model {model.label!r}: its network has no layer that supports int8 "
+            "weights. Leave the precision at float32."
+        )
+    return dataclasses.replace(model, params=params)
+
+
+def _in_bfloat16(model: Model, weights: Iterable[int8.Path]) -> Model:
+    config: Any = getattr(model.module, "config", None)
+    if not hasattr(config, "dtype"):
+        raise UserError(
+            f"model {model.label!r}: its network has no config with a dtype that could "
+            "be bfloat16. Leave the precision at float32."
+        )
+    module = model.module.clone(config=dataclasses.replace(config, dtype=jnp.bfloat16))
+    flat = traverse_util.flatten_dict(dict(model.params))
+    for path in weights:
+        flat[path] = np.asarray(flat[path]).astype(jnp.bfloat16)
+    return dataclasses.replace(
+        model, module=module, params=traverse_util.unflatten_dict(flat)
+    )
+
+
+def _has_scales(params: Any) -> bool:
+    return isinstance(params, dict) and any(
+        name.endswith("_scale") or _has_scales(value) for name, value in params.items()
+    )

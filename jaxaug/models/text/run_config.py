@@ -118,9 +118,6 @@ def bound(path: PathLike, function: str, name: str) -> Any:
 
     Returns:
         The value, with macros and references resolved; None without a binding.
-
-    Raises:
-        UserError: see `build`.
     """
     reader = _read(path)
     for (scope, target), arguments in reader._bindings.items():

@@ -1,14 +1,15 @@
-"""Bytes of every token of a vocabulary."""
+"""Bytes and names of every token of a vocabulary."""
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sentencepiece
 import tokenizers
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json, read_text
 from jaxaug.models.tokenizers.hf import Tokenizer
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -18,11 +19,7 @@ _PROBE = '{"Name 1": ["caf\u00e9", "\u4e2d \\ \U0001f600"]}'
 
 
 def of_vocabulary(words: Any) -> list[bytes | None]:
-    """Returns bytes by id of a published tokenizer or of a SentencePiece vocabulary.
-
-    Raises:
-        UserError: see `of_tokenizer`.
-    """
+    """Returns bytes by id of a published tokenizer or of a SentencePiece vocabulary."""
     if isinstance(words, Tokenizer):
         return of_tokenizer(words)
     # This repository and SeqIO have different names for the processor.
@@ -98,3 +95,31 @@ def _byte_level() -> dict[str, int]:
     letters = {chr(byte): byte for byte in plain()}
     others = [byte for byte in range(256) if chr(byte) not in letters]
     return letters | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+UNKNOWN = ("<unk>", "[UNK]")
+"""Usual names of the unknown word."""
+
+
+def of_files(files: Mapping[str, PathLike]) -> list[str]:
+    """Returns the token of each row; empty without a file that lists them.
+
+    Args:
+        files: name -> path of a tokenizer's files; see `hf_folder.tokenizer_of`. Rows
+            without a token are named by their row.
+    """
+    if path := files.get("tokenizer.json"):
+        text = read_text(path, "Take the file that was published with the model.")
+        return _listed(tokenizers.Tokenizer.from_str(text).get_vocab())
+    if path := files.get("vocab.json"):
+        return _listed(read_json(path, "Take the file that was published."))
+    for name in ("spiece.model", "spm.model", "sentencepiece.bpe.model"):
+        if path := files.get(name):
+            processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+            return processor.id_to_piece([*range(processor.get_piece_size())])
+    return []
+
+
+def _listed(rows: Mapping[str, int]) -> list[str]:
+    names = {row: token for token, row in rows.items()}
+    return [names.get(row, f"<row_{row}>") for row in range(max(names, default=-1) + 1)]

@@ -1,12 +1,23 @@
-"""Reads config.json of Hugging Face: common checks and fields of the families."""
+"""Reads and writes config.json, and reads generation_config.json, of Hugging Face.
+
+Settings of generation that force or exclude tokens are applied or refused. Settings of
+the search are only named in a warning, because the user's options define the search.
+"""
 
 import contextlib
-import math
+import dataclasses
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from absl import logging
+from etils import epath
+from msgspec import Meta
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, shown
+from jaxaug.models import layers
 
 # Settings of the first token of an output, and of the last token of a cut output.
 FORCED = ("forced_bos_token_id", "forced_eos_token_id")
@@ -17,62 +28,14 @@ _MOST_LAYERS = 1000
 _LARGEST_TABLE = 1 << 26
 
 
-def _is_size(value: Any) -> bool:
-    return type(value) is int and 0 < value <= _LARGEST
-
-
-def _is_size_or_none(value: Any) -> bool:
-    return value == 0 and type(value) is int or _is_size(value)
-
-
-def _is_size_or_off(value: Any) -> bool:
-    return value == -1 and type(value) is int or _is_size_or_none(value)
-
-
-def _is_depth(value: Any) -> bool:
-    return type(value) is int and 0 < value <= _MOST_LAYERS
-
-
-def _is_id(value: Any) -> bool:
-    # Some files use -1 for none.
-    return type(value) is int and -1 <= value <= _LARGEST
-
-
-def _are_ids(value: Any) -> bool:
-    return all(map(_is_id, value)) if isinstance(value, list) else _is_id(value)
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
-
-
-def _is_rate(value: Any) -> bool:
-    return _is_number(value) and 0 <= value < 1
-
-
-def _is_positive(value: Any) -> bool:
-    return _is_number(value) and value > 0
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-def _are_labels(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        key.isdecimal() and len(key) < 10 and isinstance(name, str)
-        for key, name in value.items()
-    )
-
-
+_SIZE = Annotated[int, Meta(ge=1, le=_LARGEST)]
+# Some files use -1 for none.
+_ID = Annotated[int, Meta(ge=-1, le=_LARGEST)]
+_NUMBERS = Annotated[str, Meta(pattern="^[0-9]{1,9}$")]
 # Rules for the values of keys that families read, if the keys are present and not null.
-_RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
+_RULES: tuple[tuple[Any, str, str], ...] = (
     (
-        _is_size,
+        _SIZE,
         f"a whole number from 1 to {_LARGEST}",
         (
             "attention_head_size conv_groups d_ff d_kv d_model "
@@ -84,28 +47,28 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
             "sliding_window sliding_window_pattern vocab_size"
         ),
     ),
-    (_is_size_or_none, f"a whole number from 0 to {_LARGEST}", "type_vocab_size"),
     (
-        _is_size_or_off,
+        Annotated[int, Meta(ge=0, le=_LARGEST)],
+        f"a whole number from 0 to {_LARGEST}",
+        "type_vocab_size",
+    ),
+    (
+        _ID,
         f"a whole number from -1 to {_LARGEST}",
         "conv_kernel_size max_relative_positions position_buckets",
     ),
     (
-        _is_depth,
+        Annotated[int, Meta(ge=1, le=_MOST_LAYERS)],
         f"a whole number from 1 to {_MOST_LAYERS}",
         (
             "decoder_layers encoder_layers n_layer num_decoder_layers "
             "num_hidden_layers num_layers"
         ),
     ),
+    (_ID, "an id of a token", "bos_token_id decoder_start_token_id pad_token_id"),
+    (_ID | list[_ID], "an id of a token, or a list of ids", "eos_token_id"),
     (
-        _is_id,
-        "an id of a token",
-        "bos_token_id decoder_start_token_id pad_token_id",
-    ),
-    (_are_ids, "an id of a token, or a list of ids", "eos_token_id"),
-    (
-        _is_rate,
+        Annotated[float, Meta(ge=0, lt=1)],
         "a number from 0 to below 1",
         (
             "activation_dropout attention_dropout attention_probs_dropout_prob "
@@ -114,7 +77,7 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
         ),
     ),
     (
-        _is_positive,
+        Annotated[float, Meta(gt=0, le=sys.float_info.max)],
         "a number above 0",
         (
             "attn_logit_softcapping final_logit_softcapping layer_norm_eps "
@@ -123,7 +86,7 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
         ),
     ),
     (
-        lambda value: isinstance(value, bool),
+        bool,
         "true or false",
         (
             "attention_bias mlp_bias position_biased_input relative_attention "
@@ -133,26 +96,18 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
         ),
     ),
     (
-        _is_text,
+        str,
         "a text",
         (
             "activation_function conv_act feed_forward_proj hidden_act "
             "hidden_activation model_type norm_rel_ebd pooler_hidden_act"
         ),
     ),
-    (_are_texts, "a list of texts", "architectures layer_types"),
-    (
-        lambda value: _is_text(value) or _are_texts(value),
-        "a text or a list of texts",
-        "pos_att_type",
-    ),
-    (_are_labels, "an object from numbers to texts", "id2label"),
-    (lambda value: isinstance(value, list), "a list", "bad_words_ids"),
-    (
-        lambda value: isinstance(value, dict),
-        "an object",
-        "rope_parameters rope_scaling",
-    ),
+    (list[str], "a list of texts", "architectures layer_types"),
+    (str | list[str], "a text or a list of texts", "pos_att_type"),
+    (dict[_NUMBERS, str], "an object from numbers to texts", "id2label"),
+    (list, "a list", "bad_words_ids"),
+    (dict, "an object", "rope_parameters rope_scaling"),
 )
 
 
@@ -174,13 +129,15 @@ def check_types(config: Mapping[str, Any]) -> None:
     Raises:
         UserError: a value has another type, or is implausibly large.
     """
-    for fits, expected, names in _RULES:
+    for kind, expected, names in _RULES:
         for name in names.split():
-            if (value := config.get(name)) is not None and not fits(value):
+            try:
+                msgspec.convert(value := config.get(name), kind | None)
+            except msgspec.ValidationError:
                 raise UserError(
                     f"config.json: {name} is {shown(value)}, but must be {expected}. "
                     "Use the config.json that was published with the weights."
-                )
+                ) from None
     width, length = (config.get(k) or 1 for k in ("d_model", "max_position_embeddings"))
     if width * length > _LARGEST_TABLE:
         raise UserError(
@@ -367,18 +324,7 @@ def require(config: Mapping[str, Any], family: str, architecture: str) -> None:
         UserError: another family or head.
     """
     checked_type(config, [family])
-    named = config.get("architectures") or [architecture]
-    if architecture not in named:
-        raise UserError(
-            f"config.json: architectures is {named}, but must name {architecture}. "
-            "Take weights with a language-model head."
-        )
-
-
-def require_keys(config: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Checks that a config.json has values for keys; raises `UserError` if not."""
-    if missing := [name for name in names if config.get(name) is None]:
-        raise UserError(_lacks(", ".join(missing)))
+    head(config, {architecture: "lm"}, architecture)
 
 
 def refuse(config: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
@@ -399,6 +345,227 @@ def refuse(config: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
             )
 
 
-def padding(config: Mapping[str, Any]) -> int:
-    """Returns the id of the padding; 0 if there is none."""
-    return config.get("pad_token_id") or 0
+_KEY = "config.json"
+REQUIRED = object()
+"""Default of a field that every config.json must have."""
+
+
+def same(value: Any) -> Any:
+    """Returns the value."""
+    return value
+
+
+def or_zero(value: Any) -> Any:
+    """Returns an id; 0 for null and for -1, which means none too."""
+    return value if value and value != -1 else 0
+
+
+def activation(name: str) -> str:
+    """Returns the name of an activation; raises `UserError` if it is unknown."""
+    layers.activation(name)
+    return name
+
+
+class Field(NamedTuple):
+    """One option of a family.
+
+    Attributes:
+        theirs: key in config.json.
+        ours: field of the family's `Config`.
+        default: value if config.json lacks the key.
+        read: converts their value to ours.
+        written: converts our value to theirs.
+    """
+
+    theirs: str
+    ours: str
+    default: Any = REQUIRED
+    read: Callable[[Any], Any] = same
+    written: Callable[[Any], Any] = same
+
+
+def key(
+    theirs: str,
+    *default: Any,
+    absent: Any = ...,
+    read: Callable[[Any], Any] = same,
+    written: Callable[[Any], Any] = same,
+) -> Any:
+    """Returns a field of a family's `Config` that is a key of config.json.
+
+    Args:
+        theirs: the key.
+        *default: default of the field, if it has one.
+        absent: value if config.json lacks the key, or `REQUIRED`; by default the
+            default of the field.
+        read: see `Field`.
+        written: see `Field`.
+    """
+    usual = default[0] if default else REQUIRED
+    told = Field(theirs, "", usual if absent is ... else absent, read, written)
+    options = {"default": default[0]} if default else {}
+    return dataclasses.field(**options, metadata={_KEY: told})
+
+
+def table_of(config: type) -> tuple[Field, ...]:
+    """Returns the table of a `Config` with fields made by `key`."""
+    return tuple(
+        field.metadata[_KEY]._replace(ours=field.name)
+        for field in dataclasses.fields(config)
+        if _KEY in field.metadata
+    )
+
+
+def read_fields(table: Iterable[Field], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of a `Config` from the contents of config.json.
+
+    Raises:
+        UserError: required keys are missing, or a number is too large.
+    """
+    required = [field.theirs for field in table if field.default is REQUIRED]
+    if missing := [name for name in required if config.get(name) is None]:
+        raise UserError(_lacks(", ".join(missing)))
+    with complete():
+        return {
+            field.ours: field.read(config.get(field.theirs, field.default))
+            for field in table
+        }
+
+
+def written_fields(table: Iterable[Field], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the contents of config.json from `Config` fields; inverts `read`."""
+    return {field.theirs: field.written(values[field.ours]) for field in table}
+
+
+GENERATION = "generation_config.json"
+_EITHER = f"config.json or {GENERATION}"
+_START = "decoder_start_token_id"
+# Settings that force, exclude, or prefer other tokens.
+CHOSEN = (
+    "bad_words_ids", "begin_suppress_tokens", "constraints", "force_words_ids",
+    "forced_decoder_ids", "sequence_bias", "suppress_tokens",
+)  # fmt: skip
+# Settings of the search, with the defaults of transformers.
+_SEARCH: Mapping[str, Any] = {
+    "diversity_penalty": 0, "do_sample": False, "dola_layers": None,
+    "early_stopping": False, "encoder_no_repeat_ngram_size": 0,
+    "encoder_repetition_penalty": 1, "epsilon_cutoff": 0, "eta_cutoff": 0,
+    "exponential_decay_length_penalty": None, "guidance_scale": 1, "length_penalty": 1,
+    "min_length": 0, "min_new_tokens": 0, "min_p": 0, "no_repeat_ngram_size": 0,
+    "num_beam_groups": 1, "num_beams": 1, "penalty_alpha": 0, "repetition_penalty": 1,
+    "stop_strings": None, "temperature": 1, "top_k": 50, "top_p": 1, "typical_p": 1,
+}  # fmt: skip
+
+
+def read_generation(folder: epath.Path, fix: str) -> dict[str, Any] | None:
+    """Returns the generation_config.json of a folder; None if there is none.
+
+    Args:
+        folder: folder of a published model.
+        fix: advice at the end of error messages.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    path = folder / GENERATION
+    return read_object(path, fix) if path.exists() else None
+
+
+def with_generation(
+    config: Mapping[str, Any], generation: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """Returns a config.json with the token settings of generation_config.json.
+
+    As in transformers, such a file replaces all token settings in config.json. However,
+    transformers trains with the start token of config.json and generates with that in
+    the other file. Here, one network does both.
+
+    Raises:
+        UserError: the start tokens differ.
+    """
+    if generation is None:
+        return config
+    settings = {name: generation.get(name) for name in (*FORCED, *CHOSEN)}
+    start, other = generation.get(_START), config.get(_START)
+    if start is not None and other is not None and start != other:
+        raise UserError(
+            f"config.json: {_START} is {shown(other)}, but {GENERATION} has {shown(start)}. "
+            "The decoder starts with one token: write the one that the weights were "
+            "trained with into both files."
+        )
+    if start is not None:
+        settings[_START] = start
+    return {**config, **settings}
+
+
+def refuse_chosen(config: Mapping[str, Any], never_pad: bool) -> None:
+    """Checks that generation neither excludes nor prefers tokens.
+
+    Args:
+        config: contents of a config.json, merged with generation_config.json.
+        never_pad: whether the padding may be excluded.
+
+    Raises:
+        UserError: generation excludes or prefers tokens.
+    """
+    for name in CHOSEN:
+        value = config.get(name)
+        pad = [[config.get("pad_token_id") or 0]]
+        if not value or (never_pad and name == "bad_words_ids" and value == pad):
+            continue
+        raise UserError(
+            f"{_EITHER}: {name} is {shown(value)}, which "
+            "changes what the model may write and is not supported. Set it to null to "
+            "decode without it."
+        )
+
+
+def warn_of_search(
+    folder: PathLike, config: Mapping[str, Any], generation: Mapping[str, Any] | None
+) -> None:
+    """Warns about published settings of the search that are not used."""
+    told = config if generation is None else generation
+    found = {
+        name: told[name]
+        for name, usual in _SEARCH.items()
+        if told.get(name) is not None and told[name] != usual
+    }
+    if found:
+        logging.warning(
+            "%s: %s sets %s. These are not used: the options of the command or gin "
+            "file define the search.",
+            folder,
+            "config.json" if generation is None else GENERATION,
+            ", ".join(f"{name} = {shown(value)}" for name, value in found.items()),
+        )
+
+
+def refuse_forced(config: Mapping[str, Any], family: str) -> None:
+    """Checks that generation forces no token, for a family that does not support it.
+
+    Raises:
+        UserError: generation forces a token.
+    """
+    for name in FORCED:
+        if config.get(name) is not None:
+            raise UserError(
+                f"{_EITHER}: {name} is {config[name]!r}, but a {family} here decodes "
+                "without forced tokens. Set it to null to decode without it."
+            )
+
+
+def token(config: Mapping[str, Any], name: str) -> int | None:
+    """Returns a token that may be missing, null, or the only item of a list.
+
+    Raises:
+        UserError: the setting has another form.
+    """
+    value = config.get(name)
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise UserError(
+        f"{_EITHER}: {name} is {value!r}, but must be one token id or null. Set it to "
+        "one of these."
+    )

@@ -1,6 +1,7 @@
-"""Loads published models: a folder with config.json and weights, read without torch."""
+"""Reads and writes folders of published models, without torch."""
 
 import dataclasses
+import json
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,17 +9,13 @@ from typing import Any
 import numpy as np
 from etils import epath
 from flax import linen as nn
+from jaxaug_base.files import absolute, new_folder
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.models.weights import (
-    families,
-    hf_generation,
-    safetensors_io,
-    torch_file,
-)
+from jaxaug.models.weights import families, safetensors_io, torch_file
 from jaxaug.models.weights import hf_config as rules
-from jaxaug.models.weights.keymap import params_from
+from jaxaug.models.weights.keymap import KeyMap, params_from, tensors_from
 
 Tensors = safetensors_io.Tensors | torch_file.Tensors
 
@@ -72,7 +69,7 @@ def load(
     root = epath.Path(folder).expanduser()
     family, hf_config, config = read_config(root)
     if family.kind != "encoder":
-        hf_generation.warn_of_search(root, hf_config, hf_generation.read(root, FIX))
+        rules.warn_of_search(root, hf_config, rules.read_generation(root, FIX))
     if dtype is not None:
         config = dataclasses.replace(config, dtype=dtype)
     module, shapes = family.network_of(config, root / CONFIG)
@@ -102,9 +99,11 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
     try:
         rules.check_types(hf_config)
         rules.refuse(hf_config, {"quantization_config": None})
-        merged = hf_generation.added(hf_config, hf_generation.read(path.parent, FIX))
+        merged = rules.with_generation(
+            hf_config, rules.read_generation(path.parent, FIX)
+        )
         if family.kind != "encoder":
-            hf_generation.refuse_chosen(merged, never_pad=family.bars_padding)
+            rules.refuse_chosen(merged, never_pad=family.bars_padding)
         config = family.config(merged)
         if hasattr(config, "vocab_size"):
             rules.check_rows(config)
@@ -119,9 +118,7 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
     return family, hf_config, config
 
 
-def open_weights(
-    folder: epath.Path,
-) -> tuple[epath.Path, Tensors]:
+def open_weights(folder: epath.Path) -> tuple[epath.Path, Tensors]:
     """Returns the weights file (or index) of a folder, and its tensors.
 
     Raises:
@@ -137,3 +134,98 @@ def open_weights(
         if (folder / name).exists():
             return folder / name, reader(folder / name)
     raise UserError(f"{folder} holds no weights: none of {', '.join(readers)}. {FIX}")
+
+
+TOKENIZER_FILES = (
+    "added_tokens.json", "chat_template.jinja", "generation_config.json", "merges.txt",
+    "sentencepiece.bpe.model", "source.spm", "special_tokens_map.json", "spiece.model",
+    "spm.model", "target.spm", "tokenizer.json", "tokenizer_config.json", "vocab.json",
+    "vocab.txt",
+)  # fmt: skip
+_NOT_STATED = "not stated"
+
+
+@dataclasses.dataclass(frozen=True)
+class Card:
+    """Contents of a model card; None for unknown fields.
+
+    Attributes:
+        name: title.
+        source: source of the converted weights.
+        data: training data.
+        licence: SPDX identifier of the license, such as Apache-2.0.
+        metrics: name -> value.
+        seed: seed of the training.
+    """
+
+    name: str
+    source: str
+    data: str | None = None
+    licence: str | None = None
+    metrics: Mapping[str, Any] | None = None
+    seed: int | None = None
+
+    def text(self) -> str:
+        """Returns the card in Markdown, with the metadata block of the hub."""
+        head = ["---", "library_name: transformers", "tags: [jaxaug]"]
+        if self.licence:
+            head.append(f"license: {json.dumps(self.licence.lower())}")
+        rows = [
+            ("Converted from", self.source),
+            ("Training data", self.data or _NOT_STATED),
+            ("Licence", self.licence or _NOT_STATED),
+            ("Seed", _NOT_STATED if self.seed is None else str(self.seed)),
+        ]
+        lines = [*head, "---", "", f"# {self.name}", ""]
+        lines += [f"- {key}: {value}" for key, value in rows]
+        lines += ["", "## Metrics", ""]
+        if self.metrics:
+            lines += ["| metric | value |", "| --- | --- |"]
+            lines += [f"| {key} | {value} |" for key, value in self.metrics.items()]
+        else:
+            lines.append(f"Metrics: {_NOT_STATED}.")
+        lines += ["", "Written by `jaxaug convert`."]
+        return "\n".join(lines) + "\n"
+
+
+def write(
+    folder: PathLike,
+    params: Mapping[str, Any],
+    key_map: KeyMap,
+    hf_config: Mapping[str, Any],
+    card: Card,
+    tokenizer: Mapping[str, PathLike],
+) -> epath.Path:
+    """Writes a folder: `model.safetensors`, `config.json`, tokenizer, `README.md`.
+
+    Args:
+        folder: folder to create; it must not exist.
+        params: parameters of the network; tensors keep their exact values and dtypes.
+        key_map: key map of the family.
+        hf_config: contents of config.json; `dtype` is set to the dtype of the tensors.
+        card: contents of README.md.
+        tokenizer: name in the folder -> file to copy; see `tokenizer_of`.
+
+    Raises:
+        UserError: the folder exists, or the parameters do not match the key map.
+    """
+    tensors = tensors_from(params, key_map)
+    dtypes = sorted({str(tensor.dtype) for tensor in tensors.values()})
+    config = {k: v for k, v in hf_config.items() if k not in ("dtype", "torch_dtype")}
+    if len(dtypes) == 1:
+        # All versions of transformers read this name; versions before 5 read no other.
+        config["torch_dtype"] = dtypes[0]
+    with new_folder(folder) as temporary:
+        safetensors_io.write(temporary / safetensors_io.FILE, tensors)
+        text = json.dumps(config, indent=2, sort_keys=True)
+        (temporary / "config.json").write_text(f"{text}\n", encoding="utf-8")
+        (temporary / "README.md").write_text(card.text(), encoding="utf-8")
+        for name, path in tokenizer.items():
+            epath.Path(path).copy(temporary / name)
+    return absolute(folder)
+
+
+def tokenizer_of(folder: PathLike) -> dict[str, epath.Path]:
+    """Returns the files of the tokenizer in a published folder, by name."""
+    root = absolute(folder)
+    return {n: root / n for n in TOKENIZER_FILES if (root / n).exists()}

@@ -25,7 +25,7 @@ import numpy as np
 from flax import traverse_util
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.weights.tensor_files import check_dtype
+from jaxaug.models.weights.safetensors_io import check_dtype
 
 Shape = tuple[int, ...]
 Transform = Callable[[np.ndarray], np.ndarray]

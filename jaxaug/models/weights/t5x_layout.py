@@ -180,11 +180,7 @@ def _bindings(text: str) -> dict[str, dict[str, Any]]:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of a configuration.
-
-    Raises:
-        TypeError: an argument is a reference, which is not evaluated here.
-    """
+    """Returns the arguments of a configuration."""
     for name, value in values.items():
         if not isinstance(value, _PLAIN):
             raise TypeError(f"{name} = {value!r} is not a plain value")

@@ -11,7 +11,7 @@ from jaxaug import cli
 from jaxaug.augment.plain import people, wordings
 from jaxaug.augment.schemes import registry
 from jaxaug.core.errors import UserError
-from jaxaug.models.endpoint import client
+from jaxaug.models.endpoint import asking
 from tests.support import chat_server
 
 TEXT = "The app crashes when I open the settings."
@@ -179,7 +179,7 @@ def test_a_server_writes_them_too(drawn, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(people.registry, "made", MADE)
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(asking, "FIRST_WAIT", 0.01)
     with chat_server.running() as server:
         server.script = [
             json.dumps(
@@ -196,7 +196,7 @@ def test_a_server_writes_them_too(drawn, tmp_path, monkeypatch, capsys):
         found = [json.loads(line)["output"] for line in said.out.splitlines()]
         assert found == [FRONTED, "The app crashes when I open settings now."]
         assert "openai:tiny: 1 requests" in said.err
-    client.of.cache_clear()
+    asking.of.cache_clear()
     call[call.index(server.url)] = "http://127.0.0.1:9/v1"
     assert cli.main([*call, "--option", "retries=0"]) == 1
     assert "http://127.0.0.1:9/v1" in capsys.readouterr().err

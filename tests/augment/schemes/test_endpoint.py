@@ -13,7 +13,7 @@ from jaxaug.augment.output import records
 from jaxaug.augment.schemes import registry
 from jaxaug.core.errors import UserError
 from jaxaug.data.schema import Intent, Schema, Service, Slot, read_schema
-from jaxaug.models.endpoint import client
+from jaxaug.models.endpoint import asking
 from jaxaug.paraphrase import templates
 from tests.support.chat_server import failed, good
 
@@ -99,7 +99,7 @@ def _descriptions(data_dir):
 
 def test_variants_by_an_endpoint(server, sgd_tree, tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
-    client.of.cache_clear()
+    asking.of.cache_clear()
     out = tmp_path / "out"
     wanted = config(server, prices=(1, 2))
     plan = preview.text(plans.resolve(wanted, sgd_tree, out))

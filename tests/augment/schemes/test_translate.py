@@ -17,7 +17,7 @@ from jaxaug.core import buckets
 from jaxaug.core.errors import UserError
 from jaxaug.models.named import catalogue
 from jaxaug.models.text import registry
-from jaxaug.models.text.random_parameters import draw_parameters
+from jaxaug.models.text.registry import draw_parameters
 from jaxaug.models.tokenizers import hf
 from jaxaug.paraphrase import decoder, generation, samplers
 

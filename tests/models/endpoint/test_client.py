@@ -11,8 +11,8 @@ import pytest
 
 from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
-from jaxaug.models.endpoint import asking, client
-from jaxaug.models.endpoint.client import Request
+from jaxaug.models.endpoint import asking
+from jaxaug.models.endpoint.asking import Request
 from jaxaug.models.endpoint.replies import paraphrases
 from jaxaug.models.endpoint.server import Server
 from tests.support.chat_server import failed, said
@@ -47,7 +47,7 @@ def slow_headers():
 def test_the_clock_covers_the_header():
     started = time.monotonic()
     with slow_headers() as url, pytest.raises(UserError, match="no reply within 0.5 s"):
-        client.of(Server("tiny", url, retries=0, timeout=0.5)).complete(request())
+        asking.of(Server("tiny", url, retries=0, timeout=0.5)).complete(request())
     assert time.monotonic() - started < 3
 
 
@@ -56,7 +56,7 @@ def test_replies_are_utf_8(server, charset):
     _, _, data = said("1. Zürich")({})
     kind = {"Content-Type": f"application/json; charset={charset}"}
     server.answer = lambda body: (200, kind, data)
-    assert client.of(Server("tiny", server.url)).complete(request()) == "1. Zürich"
+    assert asking.of(Server("tiny", server.url)).complete(request()) == "1. Zürich"
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
@@ -79,7 +79,7 @@ def test_an_escaped_key_is_masked_in_private_files(server, monkeypatch, depth):
 
 def test_a_refused_limit_of_one_request_spares_others(server):
     """Requests without the refused parameter are sent as they are."""
-    asked = client.of(Server("tiny", server.url))
+    asked = asking.of(Server("tiny", server.url))
     server.script = [failed(400, "Unsupported: max_tokens"), "a", "b"]
     assert asked.complete(request(max_tokens=5)) == "a"
     assert asked.complete(request()) == "b"
@@ -117,4 +117,4 @@ def test_replies_are_read_in_linear_time(monkeypatch, content):
     ],
 )
 def test_the_wait_that_a_server_asks_for(header, seconds):
-    assert client._seconds(header) == seconds
+    assert asking._seconds(header) == seconds

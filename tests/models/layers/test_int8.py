@@ -5,7 +5,6 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 from flax import linen as nn
 from flax import traverse_util
@@ -106,68 +105,6 @@ def test_networks_compute_with_the_floats_that_integers_stand_for(name, monkeypa
         rtol=1e-4,
         atol=1e-4,
     )
-
-
-@functools.cache
-def trained():
-    """Returns a language model trained to count in steps: x, x + d, x + 2 d, ..."""
-    config = llama.Config(
-        vocab_size=VOCAB, emb_dim=48, num_layers=1, num_heads=4, head_dim=12, mlp_dim=96
-    )
-    module = llama.DecoderWrapper(config)
-    optimizer = optax.adam(0.02)
-    params = jax.tree.map(jnp.asarray, random_params(module))
-
-    def loss(params, tokens):
-        logits = module.apply(
-            {"params": params}, tokens[:, :-1], tokens[:, 1:], enable_dropout=False
-        )[:, 1:]
-        chosen = optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, 2:])
-        return chosen.mean()
-
-    @jax.jit
-    def train(params, key):
-        def step(carry, key):
-            params, state = carry
-            start, by = jax.random.randint(key, (2, 64, 1), 0, VOCAB - 1)
-            tokens = 1 + (start + by * jnp.arange(10)) % (VOCAB - 1)
-            value, gradient = jax.value_and_grad(loss)(params, tokens)
-            updates, state = optimizer.update(gradient, state)
-            return (optax.apply_updates(params, updates), state), value
-
-        carry = (params, optimizer.init(params))
-        (params, _), values = lax.scan(step, carry, jax.random.split(key, 400))
-        return params, values[-1]
-
-    params, value = train(params, jax.random.PRNGKey(0))
-    return module, params, float(value)
-
-
-@pytest.mark.long
-def test_a_trained_model_writes_the_same():
-    module, params, value = trained()
-    assert value < 0.1
-    packed, _ = in_int8(module, params)
-
-    @jax.jit
-    def continued(params, tokens):
-        with int8.products():
-            for column in range(2, 10):
-                logits = module.apply(
-                    {"params": params}, tokens, tokens, enable_dropout=False
-                )
-                best = jnp.argmax(logits[:, column - 1], axis=-1)
-                tokens = tokens.at[:, column].set(best)
-        return tokens, logits
-
-    starts = np.ones((40, 10), np.int32)
-    starts[:, :2] = np.random.default_rng(3).integers(1, VOCAB, (40, 2))
-    tokens, logits = continued(params, starts)
-    found, near = continued(packed, starts)
-    assert (found == tokens).mean() > 0.98
-    same = (found == tokens).all(axis=1)
-    error = np.abs(near - logits)[same].max()
-    assert 0 < error < 0.03 * np.ptp(logits)
 
 
 def test_floats_of_all_weights_never_exist():

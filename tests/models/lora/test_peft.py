@@ -11,8 +11,8 @@ import torch
 import transformers
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.lora import merge, network, peft_folder
-from jaxaug.models.lora.layout import layout
+from jaxaug.models.lora import layout, peft_folder
+from jaxaug.models.lora.layout import layout_of
 from jaxaug.models.weights import hf_folder
 from tests.support import grids
 
@@ -138,14 +138,14 @@ def ours(name, module, params, apply):
 def loaded(folder, adapter):
     model = hf_folder.load(folder)
     settings = peft_folder.read_settings(adapter)
-    found = layout(model.family, model.config, model.params, settings)
+    found = layout_of(model.family, model.config, model.params, settings)
     return model, found, peft_folder.read(adapter, found)[0]
 
 
 def assert_merged_is_peft(name, folder, adapter_folder, expected):
     """Checks that merged weights compute the same as peft."""
     model, found, adapter = loaded(folder, adapter_folder)
-    merged = merge.merge(model.params, adapter, found)
+    merged = layout.merge(model.params, adapter, found)
     logits = ours(name, model.module, merged, model.module.apply)
     np.testing.assert_allclose(logits, expected, atol=1e-4)
 
@@ -153,8 +153,8 @@ def assert_merged_is_peft(name, folder, adapter_folder, expected):
 def test_logits_equal_peft(case):
     name, folder, adapter_folder, expected = case
     model, found, adapter = loaded(folder, adapter_folder)
-    adapted = network.AdaptedNetwork(model.module, found)
-    both = network.joined(model.params, adapter)
+    adapted = layout.AdaptedNetwork(model.module, found)
+    both = layout.joined(model.params, adapter)
     logits = ours(name, model.module, both, adapted.apply)
     np.testing.assert_allclose(logits, expected, atol=1e-4)
     plain = ours(name, model.module, model.params, model.module.apply)

@@ -2,14 +2,13 @@
 
 import shutil
 
-import numpy as np
 import pytest
 import torch
 import transformers
 
 from jaxaug.core.errors import UserError
 from jaxaug.models.named import catalogue
-from jaxaug.models.scorers import encoder, pairs
+from jaxaug.models.scorers import encoder
 from jaxaug.models.weights import pins
 
 PAIRS = [
@@ -35,28 +34,6 @@ def published(folder, train_spm, labels):
     model.save_pretrained(folder)
     train_spm(folder)
     return model
-
-
-@pytest.mark.parametrize("labels", ORDERS)
-def test_entailment_under_both_conventions(tmp_path, train_spm, labels):
-    theirs = published(tmp_path, train_spm, labels)
-    words = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    template = "the title of {}"
-    rows = [words(a, template.format(b), return_tensors="pt") for a, b in PAIRS]
-    with torch.no_grad():
-        logits = torch.cat([theirs(**row).logits for row in rows])
-    yes, no = labels.index("entailment"), labels.index("contradiction")
-    model = encoder.load(tmp_path)
-    assert model.config.labels == labels and model.max_length == 64
-    scorer = pairs.Entailment(model, None, (template,))
-    np.testing.assert_allclose(
-        scorer(PAIRS), torch.softmax(logits, -1)[:, yes].numpy(), atol=1e-5
-    )
-    # Zero-shot classification: neutral is left out before the softmax.
-    scorer = pairs.Entailment(model, None, (template,), neutral=False)
-    expected = torch.softmax(logits[:, [no, yes]], -1)[:, 1].numpy()
-    np.testing.assert_allclose(scorer(PAIRS), expected, atol=1e-5)
-    assert np.ptp(expected) > 0.01
 
 
 def test_a_model_of_the_hub_by_its_id(tmp_path, train_spm, monkeypatch):

@@ -13,41 +13,21 @@ import transformers
 
 from jaxaug.core.errors import UserError
 from jaxaug.models.named import packages
-from jaxaug.models.scorers import encoder, pairs, perplexity, store
+from jaxaug.models.scorers import encoder, pairs, store
 from jaxaug.models.text import language
 
 WORDS = [
-    "a",
-    "b",
-    "c",
-    "d",
-    "e",
-    "f",
-    "g",
-    "has",
-    "same",
-    "text",
-    "the",
-    "this",
-    "is",
-    "about",
-    "meaning",
-    "as",
-    "example",
-    "that",
-]
+    "a", "b", "c", "d", "e", "f", "g", "has", "same", "text", "the", "this", "is",
+    "about", "meaning", "as", "example", "that",
+]  # fmt: skip
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TEXTS = ["a b c", "d", "the text is about a b c d e f g", "c b a", "a b c"]
 PAIRS = [("a b c", "c b a"), ("d", "e f"), ("the text is", "about d"), ("d", "e f")]
 SIZES = {
-    "vocab_size": len(SPECIAL) + len(WORDS),
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 24,
-    "max_position_embeddings": 32,
+    "vocab_size": len(SPECIAL) + len(WORDS), "hidden_size": 16, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "intermediate_size": 24, "max_position_embeddings": 32,
     "initializer_range": 0.5,
-}
+}  # fmt: skip
 
 
 def bert_folder(folder, name, **options):
@@ -259,7 +239,7 @@ def test_causal_perplexity(tiny_lm, kept):
         tokens = torch.tensor([[0] + [i - 1 for i in model.vocabulary.encode(text)]])
         with torch.no_grad():
             expected.append(torch.exp(theirs(tokens, labels=tokens).loss).item())
-    scorer = perplexity.CausalPerplexity(model, "tiny", kept, batch_size=2)
+    scorer = pairs.CausalPerplexity(model, "tiny", kept, batch_size=2)
     np.testing.assert_allclose(scorer(TEXTS), expected, rtol=1e-4)
     with pytest.raises(UserError, match="text '' has no tokens"):
         scorer(["a", ""])

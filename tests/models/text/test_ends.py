@@ -11,7 +11,7 @@ import pytest
 import transformers
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.text import ends, registry
+from jaxaug.models.text import language, registry
 from jaxaug.paraphrase import decoder, samplers
 from jaxaug.paraphrase.stream import decodes as streamed
 
@@ -39,7 +39,7 @@ def test_all_listed_ids_are_read(tmp_path, config, generation, expected):
     write(tmp_path, config=config)
     if generation is not None:
         write(tmp_path, generation_config=generation)
-    assert ends.listed(tmp_path, 10, 1) == expected
+    assert language.listed(tmp_path, 10, 1) == expected
 
 
 @pytest.mark.parametrize("value", ["3", 10, [3, 10], [3, None], 2.0, True, -2])
@@ -49,15 +49,15 @@ def test_invalid_ids_are_named(tmp_path, value):
         r"generation_config.json: eos_token_id is .* has ids from 0 to 9. Take the"
     )
     with pytest.raises(UserError, match=message):
-        ends.listed(tmp_path, 10, 1)
+        language.listed(tmp_path, 10, 1)
 
 
 def test_the_probabilities_of_all_ends_are_added_to_eos():
     logits = jnp.log(jnp.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1]]))
-    found = jax.nn.softmax(ends.together(logits, (3, 2), 1))
+    found = jax.nn.softmax(language.together(logits, (3, 2), 1))
     expected = [[0.1, 0.9, 0, 0], [0.7, 0.3, 0, 0]]
     np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert ends.together(logits, (1,), 1) is logits
+    assert language.together(logits, (1,), 1) is logits
 
 
 LENGTH = 12

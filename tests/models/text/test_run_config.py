@@ -230,20 +230,14 @@ def test_includes_of_the_folder_only(tmp_path):
         ("MODEL = @(\n", "config.gin: line 1: Unexpected token"),
         ("MODEL = (1,\n", "config.gin: .*EOF in multi-line statement"),
         ("MODEL = {[1]: 2}\n", r"config.gin is not a gin file \(unhashable type"),
-        (
-            f"MODEL = {'(' * 5000}\n",
-            "config.gin: .*too many nested parentheses|is not a gin",
-        ),
-        (
-            f"{IMPORTS}MODEL = @network.T5Config()\nnetwork.T5Config.emb_dims = 2\n",
-            r"network.T5Config\(\) cannot be built: .*keyword argument 'emb_dims'",
-        ),
-        (
-            f"{IMPORTS}MODEL = @seqio.PassThroughVocabulary()\n",
-            r"seqio.PassThroughVocabulary\(\) cannot be built: .*'size'",
-        ),
+        (f"MODEL = {'(' * 5000}\n",
+         "config.gin: .*too many nested parentheses|is not a gin"),
+        (f"{IMPORTS}MODEL = @network.T5Config()\nnetwork.T5Config.emb_dims = 2\n",
+         r"network.T5Config\(\) cannot be built: .*keyword argument 'emb_dims'"),
+        (f"{IMPORTS}MODEL = @seqio.PassThroughVocabulary()\n",
+         r"seqio.PassThroughVocabulary\(\) cannot be built: .*'size'"),
     ],
-)
+)  # fmt: skip
 def test_mistakes(tmp_path, text, message):
     with pytest.raises(UserError, match=message) as error:
         build(tmp_path, text)

@@ -8,7 +8,7 @@ import tokenizers
 import transformers
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.tokenizers import deberta, hf
+from jaxaug.models.tokenizers import hf
 
 SPECIAL = {"pad": "[PAD]", "bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]"}
 PLAIN = [
@@ -71,7 +71,7 @@ def test_text_of_data_is_not_a_special_token(published, tmp_path, fast):
     if fast:
         transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
         # As published: splitting and normalization are in the file.
-        backend, _ = deberta.read(folder / "spm.model")
+        backend, _ = hf.read_spm(folder / "spm.model")
         backend.save(str(tmp_path / "tokenizer.json"))
         folder = tmp_path
     words = hf.load(folder)
@@ -119,5 +119,5 @@ def test_other_models_of_sentencepiece_are_refused(tmp_path, train_spm):
 def test_other_tokenizers_are_left_alone(tiny_lm):
     words = tokenizers.Tokenizer.from_file(str(tiny_lm / "tokenizer.json"))
     before = words.to_str()
-    deberta.guard(words)
+    hf.guard(words)
     assert words.to_str() == before

@@ -35,24 +35,10 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 PROMPTS = [
     "The capital of France is",
-    "Once upon a time there was a",
     "Paraphrase: the city where the hotel is located.\nAnswer:",
-    "slot: number of guests\nIn other words:",
-    "Water boils at",
     "def add(a, b):\n    return",
     "The first 5 prime numbers are 2, 3,",
-    "I have two dogs and",
-    "A train ticket to London costs",
-    "The weather tomorrow will be",
-    "Dear customer, your reservation",
-    "To make pancakes you need",
-    "My favourite film is",
-    "The opposite of hot is",
-    "In 1969, humans",
-    "Please book a table for",
     "user: Find me a restaurant.\nsystem:",
-    "The user wants to",
-    "Whether the event is free:",
     "<|im_start|>user\nSay hello.<|im_end|>\n<|im_start|>assistant\n",
 ]
 

@@ -16,14 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.weights import (
-    export,
-    gguf_file,
-    hf_folder,
-    keymap,
-    safetensors_io,
-    torch_file,
-)
+from jaxaug.models.weights import gguf, hf_folder, keymap, safetensors_io, torch_file
 
 SMALL = {
     "model_type": "bart", "vocab_size": 9, "d_model": 4, "pad_token_id": 1,
@@ -64,22 +57,6 @@ def test_transforms_invert_each_other(heads, dim, width, kind):
     leaf = weight.to_flax(tensor)
     assert leaf.shape == flax
     np.testing.assert_array_equal(weight.to_hf(leaf), tensor)
-
-
-def test_transforms_mean_the_same_as_a_linear_layer():
-    x, w = array(5, 4), array(6, 4)
-    by_torch = x @ w.T
-    kernel = keymap.heads_in("w", 2, 3).to_flax(w)
-    np.testing.assert_array_equal(
-        np.einsum("be,ehd->bhd", x, kernel).reshape(5, 6), by_torch
-    )
-    y, o = array(5, 6), array(4, 6)
-    kernel = keymap.heads_out("o", 2, 3).to_flax(o)
-    np.testing.assert_array_equal(
-        np.einsum("bhd,hde->be", y.reshape(5, 2, 3), kernel), y @ o.T
-    )
-    conv = keymap.conv_heads_in("w", 2, 3).to_flax(w.T)
-    np.testing.assert_array_equal(conv, keymap.heads_in("w", 2, 3).to_flax(w))
 
 
 FUSED = {
@@ -354,7 +331,7 @@ def test_nan_weights(dtype, value):
 
 
 def test_the_model_card():
-    card = export.Card("mine", "t5", "SGD", "Apache-2.0", {"JGA": 0.5}, 7)
+    card = hf_folder.Card("mine", "t5", "SGD", "Apache-2.0", {"JGA": 0.5}, 7)
     assert card.text() == (
         '---\nlibrary_name: transformers\ntags: [jaxaug]\nlicense: "apache-2.0"\n---\n'
         "\n# mine\n\n- Converted from: t5\n- Training data: SGD\n"
@@ -362,21 +339,23 @@ def test_the_model_card():
         "| metric | value |\n| --- | --- |\n| JGA | 0.5 |\n\n"
         "Written by `jaxaug convert`.\n"
     )
-    bare = export.Card("mine", "t5").text()
+    bare = hf_folder.Card("mine", "t5").text()
     assert "license" not in bare
     assert bare.count("not stated") == 4
 
 
 def test_a_folder_is_written_whole_or_not_at_all(tmp_path):
     target = tmp_path / "out"
-    key_map, card = {"a": keymap.identity("a")}, export.Card("out", "x")
+    key_map, card = {"a": keymap.identity("a")}, hf_folder.Card("out", "x")
     missing = {"vocab.txt": tmp_path / "missing"}
     with pytest.raises(OSError):
-        export.write(target, {"a": array(2)}, key_map, {}, card, missing)
+        hf_folder.write(target, {"a": array(2)}, key_map, {}, card, missing)
     assert not list(tmp_path.iterdir())
     words = tmp_path / "words"
     words.write_text("one\n")
-    export.write(target, {"a": array(2)}, key_map, {"x": 1}, card, {"vocab.txt": words})
+    hf_folder.write(
+        target, {"a": array(2)}, key_map, {"x": 1}, card, {"vocab.txt": words}
+    )
     assert {path.name for path in target.iterdir()} == {
         "README.md", "config.json", "model.safetensors", "vocab.txt",
     }  # fmt: skip
@@ -384,9 +363,9 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path):
         "torch_dtype": "float32",
         "x": 1,
     }
-    assert list(export.tokenizer_of(target)) == ["vocab.txt"]
+    assert list(hf_folder.tokenizer_of(target)) == ["vocab.txt"]
     with pytest.raises(UserError, match="out exists. Name a folder that does not"):
-        export.write(target, {"a": array(2)}, key_map, {}, card, {})
+        hf_folder.write(target, {"a": array(2)}, key_map, {}, card, {})
     shutil.rmtree(target)
 
 
@@ -412,4 +391,4 @@ def test_pipes_are_not_read_as_weights(tmp_path):
     with pytest.raises(UserError, match="x.bin: is a pipe"):
         torch_file.Tensors(tmp_path / "x.bin")
     with pytest.raises(UserError, match="x.gguf: is a pipe"):
-        gguf_file.read(tmp_path / "x.gguf")
+        gguf.read(tmp_path / "x.gguf")

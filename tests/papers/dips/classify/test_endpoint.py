@@ -5,7 +5,7 @@ import json
 import pytest
 
 from jaxaug import cli
-from jaxaug.models.endpoint import client
+from jaxaug.models.endpoint import asking
 
 CONFIG = """
 def get_config():
@@ -45,7 +45,7 @@ def call(server, tmp_path, monkeypatch, capsys):
     (tmp_path / "config.py").write_text(CONFIG)
 
     def run(*more, model="openai:tiny", url=server.url):
-        client.of.cache_clear()  # As in a new process.
+        asking.of.cache_clear()  # As in a new process.
         named = {"config": "config.py", "data_dir": ".", "out": "out"}
         arguments = [f"--{name}={tmp_path / value}" for name, value in named.items()]
         arguments += [f"--model={model}", f"--endpoint={url}"]
