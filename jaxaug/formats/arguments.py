@@ -1,74 +1,68 @@
-"""Arguments of `jaxaug format`; this module imports quickly."""
+"""Options of `jaxaug format`; this module imports quickly."""
 
-import argparse
+from typing import Annotated, Literal
 
-from jaxaug.core import arguments
+from jaxaug.core.arguments import DataDir, Range, Seed, Settings, Split, adds
 
-# Rows of (format, description, option -> values with the default first).
-_FORMATS: tuple[tuple[str, str, dict[str, tuple[str, ...]]], ...] = (
-    (
-        "d3st",
-        "D3ST examples",
-        {"categorical": ("1a", "a", "none"), "level": ("dst_intent", "dst")},
-    ),
-    (
-        "json",
-        "function calls: the schema as JSON tools, the state as JSON",
-        {"level": ("dst", "dst_intent")},
-    ),
-    (
-        "sdt",
-        (
-            "Show, Don't Tell: an example dialogue in place of descriptions "
-            "($JAXAUG_DEMONSTRATIONS names a file of them)"
-        ),
-        {
-            "categorical": ("letters", "values"),
-            "level": ("dst", "dst_intent"),
-            "answered": ("all", "active"),
-            "names": ("names", "ids"),
-        },
-    ),
-    (
-        "sdtind",
-        "Show, Don't Tell, one slot at a time ($JAXAUG_DEMONSTRATIONS as for sdt)",
-        {},
-    ),
-    ("t5dst", "T5DST examples", {}),
-)
+_TARGET = "jaxaug.feed.export:run"
 
 
-def add(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb `format`."""
-    parser = verbs.add_parser("format", help="dialogues to text-to-text examples")
-    group = parser.add_subparsers(metavar="FORMAT", required=True)
-    for name, about, choices in _FORMATS:
-        verb = arguments.verb(group, name, "jaxaug.feed.export:run", about)
-        verb.set_defaults(format=name)
-        for option, values in choices.items():
-            verb.add_argument(f"--{option}", choices=values, default=values[0])
-        if name == "d3st":
-            verb.add_argument("--delimiter", default="=")
-        arguments.data_dir(verb)
-        arguments.split(verb)
-        verb.add_argument("--variant", help="v1..v5 (default: the original schema)")
-        verb.add_argument("--order", choices=("schema", "shuffled"), default="schema")
-        verb.add_argument(
-            "--lowercase", action=argparse.BooleanOptionalAction, default=True
-        )
-        verb.add_argument(
-            "--seed",
-            type=arguments.whole(arguments.MAX_SEED),
-            default=0,
-            help="of the shuffled order",
-        )
-        verb.add_argument(
-            "--epoch",
-            type=arguments.whole(2**31 - 1),
-            default=0,
-            help="of the shuffled order",
-        )
-        verb.add_argument(
-            "--workers", type=arguments.whole(10_000), default=0, help="0: one per core"
-        )
-        verb.add_argument("--out", required=True, help="TSV file to write")
+class Format(Settings, verb="format"):
+    """Dialogues to text-to-text examples."""
+
+
+class Corpus(DataDir):
+    """A command that writes examples.
+
+    Attributes:
+        variant: v1..v5 (default: the original schema)
+        seed: of the shuffled order
+        epoch: of the shuffled order
+        workers: 0: one per core
+        out: TSV file to write
+    """
+
+    split: Split
+    variant: str | None = None
+    order: Literal["schema", "shuffled"] = "schema"
+    lowercase: bool = True
+    seed: Seed = 0
+    epoch: Annotated[int, Range(0, 2**31 - 1)] = 0
+    workers: Annotated[int, Range(0, 10_000)] = 0
+    out: str
+
+
+class D3ST(Corpus, verb="format d3st", target=_TARGET):
+    """D3ST examples."""
+
+    categorical: Literal["1a", "a", "none"] = "1a"
+    level: Literal["dst_intent", "dst"] = "dst_intent"
+    delimiter: str = "="
+
+
+class JSON(Corpus, verb="format json", target=_TARGET):
+    """Function calls: the schema as JSON tools, the state as JSON."""
+
+    level: Literal["dst", "dst_intent"] = "dst"
+
+
+class SDT(Corpus, verb="format sdt", target=_TARGET):
+    """Examples of Show, Don't Tell: an example dialogue instead of descriptions
+    ($JAXAUG_DEMONSTRATIONS names a file of them)."""
+
+    categorical: Literal["letters", "values"] = "letters"
+    level: Literal["dst", "dst_intent"] = "dst"
+    answered: Literal["all", "active"] = "all"
+    names: Literal["names", "ids"] = "names"
+
+
+class SDTInd(Corpus, verb="format sdtind", target=_TARGET):
+    """Examples of Show, Don't Tell, one slot at a time ($JAXAUG_DEMONSTRATIONS as for
+    sdt)."""
+
+
+class T5DST(Corpus, verb="format t5dst", target=_TARGET):
+    """T5DST examples."""
+
+
+add = adds(Format, D3ST, JSON, SDT, SDTInd, T5DST, metavar="FORMAT")

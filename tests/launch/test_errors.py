@@ -46,15 +46,24 @@ HOST_LOST = (
         ),
         (
             ("local", GIN, "--processes=0"),
-            "--processes 0: give at least 1 and at most 256.",
+            "--processes is 0: give a whole number from 1 to 256.",
         ),
         (
             ("local", GIN, "--port=80"),
-            "--port 80: give at least 1024 and at most 65535.",
+            "--port is 80: give a whole number from 1,024 to 65,535.",
         ),
-        (("slurm", GIN, "--nodes=0"), "--nodes 0: give at least 1."),
-        (("slurm", GIN, "--cpus=0"), "--cpus 0: give at least 1."),
-        (("slurm", GIN, "--gpus=17"), "--gpus 17: give at least 1 and at most 16."),
+        (
+            ("slurm", GIN, "--nodes=0"),
+            "--nodes is 0: give a whole number from 1 to 1,000,000.",
+        ),
+        (
+            ("slurm", GIN, "--cpus=0"),
+            "--cpus is 0: give a whole number from 1 to 1,000,000.",
+        ),
+        (
+            ("slurm", GIN, "--gpus=17"),
+            "--gpus is 17: give a whole number from 1 to 16.",
+        ),
         (
             ("slurm", GIN, "--time=1d"),
             "--time 1d: give D-HH:MM:SS or HH:MM:SS, such as 24:00:00.",
@@ -103,7 +112,7 @@ HOST_LOST = (
         ),
         (
             (*TPU, "--type=v6e-8", GIN, OUT, "--restarts=-1"),
-            "--restarts -1: give at least 0.",
+            "--restarts is -1: give a whole number from 0 to 1,000,000.",
         ),
         (
             ("slurm", GIN, "--env=gs://b"),
@@ -167,15 +176,15 @@ HOST_LOST = (
         ),
         (
             (*K8S, "--type=v6e-8", "--slices=0", GIN, OUT),
-            "--slices 0: give at least 1 and at most 1024.",
+            "--slices is 0: give a whole number from 1 to 1,024.",
         ),
         (
             (*K8S, "--accelerator=nvidia-l4", "--nodes=0", GIN, OUT),
-            "--nodes 0: give at least 1.",
+            "--nodes is 0: give a whole number from 1 to 1,000,000.",
         ),
         (
             (*K8S, "--type=v6e-8", "--restarts=-1", GIN, OUT),
-            "--restarts -1: give at least 0.",
+            "--restarts is -1: give a whole number from 0 to 1,000,000.",
         ),
     ],
 )
