@@ -8,6 +8,7 @@ import pytest
 from jaxaug.cli import build_parser, main
 from jaxaug.core import arguments
 from jaxaug.core.errors import UserError
+from jaxaug.core.ranges import bare
 
 HUGE = "99999999999999999999"
 
@@ -89,15 +90,36 @@ def parsers(parser):
                 yield from parsers(one)
 
 
-def test_whole_numbers_have_a_maximum():
-    unbounded = {
-        option
+def test_whole_numbers_have_bounds():
+    """Samplers and configs check the numbers that have only a maximum here."""
+    ranges = {
+        (settings.__name__, field.name): [one for one in notes if hasattr(one, "least")]
         for parser in parsers(build_parser())
-        for action in parser._actions
-        if action.type is int
-        for option in action.option_strings
+        if (settings := parser.get_default("settings"))
+        for field in arguments.fields_of(settings)
+        for kind, notes in [bare(field.type)]
+        if kind is int
     }
-    assert not unbounded
+    assert all(one.most < 2**63 for (one,) in ranges.values())
+    names = {name for (_, name), (one,) in ranges.items() if one.least < 0}
+    assert names == {"bottom_k", "bottom_steps", "top_k", "max_length", "num_sources"}
+    shown = {key: str(one) for key, (one,) in ranges.items()}
+    for key, expected in {
+        ("Local", "processes"): "from 1 to 256",
+        ("Local", "port"): "from 1,024 to 65,535",
+        ("Slurm", "gpus"): "from 1 to 16",
+        ("Slurm", "cpus"): "from 1 to 1,000,000",
+        ("TpuPod", "restarts"): "from 0 to 1,000,000",
+        ("K8s", "slices"): "from 1 to 1,024",
+        ("K8s", "nodes"): "from 1 to 1,000,000",
+        ("Report", "resamples"): "from 100 to 1,000,000",
+        ("Advise", "wordings"): "from 2 to 64",
+        ("Attack", "dialogues"): "from 2 to 1,000,000",
+        ("Paraphrase", "max_length"): "from 1 to 4,096",
+        ("Levels", "rounds"): "from 1 to 1,000,000",
+        ("Levels", "seed"): "from 0 to 4,294,967,295",
+    }.items():
+        assert shown[key] == expected
 
 
 @pytest.mark.parametrize(

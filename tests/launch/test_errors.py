@@ -45,26 +45,6 @@ HOST_LOST = (
             ),
         ),
         (
-            ("local", GIN, "--processes=0"),
-            "--processes is 0: give a whole number from 1 to 256.",
-        ),
-        (
-            ("local", GIN, "--port=80"),
-            "--port is 80: give a whole number from 1,024 to 65,535.",
-        ),
-        (
-            ("slurm", GIN, "--nodes=0"),
-            "--nodes is 0: give a whole number from 1 to 1,000,000.",
-        ),
-        (
-            ("slurm", GIN, "--cpus=0"),
-            "--cpus is 0: give a whole number from 1 to 1,000,000.",
-        ),
-        (
-            ("slurm", GIN, "--gpus=17"),
-            "--gpus is 17: give a whole number from 1 to 16.",
-        ),
-        (
             ("slurm", GIN, "--time=1d"),
             "--time 1d: give D-HH:MM:SS or HH:MM:SS, such as 24:00:00.",
         ),
@@ -109,10 +89,6 @@ HOST_LOST = (
                 "--network 'my network': is no name of a Google Cloud resource; "
                 "give one such as default."
             ),
-        ),
-        (
-            (*TPU, "--type=v6e-8", GIN, OUT, "--restarts=-1"),
-            "--restarts is -1: give a whole number from 0 to 1,000,000.",
         ),
         (
             ("slurm", GIN, "--env=gs://b"),
@@ -173,18 +149,6 @@ HOST_LOST = (
         (
             (*K8S, "--accelerator=nvidia-l4", "--slices=2", GIN, OUT),
             "--slices 2 is for TPUs: give --nodes for GPUs.",
-        ),
-        (
-            (*K8S, "--type=v6e-8", "--slices=0", GIN, OUT),
-            "--slices is 0: give a whole number from 1 to 1,024.",
-        ),
-        (
-            (*K8S, "--accelerator=nvidia-l4", "--nodes=0", GIN, OUT),
-            "--nodes is 0: give a whole number from 1 to 1,000,000.",
-        ),
-        (
-            (*K8S, "--type=v6e-8", "--restarts=-1", GIN, OUT),
-            "--restarts is -1: give a whole number from 0 to 1,000,000.",
         ),
     ],
 )

@@ -288,7 +288,6 @@ def test_a_paraphraser_and_a_language_model(tiny_lm):
         ("--scheme eda,eda", "--scheme: 'eda' comes twice. Name it once."),
         ("--scheme given", "--scheme given: no such scheme; known: "),
         ("--scheme eda --num 0", "--num is 0: give a whole number from 1"),
-        ("--scheme eda --seed -1", "--seed is -1: give a whole number"),
         ("--scheme eda --option swap", "--option swap: write it as name=value."),
         ("--scheme eda --option rate=1", "--option rate=1: eda has no option 'rate'"),
         ("--scheme eda --option num=1", "eda has no option 'num'; known: delete"),
