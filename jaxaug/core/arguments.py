@@ -70,6 +70,7 @@ class Settings:
     verb: ClassVar[str]
     target: ClassVar[str]
     form: ClassVar[dict[str, Any]]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def __init_subclass__(cls, verb: str = "", target: str = "", **form: Any) -> None:
         """Stores the names of the command, and further keywords of its parser."""
