@@ -5,7 +5,6 @@ function is imported when the verb runs. It takes the parsed arguments and retur
 exit status.
 """
 
-import argparse
 import contextlib
 import errno
 import importlib
@@ -48,19 +47,13 @@ _FIXES = {
 _SIGPIPE = 128 + 13  # Exit status of a program that SIGPIPE ends, as in shells.
 
 
-def _add_doctor(verbs: argparse._SubParsersAction) -> None:
-    doctor = arguments.verb(
-        verbs,
-        "doctor",
-        "jaxaug.doctor:run",
-        "versions, devices, data found, what is missing and the fix for each",
-    )
-    arguments.data_dir(doctor)
+class Doctor(arguments.DataDir, verb="doctor", target="jaxaug.doctor:run"):
+    """Versions, devices, data found, what is missing and the fix for each."""
 
 
 VERBS = others.table(
     {
-        "doctor": _add_doctor,
+        "doctor": arguments.adds(Doctor),
         "init": data.add_init,
         "data": data.add,
         "format": formats.add,
@@ -87,12 +80,13 @@ VERBS = others.table(
 """Verb -> the function that adds it to the command line, in the order of `--help`."""
 
 
-def build_parser(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
+def build_parser(argv: Sequence[str] | None = None) -> arguments.Parser:
     """Returns the parser of the command line.
 
     Args:
         argv: command line. Packages are searched for further verbs only if its verb is
-            not part of jaxaug. None, and `completion`, load the verbs of all packages.
+            not part of jaxaug. None, and `completion`, load the verbs of all packages
+            and all options.
 
     Raises:
         UserError: the verb belongs to a package that is broken or not installed.
@@ -112,6 +106,8 @@ def build_parser(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
     wanted = next((word for word in argv or () if not word.startswith("-")), None)
     if wanted not in VERBS.data or wanted == "completion":
         parser.epilog = others.add_others(verbs, VERBS, wanted)
+    if argv is None or wanted == "completion":
+        parser.fill(deep=True)
     return parser
 
 
@@ -126,13 +122,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         argv = sys.argv[1:] if argv is None else argv
         parsed = build_parser(argv).parse_args(argv)
+        settings = getattr(parsed, "settings", None)
+        given = arguments.given(parsed, settings) if settings else parsed
         if getattr(parsed, "accept_changed_config", False):
             os.environ["JAXAUG_ACCEPT_CHANGED_CONFIG"] = "1"  # Workers inherit it.
         if getattr(parsed, "offline", False):
             os.environ["JAXAUG_OFFLINE"] = "1"
         module, function = parsed.target.split(":")
         with extras_of(f"`jaxaug {parsed.verb}`"):
-            status = getattr(importlib.import_module(module), function)(parsed) or 0
+            status = getattr(importlib.import_module(module), function)(given) or 0
         sys.stdout.flush()
         return status
     except (UserError, OSError) as error:

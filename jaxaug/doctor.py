@@ -1,6 +1,5 @@
 """`jaxaug doctor`: reports installed and missing requirements, with advice."""
 
-import argparse
 import os
 import platform
 import re
@@ -13,6 +12,7 @@ from typing import Literal
 from etils import epath
 
 from jaxaug.core import cache_folder, installed
+from jaxaug.core.arguments import DataDir
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import is_remote
 from jaxaug.data import folders
@@ -269,7 +269,7 @@ def findings(data_dir: str | None) -> list[Finding]:
     return [finding for check in checks for finding in check()]
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: DataDir) -> int:
     """Prints the findings; returns status 1 if a required part is missing."""
     found = findings(arguments.data_dir)
     width = max(len(finding.topic) for finding in found)

@@ -1,10 +1,10 @@
 """`jaxaug augment explain`: the tree of one description of a finished run."""
 
-import argparse
 import dataclasses
 
 from jaxaug.augment import config as configs
 from jaxaug.augment import decisions, selection
+from jaxaug.augment.arguments import Explain
 from jaxaug.augment.grammar import engine as grammar
 from jaxaug.augment.output import explain as trees
 from jaxaug.augment.output import records
@@ -13,7 +13,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Explain) -> int:
     """Runs the verb; see `jaxaug augment explain --help`."""
     print(explain(arguments.out, arguments.id, arguments.image))
     return 0

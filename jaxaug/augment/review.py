@@ -1,6 +1,5 @@
 """`jaxaug augment review`: a page to decide about the variants of a run."""
 
-import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ from etils import epath
 
 from jaxaug.augment import config as configs
 from jaxaug.augment import decisions
+from jaxaug.augment.arguments import Review
 from jaxaug.augment.decisions import NOTHING, Decided
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.output import records, review_page
@@ -19,7 +19,7 @@ from jaxaug.core.files import PathLike, read_text, write_text
 _MORE = 8  # candidates that are offered when somebody types
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Review) -> int:
     """Runs the verb; see `jaxaug augment review --help`."""
     print(review(arguments.out, arguments.decisions))
     return 0

@@ -1,6 +1,5 @@
 """`jaxaug augment`: from a schema to variants of it."""
 
-import argparse
 import dataclasses
 import importlib.util
 import time
@@ -14,6 +13,7 @@ from jaxaug_base.files import absolute
 from jaxaug.augment import config as configs
 from jaxaug.augment import plan as plans
 from jaxaug.augment import preview, stages
+from jaxaug.augment.arguments import Augment
 from jaxaug.augment.config import Config
 from jaxaug.augment.judge import measures, verdicts
 from jaxaug.augment.output import comparison, records, report, variants
@@ -41,7 +41,7 @@ _DRAWN = {
 }
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Augment) -> int:
     """Runs the verb; see `jaxaug augment --help`."""
     if not arguments.out:
         raise UserError(
@@ -114,23 +114,20 @@ def _judged(config: Config) -> Config:
     return dataclasses.replace(config, metrics=metrics, tree=tree)
 
 
-def _with_model(config: Config, arguments: argparse.Namespace) -> Config:
+def _with_model(config: Config, arguments: Augment) -> Config:
     """Returns the config with a last round by the model of a command line, if any.
 
     Raises:
         UserError: the model does not have an argument, or the scheme is `given`.
     """
     if arguments.model is None:
-        for name in (*_OF_ENDPOINT, "prompt"):
-            if getattr(arguments, name):
-                raise UserError(
-                    f"--{name}: is for --model. Name a model, or leave it out."
-                )
+        for name in arguments.changed((*_OF_ENDPOINT, "prompt")):
+            raise UserError(f"--{name}: is for --model. Name a model, or leave it out.")
         return config
     block: dict[str, Any] = {"model": arguments.model}
     if arguments.prompt:
         block["prompt"] = arguments.prompt
-    if endpoint_run.check(arguments, {}, _OF_ENDPOINT):
+    if endpoint_run.check(arguments, (), _OF_ENDPOINT):
         server = endpoint_run.server_of(arguments)
         block |= _ASKED | {k: v for k, v in server.items() if v is not None}
     else:

@@ -1,7 +1,6 @@
 """Checks user values against the annotations of functions and dataclasses."""
 
 import collections.abc
-import dataclasses
 import functools
 import inspect
 import math
@@ -13,9 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
 from jaxaug.core import json_reader
-from jaxaug.core.arguments import MAX_SEED
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
+from jaxaug.core.ranges import MAX_SEED, Range, bare
+from jaxaug.core.suggestion import one_of
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Made = TypeVar("_Made")
@@ -27,38 +27,6 @@ _NAMES = {
     str: "a text",
     types.NoneType: "None",
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Range:
-    """Bounds of a number, or of each number of a tuple: `Annotated[float, Range(0,
-    1)]`.
-
-    Attributes:
-        least: minimum.
-        most: maximum.
-        above: whether numbers must be greater than `least`.
-    """
-
-    least: float = -math.inf
-    most: float = math.inf
-    above: bool = False
-
-    def __contains__(self, value: Any) -> bool:
-        values = value if isinstance(value, list | tuple) else [value]
-        return all(
-            self.least <= one <= self.most and not (self.above and one == self.least)
-            for one in values
-        )
-
-    def __str__(self) -> str:
-        """Returns the end of "a number", such as `from 0 to 1`."""
-        if self.above:
-            most = f", at most {self.most:g}" if self.most < math.inf else ""
-            return f"above {self.least:g}{most}"
-        if self.most < math.inf:
-            return f"from {self.least:g} to {self.most:g}"
-        return f"of at least {self.least:g}"
 
 
 def bounded(function: _Function) -> _Function:
@@ -150,6 +118,20 @@ def check_hints(
             )
 
 
+def check_option(name: str, value: Any, hint: Any) -> None:
+    """Raises `UserError` unless the value of an option fits its annotation."""
+    if _fits(value, hint):
+        return
+    kind, notes = bare(hint)
+    if typing.get_origin(kind) is typing.Literal:
+        raise UserError(
+            f"{name} is {shown(value)}: {one_of(value, typing.get_args(kind), 'give')}"
+        )
+    ranges = [str(one) for one in notes if isinstance(one, Range)]
+    expected = " ".join([_named(kind), *ranges])
+    raise UserError(f"{name} is {shown(value)}: give {expected}.")
+
+
 def parsed(text: str, kind: Any) -> Any:
     """Parses a command-line value according to an annotation.
 
@@ -215,7 +197,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return True
     if origin is Annotated:
         ranges = (one for one in arguments[1:] if isinstance(one, Range))
-        return _fits(value, arguments[0]) and all(value in one for one in ranges)
+        return _fits(value, arguments[0]) and all(one.fits(value) for one in ranges)
     if origin is typing.Literal:
         return value in arguments
     if origin in (types.UnionType, typing.Union):

@@ -5,7 +5,6 @@ which gives the hard ones, and from top-k with top-p. They pass the filter of eq
 3, then the quotas of the samplers (appendix A), and get levels by equation 4.
 """
 
-import argparse
 import dataclasses
 import functools
 import json
@@ -26,6 +25,7 @@ from jaxaug.core.files import PathLike, check_writable, read_json, write_text
 from jaxaug.core.shards import Shards, Stage
 from jaxaug.curriculum import difficulty, levels, quotas
 from jaxaug.curriculum import scorers as measures
+from jaxaug.curriculum.arguments import Levelling, Levels
 from jaxaug.curriculum.difficulty import kept
 from jaxaug.curriculum.options import NONE, Options, Setting, resolved
 from jaxaug.curriculum.quotas import Candidate
@@ -50,42 +50,25 @@ A model behind an endpoint gets a text with a context if it has paraphrases alre
 _FOLDER = "levels"
 # Options whose values are names; the note records the identity of the named thing.
 _NAMES = ("model", "prompt", "similarity", "implication")
-# Arguments for models of this machine -> what stands for "not given".
-_LOCAL = {
-    one.name: one.default
-    for one in dataclasses.fields(Options)
-    if one.name
-    in ("bottom_k", "bottom_steps", "top_k", "top_p", "max_length", "precision")
-}
+# Options for models of this machine.
+_LOCAL = ("bottom_k", "bottom_steps", "top_k", "top_p", "max_length", "precision")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(given: Levels) -> int:
     """Runs the verb; see `jaxaug levels --help`."""
     compiled.keep_programs()
-    own = ("quota", "server")
-    names = [f.name for f in dataclasses.fields(Options) if f.name not in own]
-    given: dict[str, Any] = {name: getattr(arguments, name) for name in names}
-    quota = quotas.PAPER
-    if endpoint_run.check(arguments, _LOCAL, (*endpoint_run.OWN, "option")):
-        given["server"] = endpoint_run.server_of(arguments)
-        quota = quotas.BEHIND
-    if arguments.quota is not None:
-        quota = quotas.parse(arguments.quota)
-    options = Options(quota=quota, **given)
-    if arguments.dry_run and options.asked:
-        texts = tables.read_texts(arguments.input, arguments.column)
+    quota, server = quotas.PAPER, {}
+    if endpoint_run.check(given, _LOCAL, (*endpoint_run.OWN, "option")):
+        quota, server = quotas.BEHIND, endpoint_run.server_of(given)
+    if given.quota is not None:
+        quota = quotas.parse(given.quota)
+    options = Options(quota=quota, server=server, **vars(given.as_base(Levelling)))
+    if given.dry_run and options.asked:
+        texts = tables.read_texts(given.input, given.column)
         writer = endpoint.Writer(options.asked, options.seed)
         print(endpoint_run.planned(writer, texts))
         return 0
-    print(
-        write(
-            arguments.input,
-            arguments.out,
-            options,
-            arguments.shard_size,
-            arguments.column,
-        )
-    )
+    print(write(given.input, given.out, options, given.shard_size, given.column))
     return 0
 
 

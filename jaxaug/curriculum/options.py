@@ -1,15 +1,14 @@
 """Options of `jaxaug levels`, and the settings of generators that they stand for."""
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from jaxaug.core import typed
 from jaxaug.core.errors import UserError
 from jaxaug.curriculum import quotas
 from jaxaug.curriculum import scorers as measures
-from jaxaug.curriculum.difficulty import BETAS, FLOORS, LEVELS
+from jaxaug.curriculum.arguments import Levelling
+from jaxaug.curriculum.difficulty import BETAS, FLOORS
 from jaxaug.models.endpoint.server import is_endpoint
 from jaxaug.models.named import catalogue
 from jaxaug.paraphrase import endpoint_grid, generation
@@ -23,63 +22,24 @@ The first BLEURT has the scale of the paper's scores.
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """Options of levels; the defaults follow the paper if it gives a number.
+class Options(Levelling):
+    """Options of levels, with the quotas and the server.
 
     Attributes:
-        model: paraphrasing model; see `jaxaug.models.text.registry.load`.
-        prompt: prompt of a language model; None means its default.
         quota: sampler -> number of its paraphrases to keep per text; see `quotas`.
-        oversample: outputs of each sampler, as a multiple of its quota.
-        rounds: maximum number of rounds to fill the quotas of a text.
-        bottom_k: number of tokens that bottom-k removes.
-        bottom_steps: number of steps in which bottom-k applies.
-        top_k: top-k of bottom-k after its steps, and of top-k with top-p.
-        top_p: top-p of both.
-        max_length: maximum number of tokens per output, EOS included.
-        precision: precision of the model's weights; see `jaxaug.models.text.registry`.
-        similarity: sentence encoder or BLEURT that measures the similarity of two
-            texts. `auto` is the first of `BLEURTS` on this machine, else MiniLM.
-        implication: entailment model. `auto` is the paper's model if it is on this
-            machine; `none` sets M = 0 in equation 3.
-        beta: minimum similarity of paraphrases that are not implied, on the scale of
-            `similarity`. None uses `BETAS`, or `FLOORS` without an implication model.
-        levels: C.
-        seed: seed of all random draws.
         server: of a model behind an endpoint: fields of
             `jaxaug.paraphrase.endpoint_grid.Block`. Such a model has the one sampler
             `sampling`, and none of the options of samplers.
     """
 
-    model: str
-    prompt: str | None = None
     quota: Mapping[str, int] = dataclasses.field(
         default_factory=lambda: dict(quotas.PAPER)
     )
-    oversample: int = 3
-    rounds: int = 3
-    bottom_k: int = 2
-    bottom_steps: int = 1
-    top_k: int = 120
-    top_p: float = 0.95
-    max_length: int = 48
-    precision: str = "float32"
-    similarity: str = AUTO
-    implication: str = AUTO
-    beta: float | None = None
-    levels: int = LEVELS
-    seed: int = 0
     server: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("oversample", "rounds", "levels"):
-            if getattr(self, name) < 1:
-                raise UserError(f"--{name} is {getattr(self, name)}: give at least 1.")
+        super().__post_init__()
         quotas.check(self.quota)
-        typed.check_seed(self.seed, "--seed")
-        if self.beta is not None and not math.isfinite(self.beta):
-            raise UserError(f"--beta is {self.beta}: give a finite number.")
         others = [n for n, number in self.quota.items() if number and n != "sampling"]
         if is_endpoint(self.model) and others:
             raise UserError(

@@ -5,7 +5,6 @@ descriptions. The authors wrote their dialogues by hand. Here they come from a f
 the user, or a rule selects them from the data (`choose`).
 """
 
-import argparse
 import functools
 import json
 import os
@@ -19,6 +18,7 @@ from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, shown, write_text
 from jaxaug.data import folders, sgd
+from jaxaug.data.arguments import Demonstrations
 
 FILE_VARIABLE = "JAXAUG_DEMONSTRATIONS"
 
@@ -249,7 +249,7 @@ def write(path: PathLike, demonstrations: Mapping[str, Demonstration]) -> None:
     write_text(path, json.dumps(items, indent=2, ensure_ascii=False) + "\n")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Demonstrations) -> int:
     """Runs `jaxaug data demonstrations`: writes the selected ones of all splits."""
     folder = folders.resolve_data_dir(arguments.data_dir)
     found: dict[str, Demonstration] = {}

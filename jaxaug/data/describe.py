@@ -1,6 +1,5 @@
 """`jaxaug data describe`: prints counts of a data folder per split and per service."""
 
-import argparse
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from jaxaug.core import columns
 from jaxaug.core.files import PathLike
 from jaxaug.core.progress import progress
 from jaxaug.data import folders, sgd
+from jaxaug.data.arguments import Describe
 from jaxaug.data.schema import Schema, Service
 
 
@@ -132,7 +132,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return columns.aligned(cells, right)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Describe) -> int:
     """Runs `jaxaug data describe`."""
     print(describe(folders.resolve_data_dir(arguments.data_dir)))
     return 0

@@ -1,12 +1,11 @@
 """`jaxaug init`: writes a small data folder as a template for user-defined data."""
 
-import argparse
-
 from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, reach, write_bytes, write_text
 from jaxaug.data import minisgd
+from jaxaug.data.arguments import Init
 
 _README = """\
 # Data for a dialogue state tracker
@@ -106,7 +105,7 @@ def write(out: PathLike) -> epath.Path:
     return folder
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Init) -> int:
     """Runs `jaxaug init`."""
     folder = write(arguments.dir)
     print(

@@ -6,7 +6,6 @@ Such archives are verified by the tree ids of a pinned commit, others by SHA-256
 supports neither tree ids nor resumed downloads.
 """
 
-import argparse
 import hashlib
 import http.client
 import re
@@ -26,6 +25,7 @@ from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import one_of
 from jaxaug.data import datasets
 from jaxaug.data.archive import MAX_TOTAL, BrokenError, members
+from jaxaug.data.arguments import Convert, Fetch
 from jaxaug.data.datasets import DataSet
 
 _CHUNK = 1 << 20
@@ -290,7 +290,7 @@ def _move(source: Path, target: Path) -> Path:
     return target
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Fetch) -> int:
     """Runs `jaxaug data fetch`."""
     data_set = find(arguments.name)
     if is_remote(arguments.out or ""):
@@ -304,7 +304,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def run_convert(arguments: argparse.Namespace) -> int:
+def run_convert(arguments: Convert) -> int:
     """Runs `jaxaug data convert`."""
     convert = find(arguments.name).convert
     if convert is None:

@@ -116,7 +116,7 @@ def _no_formats(schema: Schema) -> consistency.Unreadable:
     return consistency.no_format
 
 
-def inspect(data_dir: PathLike, formats: Formats = _no_formats) -> Report:
+def inspect(data_dir: PathLike | None, formats: Formats = _no_formats) -> Report:
     """Returns a report on all schemas, dialogues, and variants of a data folder.
 
     Args:

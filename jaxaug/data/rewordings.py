@@ -5,7 +5,6 @@ data card. `benchmarks/rewordings.py` checks the pieces of the corpus and packs 
 into `rewordings.jsonl.xz`.
 """
 
-import argparse
 import functools
 import hashlib
 import json
@@ -160,7 +159,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def run_export(arguments: argparse.Namespace) -> int:
+def run_export(arguments: Any) -> int:
     """Runs `jaxaug data export rewordings`."""
     out = arguments.out or NAME
     counts = export(out, arguments.format or "jsonl")

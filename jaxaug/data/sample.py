@@ -1,6 +1,5 @@
 """`jaxaug data sample`: writes a reproducible sample of a data folder."""
 
-import argparse
 import collections
 import json
 import random
@@ -22,12 +21,13 @@ from jaxaug.core.files import (
     write_text,
 )
 from jaxaug.data import folders, sgd
+from jaxaug.data.arguments import Sample
 
 LIST = "sample.json"
 _FIX = "Name a list that `jaxaug data sample` wrote (sample.json of its folder)."
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Sample) -> int:
     """Runs `jaxaug data sample`."""
     source = folders.resolve_data_dir(arguments.dir)
     if arguments.list is not None:

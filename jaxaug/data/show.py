@@ -1,6 +1,5 @@
 """`jaxaug data show`: prints dialogues with the changes of the state in each turn."""
 
-import argparse
 import itertools
 import os
 import sys
@@ -13,6 +12,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, shown
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data import folders, sgd
+from jaxaug.data.arguments import Show
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
 
 Paint = Callable[[str, str], str]
@@ -32,14 +32,12 @@ _STYLES = {
 _LEGEND = "[text](slot): a span of the annotation; + new, ~ changed, - gone"
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Show) -> int:
     """Runs `jaxaug data show`.
 
     Raises:
         UserError: the data cannot be read, or lack the split, service, or dialogue.
     """
-    if arguments.num < 1:
-        raise UserError(f"--num {arguments.num}: use 1 or more. The default is 3.")
     folder = folders.resolve_data_dir(arguments.dir)
     found = choose(folder, arguments.split, arguments.dialogue, arguments.service)
     paint = _paint if _takes_colour(sys.stdout, arguments.no_color) else _plain

@@ -1,6 +1,5 @@
 """`jaxaug data variants`: writes the dialogues of a split renamed to a variant."""
 
-import argparse
 import json
 
 from etils import epath
@@ -9,6 +8,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_bytes, read_text, write_text
 from jaxaug.core.progress import progress
 from jaxaug.data import folders, sgd
+from jaxaug.data.arguments import Variants
 from jaxaug.data.rename import rename_dialogue
 
 
@@ -83,7 +83,7 @@ def _put(path: epath.Path, text: str) -> None:
         )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Variants) -> int:
     """Runs `jaxaug data variants`."""
     data_dir = folders.resolve_data_dir(arguments.data_dir)
     files = write_variant(data_dir, arguments.split, arguments.variant, arguments.out)

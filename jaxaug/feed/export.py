@@ -1,16 +1,16 @@
 """The verb `jaxaug format d3st|json|sdt|sdtind|t5dst`: writes a split as TSV."""
 
-import argparse
-import dataclasses
 import sys
 from collections.abc import Callable
 
 from jaxaug_base.files import replacing
 
+from jaxaug.core.arguments import fields_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, reach
 from jaxaug.data import folders
 from jaxaug.feed import parallel
+from jaxaug.formats import arguments as settings
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.formats.json_tools import JSONOptions
 from jaxaug.formats.records import Example
@@ -29,10 +29,10 @@ _OPTIONS = {
 _OF_CORPUS = {"split"}  # Options set by `parallel.bound`.
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: settings.Corpus) -> int:
     """Runs the verb `jaxaug format`; see its `--help`."""
-    kind = _OPTIONS[arguments.format]
-    names = {one.name for one in dataclasses.fields(kind)} - _OF_CORPUS
+    kind = _OPTIONS[arguments.verb.rpartition(" ")[2]]
+    names = {one.name for one in fields_of(kind)} - _OF_CORPUS
     given = {name: value for name, value in vars(arguments).items() if name in names}
     corpus = parallel.Corpus(
         str(folders.resolve_data_dir(arguments.data_dir)),

@@ -1,12 +1,12 @@
 """The verb `jaxaug data check`: finds values that a format cannot read back."""
 
-import argparse
 import dataclasses
 import re
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
 from jaxaug.data import consistency, inspect_folder
+from jaxaug.data.arguments import Check
 from jaxaug.data.demonstrations import Demonstration
 from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
@@ -20,7 +20,7 @@ _PLAIN = re.compile(rf"{_WORD}( {_WORD})*")
 _NO_VALUE = "none"
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Check) -> int:
     """Runs the verb `jaxaug data check`; returns status 1 if there is an error."""
     report = inspect_folder.inspect(arguments.dir, unreadable)
     print(report)

@@ -5,7 +5,6 @@ adds the tasks of jaxaug. SeqIO is not needed: `tasks.views` shows it the same i
 """
 
 import abc
-import argparse
 import importlib
 import os
 import sys
@@ -19,6 +18,7 @@ from jaxaug.core import bundled, cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data import folders
+from jaxaug.data.arguments import Cache
 from jaxaug.feed import lengths, vocabulary
 from jaxaug.feed.order import Stage
 from jaxaug.feed.tokens import (
@@ -295,7 +295,7 @@ def named(name: str) -> Task | Mixture:
     return found
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Cache) -> int:
     """Runs `jaxaug data cache`: writes the token caches of tasks and mixtures.
 
     Tasks read their data folder and vocabulary from environment variables at import

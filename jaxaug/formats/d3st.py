@@ -17,67 +17,44 @@ import json
 import operator
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
 from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Schema, Service
+from jaxaug.formats.arguments import D3STText
 from jaxaug.formats.d3st_answers import parse
 from jaxaug.formats.formatter import FramePrompt, SchemaFormatter
 from jaxaug.formats.records import (
     FrameRandom,
     Parsed,
     WholeFrame,
-    check_choices,
     clean_value,
     join_values,
     letter,
 )
 
-_CHOICES = {
-    "level": ("dst", "dst_intent"),
-    "categorical": ("1a", "a", "none"),
-    "order": ("schema", "shuffled"),
-}
 
-
-@dataclass(frozen=True, slots=True)
-class D3STOptions(WholeFrame):
+class D3STOptions(D3STText, WholeFrame):
     """Options of D3ST text.
 
     Attributes:
-        delimiter: delimiter between an index and its description or value; one or more
-            characters other than letters, digits, and white space.
-        level: `dst` answers with the state, `dst_intent` also with the active intent
-            and the requested slots.
-        categorical: options of categorical slots as `1a) x 1b) y`, as `a) x b) y`, or
-            no options. Letters are answered as `<index><letter>` in both styles.
         digit_options: whether categorical slots whose values are all digits have
             options.
-        order: order of slots, intents, and options: the order of the schema, or
-            shuffled per frame and epoch.
-        lowercase: whether prompt, dialogue, and answer are lower-cased.
         max_items: (lo, hi) restricts prompt and answer to a random choice of lo to hi
-            slots (short prompts, from which a tracker learns indices); None shows all.
-        seed: seed of the shuffled order and of the choice.
+            slots (short prompts, from which a tracker learns indices; `seed` draws
+            them too); None shows all.
     """
 
-    delimiter: str = "="
-    level: str = "dst_intent"
-    categorical: str = "1a"
     digit_options: bool = False
-    order: str = "schema"
-    lowercase: bool = True
     max_items: tuple[int, int] | None = None
-    seed: int = 0
 
     family: ClassVar[str] = "d3st"
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        check_choices("D3ST", self, _CHOICES)
+        super().__post_init__()
         if not self.delimiter or re.search(r"[\w\s]", self.delimiter):
             raise UserError(
                 f"D3ST option delimiter={self.delimiter!r}: use one or more characters "

@@ -16,52 +16,32 @@ follow the order of the prompt; several annotated spellings of a value form an a
 import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 from jaxaug.core.text import clean
 from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Schema, Service, Slot
+from jaxaug.formats.arguments import JSONText
 from jaxaug.formats.formatter import FramePrompt, SchemaFormatter
 from jaxaug.formats.records import (
     NO_INTENT,
     FrameRandom,
     Parsed,
     WholeFrame,
-    check_choices,
     clean_value,
     restore_option,
 )
 
-_CHOICES = {"level": ("dst", "dst_intent"), "order": ("schema", "shuffled")}
 # Some models put their calls between these tags.
 _TAGS = ("<tool_call>", "</tool_call>")
 
 
-@dataclass(frozen=True, slots=True)
-class JSONOptions(WholeFrame):
-    """Options of tool prompts.
-
-    Attributes:
-        level: `dst` answers with the state, `dst_intent` also with the active intent
-            and the requested slots.
-        order: order of slots, intents, and options: the order of the schema, or
-            shuffled per frame and epoch.
-        lowercase: whether descriptions, dialogue, and values are lower-cased. Names of
-            services, intents, and slots never are.
-        seed: seed of the shuffled order.
-    """
-
-    level: str = "dst"
-    order: str = "schema"
-    lowercase: bool = True
-    seed: int = 0
+class JSONOptions(JSONText, WholeFrame):
+    """Options of tool prompts."""
 
     family: ClassVar[str] = "json"
     version: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_choices("JSON", self, _CHOICES)
 
     def formatter(self, schema: Schema) -> "JSONFormatter":
         """Returns a formatter of dialogues under a schema."""

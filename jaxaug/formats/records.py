@@ -17,9 +17,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import msgspec
 from etils import epath
 
-from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.core.suggestion import one_of
 from jaxaug.core.text import clean
 from jaxaug.data.dialogue import Dialogue, Frame
 from jaxaug.data.schema import Schema
@@ -52,7 +50,7 @@ class WholeFrame:
     __slots__ = ()
 
     per_slot: ClassVar[bool] = False
-    level: str
+    level: Any
 
     @property
     def answers_intents(self) -> bool:
@@ -125,18 +123,6 @@ class FormatOptions(Protocol):
 
     def parse(self, text: str, key: str) -> Parsed:
         """Returns the state in an answer, given the key of its example."""
-
-
-def check_choices(
-    format_name: str, options: FormatOptions, choices: Mapping[str, Sequence[str]]
-) -> None:
-    """Raises `UserError` if an option has an unknown value."""
-    for name, known in choices.items():
-        value = getattr(options, name)
-        if value not in known:
-            raise UserError(
-                f"{format_name} option {name}={value!r}: {one_of(value, known)}"
-            )
 
 
 @runtime_checkable

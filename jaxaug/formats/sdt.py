@@ -16,20 +16,19 @@ import functools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from jaxaug.core.errors import UserError
 from jaxaug.data.demonstrations import Demonstration
 from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Schema, Service
+from jaxaug.formats.arguments import SDTText
 from jaxaug.formats.formatter import Answered, FramePrompt, SchemaFormatter
 from jaxaug.formats.records import (
     NO_INTENT,
     FrameRandom,
     Parsed,
     WholeFrame,
-    check_choices,
     clean_value,
     join_values,
     read_option,
@@ -45,51 +44,15 @@ from jaxaug.formats.shown import (
     with_options,
 )
 
-_CHOICES = {
-    "level": ("dst", "dst_intent"),
-    "categorical": ("letters", "values"),
-    "answered": ("all", "active"),
-    "names": ("names", "ids"),
-    "order": ("schema", "shuffled"),
-}
 
+class SDTOptions(SDTText, ShowsDemonstrations, WholeFrame):
+    """Options of SDT text; see also `ShowsDemonstrations`."""
 
-@dataclass(frozen=True, slots=True)
-class SDTOptions(ShowsDemonstrations, WholeFrame):
-    """Options of SDT text.
-
-    Attributes:
-        level: `dst` answers with the state, `dst_intent` also with the active intent.
-        categorical: `letters` shows possible values as `b of possible values a) x b)
-            y`, answered by letter. `values` shows `y of possible values x, y`, answered
-            by value.
-        answered: `all` slots are answered, with `none` if they have no value, or only
-            the `active` ones.
-        names: slots as their names, or as `ids`, their numbers in the prompt.
-        order: order of slots, options, and intents: the order of the schema, or
-            shuffled per frame and epoch.
-        lowercase: whether prompt, dialogue, and answer are lower-cased.
-        seed: seed of the shuffled order.
-        demonstrations: example dialogues; None for those that `bound` finds.
-        split: split of the dialogues to format. Its dialogues that are demonstrations
-            give no examples, because their prompt would contain their answer.
-    """
-
-    level: str = "dst"
-    categorical: str = "letters"
-    answered: str = "all"
-    names: str = "names"
-    order: str = "schema"
-    lowercase: bool = True
-    seed: int = 0
     demonstrations: tuple[Demonstration, ...] | None = None
     split: str = ""
 
     family: ClassVar[str] = "sdt"
     version: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_choices("SDT", self, _CHOICES)
 
     def formatter(self, schema: Schema) -> "SDTFormatter":
         """Returns a formatter of dialogues under a schema."""

@@ -13,13 +13,12 @@ authors' program lacks this form. Here the utterance comes from the demonstratio
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from jaxaug.data.demonstrations import Demonstration
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.formats import t5dst
-from jaxaug.formats.records import check_choices
+from jaxaug.formats.arguments import Order
 from jaxaug.formats.shown import (
     NONE,
     ShowsDemonstrations,
@@ -30,29 +29,14 @@ from jaxaug.formats.shown import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SDTIndOptions(ShowsDemonstrations, t5dst.OneSlot):
-    """Options of SDT-ind text.
+class SDTIndOptions(Order, ShowsDemonstrations, t5dst.OneSlot):
+    """Options of SDT-ind text; see also `ShowsDemonstrations`."""
 
-    Attributes:
-        order: order of a frame's slots and of the options: the order of the schema, or
-            shuffled per frame and epoch.
-        lowercase: whether example, dialogue, options, and answer are lower-cased.
-        seed: seed of the shuffled order.
-        demonstrations, split: see `ShowsDemonstrations`.
-    """
-
-    order: str = "schema"
-    lowercase: bool = True
-    seed: int = 0
     demonstrations: tuple[Demonstration, ...] | None = None
     split: str = ""
 
     family: ClassVar[str] = "sdtind"
     version: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_choices("SDT-ind", self, {"order": ("schema", "shuffled")})
 
     def formatter(self, schema: Schema) -> "SDTIndFormatter":
         """Returns a formatter of dialogues under a schema."""

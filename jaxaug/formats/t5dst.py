@@ -18,12 +18,12 @@ from typing import Any, ClassVar
 from jaxaug.core.text import clean
 from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Schema, Service, Slot
+from jaxaug.formats.arguments import Order
 from jaxaug.formats.formatter import Answered, SchemaFormatter
 from jaxaug.formats.records import (
     BAR,
     FrameRandom,
     Parsed,
-    check_choices,
     clean_value,
     join_values,
     letter,
@@ -53,26 +53,11 @@ class OneSlot:
         return parse(text, key)
 
 
-@dataclass(frozen=True, slots=True)
-class T5DSTOptions(OneSlot):
-    """Options of T5DST text.
-
-    Attributes:
-        order: order of a frame's slots and of the options: the order of the schema, or
-            shuffled per frame and epoch.
-        lowercase: whether dialogue, description, options, and answer are lower-cased.
-        seed: seed of the shuffled order.
-    """
-
-    order: str = "schema"
-    lowercase: bool = True
-    seed: int = 0
+class T5DSTOptions(Order, OneSlot):
+    """Options of T5DST text."""
 
     family: ClassVar[str] = "t5dst"
     version: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        check_choices("T5DST", self, {"order": ("schema", "shuffled")})
 
     def formatter(self, schema: Schema) -> "T5DSTFormatter":
         """Returns a formatter of dialogues under a schema."""

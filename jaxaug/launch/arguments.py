@@ -1,12 +1,21 @@
-"""The arguments of `jaxaug launch`; importing this is cheap."""
+"""Options of `jaxaug launch`; this module imports quickly."""
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
 
-from jaxaug.core import arguments
+from jaxaug.core.arguments import (
+    MANY,
+    Arg,
+    Count,
+    Parser,
+    Range,
+    Settings,
+    Words,
+    adds,
+)  # fmt: skip
 
-ACTIONS = ("up", "create", "sync", "run", "watch", "logs", "stop")
+_TARGET = "jaxaug.launch.run:run"
 _PREFIX = "--gin."
 # Flags of the programs that are theirs on every machine; the others are for `launch`.
 VALUES = (
@@ -17,9 +26,24 @@ SWITCHES = ("accept_truncation", "keep_memory", "ynn_fusions")
 _SWITCHES = {f"--{no}{name}" for name in SWITCHES for no in ("", "no")}
 _FLAGS = _SWITCHES | {f"--{name}" for name in VALUES}
 
+_Port = Annotated[int, Range(1024, 65_535)]
+_GPUs = Annotated[int, Range(1, 16)]
+_Restarts = Annotated[int, Range(0, MANY)]
 
-class _Parser(arguments.Parser):
+
+def _repeated(metavar: str | None = None) -> Arg:
+    return Arg(metavar=metavar, action="append", nargs=None)
+
+
+class _Parser(Parser):
     """Leaves `--gin.NAME=VALUE` and the flags above to the program that is launched."""
+
+    def __init__(self, **form: Any):
+        names = ", ".join(f"--{name}" for name in VALUES)
+        said = (
+            f"--gin.NAME=VALUE is passed to the program, and so are its flags {names}."
+        )
+        super().__init__(**form, epilog=said)
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str], namespace: argparse.Namespace | None = None
@@ -45,176 +69,161 @@ class _Parser(arguments.Parser):
         return value
 
 
-def add(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb `launch`."""
-    parser = verbs.add_parser(
-        "launch", help="run a T5X program on TPU pods, GPU clusters or this machine"
+class Launch(Settings, verb="launch"):
+    """Run a T5X program on TPU pods, GPU clusters or this machine."""
+
+
+class Program(Settings):
+    """The program to launch.
+
+    Attributes:
+        gin_file: may be repeated
+        dry_run: print what would run, as a script, and stop
+    """
+
+    program: Literal["train", "eval", "infer"] = "train"
+    gin_file: Annotated[Words, _repeated()] = ()
+    dry_run: Annotated[bool, Arg("--dry-run", "--dry_run")] = False
+    flags: Annotated[Words, Arg(help=argparse.SUPPRESS)] = ()
+
+
+class Named(Program):
+    """A program on other machines.
+
+    Attributes:
+        name: name of the run
+        env: environment variable for the program, such as
+            JAXAUG_DATA_DIR=gs://B/sgd; may be repeated
+    """
+
+    name: str = "jaxaug"
+    env: Annotated[Words, _repeated("NAME=VALUE")] = ()
+
+
+class Local(Program, verb="launch local", target=_TARGET):
+    """Several processes on this machine.
+
+    Attributes:
+        devices: CPU devices per process (default: as found)
+        logs: folder for the logs of processes 1, 2, ...
+        port: where the processes meet
+    """
+
+    processes: Annotated[int, Range(1, 256)] = 2
+    devices: Annotated[int, Range(1, 1024)] | None = None
+    logs: str = "launch_logs"
+    port: _Port = 8476
+
+
+class Slurm(Named, verb="launch slurm", target=_TARGET):
+    """GPU nodes through sbatch.
+
+    Attributes:
+        gpus: GPUs per node
+        cpus: CPUs per node
+        time: D-HH:MM:SS or HH:MM:SS
+        qos: quality of service, as the cluster names it
+        mem: memory per node, such as 400G; 0 is all of it
+        sbatch: further option of sbatch, such as constraint=h100 or exclusive; may be
+            repeated
+        port: where the processes meet
+    """
+
+    nodes: Count = 1
+    gpus: _GPUs = 8
+    cpus: Count | None = None
+    time: str = "24:00:00"
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    mem: str | None = None
+    sbatch: Annotated[Words, _repeated("NAME[=VALUE]")] = ()
+    port: _Port = 8476
+
+
+class TpuPod(Named, verb="launch tpu_pod", target=_TARGET):
+    """A Google Cloud TPU as a queued resource.
+
+    Attributes:
+        action: up (the default) is create, sync, run and watch
+        project: Google Cloud project
+        zone: such as us-east5-b
+        type: such as v5litepod-16
+        spot: cheaper, but may be preempted at any time
+        delete: delete the TPU after a run that succeeded, or after any that ended
+            (default: say that it costs money)
+        restarts: maximum requests for another TPU after a loss
+        service_account: account of the workers, such as NAME@P.iam...
+        network: VPC network of the workers
+        subnetwork: its subnetwork
+    """
+
+    action: Annotated[
+        Literal["up", "create", "sync", "run", "watch", "logs", "stop"], Arg("")
+    ] = "up"
+    project: str
+    zone: str
+    type: str
+    spot: bool = False
+    delete: Literal["success", "always"] | None = None
+    restarts: _Restarts = 20
+    service_account: Annotated[
+        str | None, Arg("--service-account", "--service_account")
+    ] = None
+    network: str | None = None
+    subnetwork: str | None = None
+
+
+class K8s(Named, verb="launch k8s", target=_TARGET):
+    """A JobSet on GKE: a TPU slice or GPU nodes.
+
+    Attributes:
+        type: TPU slice, such as v5litepod-16
+        accelerator: GPU type of the nodes, such as nvidia-h100-80gb
+        slices: with --type (default: 1)
+        nodes: with --accelerator (default: 1)
+        gpus: GPUs per node, with --accelerator (default: 8)
+        image: image built from launch/docker and pushed
+        service_account: account with access to the bucket
+        restarts: maximum restarts after failures
+        spot: cheaper, but may be preempted at any time
+        port: where the processes meet
+    """
+
+    type: Annotated[str | None, Arg(either="machines", required=True)] = None
+    accelerator: Annotated[str | None, Arg(either="machines")] = None
+    slices: Annotated[int, Range(1, 1024)] | None = None
+    nodes: Count | None = None
+    gpus: _GPUs | None = None
+    image: str
+    namespace: str = "default"
+    service_account: Annotated[str, Arg("--service-account", "--service_account")] = (
+        "default"
     )
-    kinds = parser.add_subparsers(metavar="KIND", required=True, parser_class=_Parser)
-    for kind, text, add in (
-        ("local", "several processes on this machine", _local),
-        ("slurm", "GPU nodes through sbatch", _slurm),
-        ("tpu_pod", "a Google Cloud TPU as a queued resource", _tpu_pod),
-        ("k8s", "a JobSet on GKE: a TPU slice or GPU nodes", _k8s),
-        ("sky", "GPU nodes of any cloud through SkyPilot", _sky),
-    ):
-        _add_kind(kinds, kind, text, add)
+    restarts: _Restarts = 10
+    spot: bool = False
+    port: _Port = 8476
 
 
-def _add_kind(
-    kinds: argparse._SubParsersAction,
-    kind: str,
-    text: str,
-    add: Callable[[Any], None],
-) -> None:
-    parser = kinds.add_parser(
-        kind,
-        help=text,
-        description=f"{text}. --gin.NAME=VALUE is passed to the program, and so are "
-        f"its flags {', '.join(f'--{name}' for name in VALUES)}.",
-    )
-    parser.set_defaults(target="jaxaug.launch.run:run", kind=kind)
-    add(parser)
-    parser.add_argument(
-        "--program", choices=("train", "eval", "infer"), default="train"
-    )
-    parser.add_argument(
-        "--gin_file", action="append", default=[], help="may be repeated"
-    )
-    parser.add_argument(
-        "--dry-run",
-        "--dry_run",
-        action="store_true",
-        dest="dry_run",
-        help="print what would run, as a script, and stop",
-    )
+class Sky(Named, verb="launch sky", target=_TARGET):
+    """GPU nodes of any cloud through SkyPilot.
+
+    Attributes:
+        accelerator: GPU as `sky show-gpus` names it: H100
+        gpus: GPUs per node
+        infra: CLOUD[/REGION] (default: the cheapest)
+        restarts: maximum restarts of a program that fails
+        spot: cheaper, but may be preempted at any time
+        port: where the processes meet
+    """
+
+    accelerator: str
+    gpus: _GPUs = 8
+    nodes: Count = 1
+    infra: str | None = None
+    restarts: _Restarts = 3
+    spot: bool = False
+    port: _Port = 8476
 
 
-def _name(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", default="jaxaug", help="name of the run")
-    parser.add_argument(
-        "--env",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="environment variable for the program, such as "
-        "JAXAUG_DATA_DIR=gs://B/sgd; may be repeated",
-    )
-
-
-def _number(
-    parser: argparse.ArgumentParser,
-    name: str,
-    default: int | None = None,
-    text: str | None = None,
-    most: int = arguments.MANY,
-) -> None:
-    parser.add_argument(name, type=arguments.whole(most), default=default, help=text)
-
-
-def _port(parser: argparse.ArgumentParser) -> None:
-    _number(parser, "--port", 8476, "where the processes meet", 65_535)
-
-
-def _spot(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--spot", action="store_true", help="cheaper, but may be preempted at any time"
-    )
-
-
-def _service_account(
-    parser: argparse.ArgumentParser, default: str | None, text: str
-) -> None:
-    names = ("--service-account", "--service_account")
-    parser.add_argument(*names, default=default, help=text)
-
-
-def _local(parser: argparse.ArgumentParser) -> None:
-    _number(parser, "--processes", 2, most=10_000)
-    devices = "CPU devices per process (default: as found)"
-    _number(parser, "--devices", None, devices, 10_000)
-    parser.add_argument(
-        "--logs",
-        default="launch_logs",
-        help="folder for the logs of processes 1, 2, ...",
-    )
-    _port(parser)
-
-
-def _slurm(parser: argparse.ArgumentParser) -> None:
-    _name(parser)
-    _number(parser, "--nodes", 1)
-    _number(parser, "--gpus", 8, "GPUs per node")
-    _number(parser, "--cpus", None, "CPUs per node")
-    parser.add_argument("--time", default="24:00:00", help="D-HH:MM:SS or HH:MM:SS")
-    parser.add_argument("--partition")
-    parser.add_argument("--account")
-    parser.add_argument("--qos", help="quality of service, as the cluster names it")
-    parser.add_argument("--mem", help="memory per node, such as 400G; 0 is all of it")
-    parser.add_argument(
-        "--sbatch",
-        action="append",
-        default=[],
-        metavar="NAME[=VALUE]",
-        help="further option of sbatch, such as constraint=h100 or exclusive; may be "
-        "repeated",
-    )
-    _port(parser)
-
-
-def _tpu_pod(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "action",
-        nargs="?",
-        choices=ACTIONS,
-        default="up",
-        help="up (the default) is create, sync, run and watch",
-    )
-    _name(parser)
-    parser.add_argument("--project", required=True, help="Google Cloud project")
-    parser.add_argument("--zone", required=True, help="such as us-east5-b")
-    parser.add_argument("--type", required=True, help="such as v5litepod-16")
-    _spot(parser)
-    parser.add_argument(
-        "--delete",
-        choices=("success", "always"),
-        help="delete the TPU after a run that succeeded, or after any that ended "
-        "(default: say that it costs money)",
-    )
-    _number(parser, "--restarts", 20, "maximum requests for another TPU after a loss")
-    _service_account(parser, None, "account of the workers, such as NAME@P.iam...")
-    parser.add_argument("--network", help="VPC network of the workers")
-    parser.add_argument("--subnetwork", help="its subnetwork")
-
-
-def _k8s(parser: argparse.ArgumentParser) -> None:
-    _name(parser)
-    machines = parser.add_mutually_exclusive_group(required=True)
-    machines.add_argument("--type", help="TPU slice, such as v5litepod-16")
-    machines.add_argument(
-        "--accelerator", help="GPU type of the nodes, such as nvidia-h100-80gb"
-    )
-    _number(parser, "--slices", None, "with --type (default: 1)")
-    _number(parser, "--nodes", None, "with --accelerator (default: 1)")
-    _number(parser, "--gpus", None, "GPUs per node, with --accelerator (default: 8)")
-    parser.add_argument(
-        "--image", required=True, help="image built from launch/docker and pushed"
-    )
-    parser.add_argument("--namespace", default="default")
-    _service_account(parser, "default", "account with access to the bucket")
-    _number(parser, "--restarts", 10, "maximum restarts after failures")
-    _spot(parser)
-    _port(parser)
-
-
-def _sky(parser: argparse.ArgumentParser) -> None:
-    _name(parser)
-    parser.add_argument(
-        "--accelerator", required=True, help="GPU as `sky show-gpus` names it: H100"
-    )
-    _number(parser, "--gpus", 8, "GPUs per node")
-    _number(parser, "--nodes", 1)
-    parser.add_argument("--infra", help="CLOUD[/REGION] (default: the cheapest)")
-    _number(parser, "--restarts", 3, "maximum restarts of a program that fails")
-    _spot(parser)
-    _port(parser)
+add = adds(Launch, Local, Slurm, TpuPod, K8s, Sky, metavar="KIND", kind=_Parser)

@@ -1,9 +1,8 @@
 """The launched program, checked as far as possible before it costs money."""
 
-import argparse
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import is_remote
 from jaxaug.core.suggestion import suggestion
 from jaxaug.launch import templates
+from jaxaug.launch.arguments import Program
 
 _OUTPUTS = {
     "train": "MODEL_DIR",
@@ -24,11 +24,11 @@ _QUOTES = "\"'"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def words(arguments: argparse.Namespace, here: bool = False) -> list[str]:
+def words(arguments: Program, here: bool = False) -> list[str]:
     """Returns the program and its flags, as launch/entry.sh takes them.
 
     Args:
-        arguments: arguments of the command line: `program`, `gin_file`, `flags`.
+        arguments: options of the command.
         here: whether the program runs in the current folder instead of the checkout.
 
     Raises:
@@ -52,7 +52,7 @@ def words(arguments: argparse.Namespace, here: bool = False) -> list[str]:
     ]
 
 
-def _search_paths(flags: list[str]) -> list[str]:
+def _search_paths(flags: Sequence[str]) -> list[str]:
     """Returns the value of the last --gin_search_paths, which the program uses."""
     given = [word.partition("=") for word in flags]
     texts = [value for name, _, value in given if name == "--gin_search_paths"]
@@ -118,7 +118,7 @@ def _check_value(word: str) -> Any:
     return found.value
 
 
-def require_remote_output(arguments: argparse.Namespace) -> None:
+def require_remote_output(arguments: Program) -> None:
     """Checks that a run writes to storage that remains when its machines are deleted.
 
     Raises:
@@ -138,7 +138,7 @@ def require_remote_output(arguments: argparse.Namespace) -> None:
         )
 
 
-def environment(pairs: list[str]) -> Iterator[tuple[str, str]]:
+def environment(pairs: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yields (name, value) of each `NAME=VALUE`.
 
     Raises:
@@ -151,21 +151,3 @@ def environment(pairs: list[str]) -> Iterator[tuple[str, str]]:
                 f"--env {pair}: give NAME=VALUE, such as JAXAUG_DATA_DIR=gs://B/sgd."
             )
         yield name, value
-
-
-def at_least(name: str, value: int, least: int = 1, most: int | None = None) -> int:
-    """Returns a number of the command line after checking its range.
-
-    Args:
-        name: name of the option, without hyphens.
-        value: number to check.
-        least: minimum.
-        most: maximum; None means no maximum.
-
-    Raises:
-        UserError: the number is too small or too large.
-    """
-    if value < least or (most is not None and value > most):
-        upper = "" if most is None else f" and at most {most}"
-        raise UserError(f"--{name} {value}: give at least {least}{upper}.")
-    return value

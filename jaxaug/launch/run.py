@@ -1,6 +1,5 @@
 """`jaxaug launch KIND`: the text that each kind gives to bash, sbatch, or kubectl."""
 
-import argparse
 import dataclasses
 import json
 import os
@@ -9,11 +8,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
+from jaxaug.launch import arguments as settings
 from jaxaug.launch import program, templates, tpus
 from jaxaug.launch.templates import Launch
 
@@ -40,9 +40,9 @@ _SBATCH = re.compile(r"(?:--)?([a-z][a-z-]+)(?:=(.+))?")
 _TIME = re.compile(r"(\d+-)?\d{1,2}:\d{2}:\d{2}")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: settings.Program) -> int:
     """Runs the verb; see `jaxaug launch --help`."""
-    launch, tool = _KINDS[arguments.kind](arguments)
+    launch, tool = _KINDS[type(arguments)](arguments)
     if arguments.dry_run:
         print(launch.shown(), end="")
         return 0
@@ -64,25 +64,22 @@ def _script(*parts: str) -> Launch:
     return Launch(("bash", "-c"), "".join(parts), by_argument=True)
 
 
-def _local(arguments: argparse.Namespace) -> tuple[Launch, str]:
+def _local(arguments: settings.Local) -> tuple[Launch, str]:
     variables = {
         "JAXAUG_ROOT": str(templates.root()),
         "JAXAUG_PYTHON": sys.executable,
-        "JAXAUG_JOIN": f"127.0.0.1:{_port(arguments)}",
-        "JAXAUG_PROCESS_COUNT": str(
-            program.at_least("processes", arguments.processes, most=256)
-        ),
+        "JAXAUG_JOIN": f"127.0.0.1:{arguments.port}",
+        "JAXAUG_PROCESS_COUNT": str(arguments.processes),
         "JAXAUG_LOGS": arguments.logs,
     }
     if arguments.devices is not None:
-        devices = program.at_least("devices", arguments.devices, most=1024)
-        variables["JAXAUG_DEVICES"] = str(devices)
+        variables["JAXAUG_DEVICES"] = str(arguments.devices)
     words = program.words(arguments, here=True)
     head = templates.head(variables, words)
     return _script(head, templates.body("local/run.sh")), "bash"
 
 
-def _slurm(arguments: argparse.Namespace) -> tuple[Launch, str]:
+def _slurm(arguments: settings.Slurm) -> tuple[Launch, str]:
     if not _TIME.fullmatch(arguments.time):
         raise UserError(
             f"--time {arguments.time}: give D-HH:MM:SS or HH:MM:SS, such as 24:00:00."
@@ -92,15 +89,12 @@ def _slurm(arguments: argparse.Namespace) -> tuple[Launch, str]:
             f"--mem {arguments.mem}: give a number with K, M, G or T, such as 400G, or "
             "0 for all memory of the nodes."
         )
-    cpus = arguments.cpus
-    if cpus is not None:
-        cpus = program.at_least("cpus", cpus)
     options = {
         "job-name": _name(arguments),
-        "nodes": program.at_least("nodes", arguments.nodes),
+        "nodes": arguments.nodes,
         "ntasks-per-node": 1,
-        "gpus-per-node": program.at_least("gpus", arguments.gpus, most=16),
-        "cpus-per-task": cpus,
+        "gpus-per-node": arguments.gpus,
+        "cpus-per-task": arguments.cpus,
         "time": arguments.time,
         "partition": arguments.partition,
         "account": arguments.account,
@@ -115,7 +109,7 @@ def _slurm(arguments: argparse.Namespace) -> tuple[Launch, str]:
     root = str(templates.root())
     variables = {
         "JAXAUG_ROOT": root,
-        "JAXAUG_PORT": str(_port(arguments)),
+        "JAXAUG_PORT": str(arguments.port),
         "JAX_LOCAL_DEVICE_IDS": _all_devices(arguments.gpus),
         **dict(program.environment(arguments.env)),
     }
@@ -127,7 +121,7 @@ def _slurm(arguments: argparse.Namespace) -> tuple[Launch, str]:
     return Launch(("sbatch",), text), "sbatch"
 
 
-def _directives(options: dict[str, Any], further: list[str]) -> str:
+def _directives(options: dict[str, Any], further: Sequence[str]) -> str:
     """Returns the options of sbatch as lines of a script.
 
     Args:
@@ -158,7 +152,7 @@ def _directives(options: dict[str, Any], further: list[str]) -> str:
     )
 
 
-def _tpu_pod(arguments: argparse.Namespace) -> tuple[Launch, str]:
+def _tpu_pod(arguments: settings.TpuPod) -> tuple[Launch, str]:
     tpu = tpus.parse(arguments.type)
     action = arguments.action
     if arguments.delete and action not in ("up", "watch"):
@@ -181,9 +175,7 @@ def _tpu_pod(arguments: argparse.Namespace) -> tuple[Launch, str]:
         "JAXAUG_TYPE": arguments.type,
         "JAXAUG_VERSION": tpu.image,
         "JAXAUG_OPTIONS": " ".join(_tpu_options(arguments)),
-        "JAXAUG_RESTARTS": str(
-            program.at_least("restarts", arguments.restarts, least=0)
-        ),
+        "JAXAUG_RESTARTS": str(arguments.restarts),
         "JAXAUG_DELETE": arguments.delete or "",
         "JAXAUG_STOP": shlex.join(
             [*stop, *(f"--{name}={value}" for name, value in own.items())]
@@ -200,7 +192,7 @@ def _tpu_pod(arguments: argparse.Namespace) -> tuple[Launch, str]:
     return _script(head, *_tpu_steps(action)), "gcloud"
 
 
-def _tpu_options(arguments: argparse.Namespace) -> Iterator[str]:
+def _tpu_options(arguments: settings.TpuPod) -> Iterator[str]:
     """Yields further options of the request, none of which contains a space.
 
     Raises:
@@ -254,24 +246,24 @@ class _Nodes:
     environment: dict[str, str]
 
 
-def _tpu_nodes(arguments: argparse.Namespace) -> _Nodes:
+def _tpu_nodes(arguments: settings.K8s) -> _Nodes:
     given = [n for n in ("nodes", "gpus") if getattr(arguments, n) is not None]
     if given:
         raise UserError(
             f"--{given[0]} is for GPUs: the name of a TPU, {arguments.type}, says how "
             "many hosts and chips there are."
         )
-    tpu = tpus.parse(arguments.type)
+    tpu = tpus.parse(arguments.type or "")
     selector = {
         "cloud.google.com/gke-tpu-accelerator": tpu.gke,
         "cloud.google.com/gke-tpu-topology": tpu.topology,
     }
-    slices = program.at_least("slices", _or(arguments.slices, 1), most=1024)
+    slices = arguments.slices or 1
     join = {"JAXAUG_JOIN": "auto"}
     return _Nodes(slices, tpu.hosts, tpu.chips, "google.com/tpu", selector, join)
 
 
-def _gpu_nodes(arguments: argparse.Namespace) -> _Nodes:
+def _gpu_nodes(arguments: settings.K8s) -> _Nodes:
     if arguments.slices is not None:
         raise UserError(
             f"--slices {arguments.slices} is for TPUs: give --nodes for GPUs."
@@ -279,14 +271,14 @@ def _gpu_nodes(arguments: argparse.Namespace) -> _Nodes:
     if arguments.accelerator not in _GPUS:
         raise UserError(
             f"--accelerator {arguments.accelerator}: GKE has no such GPU; "
-            f"{suggestion(arguments.accelerator, _GPUS)}"
+            f"{suggestion(str(arguments.accelerator), _GPUS)}"
         )
-    hosts = program.at_least("nodes", _or(arguments.nodes, 1))
-    chips = program.at_least("gpus", _or(arguments.gpus, 8), most=16)
+    hosts = arguments.nodes or 1
+    chips = arguments.gpus or 8
     # The host names that JobSet gives: set, job, its number, pod; then the service.
     first = f"{arguments.name}-workers-0-0.{arguments.name}"
     join = {
-        "JAXAUG_JOIN": f"{first}:{_port(arguments)}",
+        "JAXAUG_JOIN": f"{first}:{arguments.port}",
         "JAXAUG_PROCESS_COUNT": str(hosts),
         "JAX_LOCAL_DEVICE_IDS": _all_devices(chips),
     }
@@ -294,7 +286,7 @@ def _gpu_nodes(arguments: argparse.Namespace) -> _Nodes:
     return _Nodes(1, hosts, chips, "nvidia.com/gpu", selector, join)
 
 
-def _k8s(arguments: argparse.Namespace) -> tuple[Launch, str]:
+def _k8s(arguments: settings.K8s) -> tuple[Launch, str]:
     nodes = (_tpu_nodes if arguments.type else _gpu_nodes)(arguments)
     tolerations = [{"key": nodes.key, "operator": "Exists", "effect": "NoSchedule"}]
     if arguments.spot:
@@ -317,7 +309,7 @@ def _k8s(arguments: argparse.Namespace) -> tuple[Launch, str]:
     values = {
         "name": _name(arguments),
         "namespace": arguments.namespace,
-        "restarts": program.at_least("restarts", arguments.restarts, least=0),
+        "restarts": arguments.restarts,
         "slices": nodes.slices,
         "hosts": nodes.hosts,
         "service_account": arguments.service_account,
@@ -336,7 +328,7 @@ def _k8s(arguments: argparse.Namespace) -> tuple[Launch, str]:
     return Launch(("kubectl", "apply", "--filename", "-"), text), "kubectl"
 
 
-def _sky(arguments: argparse.Namespace) -> tuple[Launch, str]:
+def _sky(arguments: settings.Sky) -> tuple[Launch, str]:
     for name, example in (("accelerator", "H100"), ("infra", "gcp/us-central1")):
         value = getattr(arguments, name)
         if value is not None and not _SKY.fullmatch(value):
@@ -344,12 +336,10 @@ def _sky(arguments: argparse.Namespace) -> tuple[Launch, str]:
                 f"--{name} {value!r}: is no name of SkyPilot, such as {example}; give "
                 "one that `sky show-gpus --all` lists."
             )
-    gpus = program.at_least("gpus", arguments.gpus, most=16)
-    restarts = program.at_least("restarts", arguments.restarts, least=0)
     resources: dict[str, Any] = {
-        "accelerators": f"{arguments.accelerator}:{gpus}",
+        "accelerators": f"{arguments.accelerator}:{arguments.gpus}",
         "use_spot": arguments.spot,
-        "job_recovery": {"max_restarts_on_errors": restarts},
+        "job_recovery": {"max_restarts_on_errors": arguments.restarts},
     }
     if arguments.infra:
         resources["infra"] = arguments.infra
@@ -357,10 +347,10 @@ def _sky(arguments: argparse.Namespace) -> tuple[Launch, str]:
     values = {
         "name": _name(arguments),
         "root": str(templates.root()),
-        "nodes": program.at_least("nodes", arguments.nodes),
+        "nodes": arguments.nodes,
         "resources": resources,
         "environment": dict(program.environment(arguments.env)),
-        "port": _port(arguments),
+        "port": arguments.port,
     }
     filled = {name: json.dumps(value) for name, value in values.items()}
     # Lines of a block scalar in YAML are indented.
@@ -369,7 +359,7 @@ def _sky(arguments: argparse.Namespace) -> tuple[Launch, str]:
     return _script(templates.with_file(task, "sky jobs launch")), "sky"
 
 
-def _name(arguments: argparse.Namespace) -> str:
+def _name(arguments: settings.Named) -> str:
     if not _NAME.fullmatch(arguments.name):
         raise UserError(
             f"--name {arguments.name}: give at most 40 small letters, digits and "
@@ -378,23 +368,15 @@ def _name(arguments: argparse.Namespace) -> str:
     return arguments.name
 
 
-def _port(arguments: argparse.Namespace) -> int:
-    return program.at_least("port", arguments.port, 1024, 65535)
-
-
 def _all_devices(count: int) -> str:
     """Returns the ids of all GPUs: inside a Slurm job, JAX would use only one."""
     return ",".join(map(str, range(count)))
 
 
-def _or(value: int | None, default: int) -> int:
-    return default if value is None else value
-
-
-_KINDS: dict[str, Callable[[argparse.Namespace], tuple[Launch, str]]] = {
-    "local": _local,
-    "slurm": _slurm,
-    "tpu_pod": _tpu_pod,
-    "k8s": _k8s,
-    "sky": _sky,
+_KINDS: dict[type[settings.Program], Callable[[Any], tuple[Launch, str]]] = {
+    settings.Local: _local,
+    settings.Slurm: _slurm,
+    settings.TpuPod: _tpu_pod,
+    settings.K8s: _k8s,
+    settings.Sky: _sky,
 }

@@ -1,69 +1,47 @@
-"""The arguments of verbs that show things; importing this is cheap."""
+"""Options of the verbs that show things; this module imports quickly."""
 
-import argparse
+from typing import Annotated
 
-from jaxaug.core import arguments
-
-
-def add_errors(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb `errors`."""
-    text = (
-        "where a run fails: which slots, under which wording of the schema, with "
-        "examples"
-    )
-    parser = arguments.verb(verbs, "errors", "jaxaug.look.errors:run", text)
-    parser.add_argument(
-        "run", metavar="RUN", help="folder of a run that has been evaluated"
-    )
-    parser.add_argument("--html", metavar="FILE", help="page to write, self-contained")
-    parser.add_argument(
-        "--task",
-        metavar="NAME",
-        help="a task such as d3st_sgdx_v1, or a format such as t5dst (default: "
-        "everything evaluated, if it is in one format)",
-    )
-    parser.add_argument(
-        "--limit",
-        type=arguments.whole(arguments.MANY),
-        default=5,
-        metavar="N",
-        help="rows of each printed table; examples of each slot and kind of failure on "
-        "the page (default: 5)",
-    )
-    parser.add_argument(
-        "--data_dir",
-        help="the data of the evaluation (default: $JAXAUG_DATA_DIR, else the folder "
-        "that the run recorded, else the embedded MiniSGD)",
-    )
-    parser.add_argument(
-        "--split",
-        choices=("train", "dev", "test"),
-        help="the split of the evaluation (default: as in the run's report, else test)",
-    )
-    parser.add_argument(
-        "--exact", action="store_true", help="exact instead of fuzzy value match"
-    )
+from jaxaug.core.arguments import Arg, Count, DataDir, File, Settings, Split, adds
 
 
-def add_tasks(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb `tasks`."""
-    text = "list tasks and mixtures of the data folder with splits, sizes and parts"
-    parser = arguments.verb(verbs, "tasks", "jaxaug.look.tasks:run", text)
-    parser.add_argument(
-        "name",
-        metavar="NAME-GLOB",
-        nargs="?",
-        default="*",
-        help="only matching names, such as 'd3st_*x' (default: all)",
-    )
-    arguments.data_dir(parser)
-    parser.add_argument(
-        "--count",
-        action="store_true",
-        help="count the examples of large data sets too",
-    )
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help="also list other tasks: pairs of texts, and Persona-Chat",
-    )
+class Errors(Settings, verb="errors", target="jaxaug.look.errors:run"):
+    """Failures of a run: which slots, under which wording of the schema, with examples.
+
+    Attributes:
+        run: folder of a run that has been evaluated
+        html: page to write, self-contained
+        task: a task such as d3st_sgdx_v1, or a format such as t5dst (default:
+            everything evaluated, if it is in one format)
+        limit: rows of each printed table; examples of each slot and kind of failure on
+            the page
+        data_dir: the data of the evaluation (default: $JAXAUG_DATA_DIR, else the folder
+            that the run recorded, else the embedded MiniSGD)
+        split: the split of the evaluation (default: as in the run's report, else test)
+        exact: exact instead of fuzzy value match
+    """
+
+    run: Annotated[str, Arg("RUN")]
+    html: File = None
+    task: Annotated[str | None, Arg(metavar="NAME")] = None
+    limit: Count = 5
+    data_dir: str | None = None
+    split: Split | None = None
+    exact: bool = False
+
+
+class Tasks(DataDir, verb="tasks", target="jaxaug.look.tasks:run"):
+    """List tasks and mixtures of the data folder with splits, sizes and parts.
+
+    Attributes:
+        name: only matching names, such as 'd3st_*x' (default: all)
+        count: count the examples of large data sets too
+        all: also list other tasks: pairs of texts, and Persona-Chat
+    """
+
+    name: Annotated[str, Arg("NAME-GLOB")] = "*"
+    count: bool = False
+    all: bool = False
+
+
+add_errors, add_tasks = adds(Errors), adds(Tasks)

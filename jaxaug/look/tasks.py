@@ -4,7 +4,6 @@ D3ST, SDT, and T5DST are listed from `jaxaug.feed.recipes`. Other tasks exist on
 their registration (`--all`).
 """
 
-import argparse
 import fnmatch
 import importlib
 import os
@@ -25,6 +24,7 @@ from jaxaug.feed.cache import Recipe
 from jaxaug.feed.parallel import Corpus
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.formats.records import FromData, user_frames
+from jaxaug.look.arguments import Tasks
 
 _CHEAP = 32 * 2**20  # bytes of dialogues that are read in well under a second
 _OTHERS = "general_paraphraser, paraphrase_*, personachat_*, rewording_paraphraser"
@@ -32,7 +32,7 @@ _OTHERS = "general_paraphraser, paraphrase_*, personachat_*, rewording_paraphras
 Rates = Mapping[str, float]
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Tasks) -> int:
     """Runs the verb; see `jaxaug tasks --help`.
 
     Raises:

@@ -1,6 +1,5 @@
 """The verbs `jaxaug evaluate sgd` and `jaxaug evaluate sgdx`."""
 
-import argparse
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -10,6 +9,7 @@ from jaxaug.core.files import PathLike, check_writable, reach, write_text
 from jaxaug.data import folders
 from jaxaug.data.folders import resolve_data_dir
 from jaxaug.metrics import dst, sensitivity
+from jaxaug.metrics.arguments import SGD, SGDX
 from jaxaug.metrics.benchmark import FrameKey, group_scores, open_split
 from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.frames import FrameTable, write_frames
@@ -142,7 +142,7 @@ def score_variants(
     return result, FrameTable.of_scores(split, frames)
 
 
-def run_sgd(arguments: argparse.Namespace) -> int:
+def run_sgd(arguments: SGD) -> int:
     """Runs `jaxaug evaluate sgd`: writes the official evaluator's keys."""
     data_dir = resolve_data_dir(arguments.data_dir)
     check_writable(arguments.output, "--output")
@@ -170,7 +170,7 @@ def run_sgd(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def run_sgdx(arguments: argparse.Namespace) -> int:
+def run_sgdx(arguments: SGDX) -> int:
     """Runs `jaxaug evaluate sgdx`: JGA per wording and schema sensitivity."""
     data_dir = resolve_data_dir(arguments.data_dir)
     check_writable(arguments.output, "--output")

@@ -7,7 +7,6 @@ several spellings, any of which is right. Option `--normalize` maps misspelled v
 both sides to one spelling (see `multiwoz_values`).
 """
 
-import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from jaxaug.core.files import check_writable
 from jaxaug.core.text import clean
 from jaxaug.data.folders import resolve_data_dir
 from jaxaug.data.schema import Schema
+from jaxaug.metrics.arguments import MultiWOZ
 from jaxaug.metrics.benchmark import load
 from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.evaluate import write_json
@@ -99,7 +99,7 @@ def _normalize(predictions: Predictions, schema: Schema) -> None:
         predictions.states[index] = normalized_state(predictions.states[index], service)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: MultiWOZ) -> int:
     """Runs the verb `jaxaug evaluate multiwoz`."""
     data_dir = resolve_data_dir(arguments.data_dir)
     check_writable(arguments.output, "--output")

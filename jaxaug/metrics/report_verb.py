@@ -1,6 +1,5 @@
 """The verb `jaxaug report`: tables, intervals, differences, and output files."""
 
-import argparse
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.figures import check_picture, new_figure
 from jaxaug.core.files import check_writable, write_text
 from jaxaug.core.text import printable
+from jaxaug.metrics.arguments import Report
 from jaxaug.metrics.power import text_power
 from jaxaug.metrics.report import (
     Run,
@@ -32,13 +32,8 @@ from jaxaug.metrics.statistics import (
 from jaxaug.metrics.training import Training, read
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Report) -> int:
     """Runs `jaxaug report RUN...`: prints the tables, and writes HTML, CSV, and PNG."""
-    if arguments.resamples < 100:
-        raise UserError(
-            f"--resamples {arguments.resamples}: intervals need at least 100. The "
-            f"default is 10000."
-        )
     if arguments.png:
         check_picture(arguments.png)
     for name in ("html", "csv", "png"):

@@ -5,13 +5,14 @@ import itertools
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from etils import epath
 
 from jaxaug.core import typed
 from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
+from jaxaug.core.ranges import Range
 from jaxaug.core.shards import Json
 from jaxaug.core.suggestion import suggestion
 from jaxaug.models.endpoint import replies, server
@@ -37,27 +38,14 @@ class Options:
         timeout: in seconds; see `Server`.
     """
 
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
-    per_request: int = 10
+    temperature: Annotated[float, Range(0)] | None = None
+    top_p: Annotated[float, Range(0, 1, above=True)] | None = None
+    max_tokens: Annotated[int, Range(1)] | None = None
+    per_request: Annotated[int, Range(1)] = 10
     json: bool = True
     concurrent: int = 8
     retries: int = 5
     timeout: float = 300.0
-
-    def __post_init__(self) -> None:
-        """Raises `UserError` if a field is out of range."""
-        for name, good, rule in (
-            ("temperature", (self.temperature or 0) >= 0, "a number from 0 up"),
-            ("top_p", 0 < (1 if self.top_p is None else self.top_p) <= 1,
-             "a number above 0, at most 1"),
-            ("max_tokens", (1 if self.max_tokens is None else self.max_tokens) >= 1,
-             "at least 1"),
-            ("per_request", self.per_request >= 1, "at least 1"),
-        ):  # fmt: skip
-            if not good:
-                raise UserError(f"{name} is {getattr(self, name)}: give {rule}.")
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -120,8 +108,6 @@ class Setting:
             options.retries,
             options.timeout,
         )
-        if block["num"] < 1:
-            raise UserError(f"{where}: num is {block['num']}: give at least 1.")
         prompt = block.get("prompt") or DEFAULT_PROMPT
         templates.find(prompt)
         return cls(place, block["num"], prompt, options)
@@ -154,7 +140,7 @@ class Block(typing.TypedDict, total=False):
 
     model: str
     endpoint: str
-    num: int
+    num: Annotated[int, Range(1)]
     prompt: str | None
     key_variable: str | None
     max_requests: int | None

@@ -1,9 +1,8 @@
 """`jaxaug paraphrase` with a model behind an endpoint."""
 
-import argparse
 import json
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from etils import epath
@@ -17,130 +16,116 @@ from jaxaug.core.suggestion import suggestion
 from jaxaug.data import tables
 from jaxaug.models.endpoint import server
 from jaxaug.paraphrase import endpoint
+from jaxaug.paraphrase.arguments import Paraphrase
 from jaxaug.paraphrase.endpoint import Writer
 from jaxaug.paraphrase.endpoint_grid import Options, Setting
 from jaxaug.paraphrase.summary import summary
 
-# Arguments for models of this machine -> value that means "not given".
-_LOCAL = {
-    "adapter": None, "sampler": None, "batch_size": 32, "max_length": 64,
-    "precision": "float32", "refill": "auto", "shard": None, "merge": None,
-    "engine": "jax",
-}  # fmt: skip
+# Options for models of this machine.
+_LOCAL = (
+    "adapter", "sampler", "batch_size", "max_length", "precision", "refill", "shard",
+    "merge", "engine",
+)  # fmt: skip
 OWN = ("endpoint", "key_variable", "max_requests", "prices", "dry_run")
 """Arguments only for models behind an endpoint."""
 _SHOWN = 10  # Maximum line numbers in a message.
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(given: Paraphrase) -> int:
     """Runs `jaxaug paraphrase` with a sampler or prompt, locally or by an endpoint."""
     for name in ("model", "out"):
-        if getattr(arguments, name) is None:
+        if getattr(given, name) is None:
             raise UserError(
                 f"--{name} is missing: a call with --sampler or --prompt needs it. "
                 "Leave "
                 "both out for filtered paraphrases by smollm2."
             )
-    if arguments.filter is not None:
+    if given.filter is not None:
         raise UserError(
             "--filter: outputs of a sampler or prompt are not filtered. Leave "
             "--sampler "
             "and --prompt out, or --filter."
         )
-    arguments.num = 1 if arguments.num is None else arguments.num
-    if check(arguments, _LOCAL):
-        print(_asked(arguments))
+    if check(given, _LOCAL):
+        print(_asked(given))
         return 0
     # Local models import JAX.
     from jaxaug.paraphrase import run as local
 
-    return local.run(arguments)
+    return local.run(given)
 
 
-def check(
-    arguments: argparse.Namespace,
-    local: Mapping[str, Any],
-    own: Sequence[str] = OWN,
-) -> bool:
+def check(given: Any, local: Iterable[str], own: Iterable[str] = OWN) -> bool:
     """Returns whether the model is behind an endpoint.
 
     Args:
-        arguments: arguments of a verb, with `model`.
-        local: arguments for models of this machine -> value that means "not given".
-        own: arguments for models behind an endpoint.
+        given: settings of a verb, with `model`.
+        local: options for models of this machine.
+        own: options for models behind an endpoint.
 
     Raises:
-        UserError: an argument is given that is for models of the other kind.
+        UserError: an option is given that is for models of the other kind.
     """
-    model = arguments.model
+    model = given.model
     if server.is_endpoint(model):
-        for name, default in local.items():
-            if getattr(arguments, name) != default:
-                raise UserError(
-                    f"--{name}: is for models on this machine, not for {model}. Leave "
-                    "it "
-                    "out; --option sets the parameters of the requests."
-                )
-        return True
-    for name in own:
-        if getattr(arguments, name):
+        for name in given.changed(local):
             raise UserError(
-                f"--{name}: model {model!r} runs on this machine and has none. Leave "
-                "it "
-                f"out, or name a model {server.PREFIX}NAME."
+                f"--{name}: is for models on this machine, not for {model}. Leave it "
+                "out; --option sets the parameters of the requests."
             )
+        return True
+    for name in given.changed(own):
+        raise UserError(
+            f"--{name}: model {model!r} runs on this machine and has none. Leave it "
+            f"out, or name a model {server.PREFIX}NAME."
+        )
     return False
 
 
-def check_plain(arguments: argparse.Namespace) -> None:
-    """Refuses arguments that only a call with a sampler or prompt has.
+def check_plain(given: Paraphrase) -> None:
+    """Refuses options that only a call with a sampler or prompt has.
 
     Raises:
-        UserError: such an argument is given.
+        UserError: such an option is given.
     """
-    names: dict[str, Any] = dict(_LOCAL)
-    if not server.is_endpoint(arguments.model or ""):
-        names["option"] = []
-    for name, default in names.items():
-        if getattr(arguments, name) != default:
-            raise UserError(
-                f"--{name}: needs --sampler or, with an endpoint, --prompt; a plain "
-                "call "
-                "chooses both itself. Leave it out, or name a --sampler."
-            )
+    asked = server.is_endpoint(given.model or "")
+    for name in given.changed(_LOCAL if asked else (*_LOCAL, "option")):
+        raise UserError(
+            f"--{name}: needs --sampler or, with an endpoint, --prompt; a plain call "
+            "chooses both itself. Leave it out, or name a --sampler."
+        )
 
 
-def server_of(arguments: argparse.Namespace) -> dict[str, Any]:
+def server_of(given: Any) -> dict[str, Any]:
     """Returns the fields of a setting that describe the server and its options."""
     found: dict[str, Any] = {
-        "endpoint": arguments.endpoint,
-        "key_variable": arguments.key_variable,
-        "max_requests": arguments.max_requests,
-        "prices": _prices(arguments.prices),
+        "endpoint": given.endpoint,
+        "key_variable": given.key_variable,
+        "max_requests": given.max_requests,
+        "prices": _prices(given.prices),
     }
-    if server.is_endpoint(arguments.model or ""):
-        found["options"] = _options(arguments.option)
+    if server.is_endpoint(given.model or ""):
+        found["options"] = _options(given.option or ())
     return found
 
 
-def _asked(arguments: argparse.Namespace) -> str:
+def _asked(given: Paraphrase) -> str:
     setting = Setting.of(
         {
-            "model": arguments.model,
-            "num": arguments.num,
-            "prompt": arguments.prompt,
-            **server_of(arguments),
+            "model": given.model,
+            "num": given.num or 1,
+            "prompt": given.prompt,
+            **server_of(given),
         },
         "--option",
     )
-    typed.check_seed(arguments.seed, "--seed")
-    writer = Writer(setting, arguments.seed)
-    if arguments.dry_run:
-        return planned(writer, tables.read_texts(arguments.input, arguments.column))
+    writer = Writer(setting, given.seed)
+    if given.dry_run:
+        return planned(writer, tables.read_texts(given.input, given.column))
+    assert given.out is not None
     return paraphrase(
-        arguments.input, arguments.out, writer,
-        column=arguments.column, seed=arguments.seed,
-    )  # fmt: skip
+        given.input, given.out, writer, column=given.column, seed=given.seed
+    )
 
 
 def paraphrase(

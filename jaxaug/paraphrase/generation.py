@@ -7,7 +7,7 @@ import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import numpy as np
@@ -18,10 +18,12 @@ from jaxaug.core.buckets import pad, power_of_two
 from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
+from jaxaug.core.ranges import Range
 from jaxaug.core.suggestion import nearest, one_of
 from jaxaug.models.text import language, prompts, registry
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.paraphrase import causal, decoder, samplers, version
+from jaxaug.paraphrase.arguments import LONGEST
 from jaxaug.paraphrase.endpoint_grid import product
 
 # The minimum length of inputs, so that one compiled program serves nearly all.
@@ -46,10 +48,10 @@ class Setting:
 
     model: str
     sampler: str
-    num: int
+    num: Annotated[int, Range(1)]
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     prompt: str | None = None
-    max_length: int = 40
+    max_length: Annotated[int, Range(1, LONGEST)] = 40
     precision: str = _PRECISION
 
     @property
@@ -141,16 +143,6 @@ def _checked(fields: dict[str, Any], options: dict[str, Any]) -> Setting:
     typed.check(fields, Setting, "grid")
     sampler = samplers.find(fields["sampler"])
     setting = Setting(**fields, options=sampler.complete(options))
-    for name in ("num", "max_length"):
-        if getattr(setting, name) < 1:
-            raise UserError(
-                f"grid: {name} is {getattr(setting, name)}: give at least 1."
-            )
-    if setting.max_length > samplers.LONGEST:
-        raise UserError(
-            f"grid: max_length is {setting.max_length}: give {samplers.LONGEST} at "
-            "most."
-        )
     sampler.build(setting.num, setting.options)  # Refuses options out of range.
     if setting.precision not in registry.PRECISIONS:
         raise UserError(

@@ -1,23 +1,22 @@
 """`jaxaug paraphrase`: outputs of a model for each text of a file."""
 
-import argparse
+import dataclasses
 import functools
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etils import epath
 from jaxaug_base.files import is_same
 
-from jaxaug.core import compiled, parts, typed
+from jaxaug.core import compiled, parts
 from jaxaug.core.buckets import Batch, plan
 from jaxaug.core.digests import code_digest, digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable
 from jaxaug.core.parts import Part
 from jaxaug.core.progress import progress
-from jaxaug.core.suggestion import one_of
 from jaxaug.data import tables
 from jaxaug.models.engine.runner import JAX
 from jaxaug.models.text import prompts, registry
@@ -25,43 +24,29 @@ from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.registry import with_precision
 from jaxaug.paraphrase import engine as engines
 from jaxaug.paraphrase import literals, samplers, version, word_vectors
+from jaxaug.paraphrase.arguments import LONGEST, Paraphrase
 from jaxaug.paraphrase.decoder import Decoder, Output
 from jaxaug.paraphrase.output import OutputFile
 from jaxaug.paraphrase.summary import summary
 
 DEFAULT_PROMPT = "schema"
-REFILL = ("auto", "on", "off")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(given: Paraphrase) -> int:
     """Runs the verb with a model on this machine; see also `endpoint_run.run`."""
-    if arguments.sampler is None:
+    if given.sampler is None:
         raise UserError(
             "--sampler is missing: a model on this machine needs one, such as "
             "--sampler "
             "top_k_top_p."
         )
-    if arguments.engine == JAX:
+    if given.engine == JAX:
         compiled.keep_programs()
-    text = paraphrase(
-        arguments.input,
-        arguments.out,
-        column=arguments.column,
-        model=registry.with_adapter(arguments.model, arguments.adapter),
-        sampler=arguments.sampler,
-        options=samplers.parse(arguments.sampler, arguments.option),
-        num=arguments.num,
-        seed=arguments.seed,
-        batch_size=arguments.batch_size,
-        max_length=arguments.max_length,
-        prompt=arguments.prompt,
-        part=None if arguments.shard is None else parts.parse(arguments.shard),
-        merge=arguments.merge,
-        refill=arguments.refill,
-        precision=arguments.precision,
-        engine=arguments.engine,
-    )
-    print(text)
+    assert given.model is not None  # See `endpoint_run.run`.
+    model = registry.with_adapter(given.model, given.adapter)
+    options = samplers.parse(given.sampler, given.option)
+    part = None if given.shard is None else parts.parse(given.shard)
+    print(write(dataclasses.replace(given, model=model), options, part))
     return 0
 
 
@@ -69,22 +54,17 @@ def paraphrase(
     input_path: PathLike,
     out: PathLike,
     *,
-    column: str | None = None,
-    model: str,
-    sampler: str,
     options: Mapping[str, Any] | None = None,
-    num: int = 1,
-    seed: int = 0,
-    batch_size: int = 32,
-    max_length: int = 64,
-    prompt: str | None = None,
     part: Part | None = None,
-    merge: Sequence[PathLike] | None = None,
-    refill: str = "auto",
-    precision: str = "float32",
-    engine: str = JAX,
+    **settings: Any,
 ) -> str:
-    """Writes `num` outputs for each text of a file; resumes an interrupted run.
+    """Calls `write` with further fields of `Paraphrase` by name."""
+    given = Paraphrase(input=input_path, out=out, **settings)
+    return write(given, options or {}, part)
+
+
+def write(given: Paraphrase, options: Mapping[str, Any], part: Part | None) -> str:
+    """Writes outputs for each text of a file; resumes an interrupted run.
 
     The bytes of the file depend neither on the batch size nor on interruptions. The
     outputs of a text without words are the text itself. Of a text of several lines only
@@ -92,27 +72,9 @@ def paraphrase(
     `jaxaug.paraphrase.literals`) is replaced by the text; its log probability is 0.
 
     Args:
-        input_path: texts, local or gs://; see `jaxaug.data.tables.read`.
-        out: JSON lines to write; see `jaxaug.paraphrase.output`.
-        column: column of the texts; None is `text`, or the only column.
-        model: see `jaxaug.models.text.registry.load`.
-        sampler: a name of `samplers.SAMPLERS`.
+        given: options of the verb, with `model`, `sampler`, and `out`.
         options: options of the sampler; missing ones have their default.
-        num: outputs of each input.
-        seed: seed of all random draws.
-        batch_size: inputs that are decoded together.
-        max_length: maximum tokens per output, including EOS.
-        prompt: prompt of a language model: a name of `prompts.PROMPTS` or a file with
-            `{text}` in it; by default the prompt of its adapter, else "schema".
         part: computes the batches of one of N machines, into `<out>.parts`.
-        merge: folders with all N parts, which make the file; empty is `<out>.parts`.
-        refill: whether a finished row is reused for the next input at once: "on",
-            "off", or "auto" (on if the sampler draws and there are more inputs than
-            rows).
-        precision: precision of the weights, see `jaxaug.models.text.registry`, or
-            `jaxaug.models.engine.runner` with CTranslate2.
-        engine: one of `jaxaug.models.engine.runner.ENGINES`; see
-            `jaxaug.paraphrase.engine`.
 
     Returns:
         A summary of diversity and similarity, to be printed.
@@ -121,12 +83,20 @@ def paraphrase(
         UserError: an argument, the input file, or the content of the output file is
             wrong.
     """
-    _check_numbers(num, batch_size, max_length, seed)
-    inputs = tables.read_texts(input_path, column)
+    input_path, out, model, sampler = given.input, given.out, given.model, given.sampler
+    assert out is not None and model is not None and sampler is not None
+    num, max_length, seed = given.num or 1, given.max_length, given.seed
+    prompt, precision, engine = given.prompt, given.precision, given.engine
+    merge = given.merge
+    inputs = tables.read_texts(input_path, given.column)
     chosen = samplers.find(sampler)
-    all_options = chosen.complete(options or {})
+    all_options = chosen.complete(options)
     decode_fn = chosen.build(num, all_options)
-    _check_refill(refill, sampler, decode_fn)
+    if given.refill == "on" and samplers.chain(decode_fn, 0) is None:
+        raise UserError(
+            f"--refill on: sampler {sampler!r} searches, its rows end together. Leave "
+            "--refill out, or take a sampler that draws."
+        )
     search = None
     if engine != JAX:
         engines.check_precision(precision)
@@ -177,7 +147,7 @@ def paraphrase(
             loaded = loaded.prompted(prompt)
             settings["prompt"] = _prompt_label(prompt)
     asked = [_asked(text) for text in inputs]
-    batches = _batches(loaded, asked, batch_size)
+    batches = _batches(loaded, asked, given.batch_size)
     # Other batches are other parts, and may be rounded differently.
     shape = [list(batch.indices) for batch in batches]
     work = {"inputs": digest_of(inputs), "batches": digest_of(shape), **settings}
@@ -201,9 +171,9 @@ def paraphrase(
             else:
                 decoder = engines.EngineDecoder(
                     loaded, search, precision=precision, seed=seed,
-                    batch_size=batch_size,
+                    batch_size=given.batch_size,
                 )  # fmt: skip
-            _complete(file, inputs, asked, loaded, decoder, owned, refill)
+            _complete(file, inputs, asked, loaded, decoder, owned, given.refill)
         if part is None:
             file.finish()
         else:
@@ -236,31 +206,6 @@ def _whole(text: str, outputs: Sequence[Output]) -> list[Output]:
             else one._replace(text=framed.filled({place: new}))
         )
     return found
-
-
-def _check_numbers(num: int, batch_size: int, max_length: int, seed: int) -> None:
-    for name, value in (
-        ("num", num),
-        ("batch_size", batch_size),
-        ("max_length", max_length),
-    ):
-        if value < 1:
-            raise UserError(f"--{name} is {value}: give at least 1.")
-    if max_length > samplers.LONGEST:
-        raise UserError(
-            f"--max_length is {max_length}: give {samplers.LONGEST} at most."
-        )
-    typed.check_seed(seed, "--seed")
-
-
-def _check_refill(refill: str, sampler: str, decode_fn: Callable[..., Any]) -> None:
-    if refill not in REFILL:
-        raise UserError(f"--refill is {refill!r}: {one_of(refill, REFILL, 'give')}")
-    if refill == "on" and samplers.chain(decode_fn, 0) is None:
-        raise UserError(
-            f"--refill on: sampler {sampler!r} searches, its rows end together. Leave "
-            "--refill out, or take a sampler that draws."
-        )
 
 
 def _prompt_label(name: str) -> str:
@@ -297,10 +242,10 @@ def _batches(
     places = [place for place, text in enumerate(inputs) if text.strip()]
     sizes = [len(model.encode(inputs[place])) for place in places]
     for place, size in zip(places, sizes, strict=True):
-        if size > samplers.LONGEST:
+        if size > LONGEST:
             raise UserError(
                 f"line {place + 1} of the input has {size} tokens; at most "
-                f"{samplers.LONGEST} "
+                f"{LONGEST} "
                 "are allowed. Divide it into sentences, one per line."
             )
     return [

@@ -28,8 +28,6 @@ DecodeFn = Callable[..., Any]
 
 MOST = 1024
 """Maximum outputs of one input; they are decoded together."""
-LONGEST = 4096
-"""Maximum tokens of an output."""
 _KINDS = (bool, int, float, str, tuple)  # Allowed types of the default of an option.
 
 

@@ -1,6 +1,5 @@
 """`jaxaug serve`: starts the server and prints its address."""
 
-import argparse
 import gc
 import ipaddress
 import socket
@@ -10,6 +9,7 @@ import time
 from jaxaug.core.errors import UserError
 from jaxaug.data.schema import Schema
 from jaxaug.serve import wordings
+from jaxaug.serve.arguments import Serve
 from jaxaug.serve.limits import Limits
 from jaxaug.track.arguments import loaded
 from jaxaug.track.base import BaseTracker
@@ -17,7 +17,7 @@ from jaxaug.track.base import BaseTracker
 _LOCAL = "localhost"
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Serve) -> int:
     """Runs the verb; see `jaxaug serve --help`."""
     import uvicorn
 
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     limits = Limits()
     known = wordings.read(arguments.schema, arguments.data_dir, limits.description)
-    tracker = loaded(arguments, known.original, None)
+    tracker = loaded(arguments, known.original)
     address = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
     hosts = None
     if is_local(arguments.host):

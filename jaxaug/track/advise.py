@@ -1,6 +1,5 @@
 """`jaxaug advise`: finds descriptions that a tracker misreads, and better wordings."""
 
-import argparse
 import dataclasses
 import html
 import math
@@ -26,8 +25,10 @@ from jaxaug.data.schema import Schema
 from jaxaug.formats.records import Parsed
 from jaxaug.metrics.bootstrap import Figure, paired
 from jaxaug.metrics.evaluate import write_json
+from jaxaug.track import arguments as settings
 from jaxaug.track import combine, rewordings, trained, turns
 from jaxaug.track import run as predicting
+from jaxaug.track.arguments import AdviseOptions
 from jaxaug.track.rewordings import Choice, Writers
 from jaxaug.track.several import Place
 from jaxaug.track.tracker import Tracker
@@ -49,26 +50,6 @@ _LEGEND = (
     "unknown words, in brackets: words that occur less than twice in training schemas",
     "log-likelihood: mean for the consensus, under the wordings with the text",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class AdviseOptions:
-    """Options of `advise`.
-
-    Attributes:
-        wordings: number of wordings of the schema that the tracker predicts under,
-          including the given wording.
-        candidates: maximum number of compared rewordings for each description.
-        seed: seed that draws the wordings.
-    """
-
-    wordings: int = 16
-    candidates: int = 7
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Raises `UserError` if an option is out of range."""
-        rewordings.check_least(self, wordings=2, candidates=1, seed=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,14 +284,13 @@ def advised(schema: Schema, advice: Sequence[Advice]) -> Schema:
     return rewordings.worded_schema(schema, texts)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: settings.Advise) -> int:
     """Runs the verb; see `jaxaug advise --help`.
 
     Raises:
         UserError: the run, the schema, the dialogues, or an option is missing or wrong.
     """
-    options = AdviseOptions(arguments.wordings, arguments.candidates, arguments.seed)
-    rewordings.check_least(arguments, limit=1)
+    options = arguments.as_base(AdviseOptions)
     for name in ("json", "html", "out"):
         if path := getattr(arguments, name):
             check_writable(path, f"--{name}")

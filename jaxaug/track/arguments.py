@@ -1,119 +1,186 @@
-"""The arguments of verbs that use a trained tracker; importing this is cheap."""
+"""Options of the verbs that use a trained tracker; this module imports quickly."""
 
-import argparse
 import sys
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from jaxaug.core import arguments
+from jaxaug.core import arguments as args
+from jaxaug.track.options import AUTO, MOST, Robust
 
-
-def add_robust(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `jaxaug.track.options.Robust`."""
-    group = parser.add_argument_group("wordings and checks (docs/robustness.md)")
-    group.add_argument(
-        "--wordings",
-        type=arguments.whole(64),
-        default=0,
-        metavar="N",
-        help="predict under N further wordings of the schema and combine the answers",
-    )
-    group.add_argument(
-        "--wordings_from",
-        dest="source",
-        default="grammar",
-        metavar="DIR",
-        help="variants folder with the wordings v1 to vN (default: the rewording "
-        "grammar)",
-    )
-    group.add_argument(
-        "--combine",
-        choices=("vote", "likelihood"),
-        default="vote",
-        help="per slot the most frequent value, or the answer with the greatest sum of "
-        "log-likelihoods (default: vote)",
-    )
-    group.add_argument(
-        "--early",
-        action="store_true",
-        help="leave out further wordings where the first three agree",
-    )
-    group.add_argument(
-        "--min_confidence",
-        type=float,
-        default=0.0,
-        metavar="SHARE",
-        help="slots on which fewer wordings agree are uncertain (0 to 1, default: 0)",
-    )
-    group.add_argument(
-        "--uncertain",
-        choices=("mark", "drop"),
-        default="mark",
-        help="list uncertain slots, or empty them too (default: mark)",
-    )
-    group.add_argument(
-        "--unsaid",
-        choices=("keep", "mark", "drop"),
-        default="keep",
-        help="free values that occur in no turn: keep them, list them, or empty their "
-        "slots too (default: keep)",
-    )
-    group.add_argument(
-        "--familiar",
-        nargs="?",
-        const="auto",
-        default="",
-        metavar="DIR",
-        help="reword the schema in words of the schemas that the run was trained on; "
-        "DIR: data folder of the training (default: $JAXAUG_DATA_DIR, else MiniSGD)",
-    )
-    group.add_argument(
-        "--constrained",
-        action="store_true",
-        help="restrict answers to the format: categorical slots have one of their "
-        "options",
-    )
+_RUN = "folder of a training run, or a checkpoint in it"
+_Names = Annotated[args.Words, args.Arg(metavar="NAME")]
+RunFolder = Annotated[str, args.Arg("RUN", help=_RUN)]
 
 
-def robust(parsed: argparse.Namespace) -> Any:
-    """Returns the `Robust` of parsed arguments; prints the data folder of `--familiar`.
+class Schema(args.Settings):
+    """A verb that may read the services from a file.
+
+    Attributes:
+        schema: schema.json with the services (default: the services of the data folder)
+    """
+
+    schema: str | None = None
+
+
+class Engines(args.Engine):
+    """A verb that decodes with a tracker.
+
+    Attributes:
+        precision: precision of the weights in CTranslate2
+    """
+
+    precision: Literal["float32", "float16", "int16", "int8"] = "float32"
+
+
+class Predict(
+    args.TrainedRun, Schema, Engines, verb="predict", target="jaxaug.track.run:run"
+):
+    """Predict the states of dialogues with a trained tracker; the same command
+    resumes after a stop.
+
+    Attributes:
+        services: predict only these services (default: the services that the turn or
+            the dialogue lists, else all)
+        input: dialogues in the layout of SGD (.json, .jsonl), or lines of USER: and
+            SYSTEM: (default: standard input)
+        out: JSON lines to write (.jsonl), or a folder for `jaxaug evaluate sgd`
+            (default: print JSON lines)
+        batch_size: inputs decoded together (default: 8 on a CPU, else 32)
+    """
+
+    run: Annotated[str, args.Arg(help=_RUN)]
+    services: _Names = ()
+    input: Annotated[str, args.Arg("--in")] = "-"
+    out: str | None = None
+    batch_size: Annotated[int, args.Range(1, 65_536)] | None = None
+    robust: Robust
+
+
+class Robustness(
+    args.TrainedRun,
+    args.DataDir,
+    verb="robustness",
+    target="jaxaug.track.robustness:run",
+):
+    """Score a trained tracker under the original wording and the variants of SGD-X,
+    with further wordings and checks.
+
+    Attributes:
+        out: folder for the report and the predictions
+    """
+
+    run: RunFolder
+    split: args.Split = "test"
+    out: str
+    robust: Robust
+
+
+class AdviseOptions(args.Settings):
+    """Options of the search for better descriptions.
+
+    Attributes:
+        wordings: wordings of the schema to predict under, with the given one
+        candidates: compared rewordings of each description
+        seed: seed of all random draws
+    """
+
+    wordings: Annotated[int, args.Range(2, MOST)] = 16
+    candidates: Annotated[int, args.Range(1, 300)] = 7
+    seed: args.Seed = 0
+
+
+class Advise(
+    AdviseOptions, args.TrainedRun, verb="advise", target="jaxaug.track.advise:run"
+):
+    """Find descriptions of a schema that a trained tracker misreads, and better
+    wordings; no training.
+
+    Attributes:
+        schema: schema.json with the descriptions
+        input: dialogues without annotation, as for `jaxaug predict` (default: no
+            dialogues, advice by familiarity of words alone)
+        data_dir: data folder of the training, for its words (default: $JAXAUG_DATA_DIR,
+            else MiniSGD)
+        json: all advice as JSON
+        html: page to write, self-contained
+        out: schema.json with the advised descriptions
+        limit: rows of the printed table
+    """
+
+    run: Annotated[str, args.Arg(help=_RUN)]
+    schema: str
+    input: Annotated[str | None, args.Arg("--in")] = None
+    data_dir: str | None = None
+    json: args.File = None
+    html: args.File = None
+    out: args.File = None
+    limit: args.Count = 20
+
+
+class AttackOptions(args.Settings):
+    """Options of the search for wordings under which a tracker fails.
+
+    Attributes:
+        candidates: tried rewordings of each description
+        beam: wordings kept after each description; 1 is greedy
+        random: random rewordings to compare with
+        seed: seed of all random draws
+    """
+
+    candidates: Annotated[int, args.Range(1, 300)] = 8
+    beam: Annotated[int, args.Range(1, MOST)] = 1
+    random: Annotated[int, args.Range(1, MOST)] = 8
+    seed: args.Seed = 0
+
+
+class Attack(
+    AttackOptions,
+    args.TrainedRun,
+    args.DataDir,
+    verb="attack",
+    target="jaxaug.track.attack:run",
+):
+    """Search faithful rewordings of slot descriptions under which a trained tracker
+    fails.
+
+    Attributes:
+        services: attack only these services (default: all services of at least two
+            dialogues)
+        dialogues: dialogues; half of them for the search
+        examples: printed frames
+        json: all results as JSON
+        out: variants folder for the searched wordings, such as DATA/variants/worst
+    """
+
+    run: RunFolder
+    split: args.Split = "test"
+    services: _Names = ()
+    dialogues: Annotated[int, args.Range(2, args.MANY)] = 100
+    examples: Annotated[int, args.Range(0, args.MANY)] = 5
+    json: args.File = None
+    out: Annotated[str | None, args.Arg(metavar="DIR")] = None
+
+
+add, add_robustness = args.adds(Predict), args.adds(Robustness)
+add_advise, add_attack = args.adds(Advise), args.adds(Attack)
+
+
+def robust(options: Robust) -> Robust:
+    """Returns the options; prints the data folder of `--familiar`.
 
     Raises:
-        UserError: an option is out of range (see `Robust`), or the data folder does not
-          exist.
+        UserError: the data folder does not exist.
     """
     from jaxaug.data import folders
-    from jaxaug.track.options import AUTO, Robust
 
-    names = Robust.__dataclass_fields__
-    found = Robust(**{name: getattr(parsed, name) for name in names})
-    if found.familiar:
-        named = None if found.familiar == AUTO else found.familiar
+    if options.familiar:
+        named = None if options.familiar == AUTO else options.familiar
         folder = folders.resolve_data_dir(named)
         print(f"familiar: words of the training schemas in {folder}", file=sys.stderr)
-    return found
+    return options
 
 
-def add_run(parser: argparse.ArgumentParser) -> None:
-    """Adds the run of a tracker as the first positional argument."""
-    parser.add_argument(
-        "run", metavar="RUN", help="folder of a training run, or a checkpoint in it"
-    )
-    arguments.trained_run(parser)
-
-
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Adds the engine of a tracker and the precision of its weights."""
-    arguments.engine(parser)
-    parser.add_argument(
-        "--precision",
-        choices=("float32", "float16", "int16", "int8"),
-        default="float32",
-        help="precision of the weights in CTranslate2 (default: float32)",
-    )
-
-
-def loaded(parsed: argparse.Namespace, schema: Any, batch_size: int | None) -> Any:
-    """Returns the tracker of parsed arguments, with `add_engine` and `add_robust`.
+def loaded(given: Any, schema: Any, batch_size: int | None = None) -> Any:
+    """Returns the tracker of `Predict` or `Serve`.
 
     Raises:
         UserError: see `Tracker.load` and `EngineTracker.load`; or a precision without
@@ -121,189 +188,19 @@ def loaded(parsed: argparse.Namespace, schema: Any, batch_size: int | None) -> A
     """
     from jaxaug.core.errors import UserError
 
-    options = robust(parsed)
-    if parsed.engine == "ctranslate2":
+    options = robust(given.robust)
+    if given.engine == "ctranslate2":
         from jaxaug.track.engine import EngineTracker
 
-        given = parsed.run, schema, batch_size, options
-        return EngineTracker.load(*given, precision=parsed.precision)
-    if parsed.precision != "float32":
+        named = given.run, schema, batch_size, options
+        return EngineTracker.load(*named, precision=given.precision)
+    if given.precision != "float32":
         raise UserError(
-            f"--precision {parsed.precision}: JAX has trackers in float32 alone. Add "
+            f"--precision {given.precision}: JAX has trackers in float32 alone. Add "
             "--engine ctranslate2, or leave it out."
         )
     from jaxaug.core import compiled
     from jaxaug.track.tracker import Tracker
 
     compiled.keep_programs()
-    return Tracker.load(parsed.run, schema, batch_size, options)
-
-
-def add_schema(parser: argparse.ArgumentParser) -> None:
-    """Adds `--schema`."""
-    parser.add_argument(
-        "--schema",
-        help="schema.json with the services (default: those of the data folder)",
-    )
-
-
-def add_robustness(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb `robustness`."""
-    parser = arguments.verb(
-        verbs,
-        "robustness",
-        "jaxaug.track.robustness:run",
-        "score a trained tracker under the original wording and the variants of SGD-X, "
-        "with further wordings and checks",
-    )
-    add_run(parser)
-    arguments.data_dir(parser)
-    _split(parser)
-    parser.add_argument(
-        "--out", required=True, help="folder for the report and the predictions"
-    )
-    add_robust(parser)
-
-
-def add(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb `predict`."""
-    parser = arguments.verb(
-        verbs,
-        "predict",
-        "jaxaug.track.run:run",
-        "predict the states of dialogues with a trained tracker; the same command "
-        "resumes after a stop",
-    )
-    parser.add_argument(
-        "--run", required=True, help="folder of a training run, or a checkpoint in it"
-    )
-    arguments.trained_run(parser)
-    add_schema(parser)
-    parser.add_argument(
-        "--services",
-        nargs="+",
-        metavar="NAME",
-        help="predict only these services (default: the services that the turn or the "
-        "dialogue lists, else all)",
-    )
-    parser.add_argument(
-        "--in",
-        dest="input",
-        default="-",
-        help="dialogues in the layout of SGD (.json, .jsonl), or lines of USER: and "
-        "SYSTEM: (default: standard input)",
-    )
-    parser.add_argument(
-        "--out",
-        help="JSON lines to write (.jsonl), or a folder for `jaxaug evaluate sgd` "
-        "(default: print JSON lines)",
-    )
-    parser.add_argument(
-        "--batch_size",
-        type=arguments.whole(arguments.MANY),
-        help="inputs decoded together (default: 8 on a CPU, else 32)",
-    )
-    add_engine(parser)
-    add_robust(parser)
-
-
-def add_advise(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb `advise`."""
-    parser = arguments.verb(
-        verbs,
-        "advise",
-        "jaxaug.track.advise:run",
-        "find descriptions of a schema that a trained tracker misreads, and better "
-        "wordings; no training",
-    )
-    parser.add_argument(
-        "--run", required=True, help="folder of a training run, or a checkpoint in it"
-    )
-    arguments.trained_run(parser)
-    parser.add_argument(
-        "--schema", required=True, help="schema.json with the descriptions"
-    )
-    parser.add_argument(
-        "--in",
-        dest="input",
-        help="dialogues without annotation, as for `jaxaug predict` (default: no "
-        "dialogues, advice by familiarity of words alone)",
-    )
-    parser.add_argument(
-        "--data_dir",
-        help="data folder of the training, for its words (default: $JAXAUG_DATA_DIR, "
-        "else MiniSGD)",
-    )
-    parser.add_argument("--json", metavar="FILE", help="all advice as JSON")
-    parser.add_argument("--html", metavar="FILE", help="page to write, self-contained")
-    parser.add_argument(
-        "--out", metavar="FILE", help="schema.json with the advised descriptions"
-    )
-    _numbers(
-        parser,
-        ("wordings", 16, 64, "wordings of the schema to predict under"),
-        ("candidates", 7, 300, "compared rewordings of each description"),
-        ("limit", 20, arguments.MANY, "rows of the printed table"),
-    )
-
-
-def add_attack(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb `attack`."""
-    parser = arguments.verb(
-        verbs,
-        "attack",
-        "jaxaug.track.attack:run",
-        "search faithful rewordings of slot descriptions under which a trained tracker "
-        "fails",
-    )
-    parser.add_argument(
-        "run", metavar="RUN", help="folder of a training run, or a checkpoint in it"
-    )
-    arguments.trained_run(parser)
-    arguments.data_dir(parser)
-    _split(parser)
-    parser.add_argument(
-        "--services",
-        nargs="+",
-        metavar="NAME",
-        help="attack only these services (default: all services of at least two "
-        "dialogues)",
-    )
-    _numbers(
-        parser,
-        ("dialogues", 100, arguments.MANY, "dialogues; half of them for the search"),
-        ("candidates", 8, 300, "tried rewordings of each description"),
-        ("beam", 1, 64, "wordings kept after each description; 1 is greedy"),
-        ("random", 8, 64, "random rewordings to compare with"),
-        ("examples", 5, arguments.MANY, "printed frames"),
-    )
-    parser.add_argument("--json", metavar="FILE", help="all results as JSON")
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        help="variants folder for the searched wordings, such as DATA/variants/worst",
-    )
-
-
-def _split(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--split",
-        choices=("train", "dev", "test"),
-        default="test",
-        help="(default: test)",
-    )
-
-
-def _numbers(
-    parser: argparse.ArgumentParser, *options: tuple[str, int, int, str]
-) -> None:
-    """Adds integer options (name, default, maximum, help), and `--seed`."""
-    seed = "seed", 0, arguments.MAX_SEED, "seed of all random draws"
-    for name, default, most, text in (*options, seed):
-        parser.add_argument(
-            f"--{name}",
-            type=arguments.whole(most),
-            default=default,
-            metavar="N",
-            help=f"{text} (default: {default})",
-        )
+    return Tracker.load(given.run, schema, batch_size, options)

@@ -4,7 +4,6 @@ The search changes one description at a time, keeps the wordings with the least 
 annotated answers, and is scored on other dialogues.
 """
 
-import argparse
 import dataclasses
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,35 +24,16 @@ from jaxaug.metrics import benchmark, dst
 from jaxaug.metrics.benchmark import Benchmark
 from jaxaug.metrics.bootstrap import Figure, paired
 from jaxaug.metrics.evaluate import write_json
+from jaxaug.track import arguments as settings
 from jaxaug.track import combine, rewordings
 from jaxaug.track import run as predicting
+from jaxaug.track.arguments import AttackOptions
 from jaxaug.track.rewordings import Choice, Texts, Writers
 from jaxaug.track.several import Place
 from jaxaug.track.tracker import Tracker
 
 ORIGINAL, RANDOM, WORST, SEARCHED = "original", "random", "worst of random", "searched"
 _WORDINGS = ORIGINAL, RANDOM, WORST, SEARCHED
-
-
-@dataclass(frozen=True, slots=True)
-class AttackOptions:
-    """Options of `attack`.
-
-    Attributes:
-        candidates: maximum number of tried rewordings for each description.
-        beam: number of wordings kept after each description; 1 is greedy.
-        random: number of random rewordings to compare with.
-        seed: seed that draws the candidates and the random rewordings.
-    """
-
-    candidates: int = 8
-    beam: int = 1
-    random: int = 8
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Raises `UserError` if an option is out of range."""
-        rewordings.check_least(self, candidates=1, beam=1, random=1, seed=0)
 
 
 class Example(NamedTuple):
@@ -137,15 +117,13 @@ class _End(NamedTuple):
     goals: Mapping[Place, float]
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: settings.Attack) -> int:
     """Runs the verb; see `jaxaug attack --help`.
 
     Raises:
         UserError: the run, the data, or an option is missing or wrong.
     """
-    names = [field.name for field in dataclasses.fields(AttackOptions)]
-    options = AttackOptions(**{name: getattr(arguments, name) for name in names})
-    rewordings.check_least(arguments, dialogues=2, examples=0)
+    options = arguments.as_base(AttackOptions)
     if arguments.json:
         check_writable(arguments.json, "--json")
     if arguments.out:

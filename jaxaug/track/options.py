@@ -1,9 +1,9 @@
 """Options that make a tracker robust against the wording of a schema."""
 
-from dataclasses import dataclass
+from typing import Annotated, Literal
 
+from jaxaug.core.arguments import Arg, Range, Settings
 from jaxaug.core.errors import UserError
-from jaxaug.core.suggestion import one_of
 
 GRAMMAR = "grammar"
 AUTO = "auto"
@@ -15,56 +15,42 @@ MOST = 64
 """Maximum number of further wordings."""
 
 
-@dataclass(frozen=True, slots=True)
-class Robust:
-    """Options of a tracker; by default it uses one wording and checks nothing.
+class Robust(Settings):
+    """Wordings and checks (docs/robustness.md).
+
+    By default a tracker uses one wording and checks nothing.
 
     Attributes:
-        wordings: number of further wordings of the schema, 0 to 64.
-        source: `grammar`, or a folder with `v1/<split>/schema.json`, `v2/...`.
-        combine: `vote` takes the most frequent value of each slot; `likelihood` takes
-          the answer with the greatest sum of log-likelihoods under all wordings.
-        early: whether a frame is settled once the given wording and the first two
-          others agree.
-        min_confidence: slots with a lower agreement, from 0 to 1, are uncertain.
-        uncertain: `mark` lists uncertain slots, `drop` also empties them.
-        unsaid: treatment of non-categorical values that occur in no turn: `keep` keeps
-          them, `mark` lists them, `drop` also empties their slots.
-        familiar: data folder of the training; `auto` takes `folders.resolve_data_dir`.
-          The grammar rewords the schema in words of the training schemas where it can.
-          Empty: the schema stays as it is.
-        constrained: whether answers are restricted to the language of their format, so
-          that categorical slots have one of their options.
+        wordings: predict under N further wordings of the schema and combine the answers
+        source: variants folder with the wordings v1 to vN (default: the rewording
+            grammar)
+        combine: per slot the most frequent value, or the answer with the greatest sum
+            of log-likelihoods under all wordings
+        early: leave out further wordings where the given wording and the first two
+            others agree on a frame
+        min_confidence: slots on which fewer wordings agree are uncertain (0 to 1)
+        uncertain: list uncertain slots, or empty them too
+        unsaid: free values that occur in no turn: keep them, list them, or empty their
+            slots too
+        familiar: reword the schema in words of the schemas that the run was trained on;
+            DIR: data folder of the training (default: $JAXAUG_DATA_DIR, else MiniSGD)
+        constrained: restrict answers to the format: categorical slots have one of their
+            options
     """
 
-    wordings: int = 0
-    source: str = GRAMMAR
-    combine: str = VOTE
+    wordings: Annotated[int, Range(0, MOST)] = 0
+    source: Annotated[str, Arg("--wordings_from", metavar="DIR")] = GRAMMAR
+    combine: Literal["vote", "likelihood"] = "vote"
     early: bool = False
-    min_confidence: float = 0.0
-    uncertain: str = MARK
-    unsaid: str = KEEP
-    familiar: str = ""
+    min_confidence: Annotated[float, Range(0, 1), Arg(metavar="SHARE")] = 0.0
+    uncertain: Literal["mark", "drop"] = "mark"
+    unsaid: Literal["keep", "mark", "drop"] = "keep"
+    familiar: Annotated[str, Arg(metavar="DIR", nargs="?", const=AUTO)] = ""
     constrained: bool = False
 
     def __post_init__(self) -> None:
         """Raises `UserError` if an option is out of range or would have no effect."""
-        if not 0 <= self.wordings <= MOST:
-            raise UserError(
-                f"wordings={self.wordings}: give a number from 0 to {MOST}."
-            )
-        if not 0 <= self.min_confidence <= 1:
-            raise UserError(
-                f"min_confidence={self.min_confidence}: give a share from 0 to 1."
-            )
-        for name, known in (
-            ("combine", (VOTE, LIKELIHOOD)),
-            ("uncertain", (MARK, DROP)),
-            ("unsaid", (KEEP, MARK, DROP)),
-        ):
-            if getattr(self, name) not in known:
-                value = getattr(self, name)
-                raise UserError(f"{name}={value!r}: {one_of(value, known)}")
+        super().__post_init__()
         if self.early and self.wordings < EARLY:
             raise UserError(
                 f"early with wordings={self.wordings}: {EARLY} answers are compared "

@@ -186,11 +186,3 @@ def check_new(out: PathLike) -> None:
     folders.check_variants_name(folder)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UserError(f"--out {folder}: exists already. Name a new folder.")
-
-
-def check_least(options: object, **least: int) -> None:
-    """Raises `UserError` if an option is below its minimum."""
-    for name, value in least.items():
-        given = getattr(options, name)
-        if given < value:
-            raise UserError(f"--{name} {given}: give a number of at least {value}.")

@@ -1,6 +1,5 @@
 """`jaxaug robustness`: scores a trained tracker under all wordings of a data folder."""
 
-import argparse
 import dataclasses
 import sys
 import time
@@ -14,16 +13,16 @@ from jaxaug.metrics import evaluate, report
 from jaxaug.metrics.frames import write_frames
 from jaxaug.metrics.sensitivity import ORIGINAL
 from jaxaug.track import run as predicting
-from jaxaug.track.arguments import robust
+from jaxaug.track.arguments import Robustness, robust
 from jaxaug.track.tracker import Tracker
 
 _REPORT = "report.json"
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Robustness) -> int:
     """Runs the verb; see `jaxaug robustness --help`."""
     compiled.keep_programs()
-    options = robust(arguments)
+    options = robust(arguments.robust)
     out = epath.Path(arguments.out)
     check_writable(out / _REPORT, "--out")
     data_dir, split = folders.resolve_data_dir(arguments.data_dir), arguments.split

@@ -1,6 +1,5 @@
 """`jaxaug predict`: predicts the states of dialogues with a trained tracker."""
 
-import argparse
 import functools
 import sys
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from jaxaug.data.schema import Schema
 from jaxaug.metrics.predictions import write_predictions
 from jaxaug.track import turns
 from jaxaug.track.answers import Prediction, as_json_line
-from jaxaug.track.arguments import loaded
+from jaxaug.track.arguments import Predict, loaded
 from jaxaug.track.base import BaseTracker, Writer
 
 _SHARD = 256  # inputs of a shard; an interruption loses at most one shard
@@ -24,7 +23,7 @@ _LINES = (".jsonl", ".json")
 _FIX = "Name a file with dialogues with --in, or - for standard input."
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Predict) -> int:
     """Runs the verb; see `jaxaug predict --help`."""
     if arguments.out and is_same(_target(arguments.out), arguments.input):
         raise UserError(

@@ -145,11 +145,13 @@ def test_outputs_neither_similar_nor_implied_are_left_out(made):
 
 def test_hard_outputs_stay_without_an_entailment_model():
     """A minimum similarity of 0.5 alone would drop the hard outputs of bottom-k."""
-    options = generate.resolved(generate.Options("smollm2", similarity="minilm"))
+    options = generate.resolved(generate.Options(model="smollm2", similarity="minilm"))
     assert (options.implication, options.beta) == ("none", 0.2)
-    options = generate.resolved(generate.Options("smollm2", similarity="bleurt-20"))
+    options = generate.resolved(
+        generate.Options(model="smollm2", similarity="bleurt-20")
+    )
     assert options.beta is None
-    asked = generate.Options("smollm2", similarity="minilm", implication="mine")
+    asked = generate.Options(model="smollm2", similarity="minilm", implication="mine")
     assert generate.resolved(asked).beta == 0.8
     asked = dataclasses.replace(asked, beta=0.1)
     assert generate.resolved(asked) == asked
@@ -172,7 +174,7 @@ def test_learned_filters_are_the_default_if_present(
         return type("Named", (), {"on_disk": name in (*here, "roberta-mi")})
 
     monkeypatch.setattr(of_levels.catalogue, "find", find)
-    options = generate.resolved(generate.Options("smollm2"))
+    options = generate.resolved(generate.Options(model="smollm2"))
     assert (options.similarity, options.implication) == (similarity, "roberta-mi")
     assert options.beta == beta
 
@@ -197,12 +199,14 @@ def test_learned_filters_are_the_default_if_present(
 )
 def test_a_threshold_outside_of_the_range_is_refused(similarity, beta, message):
     with pytest.raises(UserError, match=message):
-        generate.resolved(generate.Options("smollm2", similarity=similarity, beta=beta))
+        generate.resolved(
+            generate.Options(model="smollm2", similarity=similarity, beta=beta)
+        )
 
 
 @pytest.mark.parametrize("similarity, beta", [("bleurt-20", 0.0), ("bleurt-tiny", -2)])
 def test_the_ends_of_a_range_are_in_it(similarity, beta):
-    options = generate.Options("smollm2", similarity=similarity, beta=beta)
+    options = generate.Options(model="smollm2", similarity=similarity, beta=beta)
     assert generate.resolved(options).beta == beta
 
 
@@ -383,12 +387,9 @@ def test_levels_of_another_model_are_refused(tmp_path, tiny_lm, monkeypatch, cap
         ("--quota=bottom_k=-1", "--quota 'bottom_k=-1': write each sampler once"),
         ("--quota=beam=4", "--quota: 'beam' gives no levels; "),
         ("--quota=bottom_k=0", "--quota: keeps nothing. Give numbers, such as bottom"),
-        ("--rounds=0", "--rounds is 0: give at least 1"),
         ("--top_p=7", "top_p"),
-        ("--top_p=inf", "option: then_p=inf: expected a finite number"),
+        ("--top_p=inf", "--top_p is inf: give a finite number"),
         ("--beta=nan", "--beta is nan: give a finite number"),
-        ("--seed=-1", "--seed is -1: give a whole number from 0 to 4294967295"),
-        ("--seed=9223372036854775808", "--seed is 9223372036854775808: give a whole"),
         ("--oversample=25000", "--num is 100000: the outputs of an input are decoded"),
         ("--in=nothing", "nothing: no such file"),
     ],

@@ -113,7 +113,6 @@ def test_colours_are_for_terminals_that_want_them(sgd_tree, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--num", "0"], "--num 0: use 1 or more"),
         (["--dialogue", "4_0001"], "no dialogue '4_0001'; did you mean '4_00001' or"),
         (["--service", "Park_1"], "no service 'Park_1'; did you mean 'Parks_1'?"),
         (

@@ -341,8 +341,8 @@ def test_parse_inverts_format(data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"level": "all"}, "level='all': use one of dst, dst_intent"),
-        ({"categorical": "b"}, "categorical='b': use one of 1a, a, none"),
+        ({"level": "all"}, "level is 'all': give one of dst_intent, dst"),
+        ({"categorical": "b"}, "categorical is 'b': give one of 1a, a, none"),
         ({"delimiter": " "}, "delimiter=' ': use one or more characters"),
         ({"delimiter": "a"}, "delimiter='a': use one or more characters"),
         ({"max_items": (2, 1)}, r"max_items=\(2, 1\): use \(lo, hi\) with 1 <= lo"),

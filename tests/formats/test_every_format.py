@@ -86,7 +86,9 @@ def test_another_schema_and_another_order(options):
     message = "dialogue '1_00001', turn 2: slot 'town' is no slot of service 'Events_1'"
     with pytest.raises(UserError, match=message):
         examples(options, {"town": ("Oslo",)})
-    with pytest.raises(UserError, match="order='random': use one of schema, shuffled"):
+    with pytest.raises(
+        UserError, match="order is 'random': give one of schema, shuffled"
+    ):
         replace(options, order="random")
 
 

@@ -175,5 +175,5 @@ def test_any_value_returns(values):
 
 @pytest.mark.parametrize("wrong", [{"level": "state"}, {"order": "random"}])
 def test_options_without_sense(wrong):
-    with pytest.raises(UserError, match=r"^JSON option \w+='\w+': use one of "):
+    with pytest.raises(UserError, match=r"^--\w+ is '\w+': give one of "):
         JSONOptions(**wrong)

@@ -134,7 +134,7 @@ def test_parse(text, values, malformed):
 
 
 def test_examples_that_cannot_be_shown_are_errors():
-    with pytest.raises(UserError, match="answered='some': use one of all, active"):
+    with pytest.raises(UserError, match="answered is 'some': give one of all, active"):
         SDTOptions(answered="some")
     with pytest.raises(UserError, match="'Events_1' has no example dialogue.*DEMONSTR"):
         example({}, SDTOptions(demonstrations=()))

@@ -84,7 +84,7 @@ def test_the_turns_that_say_a_value(value, turns):
 
 
 def test_examples_that_cannot_be_shown_are_errors():
-    with pytest.raises(UserError, match="SDT-ind option order='any': use one of"):
+    with pytest.raises(UserError, match="order is 'any': give one of"):
         SDTIndOptions(order="any")
     with pytest.raises(UserError, match="'Events_1' has no example dialogue.*DEMONSTR"):
         examples({}, SDTIndOptions(demonstrations=()))

@@ -45,17 +45,6 @@ HOST_LOST = (
             ),
         ),
         (
-            ("local", GIN, "--processes=0"),
-            "--processes 0: give at least 1 and at most 256.",
-        ),
-        (
-            ("local", GIN, "--port=80"),
-            "--port 80: give at least 1024 and at most 65535.",
-        ),
-        (("slurm", GIN, "--nodes=0"), "--nodes 0: give at least 1."),
-        (("slurm", GIN, "--cpus=0"), "--cpus 0: give at least 1."),
-        (("slurm", GIN, "--gpus=17"), "--gpus 17: give at least 1 and at most 16."),
-        (
             ("slurm", GIN, "--time=1d"),
             "--time 1d: give D-HH:MM:SS or HH:MM:SS, such as 24:00:00.",
         ),
@@ -100,10 +89,6 @@ HOST_LOST = (
                 "--network 'my network': is no name of a Google Cloud resource; "
                 "give one such as default."
             ),
-        ),
-        (
-            (*TPU, "--type=v6e-8", GIN, OUT, "--restarts=-1"),
-            "--restarts -1: give at least 0.",
         ),
         (
             ("slurm", GIN, "--env=gs://b"),
@@ -164,18 +149,6 @@ HOST_LOST = (
         (
             (*K8S, "--accelerator=nvidia-l4", "--slices=2", GIN, OUT),
             "--slices 2 is for TPUs: give --nodes for GPUs.",
-        ),
-        (
-            (*K8S, "--type=v6e-8", "--slices=0", GIN, OUT),
-            "--slices 0: give at least 1 and at most 1024.",
-        ),
-        (
-            (*K8S, "--accelerator=nvidia-l4", "--nodes=0", GIN, OUT),
-            "--nodes 0: give at least 1.",
-        ),
-        (
-            (*K8S, "--type=v6e-8", "--restarts=-1", GIN, OUT),
-            "--restarts -1: give at least 0.",
         ),
     ],
 )

@@ -314,7 +314,9 @@ def refusal(capsys, *arguments):
 
 
 def test_refusals(run, sgd_tree, tmp_path, capsys):
-    assert "--limit 0: use 1 or more" in refusal(capsys, run, "--limit", 0)
+    assert "--limit is 0: give a whole number from 1" in refusal(
+        capsys, run, "--limit", 0
+    )
     assert "run /none does not exist" in refusal(capsys, "/none")
     error = refusal(capsys, run, "--task", "t5dst_sgd")
     assert "was evaluated on d3st, not on t5dst. Leave --task out" in error

@@ -320,11 +320,6 @@ def test_no_differences_of_an_earlier_comparison_are_left(runs, tmp_path, capsys
     assert not (tmp_path / "t.differences.csv").exists()
 
 
-def test_too_few_resamples(tmp_path, capsys):
-    assert main(["report", str(tmp_path), "--resamples", "1"]) == 1
-    assert "--resamples 1: intervals need at least 100" in capsys.readouterr().err
-
-
 def test_configurations_keep_the_order_of_the_runs():
     figures = dict.fromkeys(report.COLUMNS, 0.5)
     names = ["b-seed0", "a", "b-seed1", "c-seed0"]

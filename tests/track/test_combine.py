@@ -131,9 +131,12 @@ def test_categorical_values_need_not_be_said():
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"wordings": -1}, "wordings=-1: give a number from 0 to 64"),
-        ({"wordings": 2, "min_confidence": 1.5}, "min_confidence=1.5: give a share"),
-        ({"wordings": 2, "min_confidence": float("nan")}, "min_confidence=nan"),
+        ({"wordings": -1}, "--wordings is -1: give a whole number from 0"),
+        ({"wordings": 2, "min_confidence": 1.5}, "min_confidence is 1.5: give"),
+        (
+            {"wordings": 2, "min_confidence": float("nan")},
+            "is nan: give a finite number from 0 to 1",
+        ),
         ({"wordings": 2, "combine": "votes"}, "Did you mean 'vote'"),
         ({"unsaid": "remove"}, "keep, mark, drop"),
         ({"wordings": 2, "early": True}, "Give at least 3 wordings"),

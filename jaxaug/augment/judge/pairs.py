@@ -1,11 +1,11 @@
 """`jaxaug augment judge`: a verdict on each pair of a file."""
 
-import argparse
 import json
 from collections.abc import Sequence
 
 from jaxaug_base.files import absolute
 
+from jaxaug.augment.arguments import Judge
 from jaxaug.augment.judge import verdicts
 from jaxaug.augment.judge.features import Pair
 from jaxaug.augment.judge.verdicts import Verdict
@@ -25,13 +25,11 @@ _FIX = (
 _BLOCK = 256
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Judge) -> int:
     """Runs the verb; see `jaxaug augment judge --help`."""
     if absolute(arguments.input) == absolute(arguments.out):
         raise UserError(f"--out {arguments.out}: is the input. Name another file.")
     pairs = read(arguments.input)
-    if not 0 <= arguments.least <= 1:
-        raise UserError(f"--least is {arguments.least}: give a number from 0 to 1.")
     found = judged(pairs, arguments.least)
     write_text(arguments.out, written(pairs, found))
     kept = sum(one.keep for one in found)

@@ -1,6 +1,5 @@
 """`jaxaug augment dialogues`: a data folder with typos or hesitations in user turns."""
 
-import argparse
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ import numpy as np
 from etils import epath
 from jaxaug_base.files import absolute, new_folder
 
+from jaxaug.augment.arguments import Dialogues
 from jaxaug.augment.language import edits
 from jaxaug.augment.language.edits import Span
 from jaxaug.augment.schemes import sentences
@@ -38,7 +38,7 @@ class Noising(NamedTuple):
     seed: int
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Dialogues) -> int:
     """Runs the verb; see `jaxaug augment dialogues --help`."""
     names = tuple(name.strip() for name in arguments.scheme.split(","))
     splits = tuple(name.strip() for name in arguments.splits.split(","))

@@ -5,35 +5,33 @@ write many candidates. The filter (`faithful`) keeps those with the meaning of t
 sentence. A sentence may have no paraphrase, as no text is better than a wrong one.
 """
 
-import argparse
 import dataclasses
 import itertools
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 from jaxaug.augment.judge import likelihood, network, verdicts
 from jaxaug.augment.plain import faithful, text, wordings
 from jaxaug.augment.plain.chain import Outputs
-from jaxaug.augment.plain.faithful import LIGHT, OFF, STRICT
+from jaxaug.augment.plain.faithful import OFF, STRICT
 from jaxaug.augment.schemes import registry
-from jaxaug.core import cache_folder, typed
+from jaxaug.core import cache_folder
 from jaxaug.core import checked as rules
 from jaxaug.core.digests import code_digest, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json, Shards, Stage
-from jaxaug.core.suggestion import one_of
 from jaxaug.core.text import spaced
 from jaxaug.data import tables
 from jaxaug.models.endpoint.server import PREFIX, is_endpoint
 from jaxaug.paraphrase import candidates, endpoint_run
+from jaxaug.paraphrase.arguments import Paraphrase
 
 MODEL: str = likelihood.MODEL
 NUM = 5
 """Model and maximum number of paraphrases of a plain call."""
 AUTO = "auto"
-FILTERS = (AUTO, STRICT, LIGHT, OFF)
+_SERVER = ("endpoint", "key_variable", "max_requests", "prices")
 _PROMPT, _BASE = "sentence", "smollm2"
 _RULES = "rules"
 _SAMPLER = {
@@ -50,87 +48,36 @@ _SHARD, _SHARD_ASKED = 4, 16  # Texts that an interruption may lose.
 _ALIKE = 1.0
 
 
-@dataclass(frozen=True)
-class Choices:
-    """Options for the paraphrases of sentences.
+def _checked(given: Paraphrase) -> Paraphrase:
+    """Returns the options with model, number, and filter.
 
-    Attributes:
-        num: maximum paraphrases of each sentence.
-        model: a name or folder of a model, or `openai:NAME`.
-        filter: `strict` accounts for each word, `light` checks numbers, names,
-            negations, persons, and questions; both use the models. `auto` is strict for
-            the default and SmolLM2, and light for others; `off` keeps everything that
-            differs.
-        seed: seed of the sampling.
-        server: server of a model behind an endpoint, as fields of
-            `jaxaug.paraphrase.endpoint_grid.Block`.
+    Raises:
+        UserError: a model of this machine has the option of a server.
     """
-
-    num: int = NUM
-    model: str = MODEL
-    filter: str = AUTO
-    seed: int = 0
-    server: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Raises `UserError` if a field is wrong."""
-        typed.check(dataclasses.asdict(self), Choices, "paraphrase")
-        if self.num < 1:
-            raise UserError(f"--num is {self.num}: give at least 1.")
-        typed.check_seed(self.seed, "--seed")
-        if self.filter not in FILTERS:
-            raise UserError(
-                f"--filter is {self.filter!r}: {one_of(self.filter, FILTERS, 'give')}"
-            )
-        given = [name for name, value in self.server.items() if value]
-        if given and not is_endpoint(self.model):
-            raise UserError(
-                f"--{given[0]}: model {self.model!r} runs on this machine and has "
-                "none. "
-                f"Leave it out, or name a model {PREFIX}NAME."
-            )
-
-    @property
-    def strict(self) -> bool:
-        """True if each word must be accounted for."""
-        return self.filter == STRICT or (
-            self.filter == AUTO and self.model in (MODEL, _BASE)
-        )
+    plain: dict[str, Any] = {"num": NUM, "model": MODEL, "filter": AUTO}
+    names = {name for name in plain if getattr(given, name) is None}
+    choices = dataclasses.replace(given, **{name: plain[name] for name in names})
+    endpoint_run.check(choices, (), _SERVER)
+    return choices
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(given: Paraphrase) -> int:
     """Runs the verb `jaxaug paraphrase`, with and without a sampler or prompt."""
-    if arguments.sampler or arguments.prompt:
-        return endpoint_run.run(arguments)
-    server = endpoint_run.server_of(arguments)
-    choices = Choices(
-        NUM if arguments.num is None else arguments.num,
-        arguments.model or MODEL,
-        arguments.filter or AUTO,
-        arguments.seed,
-        server,
-    )
-    endpoint_run.check_plain(arguments)
-    if arguments.dry_run:
+    if given.sampler or given.prompt:
+        return endpoint_run.run(given)
+    choices = _checked(given)
+    endpoint_run.check_plain(given)
+    if choices.dry_run:
         # The filter loads models, which only a real run needs.
-        work = _Work(dataclasses.replace(choices, filter=OFF))
-        texts = tables.read_texts(arguments.input, arguments.column)
+        work = _Work(dataclasses.replace(choices, filter="off"))
+        texts = tables.read_texts(given.input, given.column)
         print("\n".join([endpoint_run.counted(texts), *work.expected(texts)]))
         return 0
     work = _Work(choices)
-    found = text.rewritten(
-        arguments.input,
-        arguments.out,
-        "paraphrase",
-        work.key,
-        work,
-        column=arguments.column,
-        num=choices.num,
-        seed=choices.seed,
-    )
-    said = found if isinstance(found, str) else work.summary(*found, arguments.out)
+    found = text.rewritten(choices, "paraphrase", work.key, work)
+    said = found if isinstance(found, str) else work.summary(*found, given.out)
     # Standard output holds only the paraphrases.
-    print(said, file=sys.stderr if arguments.out is None else sys.stdout)
+    print(said, file=sys.stderr if given.out is None else sys.stdout)
     return 0
 
 
@@ -173,8 +120,14 @@ def paraphrase(
         UserError: an argument is wrong, a text is too long, a model is not on this
             machine, or the server fails. Earlier outputs are kept in the cache folder.
     """
-    server = {"endpoint": endpoint} if endpoint else {}
-    work = _Work(Choices(num, model, filter, seed, server))
+    work = _Work(
+        _checked(
+            Paraphrase(
+                input="", num=num, model=model, endpoint=endpoint or None,
+                filter=filter, seed=seed,  # type: ignore[arg-type]
+            )
+        )
+    )  # fmt: skip
     found = work(list(texts))
     return [own if one.strip() else [] for one, own in zip(texts, found, strict=True)]
 
@@ -182,15 +135,19 @@ def paraphrase(
 class _Work:
     """Candidates and their verdicts, kept in shards."""
 
-    def __init__(self, choices: Choices):
-        self._choices = choices
-        self._asked = is_endpoint(choices.model)
+    def __init__(self, choices: Paraphrase):
+        self._choices, self._num = choices, choices.num or NUM
+        self._model = choices.model or MODEL
+        self._asked = is_endpoint(self._model)
+        self._strict = choices.filter == STRICT or (
+            choices.filter == AUTO and self._model in (MODEL, _BASE)
+        )
         size = _SHARD_ASKED if self._asked else _SHARD
         folder = cache_folder.cache_dir() / "augment"
         self._shards, self._judging = Shards(folder, size), Shards(folder)
         # Missing weights raise an error before the work.
         is_off = choices.filter == OFF
-        self._judge = MODEL if choices.model == MODEL else network.BASE
+        self._judge = MODEL if self._model == MODEL else network.BASE
         self._filter_key = None if is_off else self._key_of_filter()
         self._jobs = self._made()
 
@@ -210,7 +167,7 @@ class _Work:
             stage = Stage("plain", self._filter_key, self._judged, "filter")
             judged = self._judging.run(stage, items)
         chosen = {
-            one: _chosen(kept, self._choices.num)
+            one: _chosen(kept, self._num)
             for one, (_, kept) in zip(distinct, judged, strict=True)
         }
         return [chosen[one] if one.strip() else [one] for one in texts]
@@ -225,7 +182,7 @@ class _Work:
         endpoint = next(iter(self._jobs.values())).endpoint
         if endpoint is None:
             raise UserError(
-                f"--dry_run: model {self._choices.model!r} runs on this machine and "
+                f"--dry_run: model {self._model!r} runs on this machine and "
                 "costs "
                 f"nothing. Leave it out, or name a model {PREFIX}NAME."
             )
@@ -250,19 +207,20 @@ class _Work:
     def _made(self) -> dict[int, registry.Job]:
         """Returns maximum characters of a text -> the job for it."""
         if self._asked:
-            block = {k: v for k, v in self._choices.server.items() if v}
-            block |= {"model": self._choices.model, "num": self._choices.num}
+            server = endpoint_run.server_of(self._choices)
+            block = {k: v for k, v in server.items() if v}
+            block |= {"model": self._model, "num": self._num}
             (job,) = registry.made("paraphrase", self._choices.seed, {"grid": [block]})
             return {sys.maxsize: job}
-        if self._choices.model == MODEL:
+        if self._model == MODEL:
             return {
                 most: registry.made(
                     "reworder", self._choices.seed, {**_DRAWS, "max_length": tokens}
                 )[0]
                 for most, tokens in _ROOM.items()
             }
-        prompt = {"prompt": _PROMPT} if _takes_prompt(self._choices.model) else {}
-        common = {"model": self._choices.model, **_SAMPLER, **prompt, "num": _DRAWN}
+        prompt = {"prompt": _PROMPT} if _takes_prompt(self._model) else {}
+        common = {"model": self._model, **_SAMPLER, **prompt, "num": _DRAWN}
         return {
             most: registry.made(
                 "paraphrase",
@@ -285,7 +243,7 @@ class _Work:
     def _merged(self, source: str, written: Sequence[str]) -> list[Json]:
         """Returns [text, [candidate, by rule, score] of each candidate]."""
         ruled = [one.text for one in wordings.reword(source, _RULED)]
-        outputs = [(_RULES, ruled), (self._choices.model, written)]
+        outputs = [(_RULES, ruled), (self._model, written)]
         found = candidates.merged(source, outputs)
         return [
             source,
@@ -300,7 +258,7 @@ class _Work:
         """Returns the items without filtered candidates, with scores."""
         pairs = [(source, *one) for source, found in items for one in found]
         sources, texts, trusted = ([pair[i] for pair in pairs] for i in range(3))
-        strict, judge = self._choices.strict, self._judge
+        strict, judge = self._strict, self._judge
         found_of = iter(faithful.judged(sources, texts, trusted, strict, judge))
         judged = []
         for source, found in items:
@@ -314,7 +272,7 @@ class _Work:
     def _key_of_filter(self) -> Json:
         code = code_digest(faithful, wordings)
         tables = file_digest(wordings.FILE)
-        return [verdicts.identity(self._judge), code, tables, self._choices.strict]
+        return [verdicts.identity(self._judge), code, tables, self._strict]
 
 
 def _takes_prompt(model: str) -> bool:

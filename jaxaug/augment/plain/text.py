@@ -1,59 +1,40 @@
 """`jaxaug augment text`: other wordings of any text, by one scheme or several."""
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 
 from etils import epath
 
+from jaxaug.augment.arguments import Text
 from jaxaug.augment.plain import chain
 from jaxaug.augment.plain.chain import Step
-from jaxaug.core import cache_folder, typed
+from jaxaug.core import cache_folder
 from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, write_text
+from jaxaug.core.files import write_text
 from jaxaug.core.shards import Json, Shards
 from jaxaug.data import tables
+from jaxaug.paraphrase.arguments import Paraphrase
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(given: Text) -> int:
     """Runs the verb; see `jaxaug augment text --help`."""
-    names = [name.strip() for name in arguments.scheme.split(",")]
-    found = chain.steps(names, arguments.option, arguments.model, arguments.sampler)
-    said = augment_text(
-        arguments.input,
-        arguments.out,
-        found,
-        column=arguments.column,
-        num=arguments.num,
-        seed=arguments.seed,
-    )
-    print(said)
+    names = [name.strip() for name in given.scheme.split(",")]
+    steps = chain.steps(names, given.option, given.model, given.sampler)
+    print(augment_text(given, steps))
     return 0
 
 
-def augment_text(
-    path: PathLike,
-    out: PathLike,
-    steps: Sequence[Step],
-    *,
-    column: str | None = None,
-    num: int = 1,
-    seed: int = 0,
-) -> str:
+def augment_text(given: Text, steps: Sequence[Step]) -> str:
     """Writes other wordings of the texts in a file.
 
     Outputs of models are kept in shards, so an interrupted run resumes. See `tables`
-    for the formats, and `chain.apply` for the random draws.
+    for the formats, and `chain.apply` for the random draws. The output file must not
+    exist, unless an identical call has written it.
 
     Args:
-        path: lines, .csv, .tsv, or .jsonl; `-` is lines from standard input.
-        out: file to write, in the format of the input; JSON lines for several outputs
-            of lines. It must not exist, unless an identical call has written it.
+        given: files, number, and seed.
         steps: steps from `chain.steps`.
-        column: column of the texts; None is `text`, or the only column.
-        num: outputs of each text.
-        seed: seed of all random draws.
 
     Returns:
         A summary, to be printed.
@@ -61,42 +42,34 @@ def augment_text(
     Raises:
         UserError: an argument or the input is wrong, or `out` is another file.
     """
+    num, seed = given.num, given.seed
     jobs = [step.job(seed, num) for step in steps if step.method is None]
     shards = Shards(cache_folder.cache_dir() / "augment")
     found = rewritten(
-        path,
-        out,
+        given,
         ",".join(step.name for step in steps),
         lambda: chain.key_of(steps, num, seed),
         lambda texts: chain.apply(steps, texts, num, seed, shards),
-        column=column,
-        num=num,
-        seed=seed,
     )
     if isinstance(found, str):
         return found
     flat = [(text, o) for text, own in zip(*found, strict=True) for o in own]
     changed = sum(text != output for text, output in flat)
-    said = f"{changed:,} of {len(flat):,} outputs differ from their text; wrote {out}"
+    said = f"{changed:,} of {len(flat):,} outputs differ from their text; "
+    said += f"wrote {given.out}"
     return "\n".join([said, *(job.endpoint.spent() for job in jobs if job.endpoint)])
 
 
 def rewritten(
-    path: PathLike,
-    out: PathLike | None,
+    given: Text | Paraphrase,
     scheme: str,
     key: Callable[[], Json],
     make: Callable[[list[str]], chain.Outputs],
-    *,
-    column: str | None,
-    num: int,
-    seed: int,
 ) -> tuple[list[str], chain.Outputs] | str:
     """Writes outputs for the texts of a file in the format of the file.
 
     Args:
-        path: see `augment_text`, also for `column`, `num`, and `seed`.
-        out: file to write; None is standard output.
+        given: files, number, and seed; without `out`, standard output is written.
         scheme: name of the scheme, for the column `scheme`.
         key: returns everything that determines the outputs in addition to the texts.
         make: texts -> outputs of each. A line without an output becomes a blank line.
@@ -107,10 +80,8 @@ def rewritten(
     Raises:
         UserError: an argument or the input is wrong, or `out` is another file.
     """
-    if num < 1:
-        raise UserError(f"--num is {num}: give at least 1.")
-    typed.check_seed(seed, "--seed")
-    table = tables.read(path, column)
+    path, out, num, seed = given.input, given.out, given.num or 1, given.seed
+    table = tables.read(path, given.column)
     tables.check(table, path, out or tables.STDIN, num)
     texts = [row.text for row in table.rows]
     work = [

@@ -1,6 +1,6 @@
 """`jaxaug papers ab`: a blinded A/B sheet, and the tests of its votes."""
 
-import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +8,10 @@ from jaxaug.core import files
 from jaxaug.core.errors import UserError
 from jaxaug_papers.ab import sheet as sheets
 from jaxaug_papers.ab import votes as voting
+from jaxaug_papers.ab.arguments import AB
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: AB) -> int:
     """Runs `jaxaug papers ab`."""
     names = arguments.names or [Path(path).stem for path in arguments.files]
     if names[0] == names[1]:
@@ -25,6 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
         "questions": arguments.questions, "num": arguments.num, "seed": arguments.seed
     }  # fmt: skip
     sheet = _sheet(arguments.files, settings)
+    assert arguments.out is not None  # Without votes it is required.
     files.check_writable(arguments.out)
     files.write_text(arguments.out, sheets.page(sheet, settings))
     left_out = f", {sheet.left_out} inputs have equal outputs" if sheet.left_out else ""
@@ -36,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _sheet(paths: list[str], settings: Any) -> sheets.Sheet:
+def _sheet(paths: Sequence[str], settings: Any) -> sheets.Sheet:
     first, second = map(sheets.outputs, paths)
     questions = sheets.questions_of(settings["questions"])
     return sheets.make(first, second, questions, settings["num"], settings["seed"])

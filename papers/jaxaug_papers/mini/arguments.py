@@ -1,35 +1,33 @@
-"""The arguments of `jaxaug invent`; cheap to import."""
+"""Options of `jaxaug invent`; this module imports quickly."""
 
-import argparse
+from typing import Annotated
 
-from jaxaug.core import arguments
+from jaxaug.core.arguments import Range, Settings, adds
+
+_Number = Annotated[int, Range(0, 2**31 - 1)]
 
 
-def add(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb `invent`."""
-    invent = arguments.verb(
-        verbs,
-        "invent",
-        "jaxaug_papers.mini.run:run",
-        "write invented services, dialogues, exercises and a vocabulary, the training "
-        "data of configs/pretrain_mini.gin",
-    )
-    invent.add_argument("--out", required=True, help="folder to write")
-    for name, count, text in (
-        ("services", 12_000, "invented services of the train split"),
-        ("dialogues", 50_000, "their dialogues"),
-        ("exercises", 300_000, "lines of exercises.tsv"),
-        ("pieces", 3072, "size of the vocabulary"),
-        ("seed", 0, "a different seed gives different data"),
-    ):
-        invent.add_argument(
-            f"--{name}",
-            type=arguments.whole(2**31 - 1),
-            default=count,
-            help=f"{text} (default: {count})",
-        )
-    invent.add_argument(
-        "--reword",
-        action="store_true",
-        help="also describe slots of MiniSGD in other ways with the same words",
-    )
+class Invent(Settings, verb="invent", target="jaxaug_papers.mini.run:run"):
+    """Write invented services, dialogues, exercises and a vocabulary, the training data
+    of configs/pretrain_mini.gin.
+
+    Attributes:
+        out: folder to write
+        services: invented services of the train split
+        dialogues: their dialogues
+        exercises: lines of exercises.tsv
+        pieces: size of the vocabulary
+        seed: a different seed gives different data
+        reword: also describe slots of MiniSGD in other ways with the same words
+    """
+
+    out: str
+    services: _Number = 12_000
+    dialogues: _Number = 50_000
+    exercises: _Number = 300_000
+    pieces: _Number = 3072
+    seed: _Number = 0
+    reword: bool = False
+
+
+add = adds(Invent)

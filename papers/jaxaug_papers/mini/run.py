@@ -4,7 +4,6 @@ The words of generated services come from the built-in lexicon and from MiniSGD'
 training text. The vocabulary has them as whole pieces.
 """
 
-import argparse
 import functools
 import tempfile
 from collections.abc import Collection
@@ -14,9 +13,10 @@ from etils import epath
 from jaxaug.augment.language import lexicon
 from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, write_bytes
+from jaxaug.core.files import write_bytes
 from jaxaug.data import minisgd
 from jaxaug_papers.mini import pieces, pretraining
+from jaxaug_papers.mini.arguments import Invent
 
 VOCABULARY = "pieces.model"
 _SHORTEST_WORD = 3
@@ -26,41 +26,14 @@ _write_small = functools.partial(
 )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(given: Invent) -> int:
     """Runs `jaxaug invent`."""
-    folder = write(
-        arguments.out,
-        services=arguments.services,
-        dialogues=arguments.dialogues,
-        exercises=arguments.exercises,
-        size=arguments.pieces,
-        seed=arguments.seed,
-        reword=arguments.reword,
-    )
-    print(f"wrote {folder}")
+    print(f"wrote {write(given)}")
     return 0
 
 
-def write(
-    out_dir: PathLike,
-    *,
-    services: int,
-    dialogues: int,
-    exercises: int,
-    size: int,
-    seed: int = 0,
-    reword: bool = False,
-) -> epath.Path:
+def write(given: Invent) -> epath.Path:
     """Writes generated data (see `pretraining`) with the vocabulary `pieces.model`.
-
-    Args:
-        out_dir: folder that does not exist yet.
-        services: number of services in the train split.
-        dialogues: number of dialogues in the train split.
-        exercises: number of exercises.
-        size: number of pieces of the vocabulary.
-        seed: random seed.
-        reword: see `pretraining.write`.
 
     Raises:
         UserError: the folder exists, or a number is too small.
@@ -70,15 +43,15 @@ def write(
         for word in lexicon.built_in().words
         if word.isalpha() and len(word) >= _SHORTEST_WORD
     ]
-    model = vocabulary(words, size)
+    model = vocabulary(words, given.pieces)
     folder = pretraining.write(
-        out_dir,
-        services=services,
-        dialogues=dialogues,
-        exercises=exercises,
+        given.out,
+        services=given.services,
+        dialogues=given.dialogues,
+        exercises=given.exercises,
         words=words,
-        seed=seed,
-        reword=reword,
+        seed=given.seed,
+        reword=given.reword,
     )
     write_bytes(folder / VOCABULARY, model)
     return folder

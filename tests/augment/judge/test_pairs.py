@@ -66,7 +66,9 @@ def test_lines_of_windows_and_a_mark(judged):
 def test_nothing_to_judge(judged, capsys):
     assert judged(HEADER.encode()) == (0, [])
     assert judged(HEADER.encode(), "--least", "2")[0] == 1
-    assert "--least is 2.0: give a number from 0 to 1." in capsys.readouterr().err
+    assert (
+        "--least is 2.0: give a finite number from 0 to 1." in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_finished_work_is_kept_and_texts_have_room_by_length(drawn):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--num 0", "--num is 0: give at least 1."),
+        ("--num 0", "--num is 0: give a whole number from 1"),
         ("--seed -1", "--seed is -1"),
         ("--filter strikt", "--filter is 'strikt': give"),
         ("--endpoint http://h/v1", "model 'rewording-paraphraser' runs on this"),

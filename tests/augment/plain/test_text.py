@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from jaxaug.augment import arguments
+from jaxaug.augment.arguments import Text
 from jaxaug.augment.plain import chain, text
 from jaxaug.augment.schemes import registry, sentences
 from jaxaug.cli import main
@@ -286,8 +287,7 @@ def test_a_paraphraser_and_a_language_model(tiny_lm):
         ("--scheme typoos", "--scheme typoos: no such scheme; did you mean 'typos'?"),
         ("--scheme eda,eda", "--scheme: 'eda' comes twice. Name it once."),
         ("--scheme given", "--scheme given: no such scheme; known: "),
-        ("--scheme eda --num 0", "--num is 0: give at least 1."),
-        ("--scheme eda --seed -1", "--seed is -1: give a whole number"),
+        ("--scheme eda --num 0", "--num is 0: give a whole number from 1"),
         ("--scheme eda --option swap", "--option swap: write it as name=value."),
         ("--scheme eda --option rate=1", "--option rate=1: eda has no option 'rate'"),
         ("--scheme eda --option num=1", "eda has no option 'num'; known: delete"),
@@ -349,7 +349,8 @@ def test_wrong_files(name, content, column, message):
     if content is not None:
         _file(name, content)
     with pytest.raises(UserError, match=re.escape(message)):
-        text.augment_text(name, "out", chain.steps(["eda"]), column=column)
+        given = Text(input=name, out="out", scheme="eda", column=column)
+        text.augment_text(given, chain.steps(["eda"]))
 
 
 def test_the_page_shows_the_output_of_its_commands():

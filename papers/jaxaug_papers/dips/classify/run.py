@@ -1,6 +1,5 @@
 """`jaxaug classify`: computes every row for every share, classifier, and seed."""
 
-import argparse
 import dataclasses
 import fnmatch
 import json
@@ -16,24 +15,21 @@ from jaxaug.core.suggestion import suggestion
 from jaxaug.paraphrase import endpoint_run
 from jaxaug_papers.dips.classify import config as configs
 from jaxaug_papers.dips.classify import examples, plot, rows, tables
+from jaxaug_papers.dips.classify.arguments import Classify
 from jaxaug_papers.dips.classify.classifiers import CLASSIFIERS, Fold
 from jaxaug_papers.dips.classify.config import Config
 from jaxaug_papers.dips.classify.examples import Data, Draw
 from jaxaug_papers.dips.classify.rows import Method, Outputs
 from jaxaug_papers.dips.classify.tables import Cell
 
-_CHANGED = ("wordnet_dir", "num_sources")
+_CHANGED = ("wordnet_dir", "num_sources", "shares", "classifiers")
 _ASKED = (*endpoint_run.OWN, "option")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Classify) -> int:
     """Runs `jaxaug classify`."""
     config = configs.load(arguments.config)
-    given = {name: getattr(arguments, name) for name in _CHANGED}
-    given = {name: value for name, value in given.items() if value is not None}
-    for name in ("shares", "classifiers"):
-        if getattr(arguments, name):
-            given[name] = tuple(getattr(arguments, name))
+    given = {name: getattr(arguments, name) for name in arguments.changed(_CHANGED)}
     config = _with_model(dataclasses.replace(config, **given), arguments)
     if arguments.only:
         chosen = _chosen(config, arguments.only)
@@ -46,19 +42,19 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _with_model(config: Config, arguments: argparse.Namespace) -> Config:
+def _with_model(config: Config, arguments: Classify) -> Config:
     """Returns the config with the paraphraser of a command line.
 
     Raises:
         UserError: an argument is for a model behind an endpoint, and the model is not.
     """
-    arguments.model = arguments.model or config.paraphraser
-    config = dataclasses.replace(config, paraphraser=arguments.model)
-    if not endpoint_run.check(arguments, {}, _ASKED):
+    model = arguments.model or config.paraphraser
+    arguments = dataclasses.replace(arguments, model=model)
+    config = dataclasses.replace(config, paraphraser=model)
+    if not endpoint_run.check(arguments, (), _ASKED):
         return config
     names = ("endpoint", "key_variable", "max_requests", "prices")
-    given = {name: getattr(arguments, name) for name in names}
-    requests = [f"{k}={v}" for k, v in given.items() if v is not None]
+    requests = [f"{k}={getattr(arguments, k)}" for k in arguments.changed(names)]
     requests += arguments.option
     new = {request.partition("=")[0] for request in requests}
     kept = [one for one in config.requests if one.partition("=")[0] not in new]

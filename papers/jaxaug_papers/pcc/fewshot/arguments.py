@@ -1,33 +1,27 @@
-"""The arguments of `jaxaug fewshot`; cheap to import."""
+"""Options of `jaxaug fewshot`; this module imports quickly."""
 
-import argparse
+from typing import Annotated
 
-from jaxaug.core import arguments
+from jaxaug.core.arguments import CONFIG, Arg, Settings, adds
 
 
-def add(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb `fewshot`."""
-    parser = arguments.verb(
-        verbs,
-        "fewshot",
-        "jaxaug_papers.pcc.fewshot.run:run",
-        "few-shot text classification: every method of a table, for several seeds",
-    )
-    parser.add_argument(
-        "--config", required=True, help=arguments.CONFIG.format("fewshot")
-    )
-    parser.add_argument(
-        "--data_dir", help="folder with fewshot/ and pcc/ (default: from the config)"
-    )
-    parser.add_argument(
-        "--encoder", help="an encoder of `jaxaug models list`, or static:NAME"
-    )
-    parser.add_argument("--out", help="folder to write (default: from the config)")
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument(
-        "--dry_run", action="store_true", help="print the schedules and stop"
-    )
-    group.add_argument(
-        "--texts",
-        help="write the few-shot sentences to this file, one per line, and stop",
-    )
+class FewShot(Settings, verb="fewshot", target="jaxaug_papers.pcc.fewshot.run:run"):
+    """Few-shot text classification: every method of a table, for several seeds.
+
+    Attributes:
+        data_dir: folder with fewshot/ and pcc/ (default: from the config)
+        encoder: an encoder of `jaxaug models list`, or static:NAME
+        out: folder to write (default: from the config)
+        dry_run: print the schedules and stop
+        texts: write the few-shot sentences to this file, one per line, and stop
+    """
+
+    config: Annotated[str, Arg(help=CONFIG.format("fewshot"))]
+    data_dir: str | None = None
+    encoder: str | None = None
+    out: str | None = None
+    dry_run: Annotated[bool, Arg(either="work")] = False
+    texts: Annotated[str | None, Arg(either="work")] = None
+
+
+add = adds(FewShot)

@@ -4,7 +4,6 @@ Sources: Wei et al. (2021), and Lu and Lam (2023), Tables 2 and 4, for paraphras
 cyclic curriculum.
 """
 
-import argparse
 import dataclasses
 import functools
 import time
@@ -23,6 +22,7 @@ from jaxaug.curriculum.levels import Levelled
 from jaxaug.curriculum.schedule import Schedule
 from jaxaug_papers.pcc.fewshot import config as configs
 from jaxaug_papers.pcc.fewshot import methods, plot, tables
+from jaxaug_papers.pcc.fewshot.arguments import FewShot
 from jaxaug_papers.pcc.fewshot.config import Config
 from jaxaug_papers.pcc.fewshot.methods import Method
 from jaxaug_papers.pcc.fewshot.tables import Point, Result
@@ -52,7 +52,7 @@ class Task(NamedTuple):
     test_labels: Int[Array, " m"]
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: FewShot) -> int:
     """Runs `jaxaug fewshot`."""
     config = configs.load(arguments.config)
     data_dir = epath.Path(arguments.data_dir or config.data_dir).expanduser()
