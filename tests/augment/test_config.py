@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parents[2] / "configs/augment"
 
 def test_the_files():
     assert sorted(p.stem for p in FOLDER.glob("*.py")) == [
-        "eda", "grammar", "grammar_tree", "reworder_tree", "smollm2_tree",
+        "eda", "grammar", "grammar_tree", "pool_tree", "smollm2_tree",
     ]  # fmt: skip
 
 

@@ -200,6 +200,17 @@ def from_module(module: str, seed: int, **options: Any) -> list[Job]:
     return [Job(module, key, run, most, models, in_schema=in_schema)]
 
 
+def pool(seed: int, *, schemes: Mapping[str, Mapping[str, Any]]) -> list[Job]:
+    """Returns the jobs of several schemes, whose outputs are candidates together.
+
+    Args:
+        seed: seed of all random draws.
+        schemes: name of each scheme -> its options.
+    """
+    jobs = (made(name, seed, options) for name, options in schemes.items())
+    return [job for own in jobs for job in own]
+
+
 def candidates_of(scheme: str) -> Callable[..., list[list[str]]]:
     """Returns the function behind a scheme that has a separate module."""
     return _module_of(scheme).candidates
@@ -240,6 +251,7 @@ SCHEMES: Mapping[str, Callable[..., list[Job]]] = {
     "qcpg": functools.partial(from_module, "qcpg"),
     "contextual": functools.partial(from_module, "contextual"),
     "reworder": functools.partial(from_module, "reworder"),
+    "pool": pool,
     "given": given,
 }
 """Name -> (seed, options by keyword) -> jobs."""

@@ -72,3 +72,11 @@ def test_the_key_holds_tables_and_code_and_no_seed() -> None:
 def test_num_is_checked() -> None:
     with pytest.raises(UserError, match="num=0: give at least 1"):
         registry.made("grammar", 0, {"num": 0})
+
+
+def test_a_pool_has_the_jobs_of_its_schemes():
+    schemes = {"grammar": {"num": 3}, "sentence": {"method": "eda", "num": 2}}
+    jobs = registry.made("pool", 0, {"schemes": schemes})
+    assert [(job.label, job.most) for job in jobs] == [("grammar", 3), ("eda", 2)]
+    with pytest.raises(UserError, match="'x' is not a scheme"):
+        registry.made("pool", 0, {"schemes": {"x": {}}})
