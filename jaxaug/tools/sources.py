@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import re
 import shlex
@@ -274,6 +275,9 @@ def tool_list(
                     page = await client.list_tools(cursor=page.next_cursor)
         raise UserError(f"{server}: lists tools without an end. {fix}")
 
+    # Some servers also print other lines than messages.
+    logger = logging.getLogger("mcp.client.stdio")
+    logger.disabled = True
     try:
         with open(os.devnull, "w", encoding="utf-8") as log:
             return {"tools": asyncio.run(listed(log))}
@@ -290,3 +294,5 @@ def tool_list(
         raise UserError(
             f"{server}: the server lists no tools ({what}). {fix}"
         ) from None
+    finally:
+        logger.disabled = False

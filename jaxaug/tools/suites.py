@@ -141,17 +141,20 @@ def read_suite(name: str, limit: int | None = None) -> tuple[list[Source], Wordi
     suite = SUITES[name]
     known = wordings_of(suite)
 
-    def reworded(grade: int | None, text: str) -> str:
+    def reworded(grade: int, text: str) -> str:
         found = known.get(digest(text))
-        return text if found is None or grade is None else found[grade]
+        return text if found is None else found[grade]
 
-    grades = {ORIGINAL: None, CONTROL: None} | {g: n for n, g in enumerate(GRADES)}
-    found = {
-        wording: suite.read(functools.partial(reworded, grade), limit)
-        for wording, grade in grades.items()
-    }
-    wordings = {k: [c for one in v for c in one.cases] for k, v in found.items()}
-    return found[ORIGINAL], wordings
+    def cases_of(sources: Sequence[Source]) -> list[Case]:
+        return [case for one in sources for case in one.cases]
+
+    original = suite.read(str, limit)
+    given = cases_of(original)
+    wordings = {ORIGINAL: given, CONTROL: given}
+    for grade, wording in enumerate(GRADES):
+        changed = suite.read(functools.partial(reworded, grade), limit)
+        wordings[wording] = cases_of(changed)
+    return original, wordings
 
 
 def _bare(cases: Sequence[Case]) -> list[Case]:
