@@ -143,8 +143,16 @@ def add_sensitivity(verbs: argparse._SubParsersAction) -> None:
 def _cases(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--suite",
-        choices=("bfcl-live",),
+        choices=("bfcl-live", "mcp"),
         help="published cases with five graded rewordings of their tools",
+    )
+    parser.add_argument(
+        "--axis",
+        nargs="+",
+        choices=("bare", "distractor"),
+        help="also measure a suite under changes that are not faithful and not part of "
+        "the excess: tools without descriptions of arguments; the tools of another "
+        "case in addition",
     )
     parser.add_argument(
         "--schema",

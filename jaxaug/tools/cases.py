@@ -1,22 +1,17 @@
 """Cases: messages, the tools that are offered to a model, and the expected calls.
 
 Cases are read from JSON lines, from files of the Berkeley Function Calling Leaderboard
-(BFCL), from the dialogues of a data folder, or from a suite: published cases with
-graded wordings of their tools (docs/sensitivity.md is the data card). Further wordings
-come from the grammar or from files. Source of BFCL's format: its repository,
+(BFCL), or from the dialogues of a data folder. Further wordings come from the grammar
+or from files. Source of BFCL's format: its repository,
 https://github.com/ShishirPatil/gorilla, folder `berkeley-function-call-leaderboard`.
 """
 
 import contextlib
-import hashlib
-import json
-import lzma
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from etils import epath
 
@@ -25,12 +20,10 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text, shown
 from jaxaug.core.suggestion import check_keys, suggestion
 from jaxaug.data import folders, sgd
-from jaxaug.data import rewordings as corpus
 from jaxaug.data.dialogue import Dialogue
 from jaxaug.data.rename import Renaming
 from jaxaug.data.schema import Intent, Schema, Service
 from jaxaug.metrics.benchmark import scored_frames
-from jaxaug.models.named import packages
 from jaxaug.tools import Imported, read_document, read_tools, tools_of
 from jaxaug.tools.catalogue import DONTCARE
 from jaxaug.tools.match import ABSENT, Accepted, Expected
@@ -137,7 +130,7 @@ def read(
             f"--answers: {path} already contains calls. Leave --answers out."
         )
     offered = {one["function"]["name"]: one for one in tools_of(tools, tools.schema)}
-    cases = [_own(item, where, offered, number) for where, item, number in items]
+    cases = [own_case(item, where, offered, number) for where, item, number in items]
     return [Source(tools, cases)]
 
 
@@ -166,9 +159,20 @@ def _lines(path: PathLike) -> Iterator[tuple[str, dict[str, Any], int]]:
         yield where, item, number
 
 
-def _own(
+def own_case(
     item: dict[str, Any], where: str, tools: Mapping[str, Tool], number: int
 ) -> Case:
+    """Returns a case of our own format.
+
+    Args:
+        item: parsed line of the file.
+        where: place of the line, for messages.
+        tools: maps the names of the tools to the tools.
+        number: number of the line, which names a case without an id.
+
+    Raises:
+        UserError: the case is wrong.
+    """
     check_keys(item, ("id", "messages", "calls", "tools"), where)
     names = item.get("tools", list(tools))
     if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
@@ -187,11 +191,11 @@ def _own(
 def _call(call: Any, where: str, tools: Mapping[str, Tool]) -> Expected:
     if not isinstance(call, dict):
         raise _wrong(where, "objects with name and arguments", call)
-    check_keys(call, ("name", "arguments", "accepted"), where)
+    check_keys(call, ("name", "name_alternatives", "arguments", "accepted"), where)
     name = _known(call.get("name"), tools, where)
     known = arguments_of(tools[name])
-    given, others = call.get("arguments", {}), call.get("accepted", {})
-    for what, value in (("arguments", given), ("accepted", others)):
+    given, further = call.get("arguments", {}), call.get("accepted", {})
+    for what, value in (("arguments", given), ("accepted", further)):
         if not isinstance(value, dict):
             raise _wrong(f"{where}: {what} of {name}", "an object", value)
         for key in value:
@@ -201,7 +205,7 @@ def _call(call: Any, where: str, tools: Mapping[str, Tool]) -> Expected:
                     f"{suggestion(key, known)}"
                 )
     accepted = {key: (_pattern(value),) for key, value in given.items()}
-    for key, more in others.items():
+    for key, more in further.items():
         if not isinstance(more, list):
             raise _wrong(f"{where}: accepted {key}", "a list of further values", more)
         accepted[key] = accepted.get(key, (ABSENT,)) + tuple(map(_pattern, more))
@@ -215,7 +219,11 @@ def _call(call: Any, where: str, tools: Mapping[str, Tool]) -> Expected:
             f"{where}: the call of {name} lacks {', '.join(lacking)}, which the tool "
             "requires. Add it to arguments."
         )
-    return Expected(name, accepted, _listed(tools[name]))
+    more = call.get("name_alternatives", [])
+    if not isinstance(more, list):
+        raise _wrong(f"{where}: name_alternatives", "a list of tools", more)
+    others = tuple(_known(one, tools, where) for one in more)
+    return Expected(name, accepted, _listed(tools[name]), others)
 
 
 def _listed(tool: Tool) -> frozenset[str]:
@@ -309,8 +317,6 @@ def _function(given: Any, reworded: Callable[[str], str]) -> Any:
         return given
 
     def typed(made: dict[str, Any]) -> dict[str, Any]:
-        if isinstance(text := made.get("description"), str):
-            made["description"] = reworded(text)
         if isinstance(kind := made.get("type"), str):
             made["type"] = _TYPES.get(kind, kind)
             if made["type"] not in _KNOWN_TYPES:
@@ -318,7 +324,26 @@ def _function(given: Any, reworded: Callable[[str], str]) -> Any:
         return made
 
     name = UNFIT.sub("_", str(given.get("name")))
-    return {"type": "function", "function": rewritten(given, typed) | {"name": name}}
+    function = rewritten(with_texts(given, reworded), typed)
+    return {"type": "function", "function": function | {"name": name}}
+
+
+def with_texts(value: Any, change: Callable[[str], str | None]) -> Any:
+    """Returns a JSON value with other descriptions, at any depth.
+
+    Args:
+        value: tool, or JSON Schema.
+        change: function from a description to its new text; None removes it.
+    """
+
+    def changed(made: dict[str, Any]) -> dict[str, Any]:
+        if isinstance(text := made.get("description"), str):
+            made["description"] = change(text)
+            if made["description"] is None:
+                del made["description"]
+        return made
+
+    return rewritten(value, changed)
 
 
 def _alternatives(values: Any) -> Accepted:
@@ -564,62 +589,3 @@ def advised(source: Source, texts: Mapping[Text, str]) -> Schema:
                 if item.kind != "service" and key in texts:
                     chosen[item.id] = texts[key]
     return rewordings.worded_schema(source.found.schema, found)
-
-
-GRADES = ("g1", "g2", "g3", "g4", "g5")
-
-
-class Suite(NamedTuple):
-    """Published cases: their package, its files in the format of BFCL, and wordings."""
-
-    package: str
-    files: Sequence[str]
-    wordings: str
-
-
-SUITES: Mapping[str, Suite] = {
-    "bfcl-live": Suite(
-        "bfcl", ("simple.json", "parallel.json"), "bfcl_live_wordings.jsonl.xz"
-    )
-}
-
-
-def digest(text: str) -> str:
-    """Returns the key of a text in a file of wordings, 16 hexadecimal digits."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def wordings_of(suite: Suite) -> dict[str, Sequence[str]]:
-    """Returns a mapping from the digest of a text to its five rewordings."""
-    path = Path(corpus.__file__).with_name(suite.wordings)
-    with lzma.open(path, "rt", encoding="utf-8") as lines:
-        found = map(json.loads, lines)
-        return {one["digest"]: one["good"] for one in found}
-
-
-def read_suite(name: str, limit: int | None = None) -> tuple[list[Source], Wordings]:
-    """Returns the cases of a suite, and these cases under all wordings.
-
-    Args:
-        name: key of `SUITES`.
-        limit: number of cases; None means all.
-
-    Raises:
-        UserError: the package of the cases cannot be fetched.
-    """
-    suite = SUITES[name]
-    folder = packages.at_first_use(suite.package)
-    known = wordings_of(suite)
-
-    def sources(grade: int | None) -> list[Source]:
-        def reworded(text: str) -> str:
-            found = known.get(digest(text))
-            return text if found is None or grade is None else found[grade]
-
-        paths = [folder / file for file in suite.files]
-        return [one for p in paths for one in read(p, None, None, reworded)][:limit]
-
-    grades = {ORIGINAL: None, CONTROL: None} | {g: n for n, g in enumerate(GRADES)}
-    found = {name: sources(grade) for name, grade in grades.items()}
-    wordings = {k: [c for one in v for c in one.cases] for k, v in found.items()}
-    return found[ORIGINAL], wordings

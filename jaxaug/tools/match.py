@@ -40,11 +40,13 @@ class Expected:
         accepted: maps an argument to its accepted values, which may include `ABSENT`.
         listed: arguments whose values the tool lists. Fuzzy scores compare them
             exactly.
+        others: names of tools that are as right as `name`.
     """
 
     name: str
     accepted: Mapping[str, Accepted]
     listed: Collection[str] = frozenset()
+    others: Sequence[str] = ()
 
 
 class Outcome(NamedTuple):
@@ -75,6 +77,9 @@ def score(expected: Sequence[Expected], given: Sequence[Call], fuzzy: bool) -> O
     """
     parts: dict[tuple[str, str], float] = {}
     total = 1.0 if len(given) == len(expected) else 0.0
+    own = {other: one.name for one in expected for other in one.others}
+    own |= {one.name: one.name for one in expected}
+    given = [Call(own.get(call.name, call.name), call.arguments) for call in given]
     names = [*(one.name for one in expected), *(call.name for call in given)]
     for tool in dict.fromkeys(names):
         wanted = [one for one in expected if one.name == tool]

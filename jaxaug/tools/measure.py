@@ -138,7 +138,9 @@ class Measured:
     """Results of a model.
 
     Attributes:
-        wordings: names of the wordings.
+        wordings: names of the wordings, then of the axes.
+        axes: maps a change that is not faithful to the accuracy under it minus the
+            accuracy of the original. Only `scores`, `flips`, and `forms` include it.
         scores: maps a kind of `KINDS` to the scores.
         flips: for each wording, the disagreement of its answers with those under the
             original; None for the original itself.
@@ -154,6 +156,7 @@ class Measured:
     """
 
     wordings: tuple[str, ...]
+    axes: Mapping[str, Figure]
     scores: Mapping[str, Scores]
     flips: tuple[float | None, ...]
     ss: Mapping[str, float | None]
@@ -186,34 +189,46 @@ def outcomes(
     }
 
 
-def measure(wordings: Wordings, replies: Replies) -> Measured:
+def measure(
+    wordings: Wordings, replies: Replies, axes: Wordings | None = None
+) -> Measured:
     """Measures the replies of a model.
 
     Args:
         wordings: the cases under each wording, with the original and the control.
-        replies: the replies to them.
+        replies: the replies to them, and to the cases of the axes.
+        axes: the cases under changes of their tools that are not faithful.
     """
-    names, cases = tuple(wordings), wordings[ORIGINAL]
+    every = {**wordings, **(axes or {})}
+    names, cases = tuple(every), wordings[ORIGINAL]
     is_state = all(case.is_state for case in cases)
-    found = {k: outcomes(wordings, replies, k == "fuzzy") for k in KINDS}
+    found = {k: outcomes(every, replies, k == "fuzzy") for k in KINDS}
     scores = {
         kind: np.array([[[c.score for c in r] for r in one] for one in each.values()])
         for kind, each in found.items()
     }
     main = "fuzzy" if is_state else "exact"
-    others = [place for place, n in enumerate(names) if n not in (ORIGINAL, CONTROL)]
-    means = {kind: each.mean(axis=1)[others] for kind, each in scores.items()}
+    others = [place for place, n in enumerate(wordings) if n not in (ORIGINAL, CONTROL)]
+    means = {kind: each.mean(axis=1) for kind, each in scores.items()}
+    ss = {
+        kind: schema_sensitivity(each[others]) if len(others) > 1 else None
+        for kind, each in means.items()
+    }
     clusters = np.unique([case.group for case in cases], return_inverse=True)[1]
     covered = coverage(wordings)
     return Measured(
         names,
+        {
+            name: paired(means[main][names.index(name)], means[main][0], clusters)
+            for name in axes or ()
+        },
         scores,
         tuple(_flips(scores[main], place) for place in range(len(names))),
-        {k: schema_sensitivity(m) if len(m) > 1 else None for k, m in means.items()},
-        result(names, scores[main], clusters, covered),
+        ss,
+        result([*wordings], scores[main][: len(wordings)], clusters, covered),
         covered,
         Counter(reply.form for each in replies.values() for r in each for reply in r),
-        described(wordings, found[main]),
+        described(wordings, {name: found[main][name] for name in wordings}),
         is_state,
     )
 

@@ -22,6 +22,7 @@ from jaxaug.tools.measure import (
     Measured,
 )
 from jaxaug.tools.models import PROSE, TEXT, TOOL_CALLS
+from jaxaug.tools.suites import AXES
 
 _HEADS = (
     *("description of", "cases", "given", "worst", "best", "p"),
@@ -136,6 +137,11 @@ def _lines(found: Measured) -> Iterator[str]:
              if found.coverage.texts.get(k)]  # fmt: skip
     parts = ", ".join(f"{kind} {_share(found.coverage, kind)}" for kind in kinds)
     yield f"texts reworded: {_share(found.coverage, 'all')} ({parts})"
+    for name, change in found.axes.items():
+        yield (
+            f"{name} ({AXES[name].meaning}; not faithful, not in the excess): accuracy "
+            f"{change.points} points"
+        )
 
 
 def _share(covered: Coverage, kind: str) -> str:
@@ -147,6 +153,7 @@ def _wordings(found: Measured) -> Iterator[tuple[str, ...]]:
     for number, name in enumerate(found.wordings):
         cells = [_percent(found.scores[kind][number].mean()) for kind in KINDS]
         flips = found.flips[number]
+        name += ", not faithful" if name in found.axes else ""
         yield (name, *cells, "" if flips is None else _percent(flips))
     yield ("SS of the rewordings", *(_percent(found.ss[kind]) for kind in KINDS), "")
 
@@ -226,6 +233,14 @@ def as_json(
         },
         "wordings": list(found.wordings),
         "flips": dict(zip(found.wordings, found.flips, strict=True)),
+        "axes": {
+            name: {
+                "faithful": False,
+                "difference": change.value,
+                "interval": [change.low, change.high],
+            }
+            for name, change in found.axes.items()
+        },
     }
     for kind in KINDS:
         table = found.scores[kind].mean(axis=1)

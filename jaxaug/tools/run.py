@@ -3,7 +3,7 @@
 import argparse
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,15 @@ from jaxaug.metrics.evaluate import write_json
 from jaxaug.models.endpoint import server
 from jaxaug.paraphrase import endpoint_run
 from jaxaug.paraphrase.endpoint_grid import Options, Setting
-from jaxaug.tools import cases, convert, document_of, measure, read_document, report
+from jaxaug.tools import (
+    cases,
+    convert,
+    document_of,
+    measure,
+    read_document,
+    report,
+    suites,
+)
 from jaxaug.tools.cases import CONTROL, ORIGINAL, Case, Source, Wordings
 from jaxaug.tools.measure import Better, Measured
 from jaxaug.tools.models import ChatModel, Model, Reply, TrackerModel, with_shots
@@ -39,21 +47,24 @@ class Task:
         wordings: the cases under each wording, and under the original again as a
             control, without solved cases in their prompts.
         shots: maps the name of a wording to the solved cases in its prompts.
+        axes: the cases under changes of their tools that are not faithful.
     """
 
     sources: Sequence[Source]
     wordings: Wordings
     shots: dict[str, Sequence[Case]]
+    axes: Wordings = field(default_factory=dict)
 
     def requests(self, repeats: int) -> Iterator[tuple[str, list[Case]]]:
-        """Yields each wording with its cases, `repeats` times.
+        """Yields each wording and each axis with its cases, `repeats` times.
 
         Each time the cases have another sample. The order of the wordings alternates,
         so that a server that changes over time favors none.
         """
+        every = {**self.wordings, **self.axes}
         for number in range(repeats):
-            for name in [*self.wordings][:: -1 if number % 2 else 1]:
-                cases = with_shots(self.wordings[name], self.shots.get(name, ()))
+            for name in [*every][:: -1 if number % 2 else 1]:
+                cases = with_shots(every[name], self.shots.get(name, ()))
                 yield name, samples(cases, f"{name} {number}")
 
 
@@ -125,19 +136,20 @@ def of_file(
     return Task(sources, asked, {name: [case for _, case in shown] for name in asked})
 
 
-def of_suite(name: str, options: TaskOptions) -> Task:
-    """Returns the task of a suite; see `cases.SUITES`.
+def of_suite(name: str, options: TaskOptions, axes: Sequence[str] = ()) -> Task:
+    """Returns the task of a suite; see `suites.SUITES` and `suites.AXES`.
 
     Raises:
-        UserError: the package of the suite cannot be fetched, or the options reword the
-            tools.
+        UserError: the tools of the suite cannot be fetched, or the options reword them.
     """
     if options.files or options.wordings is not None or options.shots:
         raise UserError(
             f"--suite {name}: has its own wordings and shows no solved cases. Leave "
             "--wordings, --wordings_from, and --shots out."
         )
-    return Task(*cases.read_suite(name, options.limit), {})
+    sources, wordings = suites.read_suite(name, options.limit)
+    changed = {axis: suites.AXES[axis].of(wordings[ORIGINAL]) for axis in axes}
+    return Task(sources, wordings, {}, changed)
 
 
 def of_data(data_dir: PathLike | None, split: str, options: TaskOptions) -> Task:
@@ -202,7 +214,9 @@ def ask(
     asked = list(task.requests(1 if is_steady else repeats))
     if is_steady:
         asked = [(name, cases) for name, cases in asked if name != CONTROL]
-    replies: dict[str, list[list[Reply]]] = {name: [] for name in task.wordings}
+    replies: dict[str, list[list[Reply]]] = {
+        name: [] for name in (*task.wordings, *task.axes)
+    }
     total = sum(len(cases) for _, cases in asked)
     with progress(desc="sensitivity", total=total, unit="request") as bar:
         answers = iter(model([c for _, cases in asked for c in cases], bar.update))
@@ -211,7 +225,7 @@ def ask(
     if is_steady:
         replies[CONTROL] = replies[ORIGINAL]
         replies = {name: found * repeats for name, found in replies.items()}
-    found = measure.measure(task.wordings, replies)
+    found = measure.measure(task.wordings, replies, task.axes)
     if not find_better:
         return found, None
     shown = task.shots.get(ORIGINAL, ())
@@ -292,7 +306,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.seed,
     )
     if arguments.suite:
-        task = of_suite(arguments.suite, options)
+        task = of_suite(arguments.suite, options, arguments.axis or ())
     elif arguments.input:
         task = of_file(arguments.input, arguments.schema, arguments.answers, options)
     else:
@@ -301,8 +315,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--out: cases of BFCL have tools of their own. Leave it out.")
     name, model = _model(arguments, setting)
     counts = (
-        f"{len(task.wordings[ORIGINAL]):,} cases, {len(task.wordings) - 1} wordings "
+        (f"suite {arguments.suite}: " if arguments.suite else "")
+        + f"{len(task.wordings[ORIGINAL]):,} cases, {len(task.wordings) - 1} wordings "
         f"and a control, {options.repeats} repeats"
+        + "".join(f", axis {name}" for name in task.axes)
     )
     if arguments.dry_run and isinstance(model, ChatModel):
         flat = [case for _, found in task.requests(options.repeats) for case in found]
@@ -310,7 +326,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(model.plan(flat)))
         return 0
     found, advice = ask(task, model, options.repeats, bool(arguments.out))
-    about = _about(name, model, options)
+    about = {"suite": arguments.suite, **_about(name, model, options)}
     sampling = about["temperature"]
     how = "always the same answers" if sampling is None else f"temperature {sampling:g}"
     title = f"{counts}, {name}, {how}"
@@ -378,6 +394,8 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.suite:
         cases_of = ("input", "schema", "answers", "data_dir")
         refuse(cases_of, "--suite brings its cases. Leave it out.")
+    else:
+        refuse(("axis",), "changes the tools of a suite. Add --suite.")
     if arguments.input is None:
         refuse(("schema", "answers"), "needs a file of cases. Add --in.")
     elif arguments.data_dir:

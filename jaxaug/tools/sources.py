@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import logging
 import os
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -208,8 +210,6 @@ def dumped(value: Any) -> str:
 
 SCHEME = "mcp:"
 """Prefix of a server that is named instead of a file."""
-TIMEOUT = 60
-"""Seconds in which a server must start and list its tools."""
 _MOST_PAGES = 1000
 
 
@@ -218,18 +218,29 @@ def is_server(path: object) -> bool:
     return isinstance(path, str) and path.startswith(SCHEME)
 
 
-def tool_list(server: str) -> dict[str, Any]:
+def tool_list(
+    server: str,
+    environment: Mapping[str, str] | None = None,
+    fix: str = 'Write "mcp:COMMAND ARGUMENT ..." or "mcp:https://ADDRESS".',
+    timeout: int = 60,
+) -> dict[str, Any]:
     """Returns the tools of a server as the result of `tools/list`.
+
+    A command sees a few variables such as `PATH`, and starts in `$HOME` if
+    `environment` has one.
 
     Args:
         server: `mcp:` and the command of a server on standard input and output, or its
             http or https address.
+        environment: further environment variables of a command.
+        fix: advice at the end of every message.
+        timeout: seconds in which the server must start and list its tools.
 
     Raises:
         UserError: the package is missing, or the server does not start or answer.
     """
     target = server.removeprefix(SCHEME).strip()
-    fix = 'Write "mcp:COMMAND ARGUMENT ..." or "mcp:https://ADDRESS".'
+    variables = dict(environment or {})
     try:
         words = shlex.split(target)
     except ValueError as error:
@@ -242,9 +253,14 @@ def tool_list(server: str) -> dict[str, Any]:
 
     async def listed(log: Any) -> list[dict[str, Any]]:
         place: Any = target
-        async with asyncio.timeout(TIMEOUT):
+        async with asyncio.timeout(timeout):
             if not target.startswith(("https://", "http://")):
-                command = mcp.StdioServerParameters(command=words[0], args=words[1:])
+                command = mcp.StdioServerParameters(
+                    command=words[0],
+                    args=words[1:],
+                    env=variables,
+                    cwd=variables.get("HOME"),
+                )
                 place = stdio_client(command, log)
             found: list[dict[str, Any]] = []
             async with mcp.Client(place) as client:
@@ -259,6 +275,9 @@ def tool_list(server: str) -> dict[str, Any]:
                     page = await client.list_tools(cursor=page.next_cursor)
         raise UserError(f"{server}: lists tools without an end. {fix}")
 
+    # Some servers also print other lines than messages.
+    logger = logging.getLogger("mcp.client.stdio")
+    logger.disabled = True
     try:
         with open(os.devnull, "w", encoding="utf-8") as log:
             return {"tools": asyncio.run(listed(log))}
@@ -268,10 +287,12 @@ def tool_list(server: str) -> dict[str, Any]:
         if isinstance(error, UserError):
             raise error from None
         what = (
-            f"no answer in {TIMEOUT} seconds"
+            f"no answer in {timeout} seconds"
             if isinstance(error, TimeoutError)
             else (f"{type(error).__name__}: {shortened(error)}")
         )
         raise UserError(
             f"{server}: the server lists no tools ({what}). {fix}"
         ) from None
+    finally:
+        logger.disabled = False

@@ -402,11 +402,12 @@ server = MCPServer("notes")
 def add(text: str, limit: int | None = None) -> None:
     "Adds a note."
 
+print("Reading settings ...", flush=True)
 server.run("stdio")
 """
 
 
-def test_the_tools_of_a_live_server(tmp_path):
+def test_the_tools_of_a_live_server(tmp_path, caplog):
     pytest.importorskip("mcp")
     file = tmp_path / "server.py"
     file.write_text(_SERVER)
@@ -414,6 +415,7 @@ def test_the_tools_of_a_live_server(tmp_path):
     [tool] = found.tools
     assert (found.format, tool.name, tool.description) == ("mcp", "add", "Adds a note.")
     assert tool.arguments_of({"text": "a", "limit": "3"}) == {"text": "a", "limit": 3}
+    assert "JSONRPC" not in caplog.text
     for server, message in (
         ("mcp:", "names no command"),
         ("mcp:'a", "is no command"),

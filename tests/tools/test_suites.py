@@ -1,14 +1,23 @@
 """Suites of published cases with graded wordings."""
 
 import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
 
 import pytest
 
+from jaxaug import cli
+from jaxaug.core.cache_folder import CACHE_DIR_VARIABLE
 from jaxaug.core.errors import UserError
 from jaxaug.models.named import packages
-from jaxaug.tools import cases as suites
-from jaxaug.tools import measure
+from jaxaug.tools import measure, suites
 from jaxaug.tools.cases import texts_of
+from jaxaug.tools.match import Call, score
+from jaxaug.tools.suites import Server
+from tests.support.chat_server import called
 
 FUNCTION = {
     "name": "find.city",
@@ -24,24 +33,28 @@ FUNCTION = {
 }
 
 
+def graded(*texts):
+    """Returns five rewordings of each text, each of which ends with its grade."""
+    return {
+        suites.digest(t): [f"{t} {grade}" for grade in suites.GRADES] for t in texts
+    }
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A package with two cases in each file, and wordings of two texts."""
     (tmp_path / "possible_answer").mkdir()
-    for file in suites.SUITES["bfcl-live"].files:
+    for file, name in (("simple.json", "find.city"), ("parallel.json", "find.town")):
         lines = [
-            {"id": f"{file}{n}", "function": [FUNCTION],
+            {"id": f"{file}{n}", "function": [FUNCTION | {"name": name}],
              "question": [[{"role": "user", "content": "Oslo"}]]}
             for n in range(2)
         ]  # fmt: skip
-        truth = [{"find.city": {"name": ["Oslo"], "other": [""]}}]
+        truth = [{name: {"name": ["Oslo"], "other": [""]}}]
         answers = [{"id": one["id"], "ground_truth": truth} for one in lines]
         for path, items in ((file, lines), (f"possible_answer/{file}", answers)):
             (tmp_path / path).write_text("".join(json.dumps(i) + "\n" for i in items))
-    known = {
-        suites.digest(text): [f"{text} {grade}" for grade in suites.GRADES]
-        for text in ("finds a city", "its name")
-    }
+    known = graded("finds a city", "its name")
     monkeypatch.setattr(suites, "wordings_of", lambda suite: known)
     monkeypatch.setattr(packages, "at_first_use", lambda name: tmp_path)
     return tmp_path
@@ -61,23 +74,212 @@ def test_each_grade_has_its_texts_and_the_same_cases(folder):
         assert [one.expected for one in cases] == [s.cases[0].expected for s in sources]
         assert len(suites.read_suite("bfcl-live", 3)[1][name]) == 3
     covered = measure.coverage(found)
-    assert (covered.reworded["all"], covered.texts["all"]) == (2, 3)
+    assert (covered.reworded["all"], covered.texts["all"]) == (4, 6)
 
 
-def test_shipped_wordings():
-    suite = suites.SUITES["bfcl-live"]
-    found = suites.wordings_of(suite)
-    assert len(found) > 600
+def test_axes_are_measured_and_do_not_count(folder, server, tmp_path, capsys):
+    """The model is wrong without descriptions of arguments, or with two tools."""
+
+    def answer(body):
+        one, *others = body["tools"]
+        known = "description" in one["function"]["parameters"]["properties"]["name"]
+        city = "Oslo" if known and not others else "Rome"
+        return called((one["function"]["name"], {"name": city}))(body)
+
+    server.answer = answer
+    out = tmp_path / "report.json"
+    words = ["sensitivity", "--model", "openai:tiny", "--endpoint", server.url]
+    suite = ["--suite", "bfcl-live", "--axis", "bare", "distractor"]
+    assert cli.main([*words, *suite, "--json", str(out)]) == 0
+    assert "bare (no descriptions of arguments; not faithful" in capsys.readouterr().out
+    found = json.loads(out.read_text())
+    assert len(server.bodies) == 4 * 2 * (7 + 2)
+    accuracy = found["exact"]["accuracy"]
+    assert accuracy.pop("bare") == accuracy.pop("distractor") == 0
+    assert {*accuracy.values()} == {1} and found["exact"]["ss"] == 0
+    assert (found["result"]["excess"], found["result"]["p"]) == (0, 1)
+    assert {one["difference"] for one in found["axes"].values()} == {-1}
+    assert {len(one["texts"]) for one in found["descriptions"]} == {1, 6}
+    names = {tuple(t["function"]["name"] for t in b["tools"]) for b in server.bodies}
+    assert ("find_city", "find_town") in names and ("find_town", "find_city") in names
+    (bare,) = {
+        json.dumps(tool["function"])
+        for body in server.bodies
+        for tool in body["tools"]
+        if tool["function"]["name"] == "find_city"
+        and "its name" not in json.dumps(tool)
+    }
+    assert "finds a city" in bare and "no wording" not in bare
+    assert cli.main([*words, "--axis", "bare"]) == 1
+
+
+_SERVER = """
+import os
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("notes")
+
+def add(text: str, pages: list[int] | None = None) -> None: ...
+
+for name in ("add", "append", "list"):
+    server.tool(name, description=f"{os.environ['WORD']} a note")(add)
+with open(os.environ["STARTS"], "a") as log:
+    print(os.environ["HOME"], os.environ.get("SECRET"), file=log)
+server.run("stdio")
+"""
+SEEN = {"type": "object", "title": "addArguments", "required": ["text"], "properties": {
+    "text": {"title": "Text", "type": "string"},
+    "pages": {"title": "Pages", "default": None, "anyOf": [
+        {"items": {"type": "integer"}, "type": "array"}, {"type": "null"}]},
+}}  # fmt: skip
+ADD, APPEND = (
+    {"name": name, "description": "adds a note", "inputSchema": SEEN}
+    for name in ("add", "append")
+)
+
+
+@pytest.fixture
+def notes(tmp_path, monkeypatch):
+    """Two servers of notes with four cases; returns the homes of their starts."""
+    pytest.importorskip("mcp")
+    starts = tmp_path / "starts"
+    starts.touch()
+    (tmp_path / "server.py").write_text(_SERVER)
+
+    def install(server, folder):
+        program = folder / "notes"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} "$1"\n')
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        return folder
+
+    environment = {"WORD": "adds", "STARTS": str(starts)}
+    servers = [
+        Server(
+            name,
+            "MIT",
+            ["notes==1"],
+            f"notes {tmp_path / 'server.py'}",
+            environment,
+            ["add", "append"],
+            suites.digest_of([ADD, APPEND]),
+        )
+        for name in ("one", "two")
+    ]
+    call = {
+        "name": "add",
+        "name_alternatives": ["append"],
+        "arguments": {"text": "milk"},
+        "accepted": {"text": ["Milk!"], "pages": [[1, 2]]},
+    }
+    says = [{"role": "user", "content": "milk, please"}]
+    items = [
+        {"id": f"{name}-{n}", "server": name, "messages": says, "calls": calls}
+        for n, calls in enumerate(([call], []))
+        for name in ("one", "two")
+    ]
+    files = {
+        "mcp_servers.jsonl.xz": [one._asdict() for one in servers],
+        "mcp_cases.jsonl.xz": items,
+        "mcp_wordings.jsonl.xz": [
+            {"digest": key, "good": good} for key, good in graded("adds a note").items()
+        ],
+    }
+    monkeypatch.setattr(suites, "_lines", lambda name: files[name])
+    monkeypatch.setattr(suites, "install", install)
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.delenv(packages.OFFLINE_VARIABLE, raising=False)
+    monkeypatch.setenv("SECRET", "key")
+
+    def started():
+        return starts.read_text().splitlines()
+
+    return environment, started
+
+
+def test_the_tools_of_servers_are_asked_for_once(notes, tmp_path):
+    _, started = notes
+    assert len(suites.read_suite("mcp", 1)[1]["g1"]) == 1 and len(started()) == 1
+    sources, found = suites.read_suite("mcp")
+    assert [one.id for one in found["g2"]] == ["one-0", "one-1", "two-0", "two-1"]
+    assert len(sources) == 2 and len(started()) == 2
+    for line in started():  # Neither the user's home nor other variables.
+        home, secret = line.split()
+        assert home.startswith(str(tmp_path / "cache")) and secret == "None"
+        assert not os.path.exists(home)
+    for name, end in (("original", ""), ("control", ""), ("g1", " g1"), ("g5", " g5")):
+        texts = texts_of(found[name][2])
+        assert texts["add", ""] == texts["append", ""] == f"adds a note{end}"
+        assert ("list", "") not in texts
+    (expected,) = found["g5"][0].expected
+    for call, right in (
+        (Call("add", {"text": "milk"}), 1),
+        (Call("append", {"text": "Milk!", "pages": [1, 2]}), 1),
+        (Call("add", {"text": "milk", "pages": [1]}), 0),
+        (Call("list", {"text": "milk"}), 0),
+    ):
+        assert score([expected], [call], False).score == right
+    assert found["g5"][1].expected == ()
+
+
+def test_changed_tools_are_refused(notes, monkeypatch):
+    environment, started = notes
+    environment["WORD"] = "removes"
+    with pytest.raises(UserError, match=r"one.*notes==1.*--limit"):
+        suites.read_suite("mcp")
+    environment["WORD"] = "adds"
+    monkeypatch.setenv(packages.OFFLINE_VARIABLE, "1")
+    with pytest.raises(UserError, match="--offline"):
+        suites.read_suite("mcp")
+    assert len(started()) == 1
+
+
+@pytest.mark.parametrize("uv", ["/bin/uv", None])
+def test_only_pinned_wheels_are_installed(uv, monkeypatch, tmp_path):
+    asked = []
+
+    def run(command, **_):
+        asked.append(command)
+        said = "" if len(asked) == 1 else "Collecting a\nno wheel of a"
+        return subprocess.CompletedProcess(command, len(asked) - 1, said, "")
+
+    monkeypatch.setattr(shutil, "which", lambda name: uv)
+    monkeypatch.setattr(subprocess, "run", run)
+    server = Server("a", "MIT", ["a==1", "mcp==1.3"], "a", {}, (), "")
+    with pytest.raises(UserError, match="a cannot be installed: no wheel of a"):
+        suites.install(server, tmp_path)
+    assert asked[1][-4:] == ["--only-binary", ":all:", "a==1", "mcp==1.3"]
+    assert str(tmp_path) in asked[0][-1]
+
+
+@pytest.mark.parametrize(("name", "number"), [("bfcl-live", 600), ("mcp", 370)])
+def test_shipped_wordings(name, number):
+    found = suites.wordings_of(suites.SUITES[name])
+    assert len(found) > number
     for key, texts in found.items():
         assert len(key) == 16 and len({" ".join(t.split()) for t in texts}) == 5
 
 
+def test_shipped_servers_and_cases():
+    servers = [Server(**one) for one in suites._lines("mcp_servers.jsonl.xz")]
+    items = suites._lines("mcp_cases.jsonl.xz")
+    names = [one.name for one in servers]
+    assert len(names) == 20 and {one["server"] for one in items[:20]} == {*names}
+    tools = {one.name: one.tools for one in servers}
+    for one in servers:
+        assert all("==" in pin for pin in one.requirements) and one.license
+    for item in items:
+        used = {call["name"] for call in item["calls"]}
+        assert used <= {*tools[item["server"]]}
+
+
 @pytest.mark.long
-def test_every_text_of_bfcl_live_is_reworded():
+@pytest.mark.parametrize(
+    ("name", "cases", "share"), [("bfcl-live", 274, 1.0), ("mcp", 117, 0.9)]
+)
+def test_texts_of_suites_are_reworded(name, cases, share):
     try:
-        _, found = suites.read_suite("bfcl-live")
+        _, found = suites.read_suite(name)
     except UserError as error:
         pytest.skip(str(error))
-    assert len(found["original"]) == 274
+    assert len(found["original"]) == cases
     covered = measure.coverage(found)
-    assert covered.reworded["all"] == covered.texts["all"]
+    assert covered.reworded["all"] >= share * covered.texts["all"]

@@ -1,0 +1,310 @@
+"""Suites: published cases with five graded rewordings of their tools.
+
+docs/sensitivity.md is the data card. A suite holds only texts of our own; the
+original tools come from a wheel, or from MCP servers, when the suite is first used.
+"""
+
+import functools
+import hashlib
+import json
+import lzma
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jaxaug_base.files import temporary_name
+
+from jaxaug.core import cache_folder, cached
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import shortened
+from jaxaug.core.installed import extras_of
+from jaxaug.data import rewordings as corpus
+from jaxaug.models.named import packages
+from jaxaug.tools import cases, read_tools, sources, tools_of
+from jaxaug.tools.cases import (
+    CONTROL,
+    MOST_TOOLS,
+    ORIGINAL,
+    Case,
+    Source,
+    Tool,
+    Wordings,
+    with_texts,
+)
+from jaxaug.tools.views import without
+
+GRADES = ("g1", "g2", "g3", "g4", "g5")
+_TOOL = ("name", "description", "inputSchema")
+_TIMEOUT = 300  # Seconds; the first start of a server compiles its packages.
+
+
+class Suite(NamedTuple):
+    """Published cases.
+
+    Attributes:
+        read: returns at most a number of cases, with their descriptions changed by a
+            function; None means all cases.
+        wordings: file with the rewordings.
+    """
+
+    read: Callable[[Callable[[str], str], int | None], list[Source]]
+    wordings: str
+
+
+class Server(NamedTuple):
+    """An MCP server of the suite `mcp`.
+
+    Attributes:
+        name: name of the server.
+        license: SPDX identifier of its license.
+        requirements: pinned packages on PyPI.
+        command: command that starts the server, and its arguments.
+        environment: dummy variables without which it does not start.
+        tools: names of the offered tools.
+        digest: digest of these tools.
+    """
+
+    name: str
+    license: str
+    requirements: Sequence[str]
+    command: str
+    environment: Mapping[str, str]
+    tools: Sequence[str]
+    digest: str
+
+
+def _read_bfcl(reworded: Callable[[str], str], limit: int | None) -> list[Source]:
+    folder = packages.at_first_use("bfcl")
+    files = [folder / name for name in ("simple.json", "parallel.json")]
+    return [one for p in files for one in cases.read(p, None, None, reworded)][:limit]
+
+
+def _read_mcp(reworded: Callable[[str], str], limit: int | None) -> list[Source]:
+    # The cases of the file alternate between the servers.
+    items = _lines("mcp_cases.jsonl.xz")[:limit]
+    named = dict.fromkeys(item["server"] for item in items)
+    known = {one["name"]: Server(**one) for one in _lines("mcp_servers.jsonl.xz")}
+    found = []
+    for name in named:
+        changed = with_texts(server_tools(known[name]), reworded)
+        tools = read_tools(changed, name)
+        offered = {
+            one["function"]["name"]: one for one in tools_of(tools, tools.schema)
+        }
+        own = [
+            cases.own_case(without(item, "server"), item["id"], offered, 0)
+            for item in items
+            if item["server"] == name
+        ]
+        found.append(Source(tools, own))
+    return found
+
+
+SUITES: Mapping[str, Suite] = {
+    "bfcl-live": Suite(_read_bfcl, "bfcl_live_wordings.jsonl.xz"),
+    "mcp": Suite(_read_mcp, "mcp_wordings.jsonl.xz"),
+}
+
+
+def _lines(name: str) -> list[dict[str, Any]]:
+    path = Path(corpus.__file__).with_name(name)
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def digest(text: str) -> str:
+    """Returns the key of a text in a file of wordings, 16 hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def wordings_of(suite: Suite) -> dict[str, Sequence[str]]:
+    """Returns a mapping from the digest of a text to its five rewordings."""
+    return {one["digest"]: one["good"] for one in _lines(suite.wordings)}
+
+
+def read_suite(name: str, limit: int | None = None) -> tuple[list[Source], Wordings]:
+    """Returns the cases of a suite, and these cases under all wordings.
+
+    Args:
+        name: key of `SUITES`.
+        limit: number of cases; None means all.
+
+    Raises:
+        UserError: the original tools cannot be fetched, or have changed.
+    """
+    suite = SUITES[name]
+    known = wordings_of(suite)
+
+    def reworded(grade: int, text: str) -> str:
+        found = known.get(digest(text))
+        return text if found is None else found[grade]
+
+    def cases_of(sources: Sequence[Source]) -> list[Case]:
+        return [case for one in sources for case in one.cases]
+
+    original = suite.read(str, limit)
+    given = cases_of(original)
+    wordings = {ORIGINAL: given, CONTROL: given}
+    for grade, wording in enumerate(GRADES):
+        changed = suite.read(functools.partial(reworded, grade), limit)
+        wordings[wording] = cases_of(changed)
+    return original, wordings
+
+
+def _bare(cases: Sequence[Case]) -> list[Case]:
+    """Returns cases whose tools describe no arguments."""
+
+    def bare(tool: Tool) -> Tool:
+        function = tool["function"]
+        parameters = with_texts(function["parameters"], lambda text: None)
+        return tool | {"function": function | {"parameters": parameters}}
+
+    return [replace(one, tools=tuple(map(bare, one.tools))) for one in cases]
+
+
+def _distracting(cases: Sequence[Case]) -> list[Case]:
+    """Returns cases that also offer the tools of another case, after their own.
+
+    The other case is the first one from the middle of the list on, counted from the
+    case, that has none of its tools. A case without such another keeps its tools.
+    """
+    names = [{tool["function"]["name"] for tool in one.tools} for one in cases]
+    found = []
+    for place, case in enumerate(cases):
+        start = place + len(cases) // 2
+        others = (n % len(cases) for n in range(start, start + len(cases)))
+        other = next((n for n in others if not names[n] & names[place]), None)
+        added = () if other is None else cases[other].tools
+        found.append(replace(case, tools=(*case.tools, *added)[:MOST_TOOLS]))
+    return found
+
+
+class Axis(NamedTuple):
+    """A change of tools that is not faithful.
+
+    Attributes:
+        meaning: the change, in words.
+        of: returns changed cases.
+    """
+
+    meaning: str
+    of: Callable[[Sequence[Case]], list[Case]]
+
+
+AXES: Mapping[str, Axis] = {
+    "bare": Axis("no descriptions of arguments", _bare),
+    "distractor": Axis("the tools of another case, too", _distracting),
+}
+
+
+def server_tools(server: Server) -> list[dict[str, Any]]:
+    """Returns the offered tools of a server.
+
+    The first call on a machine installs and starts the server. The cache keeps its
+    tools.
+
+    Raises:
+        UserError: the server cannot be installed or started, its tools differ from
+            those that were reworded, or downloads are switched off.
+    """
+    folder = cache_folder.local_cache_dir() / "mcp" / f"{server.name}-{server.digest}"
+    return json.loads(
+        cached.published_file(
+            folder / "tools.json", functools.partial(_fetched, server)
+        ).read_text()
+    )
+
+
+def _fetched(server: Server) -> bytes:
+    where = f"--suite mcp: {server.name}"
+    if os.environ.get(packages.OFFLINE_VARIABLE):
+        raise UserError(
+            f"{where}: its tools are not on this machine, and --offline "
+            f"(${packages.OFFLINE_VARIABLE}) forbids to install it. Leave --offline "
+            "out."
+        )
+    listed = {one["name"]: one for one in list_tools(server)}
+    found = [listed[name] for name in server.tools if name in listed]
+    if digest_of(found) != server.digest:
+        raise UserError(
+            f"{where}: its tools differ from those that were reworded, although "
+            f"{server.requirements[0]} is pinned; another package changes its answer. "
+            f"Give a --limit that leaves {server.name} out."
+        )
+    return json.dumps(found).encode()
+
+
+def digest_of(tools: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the digest of a list of tools."""
+    return digest(json.dumps(tools, sort_keys=True))
+
+
+def list_tools(server: Server) -> list[dict[str, Any]]:
+    """Installs a server for a moment, and returns what a model sees of its tools.
+
+    Packages come from PyPI as wheels. The server sees no environment variables but its
+    own and a few such as `PATH`, and a temporary home folder.
+
+    Raises:
+        UserError: the extra `mcp` is missing, or the server cannot be installed or
+            started.
+    """
+    with extras_of("--suite mcp"):
+        import mcp  # noqa: F401
+    needed = ", ".join(server.requirements)
+    print(f"{server.name}: lists its tools once, with {needed}", file=sys.stderr)
+    target = cache_folder.local_cache_dir() / "mcp" / server.name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder = temporary_name(target)
+    folder.mkdir()
+    try:
+        scripts = install(server, Path(folder))
+        program, *words = shlex.split(server.command)
+        command = shlex.join([str(scripts / program), *words])
+        found = sources.tool_list(
+            f"{sources.SCHEME}{command}",
+            {"HOME": os.fspath(folder), **server.environment},
+            f"--suite mcp needs the server {server.name}. Give a --limit that leaves "
+            "it out, or run the suite on another machine.",
+            _TIMEOUT,
+        )
+    finally:
+        folder.rmtree(missing_ok=True)
+    return [{k: one[k] for k in _TOOL if k in one} for one in found["tools"]]
+
+
+def install(server: Server, folder: Path) -> Path:
+    """Installs a server into a new environment, with `uv` if there is one.
+
+    Returns:
+        The folder of its programs.
+
+    Raises:
+        UserError: a package cannot be installed.
+    """
+    environment = str(folder / "environment")
+    scripts = Path(environment, "Scripts" if os.name == "nt" else "bin")
+    python = str(scripts / "python")
+    if uv := shutil.which("uv"):
+        make = [uv, "venv", "--python", sys.executable, environment]
+        pip = [uv, "pip", "install", "--python", python]
+    else:
+        make = [sys.executable, "-m", "venv", environment]
+        pip = [python, "-m", "pip", "install"]
+    pip += ["--only-binary", ":all:", *server.requirements]
+    for command in (make, pip):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip().splitlines() or [""]
+            raise UserError(
+                f"--suite mcp: {server.name} cannot be installed: "
+                f"{shortened(said[-1])} Check the network, or install uv. Command: "
+                f"{shlex.join(command)}"
+            )
+    return scripts
