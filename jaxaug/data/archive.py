@@ -156,7 +156,7 @@ def _of_zip(archive: Path) -> Iterator[Member]:
                 continue
             if entry.flag_bits & 1:
                 raise BrokenError(f"{entry.filename:.100} is encrypted")
-            # Other libraries add methods to `zipfile`, whose errors are not in `_DAMAGE`.
+            # Libraries add methods to `zipfile`, whose errors `_DAMAGE` lacks.
             if entry.compress_type not in _METHODS:
                 raise BrokenError(
                     f"{entry.filename:.100} has compression method "

@@ -1,7 +1,7 @@
 """The judge: the probability that a rewording is well formed and faithful.
 
 A logistic regression combines the log odds of a network (see `network`), the similarity
-of both texts, features of their words, and, with the model of rewordings, log
+of both texts, and features of their words. With the model of rewordings it also has log
 probabilities (see `likelihood`). `benchmarks/train_judge.py` fits it to
 labels of texts that the network has not seen, so its output is a probability.
 """

@@ -122,7 +122,7 @@ def load_writer(folder: epath.PathLike) -> Run:
 
 
 def is_decoder_only(folder: epath.PathLike) -> bool:
-    """Returns whether the model of a run is decoder-only, without reading a checkpoint."""
+    """Returns whether the model of a run is decoder-only; reads no checkpoint."""
     return isinstance(_model(config_of(folder)), models.DecoderOnlyModel)
 
 

@@ -489,8 +489,8 @@ def with_generation(
     start, other = generation.get(_START), config.get(_START)
     if start is not None and other is not None and start != other:
         raise UserError(
-            f"config.json: {_START} is {shown(other)}, but {GENERATION} has {shown(start)}. "
-            "The decoder starts with one token: write the one that the weights were "
+            f"config.json: {_START} is {shown(other)}, but {GENERATION} has "
+            f"{shown(start)}. The decoder starts with one token: write the one that the weights were "
             "trained with into both files."
         )
     if start is not None:
