@@ -4,11 +4,10 @@
 
 Each text gets eight outputs of `rewording-paraphraser` for each of five grades, from
 near to far, and at most 100 rewordings by the grammar. The judge drops those whose
-probability of being faithful (docs/judge.md) is below 0.7, and `spread` takes those
-that differ most from the text and from each other. `pool_tree.py:LEAST` sets another limit,
-and `pool_tree.py:LEAST,reworder` or `pool_tree.py:LEAST,grammar` takes one scheme
-alone. Needs the extras `nlp` and `report`; CTranslate2 (extra `engine`) makes it
-faster.
+probability of being faithful (docs/judge.md) is below 0.7. `spread` takes those that
+differ most from the text and from each other. `pool_tree.py:LEAST` sets another limit.
+`pool_tree.py:LEAST,reworder` or `pool_tree.py:LEAST,grammar` takes one scheme alone.
+Needs the extras `nlp` and `report`; CTranslate2 (extra `engine`) makes it faster.
 """
 
 import ml_collections

@@ -490,8 +490,8 @@ def with_generation(
     if start is not None and other is not None and start != other:
         raise UserError(
             f"config.json: {_START} is {shown(other)}, but {GENERATION} has "
-            f"{shown(start)}. The decoder starts with one token: write the one that the weights were "
-            "trained with into both files."
+            f"{shown(start)}. The decoder starts with one token: write the one that "
+            "the weights were trained with into both files."
         )
     if start is not None:
         settings[_START] = start
