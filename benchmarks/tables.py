@@ -583,7 +583,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "setups": functools.partial(claims.setups, trackers),
     "settle": claims.settle,
     "readings": readings.table,
-    "sound": readings.sound_table,
+    "domains": readings.domains_table,
     "decoders-twitter": functools.partial(claims.decoders, "twitter"),
     **{
         f"classify-{name}": functools.partial(claims.classify_table, name)
