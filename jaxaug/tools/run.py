@@ -279,7 +279,7 @@ def run(arguments: Sensitivity) -> int:
         write_text(arguments.html, report.html_page(found, advice, title))
     if arguments.junit:
         write_text(arguments.junit, report.junit(found, title, allowed))
-    if advice is not None and advice.is_gain:
+    if arguments.out and advice is not None and advice.is_gain:
         imported, better_schema = task.sources[0].found, advice.schema
         if not arguments.input:
             data_dir = folders.resolve_data_dir(arguments.data_dir)
@@ -361,8 +361,10 @@ def _model(
     arguments: Sensitivity, setting: Setting | None
 ) -> tuple[str, ChatModel | TrackerModel]:
     if setting is not None:
+        assert arguments.model
         in_prompt = arguments.tools_in_prompt
         return arguments.model, ChatModel(setting, arguments.seed, in_prompt)
+    assert arguments.run
     # A tracker imports JAX.
     from jaxaug.core import compiled
     from jaxaug.track.tracker import Tracker
