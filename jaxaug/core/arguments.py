@@ -384,22 +384,3 @@ class Engine(Settings):
     """
 
     engine: Literal["jax", "ctranslate2"] = "jax"
-
-
-def verb(
-    group: argparse._SubParsersAction, name: str, target: str, text: str
-) -> argparse.ArgumentParser:
-    """Adds a verb that runs the function `module:function`."""
-    parser = group.add_parser(name, help=text, description=text)
-    parser.set_defaults(target=target)
-    return parser
-
-
-def data_dir(parser: argparse.ArgumentParser) -> None:
-    """Adds `--data_dir`."""
-    fill(parser, DataDir)
-
-
-def trained_run(parser: argparse.ArgumentParser) -> None:
-    """Adds `--accept_changed_config` to a verb that may load a training run."""
-    fill(parser, TrainedRun)

@@ -9,7 +9,6 @@ file is dequantized to float32. A LoRA adapter may be merged into the parameters
 the adapter of a run may be written as a folder for `peft`.
 """
 
-import argparse
 import dataclasses
 import re
 import tempfile
@@ -23,11 +22,13 @@ from flax import traverse_util
 from jaxaug_base.files import absolute, new_folder
 from t5x.examples.scalable_t5 import network as scalable
 
+from jaxaug.core.arguments import Seed
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
-from jaxaug.core.suggestion import one_of
+from jaxaug.core.typed import bounded
 from jaxaug.feed import vocabulary
 from jaxaug.models import t5_weights
+from jaxaug.models.arguments import Convert, DType, Format, Precision
 from jaxaug.models.engine import runner
 from jaxaug.models.engine.runner import CTRANSLATE2 as ENGINE
 from jaxaug.models.lora import layout, peft_folder
@@ -36,13 +37,6 @@ from jaxaug.models.text import adapters, checkpoint, in_engine
 from jaxaug.models.tokenizers import spelling
 from jaxaug.models.weights import families, hf_folder, keymap, t5x_layout
 
-FORMATS = ("hf", "t5x", "t5x_legacy", "peft", ENGINE)
-DTYPES = ("float32", "bfloat16", "float16")
-# Options of the verb that `convert` takes under the same names.
-_OPTIONS = (
-    "like", "data", "licence", "seed", "merge_lora", "unmerge_lora", "dtype",
-    "scan_layers", "precision",
-)  # fmt: skip
 _STEP = re.compile(r"checkpoint_(\d+)")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _FORMS = (
@@ -51,42 +45,38 @@ _FORMS = (
 )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(given: Convert) -> int:
     """Runs the verb; see `jaxaug convert --help`."""
-    metrics = None
-    if arguments.metrics:
-        metrics = read_json(arguments.metrics, "Name a JSON file with --metrics.")
+    options = dict(vars(given))
+    places = options.pop("source"), options.pop("destination")
+    del options["accept_changed_config"]
+    if given.metrics:
+        metrics = read_json(given.metrics, "Name a JSON file with --metrics.")
         if not isinstance(metrics, dict):
             raise UserError(
-                f"{arguments.metrics}: holds no JSON object from names to values."
+                f"{given.metrics}: holds no JSON object from names to values."
             )
-    given = {name: getattr(arguments, name) for name in _OPTIONS}
-    written = convert(
-        arguments.source,
-        arguments.destination,
-        form=arguments.format,
-        metrics=metrics,
-        **given,
-    )
-    print(f"wrote {written}")
+        options["metrics"] = metrics
+    print(f"wrote {convert(*places, form=options.pop('format'), **options)}")
     return 0
 
 
+@bounded
 def convert(
     source: PathLike,
     target: PathLike,
     *,
-    form: str | None = None,
+    form: Format | None = None,
     like: PathLike | None = None,
     data: str | None = None,
     licence: str | None = None,
     metrics: Mapping[str, Any] | None = None,
-    seed: int | None = None,
+    seed: Seed | None = None,
     merge_lora: PathLike | None = None,
     unmerge_lora: PathLike | None = None,
-    dtype: str | None = None,
+    dtype: DType | None = None,
     scan_layers: bool = False,
-    precision: str | None = None,
+    precision: Precision | None = None,
 ) -> epath.Path:
     """Converts a model and returns the folder that was written.
 
@@ -94,7 +84,7 @@ def convert(
         source: one of the inputs that the docstring of this module lists.
         target: folder to write, which must not exist. For T5X, `checkpoint_N` is a step
             of a run folder; any other name is a run folder, which may exist.
-        form: one of `FORMATS`; None means `t5x` for a target `checkpoint_N`, else `hf`.
+        form: format to write; None means `t5x` for a target `checkpoint_N`, else `hf`.
         like: published folder with configuration and tokenizer for a T5X source.
             Without it, the configuration comes from a `network.gin` next to the
             checkpoint. For a T5, both are inferred as far as possible.
@@ -104,11 +94,11 @@ def convert(
         seed: training seed, for the model card.
         merge_lora: adapter to merge into the weights; see `adapters.load`.
         unmerge_lora: adapter to remove from the weights, up to rounding.
-        dtype: one of `DTYPES`, to which floating-point parameters are rounded; None
-            keeps their dtypes.
+        dtype: dtype to which floating-point parameters are rounded; None keeps their
+            dtypes.
         scan_layers: whether to write a T5 as stacks of scanned layers, for
             `t5x.examples.scalable_t5`. A source in that form is always unstacked.
-        precision: one of `runner.PRECISIONS`, for the format `ctranslate2`; None is
+        precision: precision of the weights in the format `ctranslate2`; None is
             float32.
 
     Raises:
@@ -122,8 +112,6 @@ def convert(
             f"--to {target}: GGUF is read, not written. Name a folder for the format "
             f"{form}."
         )
-    if form not in FORMATS:
-        raise UserError(f"--format {form}: {one_of(form, FORMATS)}")
     if scan_layers and form not in ("t5x", "t5x_legacy"):
         raise UserError("--scan-layers: use it with --format t5x or t5x_legacy.")
     if precision is not None and form != ENGINE:
@@ -254,8 +242,6 @@ def _scanned(model: hf_folder.Published, source: PathLike) -> hf_folder.Publishe
 
 
 def _rounded(params: Mapping[str, Any], dtype: str) -> Mapping[str, Any]:
-    if dtype not in DTYPES:
-        raise UserError(f"--dtype {dtype}: {one_of(dtype, DTYPES)}")
     flat = {
         path: np.asarray(array).astype(jnp.dtype(dtype))
         if jnp.issubdtype(array.dtype, jnp.floating)

@@ -1,6 +1,5 @@
 """Options of `jaxaug paraphrase`; this module imports quickly."""
 
-import argparse
 from typing import Annotated, Literal
 
 from jaxaug.core import arguments
@@ -103,17 +102,3 @@ class Paraphrase(
 
 
 add = arguments.adds(Paraphrase)
-
-
-def endpoint(parser: argparse.ArgumentParser) -> None:
-    """Adds the server of a model `openai:NAME`, and the limits of its use."""
-    arguments.fill(parser, Endpoint)
-
-
-def of_requests(parser: argparse.ArgumentParser) -> None:
-    """Does nothing, as `endpoint` adds `--option` too."""
-
-
-def dry_run(parser: argparse.ArgumentParser) -> None:
-    """Adds `--dry_run`."""
-    arguments.fill(parser, DryRun)

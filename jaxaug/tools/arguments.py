@@ -1,193 +1,139 @@
-"""Arguments of `jaxaug schema` and `jaxaug sensitivity`; cheap to import."""
+"""Options of `jaxaug schema` and `jaxaug sensitivity`; this module imports quickly."""
 
-import argparse
+import typing
+from typing import Annotated, Literal
 
-from jaxaug.core import arguments
-from jaxaug.paraphrase import arguments as paraphrase
+from jaxaug.core import arguments as args
+from jaxaug.paraphrase.arguments import DryRun, Endpoint
 
-FORMATS = ("openapi", "mcp", "openai", "anthropic", "json_schema", "sgd")
+Format = Literal["openapi", "mcp", "openai", "anthropic", "json_schema", "sgd"]
+FORMATS: tuple[Format, ...] = typing.get_args(Format)
 """Formats of documents that describe tools."""
+WORDINGS, REPEATS = 5, 2
+"""Default numbers of rewordings and of repeats."""
+_Losses = Annotated[str | None, args.Arg(metavar="LOSSES")]
 
 
-def add(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb `schema`."""
-    parser = verbs.add_parser(
-        "schema", help="tool lists and OpenAPI documents to schemas, and back"
-    )
-    group = parser.add_subparsers(metavar="COMMAND", required=True)
-    read = arguments.verb(
-        group,
-        "import",
-        "jaxaug.tools.convert:run_import",
-        "convert an OpenAPI document, a tool list, or a JSON Schema to a schema.json; "
-        "print the losses",
-    )
-    read.add_argument(
-        "file",
-        metavar="FILE",
-        help='JSON or YAML (.yaml, .yml), or a server: "mcp:COMMAND", mcp:https://...',
-    )
-    read.add_argument(
-        "--from",
-        dest="format",
-        choices=FORMATS,
-        help="format of FILE (default: recognized from its content)",
-    )
-    read.add_argument("--out", required=True, help="schema.json to write")
-    read.add_argument(
-        "--losses",
-        metavar="LOSSES",
-        help="JSON file to write with everything that schema.json cannot represent",
-    )
-    write = arguments.verb(
-        group,
-        "export",
-        "jaxaug.tools.convert:run_export",
-        "convert a schema.json to a tool list, an OpenAPI document, or a JSON Schema; "
-        "print the losses",
-    )
-    write.add_argument("schema", metavar="SCHEMA", help="schema.json to read")
-    write.add_argument(
-        "--to", dest="format", choices=FORMATS, required=True, help="format to write"
-    )
-    write.add_argument(
-        "--losses",
-        metavar="LOSSES",
-        help="file of `import --losses`, whose losses are restored",
-    )
-    write.add_argument("--out", required=True, help="JSON or YAML file to write")
+class SchemaVerb(args.Settings, verb="schema"):
+    """Tool lists and OpenAPI documents to schemas, and back."""
 
 
-def add_sensitivity(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb `sensitivity`."""
-    parser = arguments.verb(
-        verbs,
-        "sensitivity",
-        "jaxaug.tools.run:run",
-        "ask a model for tool calls under reworded descriptions: whether its answers "
-        "depend on the wording, and on which descriptions",
-    )
-    _cases(parser)
-    _model(parser)
-    many = arguments.whole(arguments.MANY)
-    parser.add_argument(
-        "--wordings",
-        type=arguments.whole(64),
-        metavar="N",
-        help="rewordings by the grammar (default: 5; for dialogues the variants of "
-        "SGD-X; a suite has its own)",
-    )
-    parser.add_argument(
-        "--wordings_from",
-        nargs="+",
-        metavar="FILE",
-        help="instead: the tools of --schema with other descriptions, a file each",
-    )
-    parser.add_argument(
-        "--repeats",
-        type=arguments.whole(64),
-        metavar="R",
-        help="requests about each case under each wording (default: 2)",
-    )
-    parser.add_argument(
-        "--shots",
-        type=many,
-        default=0,
-        metavar="K",
-        help="solved examples in the prompt: the first K cases, which are not scored, "
-        "or K frames of the train split (default: 0)",
-    )
-    parser.add_argument(
-        "--limit", type=many, metavar="N", help="only the first N cases or dialogues"
-    )
-    parser.add_argument(
-        "--tools_in_prompt",
-        action="store_true",
-        help="put the tools into the first message, for models whose chat template has "
-        "no tools",
-    )
-    parser.add_argument(
-        "--seed",
-        type=arguments.whole(arguments.MAX_SEED),
-        default=0,
-        help="of rewordings, examples, and the server's sampling (default: 0)",
-    )
-    parser.add_argument(
-        "--rows",
-        type=many,
-        default=20,
-        metavar="N",
-        help="printed descriptions (default: 20)",
-    )
-    parser.add_argument(
-        "--fail_above",
-        type=float,
-        metavar="POINTS",
-        help="exit with status 3 if the model is sensitive and the excess is greater",
-    )
-    for name, text in (
-        ("--json", "all results as JSON"),
-        ("--html", "page to write, self-contained"),
-        ("--junit", "the result as JUnit XML, a test for CI"),
-        (
-            "--out",
-            (
-                "the tools with better descriptions, chosen on half of the cases and "
-                "checked on the other half; written if they are better there"
-            ),
-        ),
-    ):
-        parser.add_argument(name, metavar="FILE", help=text)
+class Import(
+    args.Settings, verb="schema import", target="jaxaug.tools.convert:run_import"
+):
+    """Convert an OpenAPI document, a tool list, or a JSON Schema to a schema.json;
+    print the losses.
+
+    Attributes:
+        file: JSON or YAML (.yaml, .yml), or a server: "mcp:COMMAND", mcp:https://...
+        format: format of FILE (default: recognized from its content)
+        out: schema.json to write
+        losses: JSON file to write with everything that schema.json cannot represent
+    """
+
+    file: Annotated[str, args.Arg("FILE")]
+    format: Annotated[Format | None, args.Arg("--from")] = None
+    out: str
+    losses: _Losses = None
 
 
-def _cases(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--suite",
-        choices=("bfcl-live", "mcp"),
-        help="published cases with five graded rewordings of their tools",
-    )
-    parser.add_argument(
-        "--axis",
-        nargs="+",
-        choices=("bare", "distractor"),
-        help="also measure a suite under changes that are not faithful and not part of "
-        "the excess: tools without descriptions of arguments; the tools of another "
-        "case in addition",
-    )
-    parser.add_argument(
-        "--schema",
-        metavar="FILE",
-        help="tools of the cases, in any format of `jaxaug schema import`",
-    )
-    parser.add_argument(
-        "--in",
-        dest="input",
-        metavar="FILE",
-        help="cases as JSON lines with messages and calls, or questions of BFCL "
-        "(default: the annotated dialogues of the data folder)",
-    )
-    parser.add_argument(
-        "--answers",
-        metavar="FILE",
-        help="possible answers of BFCL (default: possible_answer/ next to --in)",
-    )
-    arguments.data_dir(parser)
-    parser.add_argument(
-        "--split",
-        choices=("train", "dev", "test"),
-        default="test",
-        help="of the data folder (default: test)",
-    )
+class Export(
+    args.Settings, verb="schema export", target="jaxaug.tools.convert:run_export"
+):
+    """Convert a schema.json to a tool list, an OpenAPI document, or a JSON Schema;
+    print the losses.
+
+    Attributes:
+        schema: schema.json to read
+        format: format to write
+        losses: file of `import --losses`, whose losses are restored
+        out: JSON or YAML file to write
+    """
+
+    schema: Annotated[str, args.Arg("SCHEMA")]
+    format: Annotated[Format, args.Arg("--to")]
+    losses: _Losses = None
+    out: str
 
 
-def _model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--model", help="openai:NAME, the name of a chat model behind --endpoint"
-    )
-    paraphrase.endpoint(parser)
-    paraphrase.of_requests(parser)
-    paraphrase.dry_run(parser)
-    parser.add_argument(
-        "--run", help="instead of --model: training run of a tracker, or its checkpoint"
-    )
-    arguments.trained_run(parser)
+class TaskOptions(args.Settings):
+    """Options of the questions about tools.
+
+    Attributes:
+        wordings: rewordings by the grammar (default: 5; for dialogues the variants of
+            SGD-X; a suite has its own)
+        files: instead: the tools of --schema with other descriptions, a file each
+        repeats: requests about each case under each wording
+        shots: solved examples in the prompt: the first K cases, which are not scored,
+            or K frames of the train split
+        limit: only the first N cases or dialogues
+        seed: of rewordings, examples, and the server's sampling
+    """
+
+    wordings: Annotated[int, args.Range(1, 1000)] | None = None
+    files: Annotated[args.Words, args.Arg("--wordings_from", metavar="FILE")] = ()
+    repeats: Annotated[int, args.Range(1, 1000), args.Arg(metavar="R")] = REPEATS
+    shots: Annotated[int, args.Range(0, args.MANY), args.Arg(metavar="K")] = 0
+    limit: args.Count | None = None
+    seed: args.Seed = 0
+
+
+class Sensitivity(
+    TaskOptions,
+    args.TrainedRun,
+    DryRun,
+    Endpoint,
+    args.DataDir,
+    verb="sensitivity",
+    target="jaxaug.tools.run:run",
+):
+    """Ask a model for tool calls under reworded descriptions: whether its answers
+    depend on the wording, and on which descriptions.
+
+    Attributes:
+        suite: published cases with five graded rewordings of their tools
+        axis: also measure a suite under changes that are not faithful and not part of
+            the excess: tools without descriptions of arguments; the tools of another
+            case in addition
+        schema: tools of the cases, in any format of `jaxaug schema import`
+        input: cases as JSON lines with messages and calls, or questions of BFCL
+            (default: the annotated dialogues of the data folder)
+        answers: possible answers of BFCL (default: possible_answer/ next to --in)
+        split: of the data folder
+        model: openai:NAME, the name of a chat model behind --endpoint
+        run: instead of --model: training run of a tracker, or its checkpoint
+        tools_in_prompt: put the tools into the first message, for models whose chat
+            template has no tools
+        rows: printed descriptions
+        fail_above: exit with status 3 if the model is sensitive and the excess is
+            greater
+        json: all results as JSON
+        html: page to write, self-contained
+        junit: the result as JUnit XML, a test for CI
+        out: the tools with better descriptions, chosen on half of the cases and checked
+            on the other half; written if they are better there
+    """
+
+    wordings: Annotated[int, args.Range(1, 64)] | None = None
+    repeats: Annotated[int, args.Range(1, 64), args.Arg(metavar="R")] = REPEATS
+    suite: Literal["bfcl-live", "mcp"] | None = None
+    axis: Annotated[args.Words, args.Arg(choices=("bare", "distractor"))] = ()
+    schema: args.File = None
+    input: Annotated[str | None, args.Arg("--in", metavar="FILE")] = None
+    answers: args.File = None
+    split: args.Split = "test"
+    model: str | None = None
+    run: str | None = None
+    tools_in_prompt: bool = False
+    rows: Annotated[int, args.Range(0, args.MANY)] = 20
+    fail_above: (
+        Annotated[float, args.Range(0, 100), args.Arg(metavar="POINTS")] | None
+    ) = None
+    json: args.File = None
+    html: args.File = None
+    junit: args.File = None
+    out: args.File = None
+
+
+add = args.adds(SchemaVerb, Import, Export)
+add_sensitivity = args.adds(Sensitivity)

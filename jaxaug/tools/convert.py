@@ -1,6 +1,5 @@
 """`jaxaug schema import` and `export`."""
 
-import argparse
 import copy
 import json
 import os
@@ -34,7 +33,7 @@ from jaxaug.data.schema import (
     service_object,
 )
 from jaxaug.tools import documents, services, sources
-from jaxaug.tools.arguments import FORMATS
+from jaxaug.tools.arguments import FORMATS, Export, Import
 from jaxaug.tools.catalogue import Catalogue, Tool
 from jaxaug.tools.views import (
     ABSENT,
@@ -523,7 +522,7 @@ def _check_distinct(*paths: str | None) -> None:
             )
 
 
-def run_import(arguments: argparse.Namespace) -> int:
+def run_import(arguments: Import) -> int:
     """Runs `jaxaug schema import`."""
     _check_distinct(arguments.file, arguments.out, arguments.losses)
     check_writable(arguments.out)
@@ -552,7 +551,7 @@ def run_import(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def run_export(arguments: argparse.Namespace) -> int:
+def run_export(arguments: Export) -> int:
     """Runs `jaxaug schema export`."""
     _check_distinct(arguments.schema, arguments.out, arguments.losses)
     check_writable(arguments.out)

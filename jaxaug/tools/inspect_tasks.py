@@ -24,10 +24,10 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import ToolDef, ToolParams
 
 from jaxaug.tools import measure, models, run
+from jaxaug.tools.arguments import REPEATS, WORDINGS, TaskOptions
 from jaxaug.tools.cases import ORIGINAL, Case, Wordings
 from jaxaug.tools.match import Call
 from jaxaug.tools.models import PROSE, TOOL_CALLS, Reply
-from jaxaug.tools.run import REPEATS, WORDINGS, TaskOptions
 
 
 @task
@@ -60,7 +60,9 @@ def tools(
         options = TaskOptions(repeats=repeats, limit=limit, seed=seed)
         made = run.of_suite(suite, options)
     else:
-        options = TaskOptions(wordings, repeats=repeats, limit=limit, seed=seed)
+        options = TaskOptions(
+            wordings=wordings, repeats=repeats, limit=limit, seed=seed
+        )
         made = run.of_file(cases, schema, None, options)
     asked = {
         f"{name} {number} {case.id}": (name, number // len(made.wordings), case)

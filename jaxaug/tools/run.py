@@ -1,6 +1,5 @@
 """Runs `jaxaug sensitivity` and `jaxaug.sensitivity`."""
 
-import argparse
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,12 +27,11 @@ from jaxaug.tools import (
     report,
     suites,
 )
+from jaxaug.tools.arguments import REPEATS, WORDINGS, Sensitivity, TaskOptions
 from jaxaug.tools.cases import CONTROL, ORIGINAL, Case, Source, Wordings
 from jaxaug.tools.measure import Better, Measured
 from jaxaug.tools.models import ChatModel, Model, Reply, TrackerModel, with_shots
 
-WORDINGS, REPEATS = 5, 2
-"""Default numbers of rewordings and of repeats."""
 FAILED = 3
 """Exit status if a model is more sensitive than `--fail_above` allows."""
 
@@ -66,39 +64,6 @@ class Task:
             for name in [*every][:: -1 if number % 2 else 1]:
                 cases = with_shots(every[name], self.shots.get(name, ()))
                 yield name, samples(cases, f"{name} {number}")
-
-
-@dataclass(frozen=True, slots=True)
-class TaskOptions:
-    """Options of a task.
-
-    Attributes:
-        wordings: number of rewordings by the grammar. None means `WORDINGS`, or the
-            variants of SGD-X for dialogues.
-        files: files of the same tools with other descriptions, which replace the
-            rewordings by the grammar.
-        repeats: number of requests about each case under each wording.
-        shots: number of solved cases in the prompt.
-        limit: number of cases or dialogues; None means all.
-        seed: seed of the draws.
-    """
-
-    wordings: int | None = None
-    files: Sequence[PathLike] = ()
-    repeats: int = REPEATS
-    shots: int = 0
-    limit: int | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Raises `UserError` if an option is out of range."""
-        least_of = {"wordings": 1, "limit": 1, "repeats": 1, "shots": 0, "seed": 0}
-        for name, least in least_of.items():
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise UserError(f"--{name} {value}: give a number of at least {least}.")
-        if self.files and self.wordings is not None:
-            raise UserError("--wordings and --wordings_from: give only one of them.")
 
 
 def of_file(
@@ -243,10 +208,6 @@ def ask(
     schema=rules.or_none(rules.path),
     model=rules.text,
     endpoint=rules.text,
-    wordings=rules.whole(0, 1000),
-    repeats=rules.whole(1, 1000),
-    shots=rules.whole(0, 1000),
-    seed=rules.seed,
 )
 def sensitivity(
     cases: PathLike,
@@ -280,7 +241,7 @@ def sensitivity(
         UserError: a file or an argument is wrong, or the server cannot be asked.
     """
     setting = Setting.of({"model": model, "endpoint": endpoint, "num": 1}, "model")
-    options = TaskOptions(wordings, repeats=repeats, shots=shots, seed=seed)
+    options = TaskOptions(wordings=wordings, repeats=repeats, shots=shots, seed=seed)
     task = of_file(cases, schema, None, options)
     asked = ChatModel(setting, seed)
     found, _ = ask(task, asked, repeats)
@@ -288,7 +249,7 @@ def sensitivity(
     return report.as_json(found, None, task.wordings, about)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Sensitivity) -> int:
     """Runs the verb; see `jaxaug sensitivity --help`.
 
     Raises:
@@ -297,16 +258,9 @@ def run(arguments: argparse.Namespace) -> int:
     """
     _check(arguments)
     setting = _setting(arguments)
-    options = TaskOptions(
-        arguments.wordings,
-        arguments.wordings_from or (),
-        REPEATS if arguments.repeats is None else arguments.repeats,
-        arguments.shots,
-        arguments.limit,
-        arguments.seed,
-    )
+    options = arguments.as_base(TaskOptions)
     if arguments.suite:
-        task = of_suite(arguments.suite, options, arguments.axis or ())
+        task = of_suite(arguments.suite, options, arguments.axis)
     elif arguments.input:
         task = of_file(arguments.input, arguments.schema, arguments.answers, options)
     else:
@@ -341,7 +295,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(arguments.html, report.html_page(found, advice, title))
     if arguments.junit:
         write_text(arguments.junit, report.junit(found, title, allowed))
-    if advice is not None and advice.is_gain:
+    if arguments.out and advice is not None and advice.is_gain:
         imported, better_schema = task.sources[0].found, advice.schema
         if not arguments.input:
             data_dir = folders.resolve_data_dir(arguments.data_dir)
@@ -371,7 +325,7 @@ def _about(
     }
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def _check(arguments: Sensitivity) -> None:
     """Refuses arguments that do not fit together, before anything is read."""
     for name in ("json", "html", "junit", "out"):
         if path := getattr(arguments, name):
@@ -382,14 +336,12 @@ def _check(arguments: argparse.Namespace) -> None:
                     raise UserError(
                         f"--{name} {path}: would replace an input. Name another."
                     )
-    points = arguments.fail_above
-    if points is not None and not 0 <= points <= 100:
-        raise UserError(f"--fail_above {points:g}: give points from 0 to 100.")
+    if arguments.files and arguments.wordings is not None:
+        raise UserError("--wordings and --wordings_from: give only one of them.")
 
     def refuse(names: Sequence[str], why: str) -> None:
-        for name in names:
-            if getattr(arguments, name):
-                raise UserError(f"--{'in' if name == 'input' else name}: {why}")
+        for name in arguments.changed(names):
+            raise UserError(f"--{'in' if name == 'input' else name}: {why}")
 
     if arguments.suite:
         cases_of = ("input", "schema", "answers", "data_dir")
@@ -407,10 +359,10 @@ def _check(arguments: argparse.Namespace) -> None:
         refuse(own, "is for a chat model, not for --run.")
 
 
-def _setting(arguments: argparse.Namespace) -> Setting | None:
+def _setting(arguments: Sensitivity) -> Setting | None:
     if arguments.run:
         return None
-    if not server.is_endpoint(arguments.model):
+    if not server.is_endpoint(arguments.model or ""):
         raise UserError(
             f"--model {arguments.model}: write it {server.PREFIX}NAME, and give the "
             "address of its server with --endpoint."
@@ -424,11 +376,13 @@ def _setting(arguments: argparse.Namespace) -> Setting | None:
 
 
 def _model(
-    arguments: argparse.Namespace, setting: Setting | None
+    arguments: Sensitivity, setting: Setting | None
 ) -> tuple[str, ChatModel | TrackerModel]:
     if setting is not None:
+        assert arguments.model
         in_prompt = arguments.tools_in_prompt
         return arguments.model, ChatModel(setting, arguments.seed, in_prompt)
+    assert arguments.run
     # A tracker imports JAX.
     from jaxaug.core import compiled
     from jaxaug.track.tracker import Tracker

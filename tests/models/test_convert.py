@@ -66,7 +66,7 @@ def test_parameters_are_rounded_on_request(t5, tmp_path, capsys):
     for name, tensor in before.items():
         assert torch.equal(found[name], tensor.bfloat16()), name
     assert config_of(tmp_path / "out")["dtype"] == "bfloat16"
-    with pytest.raises(UserError, match="--dtype int8: use one of float32, bfloat16"):
+    with pytest.raises(UserError, match="dtype='int8': expected 'float32' or 'b"):
         convert.convert(t5, tmp_path / "other", dtype="int8")
 
 
@@ -238,9 +238,7 @@ def test_refused_arguments(t5, tmp_path):
         "run or checkpoint, a .gguf file, a name from `jaxaug models list`, or hf: and "
         "an id of the Hugging Face hub, such as hf:runs/nowhere."
     )
-    with pytest.raises(
-        UserError, match="--format onnx: use one of hf, t5x, t5x_legacy"
-    ):
+    with pytest.raises(UserError, match="form='onnx': expected 'hf' or 't5x' or 't5x_"):
         convert.convert(t5, tmp_path / "out", form="onnx")
     with pytest.raises(
         UserError, match="x.gguf: GGUF is read, not written. Name a fold"

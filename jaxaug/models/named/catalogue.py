@@ -4,7 +4,6 @@
 `jaxaug.models.text.registry` loads a model by its name.
 """
 
-import argparse
 import dataclasses
 from collections.abc import Callable, Mapping
 
@@ -13,6 +12,7 @@ from etils import epath
 from jaxaug.core.errors import UserError
 from jaxaug.core.installed import missing_extra
 from jaxaug.core.suggestion import nearest, suggestion
+from jaxaug.models.arguments import Fetch, List
 from jaxaug.models.named import packages
 from jaxaug.models.weights import pins
 
@@ -383,9 +383,8 @@ def rows() -> list[tuple[str, ...]]:
     ]
 
 
-def run_list(arguments: argparse.Namespace) -> int:
+def run_list(_: List) -> int:
     """Runs the verb; see `jaxaug models list --help`."""
-    del arguments
     head = ("NAME", "FAMILY", "TASK", "LICENCE", "SOURCE", "STATE", "FOLDER OR COMMAND")
     table = [head, *rows()]
     widths = [max(len(row[i]) for row in table) for i in range(len(head))]
@@ -395,7 +394,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def run_fetch(arguments: argparse.Namespace) -> int:
+def run_fetch(arguments: Fetch) -> int:
     """Runs the verb; see `jaxaug models fetch --help`."""
     for name in arguments.names:
         print(f"{name}: {fetch(name)}")

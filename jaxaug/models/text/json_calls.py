@@ -5,7 +5,7 @@ models.DecoderOnlyModel.decode_fn = @json_calls.decoder()
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def decoder(
     data_dir: PathLike | None = None,
     split: str = "test",
     variants: Sequence[str] = (),
-    level: str = "dst",
+    level: Literal["dst", "dst_intent"] = "dst",
     lowercase: bool = True,
     decode_fn: Callable[..., Any] = sample.sample,
     **options: Any,

@@ -1,6 +1,5 @@
 """Named models: the table, and how models are fetched."""
 
-import argparse
 import hashlib
 import json
 import os
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from jaxaug.core.errors import UserError
+from jaxaug.models.arguments import List
 from jaxaug.models.named import catalogue, packages
 from jaxaug.models.scorers import encoder
 from jaxaug.models.text import registry
@@ -68,7 +68,7 @@ def test_prompts():
 
 
 def test_list(capsys, cache):
-    assert catalogue.run_list(argparse.Namespace()) == 0
+    assert catalogue.run_list(List()) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(catalogue.CATALOGUE) + 1
     assert lines[0].split()[:2] == ["NAME", "FAMILY"]
@@ -76,7 +76,7 @@ def test_list(capsys, cache):
     assert "needs the network" in line
     assert line.endswith("jaxaug models fetch smollm2")
     (cache / "models" / "smollm2").mkdir(parents=True)
-    catalogue.run_list(argparse.Namespace())
+    catalogue.run_list(List())
     (line,) = (
         x for x in capsys.readouterr().out.splitlines() if x.startswith("smollm2 ")
     )
