@@ -62,8 +62,8 @@ def domains_table() -> list[str]:
         count = {one: labels.count(one) for one in LABELS}
         wrong = count["changed"] + count["broken"]
         good, total = count["faithful"], len(labels)
-        shares = len(own) / PLACES, wrong / total, count["trivial"] / total
-        shares += good / total, good / 2 / PLACES
+        shares = [len(own) / PLACES, wrong / total, count["trivial"] / total]
+        shares += [good / total, good / 2 / PLACES]
         cells = [name, *(f"{share:.0%}" for share in shares)]
         found.append(f"| {' | '.join(cells)} |")
     return found

@@ -106,6 +106,9 @@ SETS = {
     "tree2_6x": "+ five by `grammar_tree.py:0` (`spread`, any probability)",
     "sound5_6x": "+ five by `grammar_tree.py` (`spread`, least probability 0.5)",
     "sound8_6x": "+ five by `grammar_tree.py:0.8` (`spread`)",
+    "reworder_6x": "+ five by the model of rewordings, or else the grammar (`spread`, "
+    "least probability 0.5)",
+    "pool_6x": "+ five by `pool_tree.py:0.5` (`spread`)",
     "apertium_6x": "+ five by back-translation by rules",
     "tree_2x": "+ v1 by the grammar and `spread`",
     "tree_4x": "+ v1 to v3 by the grammar and `spread`",
@@ -155,6 +158,10 @@ COMMANDS = {
     f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_sound5_6x'",
     "sound8_6x": "jaxaug augment --config configs/augment/grammar_tree.py:0.8 --out "
     f"DATA/variants/sound8, then {_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_sound8_6x'",
+    "reworder_6x": "jaxaug augment --config configs/augment/reworder_tree.py (commit "
+    "eab8b318) --out DATA/variants/reworder, then benchmarks/compare.sh",
+    "pool_6x": "jaxaug augment --config configs/augment/pool_tree.py:0.5 --out "
+    "DATA/variants/pool, then benchmarks/compare.sh",
     "apertium_6x": "jaxaug augment --config configs/augment/apertium.py:5 --out "
     "DATA/apertium, then JAXAUG_VARIANTS_DIR=DATA/apertium benchmarks/compare.sh",
     "": "benchmarks/compare.sh",
@@ -575,7 +582,11 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "gains": gains_table,
     "attack": attack_table,
     "stricter": functools.partial(
-        short_table, ("tree_6x", "tree2_6x", "sound5_6x", "sound8_6x")
+        short_table,
+        (
+            *("tree_6x", "tree2_6x", "sound5_6x", "sound8_6x"),
+            *("reworder_6x", "pool_6x"),
+        ),
     ),
     "minisgd": minisgd_table,
     "sgd-queue": queue_table,

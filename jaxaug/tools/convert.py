@@ -539,8 +539,10 @@ def run_import(arguments: Import) -> int:
         "losses": [one.as_json() for one in found.lost],
         "document": found.document,
     }
-    texts = {arguments.losses: dumped(record)} if arguments.losses else {}
-    write_texts(texts | {arguments.out: dumped(data)})
+    texts: dict[PathLike, str] = {arguments.out: dumped(data)}
+    if arguments.losses:
+        texts[arguments.losses] = dumped(record)
+    write_texts(texts)
     intents = sum(len(service.intents) for service in found.schema.services)
     slots = sum(len(service.slots) for service in found.schema.services)
     counts = {"service": len(data), "intent": intents, "slot": slots}
