@@ -335,7 +335,7 @@ def test_the_verb(sgd_tree, fake, tmp_path, capsys):
     assert folders.variant_names(tmp_path / "more")[-1] == "v7"
     capsys.readouterr()
     assert cli.main(["augment", *arguments, "0"]) == 1
-    assert "--variants 0: variants=0: " in capsys.readouterr().err
+    assert "--variants is 0: give" in capsys.readouterr().err
 
 
 def test_the_default_config_needs_minilm(sgd_tree, tmp_path, capsys, monkeypatch):
