@@ -182,8 +182,8 @@ class _Reader:
         """Takes a verb that verbs.txt lacks, if only a verb fits the place."""
         before = self.found[-1].cls if self.found else ""
         wanted = ""
-        if word in vocabulary.DETERMINERS:
-            return False  # "Which this"
+        if word in vocabulary.DETERMINERS | vocabulary.ADVERBS:
+            return False  # "Which this", "can also be"
         if before in ("that", "which", "who") and not self._is_plural(word):
             wanted = THIRD
         elif before in _BE and (

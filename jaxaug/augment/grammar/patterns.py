@@ -18,7 +18,6 @@ two words) and `?` after optional ones, and of variables:
     {t:ITAIL}, {t:OTAIL}, {t:LTAIL}  nothing, or the rest from `to`, from `of`, or from
                      in, at, on, or for on; {t:NTAIL}  from a preposition, no clause;
     {t:STAIL}, {t:MTAIL}  the rest from a preposition of place, or of measures, on
-    {w:WH}           a question word
     {t:ANY}          nothing or anything
     {r:REST}         one chunk or more; {r:PLAIN}  without a second verb after `and`
                      or `or`
@@ -194,7 +193,6 @@ def _class(name: str) -> str:
         "PLAIN": f"(?![{joining}])(?:(?![{joining}]{verb}|{_codes[WORD, 'not']}).)+",
         "BE": f"[{_letters('is are')}]",
         "PREP": f"[{_letters('in at on to for from by with')}]",
-        "WH": f"[{_letters('how what whether when where which who why')}]",
         "WAS": f"[{_letters('is are was were')}]",
     }
     if name in fixed:
@@ -312,7 +310,6 @@ _NOUN: dict[str, Callable[[Sequence[Chunk]], str]] = {
         [dataclasses.replace(chunks[0], words=chunks[0].words[-1:])]
     ),
     "head": lambda chunks: " ".join(_split(chunks)[1]),
-    "headpl": lambda chunks: vocabulary.plural(chunks[0].words[-1]),
     "mods": lambda chunks: " ".join(_split(chunks)[0]),
     "nouns": lambda chunks: " ".join(_split(chunks)[0]),
     "themods": lambda chunks: "the " + " ".join(_split(chunks)[0]),
@@ -320,7 +317,6 @@ _NOUN: dict[str, Callable[[Sequence[Chunk]], str]] = {
     "has": lambda chunks: "have" if is_plural(chunks) else "has",
     "does": lambda chunks: "do" if is_plural(chunks) else "does",
     "who": lambda chunks: "who" if chunks[0].cls == "PERSON" else "that",
-    "it": lambda chunks: "they" if is_plural(chunks) else "it",
 }
 _VERB: dict[str, str] = {
     "base": BASE, "ing": GERUND, "pp": PARTICIPLE, "third": THIRD,

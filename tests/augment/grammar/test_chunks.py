@@ -48,6 +48,10 @@ def written(text: str, is_verb_phrase: bool = False) -> str:
         ("is the parcel insured", "is | the parcel THING | insured OTHER participle"),
         ("is the produce organic", "is | the produce THING | organic THING"),
         (
+            "whether it can still be read",
+            "whether | it | can | still THING | be | read GET participle",
+        ),
+        (
             "farm that grows the crops",
             "farm SITE | that | grows OTHER third | the crops THING",
         ),

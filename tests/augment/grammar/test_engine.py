@@ -23,8 +23,8 @@ def test_the_first_rewordings_of_a_place() -> None:
         "City where the hotel is located",
         "Town of the accommodation",
         "City in which the hotel is situated",
-        "Town where the lodging is located",
-        "Which city the hotel is in",
+        "Town where the accommodation is located",
+        "Hotel city",
     ]
 
 
@@ -36,9 +36,9 @@ def test_a_derivation_ends_with_its_text() -> None:
 
 def test_every_other_result_changes_all_words() -> None:
     found = reword("find a restaurant in a city", Context("intent"), 4)
-    text = "look for an eatery in a town"
+    text = "look for a dining place in a town"
     assert found[1].text == text
-    names = "find -> look for, restaurant -> eatery, city -> town"
+    names = "find -> look for, restaurant -> dining place, city -> town"
     assert found[1].steps == ((names, text),)
 
 

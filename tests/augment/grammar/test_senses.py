@@ -26,8 +26,6 @@ def about(words: str, kind: str = "slot", siblings: str = "") -> Context:
         # A possessive and a plural keep their form.
         ("the hotel's phone number", None, "the accommodation's phone number"),
         ("number of parcels", None, "number of packages"),
-        # A phrase follows no other word of its group, and nothing follows it.
-        ("find a hotel", INTENT, "find a place to stay"),
         # An uncountable noun has no article.
         ("book a hotel", INTENT, "book accommodation"),
         # Several words for a verb take its form.
@@ -50,7 +48,6 @@ def test_a_synonym_takes_the_form_of_its_word(source, context, result) -> None:
 @pytest.mark.parametrize(
     ("source", "context", "wrong"),
     [
-        ("city of the hotel", None, "place to stay city"),
         ("date to book the table", None, "made a booking"),
         ("find hotels in a city", INTENT, "accommodation there are"),
         ("amount of money to send", about("bank"), "amount of funds"),
@@ -71,13 +68,13 @@ def test_synonyms_do_not_break_phrases(source, context, wrong) -> None:
 
 def test_neighbors_get_different_words() -> None:
     found = [text for text in texts("find a restaurant in a city", INTENT)]
-    eating = {"restaurant", "eatery", "dining spot", "place to eat", "eating place"}
+    eating = {"restaurant", "eatery", "dining spot", "dining place"}
     cities = {"city", "town"}
     pairs = {
         (one, two) for t in found for one in eating for two in cities
         if one in t and f" {two}" in t
     }  # fmt: skip
-    assert len(pairs) >= 8
+    assert len(pairs) >= 6
 
 
 def test_the_table_has_the_words_of_many_domains() -> None:
