@@ -208,6 +208,10 @@ def ask(
     schema=rules.or_none(rules.path),
     model=rules.text,
     endpoint=rules.text,
+    wordings=rules.whole(0, 1000),
+    repeats=rules.whole(1, 1000),
+    shots=rules.whole(0, 1000),
+    seed=rules.seed,
 )
 def sensitivity(
     cases: PathLike,

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from jaxaug_base.files import temporary_name
 
-from jaxaug.core import cache_folder, cached
+from jaxaug.core import cache_folder, cached, json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shortened
 from jaxaug.core.installed import extras_of
@@ -115,7 +115,7 @@ SUITES: Mapping[str, Suite] = {
 def _lines(name: str) -> list[dict[str, Any]]:
     path = Path(corpus.__file__).with_name(name)
     with lzma.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+        return [json_reader.decoded(line) for line in lines]
 
 
 def digest(text: str) -> str:
@@ -214,7 +214,7 @@ def server_tools(server: Server) -> list[dict[str, Any]]:
             those that were reworded, or downloads are switched off.
     """
     folder = cache_folder.local_cache_dir() / "mcp" / f"{server.name}-{server.digest}"
-    return json.loads(
+    return json_reader.decoded(
         cached.published_file(
             folder / "tools.json", functools.partial(_fetched, server)
         ).read_text()

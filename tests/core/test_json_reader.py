@@ -24,7 +24,7 @@ OURS = {
     "jaxaug/models/endpoint/replies.py",
     "runtime/t5x/inference/evaluator.py",
     "runtime/jaxaug_base/files.py",
-    "runtime/t5x/training/run_lock.py",
+    "runtime/t5x/training/run_record.py",
 }
 
 

@@ -55,7 +55,7 @@ def test_the_scale_equals_the_checkpoint(
     (tmp_path / "config.json").write_text(json.dumps(told | options))
     assert difficulty.scale_of(hf_folder.read_config(tmp_path)[2]) == scale
     asked = generate.Options(
-        "smollm2", similarity=str(tmp_path), implication="roberta-mi"
+        model="smollm2", similarity=str(tmp_path), implication="roberta-mi"
     )
     assert generate.resolved(asked).beta == scale.beta
 

@@ -107,7 +107,7 @@ def test_a_value_with_a_line_break_stays_whole(tools, capsys):
     [
         (["--accelerator=H100:8"], "--accelerator 'H100:8': is no name of SkyPilot"),
         (["--infra=; rm"], "--infra '; rm': is no name of SkyPilot, such as gcp/us"),
-        (["--gpus=0"], "--gpus 0: give at least 1 and at most 16."),
+        (["--gpus=0"], "--gpus is 0: give a whole number from 1 to 16"),
         (["--gin.MODEL_DIR='runs/x'"], "what is written to the machines is lost"),
     ],
 )
