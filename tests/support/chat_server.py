@@ -63,7 +63,12 @@ class ChatServer:
         with contextlib.suppress(ConnectionError):
             if isinstance(action, str):
                 action = said(action)
-            found = action(body)
+            try:
+                found = action(body)
+            finally:
+                # The client may ask again before the last byte is written.
+                with self._lock:
+                    self._busy -= 1
             if found is not None:
                 status, headers, data = found
                 request.send_response(status)
@@ -74,8 +79,6 @@ class ChatServer:
                 request.end_headers()
                 for part in [data] if isinstance(data, bytes) else data:
                     request.wfile.write(part)
-        with self._lock:
-            self._busy -= 1
 
 
 @contextlib.contextmanager
