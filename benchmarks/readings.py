@@ -16,7 +16,7 @@ def table() -> list[str]:
         (TREE / "minisgd_tree.tsv", "MiniSGD (an earlier version)", "first"),
         (
             READINGS.with_name("sgd_readings.tsv"),
-            "SGD's train schema, sample (an earlier version)",
+            "SGD's train schema, sample",
             "label",
         ),
         (
