@@ -316,7 +316,7 @@ def _check_same(out: epath.Path, note: epath.Path, made_of: Mapping[str, Any]) -
     """
     if not note.exists():
         raise UserError(
-            f"{out}: is no file of `jaxaug levels`, which has {note} beside it. Name "
+            f"{out}: is no file of `jaxaug levels`, because {note} is missing. Name "
             "another --out."
         )
     fix = f"Remove {out}, or name another --out."

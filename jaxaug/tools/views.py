@@ -385,7 +385,7 @@ class Document:
         return names
 
     def items(self, node: Node) -> Node | None:
-        """Returns the schema of the items of an array, or None if there is none."""
+        """Returns the schema of the items of an array, if it has one."""
         for value, part in node.all("items", dict):
             return self.node(value, node, part)
         inside = (self.items(one) for b in self.branches(node) for one in b)

@@ -350,8 +350,8 @@ def test_places_of_others_are_left_alone(tmp_path, tiny_lm, monkeypatch, capsys)
     out.write_text("mine")
     assert run(tmp_path, f"--model={tiny_lm}") == 1
     assert capsys.readouterr().err == (
-        f"jaxaug: error: {out}: is no file of `jaxaug levels`, which has {out}.json "
-        "beside it. Name another --out.\n"
+        f"jaxaug: error: {out}: is no file of `jaxaug levels`, because {out}.json is "
+        "missing. Name another --out.\n"
     )
     assert out.read_text() == "mine"
     out.unlink()

@@ -128,7 +128,7 @@ def load(folder: epath.Path) -> Template:
 
 
 def _of_list(templates: list[Any]) -> Any:
-    """Returns the default of several named templates; None if there is none."""
+    """Returns the default of several named templates, if it exists."""
     named = {
         one.get("name"): one.get("template")
         for one in templates

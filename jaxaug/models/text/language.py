@@ -7,6 +7,7 @@ sum. Log probabilities therefore belong to the output as it is cut, and rows, be
 sets of candidates end there.
 """
 
+import abc
 import dataclasses
 import functools
 from collections.abc import Iterable, Mapping
@@ -89,7 +90,7 @@ def together(
 _PREFIX = "prefix"
 
 
-class Loaded:
+class Loaded(abc.ABC):
     """Base of the models for text: a network with parameters and vocabularies.
 
     A model compares equal only to itself, so it can be a static argument of compiled
@@ -101,9 +102,9 @@ class Loaded:
     published: str = ""
 
     @property
+    @abc.abstractmethod
     def vocabularies(self) -> tuple[Any, ...]:
         """The vocabularies of inputs and outputs."""
-        raise NotImplementedError
 
     @functools.cached_property
     def identity(self) -> str:

@@ -458,7 +458,7 @@ _SEARCH: Mapping[str, Any] = {
 
 
 def read_generation(folder: epath.Path, fix: str) -> dict[str, Any] | None:
-    """Returns the generation_config.json of a folder; None if there is none.
+    """Returns the generation_config.json of a folder, if it exists.
 
     Args:
         folder: folder of a published model.

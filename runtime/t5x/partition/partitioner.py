@@ -405,7 +405,7 @@ class BasePjitPartitioner(BasePartitioner):
 
 
 def with_containers_of(like: Any, state: Any) -> Any:
-    """Freezes or unfreezes the parameters of `state` to match those of `like`.
+    """Freezes or unfreezes the parameters of `state` as in `like`.
 
     Shardings must have the pytree structure of the arrays.
     """

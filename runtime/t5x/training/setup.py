@@ -183,8 +183,8 @@ def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
     if not paths and len(candidates) > 1:
         announce(
             f"warning: {candidates[1].path} holds no checkpoint to begin with "
-            "(RestoreCheckpointConfig.path is the folder of a run, in mode 'specific' "
-            "that of one checkpoint)"
+            "(RestoreCheckpointConfig.path is the folder of a run, or, in mode "
+            "'specific', of a checkpoint)"
         )
     return Found(valid_cfg, os.fspath(paths[0]) if paths else None)
 
