@@ -17,6 +17,7 @@ import argparse
 import collections
 import datetime
 import functools
+import itertools
 import json
 import math
 import os
@@ -70,6 +71,11 @@ QUEUE_HEADER = (
 )
 COMPARED = ("sgd", "eda_6x", "tree_6x", "aug_6x", "sgdx_6x")
 MORE = ("sgd", "tree_2x", "tree_4x", "tree_6x", "apertium_6x")
+SELECTED = (
+    "edadraw_6x",
+    "eda_6x",
+    *(f"pool{one}_6x" for one in ("tree", "spread", "random", "faithful")),
+)
 ALL = ("sgd", "apertium_6x", "tree_2x", "eda_6x", "tree_4x", *COMPARED[2:])
 Key = tuple[str, str, int]
 FEWSHOT = ROOT / "results/fewshot"
@@ -81,7 +87,8 @@ VARIANTS = ROOT / "papers/jaxaug_papers/minisgd/variants"
 # traversal of Algorithm 3 of Coca et al. (`walk = "rounds"`).
 SETS = {
     "sgd": "originals only",
-    "eda_6x": "+ five variants by EDA",
+    "eda_6x": "+ five variants by EDA, draws that differ",
+    "edadraw_6x": "+ five variants by EDA, one draw each, others per seed",
     "sgd_familiar": "originals only, `--familiar`",
     "tree_6x_familiar": "+ five by the grammar and `spread`, `--familiar`",
     "tree_6x_consistent": "+ five by the grammar and `spread`, consistency",
@@ -109,6 +116,10 @@ SETS = {
     "reworder_6x": "+ five by the model of rewordings, or else the grammar (`spread`, "
     "least probability 0.5)",
     "pool_6x": "+ five by `pool_tree.py:0.5` (`spread`)",
+    "pooltree_6x": "+ five of one pool by Algorithm 3, J <= 0.75 and one J = 0",
+    "poolspread_6x": "+ five of this pool by `spread`",
+    "poolrandom_6x": "+ five of this pool at random",
+    "poolfaithful_6x": "+ the five most faithful of this pool",
     "apertium_6x": "+ five by back-translation by rules",
     "tree_2x": "+ v1 by the grammar and `spread`",
     "tree_4x": "+ v1 to v3 by the grammar and `spread`",
@@ -162,6 +173,14 @@ COMMANDS = {
     "eab8b318) --out DATA/variants/reworder, then benchmarks/compare.sh",
     "pool_6x": "jaxaug augment --config configs/augment/pool_tree.py:0.5 --out "
     "DATA/variants/pool, then benchmarks/compare.sh",
+    **{
+        f"pool{one}_6x": "jaxaug augment --config "
+        f"configs/augment/pool_tree.py:0.5,pool,{one} --out DATA/pool{one}, then "
+        f"JAXAUG_VARIANTS_DIR=DATA/pool{one} SETS=pool{one}_6x benchmarks/compare.sh"
+        for one in ("tree", "spread", "random", "faithful")
+    },
+    "edadraw_6x": "jaxaug augment --config papers/jaxaug_papers/tree/configs/augment/"
+    "eda_draw.py:N (N = 5 seed + k for vk), then benchmarks/compare.sh SEED",
     "apertium_6x": "jaxaug augment --config configs/augment/apertium.py:5 --out "
     "DATA/apertium, then JAXAUG_VARIANTS_DIR=DATA/apertium benchmarks/compare.sh",
     "": "benchmarks/compare.sh",
@@ -424,8 +443,8 @@ def trackers(kind: str) -> tuple[list[report.Run], Statistics]:
     if kind == "sgd":
         places = [path.parent for path in sorted(SGD.glob(f"*/{ITEM}"))]
         return _statistics(places, ServiceBootstrap)
-    if kind == "more":
-        return compared(MORE)
+    if kind in ("more", "selectors"):
+        return compared(MORE if kind == "more" else SELECTED)
     return compared(form="d3st" if kind == "mini" else "t5dst")
 
 
@@ -483,8 +502,8 @@ def minisgd_table(form: str = "d3st", names: Sequence[str] = ALL) -> list[str]:
     return rows
 
 
-def gains_table() -> list[str]:
-    """Returns the differences of `GAINS` in points, over the seeds that both have.
+def gains_table(pairs: Sequence[tuple[str, str]] = GAINS) -> list[str]:
+    """Returns the differences of pairs of sets in points, over the seeds of both.
 
     All rows are one family of Holm's correction, in each column.
     """
@@ -493,7 +512,7 @@ def gains_table() -> list[str]:
     rows.append("|---" * 6 + "|")
     differences: list[Difference] = []
     numbers = []
-    for names in GAINS:
+    for names in pairs:
         found = [
             {path.name.rpartition("-")[2] for path in MINISGD.glob(f"d3st_{one}-seed*")}
             for one in names
@@ -505,7 +524,7 @@ def gains_table() -> list[str]:
     each = np.array([one.interval.p for one in differences]).T
     corrected = np.array([holm(p) for p in each]).T
     for names, one, p, number in zip(
-        GAINS, differences, corrected, numbers, strict=True
+        pairs, differences, corrected, numbers, strict=True
     ):
         cells = [SETS[name].removeprefix("+ ") for name in names] + [str(number)]
         cells += [
@@ -580,6 +599,10 @@ def queue_row(
 TABLES: dict[str, Callable[[], list[str]]] = {
     "readme": short_table,
     "gains": gains_table,
+    "selectors": functools.partial(short_table, SELECTED),
+    "selectors-gains": functools.partial(
+        gains_table, [*itertools.combinations(reversed(SELECTED), 2)]
+    ),
     "attack": attack_table,
     "stricter": functools.partial(
         short_table,

@@ -1,6 +1,7 @@
 """Checks for small language models, in addition to the filters of the paper."""
 
 import re
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -38,6 +39,14 @@ def length(
     """
     pairs = zip(sources, candidates, strict=True)
     return np.array([len(b.split()) / max(1, len(a.split())) for a, b in pairs])
+
+
+def chance(
+    sources: Sequence[str], candidates: Sequence[str]
+) -> Float[np.ndarray, " n"]:
+    """Returns a random number below 1 for each pair, always the same for its texts."""
+    pairs = zip(sources, candidates, strict=True)
+    return np.array([zlib.crc32("\n".join(pair).encode()) / 2**32 for pair in pairs])
 
 
 def similarity(model: str = "minilm") -> measures.Metric:
