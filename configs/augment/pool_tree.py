@@ -7,9 +7,10 @@ near to far, and at most 100 rewordings by the grammar. The judge drops those wh
 probability of being faithful (docs/judge.md) is below 0.7. `spread` takes those that
 differ most from the text and from each other. `pool_tree.py:LEAST` sets another limit.
 `pool_tree.py:LEAST,reworder` or `pool_tree.py:LEAST,grammar` takes one scheme alone.
-`pool_tree.py:LEAST,pool,SELECTOR` selects by another of `SELECTORS`: by the tree of Coca
-et al. (2023), Algorithm 3 with J <= 0.75 and one paraphrase with J = 0, the most faithful
-candidates, or random ones. Needs the extras `nlp` and `report`; CTranslate2 (extra `engine`) makes it faster.
+`pool_tree.py:LEAST,pool,SELECTOR` takes another of `SELECTORS`: `tree` (Algorithm 3 of
+Coca et al., 2023, with J <= 0.75 and one paraphrase with J = 0), `faithful` (the most
+faithful candidates), or `random`. Needs the extras `nlp` and `report`; CTranslate2
+(extra `engine`) makes it faster.
 """
 
 import ml_collections
