@@ -19,6 +19,7 @@ class Invent(Settings, verb="invent", target="jaxaug_papers.mini.run:run"):
         pieces: size of the vocabulary
         seed: a different seed gives different data
         reword: also describe slots of MiniSGD in other ways with the same words
+        corpus: take most exercises from the corpus of rewordings
     """
 
     out: str
@@ -28,6 +29,7 @@ class Invent(Settings, verb="invent", target="jaxaug_papers.mini.run:run"):
     pieces: _Number = 3072
     seed: _Number = 0
     reword: bool = False
+    corpus: bool = False
 
 
 add = adds(Invent)

@@ -14,7 +14,7 @@ from jaxaug_base.files import temporary_name
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.text import clean
-from jaxaug_papers.mini import invented, overlap, recombined, varied
+from jaxaug_papers.mini import invented, overlap, recombined, varied, written
 from jaxaug_papers.mini.exercises import exercise, span
 from jaxaug_papers.mini.invented_words import Fresh, Lexis
 from jaxaug_papers.minisgd import simulator
@@ -24,6 +24,7 @@ from jaxaug_papers.minisgd.world import ORIGINAL, ServiceSpec, service_json
 
 EXERCISES = "exercises.tsv"
 _SPANS = 0.2
+_WRITTEN = 0.8
 _HELD_OUT = 50
 _LEAST_HELD_OUT = 20
 # Share with `reword`. Most errors confuse the values of two services.
@@ -51,6 +52,7 @@ def write(
     words: Collection[str] = (),
     seed: int = 0,
     reword: bool = False,
+    corpus: bool = False,
 ) -> epath.Path:
     """Writes generated data in the layout of the SGD repository.
 
@@ -69,6 +71,8 @@ def write(
         seed: random seed.
         reword: whether services have more kinds of slots, descriptions, and openers;
             see `varied` and `typed_slot`.
+        corpus: whether most exercises come from the corpus of rewordings; see
+            `written`.
 
     Raises:
         UserError: the folder exists, or a number is too small.
@@ -87,7 +91,11 @@ def write(
     partial = temporary_name(folder)
     try:
         _write_world(
-            partial, (services, dialogues, exercises), lexis(words), seed, reword
+            partial,
+            (services, dialogues, exercises),
+            lexis(words),
+            seed,
+            (reword, corpus),
         )
         partial.rename(folder)
     finally:
@@ -101,9 +109,10 @@ def _write_world(
     sizes: tuple[int, int, int],
     words: Lexis,
     seed: int,
-    reword: bool,
+    kinds: tuple[bool, bool],
 ) -> None:
     services, dialogues, exercises = sizes
+    reword, corpus = kinds
     few = max(_LEAST_HELD_OUT, services // _HELD_OUT)
     start = 0
     for split, count, size in (
@@ -118,7 +127,7 @@ def _write_world(
         write_records(folder / split / "schema.json", schema)
         one = functools.partial(_dialogue, split, specs, words, seed, reword)
         write_dialogues(folder / split, size, one)
-    lines = (_exercise(index, words, seed) for index in range(exercises))
+    lines = (_exercise(index, words, seed, corpus) for index in range(exercises))
     (folder / EXERCISES).write_text("".join(lines))
 
 
@@ -154,8 +163,11 @@ def _dialogue(
     return found
 
 
-def _exercise(index: int, words: Lexis, seed: int) -> str:
+def _exercise(index: int, words: Lexis, seed: int, corpus: bool) -> str:
     draw = Draw(f"invented/{seed}/exercise/{index}")
+    if corpus and draw.chance(_WRITTEN):
+        text, answer = written.exercise(draw, Fresh(words, draw))
+        return f"{text}\t{answer}\n"
     if not draw.chance(_SPANS):
         text, answer = exercise(draw, Fresh(words, draw))
         return f"{text}\t{answer}\n"

@@ -52,6 +52,7 @@ def write(given: Invent) -> epath.Path:
         words=words,
         seed=given.seed,
         reword=given.reword,
+        corpus=given.corpus,
     )
     write_bytes(folder / VOCABULARY, model)
     return folder
