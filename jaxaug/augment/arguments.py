@@ -18,8 +18,7 @@ SCHEMES = {
     "paraphrase": "whole sentences by a model (--model and --sampler, as for "
     "`jaxaug paraphrase`; or --model openai:NAME --option endpoint=URL)",
     "backtranslate": "translation there and back (`jaxaug models fetch marian-en-fr "
-    "marian-fr-en`, "
-    "--option pivots=fr)",
+    "marian-fr-en`, --option pivots=fr)",
     "apertium": "translation there and back by rules (the program apertium with "
     "apertium-eng-spa, --option pivots=spa)",
     "qcpg": "paraphrases with controlled quality (`jaxaug models fetch "

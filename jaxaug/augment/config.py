@@ -142,8 +142,7 @@ class Config:
             if one.get("scheme", GIVEN) == GIVEN:
                 raise UserError(
                     f"further: {shown(dict(one))} draws nothing: name a scheme, such "
-                    "as "
-                    "'paraphrase'."
+                    "as 'paraphrase'."
                 )
             typed.check(one, Round, "further")
         if self.further and self.is_given:

@@ -241,8 +241,7 @@ def _decision(line: str, where: str, variants: int) -> Decision:
     if text is not None and not (text.strip() and is_single):
         raise UserError(
             f"{where}: {made.id}: the text is {shown(text)}: expected words with "
-            "single "
-            "spaces. Correct the text."
+            "single spaces. Correct the text."
         )
     return made
 

@@ -120,8 +120,7 @@ def _further(plan: Plan) -> Iterator[str]:
     for number, draw in enumerate(config.draws[config.rounds :], config.rounds):
         yield (
             f"round {number + 1}, for texts with fewer than {config.variants} "
-            "candidates "
-            f"left: scheme {draw.scheme}"
+            f"candidates left: scheme {draw.scheme}"
         )
         yield from (f"  {job.most:4}  {job.label}" for job in plan.rounds[number])
 

@@ -60,8 +60,8 @@ def review(out: PathLike, taken: PathLike | None = None) -> str:
         if not (given.decisions or given.elsewhere) and path.exists():
             raise UserError(
                 f"{taken}: holds no decision, and would replace those in {path}. Name "
-                "a "
-                f"file that the page saved, or remove {path} to withdraw all decisions."
+                f"a file that the page saved, or remove {path} to withdraw all "
+                "decisions."
             )
         write_text(path, read_text(taken, "Name a file that the page saved."))
     made = decisions.read(folder, known, config.variants)
@@ -76,9 +76,8 @@ def review(out: PathLike, taken: PathLike | None = None) -> str:
         f"jaxaug review {digest_of([str(folder.expanduser().resolve())])}",
         base,
         f"Copy the saved file into the folder of the run, {folder}, or run `jaxaug "
-        "augment "
-        f"review {folder} --decisions FILE`; the next `jaxaug augment` into the folder "
-        "honours it.",
+        f"augment review {folder} --decisions FILE`; the next `jaxaug augment` into "
+        "the folder honours it.",
     )
     lines = [
         f"wrote {folder / review_page.FILE}: {len(texts)} texts; open it in a browser"

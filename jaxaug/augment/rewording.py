@@ -237,10 +237,8 @@ def _of_variant(schema: Schema, folder: PathLike, variant: str) -> Schema:
         if not fitting:
             raise UserError(
                 f"{folder}: {variant} has no service {' or '.join(wanted)} with the "
-                "slots "
-                f"and intents of {service.name}. Use the grammar, or make variants of "
-                "this "
-                "schema with `jaxaug augment`."
+                f"slots and intents of {service.name}. Use the grammar, or make "
+                "variants of this schema with `jaxaug augment`."
             )
         found.append(_worded(service, fitting[0]))
     return Schema(tuple(found))

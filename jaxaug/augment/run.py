@@ -46,8 +46,7 @@ def run(arguments: Augment) -> int:
     if not arguments.out:
         raise UserError(
             "--out is missing: `jaxaug augment --data_dir DIR --out "
-            "DIR/variants/tree`, "
-            "with --config FILE.py for another way than "
+            "DIR/variants/tree`, with --config FILE.py for another way than "
             "configs/augment/grammar_tree.py."
         )
     if arguments.shard is not None and arguments.merge is not None:
@@ -187,8 +186,7 @@ def compute_part(plan: Plan, part: Part) -> str:
     seconds = time.monotonic() - started
     return (
         f"part {part.number} of {part.count} is complete in {folder}: "
-        f"{shards.computed} "
-        f"shards computed, {shards.read} read in {seconds:.0f} s"
+        f"{shards.computed} shards computed, {shards.read} read in {seconds:.0f} s"
     )
 
 

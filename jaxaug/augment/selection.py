@@ -44,9 +44,8 @@ def results(
             if result.selected[number - 1] != text:
                 raise UserError(
                     f"{decisions.FILE}: {key}: v{number} is decided to be {text!r}, "
-                    "which "
-                    "another slot or intent of the service is called too. Decide for "
-                    "another name."
+                    "which another slot or intent of the service is called too. Decide "
+                    "for another name."
                 )
     return found
 

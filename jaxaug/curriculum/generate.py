@@ -363,10 +363,9 @@ def _summary(
     wanted = sum(options.quota.values())
     fallen = (
         f"{sum(size < wanted for size in sizes):,} texts have fewer than {wanted} "
-        "(more --rounds or --oversample give more); "
-        f"{empty:,} have an empty level, which "
-        f"falls back to the next easier one; {sum(not s for s in sizes):,} have none "
-        f"and stand for themselves."
+        f"(more --rounds or --oversample give more); {empty:,} have an empty level, "
+        f"which falls back to the next easier one; {sum(not s for s in sizes):,} have "
+        "none and stand for themselves."
     )
     lines = [
         (

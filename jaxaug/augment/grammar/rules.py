@@ -124,8 +124,7 @@ def _rule(lines: Sequence[str]) -> Rule:
     if not head or not set(kinds) <= set(KINDS):
         raise UserError(
             f"{_FILE}: {lines[0]!r} does not begin a rule. Write `[name] kinds`, "
-            "perhaps with `final` at the end, with kinds of "
-            f"{', '.join(KINDS)}."
+            f"perhaps with `final` at the end, with kinds of {', '.join(KINDS)}."
         )
     fields: dict[str, list[str]] = {name: [] for name in _FIELDS}
     for line in lines[1:]:

@@ -275,8 +275,7 @@ def _maker(name: str) -> Callable[..., Metric]:
     if name not in METRICS:
         raise UserError(
             f"{name!r} is not a metric; {suggestion(name, METRICS)} A metric of yours "
-            "is "
-            "named by `package.module:function`."
+            "is named by `package.module:function`."
         )
     return METRICS[name]
 

@@ -152,6 +152,5 @@ def _check(
     if found != meant:
         raise UserError(
             f"{target}: the file read back differs from the written one. Check the "
-            "disk, "
-            "and run the command again."
+            "disk, and run the command again."
         )

@@ -150,8 +150,7 @@ def _given(
             known = hints[scheme] if dot else {n for one in hints.values() for n in one}
             raise UserError(
                 f"--option {option}: {scheme if dot else ', '.join(hints)} has no "
-                "option "
-                f"{name!r}; {suggestion(name, known)}"
+                f"option {name!r}; {suggestion(name, known)}"
             )
         if len(owners) > 1:
             raise UserError(

@@ -198,7 +198,6 @@ def _complete(target: epath.Path, digest: str) -> str:
     if not written:
         raise UserError(
             f"--out {target}: exists, and is not the output of this call. Choose "
-            "another "
-            "folder, or remove it."
+            "another folder, or remove it."
         )
     return f"{target} is complete: nothing to do"

@@ -170,8 +170,7 @@ def _proposer(name: str) -> "_Causal | _Masked":
         raise UserError(
             f"{name}: its head is {head!r}; contextual substitution needs a causal "
             "language model such as smollm2, or a BertForMaskedLM or "
-            "RobertaForMaskedLM "
-            "with a mask token."
+            "RobertaForMaskedLM with a mask token."
         )
     return _Masked(encoder)
 
