@@ -144,7 +144,7 @@ class Dialogues(
 
 
 class Judge(
-    args.TrainedRun, verb="augment judge", target="jaxaug.augment.judge.pairs:run"
+    args.TrainedRun, verb="augment judge", target="jaxaug.augment.judge.verdicts:run"
 ):
     """Decide which candidates are faithful rewordings of their original.
 

@@ -152,7 +152,6 @@ def read(
     """Returns the decisions in the folder of a run, if any.
 
     Args:
-        folder: folder of the run.
         descriptions: descriptions of all splits of the run.
         variants: K.
 

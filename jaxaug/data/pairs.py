@@ -96,7 +96,6 @@ def held_out(
     not divided, so that no text is on both sides. The hash of its first text decides.
 
     Args:
-        pairs: all pairs.
         validation: whether to return the pairs for validation.
         by_input: whether only pairs with the same input form a group.
     """
@@ -143,10 +142,8 @@ class Source:
         """Describes pairs without reading them.
 
         Args:
-            name: name for messages.
             read: returns the unchanged pairs of `train` or `test`.
             has_test: whether there is a split `test`.
-            by_input: see `held_out`.
         """
         self.name, self.read, self.has_test = name, read, has_test
         self._by_input = by_input
@@ -226,7 +223,6 @@ def table(path: PathLike, by_input: bool = False) -> Source:
 
     Args:
         path: path of `NAME.tsv`.
-        by_input: see `held_out`.
     """
     test = epath.Path(path).with_suffix(".test.tsv")
     files = {"train": path, "test": test}

@@ -263,7 +263,6 @@ def sections(
     repeated section, and other text before the first marker, count as unusable.
 
     Args:
-        text: text of an answer.
         marker: matches `[name]`, with the name as its group.
         first: name of the section that every answer has.
     """

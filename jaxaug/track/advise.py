@@ -127,8 +127,6 @@ def advise(
         tracker: the tracker, with the schema to improve.
         dialogues: unlabeled dialogues; empty for advice by familiarity alone.
         known: words of the training schemas, in the singular.
-        options: options of the search.
-        writers: see `Writers`.
     """
 
     def unknown(text: str) -> int:
@@ -345,13 +343,7 @@ def _json(one: Advice) -> dict[str, Any]:
 
 
 def table(advice: Sequence[Advice], title: str, limit: int) -> str:
-    """Returns the printed table: the least stable descriptions first.
-
-    Args:
-        advice: the advice about all descriptions.
-        title: first line of the output.
-        limit: maximum number of rows.
-    """
+    """Returns the printed table: the least stable descriptions first."""
     shown = _worst(advice)[:limit]
     if len(shown) < len(advice):
         title += f" ({len(shown)} of {len(advice)} descriptions)"

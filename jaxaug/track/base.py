@@ -60,7 +60,6 @@ class BaseTracker(abc.ABC):
             words: vocabulary of the inputs and vocabulary of the outputs.
             family: name of the input format, a key of `recipes.FORMATS`.
             lengths: maximum number of tokens of `inputs` and `targets`, EOS included.
-            schema: the schema of the services.
             robust: further wordings and checks of the answers; None means `Robust()`.
         """
         self.schema = schema

@@ -22,7 +22,7 @@ from jaxaug.augment import decisions
 from jaxaug.augment.config import Config
 from jaxaug.augment.decisions import Decided
 from jaxaug.augment.descriptions import Description
-from jaxaug.augment.result import Judged, Result
+from jaxaug.augment.selection import Judged, Result
 from jaxaug.core import json_reader
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
@@ -50,16 +50,9 @@ _CANDIDATE: dict[str, type] = {
 
 
 def write_candidates(out: PathLike, results: Iterable[Result]) -> epath.Path:
-    """Writes `candidates.jsonl`: a line for each candidate of each description.
+    """Writes `candidates.jsonl`, a line for each candidate; returns its path.
 
     A description without candidates has one line, whose `candidate` is null.
-
-    Args:
-        out: folder of the run.
-        results: the candidates of each description.
-
-    Returns:
-        The path of the file.
     """
     path = epath.Path(out) / CANDIDATES
     lines = (
@@ -87,7 +80,6 @@ def _records(result: Result) -> Iterator[dict[str, Any]]:
         "source": one.text,
         "protected": list(one.protected),
     }
-    # A description without candidates has a line as well.
     if not result.judged:
         yield head | {"candidate": None}
     for judged in result.judged:
@@ -221,7 +213,6 @@ def without(results: Sequence[Result], fix: str) -> list[str]:
     """Returns lines about texts with fewer rewordings than variants, if there are any.
 
     Args:
-        results: results of a run.
         fix: sentence at the end of the line about texts without rewordings.
     """
     bare = [r for r in results if r.kept == len(r.selected)]
@@ -279,8 +270,6 @@ def claim(out: PathLike, config: Config, names: Iterable[str]) -> None:
     """Records the files that a run will write, in addition to earlier runs' files.
 
     Args:
-        out: folder of the run.
-        config: config of the run.
         names: paths of files in `out`.
     """
     path = epath.Path(out) / MANIFEST

@@ -48,7 +48,6 @@ def write(
         out: a variants folder, such as `DATA_DIR/variants/<name>`.
         data_dir: folder of the original schema, which the check reads.
         split: "train", "dev", or "test".
-        schema: original schema of this split.
         texts: for each variant, id of a description -> text; v1 is the most similar to
             the original. A description without an id keeps the original text.
         names: whether missing ids of names count as kept too.

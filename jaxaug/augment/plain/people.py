@@ -13,8 +13,8 @@ from typing import Any
 
 from jaxaug.augment.judge import likelihood, network, verdicts
 from jaxaug.augment.plain import faithful, text, wordings
-from jaxaug.augment.plain.chain import Outputs
 from jaxaug.augment.plain.faithful import OFF, STRICT
+from jaxaug.augment.plain.text import Outputs
 from jaxaug.augment.schemes import registry
 from jaxaug.core import cache_folder
 from jaxaug.core import checked as rules

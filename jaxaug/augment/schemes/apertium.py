@@ -135,11 +135,10 @@ def _called(
             f"{name}: the program failed with status {running.returncode} ({last}). "
             f"{fix}"
         )
-    return [_stripped(line) for line in output.removesuffix("\n").split("\n")]
-
-
-def _stripped(line: str) -> str:
-    return " ".join(line.split()).removesuffix(_END.strip()).rstrip()
+    return [
+        " ".join(line.split()).removesuffix(_END.strip()).rstrip()
+        for line in output.removesuffix("\n").split("\n")
+    ]
 
 
 NAMES = ("program", "timeout")

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 from jaxaug.augment.language import lexicon as lexicons
 from jaxaug.augment.language.lexicon import STOP_WORDS
 from jaxaug.augment.language.words import Word, edited
-from jaxaug.augment.schemes.eda import synonyms_at
+from jaxaug.augment.schemes.sentences import synonyms_at
 from jaxaug.core.buckets import pad, plan
 from jaxaug.core.errors import UserError
 from jaxaug.core.typed import Range, bounded
