@@ -139,7 +139,11 @@ class Plan:
         beside = {
             name: other.digest
             if isinstance(other, Plan)
-            else [file_digest(path) for path in _schemas_in(other)]
+            else [
+                file_digest(folders.variant_schema_path(other, variant, split))
+                for variant in folders.variant_names(other)
+                for split in folders.variant_splits(other, variant)
+            ]
             for name, other in self.beside.items()
         }
         different = [self.rounds[0], *self.rounds[self.config.rounds :]]
@@ -300,15 +304,6 @@ def _beside(config: Config, name: str, fields: Mapping[str, Any]) -> Config:
     return configs.of(own | dict(fields), f"beside {name!r}")
 
 
-def _schemas_in(variants: epath.Path) -> list[epath.Path]:
-    """Returns the schemas of all variants in a folder."""
-    return [
-        folders.variant_schema_path(variants, variant, split)
-        for variant in folders.variant_names(variants)
-        for split in folders.variant_splits(variants, variant)
-    ]
-
-
 def preview(plan: Plan) -> str:
     """Returns the preview of a run: texts, settings, metrics, models, and files.
 
@@ -394,33 +389,23 @@ def _rounds(plan: Plan) -> list[Sequence[Job]]:
 
 def _generation(plan: Plan) -> list[str]:
     config = plan.config
+    few = f"fewer than {config.variants} candidates left"
+    further = []
+    for number, draw in enumerate(config.draws[config.rounds :], config.rounds):
+        further.append(
+            f"round {number + 1}, for texts with {few}: scheme {draw.scheme}"
+        )
+        further += [f"  {job.most:4}  {job.label}" for job in plan.rounds[number]]
+    few = f"rounds: at most {config.rounds}, after the first for texts with {few}"
     return [
         f"scheme {config.scheme}: {_outputs(plan)}",
-        *_repeated(config),
+        *([few] if config.rounds > 1 else []),
         *(f"  {job.most:4}  {job.label}" for job in plan.rounds[0]),
-        *_further(plan),
+        *further,
         f"filters: {_listed(config.filters)}",
         f"filters of slots alone: {_listed(config.slot_filters)}",
         f"checks: {_listed(config.checks)}",
     ]
-
-
-def _further(plan: Plan) -> Iterator[str]:
-    """Yields lines about the schemes that draw after the rounds of a run."""
-    config = plan.config
-    for number, draw in enumerate(config.draws[config.rounds :], config.rounds):
-        yield (
-            f"round {number + 1}, for texts with fewer than {config.variants} "
-            f"candidates left: scheme {draw.scheme}"
-        )
-        yield from (f"  {job.most:4}  {job.label}" for job in plan.rounds[number])
-
-
-def _repeated(config: Config) -> list[str]:
-    if config.rounds == 1:
-        return []
-    few = f"fewer than {config.variants} candidates left"
-    return [f"rounds: at most {config.rounds}, after the first for texts with {few}"]
 
 
 def _checked(config: Config) -> dict[str, Mapping[str, object]]:

@@ -3,7 +3,6 @@
 import html
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,80 +61,17 @@ _FAITHFUL = (
 )
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One variant of a text.
-
-    Attributes:
-        text: the variant.
-        metrics: metric -> value; empty for the original and for typed texts.
-    """
-
-    text: str
-    metrics: Mapping[str, float]
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns text, note, and the value to sort by (None without one)."""
-        note = ", ".join(f"{name} {value:.2f}" for name, value in self.metrics.items())
-        faith = next((self.metrics[n] for n in _FAITHFUL if n in self.metrics), None)
-        return {"text": self.text, "note": note, "faith": faith}
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A text of the schema with its variants.
-
-    Attributes:
-        ids: ids of the descriptions with this text; one id, or one per split.
-        where: readable name of the described element.
-        source: the text.
-        variants: v1, v2, ...
-        more: further candidates, offered when somebody types.
-    """
-
-    ids: tuple[str, ...]
-    where: str
-    source: str
-    variants: tuple[Variant, ...]
-    more: tuple[str, ...]
-
-
-def write(
-    path: PathLike,
-    title: str,
-    texts: Sequence[Shown],
-    decisions: Sequence[Mapping[str, Any]],
-    key: str,
-    base: str,
-    after: str,
-) -> None:
-    """Writes the page: one file that needs no network and no other file.
+def _page(
+    title: str, after: str, data: Mapping[str, Any], measured: Collection[str]
+) -> str:
+    """Returns the page, which needs no network and no other file.
 
     Args:
-        texts: texts in the order of the page.
-        decisions: the lines of `decisions.jsonl`.
-        key: key under which a browser stores unsaved decisions.
-        base: digest of the data behind the page.
+        title: title of the page.
         after: instructions for the saved file.
+        data: input of `review.js`.
+        measured: names of the metrics of the variants.
     """
-    data = {
-        "key": key,
-        "base": base,
-        "decisions": list(decisions),
-        "texts": [
-            {
-                "ids": one.ids,
-                "where": one.where,
-                "source": one.source,
-                "variants": [variant.as_json() for variant in one.variants],
-                "more": one.more,
-            }
-            for one in texts
-        ],
-    }
-    measured = dict.fromkeys(
-        name for one in texts for variant in one.variants for name in variant.metrics
-    )
     # No text may end the script.
     packed = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
     parts = [
@@ -164,7 +100,7 @@ def write(
         "</script>",
         page.END,
     ]
-    write_text(path, "\n".join(parts) + "\n")
+    return "\n".join(parts) + "\n"
 
 
 def _order(measured: Collection[str]) -> list[str]:
@@ -242,19 +178,27 @@ def review(out: PathLike, taken: PathLike | None = None) -> str:
         write_text(path, read_text(taken, "Name a file that the page saved."))
     made = decisions.read(folder, known, config.variants)
     texts = _shown(found, known, records.decided(manifest), config.variants)
+    measured = dict.fromkeys(
+        name for one in texts for _, values in one["variants"] for name in values
+    )
+    data = {
+        # A browser stores unsaved decisions under the key.
+        "key": f"jaxaug review {digest_of([str(folder.expanduser().resolve())])}",
+        "base": digest_of([manifest["digest"], made.key(), found]),
+        "decisions": [one.key() for one in (*made.decisions, *made.elsewhere)],
+        "texts": [
+            one | {"variants": [_variant(*pair) for pair in one["variants"]]}
+            for one in texts
+        ],
+    }
     records.claim(folder, config, [FILE])
-    base = digest_of([manifest["digest"], made.key(), found])
-    write(
-        folder / FILE,
-        f"Variants of {config.name}: {', '.join(config.splits)}",
-        texts,
-        [one.key() for one in (*made.decisions, *made.elsewhere)],
-        f"jaxaug review {digest_of([str(folder.expanduser().resolve())])}",
-        base,
+    title = f"Variants of {config.name}: {', '.join(config.splits)}"
+    after = (
         f"Copy the saved file into the folder of the run, {folder}, or run `jaxaug "
         f"augment review {folder} --decisions FILE`; the next `jaxaug augment` into "
-        "the folder honours it.",
+        "the folder honours it."
     )
+    write_text(folder / FILE, _page(title, after, data, measured))
     lines = [f"wrote {folder / FILE}: {len(texts)} texts; open it in a browser"]
     if made.decisions:
         done = made.of(known) == records.decided(manifest)
@@ -268,8 +212,11 @@ def _shown(
     known: Sequence[Description],
     decided: Mapping[str, Decided],
     variants: int,
-) -> list[Shown]:
-    """Returns the texts of the page; texts that splits share come once."""
+) -> list[dict[str, Any]]:
+    """Returns the texts of the page, with (text, metrics) pairs as variants.
+
+    Texts that splits share come once.
+    """
     groups: dict[tuple[str, ...], list[Description]] = {}
     for one in known:
         groups.setdefault(decisions.same(one), []).append(one)
@@ -285,12 +232,19 @@ def _shown(
         what = one.kind.replace("_", " ")
         what += "" if one.kind.startswith("service") else f" {one.name}"
         shown.append(
-            Shown(
-                tuple(member.id for member in members),
-                f"{one.service}: {what} ({one.id})",
-                one.text,
-                tuple(Variant(text, metrics.get(text, {})) for text in texts),
-                tuple(more[:_MORE]),
-            )
+            {
+                "ids": [member.id for member in members],
+                "where": f"{one.service}: {what} ({one.id})",
+                "source": one.text,
+                "variants": [(text, metrics.get(text, {})) for text in texts],
+                "more": more[:_MORE],
+            }
         )
     return shown
+
+
+def _variant(text: str, metrics: Mapping[str, float]) -> dict[str, Any]:
+    """Returns a text, a note, and the value to sort by (None without one)."""
+    note = ", ".join(f"{name} {value:.2f}" for name, value in metrics.items())
+    faith = next((metrics[name] for name in _FAITHFUL if name in metrics), None)
+    return {"text": text, "note": note, "faith": faith}

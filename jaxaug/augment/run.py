@@ -226,9 +226,7 @@ def carry_out(plan: Plan, shards_folder: PathLike | None = None) -> str:
         if not files:
             records.claim(folder, config, plan.outputs)
         texts = _by_variant(config, found)
-        files += variants.write(
-            folder, plan.data_dir, split, schema, texts, config.names
-        ).paths
+        files += variants.write(folder, plan.data_dir, split, schema, texts)
         results += found
     files.append(records.write_candidates(folder, results))
     numbers = records.counts(results, config.variants)

@@ -3,6 +3,7 @@
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from etils import epath
 
@@ -123,6 +124,7 @@ def held_out(
     ]
 
 
+@dataclass(frozen=True)
 class Source:
     """Pairs with three splits, read on demand.
 
@@ -130,23 +132,13 @@ class Source:
         name: name for messages.
         read: returns the unchanged pairs of `train` or `test`.
         has_test: whether there is a split `test`.
+        by_input: see `held_out`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        read: Callable[[str], Pairs],
-        has_test: bool = True,
-        by_input: bool = False,
-    ):
-        """Describes pairs without reading them.
-
-        Args:
-            read: returns the unchanged pairs of `train` or `test`.
-            has_test: whether there is a split `test`.
-        """
-        self.name, self.read, self.has_test = name, read, has_test
-        self._by_input = by_input
+    name: str
+    read: Callable[[str], Pairs]
+    has_test: bool = True
+    by_input: bool = False
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -168,7 +160,7 @@ class Source:
         if split == "test":
             chosen = lowered(unseen(self.read("test"), train))
         else:
-            chosen = held_out(lowered(train), split == "validation", self._by_input)
+            chosen = held_out(lowered(train), split == "validation", self.by_input)
         if not chosen:
             raise UserError(
                 f"{self.name}: holds no pair for the {split} split. "
@@ -209,9 +201,6 @@ def twitter() -> Source:
 class Rewordings(Source):
     """The pairs of the corpus of rewordings, with its own splits."""
 
-    def __init__(self) -> None:
-        super().__init__(rewordings.NAME, rewordings.pairs)
-
     def of_split(self, split: str, both: bool = False) -> Pairs:
         """Returns the (text, rewording) pairs of a split in lower case."""
         chosen = lowered(self.read(split))
@@ -245,7 +234,11 @@ def named(taken: Iterable[str] = ()) -> Mapping[str, Source]:
     Raises:
         UserError: a file is missing, or its stem is taken or cannot name a task.
     """
-    sources = {QUORA: quora(), TWITTER: twitter(), rewordings.NAME: Rewordings()}
+    sources = {
+        QUORA: quora(),
+        TWITTER: twitter(),
+        rewordings.NAME: Rewordings(rewordings.NAME, rewordings.pairs),
+    }
     taken = {*taken, *sources}
     for path in folders.paths_of_variable(PARAPHRASES_VARIABLE):
         if not path.is_file():

@@ -15,7 +15,7 @@ from jaxaug.augment.descriptions import KINDS, Description, descriptions
 from jaxaug.augment.judge import measures
 from jaxaug.augment.judge.measures import Metric
 from jaxaug.augment.output import published
-from jaxaug.core import page
+from jaxaug.core import columns, page
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import can_draw, label, new_figure, write_figure
 from jaxaug.core.files import PathLike, write_text
@@ -200,14 +200,9 @@ def text_table(table: Sequence[Row]) -> str:
     """Returns the table for people: percent, one line per variant, and a legend."""
     names = list(table[0].figures)
     head = ["scheme", "variant", "texts", "unchanged", *map(heading, names)]
-    cells = [head, *([*cells_of(row)] for row in table)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for line in cells:
-        parts = [line[0].ljust(widths[0]), line[1].ljust(widths[1])]
-        parts += [c.rjust(w) for c, w in zip(line[2:], widths[2:], strict=True)]
-        lines.append("  ".join(parts).rstrip())
-    return "\n".join([*lines, *legend(names)])
+    right = [False, False, *[True] * (len(head) - 2)]
+    lines = columns.aligned([head, *map(cells_of, table)], right)
+    return "\n".join([lines, *legend(names)])
 
 
 def cells_of(row: Row) -> list[str]:

@@ -3,30 +3,16 @@
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from etils import epath
 from jaxaug_base.files import temporary_name
 
-from jaxaug.augment.descriptions import descriptions, with_texts
+from jaxaug.augment.descriptions import with_texts
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.data import folders
 from jaxaug.data.rename import renaming
 from jaxaug.data.schema import Schema, read_schema, service_object
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The result of `write`.
-
-    Attributes:
-        paths: the schema of each variant.
-        kept: for each variant, ids of the descriptions that keep the original text.
-    """
-
-    paths: tuple[epath.Path, ...]
-    kept: tuple[tuple[str, ...], ...]
 
 
 def write(
@@ -35,10 +21,9 @@ def write(
     split: str,
     schema: Schema,
     texts: Sequence[Mapping[str, str]],
-    names: bool = False,
     first: int = 1,
-) -> Written:
-    """Writes `out/v1..vK/<split>/schema.json`, each of them whole.
+) -> list[epath.Path]:
+    """Writes `out/v1..vK/<split>/schema.json`, each of them whole; returns the paths.
 
     As in SGD-X, service names get the digit of the variant. All variants are written
     under temporary names, read back as a variant of `data_dir`, and then renamed. If
@@ -50,7 +35,6 @@ def write(
         split: "train", "dev", or "test".
         texts: for each variant, id of a description -> text; v1 is the most similar to
             the original. A description without an id keeps the original text.
-        names: whether missing ids of names count as kept too.
         first: number of the first written variant; variants before it stay.
 
     Raises:
@@ -66,30 +50,20 @@ def write(
     folder = epath.Path(out)
     numbers = range(first, first + len(texts))
     _no_others(folder, split, numbers)
-    ids = [item.id for item in descriptions(schema, split, names)]
-    variants = [
-        _numbered(with_texts(schema, split, chosen), number)
-        for number, chosen in zip(numbers, texts, strict=True)
-    ]
+    variants = []
+    for number, chosen in zip(numbers, texts, strict=True):
+        services = with_texts(schema, split, chosen).services
+        named = (dataclasses.replace(s, name=f"{s.name}{number}") for s in services)
+        variants.append(Schema(tuple(named)))
     targets = [folder / f"v{number}" / split / "schema.json" for number in numbers]
     _write_all(targets, variants, folders.schema_path(data_dir, split))
-    kept = (tuple(i for i in ids if i not in chosen) for chosen in texts)
-    return Written(tuple(targets), tuple(kept))
+    return targets
 
 
 def to_json(schema: Schema) -> str:
     """Returns the schema as the text of a `schema.json`."""
     services = [service_object(service) for service in schema.services]
     return json.dumps(services, indent=2, ensure_ascii=False) + "\n"
-
-
-def _numbered(schema: Schema, number: int) -> Schema:
-    return Schema(
-        tuple(
-            dataclasses.replace(service, name=f"{service.name}{number}")
-            for service in schema.services
-        )
-    )
 
 
 def _no_others(folder: epath.Path, split: str, numbers: range) -> None:

@@ -142,11 +142,9 @@ def _called(
 
 
 NAMES = ("program", "timeout")
-"""Options that do not change the outputs."""
 
 
 def models(options: Mapping[str, Any]) -> list[str]:
-    """Returns no names: the program needs no model."""
     del options
     return []
 
@@ -163,7 +161,6 @@ def version(options: Mapping[str, Any]) -> str:
 
 
 def most(options: Mapping[str, Any]) -> int:
-    """Returns the maximum outputs of a text by `candidates` with these options."""
     number = len(_languages(options["pivots"]))
     return number if options["num"] is None else min(options["num"], number)
 

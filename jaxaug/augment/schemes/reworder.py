@@ -151,14 +151,11 @@ IN_SCHEMA = True
 """`candidates` takes texts with their context."""
 
 NAMES = ("batch_size",)
-"""Options that do not change the outputs."""
 
 
 def models(options: Mapping[str, Any]) -> list[str]:
-    """Returns the model that `candidates` uses with these options."""
     return [options["model"]]
 
 
 def most(options: Mapping[str, Any]) -> int:
-    """Returns the maximum outputs of a text by `candidates` with these options."""
     return options["best"] * len(options["grades"])
