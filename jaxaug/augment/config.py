@@ -202,12 +202,7 @@ def spec_of(fields: Mapping[str, Any]) -> Spec:
     for name in fields:
         if name not in known:
             raise UserError(f"tree: no field {name!r}; {suggestion(name, known)}")
-    typed.check(fields, Spec, "tree")
-    given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in fields.items()
-    }
-    return Spec(**given)
+    return typed.made(Spec, fields, "tree")
 
 
 def load(path: PathLike) -> Config:

@@ -16,7 +16,7 @@ from jaxaug.augment import stages
 from jaxaug.augment.arguments import Augment
 from jaxaug.augment.config import Config
 from jaxaug.augment.judge import measures, verdicts
-from jaxaug.augment.output import records, report, variants
+from jaxaug.augment.output import records, report
 from jaxaug.augment.plan import Plan
 from jaxaug.augment.selection import Result
 from jaxaug.core import cache_folder, compiled, parts
@@ -226,7 +226,7 @@ def carry_out(plan: Plan, shards_folder: PathLike | None = None) -> str:
         if not files:
             records.claim(folder, config, plan.outputs)
         texts = _by_variant(config, found)
-        files += variants.write(folder, plan.data_dir, split, schema, texts)
+        files += records.write_variants(folder, plan.data_dir, split, schema, texts)
         results += found
     files.append(records.write_candidates(folder, results))
     numbers = records.counts(results, config.variants)

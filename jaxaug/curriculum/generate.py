@@ -25,7 +25,6 @@ from jaxaug.core.files import PathLike, check_writable, read_json, write_text
 from jaxaug.core.shards import Shards, Stage
 from jaxaug.curriculum import difficulty, levels
 from jaxaug.curriculum import options as of_levels
-from jaxaug.curriculum import scorers as measures
 from jaxaug.curriculum.arguments import Levelling, Levels
 from jaxaug.curriculum.difficulty import kept
 from jaxaug.curriculum.options import NONE, Candidate, Options, Setting, resolved
@@ -110,7 +109,7 @@ def write(
         texts,
         options,
         functools.partial(_paraphrases, options.seed),
-        measures.load(
+        of_levels.load(
             options.similarity,
             "" if options.implication == NONE else options.implication,
         ),
@@ -146,10 +145,10 @@ def _made_of(options: Options, texts: Sequence[str]) -> dict[str, Any]:
     return fields | {
         "models": {
             "paraphrases": asked.key() if asked else first.key()["model"],
-            "similarity": measures.identity(options.similarity),
+            "similarity": of_levels.identity(options.similarity),
             "implication": None
             if options.implication == NONE
-            else measures.identity(options.implication),
+            else of_levels.identity(options.implication),
         },
         "prompt_text": None
         if asked or options.prompt is None
@@ -166,7 +165,7 @@ def make(
     texts: Sequence[str],
     options: Options,
     paraphrase: Paraphrase,
-    scorers: measures.Scorers,
+    scorers: of_levels.Scorers,
     shards: Shards,
 ) -> tuple[list[levels.Levelled], str]:
     """Returns the levels of each text, and a summary for printing.
@@ -275,7 +274,7 @@ def _judged(
     texts: Sequence[str],
     new: Sequence[Sequence[tuple[str, str]]],
     options: Options,
-    scorers: measures.Scorers,
+    scorers: of_levels.Scorers,
 ) -> list[Candidate]:
     """Returns all candidates as one list, judged by equation 3."""
     flat = [(t, *one) for t, own in zip(texts, new, strict=True) for one in own]

@@ -6,23 +6,80 @@ top-k with top-p.
 """
 
 import dataclasses
+import functools
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
 from jaxaug.core.text import spaced
-from jaxaug.curriculum import scorers as measures
+from jaxaug.curriculum import difficulty
 from jaxaug.curriculum.arguments import Levelling
 from jaxaug.curriculum.difficulty import BETAS, FLOORS
 from jaxaug.models.endpoint.server import is_endpoint
-from jaxaug.models.named import catalogue
+from jaxaug.models.named import catalogue, identities
 from jaxaug.paraphrase import candidates, endpoint_grid, generation
+
+Pairs = Sequence[tuple[str, str]]
+
+
+class Scorers(NamedTuple):
+    """Functions of (text, paraphrase) pairs for equations 3 and 4.
+
+    Attributes:
+        similarity: G.
+        implied: M; None without an implication model.
+    """
+
+    similarity: Callable[[Pairs], Float[np.ndarray, " pairs"]]
+    implied: Callable[[Pairs], Bool[np.ndarray, " pairs"]] | None = None
+
+
+def scale_named(similarity: str) -> difficulty.Scale:
+    """Returns the scale of a measure, given by name or folder."""
+    from jaxaug.models.scorers import encoder
+    from jaxaug.models.weights import hf_folder
+
+    if similarity in difficulty.NAMED:
+        return difficulty.NAMED[similarity]
+    return difficulty.scale_of(hf_folder.read_config(encoder.folder_of(similarity))[2])
+
+
+def identity(name: str) -> str:
+    """Returns the identity of an encoder.
+
+    Raises:
+        UserError: the encoder is not on this machine.
+    """
+    from jaxaug.models.scorers import encoder
+
+    return identities.of_folder(encoder.folder_of(name))
+
+
+def load(similarity: str, implication: str) -> Scorers:
+    """Loads the scorers with these names; their scores are kept in the cache folder.
+
+    Raises:
+        UserError: a model is not on this machine, or has another purpose.
+    """
+    from jaxaug.models.scorers import encoder, pairs
+    from jaxaug.models.scorers.store import Store
+
+    store = Store()
+    loaded = encoder.load(similarity)
+    is_cosine = difficulty.scale_of(loaded.config) == difficulty.COSINE
+    measure = (pairs.Similarity if is_cosine else pairs.Bleurt)(loaded, store)
+    if not implication:
+        return Scorers(measure)
+    judge = pairs.MutualImplication(encoder.load(implication), store)
+    return Scorers(measure, functools.partial(judge.holds))
+
 
 SAMPLERS = ("bottom_k", "top_k_top_p", "sampling")
 PAPER = {"bottom_k": 4, "top_k_top_p": 16}
@@ -215,7 +272,7 @@ def resolved(options: Options) -> Options:
         similarity = here[0] if here else "minilm"
     if implication == AUTO:
         implication = IMPLICATION if catalogue.find(IMPLICATION).on_disk else NONE
-    scale, beta = measures.scale(similarity), options.beta
+    scale, beta = scale_named(similarity), options.beta
     if beta is None:
         betas, other = (FLOORS, None) if implication == NONE else (BETAS, scale.beta)
         beta = betas.get(similarity, other)

@@ -26,11 +26,12 @@ from jaxaug.core.text import clean
 from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Schema, Service
 from jaxaug.formats.arguments import D3STText
-from jaxaug.formats.formatter import FramePrompt, SchemaFormatter
 from jaxaug.formats.records import (
     NO_INTENT,
+    FramePrompt,
     FrameRandom,
     Parsed,
+    SchemaFormatter,
     WholeFrame,
     clean_value,
     join_values,

@@ -41,11 +41,13 @@ from jaxaug.data.rename import Renaming
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.formats import t5dst
 from jaxaug.formats.arguments import Order, SDTText
-from jaxaug.formats.formatter import Answered, FramePrompt, SchemaFormatter
 from jaxaug.formats.records import (
     NO_INTENT,
+    Answered,
+    FramePrompt,
     FrameRandom,
     Parsed,
+    SchemaFormatter,
     WholeFrame,
     clean_value,
     join_values,

@@ -15,7 +15,7 @@ from jaxaug_base.files import is_same
 
 from jaxaug.augment import rewording
 from jaxaug.augment.descriptions import Description
-from jaxaug.augment.output import variants
+from jaxaug.augment.output import records
 from jaxaug.core import columns, compiled, page
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_writable, write_text
@@ -318,7 +318,7 @@ def run(arguments: settings.Advise) -> int:
     if arguments.html:
         write_text(arguments.html, html_page(found, title))
     if arguments.out:
-        write_text(arguments.out, variants.to_json(advised(tracker.schema, found)))
+        write_text(arguments.out, records.schema_json(advised(tracker.schema, found)))
     for path in filter(None, (arguments.json, arguments.html, arguments.out)):
         print(f"written: {path}")
     return 0

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxaug.augment.output import variants
+from jaxaug.augment.output import records
 from jaxaug.core import columns, compiled
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_writable
@@ -143,7 +143,7 @@ def run(arguments: settings.Attack) -> int:
         print(f"written: {arguments.json}")
     if arguments.out:
         texts = variant_texts(found, reference.schema, split, options.beam)
-        variants.write(arguments.out, data_dir, split, reference.schema, texts)
+        records.write_variants(arguments.out, data_dir, split, reference.schema, texts)
         print(f"written: {arguments.out}")
     return 0
 

@@ -227,11 +227,7 @@ def load(wordnet_dir: PathLike | None = None) -> Lexicon:
     return _wordnet(os.fspath(wordnet_dir))
 
 
-@functools.cache
-def _wordnet(folder: str) -> Lexicon:
-    from jaxaug.augment.language import wordnet
-
-    return wordnet.WordNet(folder)
+_wordnet = functools.cache(WordNet)
 
 
 @functools.cache

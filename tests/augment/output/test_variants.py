@@ -7,7 +7,7 @@ import os
 import pytest
 from etils import epath
 
-from jaxaug.augment.output import variants
+from jaxaug.augment.output import records
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders, sgd
 from jaxaug.data.schema import read_schema
@@ -26,7 +26,7 @@ def schema(sgd_tree):
 
 def write(sgd_tree, schema, texts=TEXTS, **options):
     out = sgd_tree / "variants" / "mine"
-    return variants.write(out, sgd_tree, "test", schema, texts, **options)
+    return records.write_variants(out, sgd_tree, "test", schema, texts, **options)
 
 
 def files(folder):
@@ -127,13 +127,13 @@ def test_full_disk_leaves_no_half_written_variant(sgd_tree, schema, monkeypatch,
 
 
 def test_a_variant_must_read_back_unchanged(sgd_tree, schema, monkeypatch):
-    broken = variants.to_json
+    broken = records.schema_json
     monkeypatch.setattr(
-        variants, "to_json", lambda one: broken(one).replace("Cost of", "Cost  of")
+        records, "schema_json", lambda one: broken(one).replace("Cost of", "Cost  of")
     )
     with pytest.raises(UserError, match="the file read back differs from the written"):
         write(sgd_tree, schema)
-    monkeypatch.setattr(variants, "to_json", lambda one: broken(one)[:-40])
+    monkeypatch.setattr(records, "schema_json", lambda one: broken(one)[:-40])
     with pytest.raises(UserError, match="truncated JSON"):
         write(sgd_tree, schema)
     assert not (sgd_tree / "variants").exists()
