@@ -12,7 +12,6 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import write_text
-from jaxaug.curriculum import plot
 from jaxaug.curriculum import schedule as schedules
 from jaxaug.curriculum.schedule import Schedule
 
@@ -122,11 +121,11 @@ def summarize(
     """
     _check_beginning(model_dir, step, schedule)
     if jax.process_index() == 0:
-        drawn = plot.text(schedule, notes=_notes(schedule))
+        drawn = schedules.plot_text(schedule, notes=_notes(schedule))
         folder = epath.Path(model_dir)
         write_text(folder / _PLOT, f"{drawn}\n")
         if importlib.util.find_spec("matplotlib"):
-            plot.write_png(folder / "curriculum.png", schedule)
+            schedules.write_png(folder / "curriculum.png", schedule)
         if summary_writer is not None:
             summary_writer.write_texts(step, {"curriculum": f"```\n{drawn}\n```"})
             summary_writer.flush()

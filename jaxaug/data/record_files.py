@@ -174,7 +174,6 @@ def write(
     """Writes records to a .jsonl or .parquet file; returns their number.
 
     Args:
-        path: file to write.
         records: values that JSON can represent.
         columns: type of each column of a Parquet file: "string", a list with the type
             of its items, or a mapping from the fields of an object to types. Other

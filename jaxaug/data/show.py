@@ -56,7 +56,6 @@ def choose(
     """Yields (split, dialogue) for each selected dialogue.
 
     Args:
-        folder: data folder.
         split: split to read; None means all existing ones, train first.
         dialogue_id: selects a single dialogue; None means all.
         service: selects dialogues about this service; None means all.
@@ -109,13 +108,7 @@ def _nothing(
 
 
 def text(dialogue: Dialogue, split: str, paint: Paint) -> Iterator[str]:
-    """Yields the lines of a dialogue.
-
-    Args:
-        dialogue: dialogue to print.
-        split: split of the dialogue.
-        paint: `_paint` or `_plain`.
-    """
+    """Yields the lines of a dialogue."""
     title = f"{dialogue.dialogue_id} ({split}): {', '.join(dialogue.services)}"
     yield paint(_clean(title), "head")
     before: dict[str, State] = {}

@@ -14,8 +14,7 @@ from jaxaug.formats import arguments as settings
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.formats.json_tools import JSONOptions
 from jaxaug.formats.records import Example
-from jaxaug.formats.sdt import SDTOptions
-from jaxaug.formats.sdt_ind import SDTIndOptions
+from jaxaug.formats.sdt import SDTIndOptions, SDTOptions
 from jaxaug.formats.t5dst import T5DSTOptions, slot_of
 
 D3ST_COLUMNS = ("inputs", "targets", "dialogue_id", "turn", "frame")

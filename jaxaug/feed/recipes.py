@@ -37,8 +37,7 @@ from jaxaug.feed.cache import Recipe
 from jaxaug.feed.parallel import Corpus, Options
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.formats.json_tools import JSONOptions
-from jaxaug.formats.sdt import SDTOptions
-from jaxaug.formats.sdt_ind import SDTIndOptions
+from jaxaug.formats.sdt import SDTIndOptions, SDTOptions
 from jaxaug.formats.t5dst import T5DSTOptions
 from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS
 

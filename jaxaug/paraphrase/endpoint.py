@@ -55,7 +55,7 @@ class Writer:
         """Returns up to `num` paraphrases of each text, without copies of it.
 
         Args:
-            items: texts, or (text, context); see `jaxaug.augment.context`. In a
+            items: texts, or (text, context); see `jaxaug.augment.descriptions`. In a
                 context, `known` are existing paraphrases.
             done: is called after each text.
 

@@ -62,7 +62,7 @@ def filled(
         template: from `find`.
         text: text to paraphrase.
         count: paraphrases to ask for.
-        context: context of a text of a schema; see `jaxaug.augment.context`.
+        context: context of a text of a schema; see `jaxaug.augment.descriptions`.
         known: existing paraphrases.
         as_json: the form of the reply; see `replies.instruction`.
     """

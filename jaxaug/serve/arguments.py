@@ -3,8 +3,7 @@
 from typing import Annotated
 
 from jaxaug.core.arguments import Range, TrainedRun, adds
-from jaxaug.track.arguments import Engines, RunFolder, Schema
-from jaxaug.track.options import Robust
+from jaxaug.track.arguments import Engines, Robust, RunFolder, Schema
 
 
 class Serve(TrainedRun, Schema, Engines, verb="serve", target="jaxaug.serve.run:run"):

@@ -8,7 +8,6 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, shown
 from jaxaug.core.suggestion import check_keys, suggestion
 from jaxaug.data import folders
-from jaxaug.data.problem import refuse
 from jaxaug.data.rename import mismatches
 from jaxaug.data.schema import (
     Intent,
@@ -17,6 +16,7 @@ from jaxaug.data.schema import (
     Slot,
     check_schema,
     read_schema,
+    refuse,
     service_object,
 )
 from jaxaug.data.sgd import read_every_schema
@@ -206,7 +206,6 @@ def only(value: Any, keys: Sequence[str] | None, where: str) -> Mapping[str, Any
     """Returns a JSON object of a request after checking its keys.
 
     Args:
-        value: value to check.
         keys: allowed keys; None allows any.
         where: place of the value, for messages.
 

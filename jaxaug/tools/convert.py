@@ -23,13 +23,13 @@ from jaxaug.core.files import (
     write_texts,
 )
 from jaxaug.core.suggestion import one_of
-from jaxaug.data.problem import refuse
 from jaxaug.data.schema import (
     Intent,
     Schema,
     Service,
     check_schema,
     read_schema,
+    refuse,
     service_object,
 )
 from jaxaug.tools import documents, services, sources

@@ -15,7 +15,7 @@ from jaxaug_base.files import is_same
 
 from jaxaug.augment import rewording
 from jaxaug.augment.descriptions import Description
-from jaxaug.augment.output import variants
+from jaxaug.augment.output import records
 from jaxaug.core import columns, compiled, page
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_writable, write_text
@@ -127,8 +127,6 @@ def advise(
         tracker: the tracker, with the schema to improve.
         dialogues: unlabeled dialogues; empty for advice by familiarity alone.
         known: words of the training schemas, in the singular.
-        options: options of the search.
-        writers: see `Writers`.
     """
 
     def unknown(text: str) -> int:
@@ -320,7 +318,7 @@ def run(arguments: settings.Advise) -> int:
     if arguments.html:
         write_text(arguments.html, html_page(found, title))
     if arguments.out:
-        write_text(arguments.out, variants.to_json(advised(tracker.schema, found)))
+        write_text(arguments.out, records.schema_json(advised(tracker.schema, found)))
     for path in filter(None, (arguments.json, arguments.html, arguments.out)):
         print(f"written: {path}")
     return 0
@@ -345,13 +343,7 @@ def _json(one: Advice) -> dict[str, Any]:
 
 
 def table(advice: Sequence[Advice], title: str, limit: int) -> str:
-    """Returns the printed table: the least stable descriptions first.
-
-    Args:
-        advice: the advice about all descriptions.
-        title: first line of the output.
-        limit: maximum number of rows.
-    """
+    """Returns the printed table: the least stable descriptions first."""
     shown = _worst(advice)[:limit]
     if len(shown) < len(advice):
         title += f" ({len(shown)} of {len(advice)} descriptions)"

@@ -18,7 +18,7 @@ from jaxaug.feed import recipes
 from jaxaug.formats.records import Parsed
 from jaxaug.track import several, turns
 from jaxaug.track.answers import Prediction
-from jaxaug.track.options import AUTO, GRAMMAR, Robust
+from jaxaug.track.arguments import AUTO, GRAMMAR, Robust
 from jaxaug.track.several import Asking, Question
 
 Input = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -60,7 +60,6 @@ class BaseTracker(abc.ABC):
             words: vocabulary of the inputs and vocabulary of the outputs.
             family: name of the input format, a key of `recipes.FORMATS`.
             lengths: maximum number of tokens of `inputs` and `targets`, EOS included.
-            schema: the schema of the services.
             robust: further wordings and checks of the answers; None means `Robust()`.
         """
         self.schema = schema

@@ -135,7 +135,6 @@ def _fetched(repo_id: str, revision: str | None, token: str | None) -> epath.Pat
     """Downloads a tracker into the cache of the hub's client.
 
     Args:
-        repo_id: repository, as `OWNER/NAME`.
         revision: branch, tag, or commit; None means the main branch.
         token: access token; None means the token of `hf auth login`.
 
@@ -238,11 +237,6 @@ def model_card(
     shortened to their last component.
 
     Args:
-        root: folder of the run.
-        chosen: name of the checkpoint folder.
-        repo_id: repository, as `OWNER/NAME`.
-        schema: schema of the tracker's services.
-        parameters: number of parameters of the model.
         license: license by its identifier of the hub; None states no license.
     """
     rows, notes = _results(root)

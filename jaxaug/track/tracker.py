@@ -22,8 +22,8 @@ from jaxaug.models.named import identities
 from jaxaug.models.text import continuing, registry
 from jaxaug.paraphrase import decoder, programs, samplers
 from jaxaug.track import constraints, hub, several, trained, turns
+from jaxaug.track.arguments import LIKELIHOOD, Robust
 from jaxaug.track.base import BaseTracker, read_services
-from jaxaug.track.options import LIKELIHOOD, Robust
 from jaxaug.track.several import Place
 
 
@@ -47,7 +47,6 @@ class Tracker(hub.OnHub, BaseTracker):
             model: a model that was trained as a tracker.
             family: key of `recipes.FORMATS`.
             lengths: maximum number of tokens of `inputs` and `targets`, EOS included.
-            schema: the schema of the services.
             batch_size: rows of a decoded batch; None takes `rows_of_device`.
             robust: further wordings and checks of the answers; None takes `Robust()`.
         """
@@ -233,7 +232,6 @@ class Tracker(hub.OnHub, BaseTracker):
 
         Args:
             dialogues: dialogues with a frame for each state.
-            states: the state of each frame.
         """
         questions = self._questions(dialogues, self.schema)
         write = self._options.formatter(self.schema)

@@ -23,8 +23,7 @@ from jaxaug.core.files import read_json, write_text
 from jaxaug.data import folders
 from jaxaug.data.check import ServiceRules, is_idle, rules_of
 from jaxaug.data.datasets import DataSet
-from jaxaug.data.problem import refuse
-from jaxaug.data.schema import Schema, check_schema
+from jaxaug.data.schema import Schema, check_schema, refuse
 
 _FIX = (
     "Name the folder data/MultiWOZ_2.2 of the repository budzianowski/multiwoz, or "

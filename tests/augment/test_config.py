@@ -185,7 +185,12 @@ def test_keys_of_schemes_hold_the_weights_of_their_models(tmp_path, scheme, opti
 
 def test_the_code_of_a_scheme_covers_its_imports(monkeypatch):
     found = [m.__name__ for m in registry._modules_of(contextual)]
-    names = "schemes.contextual", "schemes.eda", "language.lexicon", "language.words"
+    names = (
+        "schemes.contextual",
+        "schemes.sentences",
+        "language.lexicon",
+        "language.words",
+    )
     assert {f"jaxaug.augment.{name}" for name in names} == {*found}
     monkeypatch.setattr(generation, "identity", lambda name: name)
     (job,) = registry.made("qcpg", 0, {"kind": "captions"})

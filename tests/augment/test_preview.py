@@ -5,7 +5,7 @@ import re
 import pytest
 
 from jaxaug.augment import config as configs
-from jaxaug.augment import decisions, preview
+from jaxaug.augment import decisions
 from jaxaug.augment import plan as plans
 from jaxaug.core.errors import UserError
 from tests.support.appended_words import decide
@@ -37,7 +37,7 @@ FIELDS = {
 
 def dry(data_dir, out, **fields):
     plan = plans.resolve(configs.of(FIELDS | fields, "test"), data_dir, out)
-    return preview.text(plan)
+    return plans.preview(plan)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from tests.test_architecture import ROOT, files, name
 OURS = {
     "jaxaug/api.py",
     "jaxaug/augment/judge/verdicts.py",
-    "jaxaug/formats/d3st_answers.py",
+    "jaxaug/formats/d3st.py",
     "jaxaug/formats/json_tools.py",
     "jaxaug/formats/sdt.py",
     "jaxaug/formats/t5dst.py",

@@ -7,8 +7,8 @@ import pytest
 
 from jaxaug import cli
 from jaxaug.curriculum import levels
-from jaxaug.curriculum import scorers as measures
-from jaxaug.curriculum.scorers import Scorers
+from jaxaug.curriculum import options as measures
+from jaxaug.curriculum.options import Scorers
 from jaxaug.models.endpoint import asking
 from tests.support.chat_server import failed, good, said, slow
 

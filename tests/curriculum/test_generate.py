@@ -11,9 +11,9 @@ from jaxaug import cli
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Shards
 from jaxaug.curriculum import difficulty, generate, levels
+from jaxaug.curriculum import options as measures
 from jaxaug.curriculum import options as of_levels
-from jaxaug.curriculum import scorers as measures
-from jaxaug.curriculum.scorers import Scorers
+from jaxaug.curriculum.options import Scorers
 from jaxaug.paraphrase import generation, version
 from tests.support.numbered import OPTIONS, Paraphraser, by_number, flat
 

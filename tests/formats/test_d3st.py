@@ -10,8 +10,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
 from jaxaug.data.schema import Intent, Service, Slot
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
-from jaxaug.formats.d3st import D3STFormatter, D3STOptions
-from jaxaug.formats.d3st_answers import parse
+from jaxaug.formats.d3st import D3STFormatter, D3STOptions, parse
 from tests.support.one_frame import format_frame
 
 SERVICE = Service(

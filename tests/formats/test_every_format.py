@@ -18,8 +18,7 @@ from jaxaug.feed import cache, parallel
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.formats.json_tools import JSONOptions
 from jaxaug.formats.records import merged
-from jaxaug.formats.sdt import SDTOptions
-from jaxaug.formats.sdt_ind import SDTIndOptions
+from jaxaug.formats.sdt import SDTIndOptions, SDTOptions
 from jaxaug.formats.t5dst import T5DSTOptions, slot_of
 
 SERVICE = Service(

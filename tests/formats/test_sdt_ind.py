@@ -8,7 +8,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.data.demonstrations import Demonstration
 from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
-from jaxaug.formats.sdt_ind import SDTIndFormatter, SDTIndOptions, said_in
+from jaxaug.formats.sdt import SDTIndFormatter, SDTIndOptions, said_in
 from jaxaug.formats.t5dst import slot_of
 from tests.formats.test_t5dst import SERVICE
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxaug.augment.grammar import engine
-from jaxaug.augment.grammar.context import Context
+from jaxaug.augment.grammar.rules import Context
 from jaxaug.augment.plain import wordings
 from jaxaug.augment.schemes.sentences import METHODS
 from jaxaug.paraphrase import candidates, literals

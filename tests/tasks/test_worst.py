@@ -15,7 +15,7 @@ import seqio
 from t5x import checkpoints, utils
 from t5x.feed.iterators import PrefetchIterator
 
-from jaxaug.augment.output import variants
+from jaxaug.augment.output import records
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders, sgd
 from jaxaug.models.named import packages
@@ -63,7 +63,7 @@ def write_round(model_dir, number, text="zebra"):
         for place in range(len(schema.services))
     }
     given = data_dir, "train", schema, [texts]
-    variants.write(model_dir / "worst", *given, first=number)
+    records.write_variants(model_dir / "worst", *given, first=number)
 
 
 def inputs(batch):

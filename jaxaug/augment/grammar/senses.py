@@ -10,8 +10,7 @@ from etils import epath
 
 from jaxaug.augment.grammar import patterns, vocabulary
 from jaxaug.augment.grammar.chunks import NOUN, VERB, Chunk
-from jaxaug.augment.grammar.context import Context
-from jaxaug.augment.grammar.rules import tidy
+from jaxaug.augment.grammar.rules import Context, tidy
 from jaxaug.augment.language.inflection import PARTICIPLE, THIRD
 from jaxaug.core.errors import UserError
 
@@ -104,8 +103,6 @@ def apply(
     """Yields (step, text) with one word or phrase replaced by a synonym.
 
     Args:
-        chunks: chunks of the text.
-        context: context of the description.
         allows: whether a kind of chunk may have a synonym. Only words of the source do,
             so that no synonym is replaced by a further synonym.
     """
@@ -122,7 +119,6 @@ def replace_all(
     """Returns (steps, text) with one word replaced in every group that has a synonym.
 
     Args:
-        chunks: chunks of the text.
         found: options of each chunk, as from `choices`.
         number: selects the synonyms: the next number takes the next one of each word,
             and the words move at different speeds.

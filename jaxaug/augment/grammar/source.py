@@ -66,7 +66,6 @@ def read(text: str, is_verb_phrase: bool) -> Source:
 
     Args:
         text: one sentence without its final mark, with a lower-case first letter.
-        is_verb_phrase: see `chunks`.
     """
     first = chunks(text, is_verb_phrase)
     tagged, adjectives = _tags(text, first)

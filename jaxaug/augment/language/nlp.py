@@ -73,7 +73,14 @@ def analyse(texts: Sequence[str]) -> list[Document]:
         # Each text is one line, as spaCy makes a token of a line break.
         lines = (" ".join(text.split()) for text in new)
         for text, document in zip(new, model.pipe(lines, batch_size=256), strict=True):
-            found[text] = Document(text, tuple(map(_token, document)))
+            tokens = (
+                Token(
+                    *(t.text, t.lemma_, t.pos_, t.tag_, t.dep_, t.is_stop),
+                    *(t.ent_type_, bool(t.is_sent_start)),
+                )
+                for t in document
+            )
+            found[text] = Document(text, tuple(tokens))
         if len(_documents) + len(new) > _REMEMBERED:
             _documents.clear()
         _documents.update((text, found[text]) for text in new[:_REMEMBERED])
@@ -131,17 +138,4 @@ def _model() -> Any:
     raise missing_extra(
         f"spaCy has no English model: neither {' nor '.join(MODELS)} is installed",
         "spacy",
-    )
-
-
-def _token(token: Any) -> Token:
-    return Token(
-        token.text,
-        token.lemma_,
-        token.pos_,
-        token.tag_,
-        token.dep_,
-        token.is_stop,
-        token.ent_type_,
-        bool(token.is_sent_start),
     )

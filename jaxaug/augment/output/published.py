@@ -36,7 +36,6 @@ def figures(
 
     Args:
         kinds: kinds of the descriptions: "slot", "intent", ...
-        originals: the descriptions.
         variants: v1, v2, ...: texts for `originals`.
         metrics: names of our metrics. Only "jaccard", "bleu", and "self_bleu" are in
             the table; other names are ignored.

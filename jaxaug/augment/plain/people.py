@@ -13,8 +13,8 @@ from typing import Any
 
 from jaxaug.augment.judge import likelihood, network, verdicts
 from jaxaug.augment.plain import faithful, text, wordings
-from jaxaug.augment.plain.chain import Outputs
 from jaxaug.augment.plain.faithful import OFF, STRICT
+from jaxaug.augment.plain.text import Outputs
 from jaxaug.augment.schemes import registry
 from jaxaug.core import cache_folder
 from jaxaug.core import checked as rules
@@ -182,8 +182,7 @@ class _Work:
         endpoint = next(iter(self._jobs.values())).endpoint
         if endpoint is None:
             raise UserError(
-                f"--dry_run: model {self._model!r} runs on this machine and "
-                "costs "
+                f"--dry_run: model {self._model!r} runs on this machine and costs "
                 f"nothing. Leave it out, or name a model {PREFIX}NAME."
             )
         return endpoint.plan(list(dict.fromkeys(t for t in texts if t.strip())))
@@ -236,8 +235,7 @@ class _Work:
             if len(one) > most:
                 raise UserError(
                     f"text {number} has {len(one):,} characters; {most:,} is the "
-                    "maximum. "
-                    "Divide it into sentences."
+                    "maximum. Divide it into sentences."
                 )
 
     def _merged(self, source: str, written: Sequence[str]) -> list[Json]:

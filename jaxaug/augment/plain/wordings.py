@@ -41,11 +41,8 @@ _TIME = (
     rf"four|five|six|a few|several) {_UNIT}s?)"
 )
 _ADJECTIVE = (
-    "(?:(?:very |too |so |quite |really )?(?:friendly|fast|cheap|light|heavy|clean|"
-    "quiet|"
-    "warm|cold|hot|small|big|large|easy|simple|safe|strong|soft|kind|polite|nice|"
-    "good|new|"
-    "old|bright|dark|loud|slow|quick|clear|fresh|tasty|waterproof|expensive|modern))"
+    "(?:(?:very |too |so |quite |really "
+    ")?(?:friendly|fast|cheap|light|heavy|clean|quiet|warm|cold|hot|small|big|large|easy|simple|safe|strong|soft|kind|polite|nice|good|new|old|bright|dark|loud|slow|quick|clear|fresh|tasty|waterproof|expensive|modern))"
 )
 _SETS = {
     # Only the pronoun or the beginning of a noun phrase is checked.
@@ -60,15 +57,11 @@ _SETS = {
         r"imagine|smell|taste|remember|guess|eat|cook|be|have|know|afford)\b"
     ),
     "PHRASAL": (
-        "(?:(?:turn|switch)(?:s|es|ed|ing)?|pick(?:s|ed|ing)?|put|take|takes|took|"
-        "throw|"
-        "threw|bring|brought|write|wrote|clean|cleaned|plug|plugged|shut|wake|woke)"
+        "(?:(?:turn|switch)(?:s|es|ed|ing)?|pick(?:s|ed|ing)?|put|take|takes|took|throw|threw|bring|brought|write|wrote|clean|cleaned|plug|plugged|shut|wake|woke)"
     ),
     "PARTICLE": "(?:on|off|up|down|away|back|out)",
     "AFTER": (
-        "when|if|before|after|while|because|from|at|for|today|tomorrow|tonight|"
-        "yesterday|"
-        "this|last|next|every|again|please|now|and|so"
+        "when|if|before|after|while|because|from|at|for|today|tomorrow|tonight|yesterday|this|last|next|every|again|please|now|and|so"
     ),
     "ADJECTIVE": _ADJECTIVE,
 }

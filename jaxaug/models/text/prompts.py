@@ -12,7 +12,7 @@ from typing import NamedTuple
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text
 from jaxaug.core.suggestion import nearest
-from jaxaug.data.rewording_prompts import Source
+from jaxaug.data.rewordings import Source
 
 PLACE = "{text}"
 CHAT = "chat:"

@@ -33,7 +33,7 @@ import sacrebleu
 from t5x.search.candidates import Candidates
 from t5x.search.decode_state import check_decodes
 
-from jaxaug.augment.language.wordnet import WordNet
+from jaxaug.augment.language.lexicon import WordNet
 from jaxaug.core.buckets import pad
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxaug.augment.grammar import senses
-from jaxaug.augment.grammar.context import Context, contexts
 from jaxaug.augment.grammar.engine import reword
+from jaxaug.augment.grammar.rules import Context, contexts
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders, minisgd
 from jaxaug.data.schema import Intent, Schema, Service, Slot, read_schema

@@ -2,9 +2,9 @@
 
 import pytest
 
-from jaxaug.augment.grammar import engine, fluency, source
+from jaxaug.augment.grammar import engine, source
 from jaxaug.augment.grammar.chunks import NOUN, VERB
-from jaxaug.augment.grammar.context import Context
+from jaxaug.augment.grammar.rules import Context
 from jaxaug.augment.language import nlp
 from jaxaug.core.errors import UserError
 
@@ -141,5 +141,5 @@ def test_only_questions_keep_the_mark_of_a_question() -> None:
     ],
 )
 def test_a_broken_shape_and_its_whole_neighbor(clumsy, plain) -> None:
-    assert fluency.faults(clumsy)
-    assert not fluency.faults(plain)
+    assert engine.faults(clumsy)
+    assert not engine.faults(plain)

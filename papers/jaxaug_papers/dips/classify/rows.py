@@ -4,8 +4,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jaxaug.augment.plain import chain
-from jaxaug.augment.plain.chain import PARAPHRASE, Step
+from jaxaug.augment.plain import text
+from jaxaug.augment.plain.text import PARAPHRASE, Step
 from jaxaug.augment.schemes import sentences
 from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
@@ -66,7 +66,7 @@ class Method:
         ]
         model = self.model or (paraphraser if PARAPHRASE in names else None)
         try:
-            return chain.steps(
+            return text.steps(
                 names, [*options, *self.options], model, self.sampler or None
             )
         except UserError as error:
@@ -119,7 +119,7 @@ def outputs_of(
         return {text: (text,) * num for text in texts}
     steps = method.steps(paraphraser, wordnet_dir)
     shards = Shards(cache_folder.cache_dir() / "augment", _SHARD_SIZE)
-    found = chain.apply(steps, texts, num, _SEED, shards)
+    found = text.apply(steps, texts, num, _SEED, shards)
     return dict(zip(texts, found, strict=True))
 
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_text
-from jaxaug.curriculum import plot as as_plot
+from jaxaug.curriculum import schedule as of_steps
 from jaxaug.curriculum.levels import Levelled
 from jaxaug.curriculum.schedule import Schedule
 from jaxaug_papers.pcc.fewshot import config as configs
@@ -151,7 +151,7 @@ def _described(
 def _plotted(schedules: Mapping[str, Schedule]) -> str:
     """Returns text plots of level against step, one per distinct schedule."""
     found = plot.by_schedule(schedules)
-    blocks = [f"\n{'; '.join(ns)}\n{as_plot.text(s)}" for s, ns in found.items()]
+    blocks = [f"\n{'; '.join(ns)}\n{of_steps.plot_text(s)}" for s, ns in found.items()]
     return "\n".join(blocks)
 
 
