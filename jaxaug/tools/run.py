@@ -1,7 +1,8 @@
 """Runs `jaxaug sensitivity` and `jaxaug.sensitivity`."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -46,12 +47,14 @@ class Task:
             control, without solved cases in their prompts.
         shots: maps the name of a wording to the solved cases in its prompts.
         axes: the cases under changes of their tools that are not faithful.
+        left_out: number of turns of the file that are no cases, by reason.
     """
 
     sources: Sequence[Source]
     wordings: Wordings
     shots: dict[str, Sequence[Case]]
     axes: Wordings = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     def requests(self, repeats: int) -> Iterator[tuple[str, list[Case]]]:
         """Yields each wording and each axis with its cases, `repeats` times.
@@ -87,10 +90,10 @@ def of_file(
             "left to be scored. Give a smaller number."
         )
     rest = rest[: options.limit]
-    if tools is not None:
-        sources = [Source(tools, [case for _, case in rest])]
-    else:
-        sources = [Source(one, [case]) for one, case in rest]
+    kept = {id(one): one for one, _ in rest}
+    sources = [
+        Source(one, [case for its, case in rest if its is one]) for one in kept.values()
+    ]
     if not options.files:
         number = WORDINGS if options.wordings is None else options.wordings
         asked = cases.of_sources(sources, number, options.seed)
@@ -98,7 +101,9 @@ def of_file(
         raise UserError("--wordings_from: cases of BFCL have tools of their own.")
     else:
         asked = cases.of_files(sources[0], options.files)
-    return Task(sources, asked, {name: [case for _, case in shown] for name in asked})
+    shots = {name: [case for _, case in shown] for name in asked}
+    left_out = sum((Counter(one.left_out) for one in found), Counter[str]())
+    return Task(sources, asked, shots, left_out=left_out)
 
 
 def of_suite(name: str, options: TaskOptions, axes: Sequence[str] = ()) -> Task:
@@ -272,11 +277,13 @@ def run(arguments: Sensitivity) -> int:
     if arguments.out and len(task.sources) > 1:
         raise UserError("--out: cases of BFCL have tools of their own. Leave it out.")
     name, model = _model(arguments, setting)
+    left_out = ", ".join(f"{n:,} {why}" for why, n in task.left_out.items())
     counts = (
         (f"suite {arguments.suite}: " if arguments.suite else "")
         + f"{len(task.wordings[ORIGINAL]):,} cases, {len(task.wordings) - 1} wordings "
         f"and a control, {options.repeats} repeats"
         + "".join(f", axis {name}" for name in task.axes)
+        + (f", turns left out: {left_out}" if left_out else "")
     )
     if arguments.dry_run and isinstance(model, ChatModel):
         flat = [case for _, found in task.requests(options.repeats) for case in found]
@@ -284,7 +291,8 @@ def run(arguments: Sensitivity) -> int:
         print("\n".join(model.plan(flat)))
         return 0
     found, advice = ask(task, model, options.repeats, bool(arguments.out))
-    about = {"suite": arguments.suite, **_about(name, model, options)}
+    about = {"suite": arguments.suite, "left_out": dict(task.left_out)}
+    about |= _about(name, model, options)
     sampling = about["temperature"]
     how = "always the same answers" if sampling is None else f"temperature {sampling:g}"
     title = f"{counts}, {name}, {how}"

@@ -35,9 +35,8 @@ from jaxaug.tools.cases import (
     Source,
     Tool,
     Wordings,
-    with_texts,
 )
-from jaxaug.tools.views import without
+from jaxaug.tools.views import with_texts, without
 
 GRADES = ("g1", "g2", "g3", "g4", "g5")
 _TOOL = ("name", "description", "inputSchema")
