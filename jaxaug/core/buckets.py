@@ -13,7 +13,6 @@ class Batch(NamedTuple):
     """Inputs that are decoded together.
 
     Attributes:
-        indices: positions of the inputs in the file.
         rows: rows of the device batch; rows beyond the indices are padding.
         length: number of columns, at least the length of the longest input.
     """
@@ -32,8 +31,6 @@ def plan(lengths: Sequence[int], batch_size: int, shared: int = 0) -> list[Batch
     estimates are conservative.
 
     Args:
-        lengths: number of tokens of each input.
-        batch_size: maximum rows per batch.
         shared: number of tokens that all inputs have in common, as in a prompt.
     """
     buckets: dict[int, list[int]] = {}

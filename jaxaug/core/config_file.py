@@ -63,8 +63,6 @@ def load(path: str, examples: str, of: Callable[[Mapping[str, Any]], _T]) -> _T:
     """Returns `of(fields)` for the fields of a config file.
 
     Args:
-        path: see `read`.
-        examples: see `read`.
         of: raises `UserError` if a field is unknown or wrong.
 
     Raises:
@@ -78,11 +76,7 @@ def load(path: str, examples: str, of: Callable[[Mapping[str, Any]], _T]) -> _T:
 
 
 def fields_of(config: ml_collections.ConfigDict | Any) -> dict[str, Any]:
-    """Returns a ConfigDict or mapping as a dictionary.
-
-    Raises:
-        UserError: `config` is neither.
-    """
+    """Returns a ConfigDict or mapping as a dictionary; raises `UserError` otherwise."""
     if isinstance(config, ml_collections.ConfigDict):
         config = config.to_dict()
     if not isinstance(config, Mapping) or not all(isinstance(n, str) for n in config):

@@ -38,11 +38,7 @@ class Part:
 
 
 def parse(text: str) -> Part:
-    """Returns the part that `--shard` names, such as `3/16`.
-
-    Raises:
-        UserError: `text` is not K/N with 1 <= K <= N.
-    """
+    """Returns the part K/N that `--shard` names, such as `3/16`, with 1 <= K <= N."""
     match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]) <= _MOST:
         raise UserError(
@@ -64,8 +60,6 @@ def finish(
     """Records that a part is complete.
 
     Args:
-        folder: folder of the part.
-        part: the part.
         work: JSON; must be equal for all parts.
         results: names of its files in the folder.
     """
@@ -77,10 +71,6 @@ def complete(
     folders: Iterable[PathLike], work: Mapping[str, Any]
 ) -> list[tuple[epath.Path, Part, list[str]]]:
     """Returns (folder, part, names of its files) for all parts of some work.
-
-    Args:
-        folders: folders that may contain the parts.
-        work: work to which the parts must belong.
 
     Raises:
         UserError: a folder is missing, a part is missing or duplicated, parts belong to

@@ -132,11 +132,7 @@ def flat(options: type) -> Callable[[_Function], _Function]:
 
 
 def made(kind: type[_Made], values: Mapping[str, Any], where: str) -> _Made:
-    """Returns a dataclass of options from values by name; lists become tuples.
-
-    Raises:
-        UserError: see `check`.
-    """
+    """Returns a dataclass of options from values by name; see `check`."""
     check(values, kind, where)
     given = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     return kind(**given)
@@ -152,8 +148,6 @@ def check(
     Names without annotation are not checked.
 
     Args:
-        values: values to check.
-        kind: dataclass or function with the annotations.
         where: start of the message.
 
     Raises:
@@ -200,10 +194,6 @@ def parsed(text: str, kind: Any) -> Any:
 
     Numbers and True or False are written as in Python (case-insensitive), sequences
     with commas between items, and mappings as JSON.
-
-    Args:
-        text: the value as written.
-        kind: the annotation; for a union, the first member that matches is used.
 
     Returns:
         The value, or the text itself if nothing matches, so that `check` reports it.

@@ -126,9 +126,6 @@ class Terms(flax.struct.PyTreeNode):
         """Returns L1, L2, D1, and D2 of a set, without the factors of `scale`.
 
         If `normalised`, the root of D2 is returned instead of D2.
-
-        Args:
-            members: whether each candidate is in the set.
         """
         covered = ngrams.count(ngrams.union(self.masks, members))
         coverage = jnp.sum(self.centrality * members)
@@ -192,13 +189,10 @@ def make_terms(
     """Computes the statistics of candidates that F needs; see the head of this module.
 
     Args:
-        ground: the ground set V of n candidates.
         source: zero-padded token ids.
-        source_length: number of tokens of the source.
         steps: upper bound of the prefix lengths in `ground`, which bounds the loop;
             None means all columns.
         embeddings: table of the token ids; None sets L2 to 0.
-        options: options of F.
     """
     given = options.overlap_weights, options.distinct_weights
     orders = max(map(len, given))
@@ -296,10 +290,7 @@ def greedy_select(
         candidates: zero-padded token ids; EOS counts as a word if it is included.
         lengths: number of tokens of each candidate.
         source: zero-padded token ids; may be longer or shorter than `max_len`.
-        source_length: number of tokens of the source.
-        k: number of candidates to choose.
         embeddings: table of the token ids; None leaves out L2.
-        options: fields of `DiPSOptions`, by keyword.
 
     Returns:
         Indices in order of selection. Gains within one part in 1e5 count as equal, and
@@ -346,15 +337,6 @@ def objective(
 
     All candidates together are the ground set.
 
-    Args:
-        selected_mask: whether each candidate is in the set.
-        candidates: see `greedy_select`.
-        lengths: see `greedy_select`.
-        source: see `greedy_select`.
-        source_length: see `greedy_select`.
-        embeddings: see `greedy_select`.
-        options: fields of `DiPSOptions`, by keyword.
-
     Returns:
         `l1`, `l2`, `d1`, and `d2`, which include mu and the normalization, and
         `total` = lam (l1 + l2) + (1 - lam) (d1 + d2).
@@ -388,21 +370,7 @@ def choose(
     embeddings: Float[Array, "vocab d"] | None,
     options: DiPSOptions,
 ) -> Int[Array, "batch k"]:
-    """Maximizes F greedily in each row; see `set_search.Choose`.
-
-    Args:
-        candidates: candidates of a step, or all finished hypotheses.
-        ground: ground sets of the candidates.
-        longest: length of the longest candidate, in tokens.
-        embeddings: table of the token ids; required unless mu[1] is 0.
-        options: options of F.
-
-    Returns:
-        Indices of the chosen candidates.
-
-    Raises:
-        UserError: embeddings are required and missing.
-    """
+    """Maximizes F greedily in each row; see `set_search.Choose`."""
     if options.mu[1] == 0:
         embeddings = None
     elif embeddings is None:
@@ -456,16 +424,7 @@ def decode(
     Args:
         inputs: see `beam.search`, also for the arguments that are not listed here.
         embedding_table: table of the token ids for L2; None means `embeddings`.
-        embeddings: embeddings of the model's tokens, which `SourceEncoderDecoderModel`
-            passes.
-        options: fields of `DiPSOptions`, by keyword.
         others: further arguments of `beam.search`; `num_candidates` is 3k by default.
-
-    Returns:
-        The results of `beam.search`.
-
-    Raises:
-        UserError: an option is out of range, or embeddings are missing.
     """
     table = embeddings if embedding_table is None else embedding_table
     return set_search.search(

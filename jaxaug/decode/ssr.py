@@ -32,7 +32,6 @@ def greedy_select(
     Args:
         dissimilarity: entry [v, x] is the dissimilarity of x as a representative of v,
             in [0, 1].
-        k: number of representatives.
         valid: False for items that need no representative, and that are chosen only if
             no other item is left; None means that all are valid.
 

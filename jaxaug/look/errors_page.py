@@ -26,14 +26,7 @@ _STYLE = """
 
 
 def write(path: PathLike, evaluation: Evaluation, failures: Failures) -> None:
-    """Writes the page.
-
-    Args:
-        path: HTML file to write.
-        evaluation: evaluation of a run.
-        failures: result of `failures.count` for this evaluation; all its examples are
-            shown.
-    """
+    """Writes the page of an evaluation and its `failures.count`."""
     name = f"Errors of {printable(evaluation.run.name)}"
     heading, rows = errors_text.wording_rows(failures)
     parts = [

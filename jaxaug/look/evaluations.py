@@ -40,11 +40,7 @@ class Evaluation:
     """The answers of a run in one format at one step.
 
     Attributes:
-        run: folder of the run.
         family: first word of the tasks' names: "d3st", "d3st2a", "sdt" or "t5dst".
-        step: training step of the evaluated checkpoint.
-        split: split of the data folder, such as "test".
-        options: options of the format.
         wordings: name -> predictions. The names are `original`, `v1`, ... for the
             family's evaluation, then suffixes of other tasks' names, such as `aug_v1`.
         reported: wording -> (number of frames, joint goal accuracy from 0 to 1) in the
@@ -69,7 +65,6 @@ def find(
     """Returns the newest evaluation of a run.
 
     Args:
-        run: folder of the run.
         task: a task, such as "d3st_sgdx_v1", a mixture `*_eval`, or a format, such as
             "t5dst". None means all tasks, which must have the same format.
         data_dir: folder with the dialogues. None means `$JAXAUG_DATA_DIR`, else the

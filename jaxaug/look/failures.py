@@ -40,7 +40,6 @@ def count(evaluation: Evaluation, exact: bool = False, examples: int = 5) -> Fai
     """Compares the predictions of an evaluation with the annotation.
 
     Args:
-        evaluation: result of `evaluations.find`.
         exact: whether values must be equal, as with `jaxaug evaluate --exact`.
         examples: maximum number of examples to keep for each slot and kind of failure.
 
@@ -117,13 +116,8 @@ class _Wording:
         """Reads the predictions, and adds all counts to `failures`.
 
         Args:
-            failures: counts to add to.
-            examples: maximum number of examples of each slot and kind.
             shown: (slot, kind, dialogue, turn) of earlier examples, which are not
                 repeated under another wording; new ones are added.
-
-        Returns:
-            Slot and kind -> examples, in the order of their first examples.
         """
         schema = self._wording.schema
         own = failures.wordings[self.label] = WordingCounts(0, 0, 0.0)

@@ -58,7 +58,6 @@ class RobustnessWriter:
         Args:
             task_name: a task of `recipes.table()`; other tasks are ignored.
             step: training step; -1 means no step.
-            answers: all answers of one split.
         """
         table = recipes.table()
         known = table.recipes.get(task_name)

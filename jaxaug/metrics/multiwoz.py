@@ -40,8 +40,6 @@ def accuracies(
     """Computes the scores of MultiWOZ, as defined in `DEFINITIONS`.
 
     Args:
-        references: annotated frames, in any order.
-        predictions: predicted state of each frame.
         schema: schema with the slot names of both sides. Predicted slots that a service
             lacks are ignored.
 

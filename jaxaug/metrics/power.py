@@ -14,9 +14,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from jaxaug.core.columns import aligned
 from jaxaug.metrics import student
 from jaxaug.metrics.bootstrap import FIGURES, LEVEL, Variances
-from jaxaug.metrics.report import COLUMNS, aligned
+from jaxaug.metrics.report import COLUMNS
 from jaxaug.metrics.statistics import HEADLINE, Difference, Statistics
 
 POWER = 0.8
@@ -31,9 +32,6 @@ def power(
 
     Args:
         difference: the true difference, as a fraction.
-        figure: one of `FIGURES`.
-        variances: variances of a comparison like the planned one.
-        seeds: seeds of each configuration.
         dialogues: dialogues that define the figure.
     """
     place = FIGURES.index(figure)

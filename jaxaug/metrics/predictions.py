@@ -28,7 +28,6 @@ class Summary:
     """Missing and unscored parts of a folder of predictions.
 
     Attributes:
-        dialogues: number of predicted dialogues.
         unpredicted: ids of annotated dialogues without a prediction; as in the official
             program they are not scored.
         ignored: kind of ignored item -> count.
@@ -41,13 +40,9 @@ class Summary:
 
 @dataclass
 class Frames:
-    """Predicted states with their references, frame by frame.
+    """Predicted states with their references, frame by frame, in annotated order.
 
-    Attributes:
-        references: annotated frames, in the order of the annotation.
-        states: predicted state of each frame.
-        annotated: annotated spans of each frame.
-        predicted: predicted spans of each frame; None without any tags.
+    `predicted` spans of a frame are None without any tags.
     """
 
     references: list[Reference] = field(default_factory=list)
@@ -77,11 +72,7 @@ class Predictions(Frames, Summary):
 
 @dataclass
 class Block(Frames):
-    """The predictions of some dialogues.
-
-    Attributes:
-        dialogues: dialogue id -> annotated dialogue.
-    """
+    """The predictions of some dialogues, with dialogue id -> annotated dialogue."""
 
     dialogues: dict[str, Dialogue] = field(default_factory=dict)
 
@@ -97,8 +88,6 @@ def write_predictions(
     evaluator refuses it.
 
     Args:
-        path: JSON file, for instance `PRED/original/dialogues.json`.
-        dialogues: annotated dialogues with utterances, services, and frames.
         states: (dialogue id, turn, service) -> predicted state.
 
     Returns:
@@ -181,9 +170,6 @@ def stream(
     the official evaluator's own output are ignored as well.
 
     Args:
-        folder: folder of predictions.
-        wording: schema with the names of both sides.
-        dialogues: annotated dialogues of the split.
         summary: receives what was not scored; complete at the end of the stream.
         size: number of dialogues of a block; the last one may be smaller.
 
@@ -234,11 +220,6 @@ def stream(
 
 def warn(summary: Summary, unknown_slots: int, where: str) -> dict[str, int]:
     """Warns on stderr about everything that was not scored.
-
-    Args:
-        summary: result of `stream`.
-        unknown_slots: number of predicted slots that the schema lacks.
-        where: beginning of each warning.
 
     Returns:
         Kind of ignored item -> count. Dialogues without a prediction are not in it.

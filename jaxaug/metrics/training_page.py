@@ -30,16 +30,7 @@ _COLUMNS = 3
 
 
 def section(path: PathLike, training: Training) -> list[str]:
-    """Returns curves, scores, outputs with targets, and configuration of a run, as
-    HTML.
-
-    Args:
-        path: path of the page, for messages.
-        training: training records of the run.
-
-    Raises:
-        UserError: matplotlib is not installed.
-    """
+    """Returns curves, scores, outputs with targets, and configuration as HTML."""
     parts = [f"<h2>Training of {html.escape(training.name)}</h2>"]
     plots = dict(_plots(training))
     curves = {title: lines for title, lines in plots.items() if _is_drawn(lines)}

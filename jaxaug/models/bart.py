@@ -129,9 +129,6 @@ class Config:
 
         `id_offset` is 0 if the published id 0 is the padding, and also the decoder
         start or no other token that texts have, as in Pegasus; otherwise it is 1.
-
-        Raises:
-            UserError: another architecture, missing sizes, or an unsupported option.
         """
         family = hf_config.checked_type(config, _FAMILIES)
         known = _ARCHITECTURES[family]
@@ -502,11 +499,7 @@ class Bart(nn.Module):
         enable_dropout: bool = True,
         encoder_positions: Tokens | None = None,
     ) -> Activations:
-        """Returns encoded inputs. Id 0 is padding; segments do not see each other.
-
-        Raises:
-            UserError: the sequences are longer than the model has positions.
-        """
+        """Returns encoded inputs. Id 0 is padding; segments do not see each other."""
         tokens, segments = encoder_input_tokens, encoder_segment_ids
         mask = t5_layers.make_padding_mask(tokens, tokens, segments, segments)
         return self.encoder(
@@ -533,16 +526,8 @@ class Bart(nn.Module):
             encoder_input_tokens: show which positions of `encoded` are padding (0).
             decoder_input_tokens: the targets shifted right. The first id is 0, which
                 stands for `decoder_start_token_id`. A decoding step takes one column.
-            decoder_target_tokens: show which positions are padding; unused with
-                `decode`.
-            encoder_segment_ids: ids of the packed inputs; None means no packing.
-            decoder_segment_ids: ids of the packed targets; None means no packing.
-            decoder_positions: positions within the packed targets.
-            enable_dropout: whether to apply dropout, with the random stream "dropout".
             decode: whether to take one step with the collection `cache`, or to create
                 that collection if it is missing (see `layers.Attention`).
-            max_decode_length: unused, since the cache knows its length; part of the
-                interface.
 
         Raises:
             UserError: segment ids are combined with `decode` or given for one side

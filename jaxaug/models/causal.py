@@ -322,19 +322,12 @@ class CausalLM(nn.Module):
                 column, or several if all rows are at the same position.
             decoder_target_tokens: show which positions are padding (0); unused with
                 `decode`.
-            decoder_segment_ids: ids of the packed examples; None means no packing.
-            decoder_positions: positions within the packed examples.
             decoder_causal_attention: 1 at positions that see each other in both
                 directions.
-            enable_dropout: whether to apply dropout, with the random stream "dropout".
             decode: whether to take one step with the collection `cache`, or to create
                 that collection if it is missing.
-            max_decode_length: unused, since the cache knows its length; part of the
-                interface.
             prefill: whether to put the first positions into an existing cache in one
                 call.
-            prefill_lengths: number of these positions in each row; needed with
-                `prefill`.
             told: additional token information of a family; see `Stack.embed_told` and
                 `Stack.read`.
 

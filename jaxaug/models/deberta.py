@@ -145,11 +145,7 @@ class Config(bert.EncoderConfig):
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
-        """Returns the configuration of a published model from its config.json.
-
-        Raises:
-            UserError: another architecture, missing sizes, or an unsupported option.
-        """
+        """Returns the configuration of a published model from its config.json."""
         hf_config.checked_type(config, [TYPE])
         known = {_BARE: "none", CLASSIFIER: "classifier"}
         head = hf_config.head(config, known, _BARE)
@@ -311,11 +307,8 @@ class Attention(nn.Module):
         """Attends from every token to all tokens that the mask shows.
 
         Args:
-            x: content.
-            mask: 0 hides a key.
             table: embedded distances; None means attention to content alone.
             rows: rows of `table` for each query and key.
-            deterministic: whether to leave out dropout.
         """
         config = self.config
         names = ["query", "key", "value"]

@@ -73,9 +73,6 @@ class Config(causal.Config):
         """Returns the configuration of a published model from its config.json.
 
         `reorder_and_upcast_attn` has no effect: attention logits are always float32.
-
-        Raises:
-            UserError: another architecture, missing sizes, or an unsupported option.
         """
         hf_config.require(config, "gpt2", "GPT2LMHeadModel")
         hf_config.refuse_forced(config, "GPT-2")

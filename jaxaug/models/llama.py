@@ -168,9 +168,6 @@ KINDS: Mapping[str, Kind] = {
 def options(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments of `llama.Config` for a published model.
 
-    Args:
-        config: contents of config.json.
-
     Raises:
         UserError: another architecture, missing sizes, an unsupported option, or an
             unknown field.
@@ -315,9 +312,6 @@ def _read_scaling(rope: Mapping[str, Any]) -> dict[str, Any]:
 
 def written(model: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the config.json of a model, for transformers 4 and 5; inverts `options`.
-
-    Args:
-        model: the fields of a `llama.Config`.
 
     Raises:
         UserError: the `model_type` is unknown.

@@ -89,11 +89,7 @@ class Config(network.T5Config):
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
-        """Returns the configuration of a published T5, mT5, or Flan-T5.
-
-        Raises:
-            UserError: another architecture, or an unsupported option.
-        """
+        """Returns the configuration of a published T5, mT5, or Flan-T5."""
         _check(config)
         fields = hf_config.read_fields(_TABLE, config)
         fields["num_decoder_layers"] = (
@@ -298,11 +294,7 @@ def is_stacked(params: Mapping[str, Any]) -> bool:
 
 
 def unstacked(params: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Inverts `stacked`; `source` names the checkpoint in messages.
-
-    Raises:
-        UserError: layers of a stack differ in their position biases.
-    """
+    """Inverts `stacked`; refuses stacks with different position biases."""
     width = params["token_embedder"]["embedding"].shape[1]
     result = {}
     for path, value in traverse_util.flatten_dict(params).items():

@@ -33,16 +33,11 @@ class Writer:
     and the replies of the server, but not on other texts.
 
     Attributes:
-        setting: the request to make.
         has_asked: whether the writer was called.
     """
 
     def __init__(self, setting: Setting, seed: int):
-        """
-        Args:
-            setting: the request to make.
-            seed: seed of the server's sampling.
-        """
+        """Takes a setting, and the seed of the server's sampling."""
         self.setting, self._seed = setting, seed
         self._template = templates.find(setting.prompt)
         self._lock = threading.Lock()
@@ -57,7 +52,6 @@ class Writer:
         Args:
             items: texts, or (text, context); see `jaxaug.augment.context`. In a
                 context, `known` are existing paraphrases.
-            done: is called after each text.
 
         Raises:
             UserError: a text is too long, or the replies for the first texts hold no
@@ -97,13 +91,7 @@ class Writer:
         return asking.spent(self.setting.server)
 
     def plan(self, items: Sequence[Json]) -> list[str]:
-        """Returns lines with the expected requests, tokens, and cost.
-
-        The server receives no request.
-
-        Args:
-            items: texts, or (text, context), as in `__call__`.
-        """
+        """Returns lines with the expected requests, tokens, and cost; sends nothing."""
         return asking.plan(self.setting.server, self.expected(items))
 
     def _check(self, pairs: Sequence[tuple[str, Json]]) -> None:

@@ -59,7 +59,6 @@ def check(given: Any, local: Iterable[str], own: Iterable[str] = OWN) -> bool:
     """Returns whether the model is behind an endpoint.
 
     Args:
-        given: settings of a verb, with `model`.
         local: options for models of this machine.
         own: options for models behind an endpoint.
 
@@ -83,11 +82,7 @@ def check(given: Any, local: Iterable[str], own: Iterable[str] = OWN) -> bool:
 
 
 def check_plain(given: Paraphrase) -> None:
-    """Refuses options that only a call with a sampler or prompt has.
-
-    Raises:
-        UserError: such an option is given.
-    """
+    """Raises `UserError` for options that only a call with a sampler or prompt has."""
     asked = server.is_endpoint(given.model or "")
     for name in given.changed(_LOCAL if asked else (*_LOCAL, "option")):
         raise UserError(
@@ -143,9 +138,6 @@ def paraphrase(
         out: JSON lines to write. A record holds `line` (from 1), `input`, `index`,
             `output`, and the setting. The output of a blank text is the text itself,
             once.
-        writer: writer of the outputs.
-        column: column of the texts; None is `text`, or the only column.
-        seed: seed of the writer, for the records.
 
     Returns:
         A summary of diversity, similarity, requests, and cost, to be printed.

@@ -37,12 +37,7 @@ class Setting:
     """One cell of the grid: `num` outputs of each text.
 
     Attributes:
-        model: see `jaxaug.models.text.registry.load`.
-        sampler: a name of `jaxaug.paraphrase.samplers.SAMPLERS`.
-        num: outputs of each text.
-        options: all options of the sampler.
         prompt: prompt of a language model; None is its default.
-        max_length: maximum tokens per output, including EOS.
         precision: precision of the weights; see `jaxaug.models.text.registry`.
     """
 
@@ -80,11 +75,10 @@ class Setting:
         return {**self._fields(), "code": code}
 
     def draws(self, seed: int) -> jax.Array:
-        """Returns the key of all random draws; settings with one seed draw other
-        numbers.
+        """Returns the key of all random draws, another for each setting of a seed.
 
-        The key depends on no name, path, or precision. It also does not depend on our
-        code, so that versions draw the same numbers.
+        The key depends on no name, path, precision, or code of ours, so that versions
+        draw the same numbers.
         """
         fields = self._fields()
         del fields["precision"]
@@ -99,9 +93,6 @@ class Setting:
 
 def grid(blocks: Iterable[Mapping[str, Any]]) -> list[Setting]:
     """Returns the settings of a grid; a list in a block stands for each of its values.
-
-    Args:
-        blocks: fields of `Setting`; fields of `options` may be lists too.
 
     Raises:
         UserError: there is no block, a field, sampler, or option is unknown or missing,
@@ -162,11 +153,9 @@ class Paraphraser:
     """
 
     def __init__(self, seed: int, batch_size: int = 64):
-        """
-        Args:
-            seed: seed of all random draws.
-            batch_size: outputs that are decoded together, at least the outputs of one
-                text.
+        """Args:
+        batch_size: outputs that are decoded together, at least the outputs of one
+            text.
         """
         self._seed, self._batch_size = seed, batch_size
 

@@ -24,10 +24,6 @@ def of_model(
     The function receives `model.bare`, which has no parameters, instead of the model.
     If the first argument after the model is a `Partial`, its numbers are traced. One
     program then serves all samplers that differ only in these numbers.
-
-    Args:
-        static_argnums: as in `jax.jit`, without counting the model.
-        donate_argnums: as in `jax.jit`, without counting the model.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

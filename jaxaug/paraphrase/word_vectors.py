@@ -31,7 +31,6 @@ def table(name: str, model: registry.TextModel | LanguageModel) -> tuple[Table, 
         name: a text file (local or gs://) with a word and its numbers in each line, in
             the format of GloVe and word2vec (a first line of two counts is optional);
             or a model, see `jaxaug.models.text.registry.load`.
-        model: the model whose tokens are compared.
 
     Raises:
         UserError: the file is not in this format or contains no token of the model, or

@@ -13,6 +13,7 @@ from etils import epath
 
 import jaxaug
 from jaxaug.core import typed
+from jaxaug.core.columns import markdown, markdown_head
 from jaxaug.core.errors import UserError
 from jaxaug.core.installed import missing_extra
 from jaxaug.data.schema import Schema, service_object
@@ -274,13 +275,13 @@ def _results(root: epath.Path) -> tuple[Sequence[Run], list[str]]:
 
 def _table(rows: Sequence[Run]) -> list[str]:
     """Returns a Markdown table of figures with intervals, in per cent."""
-    lines = ["| figure | value | 95% interval |", "|---|---|---|"]
+    lines = [markdown_head(["figure", "value", "95% interval"])]
     for run in rows:
         for column, heading in COLUMNS.items():
             low, high = run.intervals.get(column, (math.nan, math.nan))
             ends = "" if math.isnan(low) else f"{100 * low:.1f} to {100 * high:.1f}"
             first = heading if len(rows) == 1 else f"{run.name}: {heading}"
-            lines.append(f"| {first} | {report.cell(run, column)} | {ends} |")
+            lines.append(markdown([first, report.cell(run, column), ends]))
     return lines
 
 

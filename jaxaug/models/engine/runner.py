@@ -58,10 +58,7 @@ def write(
     """Writes `model.bin`, `config.json`, and the vocabulary of a model.
 
     Args:
-        folder: existing folder for the files.
         config: contents of config.json, as `to_hf` of a model family writes it.
-        tensors: tensors of the published model, by name.
-        special: rows of the special tokens.
         precision: type of the stored weights, one of `PRECISIONS`.
         tokens: token of each row of the embedding. Further rows are named by their
             numbers. None names all rows by their numbers.
@@ -480,10 +477,8 @@ class Engine:
 
         Args:
             folder: folder of `write`, written with `tokens=None`.
-            rules: meaning of the tokens.
             seed: seed of the draws. CTranslate2 seeds each thread once. Draws are equal
                 in another process that decodes the same inputs in the same order.
-            batch_size: number of inputs that are decoded together.
 
         Raises:
             UserError: CTranslate2 is not installed or cannot read the folder.
@@ -513,7 +508,6 @@ class Engine:
         Args:
             inputs: token ids of each input. Inputs of an encoder include EOS, and
                 prompts do not include `Rules.start`.
-            search: options of decoding.
         """
         rules = self._rules
         length = search.max_length - rules.forces_end
@@ -563,10 +557,6 @@ class Engine:
         """Returns the log probability of each output behind its input, in nats.
 
         The model is decoder-only.
-
-        Args:
-            inputs: token ids of each prompt, as for decoding.
-            outputs: one or more token ids of each output.
         """
         start = self._rules.start or ()
         rows = [

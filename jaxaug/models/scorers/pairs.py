@@ -46,8 +46,6 @@ class Similarity:
         """Checks that the model is supported.
 
         Args:
-            encoder: encoder of sentences.
-            store: store of computed embeddings; None for none.
             pooling: "mean" or "cls"; None means the choice in `1_Pooling/config.json`
                 of the model, by default "mean".
 
@@ -119,7 +117,6 @@ class Entailment:
 
         Args:
             encoder: encoder with a classifier that has the label entailment.
-            store: store of computed probabilities; None for none.
             templates: texts that contain `{}`.
             neutral: whether labels other than entailment and contradiction count.
 
@@ -199,11 +196,7 @@ class Bleurt:
     """
 
     def __init__(self, encoder: Encoder, store: Store | None = None):
-        """Takes an encoder with a classifier of one output.
-
-        Raises:
-            UserError: the classifier has another number of outputs.
-        """
+        """Takes an encoder with a classifier of one output; refuses others."""
         self._encoder, self._store = encoder, store
         labels = getattr(encoder.config, "labels", ())
         if len(labels) != 1:
@@ -333,22 +326,15 @@ class CausalPerplexity:
         """Prepares the key of the store.
 
         Args:
-            model: model; its prompt is not used.
             identity: digest of the model, as in
                 `jaxaug.models.named.identities.of_folder`.
-            store: store of computed perplexities; None for none.
-            batch_size: maximum texts of a batch.
         """
         self._model, self._store, self._batch_size = model, store, batch_size
         bos = model.module.config.bos_token_id  # type: ignore[attr-defined]
         self._identity = f"causal perplexity {json.dumps([identity, bos])}"
 
     def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, " texts"]:
-        """Returns the perplexity of each text.
-
-        Raises:
-            UserError: a text has no tokens.
-        """
+        """Returns the perplexity of each text, which must have tokens."""
         items = [(text,) for text in texts]
         return remembered(self._store, self._identity, items, self._compute)[:, 0]
 

@@ -111,11 +111,6 @@ def build(
 def bound(path: PathLike, function: str, name: str) -> Any:
     """Returns the value that a configuration binds to an argument of a function.
 
-    Args:
-        path: the configuration.
-        function: name of the function or class, without the module.
-        name: name of the argument.
-
     Returns:
         The value, with macros and references resolved; None without a binding.
     """

@@ -102,12 +102,7 @@ UNKNOWN = ("<unk>", "[UNK]")
 
 
 def of_files(files: Mapping[str, PathLike]) -> list[str]:
-    """Returns the token of each row; empty without a file that lists them.
-
-    Args:
-        files: name -> path of a tokenizer's files; see `hf_folder.tokenizer_of`. Rows
-            without a token are named by their row.
-    """
+    """Returns the token of each row; empty without a file that lists them."""
     if path := files.get("tokenizer.json"):
         text = read_text(path, "Take the file that was published with the model.")
         return _listed(tokenizers.Tokenizer.from_str(text).get_vocab())

@@ -43,10 +43,7 @@ class Config:
     """The configuration; the defaults are from the paper's program.
 
     Attributes:
-        vocab_size: size of the vocabulary.
         dtype: type of matrix products; parameters, cell states, and logits are float32.
-        emb_dim: width of the embedding.
-        hidden_dim: width of a layer.
         num_layers: number of LSTM layers of the encoder, and of the decoder.
         bidirectional: whether the encoder also reads backward; both outputs are added.
         dropout_rate: dropout between layers and on the embedded inputs of the decoder.

@@ -30,7 +30,6 @@ class Config:
     """The configuration.
 
     Attributes:
-        vocab_size: size of the vocabulary.
         dtype: type of matrix products; parameters and the result are float32.
         emb_dim: width of the embedding; even.
         hidden_dim: width of the networks that attend, compare, and aggregate.
@@ -137,14 +136,7 @@ class MatchingModel(models.EncoderDecoderModel):
         input_shapes: Mapping[str, tuple[int, ...]],
         input_types: Mapping[str, Any] | None = None,
     ) -> flax.core.FrozenDict:
-        """Returns the initial variables.
-
-        Args:
-            rng: key of the initial parameters.
-            input_shapes: shapes [batch, length] of `encoder_input_tokens` and
-                `decoder_target_tokens`; other features are ignored.
-            input_types: ignored; both features are int32.
-        """
+        """Returns the initial variables; both features are int32 [batch, length]."""
         del input_types
         shapes = (
             input_shapes[name]
@@ -173,9 +165,6 @@ class MatchingModel(models.EncoderDecoderModel):
 
         The metrics are `accuracy`, and the mean probability `match` of pairs and of
         negatives.
-
-        Raises:
-            UserError: the batch has a single pair, or the examples are packed.
         """
         sources, targets = batch["encoder_input_tokens"], batch["decoder_target_tokens"]
         if len(sources) < 2 or "encoder_segment_ids" in batch:

@@ -63,14 +63,7 @@ _TIMES = tuple(
 
 
 def service(index: int, seed: int, lexis: Lexis, more: bool = False) -> ServiceSpec:
-    """Returns the generated service of an index; it depends only on the arguments.
-
-    Args:
-        index: index of the service, which determines its name.
-        seed: random seed of the data.
-        lexis: source of words.
-        more: see `typed_slot.slot`.
-    """
+    """Returns the generated service of an index; it depends only on the arguments."""
     draw = Draw(f"invented/{seed}/service/{index}")
     fresh = Fresh(lexis, draw)
     noun = fresh()

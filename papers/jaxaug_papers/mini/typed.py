@@ -21,11 +21,7 @@ class Kind:
 
     Attributes:
         values: list of values, or a key of `VALUES`.
-        descriptions: descriptions of slots.
         tell: user phrases with a value only, for slots that the value identifies.
-        tell_of: user phrases with a value and the slot, for services with several slots
-            of the kind.
-        ask: questions of the system.
         beside: kind of another slot that `tell` distinguishes from this one, such as
             "from" for "to".
         is_categorical: whether the schema lists the values.

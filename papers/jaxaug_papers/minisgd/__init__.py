@@ -53,16 +53,7 @@ def write(
         out_dir: folder that does not exist yet, local or gs://. A local folder appears
             when it is complete. Object stores rename single files, so a remote folder
             is complete when the function returns.
-        train_dialogues: number of train dialogues, at least 1.
-        dev_dialogues: number of dev dialogues, at least 1.
-        test_dialogues: number of test dialogues, at least 1.
         seed: random seed of the dialogues; schemas do not depend on it.
-
-    Returns:
-        The written folder.
-
-    Raises:
-        UserError: the folder exists, or a number is below 1.
     """
     folder = epath.Path(out_dir)
     sizes = {"train": train_dialogues, "dev": dev_dialogues, "test": test_dialogues}

@@ -18,8 +18,6 @@ def free_values(
     need another one.
 
     Args:
-        slot: slot to fill.
-        spec: service of the slot.
         known: current values by slot, without dontcare.
         wanted: slots that have a value or may still get one.
     """

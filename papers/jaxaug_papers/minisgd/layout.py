@@ -19,13 +19,7 @@ def write_records(path: epath.Path, records: list[dict[str, Any]]) -> None:
 def write_dialogues(
     folder: epath.Path, size: int, dialogue: Callable[[int], dict[str, Any]]
 ) -> None:
-    """Writes `dialogues_001.json` and so on, with one file in memory at a time.
-
-    Args:
-        folder: folder of the split.
-        size: number of dialogues.
-        dialogue: returns the dialogue of an index.
-    """
+    """Writes `dialogues_001.json` and so on, with one file in memory at a time."""
     for number, start in enumerate(range(0, size, FILE_DIALOGUES), start=1):
         indices = range(start, min(start + FILE_DIALOGUES, size))
         path = folder / f"dialogues_{number:03d}.json"

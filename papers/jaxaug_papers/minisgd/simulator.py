@@ -188,10 +188,6 @@ def between(
     """Returns a dialogue in SGD layout about one service or two.
 
     Args:
-        draw: random choices.
-        first: first service of the dialogue.
-        second: second service, or None.
-        index: index of the dialogue in its split, for its id.
         remarks: user utterances without a value.
     """
     simulation = _Simulation(draw, first, second, remarks)

@@ -27,11 +27,7 @@ class Speech:
         return start
 
     def go_on(self, directly: bool) -> None:
-        """Appends "and", unless the text is empty or already ends with "and".
-
-        Args:
-            directly: whether the next phrase needs no "and" before it.
-        """
+        """Appends "and", unless the text is empty, ends with it, or needs none."""
         if self.text and not directly and not self.text.endswith(" and"):
             self.say("and")
 

@@ -116,12 +116,6 @@ def phrases(slot: SlotSpec, value: str, first: bool, last: bool) -> tuple[str, .
 
     Whole sentences are only for the last value: "on Monday with a guide and we start at
     noon".
-
-    Args:
-        slot: slot of the value.
-        value: value to express.
-        first: whether the phrase is the first of the turn.
-        last: whether the value is the last of several values.
     """
     concept = slot.concept
     if slot.is_flag:

@@ -141,7 +141,6 @@ def schema_json(split: str, label: str = ORIGINAL) -> list[dict[str, Any]]:
     """Returns the schema of a split in SGD layout.
 
     Args:
-        split: "train", "dev", or "test".
         label: "original", "v1".."v5", or "aug1".."aug5" (train only). As in SGD-X, the
             service names of a variant have its digit, and the order is the original.
     """

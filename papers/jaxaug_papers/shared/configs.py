@@ -20,11 +20,7 @@ def made_all(
     """Returns the fields of a config, with the items of some fields as dataclasses.
 
     Args:
-        config: the return value of `get_config`.
         parts: name of a field -> class of its items.
-
-    Raises:
-        UserError: the config is not a mapping, or an item is invalid.
     """
     fields = config_file.fields_of(config)
     for name, kind in parts.items():
@@ -36,16 +32,7 @@ def made_all(
 
 
 def made(kind: type[T], fields: Mapping[str, Any], where: str) -> T:
-    """Returns a dataclass with the fields of a config; lists become tuples.
-
-    Args:
-        kind: class to create.
-        fields: values by name.
-        where: beginning of error messages.
-
-    Raises:
-        UserError: a field is unknown, missing, or invalid.
-    """
+    """Returns a dataclass with the checked fields of a config; lists become tuples."""
     if isinstance(fields, ml_collections.ConfigDict):
         fields = fields.to_dict()
     if not isinstance(fields, Mapping):
@@ -65,15 +52,7 @@ def made(kind: type[T], fields: Mapping[str, Any], where: str) -> T:
 
 
 def check(settings: Any, whole: Sequence[str]) -> None:
-    """Checks `dropout_rate`, `learning_rate` and counts of a dataclass of settings.
-
-    Args:
-        settings: dataclass to check.
-        whole: names of the fields that must be at least 1.
-
-    Raises:
-        UserError: a number is out of range.
-    """
+    """Checks `dropout_rate`, `learning_rate` and counts of a dataclass of settings."""
     for name in whole:
         if getattr(settings, name) < 1:
             raise UserError(f"{name}={getattr(settings, name)}: give at least 1.")

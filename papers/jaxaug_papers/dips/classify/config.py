@@ -23,14 +23,11 @@ class Config:
         dataset: folder below the data folder.
         reader: a name of `examples.READERS`.
         methods: fields of `rows.Method` for each row; the first row is the baseline.
-        out: folder to write.
-        data_dir: default data folder.
         classifiers: names of `classifiers.CLASSIFIERS`.
         train_size: number of training examples; None means all except validation.
         validation_size: number of examples of the training split for validation.
         shares: fractions of the training examples, one experiment for each.
         seeds: seeds of splits, networks, and the order of examples.
-        num: number of paraphrases per text.
         num_sources: number of texts per seed to paraphrase, the first ones of the
             smallest share; None means all.
         paraphraser: model of the scheme paraphrase, such as `smollm2`, a run,
@@ -82,21 +79,12 @@ class Config:
 
 
 def load(path: str) -> Config:
-    """Loads the config of a file; see `jaxaug.core.config_file.read`.
-
-    Raises:
-        UserError: the file or its `get_config` is missing, or a field is unknown or
-            invalid.
-    """
+    """Loads the config of a file; see `jaxaug.core.config_file.read`."""
     return config_file.load(path, "configs/classify", of)
 
 
 def of(config: ml_collections.ConfigDict | Mapping[str, Any]) -> Config:
-    """Returns the checked form of a ConfigDict.
-
-    Raises:
-        UserError: a field is unknown, missing, or invalid.
-    """
+    """Returns the checked form of a ConfigDict."""
     fields = made_all(config, {"methods": Method})
     if "lstm" in fields:
         fields["lstm"] = made(Settings, fields["lstm"], "lstm")

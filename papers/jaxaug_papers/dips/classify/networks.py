@@ -24,12 +24,9 @@ class Settings:
     train on one example at a time, which is slow in compiled programs.
 
     Attributes:
-        embedding: width of the learned word vectors.
         encoder: encoder of `jaxaug models list` whose fixed word vectors replace
             learned ones; empty learns vectors.
-        hidden: width of the LSTM.
         dropout_rate: dropout on the scores of classes, as in the authors' program.
-        learning_rate: learning rate of Adam.
         epochs: number of epochs; the best one on validation is used.
         batch_size: maximum number of examples of an update.
         least_updates: minimum number of updates for the original examples, so that
@@ -61,12 +58,7 @@ class Settings:
 
 
 class Split(NamedTuple):
-    """Examples of all seeds as arrays.
-
-    Attributes:
-        tokens: word ids of each text; 0 is padding.
-        labels: indices of the classes.
-    """
+    """Examples of all seeds: word ids of each text (0 pads), and indices of classes."""
 
     tokens: Int[np.ndarray, "seeds n texts length"]
     labels: Int[np.ndarray, "seeds n"]
@@ -135,15 +127,9 @@ def fit(
     """Trains a network for each seed in parallel, and classifies the test examples.
 
     Args:
-        settings: hyperparameters.
         train: training examples, padded to the same number for all seeds.
         sizes: number of training examples of each seed without padding.
-        validation: examples for the selection of the epoch.
-        test: examples to classify.
         seeds: seeds of parameters, order, and dropout.
-        batch_size: number of examples of an update.
-        classes: number of classes; ignored for pairs.
-        table: fixed word vectors; None learns vectors.
 
     Returns:
         Classes of the test examples after the first epoch with the best validation

@@ -19,8 +19,6 @@ class Table:
     """A table of the report.
 
     Attributes:
-        title: title of the table.
-        rows: names of methods.
         reference: name of the baseline; differences to it are paired by seed.
     """
 
@@ -36,16 +34,12 @@ class Config:
     Attributes:
         dataset: folder with train.txt and test.txt, below the data folder.
         methods: fields of `methods.Method`, for each row.
-        tables: fields of `Table`.
-        out: folder to write.
-        data_dir: default data folder.
         per_label: number of few-shot sentences of each label; None takes all.
         seeds: seeds of the few-shot sets, networks, and draws; one network per seed.
         encoder: see `encoders.find`.
         norm: mean norm to which the encodings of the few-shot sentences are scaled; it
             affects the choice of the learning rate.
         eval_every: number of updates between two points of a learning curve.
-        triplet: fields of `triplet.Settings`.
     """
 
     dataset: str
@@ -91,24 +85,12 @@ class Config:
 
 
 def load(path: str) -> Config:
-    """Loads the config of a file.
-
-    Args:
-        path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`.
-
-    Raises:
-        UserError: the file or its `get_config` is missing, the argument is missing or
-            superfluous, or a field is unknown or invalid.
-    """
+    """Loads the config of a file; see `jaxaug.core.config_file.read`."""
     return config_file.load(path, "configs/fewshot", of)
 
 
 def of(config: ml_collections.ConfigDict | Mapping[str, Any]) -> Config:
-    """Returns the checked form of a ConfigDict.
-
-    Raises:
-        UserError: a field is unknown, missing, or invalid.
-    """
+    """Returns the checked form of a ConfigDict."""
     fields = made_all(config, {"methods": Method, "tables": Table})
     if "triplet" in fields:
         fields["triplet"] = made(Settings, fields["triplet"], "triplet")
