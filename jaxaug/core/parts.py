@@ -95,9 +95,8 @@ def complete(
             if one is not None and one[1].count != part.count:
                 raise UserError(
                     f"{path}: is one of {part.count} parts, "
-                    f"{one[0] / one[1].name}.json "
-                    f"one of {one[1].count}. Remove the notes of the split that is not "
-                    "meant."
+                    f"{one[0] / one[1].name}.json one of {one[1].count}. Remove the "
+                    "notes of the split that is not meant."
                 )
             if part.number in found and found[part.number][0] != folder:
                 raise UserError(

@@ -76,10 +76,7 @@ class Shards:
         return sum(rates.get(key, mean) * number for key, number in rest)
 
     def run(
-        self,
-        stage: Stage,
-        items: Sequence[Json],
-        chosen: Container[int] | None = None,
+        self, stage: Stage, items: Sequence[Json], chosen: Container[int] | None = None
     ) -> list[Json]:
         """Returns the result of each item, computed or read.
 
@@ -155,9 +152,8 @@ def keep(path: epath.Path, results: list[Json]) -> None:
     except OSError as error:
         raise UserError(
             f"{path}: cannot be written ({os.strerror(error.errno or 0)}). What was "
-            "finished is kept. Free space, or set "
-            f"${cache_folder.CACHE_DIR_VARIABLE} to a folder with some, and run the "
-            f"same command again."
+            f"finished is kept. Free space, or set ${cache_folder.CACHE_DIR_VARIABLE} "
+            "to a folder with some, and run the same command again."
         ) from error
 
 

@@ -7,13 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 from t5x.search import beam
-from t5x.search.candidates import (
-    IMPOSSIBLE,
-    Candidates,
-    Propose,
-    Select,
-    most_probable,
-)
+from t5x.search.candidates import IMPOSSIBLE, Candidates, Propose, Select, most_probable
 from t5x.search.decode_state import (
     TokensToLogits,
     prompt_lengths,

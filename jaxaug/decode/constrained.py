@@ -327,9 +327,7 @@ def search(
         **{name: leaf.reshape(*lead, -1) for name, leaf in known.items()},
     }
 
-    def restricted(
-        state: DecodingState,
-    ) -> tuple[Float[Array, "rows vocab"], Any]:
+    def restricted(state: DecodingState) -> tuple[Float[Array, "rows vocab"], Any]:
         held = {name: state.cache[name].reshape(-1) for name in known}
         logits, model_cache = tokens_to_logits(state.replace(cache=state.cache[_MODEL]))
         drawn = state.cur_index > held[_PROMPT]

@@ -234,9 +234,7 @@ def _added(terms: Terms) -> Float[Array, "3 n"]:
 
 
 def _gains(
-    terms: Terms,
-    covered: UInt32[Array, "orders words"],
-    sums: Float[Array, " 3"],
+    terms: Terms, covered: UInt32[Array, "orders words"], sums: Float[Array, " 3"]
 ) -> Float[Array, " n"]:
     """Returns how much each candidate would add to F.
 

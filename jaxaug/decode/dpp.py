@@ -89,17 +89,9 @@ def greedy_select(
         pick = ground_set.best_of(gain, valid, chosen)
         known = jnp.sum(rows[:, pick, None] * rows, axis=0)
         row = (kernel[pick] - known) / jnp.sqrt(jnp.maximum(left[pick], _SMALLEST))
-        return (
-            chosen.at[pick].set(True),
-            left - row**2,
-            rows.at[index].set(row),
-        ), pick
+        return (chosen.at[pick].set(True), left - row**2, rows.at[index].set(row)), pick
 
-    start = (
-        jnp.zeros((count,), bool),
-        jnp.ones((count,)),
-        jnp.zeros((k, count)),
-    )
+    start = (jnp.zeros((count,), bool), jnp.ones((count,)), jnp.zeros((k, count)))
     return lax.scan(step, start, jnp.arange(k))[1]
 
 

@@ -86,10 +86,7 @@ def ground_masks(
     source: Int[Array, " source_length"],
     source_length: Int[Array, ""],
     orders: int,
-) -> tuple[
-    UInt32[Array, "orders n words"],
-    UInt32[Array, "orders words"],
-]:
+) -> tuple[UInt32[Array, "orders n words"], UInt32[Array, "orders words"]]:
     """Returns the n-gram sets of the candidates and of the source.
 
     Equal n-grams have the same bit in both masks.

@@ -23,9 +23,7 @@ from jaxaug.decode.set_search import SetOptions
 
 
 def greedy_select(
-    dissimilarity: Float[Array, "n n"],
-    k: int,
-    valid: Bool[Array, " n"] | None = None,
+    dissimilarity: Float[Array, "n n"], k: int, valid: Bool[Array, " n"] | None = None
 ) -> Int[Array, " k"]:
     """Chooses k representatives, each the one that lowers the cost most.
 

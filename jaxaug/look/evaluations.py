@@ -79,7 +79,9 @@ def find(
     folder = reach(run, "Name the folder of a run.")
     if not folder.is_dir():
         raise UserError(f"run {folder} does not exist. Name the folder of a run.")
-    data = folders.resolve_data_dir(data_dir or _noted_data(folder))
+    if not data_dir and not os.environ.get(folders.DATA_DIR_VARIABLE):
+        data_dir = run_choices.read(folder).get(folders.DATA_DIR_VARIABLE)
+    data = folders.resolve_data_dir(data_dir)
     table = recipes.table(data)
     written = _written(folder)
     family, only = _chosen(folder, task, written, table)
@@ -105,13 +107,6 @@ def find(
     if split != noted:
         reported = {}
     return Evaluation(folder, family, step, split, options, found, reported)
-
-
-def _noted_data(run: epath.Path) -> str | None:
-    """Returns the data folder that the run recorded; None if the variable is set."""
-    if os.environ.get(folders.DATA_DIR_VARIABLE):
-        return None
-    return run_choices.read(run).get(folders.DATA_DIR_VARIABLE)
 
 
 def _written(run: epath.Path) -> dict[tuple[str, int], epath.Path]:

@@ -83,9 +83,7 @@ def run(arguments: Tasks) -> int:
     return 0
 
 
-def _others(
-    table: recipes.Table,
-) -> tuple[dict[str, Sequence[str]], dict[str, Rates]]:
+def _others(table: recipes.Table) -> tuple[dict[str, Sequence[str]], dict[str, Rates]]:
     """Returns tasks with splits, and mixtures with rates, that a table lacks."""
     # Imported here, because the base installation has no SentencePiece.
     from jaxaug.feed import sets

@@ -6,16 +6,9 @@ from dataclasses import dataclass
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
+from jaxaug.core.garbage import paused
 from jaxaug.data.schema import Schema
-from jaxaug.data.sgd import (
-    Dialogue,
-    Frame,
-    State,
-    Turn,
-    read_dialogues,
-    read_schema_of,
-)
-from jaxaug.metrics.collector import collector_paused
+from jaxaug.data.sgd import Dialogue, Frame, State, Turn, read_dialogues, read_schema_of
 from jaxaug.metrics.dst import JGA, FrameScores
 from jaxaug.metrics.sensitivity import GROUPS, FrameId, GroupScores
 from jaxaug.metrics.slot_scores import Reference
@@ -109,7 +102,7 @@ def open_split(
     return wording, dialogues
 
 
-@collector_paused()
+@paused()
 def load(
     data_dir: PathLike,
     split: str,

@@ -328,10 +328,7 @@ class Bootstrap:
             nothing = np.full_like(value, np.nan)
             return Interval(value, nothing, nothing.copy(), nothing.copy())
         error = _deviation(resampled)
-        parts = [
-            *parts,
-            (_deviation(of_dialogues) ** 2, np.maximum(number - 1, 1)),
-        ]
+        parts = [*parts, (_deviation(of_dialogues) ** 2, np.maximum(number - 1, 1))]
         total = sum(part for part, _ in parts)
         below = sum(part**2 / degrees for part, degrees in parts)
         some = error > 0

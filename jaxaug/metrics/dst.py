@@ -17,21 +17,14 @@ user frame; the values are then averaged over the frames of a group:
 """
 
 import array
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from jaxaug.core.garbage import paused
 from jaxaug.data.schema import Schema
-from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.slot_scores import SPURIOUS, Entries, Reference, StateLike, collect
 
 ALL_SERVICES = "#ALL_SERVICES"
@@ -185,7 +178,7 @@ def _identify(items: Sequence) -> tuple[tuple, Int[np.ndarray, " items"]]:
     return tuple(known), np.array(codes, np.int64)
 
 
-@collector_paused()
+@paused()
 def frame_scores(
     references: Sequence[Reference],
     predictions: Sequence[StateLike],
@@ -260,9 +253,7 @@ def _groups(
 
 
 def aggregate(
-    scores: FrameScores,
-    seen_services: Collection[str],
-    joint_across_turn: bool = False,
+    scores: FrameScores, seen_services: Collection[str], joint_across_turn: bool = False
 ) -> dict[str, dict[str, float]]:
     """Returns means over all, seen, and unseen services, and per service and domain.
 

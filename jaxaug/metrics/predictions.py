@@ -14,10 +14,10 @@ from typing import Any
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, shown, write_text
+from jaxaug.core.garbage import paused
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data.sgd import Dialogue, State
 from jaxaug.metrics.benchmark import Benchmark, FrameKey, Wording, scored_frames
-from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.matching import DialogueReader, Match, Span
 from jaxaug.metrics.prediction_files import PredictionFolder
 from jaxaug.metrics.slot_scores import Reference, StateLike
@@ -78,9 +78,7 @@ class Block(Frames):
 
 
 def write_predictions(
-    path: PathLike,
-    dialogues: Iterable[Dialogue],
-    states: Mapping[FrameKey, StateLike],
+    path: PathLike, dialogues: Iterable[Dialogue], states: Mapping[FrameKey, StateLike]
 ) -> list[str]:
     """Writes one DSTC8 file, under a temporary name first.
 
@@ -141,7 +139,7 @@ def _state_object(state: StateLike) -> dict[str, Any]:
     }
 
 
-@collector_paused()
+@paused()
 def read_predictions(folder: PathLike, benchmark: Benchmark) -> Predictions:
     """Reads and checks a folder of predictions; see `stream`."""
     result = Predictions()

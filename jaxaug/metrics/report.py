@@ -215,9 +215,8 @@ def notes_on_wordings(runs: Sequence[Run]) -> list[str]:
             )
         elif missing:
             lines.append(
-                f"{', '.join(group)}: not evaluated on {missing}: mean and "
-                f"sensitivity are "
-                f"over {', '.join(found)}"
+                f"{', '.join(group)}: not evaluated on {missing}: mean and sensitivity "
+                f"are over {', '.join(found)}"
             )
     return lines
 

@@ -179,9 +179,8 @@ def _tables(runs: Sequence[Run]) -> list[FrameTable]:
         if problem:
             raise UserError(
                 f"{runs[0].place} and {run.place} were evaluated on different test "
-                f"sets "
-                f"({problem}). Compare runs that scored the same frames, or report "
-                "these apart."
+                f"sets ({problem}). Compare runs that scored the same frames, or "
+                "report these apart."
             )
         if run.rules != runs[0].rules:
             raise UserError(
@@ -230,11 +229,6 @@ def with_intervals(rows: Sequence[Run], statistics: Statistics) -> list[Run]:
         )
         for row in rows
     ]
-
-
-def group_heading(group: Group) -> str:
-    """Returns the name of a configuration and its number of seeds."""
-    return f"{group.name} ({len(group.runs)} seed{'s' * (len(group.runs) > 1)})"
 
 
 def interval_cell(interval: Interval, figure: str) -> str:
@@ -309,7 +303,8 @@ def text_tables(statistics: Statistics) -> str:
     rows = [["", *COLUMNS.values()]]
     for group, interval in zip(statistics.groups, statistics.intervals, strict=True):
         cells = [interval_cell(interval, figure) for figure in COLUMNS]
-        rows.append([group_heading(group), *cells])
+        count = len(group.runs)
+        rows.append([f"{group.name} ({count} seed{'s' * (count > 1)})", *cells])
     parts = ["", f"{sentences[0]}:", aligned(rows)]
     if statistics.differences:
         rows = [["", COLUMNS[HEADLINE], "p", *(COLUMNS[name] for name in _SHOWN)]]

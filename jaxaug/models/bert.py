@@ -317,10 +317,7 @@ class Layer(nn.Module):
         y = self.attend(x, mask, deterministic, *more)
         x = norm(config, "attention_norm")(x + dropout(y))
         y = layers.mlp(
-            config.mlp_dim,
-            activation=config.activation,
-            dtype=config.dtype,
-            name="mlp",
+            config.mlp_dim, activation=config.activation, dtype=config.dtype, name="mlp"
         )(x, deterministic=deterministic)
         x = norm(config, "mlp_norm")(x + dropout(y))
         return with_sharding_constraint(x, ("batch", "length", "embed"))
@@ -469,10 +466,7 @@ class Bert(nn.Module):
             self.masked_words(hidden)
 
     def pooled(
-        self,
-        tokens: Tokens,
-        segments: Tokens | None = None,
-        mask: Seen | None = None,
+        self, tokens: Tokens, segments: Tokens | None = None, mask: Seen | None = None
     ) -> Float[Array, "batch emb"]:
         """Returns BERT's pooled output: dense layer and tanh on the first position."""
         hf_config.require_head(self.config.head, "pooler", "classifier")
@@ -498,10 +492,7 @@ class Bert(nn.Module):
         return self.dropout(jnp.tanh(self.dense(x)), deterministic=fixed)
 
     def masked_logits(
-        self,
-        tokens: Tokens,
-        segments: Tokens | None = None,
-        mask: Seen | None = None,
+        self, tokens: Tokens, segments: Tokens | None = None, mask: Seen | None = None
     ) -> Float[Array, "batch length vocab"]:
         """Returns float32 logits of the masked-word head at each position."""
         hf_config.require_head(self.config.head, "masked_lm")

@@ -19,6 +19,7 @@ from jaxaug.core.files import shown
 from jaxaug.core.suggestion import one_of
 from jaxaug.models import causal, layers
 from jaxaug.models.weights import hf_config
+from jaxaug.models.weights.hf_config import REQUIRED, key
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,
@@ -28,27 +29,11 @@ from jaxaug.models.weights.keymap import (
     transposed,
 )
 
-_FIELD = hf_config.Field
-_TABLE = (
-    _FIELD("vocab_size", "vocab_size"),
-    _FIELD("hidden_size", "emb_dim"),
-    _FIELD("intermediate_size", "mlp_dim"),
-    _FIELD("num_hidden_layers", "num_layers"),
-    _FIELD("num_attention_heads", "num_heads"),
-    _FIELD("rms_norm_eps", "norm_epsilon"),
-    _FIELD("max_position_embeddings", "max_positions"),
-    _FIELD("attention_dropout", "attention_dropout_rate", 0.0, lambda p: float(p or 0)),
-    _FIELD("tie_word_embeddings", "tie_embeddings", read=bool),
-    _FIELD("bos_token_id", "bos_token_id", 0, hf_config.or_zero),
-)
 # Fields that only some kinds read.
 _OPTIONAL = (
-    _FIELD("attention_bias", "attention_bias", False, bool),
-    _FIELD("mlp_bias", "mlp_bias", False, bool),
-    _FIELD("query_pre_attn_scalar", "query_pre_attn_scalar"),
-    _FIELD("attn_logit_softcapping", "attention_cap", None),
-    _FIELD("final_logit_softcapping", "logits_cap", None),
-)
+    "attention_bias", "mlp_bias", "query_pre_attn_scalar", "attn_logit_softcapping",
+    "final_logit_softcapping",
+)  # fmt: skip
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _FIX = "Use the config.json that was published with the weights."
 
@@ -78,8 +63,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "max_position_embeddings": 2048,
 }  # fmt: skip
 _READ = (
-    *(field.theirs for field in _TABLE), "num_key_value_heads", "head_dim",
-    "hidden_act", "rope_theta", "rope_scaling", "rope_parameters",
+    "num_key_value_heads", "head_dim", "hidden_act", "rope_theta", "rope_scaling",
+    "rope_parameters",
 )  # fmt: skip
 # Fields for which only one value is supported.
 _FIXED: Mapping[str, Any] = {
@@ -176,7 +161,9 @@ def options(config: Mapping[str, Any]) -> dict[str, Any]:
     hf_config.require(config, config["model_type"], kind.architecture)
     hf_config.refuse_forced(config, kind.name)
     hf_config.refuse(config, _FIXED)
-    hf_config.refuse_unknown(config, {*_READ, *_FIXED, *kind.reads})
+    table = _table(kind)
+    read_here = {field.theirs for field in table}
+    hf_config.refuse_unknown(config, {*_READ, *_FIXED, *kind.reads, *read_here})
     settings = {**_DEFAULTS, **kind.defaults, **config}
     # Null means the default in these fields, unlike in those for windows and caps.
     for name in ("rms_norm_eps", "rope_theta", "head_dim", "rope_local_base_freq"):
@@ -185,7 +172,7 @@ def options(config: Mapping[str, Any]) -> dict[str, Any]:
     if config["model_type"] == "gemma3_text":
         # `transformers` reads this field but does not apply it.
         hf_config.refuse(settings, {"attn_logit_softcapping": None})
-    read = hf_config.read_fields(_table(kind), settings)
+    read = hf_config.read_fields(table, settings)
     heads = read["num_heads"]
     activation = settings.get("hidden_activation") or settings["hidden_act"]
     return {
@@ -201,7 +188,8 @@ def options(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _table(kind: Kind) -> list[hf_config.Field]:
-    return [*_TABLE, *(field for field in _OPTIONAL if field.theirs in kind.reads)]
+    unread = set(_OPTIONAL) - set(kind.reads)
+    return [f for f in hf_config.table_of(Config) if f.theirs not in unread]
 
 
 def _windows(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -417,9 +405,18 @@ class Config(causal.Config):
         UserError: an invalid window, cap, base, or kind of scaling.
     """
 
-    norm_epsilon: float = 1e-5
+    vocab_size: int = key("vocab_size")
+    emb_dim: int = key("hidden_size")
+    num_layers: int = key("num_hidden_layers")
+    num_heads: int = key("num_attention_heads")
+    mlp_dim: int = key("intermediate_size")
+    norm_epsilon: float = key("rms_norm_eps", 1e-5, absent=REQUIRED)
     activation: str = "silu"
-    tie_embeddings: bool = False
+    tie_embeddings: bool = key("tie_word_embeddings", False, absent=REQUIRED, read=bool)
+    attention_dropout_rate: float = key(
+        "attention_dropout", 0.0, read=lambda rate: float(rate or 0)
+    )
+    bos_token_id: int = key("bos_token_id", 0, read=hf_config.or_zero)
     model_type: str = "llama"
     num_kv_heads: int | None = None
     rope_theta: float = 10000.0
@@ -429,16 +426,18 @@ class Config(causal.Config):
     rope_low_frequency: float = 1.0
     rope_high_frequency: float = 4.0
     rope_original_positions: int = 8192
-    max_positions: int = 2048
-    attention_bias: bool = False
+    max_positions: int = key("max_position_embeddings", 2048, absent=REQUIRED)
+    attention_bias: bool = key("attention_bias", False, read=bool)
     qkv_bias: bool = False
-    mlp_bias: bool = False
+    mlp_bias: bool = key("mlp_bias", False, read=bool)
     qk_norm: bool = False
     sliding_window: int | None = None
     full_attention_layers: tuple[int, ...] = ()
-    query_pre_attn_scalar: float | None = None
-    attention_cap: float | None = None
-    logits_cap: float | None = None
+    query_pre_attn_scalar: float | None = key(
+        "query_pre_attn_scalar", None, absent=REQUIRED
+    )
+    attention_cap: float | None = key("attn_logit_softcapping", None)
+    logits_cap: float | None = key("final_logit_softcapping", None)
     unit_offset_norm: bool = False
     post_norms: bool = False
     scale_embedding: bool = False

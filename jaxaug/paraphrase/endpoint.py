@@ -99,8 +99,7 @@ class Writer:
             if len(text) > LONGEST:
                 raise UserError(
                     f"a text has {len(text):,} characters; {LONGEST:,} is the maximum "
-                    "for "
-                    f"a request: {text[:60]!r} ... Divide it into sentences."
+                    f"for a request: {text[:60]!r} ... Divide it into sentences."
                 )
 
     def _most(self) -> int:
@@ -171,10 +170,9 @@ def nothing(setting: Setting) -> UserError:
     """Returns the error for replies that hold no paraphrase."""
     return UserError(
         f"{setting.server.name} at {setting.server.url}: its replies hold no "
-        "paraphrase "
-        "that differs from the text. They must be a JSON object or a numbered list. "
-        "Take a model that follows instructions, another --prompt, or more room "
-        "(--option max_tokens=4000)."
+        "paraphrase that differs from the text. They must be a JSON object or a "
+        "numbered list. Take a model that follows instructions, another --prompt, or "
+        "more room (--option max_tokens=4000)."
     )
 
 

@@ -37,14 +37,12 @@ def run(given: Paraphrase) -> int:
         if getattr(given, name) is None:
             raise UserError(
                 f"--{name} is missing: a call with --sampler or --prompt needs it. "
-                "Leave "
-                "both out for filtered paraphrases by smollm2."
+                "Leave both out for filtered paraphrases by smollm2."
             )
     if given.filter is not None:
         raise UserError(
             "--filter: outputs of a sampler or prompt are not filtered. Leave "
-            "--sampler "
-            "and --prompt out, or --filter."
+            "--sampler and --prompt out, or --filter."
         )
     if check(given, _LOCAL):
         print(_asked(given))
@@ -264,7 +262,6 @@ def _prices(text: str | None) -> tuple[float, float] | None:
     except ValueError:
         raise UserError(
             f"--prices {text}: give two numbers, dollars per million tokens of input "
-            "and "
-            "of output, such as 0.15,0.60."
+            "and of output, such as 0.15,0.60."
         ) from None
     return read, written

@@ -14,7 +14,7 @@ import numpy as np
 from t5x.search.decode_state import check_decodes
 
 from jaxaug.core import typed
-from jaxaug.core.buckets import pad, power_of_two
+from jaxaug.core.buckets import Batch, in_batches
 from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
@@ -164,23 +164,13 @@ class Paraphraser:
         model = _prompted(setting)
         sequences = [model.encode(text) for text in texts]
         shared = model.shared if isinstance(model, LanguageModel) else 0
-        groups: dict[int, list[int]] = {}
-        for place, tokens in enumerate(sequences):
-            own = power_of_two(len(tokens) - shared, _SHORTEST)
-            groups.setdefault(shared + own, []).append(place)
+
+        def decoded(sources: np.ndarray, batch: Batch) -> list[list[str]]:
+            ids = np.resize([_number(texts[i]) for i in batch.indices], batch.rows)
+            return self._decode(setting, sources, ids)
+
         most = max(1, self._batch_size // setting.num)
-        outputs: dict[int, list[str]] = {}
-        for length, places in groups.items():
-            rows = min(most, power_of_two(len(places), 1))
-            for start in range(0, len(places), rows):
-                batch = places[start : start + rows]
-                found = self._decode(
-                    setting,
-                    pad([sequences[place] for place in batch], rows, length),
-                    np.resize([_number(texts[p]) for p in batch], rows),
-                )
-                outputs |= dict(zip(batch, found, strict=False))
-        return [outputs[place] for place in range(len(texts))]
+        return in_batches(sequences, most, decoded, shared, _SHORTEST)
 
     def _decode(
         self, setting: Setting, sources: np.ndarray, ids: np.ndarray
@@ -252,8 +242,7 @@ def _prompted(setting: Setting) -> registry.TextModel | LanguageModel:
     if not isinstance(model, LanguageModel):
         raise UserError(
             f"grid: prompt {prompt!r}: model {setting.model!r} takes no prompt; it "
-            "reads the "
-            "text itself. Leave prompt out."
+            "reads the text itself. Leave prompt out."
         )
     return _with_prompt(model, prompts.find(prompt))
 

@@ -224,8 +224,7 @@ class OutputFile:
         if not line.startswith(_BEGINNING[: len(line)]):
             raise UserError(
                 f"{path}: line {number}: is not a record of `jaxaug paraphrase`. "
-                "Remove "
-                f"{path}, or name another --out."
+                f"Remove {path}, or name another --out."
             )
 
     def _checked(self, line: bytes, path: epath.Path, number: int) -> tuple[int, int]:

@@ -16,8 +16,7 @@ from jaxaug.models.layers import int8
 
 
 def of_model(
-    static_argnums: Sequence[int] = (),
-    donate_argnums: Sequence[int] = (),
+    static_argnums: Sequence[int] = (), donate_argnums: Sequence[int] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Returns a decorator that compiles a function of a model, once for each model.
 

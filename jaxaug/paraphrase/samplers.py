@@ -13,16 +13,7 @@ from jax.tree_util import Partial
 from jaxaug.core import extensions, typed
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
-from jaxaug.decode import (
-    beam,
-    dips,
-    diverse,
-    dpp,
-    sample,
-    set_search,
-    ssr,
-    warpers,
-)
+from jaxaug.decode import beam, dips, diverse, dpp, sample, set_search, ssr, warpers
 
 DecodeFn = Callable[..., Any]
 
@@ -96,14 +87,12 @@ class Sampler(NamedTuple):
         if num > MOST:
             raise UserError(
                 f"--num is {num}: the outputs of an input are decoded together, {MOST} "
-                "at "
-                "most. Give fewer, and run again with other seeds for more."
+                "at most. Give fewer, and run again with other seeds for more."
             )
         if self.single and num > 1:
             raise UserError(
                 f"sampler {self.name!r} gives one output of each input, --num is "
-                f"{num}. "
-                "Leave --num out, or take another sampler."
+                f"{num}. Leave --num out, or take another sampler."
             )
         return _made(self.make, tuple(sorted(options.items())))
 

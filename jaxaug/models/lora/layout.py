@@ -116,8 +116,7 @@ def family_of(module: Any) -> families.Family:
                 return family
     raise UserError(
         f"{type(module).__name__} takes no adapter: it belongs to no published family, "
-        "or its layers are scanned. Take a model of configs/models or "
-        "t5x/examples/t5."
+        "or its layers are scanned. Take a model of configs/models or t5x/examples/t5."
     )
 
 

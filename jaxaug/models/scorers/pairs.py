@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxaug.core.buckets import pad, plan
+from jaxaug.core.buckets import in_batches
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import read_json
 from jaxaug.models import bert
@@ -361,14 +361,12 @@ class CausalPerplexity:
     def _log_probabilities(
         self, sequences: Sequence[Sequence[int]]
     ) -> list[Float[np.ndarray, " tokens"]]:
-        found: dict[int, np.ndarray] = {}
-        lengths = [len(tokens) for tokens in sequences]
-        for batch in plan(lengths, self._batch_size):
-            rows = pad([sequences[i] for i in batch.indices], batch.rows, batch.length)
-            values = np.asarray(self._program(self._params, rows))
-            for i, own in zip(batch.indices, values, strict=False):
-                found[i] = own[: lengths[i]]
-        return [found[i] for i in range(len(sequences))]
+        found = in_batches(
+            sequences,
+            self._batch_size,
+            lambda rows, _: np.asarray(self._program(self._params, rows)),
+        )
+        return [one[: len(own)] for one, own in zip(found, sequences, strict=True)]
 
     @functools.cached_property
     def _params(self) -> Any:

@@ -34,7 +34,8 @@ def of_tokenizer(tokenizer: Tokenizer) -> list[bytes | None]:
             drops letter case or inserts spaces between words.
     """
     backend = tokenizer.backend
-    spelled = _byte_level() if '"ByteLevel"' in _decoder(backend) else None
+    decoder = json.dumps(json.loads(backend.to_str()).get("decoder"))
+    spelled = _byte_level() if '"ByteLevel"' in decoder else None
     added = {
         number: token.content
         for number, token in backend.get_added_tokens_decoder().items()
@@ -78,10 +79,6 @@ def _piece(piece: str) -> bytes:
     if match := _BYTE.fullmatch(piece):
         return bytes([int(match[1], 16)])
     return piece.replace(_SPACE, " ").encode()
-
-
-def _decoder(backend: tokenizers.Tokenizer) -> str:
-    return json.dumps(json.loads(backend.to_str()).get("decoder"))
 
 
 def _byte_level() -> dict[str, int]:

@@ -38,12 +38,11 @@ _RULES: tuple[tuple[Any, str, str], ...] = (
         _SIZE,
         f"a whole number from 1 to {_LARGEST}",
         (
-            "attention_head_size conv_groups d_ff d_kv d_model "
-            "decoder_attention_heads decoder_ffn_dim decoder_vocab_size "
-            "embedding_size encoder_attention_heads encoder_ffn_dim head_dim "
-            "hidden_size input_embedding_size intermediate_size "
-            "max_position_embeddings n_embd n_head n_inner n_positions "
-            "num_attention_heads num_heads num_key_value_heads num_labels "
+            "attention_head_size conv_groups d_ff d_kv d_model decoder_attention_heads "
+            "decoder_ffn_dim decoder_vocab_size embedding_size encoder_attention_heads "
+            "encoder_ffn_dim head_dim hidden_size input_embedding_size "
+            "intermediate_size max_position_embeddings n_embd n_head n_inner "
+            "n_positions num_attention_heads num_heads num_key_value_heads num_labels "
             "sliding_window sliding_window_pattern vocab_size"
         ),
     ),
@@ -434,9 +433,8 @@ def refuse_chosen(config: Mapping[str, Any], never_pad: bool) -> None:
         if not value or (never_pad and name == "bad_words_ids" and value == pad):
             continue
         raise UserError(
-            f"{_EITHER}: {name} is {shown(value)}, which "
-            "changes what the model may write and is not supported. Set it to null to "
-            "decode without it."
+            f"{_EITHER}: {name} is {shown(value)}, which changes what the model may "
+            "write and is not supported. Set it to null to decode without it."
         )
 
 

@@ -130,7 +130,8 @@ def network_gin(module: nn.Module) -> str:
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if field.name != "dtype" or value != field.default:
-            lines.append(f"  {field.name} = {_literal(value)}")
+            plain = value if isinstance(value, _PLAIN) else jnp.dtype(value).name
+            lines.append(f"  {field.name} = {plain!r}")
     return "\n".join(lines) + "\n"
 
 
@@ -191,9 +192,3 @@ def _import(module: str) -> str:
 
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, _PLAIN):
-        return repr(value)
-    return repr(jnp.dtype(value).name)

@@ -32,10 +32,7 @@ from jaxaug_papers.dips.lstm_layers import (
 from jaxaug_papers.shared import networks
 
 # Aliases of the embedding, and the bias without effect (see the module docstring).
-IGNORED = (
-    r"(encoder|decoder)\.embedding\.weight",
-    r"decoder\.attn\.attn\.bias",
-)
+IGNORED = (r"(encoder|decoder)\.embedding\.weight", r"decoder\.attn\.attn\.bias")
 
 
 @flax.struct.dataclass

@@ -72,10 +72,7 @@ class Matcher(nn.Module):
         keys = [attend(side) for side in sides]
         scores = jnp.einsum("bih,bjh->bij", *keys).astype(jnp.float32)
         summed = []
-        for own, other, matrix in (
-            (0, 1, scores),
-            (1, 0, jnp.swapaxes(scores, 1, 2)),
-        ):
+        for own, other, matrix in ((0, 1, scores), (1, 0, jnp.swapaxes(scores, 1, 2))):
             masked = jnp.where(real[other][:, None], matrix, MASKED)
             weights = jax.nn.softmax(masked).astype(config.dtype)
             aligned = jnp.einsum("bij,bjh->bih", weights, sides[other])

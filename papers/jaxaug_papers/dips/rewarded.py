@@ -102,10 +102,7 @@ class RewardedModel(FreeRunningModel):
                 )
 
     def loss_fn(
-        self,
-        params: Any,
-        batch: Mapping[str, Array],
-        dropout_rng: Array | None,
+        self, params: Any, batch: Mapping[str, Array], dropout_rng: Array | None
     ) -> Any:
         """Returns loss and metrics; evaluation uses the base class."""
         if dropout_rng is None:

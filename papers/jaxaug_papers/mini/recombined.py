@@ -34,10 +34,7 @@ Rewrite = Callable[[str], str]
 
 
 def service(
-    index: int,
-    seed: int,
-    lexis: Lexis,
-    values: Callable[[Fresh], tuple[str, ...]],
+    index: int, seed: int, lexis: Lexis, values: Callable[[Fresh], tuple[str, ...]]
 ) -> ServiceSpec:
     """Returns the recombined service of an index; it depends only on the arguments.
 

@@ -6,10 +6,7 @@ from jaxaug_papers.minisgd.world import ServiceSpec, SlotSpec
 
 
 def free_values(
-    slot: SlotSpec,
-    spec: ServiceSpec,
-    known: Mapping[str, str],
-    wanted: Collection[str],
+    slot: SlotSpec, spec: ServiceSpec, known: Mapping[str, str], wanted: Collection[str]
 ) -> list[str]:
     """Returns the values that no other slot of the service has, in a plausible order.
 
@@ -33,10 +30,7 @@ def free_values(
 
 
 def _bounds(
-    slot: SlotSpec,
-    spec: ServiceSpec,
-    known: Mapping[str, str],
-    wanted: Collection[str],
+    slot: SlotSpec, spec: ServiceSpec, known: Mapping[str, str], wanted: Collection[str]
 ) -> tuple[int, int]:
     """Returns the range (first, end) of valid positions in the value list."""
     order = slot.values

@@ -48,11 +48,7 @@ class Speech:
         if not slot.is_categorical:
             start += template.index("{v}")
             self._frame(service)["slots"].append(
-                {
-                    "exclusive_end": start + len(value),
-                    "slot": slot.name,
-                    "start": start,
-                }
+                {"exclusive_end": start + len(value), "slot": slot.name, "start": start}
             )
 
     def call(

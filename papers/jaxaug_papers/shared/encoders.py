@@ -48,9 +48,7 @@ def static(
     return vectors
 
 
-def words_of(
-    name: str,
-) -> tuple[Callable[[int, Sequence[str]], list[list[int]]], Any]:
+def words_of(name: str) -> tuple[Callable[[int, Sequence[str]], list[list[int]]], Any]:
     """Returns the tokenizer and the word embeddings of an encoder, for an LSTM.
 
     Returns:

@@ -44,10 +44,9 @@ _WITHOUT_HEADER = ["first", "second", "label"]
 
 _FIX = (
     "Write a header and a pair a line, tabs between the columns `label`, `first` and "
-    "`second`; a label is 1 or 0. "
-    "MSRP (Quality, #1 String, #2 String) and Quora's question pairs (is_duplicate, "
-    "question1, question2) are read as published, and files without a header whose "
-    "columns are first, second, and label (Twitter)."
+    "`second`; a label is 1 or 0. MSRP (Quality, #1 String, #2 String) and Quora's "
+    "question pairs (is_duplicate, question1, question2) are read as published, and "
+    "files without a header whose columns are first, second, and label (Twitter)."
 )
 
 

@@ -92,11 +92,7 @@ def writer_of(method: Method, paraphraser: str, num: int) -> Writer | None:
 
 
 def outputs_of(
-    method: Method,
-    texts: Sequence[str],
-    num: int,
-    paraphraser: str,
-    wordnet_dir: str,
+    method: Method, texts: Sequence[str], num: int, paraphraser: str, wordnet_dir: str
 ) -> Outputs:
     """Returns `num` paraphrases of each text by a method.
 

@@ -277,13 +277,6 @@ class DoubleHeadsModel(models.DecoderOnlyModel):
         scores = variables[_HEADS]["decoder"]["scores"].reshape(count, -1).T
         return logits, jnp.where(made.valid.T, scores, layers.MASKED), made.valid.T
 
-    def choice_scores(self, params: Any, batch: Batch) -> Float[Array, "batch count"]:
-        """Returns the scores of the correct reply and of the replies of next examples.
-
-        Invalid candidates have the score -1e10.
-        """
-        return self._both_heads(params, batch, None)[1]
-
     def loss_fn(
         self, params: Any, batch: Batch, dropout_rng: jax.Array | None
     ) -> tuple[Float[Array, ""], metrics.MetricsMap]:

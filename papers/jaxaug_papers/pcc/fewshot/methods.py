@@ -232,15 +232,13 @@ def _only_file(method: Method, seed: int, data_dir: epath.Path) -> epath.Path:
     except (KeyError, IndexError, ValueError) as error:
         raise UserError(
             f"method {method.name!r}: path is {method.path!r}, of which braces may "
-            "hold "
-            f"{{seed}} alone ({error}). Write {{{{ and }}}} for braces."
+            f"hold {{seed}} alone ({error}). Write {{{{ and }}}} for braces."
         ) from None
     found = sorted(data_dir.glob(pattern))
     if len(found) != 1:
         raise UserError(
             f"method {method.name!r}: {len(found)} files {data_dir / pattern}, "
-            "expected one. Put the file there, or name the data folder with "
-            "--data_dir."
+            "expected one. Put the file there, or name the data folder with --data_dir."
         )
     return found[0]
 

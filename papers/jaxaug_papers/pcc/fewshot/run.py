@@ -196,12 +196,7 @@ def _task(
     labels = [[numbers[one.label] for one in sentences] for sentences in drawn]
     expected = [numbers[sentence.label] for sentence in found.test]
     return Task(
-        table,
-        rows,
-        table[places],
-        jnp.asarray(labels),
-        tests,
-        jnp.asarray(expected),
+        table, rows, table[places], jnp.asarray(labels), tests, jnp.asarray(expected)
     )
 
 
