@@ -49,9 +49,7 @@ def fix_for(path: PathLike, fix: str) -> str:
 
 @contextlib.contextmanager
 def reading(path: PathLike) -> Iterator[None]:
-    """Turns a missing file of the cache folder into a `UserError` with the way to get
-    it.
-    """
+    """Turns a missing file of the cache folder into a `UserError` with advice."""
     try:
         yield
     except FileNotFoundError:

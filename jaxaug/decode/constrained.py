@@ -58,7 +58,6 @@ class Automaton:
         shortest: [states], number of tokens on the shortest path, EOS included.
         masks: [rows, words], bits of the tokens; token 32 * i + j is bit j of column i.
         spelling: [vocab, longest], bytes of the tokens, zero-padded.
-        lengths: [vocab], number of bytes of each token.
         starts: first state of each language; an array after `padded`.
     """
 

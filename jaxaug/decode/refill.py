@@ -22,7 +22,6 @@ class Begun(NamedTuple):
     """The state of a model before the first step.
 
     Attributes:
-        tokens: forced tokens, as `inputs` of `sample.sample`.
         cache: cache of the model, with a `cache_index` for each row.
         prompt: number of prompt tokens that the cache holds.
         memory: arrays [rows, ...] that the steps read in addition to the cache.

@@ -44,7 +44,6 @@ class Training:
         held_out: task -> tag -> curve, of `training_eval/`.
         scores: task -> metric -> curve, of `inference_eval/`.
         samples: task -> examples of its newest evaluation.
-        choices: environment variables that chose the data.
     """
 
     name: str

@@ -61,28 +61,19 @@ class Config:
 
     Attributes:
         family: "bart", "pegasus", or "marian": the `model_type` of config.json.
-        vocab_size: rows of the embedding.
-        emb_dim: width of the model.
-        num_encoder_layers: blocks of the encoder.
-        num_decoder_layers: blocks of the decoder.
         num_encoder_heads: heads of the encoder, each emb_dim / num_encoder_heads wide.
-        num_decoder_heads: heads of the decoder.
         encoder_mlp_dim: width of the hidden layers of the encoder's MLPs.
-        decoder_mlp_dim: width of the hidden layers of the decoder's MLPs.
         num_positions: longest sequence in tokens.
         learned_positions: whether positions have a table; otherwise they are
             sinusoidal.
         pre_norm: whether norms precede attention and MLP, with one more at the end of
             each side; otherwise they follow the residual.
         embedding_norm: whether the embedded tokens are normalized.
-        scale_embedding: whether the embedded tokens are multiplied by sqrt(emb_dim).
-        logits_bias: whether the logits have a bias.
         decoder_vocab_size: rows of a separate decoder embedding; None if both sides
             share one.
         labels: names of the classifier's outputs; empty without a classifier.
         activation: Hugging Face name of the activation (`layers.ACTIVATIONS`).
         dropout_rate: rate after the embedding and after each part of a block.
-        attention_dropout_rate: rate on the attention weights.
         activation_dropout_rate: rate on the hidden layers of the MLPs.
         dtype: dtype of activations; parameters, statistics, and logits are float32.
         id_offset: 0 if token ids equal the published ones. 1 if they are larger by 1,

@@ -90,9 +90,6 @@ class EncoderConfig:
     """Sizes and options that BERT and DeBERTa share.
 
     Attributes:
-        vocab_size: rows of the embedding.
-        emb_dim: width of the blocks.
-        num_layers: number of blocks.
         num_heads: attention heads, each emb_dim / num_heads wide.
         mlp_dim: width of the hidden layer of an MLP block.
         num_positions: rows of the table of positions, or, without one, the longest
@@ -101,13 +98,10 @@ class EncoderConfig:
         embedding_dim: width of the embeddings; None if it is emb_dim.
         head: "none", "pooler", "classifier", or "masked_lm".
         labels: names of the classifier's outputs.
-        pad_token_id: id of the padding.
         activation: Hugging Face name of the activation of the MLP blocks
             (`layers.ACTIVATIONS`).
-        norm_epsilon: epsilon of all norms.
         dropout_rate: rate after the embedding, after each half of a block, and in the
             head.
-        attention_dropout_rate: rate on the attention weights.
         dtype: dtype of activations; parameters, statistics, and outputs of heads are
             float32.
     """

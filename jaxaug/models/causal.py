@@ -38,19 +38,12 @@ class Config:
     """Sizes and options that every decoder-only family has.
 
     Attributes:
-        vocab_size: rows of the embedding.
-        emb_dim: width of the model.
-        num_layers: number of blocks.
         num_heads: number of query heads.
-        head_dim: size of a head.
         mlp_dim: width of the hidden layer of an MLP block.
-        norm_epsilon: epsilon of all norms.
         activation: Hugging Face name of the activation of the MLP
             (`layers.ACTIVATIONS`).
         tie_embeddings: whether the embedding is also the output matrix.
         dropout_rate: rate after each half of a block.
-        embedding_dropout_rate: rate after the embedding.
-        attention_dropout_rate: rate on the attention weights.
         dtype: dtype of activations; parameters, norm statistics, and logits are
             float32.
         fused_attention: whether attention without dropout avoids storing its weights if
@@ -108,7 +101,6 @@ class Mode(NamedTuple):
     """Options of one call of the layers.
 
     Attributes:
-        deterministic: whether to leave out dropout.
         decode: whether to create or use the cache.
         prefill_lengths: number of positions of each row to put into the cache.
     """

@@ -95,7 +95,6 @@ class Config(bert.EncoderConfig):
 
     Attributes:
         learned_positions: whether a table of positions is added to the embeddings.
-        relative: whether attention uses the distance of tokens.
         terms: attention terms in addition to content to content: "c2p", "p2c".
         shared_keys: whether the terms use the projections of the content.
         buckets: buckets of distances in each direction; 0 gives every distance its own.
@@ -103,9 +102,6 @@ class Config(bert.EncoderConfig):
         norm_distances: whether the table of distances is normalized.
         conv_width: kernel width, in tokens, of the convolution next to the first block;
             0 for none.
-        conv_groups: channel groups of the convolution.
-        conv_activation: Hugging Face name of its activation (`layers.ACTIVATIONS`).
-        pooler_activation: activation of the dense layer before the classifier.
         pooler_dropout_rate: rate before the dense layer of the head.
         head_dropout_rate: rate after the dense layer of the head.
     """

@@ -35,7 +35,6 @@ class Config(causal.Config):
     """Options of `causal.Config`, and the following.
 
     Attributes:
-        num_positions: longest sequence in tokens.
         scale_attention: whether attention logits are divided by sqrt(head_dim).
         scale_by_layer: whether attention logits of the i-th block are also divided by
             i.

@@ -43,7 +43,6 @@ class Kind(NamedTuple):
 
     Attributes:
         name: name of the kind in messages.
-        architecture: class of `transformers` with the language-model head.
         options: options of the network that no field of the file states.
         defaults: defaults of fields that a file may omit.
         reads: fields in addition to the common ones.
@@ -377,18 +376,12 @@ class Config(causal.Config):
         model_type: `model_type` of config.json, one of `KINDS`; the
             network does not depend on it.
         num_kv_heads: key and value heads; None means `num_heads`.
-        rope_theta: base of the rotary positions.
         local_rope_theta: base in the layers with a window, whose positions are not
             scaled; None means `rope_theta` and the same scaling.
         rope_scaling: "default" for none, or the kind of a `layers.RotaryScaling`.
-        rope_factor: see `layers.RotaryScaling.factor`.
-        rope_low_frequency: see `layers.RotaryScaling.low_frequency`.
-        rope_high_frequency: see `layers.RotaryScaling.high_frequency`.
-        rope_original_positions: see `layers.RotaryScaling.original_positions`.
         max_positions: longest training sequence in tokens; only written to config.json.
         attention_bias: whether the four projections of attention have biases.
         qkv_bias: whether the projections of queries, keys, and values have biases.
-        mlp_bias: whether the projections of the MLP have biases.
         qk_norm: whether the heads of queries and keys are normalized.
         sliding_window: number of keys that a query sees, including its own; None for
             all.
@@ -396,7 +389,6 @@ class Config(causal.Config):
         query_pre_attn_scalar: attention logits are divided by its square root; None
             means head_dim.
         attention_cap: cap of the attention logits (`layers.softcap`); None for none.
-        logits_cap: cap of the token logits; None for none.
         unit_offset_norm: whether norms multiply by 1 + scale.
         post_norms: whether the outputs of attention and of MLP are also normalized.
         scale_embedding: whether embedded tokens are multiplied by sqrt(emb_dim).

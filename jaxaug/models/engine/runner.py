@@ -33,13 +33,7 @@ _STAYS = "Such a model stays with JAX."
 
 @dataclass(frozen=True)
 class Special:
-    """Rows of the embedding that hold special tokens.
-
-    Attributes:
-        start: row of the first decoder input, or of BOS in a decoder-only model.
-        end: row of EOS.
-        unknown: row of the unknown word; None if the model has none.
-    """
+    """Rows of the embedding that hold special tokens; `start` may be BOS."""
 
     start: int
     end: int
@@ -429,7 +423,6 @@ class Decoded(NamedTuple):
     """An output of the model.
 
     Attributes:
-        ids: token ids without EOS.
         log_probability: log probability under the model, including EOS. Top-k, top-p,
             and temperature do not change it.
     """
@@ -443,9 +436,7 @@ class Search:
     """Options of decoding.
 
     Attributes:
-        num: number of outputs for each input.
         max_length: maximum number of tokens of an output, including EOS.
-        min_length: minimum number of tokens before EOS.
         beam: whether to decode by beam search with `num` beams and no length penalty.
         top_k: number of the most probable tokens to draw from. 1 means greedy decoding,
             and 0 means all tokens.

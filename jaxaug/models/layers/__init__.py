@@ -325,7 +325,6 @@ class RotaryScaling(NamedTuple):
     Attributes:
         kind: "linear" slows all rates down (Chen et al. 2023); "llama3" slows only slow
             ones down.
-        factor: divisor of the rates.
         low_frequency: for "llama3": turns within `original_positions` below which a
             rate is slowed down fully.
         high_frequency: for "llama3": turns above which a rate does not change; rates in

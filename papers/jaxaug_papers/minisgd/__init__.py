@@ -20,8 +20,7 @@ from jaxaug_base.files import temporary_name
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.data.minisgd import COMPLETE
-from jaxaug_papers.minisgd.layout import write_dialogues, write_records
-from jaxaug_papers.minisgd.simulator import dialogue
+from jaxaug_papers.minisgd.simulator import dialogue, write_dialogues, write_records
 from jaxaug_papers.minisgd.world import AUGMENTED, VARIANTS, schema_json
 
 __all__ = ["write"]
