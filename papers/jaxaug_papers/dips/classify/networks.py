@@ -13,7 +13,7 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
-from jaxaug_papers.shared import configs as checks
+from jaxaug_papers.shared.configs import Above, Count, Rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +35,15 @@ class Settings:
         max_length: maximum number of words of a sentence; the rest is cut off.
     """
 
-    embedding: int = 50
+    embedding: Count = 50
     encoder: str = ""
-    hidden: int = 50
-    dropout_rate: float = 0.8
-    learning_rate: float = 1e-3
-    epochs: int = 20
-    batch_size: int = 64
+    hidden: Count = 50
+    dropout_rate: Rate = 0.8
+    learning_rate: Above = 1e-3
+    epochs: Count = 20
+    batch_size: Count = 64
     least_updates: int = 2000
-    max_length: int = 24
-
-    def __post_init__(self) -> None:
-        """Raises `UserError` if a number is out of its range."""
-        checks.check(
-            self, ("embedding", "hidden", "epochs", "batch_size", "max_length")
-        )
+    max_length: Count = 24
 
     def batch_for(self, originals: int) -> int:
         """Returns the batch size for a number of original examples."""

@@ -11,7 +11,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
 from jaxaug_papers.pcc.fewshot.methods import Method
 from jaxaug_papers.pcc.fewshot.triplet import Settings
-from jaxaug_papers.shared.configs import made, made_all
+from jaxaug_papers.shared.configs import Above, Count, made, made_all
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Config:
     tables: tuple[Table, ...]
     out: str
     data_dir: str = "data"
-    per_label: int | None = 10
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    per_label: Count | None = 10
+    seeds: tuple[typed.Seed, ...] = (0, 1, 2, 3, 4)
     encoder: str = "static:minilm"
-    norm: float = 5.77
-    eval_every: int = 200
+    norm: Above = 5.77
+    eval_every: Count = 200
     triplet: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
@@ -74,14 +74,6 @@ class Config:
                 )
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise UserError(f"seeds={self.seeds}: name one or more, each once.")
-        for seed in self.seeds:
-            typed.check_seed(seed, "seeds: one")
-        if self.per_label is not None and self.per_label < 1:
-            raise UserError(f"per_label={self.per_label}: give at least 1, or None.")
-        if self.eval_every < 1:
-            raise UserError(f"eval_every={self.eval_every}: give at least 1.")
-        if self.norm <= 0:
-            raise UserError(f"norm={self.norm}: give a number above 0.")
 
 
 def load(path: str) -> Config:

@@ -24,6 +24,7 @@ from jaxaug.curriculum.difficulty import BETA
 from jaxaug.curriculum.levels import Levelled
 from jaxaug.curriculum.schedule import Schedule, Steps
 from jaxaug_papers.pcc.fewshot.triplet import Pools, Settings
+from jaxaug_papers.shared.configs import Count
 from jaxaug_papers.shared.labelled import Sentence
 
 ORIGINALS = "originals"
@@ -103,7 +104,7 @@ class Method:
     steps_per_level: int | tuple[int, ...] = 200
     cycles: int | None = None
     original_fraction: float = schedules.ORIGINAL_FRACTION
-    candidates: int | None = None
+    candidates: Count | None = None
     optional: bool = False
 
     def __post_init__(self) -> None:

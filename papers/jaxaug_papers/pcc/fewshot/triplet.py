@@ -18,7 +18,7 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
-from jaxaug_papers.shared import configs as checks
+from jaxaug_papers.shared.configs import Above, Count, Rate
 
 _EPSILON = 1e-6
 
@@ -35,17 +35,13 @@ class Settings:
             `hardest`.
     """
 
-    hidden: int = 200
-    output: int = 30
-    dropout_rate: float = 0.4
+    hidden: Count = 200
+    output: Count = 30
+    dropout_rate: Rate = 0.4
     margin: float = 0.4
-    learning_rate: float = 5e-4
-    batch_size: int = 64
-    candidates: int = 1
-
-    def __post_init__(self) -> None:
-        """Raises `UserError` if a number is out of its range."""
-        checks.check(self, ("hidden", "output", "batch_size", "candidates"))
+    learning_rate: Above = 5e-4
+    batch_size: Count = 64
+    candidates: Count = 1
 
 
 class Pools(NamedTuple):
