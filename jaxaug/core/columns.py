@@ -11,7 +11,6 @@ def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool] | None = None) 
     """Returns rows as lines, with two blanks between columns.
 
     Args:
-        rows: rows with one cell per column.
         right: for each column, whether its cells are right-aligned; None means all but
             the first.
     """

@@ -22,7 +22,6 @@ def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
         path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`.
             Files that the current folder lacks are looked up in installed packages,
             like gin files.
-        examples: folder of such files, for messages.
 
     Raises:
         UserError: the file is missing, unreadable, or without `get_config`, or
@@ -60,14 +59,7 @@ def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
 
 
 def load(path: str, examples: str, of: Callable[[Mapping[str, Any]], _T]) -> _T:
-    """Returns `of(fields)` for the fields of a config file.
-
-    Args:
-        of: raises `UserError` if a field is unknown or wrong.
-
-    Raises:
-        UserError: as for `read`, or from `of`, with the name of the file.
-    """
+    """Returns `of(fields)` for the fields of a config file; see `read`."""
     fields, file = read(path, examples)
     try:
         return of(fields)

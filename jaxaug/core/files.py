@@ -175,9 +175,6 @@ def fitting(path: PathLike, fix: str) -> Iterator[None]:
 def read_bytes(path: PathLike, fix: str, limit: int = MAX_BYTES) -> bytes:
     """Returns the content of a file, local or gs://.
 
-    Args:
-        limit: maximum size of a local file in bytes.
-
     Raises:
         UserError: the file is missing, unreachable, too large, or not an ordinary file.
     """
@@ -286,9 +283,6 @@ def check_pairs(value: Any, where: str, fix: str) -> None:
 
 def check_writable(path: PathLike, argument: str = "--out") -> None:
     """Creates the folder of an output file and checks it before a long run.
-
-    Args:
-        argument: argument that named it.
 
     Raises:
         UserError: the file cannot be written, or the path is not an ordinary file.

@@ -57,12 +57,7 @@ def folder_of(out: PathLike) -> epath.Path:
 def finish(
     folder: PathLike, part: Part, work: Mapping[str, Any], results: Sequence[str]
 ) -> None:
-    """Records that a part is complete.
-
-    Args:
-        work: JSON; must be equal for all parts.
-        results: names of its files in the folder.
-    """
+    """Records that a part is complete; `work` is JSON that is equal for all parts."""
     note = {"work": dict(work), "results": sorted(results)}
     write_text(epath.Path(folder) / f"{part.name}.json", json.dumps(note))
 

@@ -42,8 +42,6 @@ class Shards:
     """Computes stages shard by shard and stores the results in a folder.
 
     Attributes:
-        computed: number of shards that this object computed.
-        read: number of shards that it found and read.
         names: names of the files of both, below the folder.
     """
 

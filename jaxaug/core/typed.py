@@ -147,9 +147,6 @@ def check(
     and integers must fit into 64 bits, as in arrays and files. `Range` bounds numbers.
     Names without annotation are not checked.
 
-    Args:
-        where: start of the message.
-
     Raises:
         UserError: a value is wrong; the message gives the value and the expectation.
     """

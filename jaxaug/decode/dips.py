@@ -59,7 +59,6 @@ class DiPSOptions(SetOptions):
     Attributes:
         mode: this, `probability`, and `width` are as in `SetOptions`.
         lam: weight of L1 + L2 in F, 0 to 1; D1 + D2 have the weight 1 - lam.
-        mu: factors of L1, L2, D1, and D2.
         rbf_sigma: width sigma of the kernel on embeddings; None means 0.8, or 1 for the
             variant `program`. 0.8 is for vectors of length 1. In the table of SmolLM2
             the median of 36 pairs of synonyms then counts 0.20, film and movie 0.42,
@@ -71,8 +70,6 @@ class DiPSOptions(SetOptions):
             for the variant `program`.
         variant: `equation3`, `normalized`, or `program`; see the head of this module. A
             component that is 0 on the ground set is left out of the latter two.
-        overlap_weights: w_1, w_2, ...: weights of the n-grams in L1.
-        distinct_weights: u_1, u_2, ...: weights of the n-grams in D1.
     """
 
     mode: Literal["step", "final"] = "final"
@@ -104,11 +101,9 @@ class Terms(flax.struct.PyTreeNode):
         overlap: [n] weighted number of n-grams that a candidate shares with the source.
         closeness: [n] S(x, s).
         masks: [orders, n, words] sets of n-grams, as bits.
-        distinct_weights: [orders] u_n.
         centrality: [n] sum over v of R(v, x).
         valid: [n] False for fillers, which are not candidates.
         normalised: static, whether the root of D2 is taken too.
-        lam: weight of L1 + L2 in F.
         scale: [4] factors of L1, L2, D1, and D2: mu, divided by the normalization.
     """
 

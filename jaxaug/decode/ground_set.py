@@ -142,7 +142,6 @@ def best_of(
 
     Args:
         valid: False for items that are returned only if no other item is left.
-        chosen: True for items that are excluded.
     """
     left = ~chosen
     valid_left = left & valid

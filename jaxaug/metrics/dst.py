@@ -189,7 +189,6 @@ def frame_scores(
     """Computes every metric of every frame.
 
     Args:
-        schema: schema with the slot names of both sides.
         exact: string equality instead of fuzzy match for non-categorical slots.
         tags: annotated and predicted (slot, text) spans of non-categorical slots per
             frame, None if nothing was tagged; adds the slot_tagging metrics.

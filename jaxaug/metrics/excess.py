@@ -51,7 +51,6 @@ class Test(NamedTuple):
 
     Attributes:
         p: p-value of the hypothesis that scores do not depend on the wording.
-        deviation: standard deviation of the mean excess under this hypothesis.
     """
 
     p: float

@@ -28,12 +28,7 @@ _MOST_SEEDS, _MOST_DIALOGUES = 1000, 10_000_000
 def power(
     difference: float, figure: str, variances: Variances, seeds: int, dialogues: float
 ) -> float:
-    """Returns the probability of showing a true difference, in its direction.
-
-    Args:
-        difference: the true difference, as a fraction.
-        dialogues: dialogues that define the figure.
-    """
+    """Returns the probability of showing a true difference, in its direction."""
     place = FIGURES.index(figure)
     parts: list[tuple[float, float]] = [
         (float(part[place]) / seeds, seeds - 1) for part in variances.seeds

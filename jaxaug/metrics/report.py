@@ -66,9 +66,7 @@ class Run:
     """One row: figures as fractions, NaN if undefined.
 
     Attributes:
-        figures: column -> fraction.
         deviations: sample standard deviation over `seeds` runs; empty for a single run.
-        seeds: number of runs in the row.
         intervals: low and high end of 95% intervals, if they were computed.
         frames: frame scores behind the figures of a single run, if they were kept.
         rules: scoring arguments by name, and whether they were set.

@@ -62,17 +62,13 @@ class Config:
     Attributes:
         family: "bart", "pegasus", or "marian": the `model_type` of config.json.
         num_encoder_heads: heads of the encoder, each emb_dim / num_encoder_heads wide.
-        encoder_mlp_dim: width of the hidden layers of the encoder's MLPs.
-        num_positions: longest sequence in tokens.
         learned_positions: whether positions have a table; otherwise they are
             sinusoidal.
         pre_norm: whether norms precede attention and MLP, with one more at the end of
             each side; otherwise they follow the residual.
-        embedding_norm: whether the embedded tokens are normalized.
         decoder_vocab_size: rows of a separate decoder embedding; None if both sides
             share one.
         labels: names of the classifier's outputs; empty without a classifier.
-        activation: Hugging Face name of the activation (`layers.ACTIVATIONS`).
         dropout_rate: rate after the embedding and after each part of a block.
         activation_dropout_rate: rate on the hidden layers of the MLPs.
         dtype: dtype of activations; parameters, statistics, and logits are float32.
@@ -513,7 +509,6 @@ class Bart(nn.Module):
         """Returns float32 logits of the target tokens given the encoded inputs.
 
         Args:
-            encoded: output of `encode`.
             encoder_input_tokens: show which positions of `encoded` are padding (0).
             decoder_input_tokens: the targets shifted right. The first id is 0, which
                 stands for `decoder_start_token_id`. A decoding step takes one column.

@@ -91,15 +91,11 @@ class EncoderConfig:
 
     Attributes:
         num_heads: attention heads, each emb_dim / num_heads wide.
-        mlp_dim: width of the hidden layer of an MLP block.
         num_positions: rows of the table of positions, or, without one, the longest
             sequence in pre-training.
         num_segments: rows of the table of segments; 0 for none.
         embedding_dim: width of the embeddings; None if it is emb_dim.
         head: "none", "pooler", "classifier", or "masked_lm".
-        labels: names of the classifier's outputs.
-        activation: Hugging Face name of the activation of the MLP blocks
-            (`layers.ACTIVATIONS`).
         dropout_rate: rate after the embedding, after each half of a block, and in the
             head.
         dtype: dtype of activations; parameters, statistics, and outputs of heads are

@@ -38,11 +38,6 @@ class Config:
     """Sizes and options that every decoder-only family has.
 
     Attributes:
-        num_heads: number of query heads.
-        mlp_dim: width of the hidden layer of an MLP block.
-        activation: Hugging Face name of the activation of the MLP
-            (`layers.ACTIVATIONS`).
-        tie_embeddings: whether the embedding is also the output matrix.
         dropout_rate: rate after each half of a block.
         dtype: dtype of activations; parameters, norm statistics, and logits are
             float32.

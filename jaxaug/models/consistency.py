@@ -41,8 +41,6 @@ def consistent(
     exist at once, so `loss_chunk` of the model has no effect in training.
 
     Args:
-        model: model of `t5x.models` or derived from it.
-        weight: factor of the divergence.
         wordings: number of consecutive rows of a batch with the same examples.
         term: "symmetric" is the mean Kullback-Leibler divergence to the other wordings,
             as between two dropout masks in R-Drop (Liang et al., 2021, equation 2).

@@ -88,8 +88,6 @@ def convert(
         like: published folder with configuration and tokenizer for a T5X source.
             Without it, the configuration comes from a `network.gin` next to the
             checkpoint. For a T5, both are inferred as far as possible.
-        metrics: name -> value, for the model card.
-        merge_lora: adapter to merge into the weights; see `adapters.load`.
         dtype: dtype to which floating-point parameters are rounded; None keeps their
             dtypes.
         scan_layers: whether to write a T5 as stacks of scanned layers, for

@@ -94,16 +94,12 @@ class Config(bert.EncoderConfig):
     """Options of `bert.EncoderConfig`, and the following.
 
     Attributes:
-        learned_positions: whether a table of positions is added to the embeddings.
         terms: attention terms in addition to content to content: "c2p", "p2c".
         shared_keys: whether the terms use the projections of the content.
         buckets: buckets of distances in each direction; 0 gives every distance its own.
         max_distance: distance from which all distances share a bucket.
-        norm_distances: whether the table of distances is normalized.
         conv_width: kernel width, in tokens, of the convolution next to the first block;
             0 for none.
-        pooler_dropout_rate: rate before the dense layer of the head.
-        head_dropout_rate: rate after the dense layer of the head.
     """
 
     num_segments: int = key("type_vocab_size", 0, read=hf_config.or_zero)

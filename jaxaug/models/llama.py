@@ -42,7 +42,6 @@ class Kind(NamedTuple):
     """Meaning of a `model_type`.
 
     Attributes:
-        name: name of the kind in messages.
         options: options of the network that no field of the file states.
         defaults: defaults of fields that a file may omit.
         reads: fields in addition to the common ones.
@@ -380,9 +379,6 @@ class Config(causal.Config):
             scaled; None means `rope_theta` and the same scaling.
         rope_scaling: "default" for none, or the kind of a `layers.RotaryScaling`.
         max_positions: longest training sequence in tokens; only written to config.json.
-        attention_bias: whether the four projections of attention have biases.
-        qkv_bias: whether the projections of queries, keys, and values have biases.
-        qk_norm: whether the heads of queries and keys are normalized.
         sliding_window: number of keys that a query sees, including its own; None for
             all.
         full_attention_layers: indices of the layers without the window, from 0.
@@ -391,7 +387,6 @@ class Config(causal.Config):
         attention_cap: cap of the attention logits (`layers.softcap`); None for none.
         unit_offset_norm: whether norms multiply by 1 + scale.
         post_norms: whether the outputs of attention and of MLP are also normalized.
-        scale_embedding: whether embedded tokens are multiplied by sqrt(emb_dim).
 
     Raises:
         UserError: an invalid window, cap, base, or kind of scaling.

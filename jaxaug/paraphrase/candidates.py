@@ -34,7 +34,6 @@ class Candidate:
 
     Attributes:
         count: number of outputs with these words.
-        settings: labels of the settings that gave it.
     """
 
     text: str

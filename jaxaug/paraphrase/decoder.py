@@ -49,10 +49,10 @@ class Decoder:
         seed: int,
         embeddings: Float[np.ndarray, "vocab d"] | None = None,
     ):
-        """Args:
-        decode_fn: meets the T5X contract, and takes `input_ids` and `source`.
-        embeddings: token embeddings for decode functions that compare words; None
-            is the table of the model.
+        """Takes a model and a decode function with the T5X contract.
+
+        The function also gets `input_ids`, `source`, and `embeddings` [vocab, d], to
+        compare words; None is the table of the model.
         """
         self._embeddings = None if embeddings is None else jax.device_put(embeddings)
         self._model = model.bare
@@ -121,7 +121,6 @@ class Decoder:
         Args:
             length: number of columns of the encoder inputs, at least the number of
                 tokens of the longest input.
-            rows: number of inputs that are decoded at the same time.
         """
         tokens = dict(inputs)
         for found in stream.decodes(

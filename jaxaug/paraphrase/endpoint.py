@@ -31,9 +31,6 @@ class Writer:
 
     The paraphrases of a text depend on the text, its context, the setting, the seed,
     and the replies of the server, but not on other texts.
-
-    Attributes:
-        has_asked: whether the writer was called.
     """
 
     def __init__(self, setting: Setting, seed: int):

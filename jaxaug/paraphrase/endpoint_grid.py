@@ -28,7 +28,6 @@ class Options:
 
     Attributes:
         temperature: temperature of the server's sampling; None is the server's default.
-        top_p: nucleus mass of the server's sampling; None is the server's default.
         max_tokens: maximum tokens of a reply; None fits the paraphrases. Models that
             think before they answer need more.
     """
@@ -51,11 +50,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Setting:
-    """`num` outputs of each text by a model behind an endpoint.
-
-    Attributes:
-        prompt: a name of `templates.NAMES`, or a file.
-    """
+    """`num` outputs of each text by a model behind an endpoint."""
 
     server: Server
     num: int

@@ -56,10 +56,6 @@ def run(given: Paraphrase) -> int:
 def check(given: Any, local: Iterable[str], own: Iterable[str] = OWN) -> bool:
     """Returns whether the model is behind an endpoint.
 
-    Args:
-        local: options for models of this machine.
-        own: options for models behind an endpoint.
-
     Raises:
         UserError: an option is given that is for models of the other kind.
     """

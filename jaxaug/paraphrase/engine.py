@@ -89,10 +89,7 @@ class EngineDecoder:
         seed: int,
         batch_size: int,
     ):
-        """Args:
-        options: result of `search`.
-        precision: one of `writer.PRECISIONS`.
-        """
+        """Takes a float32 model, a result of `search`, and a precision."""
         self._model, self._options = model, options
         self._skipped = 0
         if isinstance(model, LanguageModel):

@@ -153,10 +153,7 @@ class Paraphraser:
     """
 
     def __init__(self, seed: int, batch_size: int = 64):
-        """Args:
-        batch_size: outputs that are decoded together, at least the outputs of one
-            text.
-        """
+        """`batch_size` outputs are decoded together, at least those for one text."""
         self._seed, self._batch_size = seed, batch_size
 
     def __call__(self, setting: Setting, texts: Sequence[str]) -> list[list[str]]:

@@ -192,7 +192,6 @@ class Piece:
     """A piece of prose.
 
     Attributes:
-        literals: places of its literals in `source`.
         masked: the piece for a generator: masks instead of literals that are no plain
             numbers, and single spaces.
     """

@@ -50,11 +50,7 @@ class OutputFile:
         num: int,
         notes: Mapping[str, Any] | None = None,
     ):
-        """Args:
-        settings: name -> JSON value, for every record; must be the same at a
-            restart.
-        notes: like `settings`, but may differ at a restart.
-        """
+        """Takes JSON `settings`, equal at a restart, and `notes`, which may differ."""
         self.path = epath.Path(path).expanduser()
         self.kept = self.path.with_name(f"{self.path.name}.partial")
         self.partial = _appended(self.kept)

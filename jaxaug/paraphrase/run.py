@@ -72,7 +72,6 @@ def write(given: Paraphrase, options: Mapping[str, Any], part: Part | None) -> s
 
     Args:
         given: options of the verb, with `model`, `sampler`, and `out`.
-        options: options of the sampler; missing ones have their default.
         part: computes the batches of one of N machines, into `<out>.parts`.
 
     Returns:

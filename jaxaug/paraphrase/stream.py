@@ -38,7 +38,6 @@ def decodes(
     Args:
         decode_fn: a decode function that samples (`samplers.chain`).
         inputs: (number, tokens) pairs; the number identifies the random draws.
-        length: columns of the inputs.
         rows: outputs that are decoded together, at least `num`.
 
     Yields:

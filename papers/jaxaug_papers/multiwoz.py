@@ -98,12 +98,7 @@ def convert(source: Path, out: Path, mentioned_only: bool = False) -> Report:
 
 @dataclass(slots=True)
 class Writer:
-    """Writes a data folder from dialogues in the layout of MultiWOZ 2.2.
-
-    Attributes:
-        objects: JSON objects of the services.
-        schema: the same services.
-    """
+    """Writes a data folder from dialogues in the layout of MultiWOZ 2.2."""
 
     out: Path
     objects: list[dict[str, Any]]

@@ -76,7 +76,6 @@ class Request:
     """A request for paraphrases, with a prompt for each form of the reply.
 
     Attributes:
-        parameters: further fields of the request, such as `temperature`.
         json: whether to ask for JSON at all.
     """
 
@@ -118,7 +117,6 @@ class Client:
     """Sends requests to a server; safe for use by several threads.
 
     Attributes:
-        usage: usage of this process.
         answered: whether any request has succeeded.
         stop: event that abandons all waiting requests.
     """
@@ -409,7 +407,6 @@ def together(
 
     Args:
         work: returns the result of an item; an error stops the work on all items.
-        done: is called after each item.
     """
     asked = of(server)
     asked.stop.clear()

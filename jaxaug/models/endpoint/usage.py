@@ -27,8 +27,6 @@ class Usage:
     Attributes:
         requests: HTTP requests, including repeated ones.
         kept: replies that were read from the cache instead.
-        read: tokens of prompts.
-        written: tokens of replies.
         served: names of the model in the replies.
     """
 

@@ -402,9 +402,6 @@ class Rules:
     """Meaning of a model's tokens, given by the token ids of jaxaug.
 
     Attributes:
-        ends: ids that end an output.
-        size: number of ids in the vocabulary of the outputs.
-        barred: ids that never occur in an output.
         start: BOS and the ids before every prompt of a decoder-only model; None for a
             model with an encoder.
         offset: number to subtract from an id to get its row of the embedding.
@@ -436,12 +433,9 @@ class Search:
     """Options of decoding.
 
     Attributes:
-        max_length: maximum number of tokens of an output, including EOS.
         beam: whether to decode by beam search with `num` beams and no length penalty.
         top_k: number of the most probable tokens to draw from. 1 means greedy decoding,
             and 0 means all tokens.
-        top_p: probability mass of the most probable tokens to draw from.
-        temperature: divisor of the logits for draws.
     """
 
     num: int = 1

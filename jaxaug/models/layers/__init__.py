@@ -159,7 +159,6 @@ def mlp(
 
     Args:
         gated: whether the activated projection multiplies a linear one.
-        dropout_rate: rate on the hidden layer.
     """
     first = _named(activation)
     return MlpBlock(
@@ -182,7 +181,6 @@ class Embed(nn.Module):
     plus 1. The table stays as published, and id 0 is free.
 
     Attributes:
-        num_embeddings: rows of the table.
         dtype: dtype of the embedded tokens and of the factors in `attend`.
         id_offset: difference between an id and its row of the table.
         bos_token_id: row that embeds the ids below `id_offset`.
@@ -399,7 +397,6 @@ def dot_product_attention(
         query: queries. heads is a multiple of kv_heads; heads / kv_heads adjacent heads
             share a key (grouped queries, Ainslie et al. 2023).
         mask: 0 hides a key.
-        scale: factor of the logits.
         bias: added to the scaled logits, before the mask.
         cache_layout: whether keys and values have the length as their last axis.
         cap: cap of the logits, before the mask (see `softcap`); None for none.

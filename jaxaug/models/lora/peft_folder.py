@@ -60,7 +60,6 @@ class Notes:
 
     Attributes:
         base_digest: see `jaxaug.models.lora.layout.digest`.
-        base: name of the base.
         prompt: template with `{text}` that a language model was trained with.
     """
 

@@ -23,7 +23,6 @@ class PrefixModel(language.Loaded):
     """A decoder-only model that was trained to continue inputs with targets.
 
     Attributes:
-        module: see `jaxaug.models.causal.CausalLM`.
         input_vocabulary: vocabulary of inputs and outputs, with `encode`, `decode`, and
             `eos_id`.
         bidirectional: whether the tokens of an input see each other in both directions.

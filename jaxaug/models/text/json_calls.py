@@ -39,7 +39,6 @@ def decoder(
     Args:
         tokenizer: TOKENIZER of the gin files of models, whose ids are shifted by 1, or
             a SentencePiece model. None means the vocabulary of the data.
-        variants: variants of SGD-X whose services may be called additionally.
     """
     folder = folders.resolve_data_dir(data_dir)
     schemas = [

@@ -118,13 +118,11 @@ class LanguageModel(Loaded):
     """A decoder-only model with its parameters, tokenizer, and prompt.
 
     Attributes:
-        label: name and version, for the records of a run.
         module: see `jaxaug.models.causal.CausalLM`; its config has `id_offset` 1.
         vocabulary: tokenizer with `id_offset` 1.
         trained_prompt: whether the model was trained with `prompt`, which is then its
             default.
         is_chat: whether the prompt is a chat, whose text contains special tokens.
-        folder: folder of the published model, with its chat template.
     """
 
     label: str

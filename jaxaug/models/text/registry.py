@@ -60,7 +60,6 @@ class TextModel(language.Loaded):
             `t5x.examples.t5.network.Transformer`.
         input_vocabulary: vocabulary with `encode` and `eos_id`, such as one of SeqIO.
         output_vocabulary: vocabulary with `decode` and `eos_id`.
-        lowercase: whether the vocabulary has only lower case.
         prompt: returns the input of the model for a text.
         first: tokens before every input: a start token, control fields.
         ends: ids that end an output in addition to EOS; see `language.listed`.

@@ -92,7 +92,6 @@ def build(
         path: the configuration; it may include files in the same folder.
         name: name such as MODEL.
         without: arguments of the named function that keep their defaults.
-        arguments: further arguments, which override those in the file.
         replaced: replacements of functions in `KNOWN`, by module and name.
 
     Raises:

@@ -165,7 +165,6 @@ class Tokenizer:
     """A tokenizer with the attributes of a vocabulary that T5X models need.
 
     Attributes:
-        backend: tokenizer of the library `tokenizers`.
         special: published id by role: "bos", "eos", "unk", "pad", "mask", if known.
         id_offset: difference between our ids and the published ones, 0 or 1.
     """
@@ -234,9 +233,6 @@ class Tokenizer:
         """Returns texts or pairs with the special tokens of the model's training.
 
         The longer text of a pair loses tokens at its end until both fit.
-
-        Args:
-            max_length: maximum tokens, including special ones.
         """
         # A limited copy keeps the calls of other threads uncut.
         cut = _limited(self, max_length)

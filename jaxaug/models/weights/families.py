@@ -54,8 +54,6 @@ class Family:
     and `to_hf(config)`.
 
     Attributes:
-        kind: T5X interface of the network.
-        types: values of `model_type` in config.json.
         adapted: endings of the tensors that an adapter changes by default; a family
             without them takes no adapter.
         transposed: whether the published linear maps are [in, out], as in Conv1D.

@@ -336,7 +336,6 @@ def key(
     """Returns a field of a family's `Config` that is a key of config.json.
 
     Args:
-        *default: default of the field, if it has one.
         absent: value if config.json lacks the key, or `REQUIRED`; by default the
             default of the field.
     """

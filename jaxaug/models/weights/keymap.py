@@ -140,7 +140,6 @@ def attention(
 
     Args:
         parts: name of a projection such as "query" -> name of its layer in PyTorch.
-        out: name of the output layer in PyTorch.
     """
     weights: dict[str, Weight] = {}
     for ours, theirs in parts.items():

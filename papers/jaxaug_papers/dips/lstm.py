@@ -41,9 +41,7 @@ class Config:
 
     Attributes:
         dtype: type of matrix products; parameters, cell states, and logits are float32.
-        num_layers: number of LSTM layers of the encoder, and of the decoder.
         bidirectional: whether the encoder also reads backward; both outputs are added.
-        dropout_rate: dropout between layers and on the embedded inputs of the decoder.
         embedding_range: initial embeddings are uniform in [-range, range].
     """
 

@@ -32,8 +32,6 @@ class Config:
     Attributes:
         dtype: type of matrix products; parameters and the result are float32.
         emb_dim: width of the embedding; even.
-        hidden_dim: width of the networks that attend, compare, and aggregate.
-        dropout_rate: dropout before each of their layers.
     """
 
     vocab_size: int

@@ -41,9 +41,7 @@ class Config:
 
     Attributes:
         dtype: type of matrix products; parameters, cell states, and logits are float32.
-        latent_dim: size of the latent vector.
         num_layers: number of LSTM layers of the decoder; the encoders have one.
-        dropout_rate: dropout on the inputs of the decoder and between its layers.
         embedding_range: initial embeddings are uniform in [-range, range].
     """
 
@@ -223,7 +221,6 @@ class VaeModel(models.EncoderDecoderModel):
 
         Args:
             anneal_steps: number of batches (or microbatches) until the weight is 1.
-            word_dropout: fraction of the words that the decoder does not see.
             free_bits: nats per component of the vector, as a batch mean, without
                 penalty.
         """

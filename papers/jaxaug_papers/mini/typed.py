@@ -24,7 +24,6 @@ class Kind:
         tell: user phrases with a value only, for slots that the value identifies.
         beside: kind of another slot that `tell` distinguishes from this one, such as
             "from" for "to".
-        is_categorical: whether the schema lists the values.
         nouns: nouns for "any time is fine" in slots with the noun of the service; empty
             if the kind has no such slots.
     """

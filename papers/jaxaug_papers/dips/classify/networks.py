@@ -27,12 +27,9 @@ class Settings:
         encoder: encoder of `jaxaug models list` whose fixed word vectors replace
             learned ones; empty learns vectors.
         dropout_rate: dropout on the scores of classes, as in the authors' program.
-        epochs: number of epochs; the best one on validation is used.
-        batch_size: maximum number of examples of an update.
         least_updates: minimum number of updates for the original examples, so that
             small data sets have small batches; rows with paraphrases use the same batch
             size.
-        max_length: maximum number of words of a sentence; the rest is cut off.
     """
 
     embedding: Count = 50

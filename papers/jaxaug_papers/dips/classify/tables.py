@@ -59,11 +59,7 @@ def percent(share: float) -> str:
 
 
 def text_table(cells: Sequence[Cell], share: float, missing: Mapping[str, str]) -> str:
-    """Returns the table of one share: a row per method, two columns per classifier.
-
-    Args:
-        missing: name of a skipped row -> reason.
-    """
+    """Returns the table of one share: a row per method, two columns per classifier."""
     found = {(c.method, c.classifier): c for c in cells if c.share == share}
     classifiers = list(dict.fromkeys(cell.classifier for cell in cells))
     methods = list(dict.fromkeys(cell.method for cell in cells))

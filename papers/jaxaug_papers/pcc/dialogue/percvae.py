@@ -39,12 +39,7 @@ class Config:
         dtype: required by the interface; the network computes in float32.
         sentence_dim: width of each direction of the GRU over an utterance.
         context_dim: width of each layer of the GRU over utterances.
-        memory_dim: width of words in the memory.
-        bow_dim: width of the layer before the bag of words.
-        hops: number of queries of the memory.
         utterances: maximum number of utterances to read, the last ones of the dialogue.
-        dropout_rate: dropout on embedded words of the reply and before the bag of
-            words.
         initial_range: initial weights are uniform in [-range, range].
     """
 

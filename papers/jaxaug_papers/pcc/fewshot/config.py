@@ -33,13 +33,10 @@ class Config:
 
     Attributes:
         dataset: folder with train.txt and test.txt, below the data folder.
-        methods: fields of `methods.Method`, for each row.
         per_label: number of few-shot sentences of each label; None takes all.
         seeds: seeds of the few-shot sets, networks, and draws; one network per seed.
-        encoder: see `encoders.find`.
         norm: mean norm to which the encodings of the few-shot sentences are scaled; it
             affects the choice of the learning rate.
-        eval_every: number of updates between two points of a learning curve.
     """
 
     dataset: str

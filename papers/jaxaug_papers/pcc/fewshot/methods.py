@@ -86,7 +86,6 @@ class Method:
         steps_per_level: number of updates per stage, or for each level from the
             originals on; for `two_stage`, for both stages.
         cycles: number of cycles of cyclic schedules; None means their default.
-        original_fraction: fraction of originals in a stage of paraphrases.
         candidates: candidates of hard-negative mining, see `triplet.Settings`; None
             uses the config.
         optional: whether the row may be empty, with a reason, if the source is not on

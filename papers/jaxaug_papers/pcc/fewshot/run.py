@@ -36,7 +36,6 @@ class Task(NamedTuple):
     """The encodings that all methods share.
 
     Attributes:
-        table: encodings of all training texts.
         rows: text -> row of the table.
     """
 

@@ -29,7 +29,6 @@ class Point(NamedTuple):
     """A point of the learning curves; arrays have one value for each seed.
 
     Attributes:
-        loss: mean loss since the previous point.
         active: mean fraction of triplets with a loss since the previous point.
     """
 
@@ -56,11 +55,7 @@ class Result:
 def text_table(
     table: Table, results: Mapping[str, Result], missing: Mapping[str, str]
 ) -> str:
-    """Returns a table as text, in percent.
-
-    Args:
-        missing: name of a skipped row -> reason.
-    """
+    """Returns a table as text, in percent."""
     reference = results.get(table.reference)
     corrected = _corrected(table, results)
     rows = [["", "updates", "accuracy", f"- {table.reference}", "", "", "p (Holm)"]]
