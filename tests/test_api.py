@@ -47,10 +47,7 @@ def test_the_package_paraphrase_is_the_function_too(before):
         f"{before}\nimport jaxaug\n"
         "try: jaxaug.paraphrase('text')\nexcept ValueError as error: print(error)"
     )
-    assert (
-        python_says(script)
-        == "texts is 'text': give a list of texts, such as ['Hello.']."
-    )
+    assert python_says(script) == "texts is 'text': give a list (each item a text)."
 
 
 def test_python_dash_m():
@@ -153,7 +150,12 @@ class Uploaded(OnHub):
             "one of train, dev, test",
         ),
         (jaxaug.load_dialogues, "variant", (3, b"v1"), "give a text"),
-        (jaxaug.paraphrase, "texts", ("a", [3], ["\ud800"]), "a list of texts"),
+        (
+            jaxaug.paraphrase,
+            "texts",
+            ("a", [3], ["\ud800"]),
+            "a list .each item a text|UTF-8",
+        ),
         (people.paraphrase, "model", ("\ud800", None), "UTF-8|a text"),
         (jaxaug.sensitivity, "wordings", ("5", -1, 10**5000), "from 0 to 1,000"),
         (jaxaug.Tracker.load, "run", (None, "https://x/y", 3), "path|no storage"),

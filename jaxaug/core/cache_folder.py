@@ -22,13 +22,7 @@ CACHE_DIR_VARIABLE = "JAXAUG_CACHE_DIR"
 
 
 def cache_dir() -> epath.Path:
-    """Returns `$JAXAUG_CACHE_DIR`, `$XDG_CACHE_HOME/jaxaug`, or `~/.cache/jaxaug`.
-
-    It does not create the folder.
-
-    Raises:
-        UserError: the storage that the variable names is unreachable.
-    """
+    """Returns `$JAXAUG_CACHE_DIR`, `$XDG_CACHE_HOME/jaxaug`, or `~/.cache/jaxaug`."""
     default = os.path.join(user_cache(), "jaxaug")
     place = os.environ.get(CACHE_DIR_VARIABLE) or default
     if is_remote(place):
@@ -46,7 +40,6 @@ def fix_for(path: PathLike, fix: str) -> str:
     """Returns advice on how to correct a missing or wrong input file.
 
     Args:
-        path: path of the file or its folder.
         fix: advice for inputs that programs do not build in the cache folder.
     """
     folder = os.path.abspath(cache_dir())
@@ -56,11 +49,7 @@ def fix_for(path: PathLike, fix: str) -> str:
 
 @contextlib.contextmanager
 def reading(path: PathLike) -> Iterator[None]:
-    """Turns a missing file of the cache folder into a clear error.
-
-    Raises:
-        UserError: the file is gone; the message says how to get it again.
-    """
+    """Turns a missing file of the cache folder into a `UserError` with advice."""
     try:
         yield
     except FileNotFoundError:

@@ -60,7 +60,6 @@ def published_file(path: epath.Path, make: Callable[[], bytes]) -> epath.Path:
 
     Args:
         path: the file; its folder's name determines the content.
-        make: returns the content.
     """
 
     def write(temporary: epath.Path) -> None:

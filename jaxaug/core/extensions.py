@@ -48,9 +48,7 @@ class Table(collections.UserDict[str, _T]):
         """Creates a table.
 
         Args:
-            own: entries of jaxaug.
             group: one of `GROUPS`; empty for a table without other packages.
-            taken: other names that no package may use.
             made: (name, object of the entry point) -> entry; raises `UserError` or
                 `TypeError` if it is invalid. None accepts functions unchanged.
         """

@@ -27,8 +27,6 @@ def decoded(text: str | bytes, what: str = "the text", halves: bool = False) -> 
     """Returns the value of a JSON text.
 
     Args:
-        text: the text, as a string or as bytes in UTF-8.
-        what: name of the text in messages.
         halves: whether strings may contain half of a surrogate pair, for callers that
             call `check_pairs` where they know the position.
 

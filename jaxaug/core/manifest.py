@@ -23,12 +23,7 @@ class DamagedError(Exception):
 
 
 def write(folder: epath.Path, **facts: Any) -> None:
-    """Lists the files below a folder, and facts about them.
-
-    Args:
-        folder: folder whose files are complete.
-        **facts: JSON values that `verified` returns.
-    """
+    """Lists the files below a complete folder, and JSON facts about them."""
     sums = checksums_below(folder)
     content = {**facts, "files": [[name, *found] for name, found in sums.items()]}
     content["crc32"] = _crc32_of(content)

@@ -66,7 +66,6 @@ def head(title: str, style: str = "") -> str:
     """Returns the start of a page, up to `<body>`.
 
     Args:
-        title: plain text.
         style: CSS that follows the CSS of all pages.
     """
     return (

@@ -26,9 +26,6 @@ def progress(
     """Iterates with a progress display on stderr, or counts calls of `update`.
 
     Args:
-        iterable: the items; None if `update` is called instead.
-        desc: description of the work.
-        unit: unit of the count.
         last: whether a log always gets a line at the end.
         **options: options of tqdm, such as `total`.
     """

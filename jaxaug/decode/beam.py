@@ -7,13 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 from t5x.search import beam
-from t5x.search.candidates import (
-    IMPOSSIBLE,
-    Candidates,
-    Propose,
-    Select,
-    most_probable,
-)
+from t5x.search.candidates import IMPOSSIBLE, Candidates, Propose, Select, most_probable
 from t5x.search.decode_state import (
     TokensToLogits,
     prompt_lengths,
@@ -72,7 +66,6 @@ def search(
 
     Args:
         inputs: see `sample.sample`, also for the arguments that are not listed here.
-        num_decodes: number of results, k.
         select: chooses the continuations that stay in the beam.
         last: chooses the results among the finished hypotheses; None means the most
             probable ones.
@@ -90,8 +83,6 @@ def search(
         temperature: divides the logits. Values above 1 flatten the distribution, so
             hypotheses diverge earlier.
         decode_rng: key of the run, for a `select` that draws.
-        source: encoder inputs; `select` gets them without EOS, and they identify the
-            rows.
 
     Returns:
         Tokens without BOS, 0 after EOS, and log probabilities divided by the length
@@ -99,12 +90,6 @@ def search(
         unfinished hypotheses precede finished ones. Empty slots hold zeros and a score
         of -1e7. A row without a token to choose ends there with
         `t5x.search.decode_state.BROKEN` and the score NaN.
-
-    Raises:
-        UserError: `groups` does not divide `num_decodes`; `alpha` is negative, or its
-            penalty leaves float32; `width`, `keep` or `num_candidates` is too small;
-            arguments contradict each other; or, outside of compiled programs, logits
-            are NaN or infinite (see `t5x.search.decode_state.check_decodes`).
     """
     del embeddings
     chosen = select is not None or last is not None

@@ -58,7 +58,6 @@ class Automaton:
         shortest: [states], number of tokens on the shortest path, EOS included.
         masks: [rows, words], bits of the tokens; token 32 * i + j is bit j of column i.
         spelling: [vocab, longest], bytes of the tokens, zero-padded.
-        lengths: [vocab], number of bytes of each token.
         starts: first state of each language; an array after `padded`.
     """
 
@@ -97,12 +96,7 @@ class Automaton:
     def after(
         self, states: Int[Array, " rows"], tokens: Int[Array, " rows"]
     ) -> Int[Array, " rows"]:
-        """Returns the state of each row after a token.
-
-        Args:
-            states: states before the tokens.
-            tokens: one token per row; a token without bytes keeps the state.
-        """
+        """Returns the state of each row after a token."""
         moves, spelling = jnp.asarray(self.moves), jnp.asarray(self.spelling)
         tokens = jnp.clip(tokens, 0, len(self.lengths) - 1)
         length, text = jnp.asarray(self.lengths)[tokens], spelling[tokens]
@@ -121,9 +115,6 @@ class Automaton:
         """Returns the logits with `FORBIDDEN` for every token that is not allowed.
 
         Args:
-            logits: logits of the next token; may have more columns than the vocabulary
-                has tokens.
-            states: states of the rows.
             room: number of tokens that a row may still have, EOS included.
         """
         safe = jnp.asarray(self.worst)[states] < room
@@ -137,14 +128,7 @@ class Automaton:
         return jnp.where(allowed > 0, logits, FORBIDDEN)
 
     def check_room(self, room: int) -> None:
-        """Checks that every language has an output that fits.
-
-        Args:
-            room: maximum number of tokens of an output, EOS included.
-
-        Raises:
-            UserError: every text of some language needs more than `room` tokens.
-        """
+        """Refuses a language without an output of at most `room` tokens."""
         needed = max(int(self.shortest[start]) for start in self.starts)
         if room < needed:
             raise UserError(
@@ -160,10 +144,8 @@ def compiled(
     """Returns the automaton of a machine for a vocabulary.
 
     Args:
-        machine: byte machine of the languages.
         spelling: bytes of each token; None for a token without text, such as padding.
             Such tokens are never allowed, except EOS at an end.
-        eos_id: token that ends an output.
 
     Raises:
         UserError: the vocabulary cannot write any text of a language.
@@ -267,12 +249,7 @@ _MODEL, _STATE, _PROMPT, _LIMIT = "model", "state", "prompt", "limit"
 
 
 class Heads(NamedTuple):
-    """First tokens of prompts, which determine the language of a row.
-
-    Attributes:
-        tokens: [languages, columns], zero-padded.
-        lengths: [languages], number of tokens of each head.
-    """
+    """First tokens of prompts, zero-padded, which determine the language of a row."""
 
     tokens: Int[np.ndarray, "languages columns"]
     lengths: Int[np.ndarray, " languages"]
@@ -318,10 +295,7 @@ def search(
     Args:
         inputs: see `sample.sample`; the forced tokens are the prompt, which is not part
             of the language.
-        cache: see `sample.sample`.
-        tokens_to_logits: see `sample.sample`.
         eos_id: token that ends the texts of the automaton.
-        num_decodes: see `sample.sample`.
         automaton: automaton of the languages. As an argument of a compiled program it
             serves all languages of equal sizes (see `Automaton.padded`).
         heads: first tokens of the prompts of the languages 0, 1, ... A row has the
@@ -331,14 +305,6 @@ def search(
         languages: index of each row's language; overrides `heads`. Without `languages`
             and `heads`, all rows have the last language.
         decode_fn: decode function to restrict.
-        max_decode_steps: see `sample.sample`.
-        cache_offset: see `sample.sample`.
-        initial_index: see `sample.sample`.
-        source: see `sample.sample`.
-        others: further arguments of `decode_fn`.
-
-    Returns:
-        The result of `decode_fn`.
 
     Raises:
         UserError: no output fits into `max_decode_steps`, or `decode_fn` raises it.
@@ -360,9 +326,7 @@ def search(
         **{name: leaf.reshape(*lead, -1) for name, leaf in known.items()},
     }
 
-    def restricted(
-        state: DecodingState,
-    ) -> tuple[Float[Array, "rows vocab"], Any]:
+    def restricted(state: DecodingState) -> tuple[Float[Array, "rows vocab"], Any]:
         held = {name: state.cache[name].reshape(-1) for name in known}
         logits, model_cache = tokens_to_logits(state.replace(cache=state.cache[_MODEL]))
         drawn = state.cur_index > held[_PROMPT]

@@ -4,11 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from jaxaug.core import columns
+from jaxaug.core.columns import aligned
 from jaxaug.core.text import printable
 from jaxaug.look.evaluations import Evaluation
 from jaxaug.look.results import KINDS, Example, Failures, SlotId, by_count
-from jaxaug.metrics.report import aligned
 
 SLOT_COLUMNS = ("in train", "filled", *KINDS, "accuracy")
 
@@ -75,13 +74,7 @@ def expected(example: Example) -> str:
 
 
 def text(evaluation: Evaluation, failures: Failures, limit: int) -> str:
-    """Returns the report of a run: all tables, and examples.
-
-    Args:
-        evaluation: evaluation of a run.
-        failures: result of `failures.count` for this evaluation.
-        limit: maximum number of rows of each table.
-    """
+    """Returns all tables, of at most `limit` rows, and examples of a run."""
     heading, rows = wording_rows(failures)
     parts = [[title(evaluation, failures)], [aligned([heading, *rows])]]
     worst = failures.costliest()
@@ -172,4 +165,4 @@ def _examples(failures: Failures, slots: Sequence[SlotId]) -> Iterator[str]:
 
 def _left(rows: Sequence[Sequence[str]]) -> str:
     """Returns rows as lines; columns of whole numbers are right-aligned."""
-    return columns.aligned(rows, [cell.replace(".", "").isdigit() for cell in rows[-1]])
+    return aligned(rows, [cell.replace(".", "").isdigit() for cell in rows[-1]])

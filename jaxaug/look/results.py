@@ -86,13 +86,8 @@ class Example:
     """One failure.
 
     Attributes:
-        slot: the slot by its original names.
         kind: one of `KINDS`.
-        wording: name of the wording.
         name: `SERVICE.SLOT` by the names of the wording.
-        description: description of the slot in the wording.
-        dialogue_id: id of the dialogue.
-        turn: index of the turn.
         turns: (speaker, utterance) of the last turns up to `turn`.
         before: number of turns that are left out before `turns`.
         expected: annotated values, which are alternatives; empty for an unfilled slot.
@@ -119,10 +114,7 @@ class WordingCounts:
     """Figures of one wording.
 
     Attributes:
-        frames: number of evaluated frames.
-        dialogues: number of dialogues with evaluated frames.
         jga: joint goal accuracy, 0 to 1, or NaN.
-        slots: counts over all slots.
         intents: number of frames with a wrong active intent.
         requested: number of frames with wrong requested slots.
     """
@@ -145,7 +137,6 @@ class Failures:
 
     Attributes:
         has_intents: whether the format answers active intents and requested slots.
-        wordings: wording -> its figures, in the order of the evaluation.
         slots: slot -> wording -> counts, of all slots of the split's services.
         seen: original names of the services that also occur in the training data.
         descriptions: slot -> wording -> description.

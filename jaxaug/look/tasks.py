@@ -33,11 +33,7 @@ Rates = Mapping[str, float]
 
 
 def run(arguments: Tasks) -> int:
-    """Runs the verb; see `jaxaug tasks --help`.
-
-    Raises:
-        UserError: the data folder is wrong, or no task or mixture matches the name.
-    """
+    """Runs the verb; see `jaxaug tasks --help`."""
     folder = folders.resolve_data_dir(arguments.data_dir)
     table = recipes.table(folder)
     mixtures: dict[str, Rates] = {
@@ -87,14 +83,8 @@ def run(arguments: Tasks) -> int:
     return 0
 
 
-def _others(
-    table: recipes.Table,
-) -> tuple[dict[str, Sequence[str]], dict[str, Rates]]:
-    """Returns tasks with their splits, and mixtures with their rates.
-
-    Args:
-        table: tasks and mixtures to leave out.
-    """
+def _others(table: recipes.Table) -> tuple[dict[str, Sequence[str]], dict[str, Rates]]:
+    """Returns tasks with splits, and mixtures with rates, that a table lacks."""
     # Imported here, because the base installation has no SentencePiece.
     from jaxaug.feed import sets
 

@@ -6,16 +6,9 @@ from dataclasses import dataclass
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
+from jaxaug.core.garbage import paused
 from jaxaug.data.schema import Schema
-from jaxaug.data.sgd import (
-    Dialogue,
-    Frame,
-    State,
-    Turn,
-    read_dialogues,
-    read_schema_of,
-)
-from jaxaug.metrics.collector import collector_paused
+from jaxaug.data.sgd import Dialogue, Frame, State, Turn, read_dialogues, read_schema_of
 from jaxaug.metrics.dst import JGA, FrameScores
 from jaxaug.metrics.sensitivity import GROUPS, FrameId, GroupScores
 from jaxaug.metrics.slot_scores import Reference
@@ -30,7 +23,6 @@ class Wording:
     """One wording of the schema of a split.
 
     Attributes:
-        schema: wording that references and predictions use.
         original_name: service -> its name in the original schema.
         seen: original names of the split's services that are also in the train schema.
     """
@@ -49,20 +41,12 @@ class Wording:
 
 @dataclass(frozen=True)
 class Benchmark(Wording):
-    """One split under one wording of its schema, in memory.
-
-    Attributes:
-        dialogues: dialogue id -> annotated dialogue, in the order of the files.
-    """
+    """One split under one wording of its schema, with its dialogues by id."""
 
     dialogues: Mapping[str, Dialogue]
 
     def reference(self, key: FrameKey) -> Reference:
-        """Returns the annotated frame of a dialogue, turn, and service.
-
-        Raises:
-            UserError: the split has no such frame.
-        """
+        """Returns the annotated frame of a dialogue, turn, and service."""
         dialogue_id, turn, service = key
         dialogue = self.dialogues.get(dialogue_id)
         if dialogue and 0 <= turn < len(dialogue.turns):
@@ -102,9 +86,6 @@ def open_split(
     """Returns a wording of a split, and a stream of its annotated dialogues.
 
     The wording determines the names. The stream decodes one dialogue at a time.
-
-    Raises:
-        UserError: the data cannot be read; for a dialogue file when it is reached.
     """
     original = read_schema_of(data_dir, split)
     schema = original
@@ -121,18 +102,14 @@ def open_split(
     return wording, dialogues
 
 
-@collector_paused()
+@paused()
 def load(
     data_dir: PathLike,
     split: str,
     variant: str | None = None,
     variants_dir: PathLike | None = None,
 ) -> Benchmark:
-    """Reads the references of a split, renamed to a variant of its schema.
-
-    Raises:
-        UserError: the data cannot be read.
-    """
+    """Reads the references of a split, renamed to a variant of its schema."""
     wording, dialogues = open_split(data_dir, split, variant, variants_dir)
     found = {dialogue.dialogue_id: _scored(dialogue) for dialogue in dialogues}
     return Benchmark(wording.schema, wording.original_name, wording.seen, found)

@@ -6,19 +6,19 @@ from typing import Any
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, reach, write_text
+from jaxaug.core.garbage import paused
 from jaxaug.data import folders
 from jaxaug.data.folders import resolve_data_dir
 from jaxaug.metrics import dst, sensitivity
 from jaxaug.metrics.arguments import SGD, SGDX
 from jaxaug.metrics.benchmark import FrameKey, group_scores, open_split
-from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.frames import FrameTable, write_frames
 from jaxaug.metrics.predictions import Block, Summary, stream, warn
 from jaxaug.metrics.report import ABOUT, ABSENT, Run, sgd_table, text_table
 from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS, GroupScores
 
 
-@collector_paused()
+@paused()
 def evaluate_folder(
     data_dir: PathLike,
     split: str,
@@ -32,9 +32,6 @@ def evaluate_folder(
     Returns:
         The official evaluator's report, the joint goal accuracy of every frame, and
         counts (numbers of dialogues and frames, ignored items, and seen services).
-
-    Raises:
-        UserError: data or predictions cannot be read.
     """
     found = _Scored(data_dir, split, folder, variant, exact)
     report, counts = found.report(joint_across_turn)
@@ -69,11 +66,7 @@ class _Scored:
     ) -> Iterator[dst.FrameScores]:
         for block in blocks:
             yield dst.frame_scores(
-                block.references,
-                block.states,
-                self.wording.schema,
-                exact,
-                block.spans,
+                block.references, block.states, self.wording.schema, exact, block.spans
             )
             if has_keys:
                 references = block.references
@@ -106,9 +99,6 @@ def score_variants(
 
     Returns:
         The report of `jaxaug evaluate sgdx`, and the frame scores behind its means.
-
-    Raises:
-        UserError: one of these folders is missing or cannot be scored.
     """
     _, known = folders.evaluated_variants(data_dir, split)
     names = (ORIGINAL, *(name for name in VARIANTS if name in known))
@@ -146,7 +136,7 @@ def run_sgd(arguments: SGD) -> int:
     """Runs `jaxaug evaluate sgd`: writes the official evaluator's keys."""
     data_dir = resolve_data_dir(arguments.data_dir)
     check_writable(arguments.output, "--output")
-    with collector_paused():
+    with paused():
         report, counts = _Scored(
             data_dir,
             arguments.split,

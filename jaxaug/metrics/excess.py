@@ -51,7 +51,6 @@ class Test(NamedTuple):
 
     Attributes:
         p: p-value of the hypothesis that scores do not depend on the wording.
-        deviation: standard deviation of the mean excess under this hypothesis.
     """
 
     p: float
@@ -89,8 +88,6 @@ def permutation_test(
         scores, wordings: see `disagreement`.
         clusters: cluster of each case, numbered from 0. Cases of a cluster are permuted
             together, because they are not independent.
-        permutations: number of drawn permutations.
-        seed: seed of the draw.
     """
     # Cases with equal answers are the same under every permutation.
     varies = (scores != scores[:, :1]).any(axis=1)
@@ -122,7 +119,6 @@ def cases_needed(
 
     Args:
         scores, wordings, clusters: answers to other cases; see `permutation_test`.
-        loss: the loss, as a fraction.
     """
     cases, number = len(scores), int(wordings.max()) + 1
     found = losses(scores, wordings)

@@ -29,8 +29,6 @@ class FrameTable:
     """Joint goal accuracy of each frame of a split under each wording.
 
     Attributes:
-        split: name of the split.
-        dialogues: ids, sorted.
         dialogue: index into `dialogues` of each frame, ascending.
         turn: index of each frame's turn in its dialogue.
         services: original names, sorted; "" if turns were scored instead of frames.
@@ -147,11 +145,7 @@ def write_frames(report: PathLike, table: FrameTable) -> None:
 
 
 def read_frames(report: PathLike) -> FrameTable | None:
-    """Reads the table next to a report; returns None if there is no such file.
-
-    Raises:
-        UserError: the file is damaged or not written by jaxaug.
-    """
+    """Reads the table next to a report; returns None if there is no such file."""
     path = frames_file(report)
     if not path.exists():
         return None

@@ -14,9 +14,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from jaxaug.core.columns import aligned
 from jaxaug.metrics import student
 from jaxaug.metrics.bootstrap import FIGURES, LEVEL, Variances
-from jaxaug.metrics.report import COLUMNS, aligned
+from jaxaug.metrics.report import COLUMNS
 from jaxaug.metrics.statistics import HEADLINE, Difference, Statistics
 
 POWER = 0.8
@@ -27,15 +28,7 @@ _MOST_SEEDS, _MOST_DIALOGUES = 1000, 10_000_000
 def power(
     difference: float, figure: str, variances: Variances, seeds: int, dialogues: float
 ) -> float:
-    """Returns the probability of showing a true difference, in its direction.
-
-    Args:
-        difference: the true difference, as a fraction.
-        figure: one of `FIGURES`.
-        variances: variances of a comparison like the planned one.
-        seeds: seeds of each configuration.
-        dialogues: dialogues that define the figure.
-    """
+    """Returns the probability of showing a true difference, in its direction."""
     place = FIGURES.index(figure)
     parts: list[tuple[float, float]] = [
         (float(part[place]) / seeds, seeds - 1) for part in variances.seeds

@@ -43,17 +43,7 @@ def write_page(
     statistics: Statistics,
     trainings: Sequence[Training] = (),
 ) -> None:
-    """Writes tables, intervals, differences, and plots as one HTML file.
-
-    Args:
-        path: HTML file.
-        rows: rows of runs and of means over seeds, with intervals.
-        statistics: statistics of the same runs.
-        trainings: training records of runs; each has a section.
-
-    Raises:
-        UserError: matplotlib is not installed.
-    """
+    """Writes tables, intervals, differences, and plots as one HTML file."""
     parts = [page.head("jaxaug report", _STYLE + training_page.STYLE)]
     if rows:
         parts += _robustness(path, rows, statistics)

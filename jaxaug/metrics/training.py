@@ -40,13 +40,10 @@ class Training:
     """Records of one training run.
 
     Attributes:
-        name: name of its folder.
         steps: tag -> curve, of `train/`.
         held_out: task -> tag -> curve, of `training_eval/`.
         scores: task -> metric -> curve, of `inference_eval/`.
         samples: task -> examples of its newest evaluation.
-        config: resolved gin configuration.
-        choices: environment variables that chose the data.
     """
 
     name: str
@@ -59,11 +56,7 @@ class Training:
 
 
 def read(run: PathLike) -> Training | None:
-    """Reads the folder of a run; returns None if the folder has no `config.gin`.
-
-    Raises:
-        UserError: a file of the run is damaged.
-    """
+    """Reads the folder of a run; returns None if the folder has no `config.gin`."""
     folder = epath.Path(run)
     if not (folder / _CONFIG).is_file():
         return None

@@ -38,19 +38,7 @@ class Config:
     """Sizes and options that every decoder-only family has.
 
     Attributes:
-        vocab_size: rows of the embedding.
-        emb_dim: width of the model.
-        num_layers: number of blocks.
-        num_heads: number of query heads.
-        head_dim: size of a head.
-        mlp_dim: width of the hidden layer of an MLP block.
-        norm_epsilon: epsilon of all norms.
-        activation: Hugging Face name of the activation of the MLP
-            (`layers.ACTIVATIONS`).
-        tie_embeddings: whether the embedding is also the output matrix.
         dropout_rate: rate after each half of a block.
-        embedding_dropout_rate: rate after the embedding.
-        attention_dropout_rate: rate on the attention weights.
         dtype: dtype of activations; parameters, norm statistics, and logits are
             float32.
         fused_attention: whether attention without dropout avoids storing its weights if
@@ -108,7 +96,6 @@ class Mode(NamedTuple):
     """Options of one call of the layers.
 
     Attributes:
-        deterministic: whether to leave out dropout.
         decode: whether to create or use the cache.
         prefill_lengths: number of positions of each row to put into the cache.
     """
@@ -322,19 +309,12 @@ class CausalLM(nn.Module):
                 column, or several if all rows are at the same position.
             decoder_target_tokens: show which positions are padding (0); unused with
                 `decode`.
-            decoder_segment_ids: ids of the packed examples; None means no packing.
-            decoder_positions: positions within the packed examples.
             decoder_causal_attention: 1 at positions that see each other in both
                 directions.
-            enable_dropout: whether to apply dropout, with the random stream "dropout".
             decode: whether to take one step with the collection `cache`, or to create
                 that collection if it is missing.
-            max_decode_length: unused, since the cache knows its length; part of the
-                interface.
             prefill: whether to put the first positions into an existing cache in one
                 call.
-            prefill_lengths: number of these positions in each row; needed with
-                `prefill`.
             told: additional token information of a family; see `Stack.embed_told` and
                 `Stack.read`.
 

@@ -30,9 +30,6 @@ def with_reading_heads(params: Mapping[str, Any]) -> dict[str, Any]:
     equal tokens. The queries of head 2 start equal to its keys, and its bias excludes
     the token itself. All layers share the biases, as always in T5.
 
-    Args:
-        params: parameters of `t5x.examples.t5.network.Transformer`, layers not scanned.
-
     Raises:
         UserError: the encoder has fewer than three heads, or scanned layers.
     """

@@ -32,12 +32,6 @@ def search(
 ) -> runner.Search:
     """Returns the options of CTranslate2 for a sampler.
 
-    Args:
-        sampler: a name of `samplers.SAMPLERS`.
-        options: all options of the sampler.
-        num: outputs of each input.
-        max_length: maximum tokens per output, including EOS.
-
     Raises:
         UserError: CTranslate2 has no such sampler, or an option needs JAX.
     """
@@ -95,17 +89,7 @@ class EngineDecoder:
         seed: int,
         batch_size: int,
     ):
-        """
-        Args:
-            model: a model of the registry with its parameters in float32.
-            options: result of `search`.
-            precision: one of `writer.PRECISIONS`.
-            seed: seed of all random draws.
-            batch_size: inputs that are decoded together.
-
-        Raises:
-            UserError: CTranslate2 is not installed, or has no such model.
-        """
+        """Takes a float32 model, a result of `search`, and a precision."""
         self._model, self._options = model, options
         self._skipped = 0
         if isinstance(model, LanguageModel):
@@ -120,12 +104,7 @@ class EngineDecoder:
     def __call__(
         self, sequences: Sequence[Sequence[int]], batch: Batch | None = None
     ) -> list[list[Output]]:
-        """Returns the outputs of inputs, the best first.
-
-        Args:
-            sequences: tokens of the inputs, including EOS or the whole prompt.
-            batch: not used; CTranslate2 makes its own batches.
-        """
+        """Returns the outputs of inputs, the best first; `batch` is not used."""
         del batch
         found = self._engine([one[self._skipped :] for one in sequences], self._options)
         return [

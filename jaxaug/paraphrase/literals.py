@@ -192,9 +192,6 @@ class Piece:
     """A piece of prose.
 
     Attributes:
-        span: place of the piece in its text.
-        source: the piece as written.
-        literals: places of its literals in `source`.
         masked: the piece for a generator: masks instead of literals that are no plain
             numbers, and single spaces.
     """
@@ -234,11 +231,7 @@ class Piece:
         return [f"[{number}]" for number in range(1, len(self._hidden) + 1)]
 
     def restored(self, output: str) -> str | None:
-        """Returns an output with the literals, or None if it has not each of them once.
-
-        Args:
-            output: output of a generator for `masked`.
-        """
+        """Returns an output with the literals; None if it lacks or repeats one."""
         if not self.literals:
             return output
         if sorted(_MASK.findall(output)) != sorted(self.masks):
@@ -263,7 +256,6 @@ class Framed:
     """A text as pieces of prose in a frame that stays.
 
     Attributes:
-        text: the text.
         pieces: its pieces in their order; none if the text has no word.
     """
 
@@ -402,10 +394,6 @@ def _stripped(text: str, start: int, end: int) -> Span:
 
 def reworded(texts: Sequence[str], generate: Generate) -> list[list[str]]:
     """Returns the outputs of a generator that sees neither literals nor the frame.
-
-    Args:
-        texts: texts.
-        generate: texts -> outputs of each.
 
     Returns:
         The outputs of each text, with its literals. There are fewer if outputs lack

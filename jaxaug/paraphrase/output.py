@@ -50,18 +50,7 @@ class OutputFile:
         num: int,
         notes: Mapping[str, Any] | None = None,
     ):
-        """
-        Args:
-            path: local or gs://; its folder is created.
-            inputs: one text for each line.
-            settings: name -> JSON value, for every record; must be the same at a
-                restart.
-            num: records of each input.
-            notes: like `settings`, but may differ at a restart.
-
-        Raises:
-            UserError: the file cannot be written.
-        """
+        """Takes JSON `settings`, equal at a restart, and `notes`, which may differ."""
         self.path = epath.Path(path).expanduser()
         self.kept = self.path.with_name(f"{self.path.name}.partial")
         self.partial = _appended(self.kept)
@@ -126,11 +115,7 @@ class OutputFile:
         self._flush()
 
     def take(self, paths: Iterable[PathLike]) -> None:
-        """Adds the records of other files of the same run.
-
-        Raises:
-            UserError: a file is from other settings or inputs, or is damaged.
-        """
+        """Adds the records of other files of the same run."""
         for path in map(epath.Path, paths):
             self._copy_from(path, self._scan(path))
 
@@ -235,8 +220,7 @@ class OutputFile:
         if not line.startswith(_BEGINNING[: len(line)]):
             raise UserError(
                 f"{path}: line {number}: is not a record of `jaxaug paraphrase`. "
-                "Remove "
-                f"{path}, or name another --out."
+                f"Remove {path}, or name another --out."
             )
 
     def _checked(self, line: bytes, path: epath.Path, number: int) -> tuple[int, int]:

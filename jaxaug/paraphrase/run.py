@@ -37,8 +37,7 @@ def run(given: Paraphrase) -> int:
     if given.sampler is None:
         raise UserError(
             "--sampler is missing: a model on this machine needs one, such as "
-            "--sampler "
-            "top_k_top_p."
+            "--sampler top_k_top_p."
         )
     if given.engine == JAX:
         compiled.keep_programs()
@@ -73,7 +72,6 @@ def write(given: Paraphrase, options: Mapping[str, Any], part: Part | None) -> s
 
     Args:
         given: options of the verb, with `model`, `sampler`, and `out`.
-        options: options of the sampler; missing ones have their default.
         part: computes the batches of one of N machines, into `<out>.parts`.
 
     Returns:
@@ -115,8 +113,7 @@ def write(given: Paraphrase, options: Mapping[str, Any], part: Part | None) -> s
     if prompt is not None and not isinstance(loaded, LanguageModel):
         raise UserError(
             f"--prompt {prompt}: model {model!r} takes no prompt; it reads the line "
-            "itself. "
-            "Leave --prompt out."
+            "itself. Leave --prompt out."
         )
     # The settings identify the model by its weights; its name is only a note.
     notes = {"model": loaded.label}
@@ -244,8 +241,7 @@ def _batches(
     for place, size in zip(places, sizes, strict=True):
         if size > LONGEST:
             raise UserError(
-                f"line {place + 1} of the input has {size} tokens; at most "
-                f"{LONGEST} "
+                f"line {place + 1} of the input has {size} tokens; at most {LONGEST} "
                 "are allowed. Divide it into sentences, one per line."
             )
     return [

@@ -13,16 +13,7 @@ from jax.tree_util import Partial
 from jaxaug.core import extensions, typed
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
-from jaxaug.decode import (
-    beam,
-    dips,
-    diverse,
-    dpp,
-    sample,
-    set_search,
-    ssr,
-    warpers,
-)
+from jaxaug.decode import beam, dips, diverse, dpp, sample, set_search, ssr, warpers
 
 DecodeFn = Callable[..., Any]
 
@@ -35,10 +26,8 @@ class Sampler(NamedTuple):
     """A decoding method.
 
     Attributes:
-        name: key of `SAMPLERS`.
         make: a dataclass of options with `decode_fn()`, or a function from keyword
             options to a decode function. Its signature has the types and defaults.
-        single: whether it can give only one output.
     """
 
     name: str
@@ -66,12 +55,7 @@ class Sampler(NamedTuple):
         return {n: found.get(n, _hint(p.default)) for n, p in self.options.items()}
 
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns all options; missing ones have their default.
-
-        Raises:
-            UserError: the sampler does not have an option, or a value has the wrong
-                type, is out of bounds, or is not finite.
-        """
+        """Returns all options, after checking the given ones."""
         found = {name: p.default for name, p in self.options.items()}
         for name, value in given.items():
             default = self.option(name).default
@@ -103,14 +87,12 @@ class Sampler(NamedTuple):
         if num > MOST:
             raise UserError(
                 f"--num is {num}: the outputs of an input are decoded together, {MOST} "
-                "at "
-                "most. Give fewer, and run again with other seeds for more."
+                "at most. Give fewer, and run again with other seeds for more."
             )
         if self.single and num > 1:
             raise UserError(
                 f"sampler {self.name!r} gives one output of each input, --num is "
-                f"{num}. "
-                "Leave --num out, or take another sampler."
+                f"{num}. Leave --num out, or take another sampler."
             )
         return _made(self.make, tuple(sorted(options.items())))
 
@@ -135,12 +117,7 @@ def find(name: str) -> Sampler:
 
 
 def parse(sampler: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Returns options from `name=value` texts; the name of a flag alone sets it.
-
-    Raises:
-        UserError: the sampler or an option is unknown, a text has no `=`, an option
-            comes twice, or a value has the wrong type.
-    """
+    """Returns options from `name=value` texts; the name of a flag alone sets it."""
     chosen = find(sampler)
     options: dict[str, Any] = {}
     for text in texts:
@@ -165,7 +142,6 @@ class GreedyOptions:
     """Options of greedy decoding.
 
     Attributes:
-        min_length: minimum number of tokens before EOS.
         repetition_penalty: divisor of the logits of present tokens; 1 means none.
         no_repeat_ngrams: n of the n-grams that must not be repeated; 0 means none.
     """

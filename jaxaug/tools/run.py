@@ -5,14 +5,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from jaxaug_base.files import is_same
 
-from jaxaug.core import checked as rules
+from jaxaug.core import typed
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, write_text
 from jaxaug.core.progress import progress
+from jaxaug.core.ranges import Range
 from jaxaug.data import folders, sgd
 from jaxaug.data.schema import Schema
 from jaxaug.metrics.evaluate import write_json
@@ -208,26 +209,17 @@ def ask(
     return found, measure.find_better(task.sources[0], task.wordings, replies, again)
 
 
-@rules.checked(
-    cases=rules.path,
-    schema=rules.or_none(rules.path),
-    model=rules.text,
-    endpoint=rules.text,
-    wordings=rules.whole(0, 1000),
-    repeats=rules.whole(1, 1000),
-    shots=rules.whole(0, 1000),
-    seed=rules.seed,
-)
+@typed.checked
 def sensitivity(
-    cases: PathLike,
-    schema: PathLike | None = None,
-    model: str = "",
-    endpoint: str = "",
+    cases: typed.Path,
+    schema: typed.Path | None = None,
+    model: typed.Text = "",
+    endpoint: typed.Text = "",
     *,
-    wordings: int = WORDINGS,
-    repeats: int = REPEATS,
-    shots: int = 0,
-    seed: int = 0,
+    wordings: Annotated[int, Range(0, 1000)] = WORDINGS,
+    repeats: typed.Count = REPEATS,
+    shots: Annotated[int, Range(0, 1000)] = 0,
+    seed: typed.Seed = 0,
 ) -> dict[str, Any]:
     """Measures whether the tool calls of a chat model depend on descriptions.
 

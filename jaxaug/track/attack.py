@@ -315,7 +315,7 @@ def text(found: Attack, examples: int) -> str:
     scored = sum(one.scored for one in found.services.values())
     parts = [
         f"JGA under each wording; the search scored {scored:,} inputs of others",
-        columns.aligned(table, [False, *[True] * 5]),
+        columns.aligned(table),
     ]
     loss = found.loss
     shown = "loses" if (loss.low or 0) > 0 else "is not shown to lose; difference"

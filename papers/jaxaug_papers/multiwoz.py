@@ -38,8 +38,6 @@ class Report:
     """The result of a conversion.
 
     Attributes:
-        dialogues: split -> number of dialogues.
-        user_turns: split -> number of user turns.
         changes: description of a change -> number of occurrences.
         first: description of a change -> dialogue, turn, and value of its first
             occurrence.
@@ -79,10 +77,6 @@ def convert(source: Path, out: Path, mentioned_only: bool = False) -> Report:
     Args:
         source: folder with `schema.json` and `{train,dev,test}/dialogues_*.json`.
         out: data folder to write; existing files are replaced.
-        mentioned_only: whether to write frames only for the services of a dialogue.
-
-    Raises:
-        UserError: a file is missing or does not have the layout of MultiWOZ 2.2.
     """
     writer = Writer.of(source / "schema.json", out, mentioned_only, _FIX)
     for split in folders.SPLITS:
@@ -103,15 +97,7 @@ def convert(source: Path, out: Path, mentioned_only: bool = False) -> Report:
 
 @dataclass(slots=True)
 class Writer:
-    """Writes a data folder from dialogues in the layout of MultiWOZ 2.2.
-
-    Attributes:
-        out: data folder to write.
-        objects: JSON objects of the services.
-        schema: the same services.
-        mentioned_only: whether to write frames only for the services of a dialogue.
-        report: counts of the dialogues that were written, and of the changes.
-    """
+    """Writes a data folder from dialogues in the layout of MultiWOZ 2.2."""
 
     out: Path
     objects: list[dict[str, Any]]
@@ -121,11 +107,7 @@ class Writer:
 
     @classmethod
     def of(cls, path: Path, out: Path, mentioned_only: bool, fix: str) -> "Writer":
-        """Reads the schema of MultiWOZ 2.2 and adds the empty fields that it omits.
-
-        Raises:
-            UserError: the file is missing or is no schema; the message ends with `fix`.
-        """
+        """Reads the schema of MultiWOZ 2.2 and adds the empty fields that it omits."""
         data = read_json(path, fix)
         for service in data if isinstance(data, list) else ():
             for slot in service.get("slots", ()):

@@ -143,7 +143,7 @@ def test_wrong_fields(fields, message):
         ("sentence", {"method": "eda", "num": 0}, "'eda': num=0: give at least 1"),
         ("qcpg", {"beams": 2.5}, "scheme 'qcpg': beams=2.5: expected a whole"),
         ("contextual", {"temperature": float("inf")}, "temperature=inf: expected"),
-        ("paraphrase", {"grid": 7}, "'paraphrase': grid=7: expected a tuple"),
+        ("paraphrase", {"grid": 7}, "'paraphrase': grid=7: expected a list"),
     ],
 )
 def test_schemes_and_options_that_are_not_there(scheme, options, message):

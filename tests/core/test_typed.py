@@ -104,7 +104,9 @@ def test_seeds():
     for seed in (0, 7, 2**32 - 1, np.int32(3)):
         typed.check_seed(seed, "--seed")
     for seed in (-1, 2**32, 2**63, 10**400, 1.0, True, "1"):
-        with pytest.raises(UserError, match="give a whole number from 0 to 4294967295"):
+        with pytest.raises(
+            UserError, match="give a whole number from 0 to 4,294,967,295"
+        ):
             typed.check_seed(seed, "--seed")
 
 

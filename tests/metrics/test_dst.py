@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.garbage import paused
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.data.sgd import State
 from jaxaug.metrics import dst, slot_scores
 from jaxaug.metrics.benchmark import load
-from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.predictions import read_predictions
 
 
@@ -365,7 +365,7 @@ def real_test(real_data, oracle):
     services = oracle.read_services(folder / "test" / "schema.json")
     seen = services.keys() & oracle.read_services(folder / "train/schema.json").keys()
     benchmark = load(folder, "test")
-    with collector_paused():
+    with paused():
         references = oracle.read_dialogues(folder / "test")
     return benchmark, services, references, seen
 

@@ -16,8 +16,7 @@ from jaxaug.augment.plain import faithful, text, wordings
 from jaxaug.augment.plain.faithful import OFF, STRICT
 from jaxaug.augment.plain.text import Outputs
 from jaxaug.augment.schemes import registry
-from jaxaug.core import cache_folder
-from jaxaug.core import checked as rules
+from jaxaug.core import cache_folder, typed
 from jaxaug.core.digests import code_digest, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json, Shards, Stage
@@ -81,22 +80,15 @@ def run(given: Paraphrase) -> int:
     return 0
 
 
-@rules.checked(
-    texts=rules.sequence(rules.text, "a list of texts, such as ['Hello.']"),
-    num=rules.count,
-    model=rules.text,
-    endpoint=rules.or_none(rules.text),
-    filter=rules.text,
-    seed=rules.seed,
-)
+@typed.checked
 def paraphrase(
-    texts: Sequence[str],
-    num: int = NUM,
+    texts: Sequence[typed.Text],
+    num: typed.Count = NUM,
     *,
-    model: str = MODEL,
-    endpoint: str | None = None,
-    filter: str = AUTO,
-    seed: int = 0,
+    model: typed.Text = MODEL,
+    endpoint: typed.Text | None = None,
+    filter: typed.Text = AUTO,
+    seed: typed.Seed = 0,
 ) -> list[list[str]]:
     """Paraphrases sentences.
 

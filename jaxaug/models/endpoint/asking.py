@@ -63,11 +63,7 @@ class Asked(Protocol):
         ...
 
     def body(self, left_out: AbstractSet[str]) -> dict[str, Any]:
-        """Returns the own fields of the request, such as `messages`.
-
-        Args:
-            left_out: fields that the server refuses.
-        """
+        """Returns the own fields of the request; the server refuses `left_out`."""
         ...
 
     def read(self, message: Mapping[str, Any]) -> str:
@@ -80,11 +76,6 @@ class Request:
     """A request for paraphrases, with a prompt for each form of the reply.
 
     Attributes:
-        as_json: prompt that asks for a JSON object.
-        as_list: prompt that asks for a numbered list.
-        count: number of paraphrases to ask for.
-        seed: seed of the server's sampling.
-        parameters: further fields of the request, such as `temperature`.
         json: whether to ask for JSON at all.
     """
 
@@ -103,11 +94,7 @@ class Request:
         return body | ({_FORMAT: replies.schema(self.count)} if as_json else {})
 
     def read(self, message: Mapping[str, Any]) -> str:
-        """Returns the content of a reply, "" if it has none.
-
-        Raises:
-            TypeError: the content is not a string.
-        """
+        """Returns the content of a reply, which may be ""; `TypeError` if none."""
         content = message.get("content") or ""
         if not isinstance(content, str):
             raise TypeError(content)
@@ -130,20 +117,12 @@ class Client:
     """Sends requests to a server; safe for use by several threads.
 
     Attributes:
-        usage: usage of this process.
         answered: whether any request has succeeded.
         stop: event that abandons all waiting requests.
     """
 
     def __init__(self, server: Server):
-        """Opens a pool of connections.
-
-        Args:
-            server: server to send requests to.
-
-        Raises:
-            UserError: httpx2 is not installed, or the key is missing or wrong.
-        """
+        """Opens a pool of connections; raises `UserError` without httpx2 or key."""
         self._library = _library()
         self.server = server
         key = server.key()
@@ -427,10 +406,7 @@ def together(
     """Returns the results of work that sends requests, several items at a time.
 
     Args:
-        server: server that receives the requests.
-        items: items of the work.
         work: returns the result of an item; an error stops the work on all items.
-        done: is called after each item.
     """
     asked = of(server)
     asked.stop.clear()
@@ -475,8 +451,6 @@ def reply(server: Server, request: Asked, is_good: Callable[[str], bool] = bool)
     """Returns the reply to a request, from the cache or the server.
 
     Args:
-        server: server that receives the request.
-        request: the request.
         is_good: whether to cache a reply; the next run asks again for the others.
     """
     found = kept(server, request)

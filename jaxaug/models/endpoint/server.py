@@ -26,13 +26,10 @@ class Server:
     """One model of a server.
 
     Attributes:
-        model: name of the model on the server.
         url: base address; see `address`.
-        key_variable: environment variable that holds the key.
         max_requests: maximum HTTP requests of this process, including repeated ones;
             None means no limit.
         prices: dollars per million tokens of input and of output; None if unknown.
-        concurrent: maximum requests in flight.
         retries: maximum repetitions of a request after temporary failures.
         timeout: seconds from the start of a request to the end of its reply.
     """

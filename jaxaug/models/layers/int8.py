@@ -42,9 +42,6 @@ Params = Mapping[str, Any]
 def found(trace: Callable[[], Any]) -> dict[Path, int]:
     """Returns the parameters that can be integers.
 
-    Args:
-        trace: calls the network in any way; nothing is computed.
-
     Returns:
         Path of each parameter -> number of its values that contribute to one output.
     """
@@ -69,7 +66,6 @@ def quantised(params: Params, sizes: Mapping[Path, int]) -> dict[str, Any]:
     """Returns the parameters with integers for those listed in `sizes`.
 
     Args:
-        params: float32 parameters of the network.
         sizes: output of `found`. A parameter with more axes, as in scanned layers, does
             not change.
     """

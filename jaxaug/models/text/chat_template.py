@@ -31,13 +31,7 @@ _DEFAULT = "default"
 
 @dataclass(frozen=True)
 class Template:
-    """The chat template of a model.
-
-    Attributes:
-        source: source of the template, for messages.
-        text: text of the Jinja program.
-        tokens: name -> special token, such as `bos_token`.
-    """
+    """The chat template of a model, and its special tokens by name."""
 
     source: str
     text: str
@@ -72,12 +66,7 @@ class Template:
             ) from None
 
     def around(self, prompt: Prompt) -> Prompt:
-        """Returns the prompt as a user's message inside the template.
-
-        Raises:
-            UserError: `render` fails, or the template does not show the message exactly
-                once.
-        """
+        """Returns the prompt as a user's message inside the template."""
         text = self.render(f"{prompt.before}{prompt.space}{_MARK}{prompt.behind}")
         if text.count(_MARK) != 1:
             raise UserError(

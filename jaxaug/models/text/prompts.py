@@ -43,13 +43,7 @@ _SENTENCE = (
 
 
 class Prompt(NamedTuple):
-    """A prompt around an input.
-
-    Attributes:
-        before: text before the input, without trailing white space.
-        space: white space between `before` and the input.
-        behind: text after the input, without trailing white space.
-    """
+    """A prompt around an input; the white space before the input is separate."""
 
     before: str
     space: str
@@ -82,12 +76,7 @@ PROMPTS = {
 
 
 def find(name: PathLike) -> Prompt | Chat:
-    """Returns the prompt with a name, or in a file; `chat:` before it makes a chat.
-
-    Raises:
-        UserError: there is neither such a name nor such a file, or the file does not
-            contain `{text}` exactly once.
-    """
+    """Returns the prompt with a name, or in a file; `chat:` before it makes a chat."""
     if str(name).startswith(CHAT):
         return Chat(_found(str(name).removeprefix(CHAT)))
     return _found(name)
@@ -104,11 +93,7 @@ def _found(name: PathLike) -> Prompt:
 
 
 def parse(text: str, source: str) -> Prompt:
-    """Returns the parts of a prompt.
-
-    Raises:
-        UserError: the text does not contain `{text}` exactly once.
-    """
+    """Returns the parts of a prompt; refuses a text without exactly one `{text}`."""
     if text.count(PLACE) != 1:
         raise UserError(
             f"prompt {source} contains {PLACE} {text.count(PLACE)} times, but must "

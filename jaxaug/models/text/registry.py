@@ -58,14 +58,11 @@ class TextModel(language.Loaded):
         label: name and version, for the records of a run, such as `minisgd@500`.
         module: network with `encode` and `decode`, like
             `t5x.examples.t5.network.Transformer`.
-        params: parameters of the module.
         input_vocabulary: vocabulary with `encode` and `eos_id`, such as one of SeqIO.
         output_vocabulary: vocabulary with `decode` and `eos_id`.
-        lowercase: whether the vocabulary has only lower case.
         prompt: returns the input of the model for a text.
         first: tokens before every input: a start token, control fields.
         ends: ids that end an output in addition to EOS; see `language.listed`.
-        published: see `published_identity`; empty for a model of ours or a T5X run.
     """
 
     label: str
@@ -183,9 +180,6 @@ def published_identity(name: str) -> str:
 
     It covers the weights, the configuration, the tokenizer, and the prompt of a named
     model. Copies of a folder have the same identity, whatever their names.
-
-    Args:
-        name: see `load`.
 
     Returns:
         The identity; empty for a model of ours or a T5X run, whose identity comes from

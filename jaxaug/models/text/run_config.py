@@ -92,7 +92,6 @@ def build(
         path: the configuration; it may include files in the same folder.
         name: name such as MODEL.
         without: arguments of the named function that keep their defaults.
-        arguments: further arguments, which override those in the file.
         replaced: replacements of functions in `KNOWN`, by module and name.
 
     Raises:
@@ -110,11 +109,6 @@ def build(
 
 def bound(path: PathLike, function: str, name: str) -> Any:
     """Returns the value that a configuration binds to an argument of a function.
-
-    Args:
-        path: the configuration.
-        function: name of the function or class, without the module.
-        name: name of the argument.
 
     Returns:
         The value, with macros and references resolved; None without a binding.

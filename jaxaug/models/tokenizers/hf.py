@@ -165,8 +165,6 @@ class Tokenizer:
     """A tokenizer with the attributes of a vocabulary that T5X models need.
 
     Attributes:
-        path: path that it was read from.
-        backend: tokenizer of the library `tokenizers`.
         special: published id by role: "bos", "eos", "unk", "pad", "mask", if known.
         id_offset: difference between our ids and the published ones, 0 or 1.
     """
@@ -235,10 +233,6 @@ class Tokenizer:
         """Returns texts or pairs with the special tokens of the model's training.
 
         The longer text of a pair loses tokens at its end until both fit.
-
-        Args:
-            texts: texts, or (first, second).
-            max_length: maximum tokens, including special ones.
         """
         # A limited copy keeps the calls of other threads uncut.
         cut = _limited(self, max_length)
@@ -281,20 +275,13 @@ def load(source: PathLike, id_offset: int = 0) -> Tokenizer:
     Args:
         source: tokenizer.json, a folder, a GGUF file, or a name in the catalogue.
         id_offset: 1 for models of T5X.
-
-    Raises:
-        UserError: there is no tokenizer, or it cannot be read.
     """
     path = locate(source)
     return _load(os.fspath(path), id_offset)
 
 
 def locate(source: PathLike) -> epath.Path:
-    """Returns the file that `load` reads, or the main one of several files.
-
-    Raises:
-        UserError: there is no tokenizer.
-    """
+    """Returns the file that `load` reads, or the main one of several files."""
     name = os.fspath(source)
     path = epath.Path(name).expanduser()
     if name in catalogue.CATALOGUE and not path.exists():

@@ -29,7 +29,6 @@ class Side:
     """The inputs or the targets of a model.
 
     Attributes:
-        processor: splits text into pieces.
         ids: published id of each piece.
         id_offset: difference between our ids and the published ones, 0 or 1.
     """
@@ -81,11 +80,7 @@ class Side:
 
 
 def load(folder: PathLike, id_offset: int) -> tuple[Side, Side]:
-    """Loads the tokenizer in a published folder: the input side and the target side.
-
-    Raises:
-        UserError: a file is missing or damaged, or the table lacks a special token.
-    """
+    """Loads the tokenizer in a published folder: the input side and the target side."""
     root = epath.Path(folder)
     table = _table(root / _TABLE)
     own = root / _TARGET_TABLE

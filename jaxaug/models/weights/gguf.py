@@ -56,7 +56,6 @@ class Tensor(NamedTuple):
     """A tensor as it is stored.
 
     Attributes:
-        name: name in the file.
         tensor_type: `gguf.GGMLQuantizationType`.
         data: numbers of that type, or rows of bytes if the tensor is quantized.
     """
@@ -74,12 +73,7 @@ class Parts(NamedTuple):
 
 
 def read(path: PathLike) -> Parts:
-    """Returns the parts of a file; tensors stay on disk until they are used.
-
-    Raises:
-        OSError: the file is missing.
-        ValueError: the file is cut off or damaged, or is not a GGUF file.
-    """
+    """Returns the parts of a file; tensors stay on disk until they are used."""
     check_ordinary(path, "Get the model again.")
     cursor = _Cursor(np.memmap(path, mode="r").view(np.ndarray))
     if cursor.take(4).tobytes() != _MAGIC:
@@ -244,13 +238,7 @@ _SPECIAL = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
 
 
 def load(path: PathLike) -> Published:
-    """Loads the model in a GGUF file, with float32 parameters.
-
-    Raises:
-        UserError: the file is missing or damaged, has another architecture, or is
-            quantized in a way that the library cannot dequantize. Or its weights do not
-            match its configuration.
-    """
+    """Loads the model in a GGUF file, with float32 parameters."""
     file = Gguf(path)
     family = families.of_config(file.hf_config, os.fspath(path))
     config = family.config(file.hf_config)
@@ -275,8 +263,6 @@ class Tensors(TensorFiles):
         """Takes the parsed tensors.
 
         Args:
-            path: path of the file, for messages.
-            tensors: tensors of `gguf_file`, by their names in the file.
             heads: number of heads whose rows are interleaved, by "attn_q" and "attn_k".
         """
         self._path = path
@@ -308,7 +294,6 @@ class Gguf:
     """A GGUF file of the Llama family.
 
     Attributes:
-        path: path of the file.
         hf_config: contents of the equivalent config.json.
         tensors: float32 tensors by Hugging Face names.
     """
@@ -431,11 +416,7 @@ class Gguf:
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
-        """Byte-level BPE of the file.
-
-        Raises:
-            UserError: the file has another kind of tokenizer.
-        """
+        """Byte-level BPE of the file; other kinds are refused."""
         kind = (self._get("tokenizer.ggml.model"), self._get("tokenizer.ggml.pre", ""))
         split: pre_tokenizers.PreTokenizer
         split = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -44,11 +44,7 @@ def note(folder: epath.Path, **values: Any) -> None:
 
 
 def noted(folder: epath.Path) -> dict[str, Any]:
-    """Returns the note of a folder.
-
-    Raises:
-        UserError: the note is missing or invalid.
-    """
+    """Returns the note of a folder, or raises `UserError`."""
     path = folder / NOTE
     fix = f"Move {folder} elsewhere and fetch the model again."
     found = read_json(path, fix)
@@ -59,15 +55,9 @@ def noted(folder: epath.Path) -> dict[str, Any]:
 
 
 def verify(folder: epath.Path, names: Collection[str] | None = None) -> None:
-    """Checks that the files of a fetched model are unchanged.
+    """Raises `UserError` unless the named files of a fetched model are unchanged.
 
-    Args:
-        folder: folder of the model; without a note or digests in it, nothing is
-            checked.
-        names: paths in the folder to check; None means all.
-
-    Raises:
-        UserError: a file is missing or changed.
+    Without a note or digests in the folder, nothing is checked.
     """
     if not (folder / NOTE).exists():
         return
@@ -103,11 +93,7 @@ def locked(path: epath.Path, hub_id: str) -> dict[str, Any] | None:
 def check_locked(
     entry: dict[str, Any], path: epath.Path, hub_id: str, found: dict[str, str]
 ) -> None:
-    """Compares downloaded files with the lock file.
-
-    Raises:
-        UserError: a file is missing, or differs from the first download.
-    """
+    """Raises `UserError` unless downloaded files equal the lock file's."""
     for name, expected in entry["sha256"].items():
         if found.get(name, "missing") != expected:
             raise UserError(

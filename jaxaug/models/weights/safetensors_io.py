@@ -77,12 +77,7 @@ class Tensors(TensorFiles):
     """Tensors of one or several safetensors files, read on access."""
 
     def __init__(self, paths: Mapping[str, PathLike] | PathLike):
-        """Opens a file, or the files of a mapping from tensor to file.
-
-        Raises:
-            UserError: a file is missing or cut off, is not a safetensors file, or lacks
-                an expected tensor.
-        """
+        """Opens a file, or the files of a mapping from tensor to file."""
         self._files: dict[str, Any] = {}
         self._places: dict[str, str]
         if not isinstance(paths, Mapping):
@@ -139,30 +134,13 @@ class Tensors(TensorFiles):
 
 
 def open_index(path: PathLike) -> Tensors:
-    """Returns the tensors of a sharded model.
-
-    Args:
-        path: `model.safetensors.index.json`, next to its shards.
-
-    Raises:
-        UserError: the index is missing, or a shard is missing, damaged, or inconsistent
-            with the index.
-    """
+    """Returns the tensors of a sharded model by its `model.safetensors.index.json`."""
     folder = epath.Path(path).parent
     return Tensors({name: folder / file for name, file in shards_of(path, FIX).items()})
 
 
 def shards_of(path: PathLike, fix: str) -> dict[str, str]:
-    """Returns the table of an index: tensor -> file name.
-
-    Args:
-        path: index of a sharded model, next to its shards, for safetensors or PyTorch
-            files.
-        fix: advice at the end of error messages.
-
-    Raises:
-        UserError: the index is missing, or names anything but files next to it.
-    """
+    """Returns tensor -> file name of an index, whose shards lie next to it."""
     index = read_json(path, fix)
     shards = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(shards, dict) or not shards:
@@ -182,11 +160,7 @@ def write(
     tensors: Mapping[str, np.ndarray],
     notes: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes one file, which PyTorch's loaders can read; `notes` go into its header.
-
-    Raises:
-        OSError: the file cannot be written, for example because the disk is full.
-    """
+    """Writes one file, which PyTorch's loaders can read; `notes` go into its header."""
     metadata = {"format": "pt", **(notes or {})}
     try:
         safetensors.numpy.save_file(dict(tensors), os.fspath(path), metadata=metadata)

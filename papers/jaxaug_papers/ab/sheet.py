@@ -42,13 +42,7 @@ _FIX = (
 
 @dataclass(frozen=True)
 class Pair:
-    """Two outputs of an input.
-
-    Attributes:
-        input: the input.
-        left: the output on the left.
-        right: the output on the right.
-    """
+    """Two outputs of an input, on the left and on the right."""
 
     input: str
     left: str
@@ -78,11 +72,7 @@ class Sheet:
 
 
 def questions_of(name: str) -> tuple[str, ...]:
-    """Returns the questions of a key of `QUESTIONS`, or of a file with one per line.
-
-    Raises:
-        UserError: the file is missing, or repeats a question, or has none.
-    """
+    """Returns the distinct questions of a key of `QUESTIONS`, or of a file."""
     if name in QUESTIONS:
         return QUESTIONS[name]
     fix = f"--questions takes {', '.join(QUESTIONS)}, or a file with one per line."
@@ -96,11 +86,7 @@ def questions_of(name: str) -> tuple[str, ...]:
 
 
 def outputs(path: PathLike) -> dict[str, list[str]]:
-    """Returns the distinct outputs of each input of a file, in order.
-
-    Raises:
-        UserError: a line is not JSON, or has no input or output.
-    """
+    """Returns the distinct outputs of each input of a file, in order."""
     found: dict[str, dict[str, None]] = {}
     for number, line in enumerate(files.read_text(path, _FIX).splitlines(), 1):
         if not line.strip():
@@ -138,11 +124,7 @@ def make(
     first file is on the left in half of the pairs.
 
     Args:
-        first: input -> outputs of the first file.
-        second: input -> outputs of the second file.
-        questions: questions about each pair.
         num: largest number of pairs.
-        seed: decides on pairs, order, and sides.
 
     Raises:
         UserError: `num` is below 1, or no input has two different outputs.
@@ -182,7 +164,6 @@ def page(sheet: Sheet, settings: Mapping[str, object]) -> str:
     """Returns the HTML page: one file, no network.
 
     Args:
-        sheet: the sheet.
         settings: arguments that make the sheet again; votes carry them.
     """
     data = {

@@ -29,13 +29,8 @@ class FreeRunningModel(models.EncoderDecoderModel):
         """Creates the model; the base class takes further arguments.
 
         Args:
-            *args: arguments of the base class.
             teacher_forcing: probability that the decoder reads the target words of a
                 batch; 1 by default.
-            **kwargs: arguments of the base class.
-
-        Raises:
-            UserError: `teacher_forcing` is not in [0, 1].
         """
         super().__init__(*args, **kwargs)
         if not 0.0 <= teacher_forcing <= 1.0:
@@ -94,16 +89,9 @@ class FreeRunningModel(models.EncoderDecoderModel):
         """Decodes with a user-defined choice of words; gradients flow through it.
 
         Args:
-            params: parameters of the module.
-            sources: inputs of the encoder.
-            length: number of words.
             choose: function (position, logits [rows, vocab], state) -> (words [rows],
                 next state, output of the step [rows, ...]).
-            state: initial state of `choose`.
             rng: key of dropout; None disables dropout.
-
-        Returns:
-            The outputs of all steps.
         """
         module: Any = self.module
         rows, dropping = sources.shape[0], rng is not None

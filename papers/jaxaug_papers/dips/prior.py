@@ -46,14 +46,10 @@ def decode(
     Args:
         spread: standard deviation of the vectors; 0 uses the mean.
         chain: warpers for sampling the words; None takes the most probable words.
-        **others: further arguments of `sample.sample`.
 
     Returns:
         The tokens, and their log probabilities given the vector, in ascending order of
         log probability.
-
-    Raises:
-        UserError: the model has no latent vector.
     """
     flat = traverse_util.flatten_dict(flax.core.unfreeze(cache))
     sizes = {path: leaf.shape[-1] for path, leaf in flat.items() if path[-1] == LEAF}
@@ -96,11 +92,6 @@ def decode(
 
 
 def sampler(*, spread: float = 1.0, temperature: float = 0.0) -> Any:
-    """Returns the decode function of the sampler `prior` with these options.
-
-    Args:
-        spread: see `decode`.
-        temperature: temperature of the words; 0 takes the most probable word.
-    """
+    """Returns the decode function of the sampler `prior` with these options."""
     chain = (warpers.temperature(temperature),) if temperature else None
     return functools.partial(decode, spread=spread, chain=chain)

@@ -31,8 +31,6 @@ class Evaluator(NamedTuple):
     """A trained evaluator of texts.
 
     Attributes:
-        model: model of the evaluator's run.
-        params: parameters of its module; they stay fixed.
         vocabulary: path of the vocabulary; empty skips the comparison of vocabularies.
     """
 
@@ -42,11 +40,7 @@ class Evaluator(NamedTuple):
 
 
 def evaluator(folder: PathLike) -> Evaluator:
-    """Returns the evaluator of a run of `configs/paraphrase_evaluator.gin`.
-
-    Raises:
-        UserError: the run does not exist, or it trained another kind of model.
-    """
+    """Returns the evaluator of a run of `configs/paraphrase_evaluator.gin`."""
     run = checkpoint.load(epath.Path(folder))
     check_rows(run.model, folder)
     if not isinstance(run.model, MatchingModel):
@@ -58,13 +52,7 @@ def evaluator(folder: PathLike) -> Evaluator:
 
 
 def generator(folder: PathLike) -> str:
-    """Returns the best checkpoint of a run, or its newest one.
-
-    The path is meant for `RestoreCheckpointConfig.path`.
-
-    Raises:
-        UserError: the run has no checkpoint.
-    """
+    """Returns a run's best or newest checkpoint, for `RestoreCheckpointConfig.path`."""
     return str(checkpoint.chosen(absolute(folder)))
 
 
@@ -86,16 +74,9 @@ class RewardedModel(FreeRunningModel):
         """Creates the model; the base class takes further arguments.
 
         Args:
-            *args: arguments of the base class.
-            evaluator: evaluator that gives the rewards; required for training.
             samples: number of sampled texts per source.
             likelihood_weight: weight of the loss of the base class, relative to the
                 loss of the policy, which is a mean over texts.
-            **kwargs: arguments of the base class.
-
-        Raises:
-            UserError: a setting is out of range, or the evaluator has another
-                vocabulary.
         """
         super().__init__(*args, **kwargs)
         if samples < 2:
@@ -121,10 +102,7 @@ class RewardedModel(FreeRunningModel):
                 )
 
     def loss_fn(
-        self,
-        params: Any,
-        batch: Mapping[str, Array],
-        dropout_rng: Array | None,
+        self, params: Any, batch: Mapping[str, Array], dropout_rng: Array | None
     ) -> Any:
         """Returns loss and metrics; evaluation uses the base class."""
         if dropout_rng is None:
@@ -149,11 +127,7 @@ class RewardedModel(FreeRunningModel):
     def reward(
         self, sources: Int[Array, "rows source"], texts: Int[Array, "rows length"]
     ) -> Float[Array, " rows"]:
-        """Returns the evaluator's probability that each text paraphrases its source.
-
-        Raises:
-            UserError: the model has no evaluator.
-        """
+        """Returns the probability that each text paraphrases its source."""
         if self._evaluator is None:
             raise UserError(
                 "RewardedModel.evaluator is None: training needs one, such as "

@@ -73,11 +73,7 @@ def _stemmer() -> _Stemmer:
 
 
 def load_nltk() -> Any:
-    """Returns the module `nltk.translate.meteor_score`, which computes METEOR.
-
-    Raises:
-        UserError: nltk is not installed.
-    """
+    """Returns the module `nltk.translate.meteor_score`, which computes METEOR."""
     try:
         from nltk.translate import meteor_score
     except ImportError:
@@ -96,13 +92,8 @@ def meteor(prediction: str, reference: str, synonyms: Synonyms | None = None) ->
     """Returns METEOR of a text and its reference, 0 to 100.
 
     Args:
-        prediction: text to score; without a match in the reference the score is 0.
-        reference: reference text.
         synonyms: see `Synonyms`, such as `WordNet.shared`; None computes
             `meteor_stems`.
-
-    Raises:
-        UserError: nltk or sacrebleu is not installed.
     """
     words = [_tokenizer()(text.lower()).split() for text in (reference, prediction)]
     score = load_nltk().single_meteor_score(
@@ -112,11 +103,7 @@ def meteor(prediction: str, reference: str, synonyms: Synonyms | None = None) ->
 
 
 def ter(predictions: Sequence[str], references: Sequence[str]) -> float:
-    """Returns TER of a corpus: 0 for equal texts; long texts may exceed 100.
-
-    Raises:
-        UserError: sacrebleu is not installed.
-    """
+    """Returns TER of a corpus: 0 for equal texts; long texts may exceed 100."""
     scorer = load_sacrebleu().metrics.TER()
     return scorer.corpus_score(list(predictions), [list(references)]).score
 
@@ -129,18 +116,12 @@ def paraphrase_scores(
     """Returns BLEU-2, METEOR, and TER of texts with one reference each.
 
     Args:
-        predictions: texts to score; at least one.
-        references: reference of each text.
         synonyms: synonyms for `meteor`; None computes `meteor_stems` instead.
 
     Returns:
         Values of `bleu_2`, `meteor` or `meteor_stems`, and `ter`.
         The first two are from 0 to 100, and higher is better. TER is in percent, and
         lower is better.
-
-    Raises:
-        UserError: there is no text, the numbers differ, or nltk or sacrebleu is not
-            installed.
     """
     if len(predictions) != len(references) or not predictions:
         raise UserError(

@@ -33,11 +33,7 @@ def run(given: Invent) -> int:
 
 
 def write(given: Invent) -> epath.Path:
-    """Writes generated data (see `pretraining`) with the vocabulary `pieces.model`.
-
-    Raises:
-        UserError: the folder exists, or a number is too small.
-    """
+    """Writes generated data (see `pretraining`) with the vocabulary `pieces.model`."""
     words = [
         word
         for word in lexicon.built_in().words
@@ -58,15 +54,7 @@ def write(given: Invent) -> epath.Path:
 
 
 def vocabulary(words: Collection[str], size: int) -> bytes:
-    """Returns a vocabulary of MiniSGD's training text and of small generated data.
-
-    Args:
-        words: words that become whole pieces and occur in the generated data.
-        size: number of pieces.
-
-    Raises:
-        UserError: a vocabulary of this size cannot be trained.
-    """
+    """Returns a vocabulary of MiniSGD's training text and of small generated data."""
     known = minisgd.materialise(cache_folder.cache_dir())
     with tempfile.TemporaryDirectory() as scratch:
         world = _write_small(epath.Path(scratch) / "world", words=words)

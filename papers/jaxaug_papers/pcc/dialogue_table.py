@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jaxaug.core.columns import markdown, markdown_head
 from jaxaug.core.errors import UserError
 from jaxaug.metrics import text
 from jaxaug.metrics.bootstrap import RESAMPLES, Bootstrap, Group
@@ -33,11 +34,7 @@ Scores = dict[Turn, list[float]]
 
 
 def predictions_of(folder: Path) -> Path:
-    """Returns the file of the last evaluation.
-
-    Raises:
-        UserError: the folder has no predictions on Persona-Chat.
-    """
+    """Returns the file of the last evaluation on Persona-Chat, or `UserError`."""
     files = sorted(folder.glob("inference_eval/personachat_*-[0-9]*.jsonl"))
     if not files:
         raise UserError(
@@ -48,11 +45,7 @@ def predictions_of(folder: Path) -> Path:
 
 
 def scores_of(folder: Path) -> Scores:
-    """Returns (dialogue, turn) -> scores from 0 to 100 in the order of `COLUMNS`.
-
-    Raises:
-        UserError: see `predictions_of`.
-    """
+    """Returns (dialogue, turn) -> scores from 0 to 100 in the order of `COLUMNS`."""
     found = {}
     for line in predictions_of(folder).read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
@@ -69,11 +62,7 @@ def scores_of(folder: Path) -> Scores:
 
 
 def perplexity_of(folder: Path) -> float:
-    """Returns the perplexity of a word in the last evaluation.
-
-    Raises:
-        UserError: see `predictions_of`.
-    """
+    """Returns the perplexity of a word in the last evaluation."""
     predictions = predictions_of(folder)
     task = predictions.stem.rpartition("-")[0]
     file = predictions.with_name(f"{task}-metrics.jsonl")
@@ -90,11 +79,6 @@ def table(
 
     Args:
         rows: name and the scores of each run; all runs have the same turns.
-        perplexities: perplexity of each row.
-        resamples: number of bootstrap samples.
-
-    Raises:
-        UserError: runs were evaluated on different turns.
     """
     turns = sorted(rows[0][1][0])
     for name, runs in rows:
@@ -112,11 +96,21 @@ def table(
         for name, runs in rows
     ]
     lines = [
-        (
-            "| row | runs | F1 | BLEU-2 | BLEU-3 | BLEU-4 | ROUGE-1 | ROUGE-2 | "
-            "ROUGE-L | perplexity | F1 - first row |"
-        ),
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        markdown_head(
+            [
+                "row",
+                "runs",
+                "F1",
+                "BLEU-2",
+                "BLEU-3",
+                "BLEU-4",
+                "ROUGE-1",
+                "ROUGE-2",
+                "ROUGE-L",
+                "perplexity",
+                "F1 - first row",
+            ]
+        )
     ]
     for group, perplexity in zip(groups, perplexities, strict=True):
         means = boot.values[list(group.runs)].mean(axis=0)
@@ -130,7 +124,7 @@ def table(
                 float(part[0]) for part in (found.value, found.low, found.high)
             )
             cells.append(f"{f1:+.2f} ({low:+.2f} to {high:+.2f})")
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(markdown(cells))
     return lines
 
 

@@ -26,9 +26,6 @@ def find(name: str) -> Encode:
         name: encoder of `jaxaug models list`, or its folder. Its pooled embeddings have
             unit length and are cached. The prefix `static:` selects the mean of the
             encoder's word embeddings instead.
-
-    Raises:
-        UserError: the model is not on this machine, or has no word embeddings.
     """
     encoder = encoders.load(name.removeprefix(STATIC))
     if name.startswith(STATIC):
@@ -42,9 +39,6 @@ def static(
     """Returns the mean word embedding of each text, without special tokens.
 
     A text without tokens gives the zero vector.
-
-    Raises:
-        UserError: the encoder is not of the BERT family.
     """
     table = _table(encoder)
     vectors = np.zeros((len(texts), table.shape[1]), np.float32)
@@ -54,20 +48,12 @@ def static(
     return vectors
 
 
-def words_of(
-    name: str,
-) -> tuple[Callable[[int, Sequence[str]], list[list[int]]], Any]:
+def words_of(name: str) -> tuple[Callable[[int, Sequence[str]], list[list[int]]], Any]:
     """Returns the tokenizer and the word embeddings of an encoder, for an LSTM.
-
-    Args:
-        name: encoder of `jaxaug models list`, or its folder.
 
     Returns:
         A function (unused number, texts) -> tokens of each text, and the embedding
         table, [tokens, width].
-
-    Raises:
-        UserError: the model is not on this machine, or is not of the BERT family.
     """
     encoder = encoders.load(name)
 
@@ -91,11 +77,7 @@ def _table(encoder: encoders.Encoder) -> Float[np.ndarray, "words width"]:
 
 
 def scale(vectors: Float[np.ndarray, "n width"], norm: float) -> float:
-    """Returns the factor that scales vectors to a mean norm.
-
-    Raises:
-        UserError: all vectors are zero.
-    """
+    """Returns the factor that scales vectors to a mean norm."""
     mean = float(np.linalg.norm(vectors, axis=1).mean())
     if not mean > 0:
         raise UserError(

@@ -27,7 +27,6 @@ class Sentence:
 
     Attributes:
         text: unchanged text of the file, including trailing spaces.
-        label: any text without a tab, such as `6`.
     """
 
     text: str
@@ -39,8 +38,6 @@ class FewShotData:
     """A data set for classification.
 
     Attributes:
-        name: the name of its folder.
-        train: the training sentences in file order, with repetitions.
         test: the test sentences; `load` takes the distinct ones of `test.txt`.
         labels: the labels of train, in order of first appearance.
     """
@@ -58,11 +55,7 @@ class FewShotData:
 
 
 def load(folder: PathLike) -> FewShotData:
-    """Reads a folder with `train.txt` and `test.txt`.
-
-    Raises:
-        UserError: a file is missing or damaged, or a label of test is not in train.
-    """
+    """Reads a folder with `train.txt` and `test.txt`."""
     place = epath.Path(folder)
     train, test = (read(place / f"{split}.txt") for split in ("train", "test"))
     return checked(place, train, distinct(test), _FIX)
@@ -72,12 +65,6 @@ def checked(
     folder: PathLike, train: Sequence[Sentence], test: Sequence[Sentence], fix: str
 ) -> FewShotData:
     """Returns a data set after checks.
-
-    Args:
-        folder: the folder, for the name of the data set and for errors.
-        train: all training sentences.
-        test: all test sentences.
-        fix: the last sentence of error messages.
 
     Raises:
         UserError: a split is empty, or a label of test is not in train.
@@ -97,11 +84,7 @@ def checked(
 
 
 def read(path: PathLike) -> list[Sentence]:
-    """Returns the sentences of a file in order, with their trailing spaces.
-
-    Raises:
-        UserError: the file is missing or empty, or a line is not `label<TAB>sentence`.
-    """
+    """Returns the sentences of a file in order, with their trailing spaces."""
     # `splitlines` would also split at separators inside a sentence.
     lines = read_text(path, _FIX).removesuffix("\n").split("\n")
     if lines == [""]:
@@ -113,15 +96,7 @@ def read(path: PathLike) -> list[Sentence]:
 
 
 def parse_line(line: str, where: str) -> Sentence:
-    """Returns the sentence of a line.
-
-    Args:
-        line: the line without its line feed.
-        where: file and line, for errors.
-
-    Raises:
-        UserError: the line is not a label, a tab, and a text with at least one word.
-    """
+    """Returns the sentence of a line `label<TAB>sentence`."""
     problem = None
     label, tab, text = line.partition("\t")
     if not tab:
@@ -167,8 +142,6 @@ def few_shot(
 
     Args:
         sentences: the training sentences; a repeated text may be drawn twice.
-        per_label: number of sentences; None takes all of them.
-        seed: seed of the draw.
 
     Raises:
         UserError: a label has fewer sentences.

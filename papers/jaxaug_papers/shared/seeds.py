@@ -15,11 +15,9 @@ class Difference(NamedTuple):
     """The difference of two methods over the same seeds.
 
     Attributes:
-        mean: mean of the differences.
         deviation: their sample standard deviation; NaN for one seed.
         half_width: half the width of the 95% confidence interval of the mean; NaN for
             one seed.
-        wins: number of seeds with a difference above 0.
         p: two-tailed p-value of the paired t-test that `half_width` belongs to; NaN for
             one seed or equal methods.
     """

@@ -46,8 +46,6 @@ class Item:
 
     Attributes:
         set: task or mixture of `recipes.table()`, such as "d3st_tree_6x".
-        steps: number of training steps.
-        seed: seed of the order of examples.
         order: order of the variants of a mixture, one of `ORDERS`.
     """
 
@@ -58,11 +56,7 @@ class Item:
 
     @classmethod
     def of(cls, values: Mapping[str, Any], place: str) -> "Item":
-        """Checks the fields of a JSON object.
-
-        Raises:
-            UserError: a field is missing, is unknown, or has the wrong type.
-        """
+        """Checks the fields of a JSON object."""
         kinds = {"set": str, "steps": int, "seed": int, "order": str}
         values = {"order": "mixture", **values}
         if set(values) != set(kinds) or any(
@@ -120,9 +114,6 @@ class Settings:
 
     Attributes:
         model: "smollm2", or "tiny" for tests.
-        rows: batch size.
-        microbatches: number of microbatches of a batch.
-        eval_rows: batch size of decoding.
         inputs, targets: maximum tokens of an input and of an answer, including EOS; a
             packed row has their sum.
     """
@@ -223,11 +214,7 @@ class Learner:
         )
 
     def batches(self, item: Item, tasks: Sequence[Examples]) -> TokenBatches:
-        """Returns the training data of an item.
-
-        Raises:
-            UserError: more than 1% of the inputs or targets would be truncated.
-        """
+        """Returns the training data of an item; refuses truncation of more than 1%."""
         if (cut := self.cut(tasks)) > 0.01:
             raise UserError(
                 f"{item.set}: {100 * cut:.1f}% of the examples exceed --inputs "
@@ -315,13 +302,9 @@ class Learner:
         """Trains an item, from its checkpoint if there is one.
 
         Args:
-            item: item of the queue.
             checkpoint: file of the state, written if training stops early; None drops
                 an unfinished item.
             stop: function (step, mean seconds per step) -> whether to stop.
-
-        Returns:
-            Facts of the training, or None if it stopped early.
         """
         compiling = self.compile(item.steps)
         work, tasks = self._trainer(item.steps), self.train_sets(item)

@@ -161,11 +161,7 @@ def _prepare(learner: Any, items: Sequence[Any], clock: Clock) -> None:
 
 
 def read_queue(path: Path) -> list[Any]:
-    """Returns the items of a file of JSON lines.
-
-    Raises:
-        UserError: a line is not an item.
-    """
+    """Returns the items of a file of JSON lines."""
     from jaxaug_papers.tree import learner
 
     items = []

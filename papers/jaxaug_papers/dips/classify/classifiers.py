@@ -23,12 +23,8 @@ class Fold(NamedTuple):
     """The data of one seed.
 
     Attributes:
-        seed: random seed.
         train: training examples, including the paraphrases.
         originals: number of training examples that are not paraphrases.
-        validation: examples for model selection.
-        test: examples to classify.
-        labels: all classes.
     """
 
     seed: int
@@ -49,9 +45,6 @@ def sentence_regression(folds: Sequence[Fold], settings: Settings) -> list[list[
     Features occur in at least 5 training texts and have sublinear counts; rows have
     length 1. Test texts are not used for fitting. If no word is frequent enough, every
     example gets the most frequent class.
-
-    Raises:
-        UserError: scikit-learn is not installed.
     """
     del settings
     found = []
@@ -72,11 +65,7 @@ def sentence_regression(folds: Sequence[Fold], settings: Settings) -> list[list[
 
 
 def pair_regression(folds: Sequence[Fold], settings: Settings) -> list[list[str]]:
-    """Classifies pairs with logistic regression on the two features of `matches`.
-
-    Raises:
-        UserError: scikit-learn is not installed.
-    """
+    """Classifies pairs with logistic regression on the two features of `matches`."""
     del settings
     found = []
     for fold in folds:

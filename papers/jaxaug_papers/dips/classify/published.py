@@ -38,10 +38,6 @@ def read_snips(folder: PathLike) -> FewShotData:
 
     Args:
         folder: folder with `train_<Intent>_full.json` and `validate_<Intent>.json`.
-
-    Raises:
-        UserError: a file is missing or damaged, or the splits are invalid (see
-            `jaxaug_papers.shared.labelled.checked`).
     """
     place = epath.Path(folder)
     names = sorted(path.name for path in place.glob("train_*_full.json"))
@@ -77,11 +73,7 @@ def _snips_file(path: epath.Path, intent: str) -> Iterator[Sentence]:
 def read_trec(folder: PathLike) -> FewShotData:
     """Returns TREC's questions (Li and Roth, 2002) with their six coarse classes.
 
-    Args:
-        folder: folder with `train.txt` and `test.txt` in UTF-8 or Latin-1.
-
-    Raises:
-        UserError: a file is missing, a line has no label, or the splits are invalid.
+    The folder has `train.txt` and `test.txt` in UTF-8 or Latin-1.
     """
     place = epath.Path(folder)
     train, test = (list(_trec_file(place / f"{s}.txt")) for s in ("train", "test"))
@@ -104,11 +96,7 @@ def _trec_file(path: epath.Path) -> Iterator[Sentence]:
 
 
 def read_yahoo_l31(folder: PathLike) -> FewShotData:
-    """Returns Yahoo-L31, which users convert to lines; messages say how to obtain it.
-
-    Raises:
-        UserError: a file is missing, a line has no label, or the splits are invalid.
-    """
+    """Returns Yahoo-L31, which users convert to lines; messages say how to get it."""
     place = epath.Path(folder)
     for split in ("train", "test"):
         if not (place / f"{split}.txt").exists():

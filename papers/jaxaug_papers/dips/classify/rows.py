@@ -30,12 +30,10 @@ class Method:
     """A row of the table.
 
     Attributes:
-        name: name of the row.
         scheme: `nothing`, `copies`, or schemes of `jaxaug augment text` separated by
             commas. `copies` repeats the text itself, which shows the effect of more
             updates and higher counts alone.
         options: options of the schemes, in the form of `jaxaug augment text --option`.
-        sampler: sampler of the scheme paraphrase.
         model: model of the scheme contextual, or of paraphrase instead of the config's
             model.
     """
@@ -79,11 +77,6 @@ def of_server(
     """Returns the rows of an experiment whose paraphraser is behind an endpoint.
 
     A server decodes by itself, so one row replaces the rows of all decoders.
-
-    Args:
-        methods: methods of the config.
-        paraphraser: `openai:NAME`.
-        requests: see `Config`.
     """
     own = Method(paraphraser, PARAPHRASE, tuple(requests))
     found = [m if m.model or m.scheme != PARAPHRASE else own for m in methods]
@@ -99,19 +92,12 @@ def writer_of(method: Method, paraphraser: str, num: int) -> Writer | None:
 
 
 def outputs_of(
-    method: Method,
-    texts: Sequence[str],
-    num: int,
-    paraphraser: str,
-    wordnet_dir: str,
+    method: Method, texts: Sequence[str], num: int, paraphraser: str, wordnet_dir: str
 ) -> Outputs:
     """Returns `num` paraphrases of each text by a method.
 
     Paraphrases of models are stored in the cache folder, so that an interrupted run
     resumes.
-
-    Raises:
-        UserError: a model or WordNet is not on this machine, or an option is invalid.
     """
     if method.scheme == NOTHING:
         return {text: () for text in texts}
@@ -128,10 +114,6 @@ def augmented(examples: Sequence[Example], outputs: Outputs) -> list[Example]:
 
     A paraphrase of a sentence has its class. For pairs, the first sentence and its
     paraphrase are a new positive pair, independent of the label of the original pair.
-
-    Args:
-        examples: training examples.
-        outputs: paraphrases of some first texts.
     """
     added = []
     for example in examples:

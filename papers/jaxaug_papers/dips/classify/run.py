@@ -43,11 +43,7 @@ def run(arguments: Classify) -> int:
 
 
 def _with_model(config: Config, arguments: Classify) -> Config:
-    """Returns the config with the paraphraser of a command line.
-
-    Raises:
-        UserError: an argument is for a model behind an endpoint, and the model is not.
-    """
+    """Returns the config with the paraphraser of a command line."""
     model = arguments.model or config.paraphraser
     arguments = dataclasses.replace(arguments, model=model)
     config = dataclasses.replace(config, paraphraser=model)
@@ -96,15 +92,7 @@ def experiment(config: Config, data_dir: PathLike, out: PathLike) -> list[Cell]:
     skipped; the reason is printed below the tables.
 
     Args:
-        config: the experiment.
-        data_dir: data folder.
         out: folder for `results.txt`, `results.json`, `results.csv`, and `results.png`.
-
-    Returns:
-        The cells of the tables.
-
-    Raises:
-        UserError: data or config are invalid, or the first row cannot be made.
     """
     began = time.monotonic()
     data, draws = _drawn(config, data_dir)

@@ -1,7 +1,5 @@
 """The tables of `jaxaug classify`: accuracies, and differences paired by seed."""
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from jaxaug.core.columns import aligned, as_csv
 from jaxaug.metrics.bootstrap import holm
-from jaxaug.metrics.report import aligned
 from jaxaug_papers.shared.seeds import Difference, difference, spread
 
 LEGEND = (
@@ -30,9 +28,6 @@ class Cell(NamedTuple):
     """The result of a classifier.
 
     Attributes:
-        share: fraction of the training examples.
-        classifier: name of the classifier.
-        method: name of the row.
         examples: number of training examples, mean over the seeds.
         accuracy: test accuracy of each seed, 0 to 1.
         of_tests: for pairs of texts, the share of the seeds that classify each test
@@ -64,13 +59,7 @@ def percent(share: float) -> str:
 
 
 def text_table(cells: Sequence[Cell], share: float, missing: Mapping[str, str]) -> str:
-    """Returns the table of one share: a row per method, two columns per classifier.
-
-    Args:
-        cells: results of all shares.
-        share: share of the table.
-        missing: name of a skipped row -> reason.
-    """
+    """Returns the table of one share: a row per method, two columns per classifier."""
     found = {(c.method, c.classifier): c for c in cells if c.share == share}
     classifiers = list(dict.fromkeys(cell.classifier for cell in cells))
     methods = list(dict.fromkeys(cell.method for cell in cells))
@@ -90,9 +79,7 @@ def text_table(cells: Sequence[Cell], share: float, missing: Mapping[str, str]) 
 
 
 def _corrected(cells: Sequence[Cell]) -> dict[tuple[str, str], float]:
-    """Returns (method, classifier) -> corrected p-value of the difference to the first
-    method.
-    """
+    """Returns (method, classifier) -> corrected p-value of its difference."""
     first = {cell.classifier: cell for cell in cells if cell.method == cells[0].method}
     others = [cell for cell in cells if cell.method != cells[0].method]
     found = [c.minus(first[c.classifier]).p for c in others]
@@ -123,10 +110,6 @@ def table_5(cells: Sequence[Cell], title: str) -> str:
 
 def csv_table(cells: Sequence[Cell], seeds: Sequence[int]) -> str:
     """Returns all results as CSV: fractions at full precision."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     names = [f"seed{seed}" for seed in seeds]
-    writer.writerow(["share", "classifier", "method", "examples", *names])
-    for cell in cells:
-        writer.writerow([*cell[:4], *map(repr, cell.accuracy.tolist())])
-    return text.getvalue()
+    rows = [[*cell[:4], *cell.accuracy.tolist()] for cell in cells]
+    return as_csv([["share", "classifier", "method", "examples", *names], *rows])

@@ -46,15 +46,8 @@ class VariationalModel(models.EncoderDecoderModel):
         """Creates the model; the base class takes further arguments.
 
         Args:
-            *args: arguments of the base class.
             full_kl_steps: number of updates until the divergence has its full weight; 0
                 uses the full weight from the start.
-            kl_weight: full weight of the divergence.
-            bow_weight: weight of the bag of words.
-            **kwargs: arguments of the base class.
-
-        Raises:
-            UserError: `full_kl_steps` is negative.
         """
         super().__init__(*args, **kwargs)
         if full_kl_steps < 0:

@@ -24,11 +24,7 @@ _TYPES = (PERSONA, PERSONA, PARTNER, SELF)  # In the order of MARKERS.
 
 
 def markers_of(vocabulary: Any) -> Markers:
-    """Returns the markers of a SeqIO vocabulary, for the style `marked`.
-
-    Raises:
-        UserError: a marker is not one piece of the vocabulary.
-    """
+    """Returns the markers of a SeqIO vocabulary, for the style `marked`."""
     found = []
     for marker, kind in zip(MARKERS, _TYPES, strict=True):
         last = int(vocabulary.encode(marker)[-1])
@@ -65,7 +61,6 @@ def token_types(
     """Returns the type of each decoder input token.
 
     Args:
-        tokens: targets shifted right.
         prompt_lengths: column of the last prompt token; from this column on, tokens
             have the type of the reply.
         markers: see `markers_of`. If empty, the parts are lines: the persona, then

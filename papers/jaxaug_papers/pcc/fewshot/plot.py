@@ -50,9 +50,6 @@ def write_curves(
     """Plots test accuracy against updates, one panel per table.
 
     Lines show mean and deviation over the seeds. The baseline of a table is dashed.
-
-    Raises:
-        UserError: matplotlib is not installed.
     """
     figure = new_figure(path, 9, 0.5 + 4 * max(len(tables), 1))
     panels = figure.subplots(max(len(tables), 1), 1, squeeze=False)[:, 0]

@@ -36,12 +36,7 @@ class Task(NamedTuple):
     """The encodings that all methods share.
 
     Attributes:
-        table: encodings of all training texts.
         rows: text -> row of the table.
-        support: encodings of the few-shot sentences.
-        support_labels: label indices of the few-shot sentences.
-        tests: encodings of the test sentences.
-        test_labels: label indices of the test sentences.
     """
 
     table: Float[Array, "texts width"]
@@ -84,16 +79,10 @@ def experiment(
     update, and the config gives the number of updates.
 
     Args:
-        config: the experiment.
-        data_dir: data folder.
         out: folder for `results.txt`, `results.csv`, `curves.csv`, and `curves.png`.
-        dry_run: whether to print the plan and stop.
 
     Returns:
         Name -> result, in the order of the config; skipped methods are absent.
-
-    Raises:
-        UserError: data, config, or a model is invalid or missing.
     """
     began = time.monotonic()
     folder = epath.Path(out)
@@ -206,12 +195,7 @@ def _task(
     labels = [[numbers[one.label] for one in sentences] for sentences in drawn]
     expected = [numbers[sentence.label] for sentence in found.test]
     return Task(
-        table,
-        rows,
-        table[places],
-        jnp.asarray(labels),
-        tests,
-        jnp.asarray(expected),
+        table, rows, table[places], jnp.asarray(labels), tests, jnp.asarray(expected)
     )
 
 

@@ -1,18 +1,16 @@
 """Tables of a few-shot experiment: means over seeds, and paired differences."""
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from jaxaug.core.columns import aligned, as_csv
 from jaxaug.curriculum.schedule import Schedule
 from jaxaug.metrics.bootstrap import holm
-from jaxaug.metrics.report import aligned
 from jaxaug.metrics.statistics import p_cell
 from jaxaug_papers.pcc.fewshot.config import Table
 from jaxaug_papers.shared.seeds import difference, spread
@@ -31,9 +29,6 @@ class Point(NamedTuple):
     """A point of the learning curves; arrays have one value for each seed.
 
     Attributes:
-        updates: number of previous updates.
-        accuracy: accuracy on the test set, 0 to 1.
-        loss: mean loss since the previous point.
         active: mean fraction of triplets with a loss since the previous point.
     """
 
@@ -45,13 +40,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The result of a method.
-
-    Attributes:
-        name: name of the method.
-        schedule: schedule of its levels.
-        curve: learning curve; the last point is the result.
-    """
+    """The schedule and the learning curve of a method; the last point is its result."""
 
     name: str
     schedule: Schedule
@@ -66,13 +55,7 @@ class Result:
 def text_table(
     table: Table, results: Mapping[str, Result], missing: Mapping[str, str]
 ) -> str:
-    """Returns a table as text, in percent.
-
-    Args:
-        table: rows and baseline.
-        results: name -> result.
-        missing: name of a skipped row -> reason.
-    """
+    """Returns a table as text, in percent."""
     reference = results.get(table.reference)
     corrected = _corrected(table, results)
     rows = [["", "updates", "accuracy", f"- {table.reference}", "", "", "p (Holm)"]]
@@ -114,11 +97,9 @@ def csv_table(
     tables: Sequence[Table], results: Mapping[str, Result], seeds: Sequence[int]
 ) -> str:
     """Returns the tables for programs: fractions at full precision."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     names = [f"seed{seed}" for seed in seeds]
     columns = ["mean", "std", "reference", "diff", "diff_std", "diff_ci95", "wins"]
-    writer.writerow(["table", "method", "updates", *names, *columns])
+    rows: list[list[Any]] = [["table", "method", "updates", *names, *columns]]
     for table in tables:
         reference = results.get(table.reference)
         for name in table.rows:
@@ -126,33 +107,24 @@ def csv_table(
                 continue
             values = np.asarray(results[name].accuracy, np.float64)
             deviation = values.std(ddof=1) if len(values) > 1 else math.nan
-            cells = [*values.tolist(), float(values.mean()), float(deviation)]
-            row = [
-                table.title,
-                name,
-                results[name].schedule.steps,
-                *map(_number, cells),
-            ]
+            row = [table.title, name, results[name].schedule.steps, *values.tolist()]
+            row += [float(values.mean()), float(deviation)]
             if reference is not None:
                 found = difference(values, reference.accuracy)
-                row += [table.reference, *map(_number, found[:3]), found.wins]
-            writer.writerow(row)
-    return text.getvalue()
+                row += [table.reference, *map(float, found[:3]), found.wins]
+            rows.append(row)
+    return as_csv(rows)
 
 
 def csv_curves(results: Mapping[str, Result], seeds: Sequence[int]) -> str:
     """Returns every point of the learning curves, one line for each seed."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["method", "seed", "updates", "accuracy", "loss", "active"])
+    rows: list[list[Any]] = [
+        ["method", "seed", "updates", "accuracy", "loss", "active"]
+    ]
     for name, result in results.items():
         for point in result.curve:
             for place, seed in enumerate(seeds):
                 figures = (point.accuracy, point.loss, point.active)
-                cells = [_number(float(values[place])) for values in figures]
-                writer.writerow([name, seed, point.updates, *cells])
-    return text.getvalue()
-
-
-def _number(value: float) -> str:
-    return "" if math.isnan(value) else repr(float(value))
+                cells = [float(values[place]) for values in figures]
+                rows.append([name, seed, point.updates, *cells])
+    return as_csv(rows)

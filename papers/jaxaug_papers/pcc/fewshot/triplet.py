@@ -18,7 +18,7 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
-from jaxaug_papers.shared import configs as checks
+from jaxaug_papers.shared.configs import Above, Count, Rate
 
 _EPSILON = 1e-6
 
@@ -30,34 +30,24 @@ class Settings:
     Wei et al. use a learning rate of 2e-5 and 15,000 to 48,000 updates.
 
     Attributes:
-        hidden: width of the first layer.
-        output: width of the second layer.
-        dropout_rate: between the layers, in training.
-        margin: margin of the loss.
-        learning_rate: learning rate of Adam.
         batch_size: number of triplets per update.
         candidates: number of drawn triplets per used one; 1 disables mining. See
             `hardest`.
     """
 
-    hidden: int = 200
-    output: int = 30
-    dropout_rate: float = 0.4
+    hidden: Count = 200
+    output: Count = 30
+    dropout_rate: Rate = 0.4
     margin: float = 0.4
-    learning_rate: float = 5e-4
-    batch_size: int = 64
-    candidates: int = 1
-
-    def __post_init__(self) -> None:
-        """Raises `UserError` if a number is out of its range."""
-        checks.check(self, ("hidden", "output", "batch_size", "candidates"))
+    learning_rate: Above = 5e-4
+    batch_size: Count = 64
+    candidates: Count = 1
 
 
 class Pools(NamedTuple):
     """The texts for triplets of each seed.
 
     Attributes:
-        items: rows of the table of encodings.
         counts: number of items of each label and level; the remaining items are
             padding.
     """
@@ -127,11 +117,7 @@ def draw_triplets(
     uniformly, as in the code of Wei et al.
 
     Args:
-        key: random key.
         items: see `Pools`; at least two per label and level.
-        counts: see `Pools`.
-        weights: weights of the levels, which sum to 1.
-        number: number of triplets.
     """
     u = jax.random.uniform(key, (8, number))
     labels = counts.shape[0]
@@ -191,7 +177,6 @@ class Figures(NamedTuple):
     """Means over the updates of one call of `Trainer.train`, for each seed.
 
     Attributes:
-        loss: loss of the training triplets.
         active: fraction of triplets with a loss above 0.
     """
 
@@ -203,12 +188,7 @@ class Trainer:
     """Trains one network per seed, all in one compiled program."""
 
     def __init__(self, settings: Settings, width: int):
-        """Creates a trainer.
-
-        Args:
-            settings: hyperparameters.
-            width: width of the encodings.
-        """
+        """Creates a trainer for encodings of a width."""
         self._settings, self._width = settings, width
         self._network = Network(settings.hidden, settings.output, settings.dropout_rate)
         self._optimizer = optax.adam(settings.learning_rate)
@@ -235,11 +215,6 @@ class Trainer:
         """Makes one update for each row of weights.
 
         Args:
-            state: state after `first` updates.
-            seeds: seeds of the random draws.
-            table: encodings of the items in `pools`.
-            pools: texts for triplets.
-            weights: weights of the levels for each update.
             first: number of previous updates; it makes a run in parts equal to a single
                 run.
 

@@ -116,7 +116,10 @@ def test_changes_by_the_command_line(world, capsys):
     assert command(world, "--only", "Dropuot") == 1
     assert "--only Dropuot: no such row; " in capsys.readouterr().err
     assert command(world, "--num_sources", "0") == 1
-    assert "num_sources=0: give at least 1." in capsys.readouterr().err
+    assert (
+        "num_sources=0: expected a whole number of at least 1"
+        in capsys.readouterr().err
+    )
 
 
 def test_classifiers_of_pairs_read_no_sentences(world, capsys):
@@ -172,15 +175,15 @@ def test_tables_of_known_figures():
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"shares": (0.0,)}, "shares: 0.0: give numbers above 0"),
+        ({"shares": (0.0,)}, "shares=.*above 0, at most 1"),
         ({"classifiers": ("LogRec",)}, "classifiers: 'LogRec': .*'LogReg'"),
         (
             {"methods": ({"name": "a"}, {"name": "a"})},
             r"methods=\['a', 'a'\]: name one",
         ),
         ({"lstm": {"hiden": 3}}, "lstm: no field 'hiden'"),
-        ({"lstm": {"dropout_rate": 1.0}}, "dropout_rate=1.0: give a number from 0"),
-        ({"num": 0}, "num=0: give at least 1"),
+        ({"lstm": {"dropout_rate": 1.0}}, "dropout_rate=1.0: expected .* from 0"),
+        ({"num": 0}, "num=0: expected .* at least 1"),
     ],
 )
 def test_wrong_configs(change, message):
