@@ -146,12 +146,8 @@ class Uploaded(OnHub):
         (jaxaug.augment_schema, "config", ("https://x/y", 3), "path|no storage"),
         (jaxaug.evaluate, "predictions", (None, "", b"x", "x" * 9000), "path"),
         (jaxaug.evaluate, "exact", (1, None), "True or False"),
-        (
-            jaxaug.load_dialogues,
-            "split",
-            (None, [], "tests"),
-            "one of train, dev, test",
-        ),
+        (jaxaug.load_dialogues, "split", (None, [], "tests"),
+         "one of train, dev, test"),
         (jaxaug.load_dialogues, "variant", (3, b"v1"), "give a text"),
         (jaxaug.paraphrase, "texts", ("a", [3], ["\ud800"]), "a list of texts"),
         (people.paraphrase, "model", ("\ud800", None), "UTF-8|a text"),
@@ -161,7 +157,7 @@ class Uploaded(OnHub):
         (Uploaded().push_to_hub, "repo_id", (None, "x", "a/b/c"), "OWNER/NAME"),
         (Uploaded().push_to_hub, "private", ("no",), "True or False"),
     ],
-)
+)  # fmt: skip
 def test_arguments_are_checked_by_their_rules(function, name, values, fix):
     """Other arguments have valid values; nothing is read, loaded, or sent."""
     given = {

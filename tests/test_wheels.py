@@ -67,12 +67,9 @@ models list
 completion bash
 """
 TOOLS = [
-    {
-        "name": "weather",
-        "description": "weather of a city",
-        "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}},
-    }
-]
+    {"name": "weather", "description": "weather of a city",
+     "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}}},
+]  # fmt: skip
 # Commands of three new users, each with an excerpt of its output. The annotation is
 # predicted under every wording.
 RESEARCH = """

@@ -183,20 +183,14 @@ def test_learned_filters_are_the_default_if_present(
     "similarity, beta, message",
     [
         ("bleurt-20", -0.1, r"is BLEURT-20, from 0\.0 to 1\.0\. Give .* default, 0\.7"),
-        (
-            "bleurt-20",
-            1.5,
-            r"--beta is 1\.5, but the similarity bleurt-20 is BLEURT-20",
-        ),
-        (
-            "bleurt-base-128",
-            -3.0,
-            r"is an original BLEURT, from -2\.0 to 1\.1.*t, 0\.5",
-        ),
+        ("bleurt-20", 1.5,
+         r"--beta is 1\.5, but the similarity bleurt-20 is BLEURT-20"),
+        ("bleurt-base-128", -3.0,
+         r"is an original BLEURT, from -2\.0 to 1\.1.*t, 0\.5"),
         ("bleurt-base-128", 1.2, r"is an original BLEURT, from -2\.0 to 1\.1"),
         ("minilm", 80.0, r"--beta is 80\.0, .* a cosine, from -1\.0 to 1\.0.*t, 0\.8"),
     ],
-)
+)  # fmt: skip
 def test_a_threshold_outside_of_the_range_is_refused(similarity, beta, message):
     with pytest.raises(UserError, match=message):
         generate.resolved(

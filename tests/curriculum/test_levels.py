@@ -45,17 +45,13 @@ def test_written_levels_are_read(tmp_path):
         (['{"text": "a", "levels": [["b"], [1]]}'], "line 1: expected an object"),
         (["[" * 100_000], r"line 1: expected an object .*, got '\[+\.\.\.\. Write"),
         (['{"text": %s}' % ("1" * 5000)], "line 1: expected an object"),
-        (
-            ['{"text": "a", "levels": [["\\ud800"]]}'],
-            r"line 1: a string holds \\ud800, half of a surrogate pair. Write it again",
-        ),
+        (['{"text": "a", "levels": [["\\ud800"]]}'],
+         r"line 1: a string holds \\ud800, half of a surrogate pair. Write it again"),
         (['{"text": "a", "levels": []}'] * 2, "line 2: 'a' comes twice"),
-        (
-            ['{"text": "a", "levels": [[]]}', '{"text": "b", "levels": []}'],
-            "line 2: 0 levels, the first line has 1",
-        ),
+        (['{"text": "a", "levels": [[]]}', '{"text": "b", "levels": []}'],
+         "line 2: 0 levels, the first line has 1"),
     ],
-)
+)  # fmt: skip
 def test_damaged_files_are_refused(tmp_path, lines, message):
     path = tmp_path / "f.jsonl"
     path.write_text("".join(f"{line}\n" for line in lines))

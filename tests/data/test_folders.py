@@ -76,27 +76,17 @@ class UnimplementedError(Exception):
 @pytest.mark.parametrize(
     ("raised", "problem"),
     [
-        (
-            UnimplementedError("File system scheme 's3' not implemented"),
-            (
-                "TensorFlow cannot read s3:// (UnimplementedError: File system scheme "
-                "'s3' not implemented). Run `pip install fsspec s3fs` and set "
-                "EPATH_USE_TF=0"
-            ),
-        ),
-        (
-            ImportError("none"),
-            "s3:// needs a package that is missing (ImportError: none). Install it",
-        ),
-        (
-            RuntimeError("No host\nmore"),
-            (
-                "cannot be reached (RuntimeError: No host). Check the address, the "
-                "network and the credentials for s3://"
-            ),
-        ),
+        (UnimplementedError("File system scheme 's3' not implemented"),
+         ("TensorFlow cannot read s3:// (UnimplementedError: File system scheme "
+         "'s3' not implemented). Run `pip install fsspec s3fs` and set "
+         "EPATH_USE_TF=0")),
+        (ImportError("none"),
+         "s3:// needs a package that is missing (ImportError: none). Install it"),
+        (RuntimeError("No host\nmore"),
+         ("cannot be reached (RuntimeError: No host). Check the address, the "
+         "network and the credentials for s3://")),
     ],
-)
+)  # fmt: skip
 def test_storage_out_of_reach(monkeypatch, raised, problem):
     def look(self):
         if str(self).startswith("s3://"):

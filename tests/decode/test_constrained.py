@@ -119,15 +119,11 @@ def test_a_sure_model_keeps_its_answer():
     [
         functools.partial(beam.search, alpha=0.0),
         decoding.beam_search,
-        functools.partial(
-            decoding.temperature_sample,
-            decode_rng=jax.random.PRNGKey(0),
-            temperature=1.0,
-            topk=0,
-        ),
+        functools.partial(decoding.temperature_sample, decode_rng=jax.random.PRNGKey(0),
+         temperature=1.0, topk=0),
     ],
     ids=["beam", "beam of T5X", "sampling of T5X"],
-)
+)  # fmt: skip
 def test_any_decode_function_may_do_the_search(search):
     languages = np.arange(6) % len(KEYS)
     table = random_table(7, 3.0, VOCAB)

@@ -110,11 +110,8 @@ KEY = example({}).key
     ("text", "values", "malformed"),
     [
         ("[state] city=none kind=none seats=none", {}, 0),
-        (
-            "[state] city= new  york  kind=b",
-            {"city": ("new york",), "kind": ("None",)},
-            0,
-        ),
+        ("[state] city= new  york  kind=b", {"city": ("new york",), "kind": ("None",)},
+         0),
         ("city=oslo", {"city": ("oslo",)}, 1),
         ("[state] kind=team sports", {"kind": ("Team Sports",)}, 0),
         ("[state] kind=dontcare", {"kind": ("dontcare",)}, 0),
@@ -126,7 +123,7 @@ KEY = example({}).key
         ("[state] city=oslo [state] city=rome", {"city": ("oslo",)}, 1),
         ("", {}, 1),
     ],
-)
+)  # fmt: skip
 def test_parse(text, values, malformed):
     parsed = parse(text, KEY)
     assert parsed.slot_values == values

@@ -84,12 +84,9 @@ def test_hidden_states_and_pooling_equal_torch(name, options, pad, pairs, tmp_pa
 CLASSIFIERS = [
     ("BertForSequenceClassification", 0, {}),
     ("RobertaForSequenceClassification", 1, {"pad_token_id": 1}),
-    (
-        "RemBertForSequenceClassification",
-        0,
-        {"input_embedding_size": 6, "output_embedding_size": 8},
-    ),
-]
+    ("RemBertForSequenceClassification", 0,
+     {"input_embedding_size": 6, "output_embedding_size": 8}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name, pad, options", CLASSIFIERS)

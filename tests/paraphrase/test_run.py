@@ -242,28 +242,22 @@ def test_summary(lines, tmp_path, capsys):
         ({"content": b""}, "lines.txt: holds no text"),
         ({"content": b"\n \n"}, "lines.txt: holds no text"),
         ({"content": b"a", "column": "text"}, "--column text: .*lines.txt is lines of"),
-        (
-            {"content": b"a\nb\xff\n"},
-            "lines.txt: line 2: byte 0xff at offset 3 is not UTF-8",
-        ),
+        ({"content": b"a\nb\xff\n"},
+         "lines.txt: line 2: byte 0xff at offset 3 is not UTF-8"),
         ({"sampler": "greedi"}, "'greedi' is not a sampler; did you mean 'greedy'"),
-        (
-            {"model": "random_tiny"},
-            "neither in the model registry nor a folder; did you mean 'random-tiny'",
-        ),
+        ({"model": "random_tiny"},
+         "neither in the model registry nor a folder; did you mean 'random-tiny'"),
         ({"options": {"kk": 1}}, "has no option 'kk'; did you mean"),
         ({"num": 0}, "--num is 0: give a whole number from 1"),
         ({"max_length": 10**30}, "--max_length is 1000.*: give .* from 1 to 4,096"),
         ({"num": 100_000}, "--num is 100000: the outputs of an input are decoded"),
         ({"seed": -1}, "--seed is -1: give a whole number from 0 to 4,294,967,295"),
-        (
-            {"sampler": "sampling", "options": {"temperature": float("inf")}},
-            "option: temperature=inf: expected a finite number",
-        ),
+        ({"sampler": "sampling", "options": {"temperature": float("inf")}},
+         "option: temperature=inf: expected a finite number"),
         ({"out": "."}, "cannot be written"),
         ({"out": "lines.txt/out.jsonl"}, "cannot be written"),
     ],
-)
+)  # fmt: skip
 def test_wrong_arguments(lines, tmp_path, changes, message):
     changes = dict(changes)
     if "content" in changes:

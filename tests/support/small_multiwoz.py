@@ -30,22 +30,13 @@ def _service(name: str, intents: list[str], slots: list[dict[str, Any]]) -> Any:
 
 
 SCHEMA = [
-    _service(
-        "hotel",
-        ["find_hotel", "book_hotel"],
-        [
-            _slot("hotel-area", ["centre", "north"]),
-            _slot("hotel-name", []),
-            _slot("hotel-phone", None),
-        ],
-    ),
-    _service(
-        "taxi",
-        ["book_taxi"],
-        [_slot("taxi-destination", []), _slot("taxi-leaveat", [])],
-    ),
+    _service("hotel", ["find_hotel", "book_hotel"],
+     [_slot("hotel-area", ["centre", "north"]), _slot("hotel-name", []),
+     _slot("hotel-phone", None)]),
+    _service("taxi", ["book_taxi"], [_slot("taxi-destination", []),
+     _slot("taxi-leaveat", [])]),
     _service("police", ["police"], [_slot("police-name", ["parkside"])]),
-]
+]  # fmt: skip
 
 
 def frame(service: str, intent: str = "NONE", slots: Any = (), **values: list[str]):

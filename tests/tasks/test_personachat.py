@@ -309,26 +309,15 @@ def test_registration_reads_no_dialogue(tmp_path, monkeypatch):
 
 
 TINY = {
-    "t5": (
-        "network.T5Config.emb_dim = 16",
-        "network.T5Config.mlp_dim = 16",
-        "network.T5Config.vocab_size = 512",
-        "network.T5Config.num_encoder_layers = 1",
-        "network.T5Config.num_decoder_layers = 1",
-        "personachat.vocabulary_file.size = 400",
-    ),
-    "dialogpt": (
-        "gpt2.Config.vocab_size = 258",
-        "gpt2.Config.bos_token_id = 0",
-        "gpt2.Config.emb_dim = 16",
-        "gpt2.Config.mlp_dim = 16",
-        "gpt2.Config.num_layers = 1",
-        "gpt2.Config.head_dim = 8",
-        "gpt2.Config.num_heads = 2",
-        "gpt2.Config.dtype = 'float32'",
-        "RESTORE = None",
-    ),
-}
+    "t5": ("network.T5Config.emb_dim = 16", "network.T5Config.mlp_dim = 16",
+     "network.T5Config.vocab_size = 512", "network.T5Config.num_encoder_layers = 1",
+     "network.T5Config.num_decoder_layers = 1",
+     "personachat.vocabulary_file.size = 400"),
+    "dialogpt": ("gpt2.Config.vocab_size = 258", "gpt2.Config.bos_token_id = 0",
+     "gpt2.Config.emb_dim = 16", "gpt2.Config.mlp_dim = 16",
+     "gpt2.Config.num_layers = 1", "gpt2.Config.head_dim = 8",
+     "gpt2.Config.num_heads = 2", "gpt2.Config.dtype = 'float32'", "RESTORE = None"),
+}  # fmt: skip
 
 
 @pytest.mark.slow

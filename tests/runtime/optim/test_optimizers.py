@@ -95,20 +95,14 @@ def test_wrapped_optimizer_equals_optax(name):
         optimizers.OptaxWrapper(optax.chain(optax.zero_nans(), optax.ema(0.9))),
         optimizers.adam(optax.constant_schedule(0.1)),
         optimizers.sgd(0.1, momentum=0.9),
-        optimizers.OptaxWrapper(
-            optax.multi_transform(
-                {"yes": optax.adam(0.1), "no": optax.set_to_zero()},
-                {"dense": {"kernel": "yes"}, "norm": {"scale": "no"}},
-            )
-        ),
-        optimizers.OptaxWrapper(
-            optax.masked(
-                optax.adam(0.1), {"dense": {"kernel": True}, "norm": {"scale": False}}
-            )
-        ),
+        optimizers.OptaxWrapper(optax.multi_transform({"yes": optax.adam(0.1),
+         "no": optax.set_to_zero()}, {"dense": {"kernel": "yes"},
+         "norm": {"scale": "no"}})),
+        optimizers.OptaxWrapper(optax.masked(optax.adam(0.1),
+         {"dense": {"kernel": True}, "norm": {"scale": False}})),
     ],
     ids=lambda o: type(o.create(PARAMS).state.param_states).__name__,
-)
+)  # fmt: skip
 def test_states_have_dictionaries_and_axes(optimizer):
     state = optimizer.create(PARAMS)
     saved = state.state_dict()
