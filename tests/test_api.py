@@ -161,12 +161,8 @@ class Uploaded(OnHub):
 def test_arguments_are_checked_by_their_rules(function, name, values, fix):
     """Other arguments have valid values; nothing is read, loaded, or sent."""
     given = {
-        "predictions": ".",
-        "texts": [],
-        "cases": ".",
-        "run": ".",
-        "repo_id": "a/b",
-    }
+        "predictions": ".", "texts": [], "cases": ".", "run": ".", "repo_id": "a/b",
+    }  # fmt: skip
     given["schema"] = "schema.json"
     names = set(inspect.signature(function).parameters)
     given = {key: value for key, value in given.items() if key in names}

@@ -28,15 +28,10 @@ from tests.test_architecture import ROOT
 
 HOUSE = ROOT / "examples/house"
 TABLES = {
-    "samplers": samplers.SAMPLERS,
-    "schemes": sentences.METHODS,
-    "formats": recipes.FORMATS,
-    "metrics": measures.METRICS,
-    "models": registry.MODELS,
-    "verbs": VERBS,
-    "datasets": fetch.DATA_SETS,
-    "families": families.FAMILIES,
-}
+    "samplers": samplers.SAMPLERS, "schemes": sentences.METHODS,
+    "formats": recipes.FORMATS, "metrics": measures.METRICS, "models": registry.MODELS,
+    "verbs": VERBS, "datasets": fetch.DATA_SETS, "families": families.FAMILIES,
+}  # fmt: skip
 # Packages of this repository, if they are installed.
 PAPERS = {
     "samplers": ["prior"],

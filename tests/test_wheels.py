@@ -144,12 +144,8 @@ def site(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_contents_of_the_wheels(site: Path):
     assert {path.name.partition("-")[0] for path in site.iterdir()} == {
-        "jaxaug",
-        "jaxaug_base",
-        "jaxaug_papers",
-        "jaxaug_t5x",
-        "t5x",
-    }
+        "jaxaug", "jaxaug_base", "jaxaug_papers", "jaxaug_t5x", "t5x",
+    }  # fmt: skip
     for wheel, own in (("jaxaug", "jaxaug"), ("jaxaug_t5x", "t5x")):
         (names,) = site.glob(f"{wheel}-*.dist-info/top_level.txt")
         assert sorted(names.read_text().split()) == sorted((own, "jaxaug_base"))

@@ -11,21 +11,14 @@ from tests.test_architecture import ROOT, files, name
 
 # Texts that do not come from outside: values of this process, and files of the package.
 OURS = {
-    "jaxaug/api.py",
-    "jaxaug/augment/judge/verdicts.py",
-    "jaxaug/formats/d3st_answers.py",
-    "jaxaug/formats/json_tools.py",
-    "jaxaug/formats/sdt.py",
-    "jaxaug/formats/t5dst.py",
-    "jaxaug/models/tokenizers/spelling.py",
-    "jaxaug/augment/judge/measures.py",
-    "jaxaug/core/json_places.py",
-    "jaxaug/core/json_reader.py",
-    "jaxaug/models/endpoint/replies.py",
-    "runtime/t5x/inference/evaluator.py",
-    "runtime/jaxaug_base/files.py",
-    "runtime/t5x/training/run_record.py",
-}
+    "jaxaug/api.py", "jaxaug/augment/judge/verdicts.py",
+    "jaxaug/formats/d3st_answers.py", "jaxaug/formats/json_tools.py",
+    "jaxaug/formats/sdt.py", "jaxaug/formats/t5dst.py",
+    "jaxaug/models/tokenizers/spelling.py", "jaxaug/augment/judge/measures.py",
+    "jaxaug/core/json_places.py", "jaxaug/core/json_reader.py",
+    "jaxaug/models/endpoint/replies.py", "runtime/t5x/inference/evaluator.py",
+    "runtime/jaxaug_base/files.py", "runtime/t5x/training/run_record.py",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

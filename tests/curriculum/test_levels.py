@@ -152,13 +152,9 @@ def test_the_last_four_of_twenty_released_come_from_bottom_k(real_data):
             one.implied in (True, None) or one.similarity >= 0.5 for one in every
         )
     assert shares == {
-        "s0": [45, 6],
-        "s1": [43, 42],
-        "s2": [43, 7],
-        "s3": [43, 6],
-        "s4": [43, 6],
+        "s0": [45, 6], "s1": [43, 42], "s2": [43, 7], "s3": [43, 6], "s4": [43, 6],
         "persona": [60, 5],
-    }
+    }  # fmt: skip
 
 
 def test_a_damaged_line_of_persona_is_refused(tmp_path):

@@ -70,13 +70,8 @@ def test_new_inputs_take_the_rows_of_finished_ones():
         # The two rows of the third input get no place.
         rows = refill.put(rows, new, jnp.array([4, 0, 5, 2, 6, 6]), offset)
         assert rows.state.ended[:, 0].tolist() == [
-            False,
-            True,
-            False,
-            True,
-            False,
-            False,
-        ]
+            False, True, False, True, False, False,
+        ]  # fmt: skip
         rows = run(rows, 3)
         assert rows.state.cur_index.max() == 3
         assert rows.state.ended[:, 0].tolist() == [True, True, False, True, True, False]

@@ -155,12 +155,8 @@ def test_nothing_else_is_stored():
 
 def test_the_page_has_a_command_of_each_kind():
     assert {line.split()[0] for line in PAGE} == {
-        "local",
-        "slurm",
-        "tpu_pod",
-        "k8s",
-        "sky",
-    }
+        "local", "slurm", "tpu_pod", "k8s", "sky",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("line", PAGE)

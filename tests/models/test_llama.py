@@ -244,14 +244,9 @@ DIALOGPT: dict[str, Any] = {
 
 def test_dialogpt():
     assert gpt2.Config.from_hf(DIALOGPT) == gpt2.Config(
-        vocab_size=50257,
-        emb_dim=768,
-        num_layers=12,
-        num_heads=12,
-        head_dim=64,
-        mlp_dim=3072,
-        bos_token_id=50256,
-    )
+        vocab_size=50257, emb_dim=768, num_layers=12, num_heads=12, head_dim=64,
+        mlp_dim=3072, bos_token_id=50256,
+    )  # fmt: skip
 
 
 def test_names_with_and_without_prefix():

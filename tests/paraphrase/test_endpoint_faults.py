@@ -144,15 +144,9 @@ def test_a_killed_run_resumes(call, server, tmp_path):
     server.script = [good, good, block]
     (tmp_path / "lines.txt").write_text("\n".join(LINES) + "\n")
     command = [
-        sys.executable,
-        "-m",
-        "jaxaug.cli",
-        "paraphrase",
-        "--model",
-        "openai:tiny",
-        "--prompt",
-        "plain",
-    ]
+        sys.executable, "-m", "jaxaug.cli", "paraphrase", "--model", "openai:tiny",
+        "--prompt", "plain",
+    ]  # fmt: skip
     command += [
         "--endpoint",
         server.url,

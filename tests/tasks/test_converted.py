@@ -54,16 +54,10 @@ def test_a_run_starts_from_a_converted_folder(python, tmp_path):
     torch.manual_seed(1)
     model = transformers.T5ForConditionalGeneration(
         transformers.T5Config(
-            vocab_size=size,
-            d_model=8,
-            d_kv=4,
-            d_ff=16,
-            num_layers=1,
-            num_heads=2,
-            feed_forward_proj="gated-gelu",
-            tie_word_embeddings=False,
+            vocab_size=size, d_model=8, d_kv=4, d_ff=16, num_layers=1, num_heads=2,
+            feed_forward_proj="gated-gelu", tie_word_embeddings=False,
         )
-    )
+    )  # fmt: skip
     model.save_pretrained(folder)
     shutil.copy(words, folder / "spiece.model")
     convert.convert(folder, folder / "checkpoint_0")

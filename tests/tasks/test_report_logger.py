@@ -66,13 +66,9 @@ def answers(world, task, seed=None, split="test"):
 
 def log(logger, task, step, targets, predictions):
     logger(
-        task_name=task,
-        step=step,
-        metrics={},
-        dataset=None,
-        inferences={"prediction": predictions, "output": []},
-        targets=targets,
-    )
+        task_name=task, step=step, metrics={}, dataset=None,
+        inferences={"prediction": predictions, "output": []}, targets=targets,
+    )  # fmt: skip
 
 
 def evaluate_all(logger, world, family, step, seed=None, keep=None, split="test"):

@@ -48,17 +48,10 @@ def more_tasks(tasks, tmp_path_factory):
 def config(name, **changes):
     """Has the fields of T5X's DatasetConfig."""
     values = {
-        "mixture_or_task_name": name,
-        "task_feature_lengths": LENGTHS,
-        "split": "train",
-        "batch_size": 8,
-        "shuffle": True,
-        "seed": 3,
-        "use_cached": False,
-        "pack": False,
-        "use_custom_packing_ops": False,
-        "trim_output_features": True,
-    }
+        "mixture_or_task_name": name, "task_feature_lengths": LENGTHS, "split": "train",
+        "batch_size": 8, "shuffle": True, "seed": 3, "use_cached": False, "pack": False,
+        "use_custom_packing_ops": False, "trim_output_features": True,
+    }  # fmt: skip
     return utils.DatasetConfig(**(values | changes))
 
 

@@ -28,17 +28,10 @@ LENGTHS = {"inputs": 160, "targets": 40}
 
 def config(name="d3st_aug_2x", **changes):
     values = {
-        "mixture_or_task_name": name,
-        "task_feature_lengths": LENGTHS,
-        "split": "train",
-        "batch_size": 8,
-        "shuffle": True,
-        "seed": 3,
-        "use_cached": False,
-        "pack": False,
-        "use_custom_packing_ops": False,
-        "trim_output_features": True,
-    }
+        "mixture_or_task_name": name, "task_feature_lengths": LENGTHS, "split": "train",
+        "batch_size": 8, "shuffle": True, "seed": 3, "use_cached": False, "pack": False,
+        "use_custom_packing_ops": False, "trim_output_features": True,
+    }  # fmt: skip
     return utils.DatasetConfig(**(values | changes))
 
 

@@ -120,15 +120,9 @@ def test_all_codes_of_a_candidate_are_given_in_order():
         ["Is it told by Peter? You should know the the city was chosen."],
     )
     assert codes == (
-        "advice",
-        "named_entity",
-        "several_sentences",
-        "repeated_word",
-        "past_tense",
-        "passive",
-        "question",
-        "lost_value",
-    )
+        "advice", "named_entity", "several_sentences", "repeated_word", "past_tense",
+        "passive", "question", "lost_value",
+    )  # fmt: skip
     assert filters.reasons("Name", []) == []
 
 

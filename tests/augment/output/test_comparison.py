@@ -138,14 +138,9 @@ def test_reads_all_splits_and_kinds(sgd_tree):
     every = comparison.read("SGD-X", folder, sgd_tree, ["train", "test"])
     assert list(every.variants) == ["v1", "v2", "v3", "v4", "v5"]
     assert [one.id for one in every.originals][:7] == [
-        "train/0/service",
-        "train/0/slot/0",
-        "train/0/slot/1",
-        "train/0/slot/2",
-        "train/0/intent/0",
-        "train/0/intent/1",
-        "test/0/service",
-    ]
+        "train/0/service", "train/0/slot/0", "train/0/slot/1", "train/0/slot/2",
+        "train/0/intent/0", "train/0/intent/1", "test/0/service",
+    ]  # fmt: skip
     assert every.variants["v2"][3] == "Cost of the ticket (wording 2)"
     names = comparison.read("SGD-X", folder, sgd_tree, ["test"], ["slot_name"])
     assert names.originals[0].text == "park"

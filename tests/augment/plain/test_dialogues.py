@@ -21,20 +21,10 @@ from jaxaug_papers import minisgd
 NAMES = list(user_noise.NOISES)
 WORDS = st.sampled_from(
     [
-        "to",
-        "Oakland",
-        "book",
-        "at",
-        "3rd",
-        "the",
-        "I'd",
-        "naïve",
-        "o'clock,",
-        "7pm",
-        "x_y",
-        "well-read",
+        "to", "Oakland", "book", "at", "3rd", "the", "I'd", "naïve", "o'clock,", "7pm",
+        "x_y", "well-read",
     ]
-)
+)  # fmt: skip
 TEXTS = st.lists(WORDS, max_size=9).map(" ".join) | st.text(max_size=40)
 
 

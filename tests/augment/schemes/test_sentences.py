@@ -33,13 +33,9 @@ def bag(text: str) -> collections.Counter:
 
 def test_the_methods_have_names():
     assert list(METHODS) == [
-        "eda",
-        "token_substitution",
-        "pervasive_dropout",
-        "switch_out",
-        "typos",
+        "eda", "token_substitution", "pervasive_dropout", "switch_out", "typos",
         "disfluency",
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -252,11 +248,7 @@ def test_arguments_out_of_range_are_named():
 def test_words_keep_punctuation_and_protected_spans():
     found = words.split("The (old) town (in New York), for $price!", ["new york"])
     assert [(w.before, w.core, w.after, w.fixed) for w in found] == [
-        ("", "The", "", False),
-        ("(", "old", ")", False),
-        ("", "town", "", False),
-        ("(", "in", "", False),
-        ("", "New York),", "", True),
-        ("", "for", "", False),
+        ("", "The", "", False), ("(", "old", ")", False), ("", "town", "", False),
+        ("(", "in", "", False), ("", "New York),", "", True), ("", "for", "", False),
         ("", "$price!", "", True),
-    ]
+    ]  # fmt: skip

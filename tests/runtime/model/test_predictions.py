@@ -218,13 +218,9 @@ def test_prompts_of_uneven_length_prefilled_equal_those_fed(decode_fn, scan, opt
 
     def predict(function, params):
         return make(decode_fn=function).predict_batch_with_aux(
-            params,
-            batch,
-            decoder_params=options,
-            num_decodes=2,
-            return_all_decodes=True,
-            prompt_with_targets=True,
-        )
+            params, batch, decoder_params=options, num_decodes=2,
+            return_all_decodes=True, prompt_with_targets=True,
+        )  # fmt: skip
 
     predict = jax.jit(predict, static_argnums=0)
     calls = []

@@ -14,14 +14,9 @@ from jaxaug.models import llama
 from tests.runtime.network_kit import TINY, build, make_batch
 
 LLAMA = llama.Config(
-    vocab_size=23,
-    emb_dim=12,
-    num_layers=1,
-    num_heads=4,
-    head_dim=6,
-    mlp_dim=16,
+    vocab_size=23, emb_dim=12, num_layers=1, num_heads=4, head_dim=6, mlp_dim=16,
     num_kv_heads=2,
-)
+)  # fmt: skip
 
 
 @pytest.fixture

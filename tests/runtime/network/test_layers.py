@@ -272,15 +272,9 @@ class Stack(nn.Module):
             20, 8, cast_input_dtype=jnp.int32, one_hot=True, name="tokens"
         )(decoder_input_tokens)
         x = x + decoder_only_layers.MultiHeadDotProductAttention(2, 4)(
-            x,
-            x,
-            mask,
-            bias,
-            deterministic=True,
-            decode=decode,
-            prefill=prefill,
+            x, x, mask, bias, deterministic=True, decode=decode, prefill=prefill,
             prefill_lengths=prefill_lengths,
-        )
+        )  # fmt: skip
         return decoder_only_layers.DenseGeneral(20, kernel_axes=("embed", "vocab"))(x)
 
 

@@ -16,16 +16,9 @@ from network_kit import TINY, apply, build, make_batch
 def start_decoding(module, params, encoded, inputs, length, cross):
     ones = jnp.ones((inputs.shape[0], length), jnp.int32)
     _, variables = module.apply(
-        {"params": params},
-        encoded,
-        inputs,
-        ones,
-        ones,
-        decode=True,
-        enable_dropout=False,
-        mutable=["cache", "cross_cache"],
-        method="decode",
-    )
+        {"params": params}, encoded, inputs, ones, ones, decode=True,
+        enable_dropout=False, mutable=["cache", "cross_cache"], method="decode",
+    )  # fmt: skip
     flat = traverse_util.flatten_dict(variables["cache"])
     if cross:
         flat.update(traverse_util.flatten_dict(variables["cross_cache"]))
@@ -35,17 +28,10 @@ def start_decoding(module, params, encoded, inputs, length, cross):
 @functools.partial(jax.jit, static_argnums=0)
 def step(module, params, cache, encoded, inputs, tokens):
     logits, variables = module.apply(
-        {"params": params, "cache": cache},
-        encoded,
-        inputs,
-        tokens,
-        tokens,
-        decode=True,
-        enable_dropout=False,
-        max_decode_length=8,
-        mutable=["cache"],
+        {"params": params, "cache": cache}, encoded, inputs, tokens, tokens,
+        decode=True, enable_dropout=False, max_decode_length=8, mutable=["cache"],
         method="decode",
-    )
+    )  # fmt: skip
     return logits[:, 0], variables["cache"]
 
 

@@ -180,15 +180,9 @@ def loss_and_gradients(config):
 @pytest.mark.long
 def test_t5_trains_with_the_same_gradients(monkeypatch):
     config = network.T5Config(
-        vocab_size=37,
-        dtype=jnp.bfloat16,
-        emb_dim=32,
-        num_heads=HEADS,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        head_dim=DIM,
-        mlp_dim=32,
-    )
+        vocab_size=37, dtype=jnp.bfloat16, emb_dim=32, num_heads=HEADS,
+        num_encoder_layers=1, num_decoder_layers=1, head_dim=DIM, mlp_dim=32,
+    )  # fmt: skip
     calls = []
     attend = attention.attend
 

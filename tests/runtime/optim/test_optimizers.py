@@ -21,20 +21,10 @@ GRADS = jax.tree.map(lambda x: jnp.cos(7 * x), PARAMS)
 RATE_ONLY = {
     name: (getattr(optimizers, name), getattr(optax, name))
     for name in [
-        "adabelief",
-        "adagrad",
-        "adam",
-        "adamw",
-        "fromage",
-        "lamb",
-        "lars",
-        "lion",
-        "radam",
-        "rmsprop",
-        "sgd",
-        "yogi",
+        "adabelief", "adagrad", "adam", "adamw", "fromage", "lamb", "lars", "lion",
+        "radam", "rmsprop", "sgd", "yogi",
     ]
-}
+}  # fmt: skip
 
 
 def kernels(path, _):
