@@ -96,12 +96,12 @@ def test_states_have_the_names_of_the_schema(public, tmp_path):
         "dev: 1 dialogues, 1 turns of the user",
         "test: 1 dialogues, 4 turns of the user",
         "a dialogue about no service is given all: 3 (first: B.json: [])",
-        "a value gets the schema's spaces: 1 (first: D.json turn 2: "
-         "hotel-area=northside)",
-        "a value that is not in the schema's possible_values is kept: 1 (first: "
-         "D.json turn 4: hotel-area=moon)",
-        "a last turn without state repeats the one before: 1 "
-         "(first: D.json turn 6: bye)",
+        ("a value gets the schema's spaces: 1 (first: D.json turn 2: "
+         "hotel-area=northside)"),
+        ("a value that is not in the schema's possible_values is kept: 1 (first: "
+         "D.json turn 4: hotel-area=moon)"),
+        ("a last turn without state repeats the one before: 1 "
+         "(first: D.json turn 6: bye)"),
         "a value of no slot is left out: 2 (first: D.json turn 4: hotel-wifi)",
     ]  # fmt: skip
 

@@ -164,8 +164,8 @@ CASES = [
     (
         TRAIN, same_description, '"description": "Where the train goes."', 1,
         "repeated description",
-        "slot 'price': has the description of 'city', 'Where the train goes.': a "
-         "tracker cannot tell them apart. Say in what they differ.",
+        ("slot 'price': has the description of 'city', 'Where the train goes.': a "
+         "tracker cannot tell them apart. Say in what they differ."),
     ),
     (
         TRAIN,
