@@ -248,29 +248,6 @@ def test_levels_depend_neither_on_the_other_texts_nor_on_shards(made):
     assert made(["c", "b", "a"])[0] == alone[::-1]
 
 
-def test_a_stop_loses_one_shard(made):
-    texts, whole = list("abcdef"), Paraphraser()
-
-    class Stops(Paraphraser):
-        def __call__(self, number, setting, texts):
-            if len(self.calls) == 3:
-                raise KeyboardInterrupt
-            return super().__call__(number, setting, texts)
-
-    stops = Stops()
-    with pytest.raises(KeyboardInterrupt):
-        made(texts, stops)
-    assert len(stops.calls) == 3  # All shards of the first sampler.
-    made(texts, whole)
-    assert whole.calls == [("top_k_top_p", 48, 2)] * 3
-    again = Paraphraser()
-    made(texts, again, beta=0.6)
-    assert again.calls == []
-    # Outputs of a sampler in another run are reused.
-    made(texts, again, quota={"bottom_k": 4, "sampling": 1})
-    assert again.calls == [("sampling", 3, 2)] * 3
-
-
 def run(tmp_path, *extra: str) -> int:
     (tmp_path / "in.txt").write_text("a\nb b\na\n")
     paths = [f"--in={tmp_path / 'in.txt'}", f"--out={tmp_path / 'out/levels.jsonl'}"]

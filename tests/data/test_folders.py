@@ -60,15 +60,6 @@ def test_an_empty_name_is_not_minisgd():
     )
 
 
-def test_storage_that_is_not_known():
-    with pytest.raises(UserError) as error:
-        folders.resolve_data_dir("foo://bar/x/")
-    assert str(error.value) == (
-        "data folder foo://bar/x/: foo:// is no storage that is known (local paths, "
-        "gs:// and s3:// are): foo://bar/x/train/schema.json is missing. " + _LOCAL
-    )
-
-
 class UnimplementedError(Exception):
     """An error with the name of TensorFlow's error."""
 

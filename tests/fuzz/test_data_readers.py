@@ -297,10 +297,6 @@ def are_texts(found, expected, path):
     assert found and all(isinstance(t, str) for _, texts in found for t in texts)
 
 
-def is_part_of_list(found, expected, path):
-    assert found <= set(json.loads(path.read_text("utf-8-sig")))
-
-
 def make_training(folder, material):
     run = folder / "fuzzed"
     (run / "inference_eval").mkdir(parents=True)

@@ -202,25 +202,6 @@ def test_same_bytes_for_every_batch_size(paraphrase, tmp_path, sampler):
     assert (tmp_path / "1").read_bytes() == (tmp_path / "4").read_bytes()
 
 
-def test_same_bytes_after_a_stop(paraphrase, tmp_path, monkeypatch):
-    paraphrase(tmp_path / "whole")
-    outputs, calls = Decoder._outputs, []
-
-    def stop_at_the_second(self, decodes, sources):
-        calls.append(decodes.keys())
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return outputs(self, decodes, sources)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Decoder, "_outputs", stop_at_the_second)
-        paraphrase(tmp_path / "out", batch_size=2)
-    kept = records(tmp_path / "out.partial")
-    assert {record["line"] - 1 for record in kept} == set(calls[0])
-    paraphrase(tmp_path / "out", batch_size=2)
-    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
-
-
 @pytest.mark.parametrize("sampler", ["beam", "diverse_beam"])
 def test_other_samplers(paraphrase, tmp_path, sampler):
     found = paraphrase(tmp_path / "out", sampler, num=2)

@@ -143,7 +143,7 @@ def train(python):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["smollm2", "gpt2"])
+@pytest.mark.parametrize("name", grids.first(1, ["smollm2", "gpt2"]))
 def test_model_files_resolve(train, name):
     """They are read on top of an experiment, with the fine-tuning run between them."""
     done = train(
@@ -195,9 +195,8 @@ utils.SaveCheckpointConfig.checkpointer_cls = @checkpoints.Checkpointer
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "family"), grids.first(1, [("smollm2", "llama"), ("gpt2", "gpt2")])
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "family"), [("smollm2", "llama"), ("gpt2", "gpt2")])
 def test_training(python, train, name, family, tiny_lm, tmp_path):
     """A few steps of D3ST on MiniSGD; SmolLM2's file from a converted checkpoint."""
     world = minisgd.write(

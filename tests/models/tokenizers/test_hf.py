@@ -161,10 +161,3 @@ def test_gguf(tmp_path, monkeypatch):
     assert words.decode(words.encode(text)) == text
     assert words.vocab_size == 49153 and words.texts()[words.eos_id] == "<|im_end|>"
     shutil.rmtree(tmp_path)
-
-
-def test_pipes_are_not_read_as_tokenizer_files(tmp_path):
-    """transformers would wait for a writer."""
-    os.mkfifo(tmp_path / "vocab.txt")
-    with pytest.raises(UserError, match="vocab.txt: is a pipe"):
-        hf.load(str(tmp_path))

@@ -112,6 +112,7 @@ def test_rbm_starts_from_a_generator_and_an_evaluator(train):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_vae_svg_logs_the_divergence_and_its_weight(train):
     run = train("vae_svg")
     found = training.read(run)
