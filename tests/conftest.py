@@ -25,9 +25,11 @@ import rapidfuzz
 
 from tests.support import extension, small_sgd
 
-# A slow machine is not a fault of the test.
+# A slow machine is not a fault of the test. Many examples of one run cost more than the
+# new ones that each run draws.
 hypothesis.settings.register_profile(
     "any machine",
+    max_examples=30,
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )

@@ -4,7 +4,7 @@ import hashlib
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxaug.augment import tree
@@ -206,14 +206,12 @@ SPECS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=200)
 @given(TABLES, SPECS, st.integers(1, 8), st.integers(0, 3))
 def test_against_the_naive_program(items, spec, k, seed):
     ranking = tree.rank(items, spec, k, seed)
     assert [one.text for one in ranking.selected] == naive(items, spec, k, seed)
 
 
-@settings(deadline=None, max_examples=100)
 @given(TABLES, SPECS, st.integers(1, 30), st.randoms())
 def test_properties(items, spec, k, random):
     ranking = tree.rank(items, spec, k)

@@ -81,19 +81,15 @@ def test_a_dry_run_asks_nothing(call, server):
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (
-            failed(401, "who are you"),
-            "HTTP 401: who are you. It is not set; set the key",
-        ),
+        (failed(401, "who are you"),
+         "HTTP 401: who are you. It is not set; set the key"),
         (failed(503, "busy"), "HTTP 503: busy (tried 1 time). Try again later"),
         (slow(1.0), "no reply within 0.3 s (tried 1 time). Give a longer timeout"),
-        (
-            lambda body: (200, {}, b'{"cho'),
-            "the reply is not a complete chat completion",
-        ),
+        (lambda body: (200, {}, b'{"cho'),
+         "the reply is not a complete chat completion"),
     ],
     ids=["no key", "busy", "slow", "cut"],
-)
+)  # fmt: skip
 def test_a_failed_run_goes_on(call, server, fault, message):
     server.script = [good]
     server.answer = fault

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import naive
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from step_kit import pad
 from t5x.search.candidates import Candidates
@@ -52,7 +52,6 @@ def test_a_repeated_ngram_counts_once():
     ]
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data(), orders=st.sampled_from([1, 3, 4]))
 def test_masks_equal_python_sets(data, orders):
     # Inside a row, token 0 is an ordinary token.
@@ -77,7 +76,6 @@ def test_masks_equal_python_sets(data, orders):
     ]
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_tails_complete_the_ngrams_of_a_prefix(data):
     prefix = st.lists(st.integers(1, 3), max_size=7)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxaug.core.errors import UserError
@@ -261,7 +261,6 @@ def test_options_of_digits_as_in_figure_2a():
         assert parse(example.targets, example.key).slot_values == state.slot_values
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_parse_inverts_format(data):
     service = data.draw(services())

@@ -188,12 +188,6 @@ def test_a_missing_variant_folder(data_dir, predictions, tmp_path, capsys):
     assert "lacks original, v3: SGD-X needs the folders original, v1, v2" in message
 
 
-def test_an_unknown_variant(data_dir, predictions, tmp_path, capsys):
-    output = tmp_path / "m.json"
-    assert evaluate("sgd", data_dir, predictions / "v1", output, "--variant", "v9") == 1
-    assert "unknown variant 'v9'" in capsys.readouterr().err
-
-
 def test_an_output_that_cannot_be_written(data_dir, predictions, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     output = tmp_path / "file" / "m.json"

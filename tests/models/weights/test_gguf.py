@@ -162,47 +162,25 @@ def test_refused(tmp_path: Path, options: dict[str, Any], message: str):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (
-            lambda w: w.add_head_count(0),
-            (
-                "llama.attention.head_count is 0, but must be a whole number from 1 to "
-                "16777216."
-            ),
-        ),
-        (
-            lambda w: w.add_head_count([4, 4]),
-            (
-                "llama.attention.head_count is array([4, 4], dtype=int32), but must be "
-                "a single value."
-            ),
-        ),
-        (
-            lambda w: w.add_string("llama.embedding_length", "64"),
-            (
-                "llama.embedding_length is '64', but must be a whole number from 1 to "
-                "16777216."
-            ),
-        ),
-        (
-            lambda w: w.add_layer_norm_rms_eps(0.0),
-            (
-                "llama.attention.layer_norm_rms_epsilon is 0.0, but must be a number "
-                "above 0."
-            ),
-        ),
-        (
-            lambda w: w.add_eos_token_id(264),
-            "tokenizer.ggml.eos_token_id is 264, but must be an id below 264.",
-        ),
-        (
-            lambda w: w.add_array("tokenizer.ggml.tokens", [1, 2]),
-            (
-                "tokenizer.ggml.tokens is array([1, 2], dtype=int32), but must be a "
-                "list of te"
-            ),
-        ),
+        (lambda w: w.add_head_count(0),
+         ("llama.attention.head_count is 0, but must be a whole number from 1 to "
+         "16777216.")),
+        (lambda w: w.add_head_count([4, 4]),
+         ("llama.attention.head_count is array([4, 4], dtype=int32), but must be "
+         "a single value.")),
+        (lambda w: w.add_string("llama.embedding_length", "64"),
+         ("llama.embedding_length is '64', but must be a whole number from 1 to "
+         "16777216.")),
+        (lambda w: w.add_layer_norm_rms_eps(0.0),
+         ("llama.attention.layer_norm_rms_epsilon is 0.0, but must be a number "
+         "above 0.")),
+        (lambda w: w.add_eos_token_id(264),
+         "tokenizer.ggml.eos_token_id is 264, but must be an id below 264."),
+        (lambda w: w.add_array("tokenizer.ggml.tokens", [1, 2]),
+         ("tokenizer.ggml.tokens is array([1, 2], dtype=int32), but must be a "
+         "list of te")),
     ],
-)
+)  # fmt: skip
 def test_metadata_of_wrong_types(tmp_path: Path, change: Any, message: str):
     write(tmp_path / "m.gguf", change=change)
     with pytest.raises(UserError) as error:

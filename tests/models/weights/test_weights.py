@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxaug.core.errors import UserError
@@ -34,7 +34,6 @@ def array(*shape, dtype=np.float32):
     return np.arange(np.prod(shape), dtype=dtype).reshape(shape)
 
 
-@settings(deadline=None)  # Other programs may hold the cores.
 @given(
     heads=st.integers(1, 3),
     dim=st.integers(1, 3),
