@@ -115,16 +115,11 @@ def outputs(request, python, tmp_path_factory):
         if path.name not in ("runs", "models"):
             (repository / path.name).symlink_to(path)
     subprocess.run(
-        [python, script, str(folder / "jobs.json"), str(folder)],
-        cwd=repository,
-        env={
-            **os.environ,
-            "JAXAUG_VARIANTS_DIR": paths,
-            "JAXAUG_PARAPHRASES": str(folder / "pairs.tsv"),
-        },
-        check=True,
-        timeout=600,
-    )
+        [python, script, str(folder / "jobs.json"), str(folder)], cwd=repository,
+        env={**os.environ, "JAXAUG_VARIANTS_DIR": paths,
+         "JAXAUG_PARAPHRASES": str(folder / "pairs.tsv")},
+        check=True, timeout=600,
+    )  # fmt: skip
     return {job: (folder / f"{i}.txt").read_text() for i, job in enumerate(jobs)}
 
 

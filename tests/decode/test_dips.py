@@ -141,13 +141,9 @@ def test_ties_go_to_the_lowest_index():
 def test_normalised_components_by_hand():
     """L1, L2, and D1 are divided by their values on the whole set; D2 by roots."""
     found = dips.objective(
-        jnp.ones((2,), bool),
-        *arguments([[1, 2, 3], [1, 4]], [1, 2]),
-        embeddings=EMBEDDINGS,
-        variant="normalized",
-        lam=0.5,
-        mu=(1.0, 2.0, 3.0, 4.0),
-    )
+        jnp.ones((2,), bool), *arguments([[1, 2, 3], [1, 4]], [1, 2]),
+        embeddings=EMBEDDINGS, variant="normalized", lam=0.5, mu=(1.0, 2.0, 3.0, 4.0),
+    )  # fmt: skip
     parts = [float(found[name]) for name in ("l1", "l2", "d1", "d2")]
     # Their edit distance is 2 of 5 tokens; the set has 2 members.
     root = math.sqrt(2 + 2 * (1 - 2 / 5)) / math.sqrt(2)

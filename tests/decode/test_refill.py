@@ -24,16 +24,12 @@ def rows_of(sizes, offset):
         "cached_cross_key": jnp.broadcast_to(sizes, (*lead, count)),
     }
     state = begin(
-        jnp.zeros((count, LENGTH), jnp.int32),
-        cache,
-        EOS,
-        num_decodes=2,
+        jnp.zeros((count, LENGTH), jnp.int32), cache, EOS, num_decodes=2,
         key=jax.random.PRNGKey(0),
         identities=contract.input_identities(None, input_ids=sizes),
-        max_decode_steps=LENGTH,
-        cache_offset=offset,
+        max_decode_steps=LENGTH, cache_offset=offset,
         initial_index=jnp.zeros((count,), jnp.int32),
-    )
+    )  # fmt: skip
     return refill.started(state, {"size": sizes}, 2, offset)
 
 

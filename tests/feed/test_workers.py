@@ -31,14 +31,9 @@ PROGRAM = textwrap.dedent("""
 
 def start(arguments, folder, text=None):
     done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        input=text,
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=120,
-    )
+        [sys.executable, *arguments], cwd=folder, input=text, capture_output=True,
+        check=False, text=True, timeout=120,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
 

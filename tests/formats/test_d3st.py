@@ -15,19 +15,14 @@ from jaxaug.formats.d3st_answers import parse
 from tests.support.one_frame import format_frame
 
 SERVICE = Service(
-    "Events_1",
-    "Find events",
-    (
-        Slot("city", "City  of\tthe Event", False, ()),
-        Slot("kind", "Kind of event", True, ("Music", "Team Sports")),
-        Slot("seats", "Number of seats", True, ("1", "2")),
-        Slot("price", "Price of a seat", False, ()),
-    ),
-    (
-        Intent("FindEvents", "Find events in a city", False, (), (), ()),
-        Intent("BuyTickets", "Buy tickets", True, (), (), ()),
-    ),
-)
+    "Events_1", "Find events",
+    (Slot("city", "City  of\tthe Event", False, ()),
+     Slot("kind", "Kind of event", True, ("Music", "Team Sports")),
+     Slot("seats", "Number of seats", True, ("1", "2")),
+     Slot("price", "Price of a seat", False, ())),
+    (Intent("FindEvents", "Find events in a city", False, (), (), ()),
+     Intent("BuyTickets", "Buy tickets", True, (), (), ())),
+)  # fmt: skip
 
 
 def dialogue(state: State, *more: Turn) -> Dialogue:

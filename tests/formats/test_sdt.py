@@ -196,13 +196,8 @@ def test_a_file_goes_first_and_is_part_of_the_key(sgd_tree, monkeypatch, capsys)
     assert cache.cache_name(recipe) == before
     path = sgd_tree / "shown.json"
     command = [
-        "data",
-        "demonstrations",
-        "--data_dir",
-        str(sgd_tree),
-        "--out",
-        str(path),
-    ]
+        "data", "demonstrations", "--data_dir", str(sgd_tree), "--out", str(path),
+    ]  # fmt: skip
     assert main(command) == 0
     assert "Trains_1: train 1_00000" in capsys.readouterr().out
     assert demonstrations.read(path) == demonstrations.choose(sgd_tree, "test")

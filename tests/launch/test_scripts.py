@@ -78,13 +78,9 @@ def local(tools, script, count=3):
     }
     text = templates.head(variables, PROGRAM) + templates.body("local/run.sh")
     return subprocess.Popen(
-        ["bash", "-c", text],
-        env=environment(tools),
-        cwd=tools.folder.parent,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+        ["bash", "-c", text], env=environment(tools), cwd=tools.folder.parent,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
 
 
 def test_local_processes_that_end_well(tools):

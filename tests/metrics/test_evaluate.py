@@ -77,13 +77,9 @@ def test_sgd(
     services = services_of(oracle, data_dir, wording)
     seen = {s for s in services if s in SEEN or s[:-1] in SEEN}
     expected = oracle.evaluate(
-        references[wording],
-        guesses[wording],
-        services,
-        seen,
-        not options,
+        references[wording], guesses[wording], services, seen, not options,
         bool(options),
-    )
+    )  # fmt: skip
     assert report.keys() == expected.keys()
     for group, metrics in expected.items():
         assert report[group] == pytest.approx(metrics, abs=1e-9, rel=0)

@@ -262,16 +262,10 @@ def test_packed_rows_equal_separate_rows(tmp_path):
         positions[side] = jnp.concatenate([jnp.arange(n) for n in lengths])[None]
     inputs = jnp.concatenate([jnp.pad(p, (1, 0))[:-1] for p in pieces["decoder"]])[None]
     logits = module.apply(
-        {"params": params},
-        packed["encoder"],
-        inputs,
-        packed["decoder"],
-        segments["encoder"],
-        segments["decoder"],
-        positions["encoder"],
-        positions["decoder"],
-        enable_dropout=False,
-    )
+        {"params": params}, packed["encoder"], inputs, packed["decoder"],
+        segments["encoder"], segments["decoder"], positions["encoder"],
+        positions["decoder"], enable_dropout=False,
+    )  # fmt: skip
     alone = full_logits(module, params)
     expected = np.concatenate([alone[1, :6], alone[2, :2]])
     np.testing.assert_allclose(logits[0], expected, atol=1e-4, rtol=1e-5)

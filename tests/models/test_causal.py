@@ -201,13 +201,9 @@ def test_loss_in_parts_equals_the_loss_of_all_logits(variant: str, id_offset: in
 
     def loss_and_gradients(chunk: int) -> Any:
         model = models.DecoderOnlyModel(
-            type(module)(config),
-            Words(),
-            None,
-            label_smoothing=0.1,
-            z_loss=1e-3,
+            type(module)(config), Words(), None, label_smoothing=0.1, z_loss=1e-3,
             loss_chunk=chunk,
-        )
+        )  # fmt: skip
         function = jax.value_and_grad(model.loss_fn, has_aux=True)
         # With all logits there are 2 * 6 rows of them, with parts only 2 * 2.
         compiled = jax.jit(lambda p: function(p, batch, None)).lower(params).compile()

@@ -99,13 +99,9 @@ def test_the_unknown_word_is_written_only_if_allowed(written):
     config = lstm.Config(vocab_size=8, emb_dim=4, hidden_dim=4, num_layers=1)
     sampler = samplers.find("sampling")
     model = t5.SourceEncoderDecoderModel(
-        lstm.Transducer(config),
-        Words(),
-        Words(),
-        None,
-        decode_fn=sampler.build(64, sampler.complete({})),
-        writes_unknown=written,
-    )
+        lstm.Transducer(config), Words(), Words(), None,
+        decode_fn=sampler.build(64, sampler.complete({})), writes_unknown=written,
+    )  # fmt: skip
     batch = {name: jnp.full(shape, 3, jnp.int32) for name, shape in SHAPES.items()}
     decodes, _ = model.predict_batch_with_aux(
         initial(model, 0)["params"],

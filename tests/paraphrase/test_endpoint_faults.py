@@ -148,13 +148,8 @@ def test_a_killed_run_resumes(call, server, tmp_path):
         "--prompt", "plain",
     ]  # fmt: skip
     command += [
-        "--endpoint",
-        server.url,
-        "--in",
-        str(tmp_path / "lines.txt"),
-        "--num",
-        "2",
-    ]
+        "--endpoint", server.url, "--in", str(tmp_path / "lines.txt"), "--num", "2",
+    ]  # fmt: skip
     command += ["--out", str(tmp_path / "out.jsonl"), "--option", "concurrent=1"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     assert blocked.wait(60)

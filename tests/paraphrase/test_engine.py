@@ -106,14 +106,8 @@ def test_the_program_writes_a_file(small_world, tmp_path, capsys):
     file, out = tmp_path / "texts.txt", tmp_path / "out.jsonl"
     file.write_text("\n".join(TEXTS))
     call = [
-        "paraphrase",
-        "--in",
-        str(file),
-        "--out",
-        str(out),
-        "--engine",
-        "ctranslate2",
-    ]
+        "paraphrase", "--in", str(file), "--out", str(out), "--engine", "ctranslate2",
+    ]  # fmt: skip
     chosen = ["--model", "random-tiny", "--sampler", "greedy", "--precision", "int8"]
     assert cli.main([*call, *chosen]) == 0
     lines = [json.loads(line) for line in out.read_text().splitlines()]

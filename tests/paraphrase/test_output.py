@@ -32,13 +32,9 @@ def test_records(whole):
     records = [json.loads(line) for line in whole.decode().split("\n")[:-1]]
     assert len(records) == 6
     assert records[3] == {
-        "line": 2,
-        "input": INPUTS[1],
-        "index": 1,
-        "output": "out 11",
-        "log_probability": -1.5,
-        **SETTINGS,
-    }
+        "line": 2, "input": INPUTS[1], "index": 1, "output": "out 11",
+        "log_probability": -1.5, **SETTINGS,
+    }  # fmt: skip
 
 
 def test_the_order_equals_the_inputs(tmp_path, whole):

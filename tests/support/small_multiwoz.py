@@ -74,25 +74,12 @@ def both(name: str) -> Any:
     """Returns a dialogue about a hotel and a taxi to it."""
     named = {"name": ["acorn", "the acorn"]}
     return dialogue(
-        name,
-        ["hotel", "taxi"],
+        name, ["hotel", "taxi"],
         ("the acorn please", [frame("hotel", "find_hotel", [SPAN], **named)]),
         ("the acorn it is", [{"actions": [], "service": "hotel", "slots": [SPAN]}]),
-        (
-            "a taxi there, at 8pm",
-            [
-                frame("hotel", **named),
-                frame(
-                    "taxi",
-                    "book_taxi",
-                    [COPIED],
-                    destination=["acorn"],
-                    leaveat=["8pm", "20:00"],
-                ),
-                frame("police"),
-            ],
-        ),
-    )
+        ("a taxi there, at 8pm", [frame("hotel", **named), frame("taxi", "book_taxi",
+         [COPIED], destination=["acorn"], leaveat=["8pm", "20:00"]), frame("police")]),
+    )  # fmt: skip
 
 
 def hotel(name: str) -> Any:

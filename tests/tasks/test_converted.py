@@ -64,26 +64,16 @@ def test_a_run_starts_from_a_converted_folder(python, tmp_path):
     (tmp_path / "tiny.gin").write_text(TINY.format(words=size))
 
     done = subprocess.run(
-        [
-            *(python, "-m", "t5x.train", "--gin_file=configs/d3st.gin"),
-            "--gin_file=configs/scale/small_hf.gin",
-            f"--gin_file={tmp_path}/tiny.gin",
-            f"--gin.MODEL_DIR='{tmp_path}/run'",
-            f"--gin.INITIAL_CHECKPOINT_PATH='{folder}/checkpoint_0'",
-            f"--gin.VOCABULARY_FILE='{folder}/spiece.model'",
-        ],
+        [*(python, "-m", "t5x.train", "--gin_file=configs/d3st.gin"),
+         "--gin_file=configs/scale/small_hf.gin", f"--gin_file={tmp_path}/tiny.gin",
+         f"--gin.MODEL_DIR='{tmp_path}/run'",
+         f"--gin.INITIAL_CHECKPOINT_PATH='{folder}/checkpoint_0'",
+         f"--gin.VOCABULARY_FILE='{folder}/spiece.model'"],
         cwd=ROOT,
-        env={
-            **os.environ,
-            "JAX_PLATFORMS": "cpu",
-            "JAXAUG_DATA_DIR": str(data),
-            "JAXAUG_CACHE_DIR": str(tmp_path / "cache"),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "JAXAUG_DATA_DIR": str(data),
+         "JAXAUG_CACHE_DIR": str(tmp_path / "cache")},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert f"step 0  restored {folder}/checkpoint_0" in done.stderr
     state = checkpoints.load_t5x_checkpoint(str(tmp_path / "run"))

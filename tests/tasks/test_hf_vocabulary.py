@@ -131,13 +131,9 @@ def train(python):
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
         command = [python, "-m", "t5x.train", "--gin_file=configs/d3st.gin"]
         return subprocess.run(
-            [*command, *arguments],
-            cwd=ROOT,
-            env=os.environ | environment,
-            check=False,
-            capture_output=True,
-            text=True,
-        )
+            [*command, *arguments], cwd=ROOT, env=os.environ | environment, check=False,
+            capture_output=True, text=True,
+        )  # fmt: skip
 
     return run
 

@@ -327,18 +327,11 @@ def test_trains_and_evaluates(python, name, tmp_path, tiny_lm):
     prefix = "personachat_turns_" if name == "dialogpt" else "personachat_"
     names = [f"{prefix}{n}" for n in ("self_original", "pcc_level1", "pcc_level2")]
     bindings = [
-        *TINY[name],
-        f"MODEL_DIR = '{tmp_path / 'run'}'",
-        f"PCC_LEVELS = {names}",
-        "TASK_FEATURE_LENGTHS = {'inputs': 160, 'targets': 24}",
-        "TRAIN_STEPS = 6",
-        "EVAL_PERIOD = 6",
-        "EVAL_STEPS = 1",
-        "STEPS_PER_LEVEL_TWICE = 1",
-        "BATCH_SIZE = 4",
-        "EVAL_BATCH_SIZE = 16",
-        "LEVELS = 2",
-    ]
+        *TINY[name], f"MODEL_DIR = '{tmp_path / 'run'}'", f"PCC_LEVELS = {names}",
+        "TASK_FEATURE_LENGTHS = {'inputs': 160, 'targets': 24}", "TRAIN_STEPS = 6",
+        "EVAL_PERIOD = 6", "EVAL_STEPS = 1", "STEPS_PER_LEVEL_TWICE = 1",
+        "BATCH_SIZE = 4", "EVAL_BATCH_SIZE = 16", "LEVELS = 2",
+    ]  # fmt: skip
     if name != "t5":
         bindings.append(f"TOKENIZER = '{tiny_lm}'")
     done = subprocess.run(

@@ -48,20 +48,12 @@ train/utils.DatasetConfig.mixture_or_task_name = 'd3st_sgd'
 def call(python, program, folder, *arguments, **variables):
     """Runs a program of T5X to its end; returns its output."""
     done = subprocess.run(
-        [python, "-m", f"t5x.{program}", *arguments],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "JAX_PLATFORMS": "cpu",
-            "JAXAUG_DATA_DIR": str(folder / "data"),
-            "JAXAUG_CACHE_DIR": str(folder / "cache"),
-            **variables,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+        [python, "-m", f"t5x.{program}", *arguments], cwd=ROOT,
+        env={**os.environ, "JAX_PLATFORMS": "cpu",
+         "JAXAUG_DATA_DIR": str(folder / "data"),
+         "JAXAUG_CACHE_DIR": str(folder / "cache"), **variables},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
     return done.returncode, done.stderr
 
 

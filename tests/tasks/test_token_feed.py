@@ -87,14 +87,10 @@ def rows_of(batches):
 )
 def test_an_epoch_has_the_examples_of_seqio(name, lengths, kind):
     expected = seqio.get_dataset(
-        name,
-        lengths,
-        dataset_split="train",
-        feature_converter=CONVERTERS[kind](pack=False),
-        num_epochs=1,
-        shuffle=False,
+        name, lengths, dataset_split="train",
+        feature_converter=CONVERTERS[kind](pack=False), num_epochs=1, shuffle=False,
         batch_size=1,
-    )
+    )  # fmt: skip
     cfg = config(name, task_feature_lengths=lengths, batch_size=1)
     found = rows_of(feed(cfg, CONVERTERS[kind], num_epochs=1))
     assert found == rows_of(expected.as_numpy_iterator())

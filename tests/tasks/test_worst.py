@@ -180,24 +180,19 @@ def test_an_interrupted_run_equals_an_uninterrupted_one(tmp_path, python):
 
     def train(name, steps, *more):
         done = subprocess.run(
-            [
-                *(python, "-m", "t5x.train", "--gin_file=configs/d3st.gin"),
-                *("--gin_file=configs/runs/worst.gin", *more),
-                *(f"--gin.TRAIN_STEPS={steps}", "--gin.EVAL_PERIOD=9"),
-                *("--gin.WORST_PERIOD=3", "--gin.WORST_CANDIDATES=1"),
-                "--gin.train.stats_period=2",
-                *("--gin.BATCH_SIZE=32", "--accept_truncation"),
-                "--gin.evaluation.evaluator.num_examples=2",
-                f'--gin.MODEL_DIR="{tmp_path / name}"',
-                "--gin.warmup/optax.linear_schedule.transition_steps=2",
-                "--gin.decay/optax.linear_schedule.transition_steps=99",
-            ],
-            env=os.environ | {"JAXAUG_DATA_DIR": str(tmp_path / "data")},
-            cwd=ROOT,
-            capture_output=True,
-            check=False,
-            text=True,
-        )
+            [*(python, "-m", "t5x.train", "--gin_file=configs/d3st.gin"),
+             *("--gin_file=configs/runs/worst.gin", *more),
+             *(f"--gin.TRAIN_STEPS={steps}", "--gin.EVAL_PERIOD=9"),
+             *("--gin.WORST_PERIOD=3", "--gin.WORST_CANDIDATES=1"),
+             "--gin.train.stats_period=2",
+             *("--gin.BATCH_SIZE=32", "--accept_truncation"),
+             "--gin.evaluation.evaluator.num_examples=2",
+             f'--gin.MODEL_DIR="{tmp_path / name}"',
+             "--gin.warmup/optax.linear_schedule.transition_steps=2",
+             "--gin.decay/optax.linear_schedule.transition_steps=99"],
+            env=os.environ | {"JAXAUG_DATA_DIR": str(tmp_path / "data")}, cwd=ROOT,
+            capture_output=True, check=False, text=True,
+        )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stderr
 

@@ -24,14 +24,10 @@ def folder(tmp_path_factory):
     pieces: dict[str, None] = {"</s>": None, "<unk>": None, ">>fra<<": None}
     for name, texts in (("source", SOURCES), ("target", TARGETS)):
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(texts * 4),
-            model_prefix=str(path / name),
-            vocab_size=40,
-            character_coverage=1.0,
-            hard_vocab_limit=False,
-            bos_id=-1,
+            sentence_iterator=iter(texts * 4), model_prefix=str(path / name),
+            vocab_size=40, character_coverage=1.0, hard_vocab_limit=False, bos_id=-1,
             minloglevel=2,
-        )
+        )  # fmt: skip
         (path / f"{name}.model").rename(path / f"{name}.spm")
         (path / f"{name}.vocab").unlink()
         model = sentencepiece.SentencePieceProcessor(str(path / f"{name}.spm"))

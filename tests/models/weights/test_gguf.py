@@ -49,23 +49,13 @@ def test_config_and_tokenizer_files(tmp_path: Path):
     write(tmp_path / "m.gguf")
     file = ours.Gguf(tmp_path / "m.gguf")
     assert file.hf_config == {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_act": "silu",
-        "vocab_size": 264,
-        "hidden_size": 64,
-        "intermediate_size": 96,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 16,
-        "max_position_embeddings": 128,
-        "rms_norm_eps": pytest.approx(1e-5),
-        "rope_theta": 1000.0,
-        "tie_word_embeddings": True,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-    }
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama",
+        "hidden_act": "silu", "vocab_size": 264, "hidden_size": 64,
+        "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 128,
+        "rms_norm_eps": pytest.approx(1e-5), "rope_theta": 1000.0,
+        "tie_word_embeddings": True, "bos_token_id": 1, "eos_token_id": 2,
+    }  # fmt: skip
     file.save_tokenizer(tmp_path)
     assert json.loads((tmp_path / "tokenizer_config.json").read_text()) == {
         "tokenizer_class": "PreTrainedTokenizerFast",

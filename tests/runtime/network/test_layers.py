@@ -145,14 +145,9 @@ def attention():
     @jax.jit
     def step(cache, column):
         return module.apply(
-            {**params, **cache},
-            column,
-            column,
-            None,
-            bias,
-            decode=True,
+            {**params, **cache}, column, column, None, bias, decode=True,
             mutable="cache",
-        )
+        )  # fmt: skip
 
     return module, params, x, bias, causal, whole, cache, step
 

@@ -164,13 +164,9 @@ def loss_and_gradients(config):
     @jax.value_and_grad
     def run(params):
         logits = module.apply(
-            {"params": params},
-            inputs,
-            targets,
-            targets,
-            **segments,
+            {"params": params}, inputs, targets, targets, **segments,
             rngs={"dropout": jax.random.PRNGKey(1)},
-        )
+        )  # fmt: skip
         return jnp.sum(jnp.square(logits) * (targets > 0)[..., None])
 
     return run(jax.tree.map(jnp.float32, params))

@@ -123,16 +123,12 @@ def start_two(start, *args, **kwargs):
     port = free_port()
     return [
         start(
-            *args,
-            "--gin.BATCH_SIZE=8",
-            "--multiprocess_gpu",
-            f"--coordinator_address=127.0.0.1:{port}",
-            "--process_count=2",
-            f"--process_index={index}",
-            **kwargs,
+            *args, "--gin.BATCH_SIZE=8", "--multiprocess_gpu",
+            f"--coordinator_address=127.0.0.1:{port}", "--process_count=2",
+            f"--process_index={index}", **kwargs,
         )
         for index in range(2)
-    ]
+    ]  # fmt: skip
 
 
 LOST = "test_the_survivor_of_a_killed_process_names_it"
