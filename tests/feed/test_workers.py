@@ -12,6 +12,7 @@ import pytest
 from jaxaug.feed import workers
 from jaxaug.feed.parallel import in_order
 from jaxaug.feed.workers import LostWorkerError, Pool
+from tests.support import grids
 
 # It has no main guard, so importing it in a worker would print "started" again.
 PROGRAM = textwrap.dedent("""
@@ -38,7 +39,7 @@ def start(arguments, folder, text=None):
     return done.stdout
 
 
-@pytest.mark.parametrize("how", ["script", "-", "-m", "-c"])
+@pytest.mark.parametrize("how", grids.first(2, ["script", "-c", "-m", "-"]))
 def test_from_any_program(tmp_path, how):
     (tmp_path / "own_program.py").write_text(PROGRAM)
     # A module of the working directory must not hide modules of a worker.

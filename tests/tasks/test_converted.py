@@ -46,6 +46,7 @@ utils.SaveCheckpointConfig.checkpointer_cls = @checkpoints.Checkpointer
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_starts_from_a_converted_folder(python, tmp_path):
     data, folder = tmp_path / "data", tmp_path / "t5"
     minisgd.write(data, train_dialogues=2, dev_dialogues=1, test_dialogues=1)

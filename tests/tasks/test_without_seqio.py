@@ -99,6 +99,7 @@ def outputs(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_without_seqio_writes_the_same(run, tmp_path):
     bound = tmp_path / "seqio.gin"
     bound.write_text(
