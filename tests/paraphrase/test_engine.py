@@ -13,6 +13,7 @@ from jaxaug.models.text import registry
 from jaxaug.paraphrase import engine, samplers
 from jaxaug.paraphrase.decoder import Decoder
 from jaxaug.paraphrase.engine import EngineDecoder
+from tests.support import compiled
 
 TEXTS = ("the city of the hotel", "how many people", "cost of two tickets", "a day")
 
@@ -80,9 +81,9 @@ def test_draws_have_the_distribution_of_jax(model):
     ]
     source = np.array([tokens])
     start = np.array([[0]])
-    logits = model.module.apply(
-        {"params": model.params}, source, start, start + 1, enable_dropout=False
-    )[0, 0]
+    inputs = source, start, start + 1
+    logits = compiled.apply(model.module, model.params, *inputs, enable_dropout=False)
+    logits = logits[0, 0]
     unwarped = np.asarray(jax.nn.log_softmax(logits))
     scores = [(one.ids[0], one.log_probability) for one in found if one.ids]
     np.testing.assert_allclose(

@@ -45,7 +45,7 @@ def test_tokens_equal_t5x(trained):
         *(model.module, model.input_vocabulary, model.output_vocabulary, None),
         decode_fn=functools.partial(decoding.temperature_sample, temperature=0.0),
     )
-    expected = t5x.predict_batch(
+    expected = jax.jit(t5x.predict_batch)(
         tracker._params,
         {
             "encoder_input_tokens": pad(inputs, len(inputs), 40),

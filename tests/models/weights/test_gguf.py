@@ -16,7 +16,7 @@ from gguf import GGMLQuantizationType as Type
 from jaxaug.core.errors import UserError
 from jaxaug.models.weights import gguf as ours
 from tests.models.weights.gguf_kit import all_tokens, reference, write
-from tests.support import grids
+from tests.support import compiled, grids
 
 
 @grids.diagonal(
@@ -30,9 +30,8 @@ def test_logits_equal_transformers(tmp_path: Path, type_: Type, tied: bool):
         expected = theirs(torch.from_numpy(tokens).long()).logits.numpy()
     published = ours.load(tmp_path / "m.gguf")
     assert published.config.tie_embeddings == tied
-    logits = published.module.apply(
-        {"params": published.params}, tokens, tokens, enable_dropout=False
-    )
+    module, params = published.module, published.params
+    logits = compiled.apply(module, params, tokens, tokens, enable_dropout=False)
     assert np.std(expected) > 0.5
     np.testing.assert_allclose(logits, expected, atol=2e-4)
 

@@ -11,7 +11,8 @@ from t5x.examples.t5 import fused_attention, network
 from t5x.on_cpu import features
 
 from jaxaug.models import llama
-from tests.runtime.network_kit import TINY, build, make_batch
+from tests.runtime.network_kit import TINY, apply, build, make_batch
+from tests.support import compiled
 
 LLAMA = llama.Config(
     vocab_size=23, emb_dim=12, num_layers=1, num_heads=4, head_dim=6, mlp_dim=16,
@@ -117,12 +118,13 @@ def test_cases_with_a_kernel(monkeypatch, change, expected):
 def test_dropout_drops_the_same_weights(calls):
     # All queries of a head drop the same keys; dropout of values is equivalent.
     module, params = build(TINY)
-    rngs = {"dropout": jax.random.PRNGKey(0)}
+    # Threefry, the default, compiles slowly.
+    rngs = {"dropout": jax.random.key(0, impl="rbg")}
     calls.clear()  # The initialization of parameters runs the network, too.
-    fused = module.apply({"params": params}, *make_batch(), rngs=rngs)
+    fused = compiled.apply(module, params, *make_batch(), rngs=rngs)
     assert calls
     plainly = network.Transformer(dataclasses.replace(TINY, fused_attention=False))
-    expected = plainly.apply({"params": params}, *make_batch(), rngs=rngs)
+    expected = compiled.apply(plainly, params, *make_batch(), rngs=rngs)
     np.testing.assert_allclose(fused, expected, atol=1e-4)
-    without = module.apply({"params": params}, *make_batch(), enable_dropout=False)
+    without = apply(module, params, *make_batch())
     assert np.abs(fused - without).max() > 0.01
