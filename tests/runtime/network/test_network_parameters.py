@@ -98,8 +98,9 @@ RECORDED = {
 @functools.cache
 def initial_values():
     inputs, shifted, targets = make_batch()
-    init = functools.partial(network.Transformer(INITIAL).init, enable_dropout=False)
-    variables = jax.jit(init)(jax.random.key(3), inputs, shifted, targets)
+    variables = network.Transformer(INITIAL).init(
+        jax.random.key(3), inputs, shifted, targets, enable_dropout=False
+    )
     return traverse_util.flatten_dict(unfreeze(variables["params"]), sep="/")
 
 
