@@ -25,9 +25,11 @@ import rapidfuzz
 
 from tests.support import extension, small_sgd
 
-# A slow machine is not a fault of the test.
+# A slow machine is not a fault of the test. Many examples of one run cost more than the
+# new ones that each run draws.
 hypothesis.settings.register_profile(
     "any machine",
+    max_examples=30,
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
@@ -234,15 +236,9 @@ def tiny_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     backend.save(str(made))
 
     config = llama.Config(
-        vocab_size=len(names),
-        emb_dim=16,
-        num_layers=1,
-        num_heads=2,
-        head_dim=8,
-        mlp_dim=24,
-        num_kv_heads=1,
-        tie_embeddings=True,
-    )
+        vocab_size=len(names), emb_dim=16, num_layers=1, num_heads=2, head_dim=8,
+        mlp_dim=24, num_kv_heads=1, tie_embeddings=True,
+    )  # fmt: skip
     hf_config = llama.to_hf(config) | {"bos_token_id": 0, "eos_token_id": 1}
     family = families.of_config(hf_config, "tiny")
     shapes = family.variables(family.build(config))["params"]
@@ -252,13 +248,9 @@ def tiny_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = params["decoder"]["token_embedder"]["embedding"]
     table[names.index("\u010a")] *= 2.5
     hf_folder.write(
-        folder,
-        params,
-        family.key_map(config),
-        hf_config,
-        hf_folder.Card(name="tiny", source="random"),
-        {"tokenizer.json": made},
-    )
+        folder, params, family.key_map(config), hf_config,
+        hf_folder.Card(name="tiny", source="random"), {"tokenizer.json": made},
+    )  # fmt: skip
     return folder
 
 

@@ -143,12 +143,8 @@ class Uploaded(OnHub):
         (jaxaug.augment_schema, "config", ("https://x/y", 3), "path|no storage"),
         (jaxaug.evaluate, "predictions", (None, "", b"x", "x" * 9000), "path"),
         (jaxaug.evaluate, "exact", (1, None), "True or False"),
-        (
-            jaxaug.load_dialogues,
-            "split",
-            (None, [], "tests"),
-            "one of train, dev, test",
-        ),
+        (jaxaug.load_dialogues, "split", (None, [], "tests"),
+         "one of train, dev, test"),
         (jaxaug.load_dialogues, "variant", (3, b"v1"), "give a text"),
         (
             jaxaug.paraphrase,
@@ -163,16 +159,12 @@ class Uploaded(OnHub):
         (Uploaded().push_to_hub, "repo_id", (None, "x", "a/b/c"), "OWNER/NAME"),
         (Uploaded().push_to_hub, "private", ("no",), "True or False"),
     ],
-)
+)  # fmt: skip
 def test_arguments_are_checked_by_their_rules(function, name, values, fix):
     """Other arguments have valid values; nothing is read, loaded, or sent."""
     given = {
-        "predictions": ".",
-        "texts": [],
-        "cases": ".",
-        "run": ".",
-        "repo_id": "a/b",
-    }
+        "predictions": ".", "texts": [], "cases": ".", "run": ".", "repo_id": "a/b",
+    }  # fmt: skip
     given["schema"] = "schema.json"
     names = set(inspect.signature(function).parameters)
     given = {key: value for key, value in given.items() if key in names}

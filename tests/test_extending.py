@@ -24,19 +24,15 @@ from jaxaug.models.text import registry, run_config
 from jaxaug.models.weights import families, hf_folder, t5x_layout
 from jaxaug.paraphrase import samplers
 from jaxaug_papers import minisgd
+from tests.support import compiled
 from tests.test_architecture import ROOT
 
 HOUSE = ROOT / "examples/house"
 TABLES = {
-    "samplers": samplers.SAMPLERS,
-    "schemes": sentences.METHODS,
-    "formats": recipes.FORMATS,
-    "metrics": measures.METRICS,
-    "models": registry.MODELS,
-    "verbs": VERBS,
-    "datasets": fetch.DATA_SETS,
-    "families": families.FAMILIES,
-}
+    "samplers": samplers.SAMPLERS, "schemes": sentences.METHODS,
+    "formats": recipes.FORMATS, "metrics": measures.METRICS, "models": registry.MODELS,
+    "verbs": VERBS, "datasets": fetch.DATA_SETS, "families": families.FAMILIES,
+}  # fmt: skip
 # Packages of this repository, if they are installed.
 PAPERS = {
     "samplers": ["prior"],
@@ -229,8 +225,8 @@ def test_family(house, tmp_path):
     jax.tree.map(np.testing.assert_array_equal, loaded.params, params)
     tokens = np.array([[3, 5, 2]])
     # Without positions, a repeated token always attends to the same: nothing changes.
-    repeated = {"params": params}, tokens * 0 + 3, tokens
-    logits = module.apply(*repeated, enable_dropout=False)
+    inputs = tokens * 0 + 3, tokens
+    logits = compiled.apply(module, params, *inputs, enable_dropout=False)
     np.testing.assert_allclose(logits[:, 0], logits[:, 2], rtol=1e-4)
     # `convert` writes weights that it can read back, and that `--model` reads.
     gin = tmp_path / "network.gin"

@@ -29,12 +29,9 @@ PACKAGES = {
 }
 # Import names that differ from the distribution's in more than case and dashes.
 DISTRIBUTIONS = {
-    "absl": "absl-py",
-    "gin": "gin-config",
-    "google": "protobuf",
-    "orbax": "orbax-checkpoint",
-    "yaml": "pyyaml",
-}
+    "absl": "absl-py", "gin": "gin-config", "google": "protobuf",
+    "orbax": "orbax-checkpoint", "yaml": "pyyaml",
+}  # fmt: skip
 # Distributions that come with another one: jaxlib with jax.
 BROUGHT = {"jaxlib"}
 

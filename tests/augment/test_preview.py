@@ -19,20 +19,13 @@ FIELDS = {
     "filters": ("advice",),
     "metrics": {"entailment": {}, "string_similarity": {}},
     "select": "tree",
-    "tree": {
-        "levels": ("string_similarity", "entailment"),
-        "decisions": ("min", "max"),
-        "constraints": ("entailment >= 0.5",),
-        "diversity": "string_similarity",
-    },
+    "tree": {"levels": ("string_similarity", "entailment"), "decisions": ("min", "max"),
+     "constraints": ("entailment >= 0.5",), "diversity": "string_similarity"},
     "report": {"bleu": {}},
-    "beside": {
-        "EDA": {"scheme": "sentence", "options": {"method": "eda", "num": 9}},
-        "other": {"scheme": "contextual", "options": {"num": 2}},
-        "SGD-X": "sgdx",
-        "gone": "no/folder",
-    },
-}
+    "beside": {"EDA": {"scheme": "sentence", "options": {"method": "eda", "num": 9}},
+     "other": {"scheme": "contextual", "options": {"num": 2}}, "SGD-X": "sgdx",
+     "gone": "no/folder"},
+}  # fmt: skip
 
 
 def dry(data_dir, out, **fields):

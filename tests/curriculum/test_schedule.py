@@ -127,14 +127,10 @@ def test_wrong_stages_are_refused(ends, weights, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"steps_per_level": 0},
-            "steps_per_level is 0: give a whole number of at least 1",
-        ),
-        (
-            {"steps_per_level": 1, "levels": 0},
-            "levels is 0: give a whole number from 1",
-        ),
+        ({"steps_per_level": 0},
+         "steps_per_level is 0: give a whole number of at least 1"),
+        ({"steps_per_level": 1, "levels": 0},
+         "levels is 0: give a whole number from 1"),
         ({"steps_per_level": 2.5}, "steps_per_level is 2.5: give a whole number"),
         ({"steps_per_level": 1, "levels": 2.5}, "levels is 2.5: give a whole number"),
         (
@@ -146,7 +142,7 @@ def test_wrong_stages_are_refused(ends, weights, message):
             "original_fraction is 1.2: give a finite number from 0 to 1",
         ),
     ],
-)
+)  # fmt: skip
 def test_wrong_arguments_are_refused(arguments, message):
     for name in ("cyclic", "inverse_cyclic", "random"):
         with pytest.raises(UserError, match=message):

@@ -90,13 +90,9 @@ def server():
 @pytest.fixture
 def data_set(server):
     return DataSet(
-        url=server.url,
-        archive="x.tar.gz",
-        keep=r"data/([\w/.]+\.json)",
-        layout="a.json, ...",
-        note="A note.",
-        trees={"data": _TREE},
-    )
+        url=server.url, archive="x.tar.gz", keep=r"data/([\w/.]+\.json)",
+        layout="a.json, ...", note="A note.", trees={"data": _TREE},
+    )  # fmt: skip
 
 
 def _contents(folder):

@@ -14,16 +14,10 @@ from tests.formats.test_t5dst import SERVICE
 
 SHOWN = Demonstration(
     "Events_1",
-    (
-        ("USER", "A  match"),
-        ("SYSTEM", "In Rome?"),
-        ("USER", "Yes"),
-        ("SYSTEM", "How many?"),
-        ("USER", "Just 1, not 12 for $2,500"),
-    ),
-    (("city", "Rome"), ("seats", "1")),
-    "NONE",
-)
+    (("USER", "A  match"), ("SYSTEM", "In Rome?"), ("USER", "Yes"),
+     ("SYSTEM", "How many?"), ("USER", "Just 1, not 12 for $2,500")),
+    (("city", "Rome"), ("seats", "1")), "NONE",
+)  # fmt: skip
 OPTIONS = SDTIndOptions(demonstrations=(SHOWN,))
 
 

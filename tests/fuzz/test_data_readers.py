@@ -297,10 +297,6 @@ def are_texts(found, expected, path):
     assert found and all(isinstance(t, str) for _, texts in found for t in texts)
 
 
-def is_part_of_list(found, expected, path):
-    assert found <= set(json.loads(path.read_text("utf-8-sig")))
-
-
 def make_training(folder, material):
     run = folder / "fuzzed"
     (run / "inference_eval").mkdir(parents=True)
@@ -336,36 +332,23 @@ def are_numbers_and_texts(found, expected, path):
 
 READERS = {
     "talk": Reader(make_talk, read_talk, JSON, are_texts),
-    "training": Reader(
-        make_training,
-        read_training,
-        (*LINES, change_line(json_mutator)),
-        are_numbers_and_texts,
-    ),
-    "json": Reader(
-        copy_of("dev/schema.json"),
-        lambda path, material: files.read_json(path, "Mend it."),
-        JSON,
-        is_json_of_file,
-    ),
+    "training": Reader(make_training, read_training,
+     (*LINES, change_line(json_mutator)), are_numbers_and_texts),
+    "json": Reader(copy_of("dev/schema.json"), lambda path,
+     material: files.read_json(path, "Mend it."), JSON, is_json_of_file),
     "schema": Reader(copy_of("dev/schema.json"), read_schema, JSON, is_schema_of_file),
-    "dialogues": Reader(
-        copy_of("dev/dialogues_001.json"), read_dialogues, JSON, are_dialogues_of_file
-    ),
+    "dialogues": Reader(copy_of("dev/dialogues_001.json"), read_dialogues, JSON,
+     are_dialogues_of_file),
     "predictions": Reader(make_predictions, score, BYTES, are_scores),
     "vocabulary": Reader(make_model, read_model, BYTES, is_vocabulary),
     "record cache": Reader(make_records, read_records, BYTES),
     "token cache": Reader(make_tokens, read_tokens, BYTES),
     "position in batches": Reader(make_position, read_position, JSON, is_position),
     "table of texts": Reader(make_table, read_table, BYTES, are_rows_of_file),
-    "levels": Reader(
-        make_levels,
-        lambda path, material: levels.read(path),
-        (*LINES, change_line(json_mutator)),
-        are_levels_of_file,
-    ),
+    "levels": Reader(make_levels, lambda path, material: levels.read(path),
+     (*LINES, change_line(json_mutator)), are_levels_of_file),
     "scores": Reader(make_scores, read_scores, BYTES, are_some_scores),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -349,16 +349,12 @@ def test_damaged_predictions(run, capsys):
     ("names", "message"),
     [
         ((), "has no evaluation: "),
-        (
-            ("personachat_rt-000010.jsonl", "personachat_rt-metrics.jsonl"),
-            "evaluations of personachat_rt only, which are no dialogue states: ",
-        ),
-        (
-            ("t5dst_sgd-000010.jsonl",),
-            "they were run without the logger tasks.report_logger.RobustnessLogger",
-        ),
+        (("personachat_rt-000010.jsonl", "personachat_rt-metrics.jsonl"),
+         "evaluations of personachat_rt only, which are no dialogue states: "),
+        (("t5dst_sgd-000010.jsonl",),
+         "they were run without the logger tasks.report_logger.RobustnessLogger"),
     ],
-)
+)  # fmt: skip
 def test_runs_without_predictions(tmp_path, capsys, names, message):
     folder = tmp_path / "inference_eval"
     folder.mkdir()

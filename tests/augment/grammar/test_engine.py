@@ -101,24 +101,9 @@ def test_numbers_and_placeholders_survive() -> None:
 
 
 WORDS = [
-    "city",
-    "date",
-    "of",
-    "the",
-    "hotel",
-    "to",
-    "book",
-    "is",
-    "7",
-    "seats",
-    "whether",
-    "and",
-    "price",
-    "where",
-    "/",
-    "'",
-    "{x}",
-]
+    "city", "date", "of", "the", "hotel", "to", "book", "is", "7", "seats", "whether",
+    "and", "price", "where", "/", "'", "{x}",
+]  # fmt: skip
 
 
 @given(

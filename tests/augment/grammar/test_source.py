@@ -123,23 +123,17 @@ def test_only_questions_keep_the_mark_of_a_question() -> None:
         ("tells if to ship abroad", "tells whether to ship abroad"),
         ("true when to ship abroad", "true when the parcel is shipped"),
         ("which entire amount is paid", "the entire amount that is paid"),
-        (
-            "what the size, either small or large is",
-            "what the size is, either small or large",
-        ),
+        ("what the size, either small or large is",
+         "what the size is, either small or large"),
         ("how many seats the user want", "how many seats does the user want"),
-        (
-            "assist in booking a room and pay for it",
-            "assist in booking a room and paying for it",
-        ),
+        ("assist in booking a room and pay for it",
+         "assist in booking a room and paying for it"),
         ("booking a room and pay for it", "book a room and pay for it"),
         ("does the guest would like to pay", "does the guest want what he would get"),
-        (
-            "if it is paid before boarding starts or not",
-            "whether it is paid before boarding starts",
-        ),
+        ("if it is paid before boarding starts or not",
+         "whether it is paid before boarding starts"),
     ],
-)
+)  # fmt: skip
 def test_a_broken_shape_and_its_whole_neighbor(clumsy, plain) -> None:
     assert engine.faults(clumsy)
     assert not engine.faults(plain)

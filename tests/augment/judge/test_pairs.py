@@ -16,16 +16,10 @@ ROWS = [
     ("slot", "type of car", "car of the type", True, []),
     ("slot", "type of car", "Type of car", False, ["copy"]),
     ("intent", "find a hotel", "search for a hotel", True, []),
-    (
-        "service",
-        "find and book 2 rooms",
-        "book rooms",
-        False,
-        ["lost_value"],
-    ),
+    ("service", "find and book 2 rooms", "book rooms", False, ["lost_value"]),
     ("slot", "is it furnished", "is it not furnished", False, ["changed_negation"]),
     ("slot", "type of caf\u00e9", "kind of caf\u00e9", True, []),
-]
+]  # fmt: skip
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """The tree of one description as text and as a drawing."""
 
-import errno
 import sys
 
 import pytest
-from etils import epath
 
 from jaxaug.augment import explaining, tree
 from jaxaug.augment.tree import Item, Spec
@@ -94,21 +92,6 @@ def test_drawings(tmp_path):
         "40.png",
         "40.svg",
     ]
-
-
-def test_full_disk_leaves_the_earlier_drawing(tmp_path, monkeypatch):
-    path = tmp_path / "tree.svg"
-    explaining.draw(path, ranking(), TITLE)
-    before = path.read_text()
-
-    def write_bytes(self, data):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(type(epath.Path("/")), "write_bytes", write_bytes)
-    with pytest.raises(OSError, match="No space left"):
-        explaining.draw(path, ranking(3), TITLE)
-    assert [p.name for p in tmp_path.iterdir()] == ["tree.svg"]
-    assert path.read_text() == before
 
 
 def test_errors_of_drawings(tmp_path, monkeypatch):

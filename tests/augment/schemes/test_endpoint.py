@@ -162,13 +162,8 @@ def test_texts_by_an_endpoint(server, tmp_path, capsys):
     lines.write_text("City of the hotel\n\nBook a room\n")
     call = ["augment", "text", "--scheme", "paraphrase", "--model", "openai:tiny"]
     call += [
-        "--in",
-        str(lines),
-        "--out",
-        str(out),
-        "--option",
-        f"endpoint={server.url}",
-    ]
+        "--in", str(lines), "--out", str(out), "--option", f"endpoint={server.url}",
+    ]  # fmt: skip
     assert cli.main([*call, "temperature=0.5", "prices=1,2"]) == 0
     said = capsys.readouterr().out
     assert out.read_text() == "City of the hotel, wording a\n\nBook a room, wording a\n"

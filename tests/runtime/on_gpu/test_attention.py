@@ -164,13 +164,9 @@ def loss_and_gradients(config):
     @jax.value_and_grad
     def run(params):
         logits = module.apply(
-            {"params": params},
-            inputs,
-            targets,
-            targets,
-            **segments,
+            {"params": params}, inputs, targets, targets, **segments,
             rngs={"dropout": jax.random.PRNGKey(1)},
-        )
+        )  # fmt: skip
         return jnp.sum(jnp.square(logits) * (targets > 0)[..., None])
 
     return run(jax.tree.map(jnp.float32, params))
@@ -180,15 +176,9 @@ def loss_and_gradients(config):
 @pytest.mark.long
 def test_t5_trains_with_the_same_gradients(monkeypatch):
     config = network.T5Config(
-        vocab_size=37,
-        dtype=jnp.bfloat16,
-        emb_dim=32,
-        num_heads=HEADS,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        head_dim=DIM,
-        mlp_dim=32,
-    )
+        vocab_size=37, dtype=jnp.bfloat16, emb_dim=32, num_heads=HEADS,
+        num_encoder_layers=1, num_decoder_layers=1, head_dim=DIM, mlp_dim=32,
+    )  # fmt: skip
     calls = []
     attend = attention.attend
 

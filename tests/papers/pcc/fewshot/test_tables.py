@@ -58,13 +58,9 @@ def test_curves_for_programs():
     rows = list(csv.DictReader(io.StringIO(tables.csv_curves(RESULTS, [5, 6, 7]))))
     assert len(rows) == 2 * 2 * 3
     assert rows[-1] == {
-        "method": "ours",
-        "seed": "7",
-        "updates": "20",
-        "accuracy": "0.35",
-        "loss": "0.5",
-        "active": "0.25",
-    }
+        "method": "ours", "seed": "7", "updates": "20", "accuracy": "0.35",
+        "loss": "0.5", "active": "0.25",
+    }  # fmt: skip
 
 
 def test_schedules_in_a_line():
