@@ -16,6 +16,7 @@ import hashlib
 import http.client
 import itertools
 import lzma
+import os
 import re
 import shutil
 import struct
@@ -28,9 +29,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
+from etils import epath
 from jaxaug_base.files import naming, scratch_folder
 
-from jaxaug.core import extensions
+from jaxaug.core import extensions, hub, pins
+from jaxaug.core.cache_folder import cache_dir
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_ordinary, is_remote
 from jaxaug.core.installed import missing_package
@@ -207,6 +210,8 @@ def _of_tar(archive: Path) -> Iterator[Member]:
 
 
 _TIMEOUT_SECONDS = 60
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_FILES = ["*.json", "*.jsonl", "*.parquet", "*.arrow", "*.md", "LICENSE*"]
 
 
 _SGD_COMMIT = "e852981ae34990f4358979625854259302feaa78"
@@ -245,11 +250,13 @@ _ELSEWHERE = dict.fromkeys(
 
 
 def find(name: str) -> DataSet:
-    """Returns the data set with a name.
+    """Returns the data set with a name, or of the hub for `hf:OWNER/NAME`.
 
     Raises:
         UserError: the name is unknown, or its package is broken or not installed.
     """
+    if name.startswith(hub.PREFIX):
+        return DataSet(url=name)
     if name in DATA_SETS:
         return DATA_SETS[name]
     if name in _ELSEWHERE:
@@ -258,13 +265,13 @@ def find(name: str) -> DataSet:
 
 
 def fetch(data_set: DataSet, out: Path) -> list[Path]:
-    """Downloads, verifies, and unpacks a data set into the folder `out`.
+    """Gets a data set into the folder `out`: downloads, verifies, and unpacks it.
 
-    The archive is stored next to `out` until it is unpacked. An existing archive, such
-    as one copied from another machine, is used instead of a download. A partial
-    download is resumed. The contents are verified before any file of `out` changes. An
-    existing file with other contents is kept as `<name>.replaced`; unrelated files
-    stay.
+    A data set of the hub or in a local folder is copied. An archive is stored next to
+    `out` until it is unpacked. An existing archive, such as one copied from another
+    machine, is used instead of a download. A partial download is resumed. The contents
+    are verified before any file of `out` changes. An existing file with other contents
+    is kept as `<name>.replaced`; unrelated files stay.
 
     Returns:
         The files of the data set in `out`.
@@ -277,20 +284,17 @@ def fetch(data_set: DataSet, out: Path) -> list[Path]:
     if not data_set.url:
         raise UserError(f"{out}: there is no download for it. {data_set.layout}")
     out.parent.mkdir(parents=True, exist_ok=True)
+    if data_set.url.startswith(hub.PREFIX):
+        return _files(data_set, out, Path(of_hub(data_set.url)))
+    if "://" not in data_set.url:
+        return _files(data_set, out, Path(data_set.url))
     archive = out.parent / data_set.archive
     check_ordinary(archive, "Remove it and run the command again.")
     brought_here = archive.exists()
     if not brought_here:
         _download(data_set, archive, out)
     try:
-        with scratch_folder(out) as folder:
-            place = Path(folder, "files")
-            unpacked = _unpack(data_set, archive, place)
-            if data_set.convert is not None:
-                print(_converted(data_set.convert, place))
-                found = (path for path in place.rglob("*") if path.is_file())
-                unpacked = sorted(path.relative_to(place).as_posix() for path in found)
-            files = [_move(place / name, out / name) for name in unpacked]
+        files = _files(data_set, out, archive)
     except UserError:
         if not brought_here:
             archive.unlink()
@@ -298,6 +302,64 @@ def fetch(data_set: DataSet, out: Path) -> list[Path]:
     if not brought_here:
         archive.unlink()
     return files
+
+
+def of_hub(name: str) -> epath.Path:
+    """Returns the folder in the cache with the data set `hf:OWNER/NAME`.
+
+    It is downloaded at its first use and pinned to that commit; see `hub.fetch`.
+
+    Raises:
+        UserError: the name is incomplete, or the data set is not in the cache and
+            cannot be fetched.
+    """
+    hub_id = name.removeprefix(hub.PREFIX)
+    if not _HUB_ID.fullmatch(hub_id):
+        raise UserError(f"{name}: is no data set of the hub. Name it hf:OWNER/NAME.")
+    folder = cache_dir() / "datasets" / hub_id.replace("/", "--")
+    if os.environ.get(hub.OFFLINE_VARIABLE) and not (folder / pins.NOTE).exists():
+        raise UserError(
+            f"{name} is not on this machine, and --offline (${hub.OFFLINE_VARIABLE}) "
+            f"forbids the download. Leave it out, or fill {folder} on a machine with a "
+            "network and copy it here."
+        )
+    return hub.fetch(hub_id, "main", folder, [_HUB_FILES], repo_type="dataset")
+
+
+def _files(data_set: DataSet, out: Path, source: Path) -> list[Path]:
+    """Moves the files of an archive, or copies those of a folder, to `out`."""
+    with scratch_folder(out) as folder:
+        place = Path(folder, "files")
+        if source.is_dir():
+            names = _copy(data_set, source, place)
+        else:
+            names = _unpack(data_set, source, place)
+        if data_set.convert is not None:
+            print(_converted(data_set.convert, place))
+            names = _below(place)
+        return [_move(place / name, out / name) for name in names]
+
+
+def _below(folder: Path) -> list[str]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path.relative_to(folder).as_posix() for path in found)
+
+
+def _copy(data_set: DataSet, source: Path, target: Path) -> list[str]:
+    """Copies the files to keep; returns their names."""
+    names = []
+    for name in _below(source):
+        match = re.fullmatch(data_set.keep, name)
+        if match and not name.startswith(".") and name != pins.NOTE:
+            (target / match[1]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source / name, target / match[1])
+            names.append(match[1])
+    if not names:
+        raise UserError(
+            f"{source}: has no file of the data set. Name a folder with "
+            f"{data_set.layout or 'files'}."
+        )
+    return names
 
 
 def _converted(convert: datasets.Convert, folder: Path) -> object:
@@ -474,7 +536,7 @@ def run(arguments: Fetch) -> int:
             f"--out {arguments.out}: a download goes to a local folder. Name one, and "
             "copy it afterwards."
         )
-    out = Path(arguments.out or Path("data") / arguments.name)
+    out = Path(arguments.out or Path("data") / arguments.name.rpartition("/")[2])
     files = fetch(data_set, out)
     print(f"{len(files)} files verified in {out}. {data_set.note}")
     return 0

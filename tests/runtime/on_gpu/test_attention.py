@@ -36,7 +36,8 @@ def plain(query, key, value, bias, mask):
         logits += bias[:, jnp.clip(apart, -radius, radius) + radius]
     if mask is not None:
         logits = jnp.where(mask > 0, logits, -jnp.inf)
-    weights = jnp.exp(logits - jnp.max(logits, axis=-1, keepdims=True, initial=-1e9))
+    top = jnp.max(logits, axis=-1, keepdims=True, initial=-1e9)
+    weights = jnp.exp(logits - jax.lax.stop_gradient(top))
     total = jnp.sum(weights, axis=-1, keepdims=True)
     return jnp.einsum("bhqk,bkhd->bqhd", weights / jnp.maximum(total, 1e-30), value)
 

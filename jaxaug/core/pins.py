@@ -1,7 +1,7 @@
-"""Pins fetched models to their commits and files at the first download.
+"""Pins fetched models and data to their commits and files at the first download.
 
-`jaxaug_source.json` in the folder of a model has the SHA-256 of each file. They are
-compared whenever the model is loaded by its name. `hub.lock.json` next to the folders
+`jaxaug_source.json` in a fetched folder has the SHA-256 of each file. They are compared
+whenever the folder is used by its name. `hub.lock.json` next to the folders
 keeps commit and digests of each hub id, even if a folder is deleted. A later download
 therefore gets the same files, also on another machine with a copy of the lock file.
 """
@@ -29,7 +29,7 @@ def sha256(path: PathLike) -> str:
 
 
 def digests(folder: epath.Path) -> dict[str, str]:
-    """Returns the SHA-256 of the files of a model, by their paths in its folder."""
+    """Returns the SHA-256 of the files of a folder, by their paths in it."""
     paths = (path for path in Path(folder).rglob("*") if path.is_file())
     names = sorted(path.relative_to(folder).as_posix() for path in paths)
     # The client of the hub stores notes in a hidden folder.
@@ -46,18 +46,24 @@ def note(folder: epath.Path, **values: Any) -> None:
 def noted(folder: epath.Path) -> dict[str, Any]:
     """Returns the note of a folder, or raises `UserError`."""
     path = folder / NOTE
-    fix = f"Move {folder} elsewhere and fetch the model again."
+    fix = f"Move {folder} elsewhere and fetch it again."
     found = read_json(path, fix)
     files = found.get("sha256", {}) if isinstance(found, dict) else None
     if not isinstance(files, dict) or not isinstance(found.get("commit", ""), str):
-        raise UserError(f"{path} is not a note of `jaxaug models fetch`. {fix}")
+        raise UserError(f"{path} is not the note of a download. {fix}")
     return found
 
 
 def verify(folder: epath.Path, names: Collection[str] | None = None) -> None:
-    """Raises `UserError` unless the named files of a fetched model are unchanged.
+    """Checks that the files of a fetched folder are unchanged.
 
-    Without a note or digests in the folder, nothing is checked.
+    Args:
+        folder: fetched folder; without a note or digests in it, nothing is
+            checked.
+        names: paths in the folder to check; None means all.
+
+    Raises:
+        UserError: a file is missing or changed.
     """
     if not (folder / NOTE).exists():
         return
@@ -68,8 +74,8 @@ def verify(folder: epath.Path, names: Collection[str] | None = None) -> None:
         if found != expected:
             raise UserError(
                 f"{folder / name}: sha256 is {found}, but {expected} was fetched: the "
-                f"file was lost or changed. Move {folder} elsewhere and fetch the "
-                "model again; to use changed files, name their folder."
+                f"file was lost or changed. Move {folder} elsewhere and fetch it "
+                "again; to use changed files, name their folder."
             )
 
 
