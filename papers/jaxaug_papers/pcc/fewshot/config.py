@@ -55,7 +55,7 @@ class Config:
     data_dir: str = "data"
     per_label: int | None = 10
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    encoder: str = "static:minilm"
+    encoder: str = "minilm"
     norm: float = 5.77
     eval_every: int = 200
     triplet: Settings = field(default_factory=Settings)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from jaxaug.curriculum.schedule import Schedule
 from jaxaug.metrics.bootstrap import holm
@@ -20,10 +20,8 @@ from jaxaug_papers.shared.seeds import difference, spread
 LEGEND = (
     "Accuracy in per cent after the last update, mean ± sample standard deviation over "
     "the seeds. Difference: of each seed's two accuracies, and in how many seeds it is "
-    "above 0. In brackets: 95 % confidence interval of its mean (Student's t), which "
-    "covers the draw of few-shot sentences and the seed, not the choice of test "
-    "sentences. p: of the paired t-test, with Holm's correction for the rows of the "
-    "table."
+    "above 0. In brackets: 95 % confidence interval of its mean, over seeds and test "
+    "sentences together. p: with Holm's correction for the rows of the table."
 )
 
 
@@ -51,11 +49,13 @@ class Result:
         name: name of the method.
         schedule: schedule of its levels.
         curve: learning curve; the last point is the result.
+        right: whether each seed classifies each test sentence correctly at the end.
     """
 
     name: str
     schedule: Schedule
     curve: tuple[Point, ...]
+    right: Bool[np.ndarray, "seeds tests"]
 
     @property
     def accuracy(self) -> Float[np.ndarray, " seeds"]:
@@ -85,7 +85,7 @@ def text_table(
         if reference is None or name == table.reference:
             rows.append([*cells, "", "", "", ""])
             continue
-        found = difference(result.accuracy, reference.accuracy)
+        found = difference(result.right, reference.right)
         low, high = (100 * (found.mean + s * found.half_width) for s in (-1, 1))
         rows.append(
             [
@@ -106,7 +106,7 @@ def _corrected(table: Table, results: Mapping[str, Result]) -> dict[str, float]:
     names = [n for n in table.rows if n in results and n != table.reference]
     if reference is None or not names:
         return {}
-    found = [difference(results[n].accuracy, reference.accuracy).p for n in names]
+    found = [difference(results[n].right, reference.right).p for n in names]
     return dict(zip(names, holm(np.array(found)).tolist(), strict=True))
 
 
@@ -134,8 +134,9 @@ def csv_table(
                 *map(_number, cells),
             ]
             if reference is not None:
-                found = difference(values, reference.accuracy)
-                row += [table.reference, *map(_number, found[:3]), found.wins]
+                found = difference(results[name].right, reference.right)
+                figures = (found.mean, found.deviation, found.half_width)
+                row += [table.reference, *map(_number, figures), found.wins]
             writer.writerow(row)
     return text.getvalue()
 
@@ -152,6 +153,15 @@ def csv_curves(results: Mapping[str, Result], seeds: Sequence[int]) -> str:
                 cells = [_number(float(values[place])) for values in figures]
                 writer.writerow([name, seed, point.updates, *cells])
     return text.getvalue()
+
+
+def npz_right(results: Mapping[str, Result]) -> bytes:
+    """Returns an npz file of `Result.right` by method, as bits along the last axis."""
+    file = io.BytesIO()
+    bits = {name: np.packbits(one.right, axis=1) for name, one in results.items()}
+    tests = {one.right.shape[1] for one in results.values()}.pop()
+    np.savez_compressed(file, tests=np.array(tests), **bits)
+    return file.getvalue()
 
 
 def _number(value: float) -> str:
