@@ -331,6 +331,7 @@ def add_fewshot(folder: Path, about: Mapping[str, Any], store: Path = FEWSHOT) -
     config = f"{config}.py{':' if data else ''}{data}"
     command = f"jaxaug fewshot --config configs/fewshot/{config} --data_dir data"
     shutil.copy(folder / "results.csv", store / f"{name}.csv")
+    shutil.copy(folder / "right.npz", store / f"{name}.npz")
     path = store / "runs.json"
     runs = json.loads(path.read_text()) if path.exists() else {}
     runs[name] = {"command": command, **about}

@@ -220,12 +220,10 @@ def _cells(
         began = time.monotonic()
         guessed = CLASSIFIERS[name][0](folds, config.lstm)
         hits = np.array([np.array(one) == right for one in guessed])
-        accuracy = hits.mean(axis=1)
-        of_tests = hits.mean(axis=0) if CLASSIFIERS[name][1] == 2 else None
-        cells.append(Cell(share, name, method, size, accuracy, of_tests))
+        cells.append(Cell(share, name, method, size, hits))
         print(
             f"{tables.percent(share)} {method}, {name}: "
-            f"{', '.join(f'{100 * value:.1f}' for value in accuracy)} "
+            f"{', '.join(f'{100 * value:.1f}' for value in cells[-1].accuracy)} "
             f"({time.monotonic() - began:.0f} s)",
             flush=True,
         )

@@ -46,7 +46,7 @@ class Config:
     data_dir: str = "data"
     per_label: Count | None = 10
     seeds: tuple[typed.Seed, ...] = (0, 1, 2, 3, 4)
-    encoder: str = "static:minilm"
+    encoder: str = "minilm"
     norm: Above = 5.77
     eval_every: Count = 200
     triplet: Settings = field(default_factory=Settings)

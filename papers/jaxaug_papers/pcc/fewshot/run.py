@@ -16,7 +16,7 @@ from etils import epath
 from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, write_text
+from jaxaug.core.files import PathLike, write_bytes, write_text
 from jaxaug.curriculum import schedule as of_steps
 from jaxaug.curriculum.levels import Levelled
 from jaxaug.curriculum.schedule import Schedule
@@ -26,7 +26,7 @@ from jaxaug_papers.pcc.fewshot.arguments import FewShot
 from jaxaug_papers.pcc.fewshot.config import Config
 from jaxaug_papers.pcc.fewshot.methods import Method
 from jaxaug_papers.pcc.fewshot.tables import Point, Result
-from jaxaug_papers.pcc.fewshot.triplet import Pools, Settings, Trainer, nearest_accuracy
+from jaxaug_papers.pcc.fewshot.triplet import Pools, Settings, Trainer, nearest_right
 from jaxaug_papers.shared import encoders
 from jaxaug_papers.shared import labelled as data
 from jaxaug_papers.shared.labelled import FewShotData, Sentence
@@ -79,7 +79,8 @@ def experiment(
     update, and the config gives the number of updates.
 
     Args:
-        out: folder for `results.txt`, `results.csv`, `curves.csv`, and `curves.png`.
+        out: folder for `results.txt`, `results.csv`, `right.npz`, `curves.csv`, and
+            `curves.png`.
 
     Returns:
         Name -> result, in the order of the config; skipped methods are absent.
@@ -101,7 +102,7 @@ def experiment(
         print(plot.schedule_line(name, schedule))
     task = _task(config, found, drawn, texts)
     # The accuracy of the encodings without a network.
-    raw = nearest_accuracy(*task[2:])
+    raw = nearest_right(*task[2:]).mean(axis=1)
     print(f"nearest neighbour of raw encodings: {_percent(raw)}", flush=True)
     results = {}
     for name, schedule in schedules.items():
@@ -120,6 +121,7 @@ def experiment(
     write_text(folder / "results.txt", f"{text}\n")
     table = tables.csv_table(config.tables, results, config.seeds)
     write_text(folder / "results.csv", table)
+    write_bytes(folder / "right.npz", tables.npz_right(results))
     write_text(folder / "curves.csv", tables.csv_curves(results, config.seeds))
     plot.write_curves(folder / "curves.png", config.tables, results)
     print(f"Tables and plots are in {folder}.")
@@ -222,9 +224,9 @@ def _trained(
         state, figures = trainer.train(
             state, config.seeds, task.table, pools, part, first
         )
-        accuracy = trainer.accuracy(state, *task[2:])
-        curve.append(Point(first + len(part), accuracy, *figures))
-    return Result(name, schedule, tuple(curve))
+        right = trainer.right(state, *task[2:])
+        curve.append(Point(first + len(part), right.mean(axis=1), *figures))
+    return Result(name, schedule, tuple(curve), right)
 
 
 def _percent(values: Float[np.ndarray, " seeds"]) -> str:

@@ -1,12 +1,13 @@
 """Tables of a few-shot experiment: means over seeds, and paired differences."""
 
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from jaxaug.core.columns import aligned, as_csv
 from jaxaug.curriculum.schedule import Schedule
@@ -18,10 +19,8 @@ from jaxaug_papers.shared.seeds import difference, spread
 LEGEND = (
     "Accuracy in per cent after the last update, mean ± sample standard deviation over "
     "the seeds. Difference: of each seed's two accuracies, and in how many seeds it is "
-    "above 0. In brackets: 95 % confidence interval of its mean (Student's t), which "
-    "covers the draw of few-shot sentences and the seed, not the choice of test "
-    "sentences. p: of the paired t-test, with Holm's correction for the rows of the "
-    "table."
+    "above 0. In brackets: 95 % confidence interval of its mean, over seeds and test "
+    "sentences together. p: with Holm's correction for the rows of the table."
 )
 
 
@@ -40,11 +39,17 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The schedule and the learning curve of a method; the last point is its result."""
+    """The result of a method.
+
+    Attributes:
+        curve: learning curve; the last point is the result.
+        right: whether each seed classifies each test sentence correctly at the end.
+    """
 
     name: str
     schedule: Schedule
     curve: tuple[Point, ...]
+    right: Bool[np.ndarray, "seeds tests"]
 
     @property
     def accuracy(self) -> Float[np.ndarray, " seeds"]:
@@ -68,7 +73,7 @@ def text_table(
         if reference is None or name == table.reference:
             rows.append([*cells, "", "", "", ""])
             continue
-        found = difference(result.accuracy, reference.accuracy)
+        found = difference(result.right, reference.right)
         low, high = (100 * (found.mean + s * found.half_width) for s in (-1, 1))
         rows.append(
             [
@@ -89,7 +94,7 @@ def _corrected(table: Table, results: Mapping[str, Result]) -> dict[str, float]:
     names = [n for n in table.rows if n in results and n != table.reference]
     if reference is None or not names:
         return {}
-    found = [difference(results[n].accuracy, reference.accuracy).p for n in names]
+    found = [difference(results[n].right, reference.right).p for n in names]
     return dict(zip(names, holm(np.array(found)).tolist(), strict=True))
 
 
@@ -110,8 +115,12 @@ def csv_table(
             row = [table.title, name, results[name].schedule.steps, *values.tolist()]
             row += [float(values.mean()), float(deviation)]
             if reference is not None:
-                found = difference(values, reference.accuracy)
-                row += [table.reference, *map(float, found[:3]), found.wins]
+                found = difference(results[name].right, reference.right)
+                row += [
+                    table.reference,
+                    *map(float, (found.mean, found.deviation, found.half_width)),
+                    found.wins,
+                ]
             rows.append(row)
     return as_csv(rows)
 
@@ -128,3 +137,12 @@ def csv_curves(results: Mapping[str, Result], seeds: Sequence[int]) -> str:
                 cells = [float(values[place]) for values in figures]
                 rows.append([name, seed, point.updates, *cells])
     return as_csv(rows)
+
+
+def npz_right(results: Mapping[str, Result]) -> bytes:
+    """Returns an npz file of `Result.right` by method, as bits along the last axis."""
+    file = io.BytesIO()
+    bits = {name: np.packbits(one.right, axis=1) for name, one in results.items()}
+    tests = {one.right.shape[1] for one in results.values()}.pop()
+    np.savez_compressed(file, tests=np.array(tests), **bits)
+    return file.getvalue()

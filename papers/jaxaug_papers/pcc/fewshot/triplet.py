@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import linen as nn
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxaug.core.errors import UserError
 from jaxaug_papers.shared.configs import Above, Count, Rate
@@ -233,17 +233,17 @@ class Trainer:
             )
         return state, figures
 
-    def accuracy(
+    def right(
         self,
         state: State,
         support: Float[Array, "seeds n width"],
         support_labels: Int[Array, "seeds n"],
         tests: Float[Array, "m width"],
         test_labels: Int[Array, " m"],
-    ) -> Float[np.ndarray, " seeds"]:
-        """Returns the accuracy of the label of the nearest few-shot original."""
+    ) -> Bool[np.ndarray, "seeds m"]:
+        """Returns whether the nearest few-shot original has the label of each test."""
         return np.asarray(
-            self._accuracy(state.params, support, support_labels, tests, test_labels)
+            self._right(state.params, support, support_labels, tests, test_labels)
         )
 
     @functools.cached_property
@@ -297,11 +297,11 @@ class Trainer:
         return self._network.apply({"params": params}, x, bool(random), rngs=random)
 
     @functools.cached_property
-    def _accuracy(self) -> Callable[..., Array]:
+    def _right(self) -> Callable[..., Array]:
         def one(
             params: Any, support: Array, labels: Array, tests: Array, expected: Array
         ) -> Array:
-            return _share_right(
+            return _right(
                 self._embed(params, support),
                 labels,
                 self._embed(params, tests),
@@ -311,27 +311,27 @@ class Trainer:
         return jax.jit(jax.vmap(one, in_axes=(0, 0, 0, None, None)))
 
 
-def nearest_accuracy(
+def nearest_right(
     support: Float[Array, "seeds n width"],
     support_labels: Int[Array, "seeds n"],
     tests: Float[Array, "m width"],
     test_labels: Int[Array, " m"],
-) -> Float[np.ndarray, " seeds"]:
-    """Returns the accuracy of the label of the nearest support, without a network.
+) -> Bool[np.ndarray, "seeds m"]:
+    """Returns whether the nearest support has the label of each test, by encodings.
 
     Of several nearest ones the first counts.
     """
-    one = jax.jit(jax.vmap(_share_right, in_axes=(0, 0, None, None)))
+    one = jax.jit(jax.vmap(_right, in_axes=(0, 0, None, None)))
     return np.asarray(one(support, support_labels, tests, test_labels))
 
 
-def _share_right(support: Array, labels: Array, tests: Array, expected: Array) -> Array:
+def _right(support: Array, labels: Array, tests: Array, expected: Array) -> Array:
     # The norm of a test sentence does not change which one is nearest to it.
     unit = support / jnp.maximum(
         jnp.linalg.norm(support, axis=-1, keepdims=True), _EPSILON
     )
     nearest = jnp.argmax(tests @ unit.T, axis=1)
-    return jnp.mean(labels[nearest] == expected)
+    return labels[nearest] == expected
 
 
 def _keys(seeds: Sequence[int], stream: int) -> Array:
