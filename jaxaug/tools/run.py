@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ from jaxaug_base.files import is_same
 
 from jaxaug.core import checked as rules
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, check_writable, write_text
+from jaxaug.core.files import PathLike, check_writable, shown, write_text
 from jaxaug.core.progress import progress
 from jaxaug.data import folders, sgd
 from jaxaug.data.schema import Schema
@@ -30,7 +30,14 @@ from jaxaug.tools import (
 from jaxaug.tools.arguments import REPEATS, WORDINGS, Sensitivity, TaskOptions
 from jaxaug.tools.cases import CONTROL, ORIGINAL, Case, Source, Wordings
 from jaxaug.tools.measure import Better, Measured
-from jaxaug.tools.models import ChatModel, Model, Reply, TrackerModel, with_shots
+from jaxaug.tools.models import (
+    ChatModel,
+    Model,
+    Reply,
+    TrackerModel,
+    fields_of,
+    with_shots,
+)
 
 FAILED = 3
 """Exit status if a model is more sensitive than `--fail_above` allows."""
@@ -285,8 +292,11 @@ def run(arguments: Sensitivity) -> int:
         return 0
     found, advice = ask(task, model, options.repeats, bool(arguments.out))
     about = {"suite": arguments.suite, **_about(name, model, options)}
-    sampling = about["temperature"]
-    how = "always the same answers" if sampling is None else f"temperature {sampling:g}"
+    how = ", ".join(
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {shown(value)}"
+        for name, value in sorted(about["parameters"].items(), reverse=True)
+    )
+    how = how or "always the same answers"
     title = f"{counts}, {name}, {how}"
     print(report.text(found, advice, title, arguments.rows))
     if isinstance(model, ChatModel):
@@ -323,6 +333,7 @@ def _about(
     return {
         "model": name,
         "temperature": chat.get("temperature"),
+        "parameters": chat,
         "repeats": options.repeats,
         "shots": options.shots,
         "seed": options.seed,
@@ -372,11 +383,22 @@ def _setting(arguments: Sensitivity) -> Setting | None:
             "address of its server with --endpoint."
         )
     block: dict[str, Any] = {"model": arguments.model, "num": 1}
-    setting = Setting.of(block | endpoint_run.server_of(arguments), "--option")
+    known = replace(arguments, option=_options(arguments, True))
+    setting = Setting.of(block | endpoint_run.server_of(known), "--option")
     for name in ("per_request", "json"):
         if getattr(setting.options, name) != getattr(Options(), name):
             raise UserError(f"--option {name}: is for paraphrases. Leave it out.")
     return setting
+
+
+def _options(arguments: Sensitivity, are_known: bool) -> tuple[str, ...]:
+    """Returns the options that the client knows, or those for the server alone."""
+    names = {field.name for field in fields(Options)}
+    return tuple(
+        text
+        for text in arguments.option
+        if (text.partition("=")[0] in names) == are_known
+    )
 
 
 def _model(
@@ -384,8 +406,10 @@ def _model(
 ) -> tuple[str, ChatModel | TrackerModel]:
     if setting is not None:
         assert arguments.model
-        in_prompt = arguments.tools_in_prompt
-        return arguments.model, ChatModel(setting, arguments.seed, in_prompt)
+        more = fields_of(_options(arguments, False), [f.name for f in fields(Options)])
+        return arguments.model, ChatModel(
+            setting, arguments.seed, arguments.tools_in_prompt, more
+        )
     assert arguments.run
     # A tracker imports JAX.
     from jaxaug.core import compiled

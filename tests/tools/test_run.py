@@ -153,6 +153,30 @@ def picky(server, tmp_path):
     return make
 
 
+def test_options_of_the_server(call, server):
+    server.answer = called(RIGHT)
+    given = {
+        "reasoning_effort": "low",
+        "tool_choice": {"type": "function", "function": {"name": "weather"}},
+        "stop": ["x", 1],
+        "seed": 1,
+        "max_completion_tokens": 9,
+        "user": "7",
+        "logprobs": None,
+    }
+    texts = [f"{k}={v if v == 'low' else json.dumps(v)}" for k, v in given.items()]
+    status, text, found = call("--wordings", "1", "--option", *texts)
+    assert status == 0 and "reasoning_effort 'low'" in text
+    assert found["about"]["parameters"] == {"temperature": 0} | given
+    own = {"model", "messages", "tools"}
+    assert {k: v for k, v in server.bodies[0].items() if k not in own} == {
+        "temperature": 0, **given,
+    }  # fmt: skip
+    # An option of the user is not left out when the server refuses it.
+    server.answer = failed(400, "seed is not supported")
+    assert call("--wordings", "2", "--option", "seed=2")[0] == 1
+
+
 def test_a_gate_for_ci(call, picky, tmp_path):
     picky(True)
     suite = tmp_path / "suite.xml"
@@ -290,6 +314,13 @@ def test_dry_run_and_other_wordings(call, server, tmp_path):
         (("--wordings", "0"), "--wordings is 0: give a whole number from 1"),
         (("--option", "json=false"), "--option json: is for paraphrases"),
         (("--model", "smollm2"), "--model smollm2: write it openai:NAME"),
+        (("--option", "stop=[1"), "--option stop=[1: truncated JSON"),
+        (("--option", "top_k=NaN"), "--option top_k=NaN: Out of range"),
+        (("--option", "reasoning_effort="), "write it as NAME=VALUE"),
+        (("--option", "a=1", "a=2"), "--option a: comes twice"),
+        (("--option", "temprature=1"), "did you mean 'temperature'?"),
+        (("--option", "stream=true"), "--option stream: replies are read whole"),
+        (("--option", "seed=1", "temperature=1"), "--option seed=1: one seed"),
     ],
 )
 def test_mistakes_of_arguments(call, server, more, text):
