@@ -289,21 +289,30 @@ def with_shots(cases: Sequence[Case], shots: Sequence[Case]) -> list[Case]:
     """
     if not shots:
         return list(cases)
-    told = "\n\n".join(_solved(one) for one in shots)
-    text = f"Examples of conversations and the right calls:\n\n{told}"
+    solved = "\n\n".join(_solved(one) for one in shots)
+    text = f"Examples of conversations and the right calls:\n\n{solved}"
     return [replace(one, messages=with_system(one.messages, text)) for one in cases]
 
 
 def _solved(case: Case) -> str:
-    lines = [
+    return f"{conversation(case)}\nCALLS: {told(case)}"
+
+
+def conversation(case: Case) -> str:
+    """Returns the messages of a case without instructions, one a line."""
+    return "\n".join(
         f"{one['role'].upper()}: {one.get('content')}"
         for one in case.messages
         if one["role"] != "system"
-    ]
+    )
+
+
+def told(case: Case) -> str:
+    """Returns the expected calls of a case as JSON."""
     calls = [
         {"name": one.name, "arguments": _firsts(one.accepted)} for one in case.expected
     ]
-    return "\n".join([*lines, f"CALLS: {json.dumps(calls, ensure_ascii=False)}"])
+    return json.dumps(calls, ensure_ascii=False)
 
 
 def _firsts(accepted: Mapping[str, Accepted]) -> dict[str, Any]:

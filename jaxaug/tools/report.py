@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from jaxaug.core import columns, page
+from jaxaug.tools.better import Better
 from jaxaug.tools.cases import Wordings
 from jaxaug.tools.measure import (
     KINDS,
@@ -16,7 +17,6 @@ from jaxaug.tools.measure import (
     POINTS,
     SENSITIVE,
     TOO_FEW,
-    Better,
     Coverage,
     Described,
     Measured,
@@ -185,17 +185,21 @@ def _row(one: Described) -> tuple[str, ...]:
 
 
 def _better(better: Better) -> str:
+    reasons = [f"{number} {reason}" for reason, number in better.refused.items()]
+    refused = f" (refused: {', '.join(reasons)})" if reasons else ""
+    wrote = f"{_number(better.proposed)} proposed{refused}; " if better.proposed else ""
     if not better.texts:
-        return (
-            "no gain: no rewording was better than the given text on the first half of "
-            "the cases"
-        )
+        return f"no gain: {wrote}no text is shown to be better on half of the cases"
     told = (
-        f"{len(better.texts)} texts, chosen on half of the cases; on the other "
+        f"{wrote}{_number(len(better.texts))}, chosen on half of the cases; on the other "
         f"{better.cases}: {_percent(better.given)} as given, "
         f"{_percent(better.advised)} advised, difference {better.difference.points}"
     )
-    return f"gain: {told}" if better.is_gain else f"no gain is shown: {told}"
+    return f"{'gain' if better.is_gain else 'no gain'}: {told}"
+
+
+def _number(texts: int) -> str:
+    return f"{texts} text{'' if texts == 1 else 's'}"
 
 
 def _percent(value: float | None) -> str:
@@ -264,6 +268,8 @@ def as_json(
                 for (tool, argument), text in better.texts.items()
             ],
             **{name: getattr(better, name) for name in ("cases", "given", "advised")},
+            "proposed": better.proposed,
+            "refused": dict(better.refused),
             "interval": [better.difference.low, better.difference.high],
             "gain": better.is_gain,
         }
