@@ -239,34 +239,22 @@ def fault(text: str, target: Target) -> str:
     A proposal must not have a value of the failing cases, unless the tool has it: texts
     with such a value are right about these cases alone.
     """
-    others = {one for o in target.failures[0].case.tools for one in _texts(o)}
-    if not text.strip() or text.casefold() in {one.casefold() for one in others}:
+    others = map(str.casefold, tools.texts_of(target.failures[0].case).values())
+    if not text.strip() or text.casefold() in others:
         return KNOWN
-    if len(text.split()) > max(_WORDS, 2 * len(target.text.split())):
-        return LONG
-    if len(text) > 10 * max(_WORDS, 2 * len(target.text.split())):
+    most = max(_WORDS, 2 * len(target.text.split()))
+    if len(text.split()) > most or len(text) > 10 * most:
         return LONG
     known = _plain(json.dumps(target.tool, ensure_ascii=False))
     values = {one for case in target.failures for one in _values(case)}
     for value in values:
         # A name or number in a value is a value, too.
-        names = (
-            word for word in value.split() if word.lower() != word or _is_number(word)
-        )
-        for part in filter(None, map(_plain, (value, *names))):
-            if _has(_plain(text), part) and not _has(known, part):
+        names = [w for w in value.split() if w.lower() != w or re.search(r"\d", w)]
+        for part in map(_plain, (value, *names)):
+            is_word = len(part) > 2 or not part.isascii() or not part.isalpha()
+            if part and is_word and _has(_plain(text), part) and not _has(known, part):
                 return LEAK
     return ""
-
-
-def _is_number(word: str) -> bool:
-    return any(map(str.isdigit, word))
-
-
-def _texts(tool: Mapping[str, Any]) -> Iterator[str]:
-    yield tool["function"].get("description", "")
-    for schema in tools.arguments_of(dict(tool)).values():
-        yield schema.get("description", "")
 
 
 def _values(failure: Failure) -> Iterator[str]:

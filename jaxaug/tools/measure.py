@@ -111,6 +111,7 @@ class Result:
         excess: `between` - `within`.
         wording: the wording whose accuracy differs most from the other accuracies.
         loss: the accuracy that it loses; negative for a gain.
+        p_loss: p-value of this loss, corrected for the number of wordings.
         cases: number of cases.
         needed: number of cases that would show a loss of `POINTS` under one wording.
     """
@@ -122,6 +123,7 @@ class Result:
     excess: Figure
     wording: str
     loss: float
+    p_loss: float
     cases: int
     needed: int
 
@@ -251,7 +253,7 @@ def result(
     numbers = [distinct.index(ORIGINAL if n == CONTROL else n) for n in names]
     labels = np.repeat(numbers, scores.shape[1])
     answers = scores.reshape(-1, cases).T
-    p, deviation = excess.permutation_test(answers, labels, clusters)
+    p, deviation, p_loss = excess.permutation_test(answers, labels, clusters)
     between, within = excess.disagreement(answers, labels)
     lost = excess.losses(answers, labels).mean(axis=0)
     place = int(np.abs(lost).argmax())
@@ -270,6 +272,7 @@ def result(
         _widened(paired(between, within, clusters), deviation),
         distinct[place],
         float(lost[place]),
+        p_loss,
         cases,
         needed,
     )

@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from jaxaug.core import columns, page
+from jaxaug.metrics import excess
 from jaxaug.tools.better import Better
 from jaxaug.tools.cases import Wordings
 from jaxaug.tools.measure import (
@@ -25,10 +26,13 @@ from jaxaug.tools.models import PROSE, TEXT, TOOL_CALLS
 from jaxaug.tools.suites import AXES
 
 _HEADS = (
-    *("description of", "cases", "given", "worst", "best", "p"),
+    *("description of", "cases", "given", "lowest", "highest", "p"),
     *("worst text", "best text"),
 )
-_OF_RESULT = ("verdict", "p", "between", "within", "wording", "loss", "cases")
+_OF_RESULT = (
+    *("verdict", "p", "between", "within"),
+    *("wording", "loss", "p_loss", "cases"),
+)
 _RIGHT = (False, True, True, True, True, True, False, False)
 _LEGEND = (
     (
@@ -54,8 +58,9 @@ _LEGEND = (
         "rewording; noise raises it"
     ),
     (
-        "given, worst, best: per cent of the answers in which the argument had a right "
-        "value, or the tool was called when it should be, under a text"
+        "given, lowest, highest: per cent of the answers in which the argument had a "
+        "right value, or the tool was called when it should be, under a text; with "
+        "several texts, chance alone makes them differ"
     ),
     (
         "p: probability of such differences between the texts by chance, corrected for "
@@ -82,10 +87,13 @@ def sentence(found: Measured) -> str:
             f"{NOT_SHOWN}: no answer is shown to depend on the wording; a loss of "
             f"{points} would have been found"
         )
+    told = f"{SENSITIVE} (p {_p(one.p)}): answers depend on the wording; "
+    if one.p_loss > excess.ALPHA:
+        return f"{told}no wording is shown to be right more or less often"
     size, word = abs(one.loss), "less" if one.loss > 0 else "more"
     return (
-        f"{SENSITIVE} (p {_p(one.p)}): answers depend on the wording; {one.wording} is "
-        f"right {_percent(size)} points {word} often than the others"
+        f"{told}{one.wording} is right {_percent(size)} points {word} often than the "
+        "others"
     )
 
 
@@ -179,7 +187,10 @@ def _named(found: Measured) -> str:
 def _row(one: Described) -> tuple[str, ...]:
     worst, best = one.worst, one.best
     numbers = (str(one.cases), *map(_percent, (one.given, worst[1], best[1])))
-    texts = [pair[0] if pair[1] != one.given else "" for pair in (worst, best)]
+    texts = [
+        pair[0] if one.is_shown and pair[1] != one.given else ""
+        for pair in (worst, best)
+    ]
     p = "" if one.p is None else _p(one.p) + "*" * one.is_shown
     return (".".join(filter(None, (one.tool, one.argument))), *numbers, p, *texts)
 

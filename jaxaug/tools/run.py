@@ -408,7 +408,8 @@ def _check(arguments: Sensitivity) -> None:
         own = ("dry_run", "option", "tools_in_prompt", "shots", "repeats")
         own += () if arguments.writer else endpoint_run.OWN
         refuse(own, "is for a chat model, not for --run. Leave it out.")
-        if arguments.files or not (arguments.input or arguments.wordings):
+        drawn = arguments.wordings or arguments.input and not arguments.files
+        if not (drawn or arguments.writer):
             refuse(("seed",), "these wordings are not drawn. Leave it out.")
 
 

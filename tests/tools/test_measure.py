@@ -108,6 +108,21 @@ def test_a_model_that_is_always_right(number, reworded, verdict):
     assert (suite.get("skipped"), suite.get("failures")) == (str(int(skip)), "0")
 
 
+def test_answers_that_change_in_both_directions_name_no_wording():
+    """Each of two wordings is right about half of the cases."""
+    names = [f"c{n}" for n in range(40)]
+    asked = {
+        name: [case(n, text) for n in names]
+        for name, text in {**BLIND, "r1": "place to go"}.items()
+    }
+    even, odd = ([reply("Oslo" if n % 2 == k else "Rome") for n in range(40)]
+                 for k in (0, 1))  # fmt: skip
+    replies = {"original": [even] * 2, "control": [even] * 2, "r1": [odd] * 2}
+    found = measure.measure(asked, replies)
+    assert found.result.verdict == measure.SENSITIVE and found.result.p_loss > 0.5
+    assert "no wording is shown to be right more" in report.sentence(found)
+
+
 def test_rare_mistakes_by_chance_leave_0_in_the_interval():
     """Most samples lack the rare cases that balance small negative excesses."""
     names, found = ["original", "control", "r1", "r2", "r3", "r4", "r5"], []
