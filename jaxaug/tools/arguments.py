@@ -103,6 +103,8 @@ class Sensitivity(
         split: of the data folder (default: test)
         model: openai:NAME, the name of a chat model behind --endpoint
         run: instead of --model: training run of a tracker, or its checkpoint
+        option: with --endpoint: any field of the requests as JSON or text, such as
+            temperature=1 or reasoning_effort=low; and concurrent, retries, timeout
         tools_in_prompt: put the tools into the first message, for models whose chat
             template has no tools
         rows: printed descriptions

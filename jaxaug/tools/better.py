@@ -83,7 +83,7 @@ class Better:
         given: accuracy of the original descriptions on these cases, as a fraction.
         advised: accuracy of the better descriptions on them, as a fraction.
         difference: `advised` - `given`, with its 95% interval.
-        proposed: number of proposals of a writer.
+        proposed: number of proposals of a writer; None without a writer.
         refused: maps a reason to the number of proposals that were refused.
     """
 
@@ -93,7 +93,7 @@ class Better:
     given: float
     advised: float
     difference: Figure
-    proposed: int = 0
+    proposed: int | None = None
     refused: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -159,7 +159,7 @@ def find_better(
     found = measure.answers_of(first, measure.outcomes(first, given, fuzzy))
     texts = {(one.tool, one.argument): t for one in found if (t := _best(one))}
     schema = tools.advised(source, texts)
-    told = sum(map(len, proposed)) + refused.total(), refused
+    told = sum(map(len, proposed)) + refused.total() if write else None, refused
     if not rest:
         nothing = Figure(None, None, None)
         return Better(texts, schema, 0, np.nan, np.nan, nothing, *told)

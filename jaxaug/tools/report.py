@@ -198,7 +198,9 @@ def _row(one: Described) -> tuple[str, ...]:
 def _better(better: Better) -> str:
     reasons = [f"{number} {reason}" for reason, number in better.refused.items()]
     refused = f" (refused: {', '.join(reasons)})" if reasons else ""
-    wrote = f"{_number(better.proposed)} proposed{refused}; " if better.proposed else ""
+    wrote = ""
+    if better.proposed is not None:
+        wrote = f"{_number(better.proposed)} proposed{refused}; "
     if not better.texts:
         return f"no gain: {wrote}no text is shown to be better on half of the cases"
     told = (

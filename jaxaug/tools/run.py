@@ -425,11 +425,10 @@ def _setting(arguments: Sensitivity) -> Setting | None:
             )
     block: dict[str, Any] = {"model": arguments.model, "num": 1}
     known = replace(arguments, option=_options(arguments, True))
-    setting = Setting.of(block | endpoint_run.server_of(known), "--option")
-    for name in ("per_request", "json"):
-        if getattr(setting.options, name) != getattr(Options(), name):
+    for name in (text.partition("=")[0] for text in known.option):
+        if name in ("per_request", "json"):
             raise UserError(f"--option {name}: is for paraphrases. Leave it out.")
-    return setting
+    return Setting.of(block | endpoint_run.server_of(known), "--option")
 
 
 def _writer(arguments: Sensitivity, setting: Setting | None) -> Writer | None:

@@ -391,7 +391,7 @@ def _sorted(
 ) -> tuple[_Named, ...] | None:
     """Returns items in the order of others, or None if only some names are equal."""
     named = {one.name: one for one in found}
-    names = [one.name for one in like]
+    names: list[str] = [one.name for one in like]
     if named.keys() == {*names}:
         return tuple(named[name] for name in names)
     places = zip(found, names, strict=False)

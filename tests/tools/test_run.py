@@ -337,7 +337,7 @@ def test_dry_run_and_other_wordings(call, server, tmp_path):
             "--fail_above is nan: give a finite number from 0 to 100",
         ),
         (("--wordings", "0"), "--wordings is 0: give a whole number from 1"),
-        (("--option", "json=false"), "--option json: is for paraphrases"),
+        (("--option", "json=true"), "--option json: is for paraphrases"),
         (("--model", "smollm2"), "--model smollm2: write it openai:NAME"),
         (("--option", "stop=[1"), "--option stop=[1: truncated JSON"),
         (("--option", "top_k=NaN"), "--option top_k=NaN: Out of range"),
