@@ -131,8 +131,9 @@ def _sensitivity(failures: Failures, limit: int) -> list[list[str]]:
     if not slots:
         return []
     found = [
-        f"accuracy under each description, largest spread first{_of(slots, limit)}"
+        f"accuracy under each description, by spread and frames{_of(slots, limit)}"
     ]
+    found.append("a spread over few frames may be chance")
     for slot in slots[:limit]:
         found.append(f"{slot}: {percent(failures.spread(slot))} points")
         table = [

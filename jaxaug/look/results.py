@@ -20,7 +20,8 @@ DEFINITIONS = {
     "value of another slot": "a predicted value that is extra or wrong, and right for "
     "another slot of the frame; true, false and dontcare are left out, as well as "
     "categorical slots, which can only answer their own options",
-    "spread": "highest minus lowest accuracy of a slot over the wordings, in points",
+    "spread": "highest minus lowest accuracy of a slot over the wordings, in points; "
+    "over few frames it may be chance",
     "joint goal accuracy": dst.DEFINITIONS[dst.JGA],
     "match": dst.DEFINITIONS["match"],
 }
@@ -178,11 +179,15 @@ class Failures:
         return max(values) - min(values) if values else 0.0
 
     def most_sensitive(self) -> list[SlotId]:
-        """Returns the slots whose accuracy differs by wording, largest spread first."""
+        """Returns the slots whose accuracy differs by wording.
+
+        They are in the order of spread times frames, the largest first: with few frames
+        chance alone makes a large spread.
+        """
         differing = [slot for slot in self.slots if self.spread(slot)]
         return sorted(
             differing,
-            key=lambda slot: (-self.spread(slot), -self.total(slot).frames, slot),
+            key=lambda slot: (-self.spread(slot) * self.total(slot).frames, slot),
         )
 
 

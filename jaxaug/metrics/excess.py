@@ -51,10 +51,13 @@ class Test(NamedTuple):
 
     Attributes:
         p: p-value of the hypothesis that scores do not depend on the wording.
+        deviation: standard deviation of the mean excess under this hypothesis.
+        p_loss: p-value of the greatest loss of a wording alone.
     """
 
     p: float
     deviation: float
+    p_loss: float
 
 
 def disagreement(scores: Answers, wordings: Wordings) -> Disagreement:
@@ -92,7 +95,7 @@ def permutation_test(
     # Cases with equal answers are the same under every permutation.
     varies = (scores != scores[:, :1]).any(axis=1)
     if not varies.any():
-        return Test(1.0, 0.0)
+        return Test(1.0, 0.0, 1.0)
     rows = scores[varies]
     _, places = np.unique(clusters[varies], return_inverse=True)
     rng = np.random.default_rng(seed)
@@ -105,9 +108,10 @@ def permutation_test(
     # Wordings with more answers have smaller deviations.
     spread = loss.std(axis=0)
     loss = (np.abs(loss) / np.where(spread > 0, spread, 1)).max(axis=1)
-    smaller = -np.minimum(_shares(excess), _shares(loss))
+    losses = _shares(loss)
+    smaller = -np.minimum(_shares(excess), losses)
     deviation = float(excess[1:].std()) / len(scores)
-    return Test(float(_shares(smaller)[0]), deviation)
+    return Test(float(_shares(smaller)[0]), deviation, float(losses[0]))
 
 
 def cases_needed(

@@ -246,6 +246,8 @@ def _options(texts: Sequence[str]) -> dict[str, Any]:
             raise UserError(
                 f"--option {text}: write it as NAME=VALUE; {suggestion(name, hints)}"
             )
+        if name in found:
+            raise UserError(f"--option {name}: comes twice. Leave one out.")
         found[name] = typed.parsed(value, hints[name])
     return found
 

@@ -63,7 +63,8 @@ class TaskOptions(args.Settings):
         wordings: rewordings by the grammar (default: 5; for dialogues the variants of
             SGD-X; a suite has its own)
         files: instead: the tools of --schema with other descriptions, a file each
-        repeats: requests about each case under each wording
+        repeats: requests about each case under each wording (default: 2; a tracker is
+            asked once, because its answers are always the same)
         shots: solved examples in the prompt: the first K cases, which are not scored,
             or K frames of the train split
         limit: only the first N cases or dialogues
@@ -72,7 +73,7 @@ class TaskOptions(args.Settings):
 
     wordings: Annotated[int, args.Range(1, 1000)] | None = None
     files: Annotated[args.Words, args.Arg("--wordings_from", metavar="FILE")] = ()
-    repeats: Annotated[int, args.Range(1, 1000), args.Arg(metavar="R")] = REPEATS
+    repeats: Annotated[int, args.Range(1, 1000), args.Arg(metavar="R")] | None = None
     shots: Annotated[int, args.Range(0, args.MANY), args.Arg(metavar="K")] = 0
     limit: args.Count | None = None
     seed: args.Seed = 0
@@ -99,9 +100,11 @@ class Sensitivity(
         input: cases as JSON lines with messages and calls, or questions of BFCL
             (default: the annotated dialogues of the data folder)
         answers: possible answers of BFCL (default: possible_answer/ next to --in)
-        split: of the data folder
+        split: of the data folder (default: test)
         model: openai:NAME, the name of a chat model behind --endpoint
         run: instead of --model: training run of a tracker, or its checkpoint
+        option: with --endpoint: any field of the requests as JSON or text, such as
+            temperature=1 or reasoning_effort=low; and concurrent, retries, timeout
         tools_in_prompt: put the tools into the first message, for models whose chat
             template has no tools
         rows: printed descriptions
@@ -110,18 +113,20 @@ class Sensitivity(
         json: all results as JSON
         html: page to write, self-contained
         junit: the result as JUnit XML, a test for CI
-        out: the tools with better descriptions, chosen on half of the cases and checked
+        out: the tools with better descriptions, chosen on half of the cases and tested
             on the other half; written if they are better there
+        writer: openai:NAME, the model at --endpoint that proposes texts for --out from
+            failing cases (default: --model; with --run only rewordings are compared)
     """
 
     wordings: Annotated[int, args.Range(1, 64)] | None = None
-    repeats: Annotated[int, args.Range(1, 64), args.Arg(metavar="R")] = REPEATS
+    repeats: Annotated[int, args.Range(1, 64), args.Arg(metavar="R")] | None = None
     suite: Literal["bfcl-live", "mcp"] | None = None
     axis: Annotated[args.Words, args.Arg(choices=("bare", "distractor"))] = ()
     schema: args.File = None
     input: Annotated[str | None, args.Arg("--in", metavar="FILE")] = None
     answers: args.File = None
-    split: args.Split = "test"
+    split: args.Split | None = None
     model: str | None = None
     run: str | None = None
     tools_in_prompt: bool = False
@@ -133,6 +138,7 @@ class Sensitivity(
     html: args.File = None
     junit: args.File = None
     out: args.File = None
+    writer: Annotated[str | None, args.Arg(metavar="MODEL")] = None
 
 
 add = args.adds(SchemaVerb, Import, Export)

@@ -7,8 +7,9 @@ or from files.
 
 import contextlib
 import functools
+import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -28,7 +29,7 @@ from jaxaug.metrics.benchmark import scored_frames
 from jaxaug.tools import Imported, bfcl, read_document, read_tools, tools_of
 from jaxaug.tools.catalogue import DONTCARE
 from jaxaug.tools.match import ABSENT, Expected
-from jaxaug.tools.services import UNFIT, names_of, with_names
+from jaxaug.tools.services import UNFIT, names_of, ordered, with_names
 from jaxaug.tools.views import rewritten, without
 from jaxaug.track import rewordings
 from jaxaug.track.rewordings import Choice
@@ -120,6 +121,9 @@ def read(
     items = list(_lines(path))
     if not items:
         raise UserError(f"{path}: holds no case. {_FIX}")
+    _check_ids(items)
+    if tools is not None:
+        _check_finite(tools.document, "--schema")
     if "question" in items[0][1]:
         if tools is not None:
             raise UserError(f"--schema: {path} is of BFCL and has tools. Leave it out.")
@@ -157,7 +161,32 @@ def _lines(path: PathLike) -> Iterator[tuple[str, dict[str, Any], int]]:
             raise UserError(f"{where}: is no JSON: {error}. {_FIX}") from None
         if not isinstance(item, dict):
             raise _wrong(where, "an object", item)
+        _check_finite(item, where)
         yield where, item, number
+
+
+def _check_finite(value: Any, where: str) -> None:
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        raise UserError(
+            f"{where}: has NaN, Infinity, or a number above 1e308, which JSON does not "
+            "have. Correct the number."
+        ) from None
+
+
+def _check_ids(items: Sequence[tuple[str, dict[str, Any], int]]) -> None:
+    """Refuses ids that are neither texts nor whole numbers, or that come twice."""
+    first: dict[str, str] = {}
+    for where, item, number in items:
+        name = item.get("id", number)
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise _wrong(f"{where}: id", "a text or a whole number", name)
+        if first.setdefault(str(name), where) != where:
+            raise UserError(
+                f"{where}: the id {shown(name)} is that of {first[str(name)]}. Give "
+                "one of them another id."
+            )
 
 
 def own_case(
@@ -212,7 +241,7 @@ def _call(call: Any, where: str, tools: Mapping[str, Tool]) -> Expected:
         accepted[key] = accepted.get(key, (ABSENT,)) + tuple(map(_pattern, more))
     lacking = [
         key
-        for key in tools[name]["function"]["parameters"].get("required", ())
+        for key in tools[name]["function"]["parameters"].get("required") or ()
         if key not in accepted
     ]
     if lacking:
@@ -243,17 +272,28 @@ def _messages(given: Any, where: str) -> tuple[Message, ...]:
         raise _wrong(
             f"{where}: messages", "a list of objects with role and content", given
         )
+    for number, content in enumerate(one.get("content") for one in given):
+        parts = content if isinstance(content, list) else [{}]
+        is_text = content is None or isinstance(content, str | list)
+        if not is_text or not all(isinstance(one, dict) for one in parts):
+            raise _wrong(
+                f"{where}: messages: content of #{number}",
+                "a text, null, or a list of objects",
+                content,
+            )
     return tuple(given)
 
 
 def _known(name: Any, tools: Mapping[str, Tool], where: str) -> str:
     """Returns the name of an offered tool; `_` replaces characters that are refused."""
-    fitted = UNFIT.sub("_", name)[:60] if isinstance(name, str) else ""
-    ends = [one for one in tools if isinstance(name, str) and one.endswith(f"__{name}")]
+    if not isinstance(name, str):
+        raise _wrong(where, "the name of a tool", name)
+    fitted = UNFIT.sub("_", name)[:60]
+    ends = [one for one in tools if one.endswith(f"__{name}")]
     for one in (name, fitted, *(ends if len(ends) == 1 else ())):
         if one in tools:
             return one
-    raise UserError(f"{where}: no tool {shown(name)}; {suggestion(str(name), tools)}")
+    raise UserError(f"{where}: no tool {shown(name)}; {suggestion(name, tools)}")
 
 
 def _check_number(tools: Sequence[Tool], where: str) -> None:
@@ -305,7 +345,7 @@ def _read_bfcl(
                 _listed(mine[_known(UNFIT.sub("_", tool), mine, where)]),
             )
             for one in truth
-            for tool, told in one.items()
+            for tool, told in _told(one, answers, name)
         )
         messages = _messages(turns[0], where)
         case = Case(name, name, messages, tuple(tools), calls)
@@ -315,6 +355,16 @@ def _read_bfcl(
 
 def _answers(path: PathLike) -> dict[str, Any]:
     return {str(one.get("id")): one.get("ground_truth") for _, one, _ in _lines(path)}
+
+
+def _told(call: Any, answers: PathLike, name: str) -> ItemsView[str, Any]:
+    """Returns the tool and the arguments of an expected call of BFCL."""
+    values = [*call.values()] if isinstance(call, dict) else []
+    if len(values) != 1 or not isinstance(values[0], dict):
+        place = next(w for w, one, _ in _lines(answers) if str(one.get("id")) == name)
+        rule = 'objects such as {"NAME": {"ARGUMENT": [VALUE, ...]}}'
+        raise _wrong(f"{place}: ground_truth", rule, call)
+    return call.items()
 
 
 def _read_bfcl_dialogues(
@@ -561,8 +611,9 @@ def of_files(source: Source, paths: Sequence[PathLike]) -> Wordings:
     found = {ORIGINAL: source.cases, CONTROL: source.cases}
     own = source.found.schema
     for path in paths:
-        schema = read_document(path).schema
-        renamed = with_names(schema, names_of(own))
+        read = read_document(path)
+        _check_finite(read.document, f"--wordings_from {path}")
+        renamed = with_names(ordered(read.schema, own), names_of(own))
         if names_of(renamed) != names_of(own):
             raise UserError(
                 f"--wordings_from {path}: has other tools or arguments than --schema. "

@@ -343,18 +343,22 @@ def _json(one: Advice) -> dict[str, Any]:
 
 
 def table(advice: Sequence[Advice], title: str, limit: int) -> str:
-    """Returns the printed table: the least stable descriptions first."""
-    shown = _worst(advice)[:limit]
+    """Returns the printed table, in the order of `_by_disagreement`."""
+    shown = _by_disagreement(advice)[:limit]
     if len(shown) < len(advice):
         title += f" ({len(shown)} of {len(advice)} descriptions)"
     return f"{title}\n\n{columns.aligned([_HEADS, *map(_row, shown)], _RIGHT)}"
 
 
-def _worst(advice: Sequence[Advice]) -> list[Advice]:
-    """Returns the advice, least agreement first, then most unknown words first."""
+def _by_disagreement(advice: Sequence[Advice]) -> list[Advice]:
+    """Returns the advice, most frames with disagreement first, then by unknown words.
+
+    A small agreement over few frames may be chance.
+    """
 
     def key(one: Advice) -> tuple[float, int]:
-        return 1.0 if one.agreement is None else one.agreement, -one.given.unknown
+        agreement = 1.0 if one.agreement is None else one.agreement
+        return -one.frames * (1 - agreement), -one.given.unknown
 
     return sorted(advice, key=key)
 
@@ -381,7 +385,7 @@ def _worded(option: Option) -> str:
 
 def html_page(advice: Sequence[Advice], title: str) -> str:
     """Returns a self-contained HTML page: all descriptions, then their wordings."""
-    shown = _worst(advice)
+    shown = _by_disagreement(advice)
     rows = [
         [page.number(cell) if right else page.cell(cell) for cell, right in cells]
         for cells in (zip(_row(one), _RIGHT, strict=True) for one in shown)
@@ -392,9 +396,9 @@ def html_page(advice: Sequence[Advice], title: str) -> str:
         *page.paragraphs([title]),
         "<h2>Definitions</h2>",
         *page.items(_LEGEND),
-        "<h2>Descriptions, worst first</h2>",
+        "<h2>Descriptions, most frames with disagreement first</h2>",
         *page.sortable(_HEADS, rows),
-        "<h2>Wordings of each description, best first</h2>",
+        "<h2>Wordings of each description, in the order of preference</h2>",
         *(line for one in shown for line in _options(one)),
         page.SORT,
         page.END,

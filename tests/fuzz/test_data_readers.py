@@ -21,6 +21,7 @@ from jaxaug.feed.parallel import Corpus
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.metrics import benchmark, evaluate, predictions, training
 from jaxaug.models.scorers import store
+from jaxaug.tools import cases, measure, models, read_document
 from jaxaug.track import turns
 
 SPLIT = "dev"
@@ -330,7 +331,77 @@ def are_numbers_and_texts(found, expected, path):
     json.dumps(choices, ensure_ascii=False).encode()
 
 
+CITY = {"type": "string", "description": "name of the city"}
+SIZE = {"type": "object", "properties": {"w": {"description": "width"}}}
+FUNCTION = {"name": "f", "description": "find a city", "parameters": {
+    "type": "object", "required": ["city"], "properties": {"city": CITY, "box": SIZE},
+}}  # fmt: skip
+SAID = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": None}]
+CALL = {"name": "f", "arguments": {"city": "Oslo"}, "accepted": {"box": [{"w": 1}]}}
+
+
+def make_files(**contents):
+    """Returns a maker of a folder with JSON files; a name may have a folder."""
+
+    def make(folder, material):
+        for name, content in contents.items():
+            path = folder / "fuzzed" / f"{name.replace('__', '/')}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(content))
+        return folder / "fuzzed"
+
+    return make
+
+
+def used(wordings):
+    """Returns what is done with cases before a model is asked, and the requests."""
+    measure.coverage(wordings)
+    flat = [case for found in wordings.values() for case in found]
+    shown = models.with_shots(flat, flat[:1])
+    made = [(case.messages, case.tools, case.expected) for case in shown]
+    json.dumps([row[:2] for row in made], allow_nan=False)
+    return repr(made)
+
+
+def read_cases(path, material):
+    tools = read_document(path / "tools.json")
+    (source,) = cases.read(path / "cases.json", tools)
+    return used(cases.of_files(source, [path / "other.json"]))
+
+
+def read_bfcl(path, material):
+    found = cases.read(path / "q.json", None)
+    return used({cases.ORIGINAL: [case for one in found for case in one.cases]})
+
+
+def are_requests(found, expected, path):
+    assert isinstance(found, str)
+
+
+TOOLS = [{"type": "function", "function": FUNCTION}]
 READERS = {
+    "cases of tools": Reader(
+        make_files(
+            tools=TOOLS,
+            other=TOOLS,
+            cases={"id": "a", "messages": SAID, "calls": [CALL]},
+        ),
+        read_cases,
+        JSON,
+        are_requests,
+    ),
+    "cases of BFCL": Reader(
+        make_files(
+            q={"id": "a", "question": [SAID], "function": [FUNCTION]},
+            possible_answer__q={
+                "id": "a",
+                "ground_truth": [{"f": {"city": ["Oslo", ""]}}],
+            },
+        ),
+        read_bfcl,
+        JSON,
+        are_requests,
+    ),
     "talk": Reader(make_talk, read_talk, JSON, are_texts),
     "training": Reader(make_training, read_training,
      (*LINES, change_line(json_mutator)), are_numbers_and_texts),

@@ -163,7 +163,7 @@ class Client:
         while True:
             body = self._body(request)
             status, text, after = self._send(body)
-            if status not in _REFUSED or not self._adapt(text, body):
+            if status not in _REFUSED or not self._adapt(text, body, request):
                 break
         if status != 200:
             self._check(status, text, after)
@@ -251,12 +251,16 @@ class Client:
         if self.stop.wait(wait):
             raise Stopped
 
-    def _adapt(self, text: str, body: Mapping[str, Any]) -> bool:
-        """Omits a parameter that the server refuses; returns whether there is one."""
+    def _adapt(self, text: str, body: Mapping[str, Any], request: Asked) -> bool:
+        """Omits a parameter that the server refuses; returns whether there is one.
+
+        Parameters of the user stay, but `max_tokens` has another name.
+        """
         lower = text.lower()
         for name in (_FORMAT, "seed", "max_tokens"):
             named = name in lower or (name == _FORMAT and "json_schema" in lower)
-            if name in body and named:
+            is_own = name == "max_tokens" or name not in request.parameters
+            if name in body and named and is_own:
                 with self._lock:
                     self._left_out.add(name)
                 return True
