@@ -122,14 +122,12 @@ def read(
     if not items:
         raise UserError(f"{path}: holds no case. {_FIX}")
     _check_ids(items)
-    if tools is not None:
-        _check_finite(tools.document, "--schema")
     if "question" in items[0][1]:
         if tools is not None:
             raise UserError(f"--schema: {path} is of BFCL and has tools. Leave it out.")
         return _read_bfcl(path, items, answers, reworded)
     if tools is None:
-        raise UserError("--schema is missing: name the document with the tools.")
+        raise UserError(f"{path}: has no tools. Name their document with --schema.")
     if answers is not None:
         raise UserError(
             f"--answers: {path} already contains calls. Leave --answers out."
@@ -161,11 +159,12 @@ def _lines(path: PathLike) -> Iterator[tuple[str, dict[str, Any], int]]:
             raise UserError(f"{where}: is no JSON: {error}. {_FIX}") from None
         if not isinstance(item, dict):
             raise _wrong(where, "an object", item)
-        _check_finite(item, where)
+        check_finite(item, where)
         yield where, item, number
 
 
-def _check_finite(value: Any, where: str) -> None:
+def check_finite(value: Any, where: str) -> None:
+    """Refuses numbers that a request cannot hold; `where` starts the message."""
     try:
         json.dumps(value, allow_nan=False)
     except ValueError:
@@ -611,9 +610,9 @@ def of_files(source: Source, paths: Sequence[PathLike]) -> Wordings:
     found = {ORIGINAL: source.cases, CONTROL: source.cases}
     own = source.found.schema
     for path in paths:
-        read = read_document(path)
-        _check_finite(read.document, f"--wordings_from {path}")
-        renamed = with_names(ordered(read.schema, own), names_of(own))
+        other = read_document(path)
+        check_finite(other.document, f"--wordings_from {path}")
+        renamed = with_names(ordered(other.schema, own), names_of(own))
         if names_of(renamed) != names_of(own):
             raise UserError(
                 f"--wordings_from {path}: has other tools or arguments than --schema. "

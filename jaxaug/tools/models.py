@@ -168,7 +168,7 @@ def fields_of(texts: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
 
     Raises:
         UserError: an option has no name or value, comes twice, is set otherwise, or its
-            value begins like JSON and is none.
+            value begins like JSON but is invalid.
     """
     found: dict[str, Any] = {}
     for text in texts:

@@ -204,8 +204,8 @@ def _better(better: Better) -> str:
     if not better.texts:
         return f"no gain: {wrote}no text is shown to be better on half of the cases"
     told = (
-        f"{wrote}{_number(len(better.texts))}, chosen on half of the cases; on the other "
-        f"{better.cases}: {_percent(better.given)} as given, "
+        f"{wrote}{_number(len(better.texts))}, chosen on half of the cases; on the "
+        f"other {better.cases}: {_percent(better.given)} as given, "
         f"{_percent(better.advised)} advised, difference {better.difference.points}"
     )
     return f"{'gain' if better.is_gain else 'no gain'}: {told}"

@@ -94,6 +94,8 @@ def of_file(
         UserError: a file is missing or wrong, or too short for the examples.
     """
     tools = read_document(schema) if schema else None
+    if tools is not None:
+        cases.check_finite(tools.document, f"--schema {schema}")
     found = cases.read(path, tools, answers)
     flat = [(source.found, case) for source in found for case in source.cases]
     shown, rest = flat[: options.shots], flat[options.shots :]

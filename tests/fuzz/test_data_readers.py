@@ -21,7 +21,8 @@ from jaxaug.feed.parallel import Corpus
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.metrics import benchmark, evaluate, predictions, training
 from jaxaug.models.scorers import store
-from jaxaug.tools import cases, measure, models, read_document
+from jaxaug.tools import cases, measure, models, run
+from jaxaug.tools.arguments import TaskOptions
 from jaxaug.track import turns
 
 SPLIT = "dev"
@@ -364,9 +365,9 @@ def used(wordings):
 
 
 def read_cases(path, material):
-    tools = read_document(path / "tools.json")
-    (source,) = cases.read(path / "cases.json", tools)
-    return used(cases.of_files(source, [path / "other.json"]))
+    options = TaskOptions(files=(str(path / "other.json"),))
+    task = run.of_file(path / "cases.json", path / "tools.json", None, options)
+    return used(task.wordings)
 
 
 def read_bfcl(path, material):
