@@ -1,4 +1,4 @@
-"""`jaxaug augment review`: a page to accept, reject, or retype the variants of a run."""
+"""`jaxaug augment review`: a page to accept, reject, or retype the variants."""
 
 import html
 import json

@@ -1,8 +1,8 @@
 """Options of `jaxaug levels`, the settings of generators, and quotas of samplers.
 
-A quota is the number of paraphrases of a text to keep. In Lu and Lam (2023), appendix A,
-4 of the 20 paraphrases per text come from bottom-k (2 for COVID-Q), and the others from
-top-k with top-p.
+A quota is the number of paraphrases of a text to keep. In Lu and Lam (2023), appendix
+A, 4 of the 20 paraphrases per text come from bottom-k (2 for COVID-Q), and the others
+from top-k with top-p.
 """
 
 import dataclasses
@@ -196,7 +196,7 @@ class Options(Levelling):
     """Options of levels, with the quotas and the server.
 
     Attributes:
-        quota: sampler -> number of its paraphrases to keep per text; see `quotas`.
+        quota: sampler -> number of its paraphrases to keep per text.
         server: of a model behind an endpoint: fields of
             `jaxaug.paraphrase.endpoint_grid.Block`. Such a model has the one sampler
             `sampling`, and none of the options of samplers.

@@ -218,7 +218,8 @@ _SGD_COMMIT = "e852981ae34990f4358979625854259302feaa78"
 
 _OWN = {
     "sgd": DataSet(
-        url=f"https://github.com/google-research-datasets/dstc8-schema-guided-dialogue/archive/{_SGD_COMMIT}.tar.gz",
+        url="https://github.com/google-research-datasets/"
+        f"dstc8-schema-guided-dialogue/archive/{_SGD_COMMIT}.tar.gz",
         archive="sgd.tar.gz",
         keep=r"((?:train|dev|test|sgd_x/data)/[\w/]+\.json|LICENSE\.txt)",
         layout="train/, dev/, test/ and sgd_x/data/v1..v5/",

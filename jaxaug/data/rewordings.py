@@ -5,9 +5,9 @@ data card. `benchmarks/rewordings.py` checks the pieces of the corpus and packs 
 into `rewordings.jsonl.xz`.
 
 A prompt of the model that rewords has the description of the service and the names of
-the other slots, if any, and then the text. Each line behind it has a grade, from 1 (near
-the text) to 5 (far from it), and a rewording. The model learns several lines of a text
-in one sequence, in random order of their grades. One line is enough for its use:
+the other slots, if any, and then the text. Each line behind it has a grade, from 1
+(near the text) to 5 (far from it), and a rewording. The model learns several lines of a
+text in one sequence, in random order of their grades. One line is enough for its use:
 
     Books visits at a veterinary clinic
     slots: pet_name, owner_phone

@@ -12,10 +12,10 @@ from typing import Any
 
 from etils import epath
 
-from jaxaug.augment.grammar import rules, senses, source, vocabulary
+from jaxaug.augment.grammar import rules, senses, vocabulary
 from jaxaug.augment.grammar.chunks import Chunk, chunks
 from jaxaug.augment.grammar.rules import Context
-from jaxaug.augment.grammar.source import Source
+from jaxaug.augment.grammar.senses import Source
 from jaxaug.augment.language.inflection import THIRD
 from jaxaug.core.errors import UserError
 from jaxaug.paraphrase import literals
@@ -394,9 +394,7 @@ def _is_verb_phrase(context: Context) -> bool:
     return context.kind != "slot" or context.is_flag
 
 
-@functools.lru_cache(20_000)
-def _source(text: str, is_verb_phrase: bool) -> Source:
-    return source.read(text, is_verb_phrase)
+_source = functools.lru_cache(20_000)(senses.read_source)
 
 
 @functools.lru_cache(20_000)

@@ -127,7 +127,9 @@ def _syllables(base: str) -> int:
 # Words of two syllables that double their last letter: with a stressed last syllable,
 # or irregular.
 _DOUBLING = re.compile(
-    "(ad|com|e|o|per|sub)mit|(com|ex|pro)pel|(con|de|in|pre|re|trans)fer|(re|up)set|un(plug|wrap|zip)|begin|control|deter|equip|forget|format|kidnap|occur|patrol|program|regret"
+    "(ad|com|e|o|per|sub)mit|(com|ex|pro)pel|(con|de|in|pre|re|trans)fer|(re|up)set|"
+    "un(plug|wrap|zip)|begin|control|deter|equip|forget|format|kidnap|occur|patrol|"
+    "program|regret"
 )
 
 

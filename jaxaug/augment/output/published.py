@@ -66,15 +66,17 @@ def figures(
 
 
 def _jaccard(texts: Sequence[Sequence[str]]) -> list[float]:
-    original, *variants = ([*map(_lemmas, nlp.analyse(part))] for part in texts)
+    original, *variants = (
+        [
+            frozenset(token.lemma for token in one.tokens if not token.is_stop)
+            for one in nlp.analyse(part)
+        ]
+        for part in texts
+    )
     return [
         float(np.mean([*map(measures.jaccard_distance, original, variant)]))
         for variant in variants
     ]
-
-
-def _lemmas(document: nlp.Document) -> frozenset[str]:
-    return frozenset(token.lemma for token in document.tokens if not token.is_stop)
 
 
 def _bleu(texts: Sequence[Sequence[str]]) -> list[float]:

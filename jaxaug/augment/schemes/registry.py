@@ -35,7 +35,7 @@ class Job:
         most: maximum outputs of a text.
         models: names of the models that it uses.
         needs_context: whether `run` takes pairs of a text and its contexts (see
-            `grammar.context`, as JSON) instead of texts.
+            `grammar.rules.Context`, as JSON) instead of texts.
         in_schema: whether `run` takes texts with their context in the schema; see
             `jaxaug.augment.descriptions.with_contexts`.
         endpoint: the writer of a model behind an endpoint, which takes such items too.

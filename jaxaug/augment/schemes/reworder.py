@@ -21,7 +21,7 @@ from jaxaug.paraphrase.literals import Piece
 _SAMPLER = "top_k_top_p"
 
 Item = str | tuple[str, Mapping[str, Any]] | list[Any]
-"""A text, or a text and its context; see `jaxaug.augment.descriptions.with_contexts`."""
+"""A text, or a text and its context; see `descriptions.with_contexts`."""
 
 
 def candidates(

@@ -1,8 +1,8 @@
 """The methods that change one sentence at random, by name.
 
-They are pervasive dropout, SwitchOut, easy data augmentation (Wei and Zou, 2019) and its
-synonym replacement alone, and noise of typing and speech: typos and disfluencies. These
-two record their edits, so that annotated spans can be moved along.
+They are pervasive dropout, SwitchOut, easy data augmentation (Wei and Zou, 2019), its
+synonym replacement alone, and noise of typing and speech: typos and disfluencies. The
+last two record their edits, so that annotated spans can be moved along.
 """
 
 from collections.abc import Callable, Mapping, Sequence
