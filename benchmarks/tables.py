@@ -616,6 +616,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "settle": claims.settle,
     "readings": readings.table,
     "domains": readings.domains_table,
+    "distilled": claims.distilled,
     "decoders-twitter": functools.partial(claims.decoders, "twitter"),
     **{
         f"classify-{name}": functools.partial(claims.classify_table, name)

@@ -190,7 +190,7 @@ def test_a_text_for_the_config(tmp_path):
 
 HOUSE = ("table2.py:amzn", "table2.py:covidclu", "table2.py:huff")
 EQUALLY_LONG = (
-    "amount.py", "bottom_k.py", "figure2.py", "pcc_huffpost.py",
+    "amount.py", "bottom_k.py", "figure2.py", "order.py", "pcc_huffpost.py",
     "table4.py:amzn", "table4.py:covidclu", "table4.py:huff",
 )  # fmt: skip
 HOUSE += EQUALLY_LONG
