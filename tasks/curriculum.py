@@ -62,9 +62,8 @@ def of_run(
         raise UserError(
             f"curriculum: the schedule has {length:,} steps, but the run only "
             f"{whole:,}. Its last stages would be missing. Train for at least "
-            f"{length:,} steps; "
-            f"or, in a new MODEL_DIR, stretch the schedule to the run with "
-            "--gin.CURRICULUM_STEPS=None."
+            f"{length:,} steps; or, in a new MODEL_DIR, stretch the schedule to the "
+            "run with --gin.CURRICULUM_STEPS=None."
         )
     return schedules.stretched(schedule, length)
 
@@ -109,8 +108,6 @@ def summarize(
     `<model_dir>/curriculum.png`.
 
     Args:
-        model_dir: folder of the run.
-        summary_writer: a metric writer, or None.
         step: step at which the run starts.
         schedule: schedule in steps, from the first step that uses the data.
         then: called with the first three arguments, such as

@@ -48,9 +48,6 @@ class Search:
     ) -> None:
         """
         Args:
-            model: model that is trained.
-            dataset_cfg: training data.
-            model_dir: folder of the run.
             period: steps of a round.
             candidates: tried rewordings of each slot description.
         """

@@ -24,10 +24,10 @@ from jaxtyping import Array, Bool, Float, Int, UInt
 from t5x.decoding import DecodingState
 from t5x.search.decode_state import (
     TokensToLogits,
-    match_container,
     prompt_lengths,
     start_index,
 )
+from t5x.state_utils import as_container
 
 from jaxaug.core.buckets import power_of_two
 from jaxaug.core.byte_machine import DEAD, Machine
@@ -338,7 +338,7 @@ def search(
         masked = jnp.where(jnp.isfinite(logits), masked, logits)
         new = {
             **state.cache,
-            _MODEL: match_container(model_cache, state.cache[_MODEL]),
+            _MODEL: as_container(model_cache, state.cache[_MODEL]),
             _STATE: states.reshape(state.cache[_STATE].shape),
         }
         return masked, new

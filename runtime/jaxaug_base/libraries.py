@@ -71,8 +71,7 @@ class Notes:
             yield
 
     def keep_in(self, folder: str, number: int = 0) -> None:
-        """Moves the notes to the run folder of process `number` and appends later notes
-        there.
+        """Moves the notes to the run folder of process `number`, and later ones too.
 
         Files in an object store cannot be appended to. The notes of such a run go to
         the user's cache on this machine.

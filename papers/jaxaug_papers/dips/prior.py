@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from flax import traverse_util
 from jaxtyping import Array, Float, Int
 from t5x.decoding import DecodingState, flat_batch_beam_expand
-from t5x.search.decode_state import TokensToLogits, match_container
+from t5x.search.decode_state import TokensToLogits
+from t5x.state_utils import as_container
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode import contract, sample, warpers
@@ -72,7 +73,7 @@ def decode(
     def to_logits(state: DecodingState) -> Any:
         flat = traverse_util.flatten_dict(flax.core.unfreeze(state.cache))
         mine = traverse_util.unflatten_dict(flat | drawn)
-        mine = match_container(mine, state.cache)
+        mine = as_container(mine, state.cache)
         return tokens_to_logits(state.replace(cache=mine))
 
     return sample.sample(
