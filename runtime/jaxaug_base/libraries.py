@@ -146,7 +146,8 @@ def without(*names: str) -> Iterator[None]:
     Other threads must not import it at the same time.
     """
     hidden = [name for name in names if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
+    for name in hidden:
+        sys.modules[name] = None  # type: ignore[assignment]
     try:
         yield
     finally:
