@@ -30,9 +30,11 @@ import tempfile
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count, islice
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -202,7 +204,7 @@ def dry_run(folder: Path, size: int, options: argparse.Namespace) -> Line:
 
 def sensitivity(folder: Path, size: int, options: argparse.Namespace) -> Line:
     """Writes tools with five other wordings."""
-    words = [*_asked(folder, size), "--endpoint", _server(), "--wordings_from"]
+    words = [*_asked(folder, size), "--endpoint", options.server, "--wordings_from"]
     for number in range(5):
         others = islice(_texts(), 7 * (number + 1), None)
         (folder / f"w{number}.json").write_text(json.dumps(tools(size, others)))
@@ -210,7 +212,6 @@ def sensitivity(folder: Path, size: int, options: argparse.Namespace) -> Line:
     return [*words, "--json", f"{folder}/report.json"]
 
 
-@cache
 def _server() -> str:
     """Starts a server that calls the first tool of each request; returns its address."""
 
@@ -302,8 +303,7 @@ WORKS = {
 def measure(words: Sequence[str], environment: dict[str, str]) -> tuple[float, float]:
     """Runs `jaxaug`; returns CPU seconds and peak memory in MiB.
 
-    The program has no peak of this process: its children are started by `posix_spawn`,
-    and the imports of this file are small.
+    Linux adds the peak of this process, which is small: `_prepared` uses another one.
 
     Raises:
         SystemExit: the program failed.
@@ -339,6 +339,12 @@ def _ask(address: str) -> None:
             answer.read()
 
 
+def _prepared(work: Work, *arguments: Any) -> Line:
+    """Calls `work.prepare` in a process of its own."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(work.prepare, *arguments).result()
+
+
 def exponents(sizes: Sequence[int], values: Sequence[float]) -> str:
     """Returns the exponent of all sizes, and that of the two greatest."""
     import numpy as np
@@ -355,6 +361,7 @@ def main() -> None:
     parser.add_argument("--run", help="run of `serve`")
     parser.add_argument("--sizes", type=int, nargs="+", help="instead of the defaults")
     options = parser.parse_args()
+    options.server = _server() if "sensitivity" in (options.works or WORKS) else ""
     print("work             size   CPU s  ratio   peak MiB  ratio")
     for name in options.works or WORKS:
         work = WORKS[name]
@@ -366,7 +373,7 @@ def main() -> None:
                     environment["JAXAUG_CACHE_DIR"] = models
                 folder = Path(place, "data")
                 folder.mkdir()
-                words = work.prepare(folder, size, options)
+                words = _prepared(work, folder, size, options)
                 if name == "serve" and not found:  # Compiled programs stay.
                     measure(words, environment)
                 found.append(measure(words, environment))

@@ -90,6 +90,18 @@ def test_data_verbs_import_neither_jax_nor_tensorflow(sgd_tree):
     assert python_says(program).splitlines()[-1] == "loaded:"
 
 
+@pytest.mark.parametrize(
+    "module",
+    ["tools.run", "tools.convert", "metrics.evaluate", "metrics.report_page"],
+)
+def test_verbs_start_without_the_grammar_and_large_packages(module):
+    """Programs that start in half a second import none of these."""
+    program = f"import sys, jaxaug.{module}\nprint(*sys.modules)"
+    loaded = set(python_says(program).split())
+    heavy = {"boto3", "jax", "spacy", "torch", "jaxaug.augment.grammar.engine"}
+    assert f"jaxaug.{module}" in loaded and loaded.isdisjoint(heavy)
+
+
 def test_program_prints_one_line_and_no_traceback(tmp_path):
     result = ran(
         [sys.executable, "-m", "jaxaug.cli", "data", "describe"]

@@ -31,8 +31,6 @@ from jaxaug.tools.catalogue import DONTCARE
 from jaxaug.tools.match import ABSENT, Expected
 from jaxaug.tools.services import UNFIT, names_of, ordered, with_names
 from jaxaug.tools.views import rewritten, without
-from jaxaug.track import rewordings
-from jaxaug.track.rewordings import Choice
 
 Message = Mapping[str, Any]
 Tool = dict[str, Any]
@@ -565,14 +563,16 @@ def of_sources(sources: Sequence[Source], number: int, seed: int) -> Wordings:
     Raises:
         UserError: no description has a faithful rewording.
     """
+    from jaxaug.track import rewordings  # The grammar and the judge.
+
     found: dict[str, list[Case]] = {ORIGINAL: [], CONTROL: []}
     found |= {f"r{n}": [] for n in range(1, number + 1)}
     any_text = False
 
     @functools.cache  # Sources share services.
-    def choices_of(service: Service) -> list[Choice]:
+    def choices_of(service: Service) -> list[rewordings.Choice]:
         return [
-            Choice(item, own[1:] or own)  # The given text would not be a rewording.
+            rewordings.Choice(item, own[1:] or own)  # The given text would not be a rewording.
             for item, own in rewordings.choices(service)
             if item.kind != "service"  # A tool has the description of its intent.
         ]
@@ -678,6 +678,8 @@ def advised(source: Source, texts: Mapping[Text, str]) -> Schema:
         texts: maps a description to its new text. Other descriptions, and descriptions
             inside an object, do not change.
     """
+    from jaxaug.track import rewordings
+
     names = _names(source.found)
     found: dict[str, dict[str, str]] = {}
     for service in source.found.schema.services:

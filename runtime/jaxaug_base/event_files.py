@@ -10,9 +10,9 @@ from etils import epath
 from google.protobuf.message import DecodeError
 
 from jaxaug_base.errors import UserError
-from jaxaug_base.libraries import without_torch
+from jaxaug_base.libraries import without
 
-with without_torch():
+with without("boto3", "torch"):
     from tensorboardX.proto import event_pb2
 
 _BFLOAT16 = 14

@@ -137,20 +137,21 @@ def _folders() -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def without_torch() -> Iterator[None]:
-    """Hides PyTorch from imports inside the context, unless it is already imported.
+def without(*names: str) -> Iterator[None]:
+    """Hides packages from imports inside the context, except imported ones.
 
-    tensorboardX and spaCy would import it, in 2 to 3 s, for a few isinstance checks.
+    tensorboardX and spaCy would import PyTorch, in 2 to 3 s, for a few isinstance
+    checks, and tensorboardX imports boto3 for a storage that is not used here.
     Other threads must not import it at the same time.
     """
-    if "torch" in sys.modules:
-        yield
-        return
-    sys.modules["torch"] = None  # type: ignore[assignment]
+    hidden = [name for name in names if name not in sys.modules]
+    for name in hidden:
+        sys.modules[name] = None  # type: ignore[assignment]
     try:
         yield
     finally:
-        del sys.modules["torch"]
+        for name in hidden:
+            del sys.modules[name]
 
 
 _notes: Notes | None = None

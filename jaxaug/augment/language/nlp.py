@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jaxaug_base.libraries import without_torch
+from jaxaug_base.libraries import without
 
 from jaxaug.core.installed import missing_extra
 
@@ -129,7 +129,7 @@ _known: frozenset[str] = frozenset()
 def _model() -> Any:
     global _known
     try:
-        with contextlib.nullcontext() if _uses_torch() else without_torch():
+        with contextlib.nullcontext() if _uses_torch() else without("torch"):
             import spacy
     except ImportError:
         raise missing_extra("spaCy is not installed", "spacy") from None

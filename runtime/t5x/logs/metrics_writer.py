@@ -15,12 +15,12 @@ import numpy as np
 from absl import logging
 from etils import epath
 from jaxaug_base import clu_names as clu
-from jaxaug_base.libraries import without_torch
+from jaxaug_base.libraries import without
 
 from t5x import metrics as metrics_lib
 from t5x.logs.sinks import MetricSink, scalars_of
 
-with without_torch():
+with without("torch"):
     from tensorboardX import summary as summary_lib
     from tensorboardX.event_file_writer import EventsWriter
     from tensorboardX.proto.event_pb2 import Event
