@@ -112,10 +112,7 @@ def image(figure: Any, alt: str) -> str:
 
 
 def sortable(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """Yields a table that a click on a heading sorts; cells are of `cell` and `number`.
-
-    The page needs `SORTABLE` and `SORT`.
-    """
+    """Yields a table that a click on a heading sorts, with `SORTABLE` and `SORT`."""
     cells = "".join(
         f'<th><button type="button">{html.escape(text)}</button></th>' for text in heads
     )

@@ -30,10 +30,7 @@ _NAMES = {
 
 
 def path_problem(value: Any) -> str | None:
-    """Returns why the system cannot look up a path; None if it can.
-
-    It need not exist.
-    """
+    """Returns why the system cannot look up a path, which need not exist."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         return "give the path of a file or folder"
     name = os.fspath(value)

@@ -63,10 +63,7 @@ def smallest_difference(
 def seeds_for(
     difference: float, figure: str, variances: Variances, dialogues: float
 ) -> int | None:
-    """Returns how many seeds show a difference with probability `POWER`.
-
-    None means more than 1,000, usually because the dialogues are too few.
-    """
+    """Returns how many seeds show a difference with `POWER`; None over 1,000."""
 
     def enough(seeds: int) -> bool:
         return power(difference, figure, variances, seeds, dialogues) >= POWER
@@ -77,10 +74,7 @@ def seeds_for(
 def dialogues_for(
     difference: float, figure: str, variances: Variances, seeds: int
 ) -> int | None:
-    """Returns how many dialogues show a difference with probability `POWER`.
-
-    None means more than 10 million, usually because the seeds are too few.
-    """
+    """Returns how many dialogues show a difference; None over 10 million."""
 
     def enough(dialogues: int) -> bool:
         return power(difference, figure, variances, seeds, dialogues) >= POWER

@@ -275,10 +275,7 @@ def _constrain(x: Activations) -> Activations:
 
 
 class CausalLM(nn.Module):
-    """The stack of a family as a module of `t5x.models.DecoderOnlyModel`.
-
-    It has the interface of `t5x.examples.decoder_only.network.DecoderWrapper`.
-    """
+    """The stack of a family as a module of `t5x.models.DecoderOnlyModel`."""
 
     config: Any
 

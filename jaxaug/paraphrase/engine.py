@@ -75,10 +75,7 @@ def check_precision(precision: str) -> None:
 
 
 class EngineDecoder:
-    """Decodes batches like `Decoder`, with CTranslate2.
-
-    A draw depends on the draws before it: a resumed run draws other numbers.
-    """
+    """Decodes like `Decoder`, with CTranslate2; a resumed run draws other numbers."""
 
     def __init__(
         self,

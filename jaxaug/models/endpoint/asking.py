@@ -479,10 +479,7 @@ def spent(server: Server) -> str:
 
 
 def plan(server: Server, expected: Usage) -> list[str]:
-    """Returns lines with the server, its key, and the expected usage and cost.
-
-    The server receives no request.
-    """
+    """Returns lines with the server, its key, and the expected usage; asks nothing."""
     key = "is set" if os.environ.get(server.key_variable) else "is not set"
     lines = [
         f"{server.name} at {server.url}; the key ${server.key_variable} {key}",

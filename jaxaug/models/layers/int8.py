@@ -40,11 +40,7 @@ Params = Mapping[str, Any]
 
 
 def found(trace: Callable[[], Any]) -> dict[Path, int]:
-    """Returns the parameters that can be integers.
-
-    Returns:
-        Path of each parameter -> number of its values that contribute to one output.
-    """
+    """Returns path -> number of values for one output, of possible integers."""
     sizes: dict[Path, int] = {}
 
     def note(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:

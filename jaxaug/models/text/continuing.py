@@ -98,10 +98,7 @@ def score(
     inputs: Int[Array, "rows length"],
     outputs: Int[Array, "rows max_length"],
 ) -> Float[Array, " rows"]:
-    """Returns the log-likelihood of each output, summed over its tokens and EOS.
-
-    Inputs and outputs include EOS and are padded with 0.
-    """
+    """Returns the log-likelihood of each output, summed over its tokens and EOS."""
     if isinstance(model, PrefixModel):
         return _continued(model, params, inputs, outputs)
     scorer = SourceEncoderDecoderModel(

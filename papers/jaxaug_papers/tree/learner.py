@@ -79,10 +79,7 @@ class Item:
         return self.set.partition("_")[0]
 
     def name(self, table: recipes.Table) -> str:
-        """Returns the name of the item's folder, with the digest of generated variants.
-
-        Better variants give another name, so they are a new item.
-        """
+        """Returns the name of the item's folder, with the digest of its variants."""
         digest = self.variants(table)
         version = f"-{digest[:8]}" if digest else ""
         order = "" if self.order == "mixture" else f"-{self.order}"

@@ -317,10 +317,7 @@ def nearest_accuracy(
     tests: Float[Array, "m width"],
     test_labels: Int[Array, " m"],
 ) -> Float[np.ndarray, " seeds"]:
-    """Returns the accuracy of the label of the nearest support, without a network.
-
-    Of several nearest ones the first counts.
-    """
+    """Returns the accuracy of the label of the (first) nearest support."""
     one = jax.jit(jax.vmap(_share_right, in_axes=(0, 0, None, None)))
     return np.asarray(one(support, support_labels, tests, test_labels))
 
