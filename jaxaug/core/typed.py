@@ -214,6 +214,13 @@ def parsed(text: str, kind: Any) -> Any:
     return text
 
 
+def check_fields(settings: Any, prefix: str = "") -> None:
+    """Checks the fields of a dataclass that have a `Range` or a `Literal`."""
+    for name, hint in _hints(type(settings)).items():
+        if _is_bounded(hint):
+            check_option(f"{prefix}{name}", getattr(settings, name), hint)
+
+
 def check_seed(seed: Any, name: str) -> None:
     """Raises `UserError` unless a seed is a whole number from 0 to `MAX_SEED`."""
     check_option(name, seed, Seed)
