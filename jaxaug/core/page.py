@@ -63,11 +63,7 @@ END = "</body></html>"
 
 
 def head(title: str, style: str = "") -> str:
-    """Returns the start of a page, up to `<body>`.
-
-    Args:
-        style: CSS that follows the CSS of all pages.
-    """
+    """Returns the start of a page, up to `<body>`; `style` is further CSS."""
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -184,13 +184,10 @@ def check_option(name: str, value: Any, hint: Any) -> None:
 
 
 def parsed(text: str, kind: Any) -> Any:
-    """Parses a command-line value according to an annotation.
+    """Parses a command-line value according to an annotation, if it can.
 
     Numbers and True or False are written as in Python (case-insensitive), sequences
     with commas between items, and mappings as JSON.
-
-    Returns:
-        The value, or the text itself if nothing matches, so that `check` reports it.
     """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:

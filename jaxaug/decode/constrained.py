@@ -112,11 +112,7 @@ class Automaton:
         states: Int[Array, " rows"],
         room: Int[Array, " rows"],
     ) -> Float[Array, "rows vocab"]:
-        """Returns the logits with `FORBIDDEN` for every token that is not allowed.
-
-        Args:
-            room: number of tokens that a row may still have, EOS included.
-        """
+        """Returns logits without tokens that cannot fit into `room`, EOS included."""
         safe = jnp.asarray(self.worst)[states] < room
         row = jnp.where(
             safe, jnp.asarray(self.free)[states], jnp.asarray(self.short)[states]

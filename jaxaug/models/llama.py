@@ -151,12 +151,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 def options(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of `llama.Config` for a published model.
-
-    Raises:
-        UserError: another architecture, missing sizes, an unsupported option, or an
-            unknown field.
-    """
+    """Returns the arguments of `llama.Config` for a published model."""
     kind = KINDS[hf_config.checked_type(config, KINDS)]
     hf_config.require(config, config["model_type"], kind.architecture)
     hf_config.refuse_forced(config, kind.name)
@@ -299,11 +294,7 @@ def _read_scaling(rope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def written(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the config.json of a model, for transformers 4 and 5; inverts `options`.
-
-    Raises:
-        UserError: the `model_type` is unknown.
-    """
+    """Returns the config.json of a model, for transformers 4 and 5."""
     name = model["model_type"]
     if name not in KINDS:
         raise UserError(

@@ -387,12 +387,7 @@ def _stripped(text: str, start: int, end: int) -> Span:
 
 
 def reworded(texts: Sequence[str], generate: Generate) -> list[list[str]]:
-    """Returns the outputs of a generator that sees neither literals nor the frame.
-
-    Returns:
-        The outputs of each text, with its literals. There are fewer if outputs lack
-        one. A text without words has none.
-    """
+    """Returns the outputs of a generator, which sees no literals, with literals."""
     frames = [framed(text) for text in texts]
     asked = [piece.masked for one in frames for piece in one.pieces]
     outputs = iter(generate(asked) if asked or not texts else ())

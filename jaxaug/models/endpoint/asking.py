@@ -448,11 +448,7 @@ def kept(server: Server, request: Asked) -> str | None:
 
 
 def reply(server: Server, request: Asked, is_good: Callable[[str], bool] = bool) -> str:
-    """Returns the reply to a request, from the cache or the server.
-
-    Args:
-        is_good: whether to cache a reply; the next run asks again for the others.
-    """
+    """Returns the reply to a request; only replies that are good are cached."""
     found = kept(server, request)
     if found is not None:
         of(server).note_kept()

@@ -51,11 +51,7 @@ class PrefixModel(language.Loaded):
         decode_fn: Callable[..., Any],
         max_length: int,
     ) -> Int[Array, "rows max_length"]:
-        """Returns the best output of each input, as in an evaluation of T5X.
-
-        Args:
-            input_ids: id of each input, for decode functions that sample.
-        """
+        """Returns the best output of each input, as in an evaluation of T5X."""
         lengths = jnp.sum(inputs != 0, axis=1, keepdims=True)
         tokens = jnp.pad(inputs, ((0, 0), (1, max_length)))
         given = (jnp.arange(tokens.shape[1]) <= lengths).astype(jnp.int32)

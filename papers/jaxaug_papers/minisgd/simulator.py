@@ -184,11 +184,7 @@ def between(
     index: int,
     remarks: Sequence[str] = words.REMARKS,
 ) -> dict[str, Any]:
-    """Returns a dialogue in SGD layout about one service or two.
-
-    Args:
-        remarks: user utterances without a value.
-    """
+    """Returns a dialogue in SGD layout about one service or two."""
     simulation = _Simulation(draw, first, second, remarks)
     turns = simulation.run()
     file_number, position = divmod(index, FILE_DIALOGUES)
