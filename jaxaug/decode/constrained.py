@@ -112,7 +112,7 @@ class Automaton:
         states: Int[Array, " rows"],
         room: Int[Array, " rows"],
     ) -> Float[Array, "rows vocab"]:
-        """Returns logits without tokens that cannot fit into `room`, EOS included."""
+        """Returns logits with `FORBIDDEN` for what is not allowed in `room` tokens."""
         safe = jnp.asarray(self.worst)[states] < room
         row = jnp.where(
             safe, jnp.asarray(self.free)[states], jnp.asarray(self.short)[states]
