@@ -67,26 +67,23 @@ Seed = Annotated[int, Range(0, MAX_SEED)]
 
 def checked(function: _Function) -> _Function:
     """Checks all arguments by their annotations at each call; see `check_option`."""
-    return _wrapped(
-        function,
-        lambda given, hints: [
-            check_option(name, value, hints[name])
-            for name, value in given.items()
-            if name in hints
-        ],
-    )
+
+    def check_all(given: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+        for name, value in given.items():
+            if name in hints:
+                check_option(name, value, hints[name])
+
+    return _wrapped(function, check_all)
 
 
 def bounded(function: _Function) -> _Function:
     """Checks arguments annotated with a `Range` or a `Literal` at each call."""
-    return _wrapped(
-        function,
-        lambda given, hints: check(
-            {name: v for name, v in given.items() if _is_bounded(hints.get(name))},
-            function,
-            function.__name__,
-        ),
-    )
+
+    def check_bounds(given: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+        bounds = {name: v for name, v in given.items() if _is_bounded(hints.get(name))}
+        check(bounds, function, function.__name__)
+
+    return _wrapped(function, check_bounds)
 
 
 def _wrapped(function: _Function, check: Callable[[Any, Any], Any]) -> _Function:
