@@ -37,11 +37,7 @@ def local_cache_dir() -> epath.Path:
 
 
 def fix_for(path: PathLike, fix: str) -> str:
-    """Returns advice on how to correct a missing or wrong input file.
-
-    Args:
-        fix: advice for inputs that programs do not build in the cache folder.
-    """
+    """Returns `fix`, or other advice for a file that programs build in the cache."""
     folder = os.path.abspath(cache_dir())
     ours = tuple(os.path.join(folder, name) for name in _INPUTS)
     return _MADE_AGAIN if os.path.abspath(path).startswith(ours) else fix

@@ -151,10 +151,7 @@ def function(name: str, found: Any) -> Any:
 
 
 def code_of(value: Any) -> str:
-    """Returns a digest of the module of another package's function or class.
-
-    It is empty for jaxaug's own, whose digest is a separate part of keys.
-    """
+    """Returns a digest of another package's function or class; "" for our own."""
     # Imported here, because the command line imports this module.
     from jaxaug.core.digests import code_digest
 

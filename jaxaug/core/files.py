@@ -307,10 +307,8 @@ def check_writable(path: PathLike, argument: str = "--out") -> None:
 def write_text(path: PathLike, text: str, private: bool = False) -> None:
     """Writes a UTF-8 file under a temporary name, then renames it.
 
-    Bytes of file names that are not UTF-8 (lone surrogates) become escapes.
-
-    Args:
-        private: whether only the user may read the file.
+    Bytes of file names that are not UTF-8 (lone surrogates) become escapes. If
+    `private`, only the user may read the file.
     """
     write_bytes(path, text.encode("utf-8", "backslashreplace"), private)
 

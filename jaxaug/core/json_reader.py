@@ -101,10 +101,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def check_pairs(value: Any) -> None:
-    """Raises `JsonError` for a JSON value with half of a surrogate pair in a string.
-
-    JSON can escape it, but neither UTF-8 nor a tokenizer can represent it.
-    """
+    """Raises `JsonError` for a JSON value with half of a surrogate pair in a string."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:

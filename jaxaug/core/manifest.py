@@ -62,10 +62,7 @@ def verified(folder: epath.Path) -> dict[str, Any]:
 
 
 def opened(folder: epath.Path) -> dict[str, Any] | None:
-    """Returns the result of `verified` for a cache; None if it must be built.
-
-    Damage is logged in one line.
-    """
+    """Returns `verified` of a cache; warns and returns None if it must be built."""
     try:
         return verified(folder)
     except FileNotFoundError:

@@ -61,10 +61,7 @@ class Shards:
         self._planned += [(name, -(-items // self.size)) for name, items in stages]
 
     def _left(self, name: str, shards: int) -> float | None:
-        """Estimates the seconds of all planned work.
-
-        A stage that has computed nothing yet counts with the mean of the others.
-        """
+        """Estimates the seconds of all planned work; new stages count with the mean."""
         if not self._seconds:
             return None
         timed = self._seconds.values()

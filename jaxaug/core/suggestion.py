@@ -26,10 +26,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def one_of(name: object, known: Iterable[str], verb: str = "use") -> str:
-    """Returns the end of a message about a name that must be one of a few.
-
-    The list of names comes first, then the nearest ones.
-    """
+    """Returns the end of a message: all possible names, then the nearest ones."""
     names = list(known)
     return f"{verb} one of {', '.join(names)}.{nearest(name, names)}"
 

@@ -30,10 +30,7 @@ _NAMES = {
 
 
 def path_problem(value: Any) -> str | None:
-    """Returns why the system cannot look up a path; None if it can.
-
-    It need not exist.
-    """
+    """Returns why the system cannot look up a path, which need not exist."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         return "give the path of a file or folder"
     name = os.fspath(value)
@@ -70,26 +67,23 @@ Seed = Annotated[int, Range(0, MAX_SEED)]
 
 def checked(function: _Function) -> _Function:
     """Checks all arguments by their annotations at each call; see `check_option`."""
-    return _wrapped(
-        function,
-        lambda given, hints: [
-            check_option(name, value, hints[name])
-            for name, value in given.items()
-            if name in hints
-        ],
-    )
+
+    def check_all(given: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+        for name, value in given.items():
+            if name in hints:
+                check_option(name, value, hints[name])
+
+    return _wrapped(function, check_all)
 
 
 def bounded(function: _Function) -> _Function:
     """Checks arguments annotated with a `Range` or a `Literal` at each call."""
-    return _wrapped(
-        function,
-        lambda given, hints: check(
-            {name: v for name, v in given.items() if _is_bounded(hints.get(name))},
-            function,
-            function.__name__,
-        ),
-    )
+
+    def check_bounds(given: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+        bounds = {name: v for name, v in given.items() if _is_bounded(hints.get(name))}
+        check(bounds, function, function.__name__)
+
+    return _wrapped(function, check_bounds)
 
 
 def _wrapped(function: _Function, check: Callable[[Any, Any], Any]) -> _Function:
@@ -187,13 +181,10 @@ def check_option(name: str, value: Any, hint: Any) -> None:
 
 
 def parsed(text: str, kind: Any) -> Any:
-    """Parses a command-line value according to an annotation.
+    """Parses a command-line value according to an annotation, if it can.
 
     Numbers and True or False are written as in Python (case-insensitive), sequences
     with commas between items, and mappings as JSON.
-
-    Returns:
-        The value, or the text itself if nothing matches, so that `check` reports it.
     """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
@@ -215,6 +206,13 @@ def parsed(text: str, kind: Any) -> Any:
     if origin in (tuple, collections.abc.Sequence):
         return [parsed(part.strip(), arguments[0]) for part in text.split(",")]
     return text
+
+
+def check_fields(settings: Any, prefix: str = "") -> None:
+    """Checks the fields of a dataclass that have a `Range` or a `Literal`."""
+    for name, hint in _hints(type(settings)).items():
+        if _is_bounded(hint):
+            check_option(f"{prefix}{name}", getattr(settings, name), hint)
 
 
 def check_seed(seed: Any, name: str) -> None:

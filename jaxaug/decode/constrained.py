@@ -112,11 +112,7 @@ class Automaton:
         states: Int[Array, " rows"],
         room: Int[Array, " rows"],
     ) -> Float[Array, "rows vocab"]:
-        """Returns the logits with `FORBIDDEN` for every token that is not allowed.
-
-        Args:
-            room: number of tokens that a row may still have, EOS included.
-        """
+        """Returns logits with `FORBIDDEN` for what is not allowed in `room` tokens."""
         safe = jnp.asarray(self.worst)[states] < room
         row = jnp.where(
             safe, jnp.asarray(self.free)[states], jnp.asarray(self.short)[states]
@@ -229,10 +225,7 @@ class _Steps:
 def _distances(
     edges: Sequence[tuple[np.ndarray, np.ndarray]], accepting: Bool[np.ndarray, " n"]
 ) -> Int[np.ndarray, " n"]:
-    """Returns the number of tokens to the end from each state, EOS included.
-
-    It is `_FAR` if no path leads to the end.
-    """
+    """Returns the number of tokens to the end of each state, with EOS, or `_FAR`."""
     after = [np.unique(found) for _, found in edges]
     before = np.repeat(np.arange(len(after)), [len(found) for found in after])
     reached = np.concatenate(after) if after else np.zeros(0, np.int64)
@@ -255,10 +248,7 @@ class Heads(NamedTuple):
     lengths: Int[np.ndarray, " languages"]
 
     def find(self, prompts: Int[Array, "batch length"]) -> Int[Array, " batch"]:
-        """Returns the index of the head that begins each row.
-
-        For a row without a known head it is the number of heads.
-        """
+        """Returns the index of the head of each row, or the number of heads."""
         columns = min(self.tokens.shape[1], prompts.shape[1])
         heads, lengths = jnp.asarray(self.tokens), jnp.asarray(self.lengths)
         inside = jnp.arange(columns) < lengths[:, None]

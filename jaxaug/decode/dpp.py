@@ -102,10 +102,7 @@ def choose(
     *,
     options: DPPOptions,
 ) -> Int[Array, "batch k"]:
-    """Returns the set of greatest determinant of each row, found greedily.
-
-    See `set_search.Choose` for the arguments.
-    """
+    """Returns the set of greatest determinant of each row; see `set_search.Choose`."""
     del longest  # There is no loop over tokens.
     weights = jnp.asarray(options.ngram_weights, jnp.float32)
 

@@ -87,10 +87,7 @@ def ground_masks(
     source_length: Int[Array, ""],
     orders: int,
 ) -> tuple[UInt32[Array, "orders n words"], UInt32[Array, "orders words"]]:
-    """Returns the n-gram sets of the candidates and of the source.
-
-    Equal n-grams have the same bit in both masks.
-    """
+    """Returns the n-gram sets of candidates and source, with the same bits."""
     tails, tail_lengths = ground.tails(orders)
     found = masks(
         [

@@ -69,12 +69,7 @@ def sampler(
     eos_id: int,
     rescale: bool = True,
 ) -> sampling.Sampler:
-    """Returns the steps of a run.
-
-    Args:
-        rescale: whether log probabilities refer to the warped distribution; otherwise
-            they refer to the model's.
-    """
+    """Returns the steps of a run; scores are of the model unless `rescale`."""
 
     def choose(
         logits: Float[Array, "rows vocab"], state: sampling.SamplingLoopState

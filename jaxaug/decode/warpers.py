@@ -269,10 +269,7 @@ def _scatter(
 
 
 def _among_top(logits: Logits, k: Any, most: int) -> Bool[Array, "rows vocab"]:
-    """Returns a mask of the `k` largest logits of each row; `most` bounds a traced k.
-
-    Ties go to the lowest index.
-    """
+    """Returns a mask of the `k` largest logits of each row, at most `most`."""
     values, indices = lax.top_k(logits, min(most, logits.shape[-1]))
     # Not column k of each: XLA merges a slice with the one inside of top_k, no longer
     # sees what it is, and sorts the whole row, on a CPU seventy times as slow.
@@ -285,10 +282,7 @@ def _among_top(logits: Logits, k: Any, most: int) -> Bool[Array, "rows vocab"]:
 
 
 def _nucleus(logits: Logits, p: Any) -> Bool[Array, "rows vocab"]:
-    """Returns a mask of the smallest set of most probable tokens with mass `p`.
-
-    Ties go to the lowest index.
-    """
+    """Returns a mask of the smallest set of most probable tokens of mass `p`."""
     weights = jnp.exp(logits - jnp.max(logits, axis=-1, keepdims=True))
     wanted = p * jnp.sum(weights, axis=-1)
 

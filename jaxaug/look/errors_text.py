@@ -45,10 +45,7 @@ def wording_rows(failures: Failures) -> tuple[list[str], list[list[str]]]:
 
 
 def slot_row(failures: Failures, slot: SlotId) -> list[str]:
-    """Returns the name of a slot and the cells of `SLOT_COLUMNS`.
-
-    The counts are summed over all wordings.
-    """
+    """Returns the name of a slot and the cells of `SLOT_COLUMNS`, over all wordings."""
     total = failures.total(slot)
     counts = total.filled, total.missed, total.extra, total.wrong
     status = "seen" if slot.service in failures.seen else "unseen"

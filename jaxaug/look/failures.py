@@ -272,10 +272,7 @@ class _Wording:
 def _original_names(
     original: Schema, schema: Schema
 ) -> tuple[dict[tuple[str, str], SlotId], dict[tuple[str, str], str]]:
-    """Returns two maps from names of a wording to original names.
-
-    The first maps (service, slot) to a slot, the second (service, intent) to an intent.
-    """
+    """Returns (service, slot) and (service, intent) -> their original names."""
     slots, intents = {}, {}
     for old, new in zip(original.services, schema.services, strict=True):
         for was, slot in zip(old.slots, new.slots, strict=True):

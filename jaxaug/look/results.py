@@ -171,10 +171,7 @@ class Failures:
         return sorted(failing, key=lambda slot: (-totals[slot].cost, slot))
 
     def spread(self, slot: SlotId) -> float:
-        """Returns the highest minus the lowest accuracy over the wordings, 0 to 1.
-
-        Wordings under which the slot is never filled are ignored.
-        """
+        """Returns the highest minus the lowest accuracy over the wordings, 0 to 1."""
         values = [c.accuracy for c in self.slots[slot].values() if c.frames]
         return max(values) - min(values) if values else 0.0
 

@@ -83,10 +83,7 @@ def open_split(
     variant: str | None = None,
     variants_dir: PathLike | None = None,
 ) -> tuple[Wording, Iterator[Dialogue]]:
-    """Returns a wording of a split, and a stream of its annotated dialogues.
-
-    The wording determines the names. The stream decodes one dialogue at a time.
-    """
+    """Returns a wording of a split, and a stream of its dialogues in its names."""
     original = read_schema_of(data_dir, split)
     schema = original
     if variant is not None:

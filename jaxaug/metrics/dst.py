@@ -155,10 +155,7 @@ def _multiset_f1(
 def multiset_scores(
     references: Sequence[tuple], predictions: Sequence[tuple | None]
 ) -> Float[np.ndarray, "3 frames"]:
-    """Returns F1, precision, and recall of predicted multisets; NaN if it is None.
-
-    Equal pairs are scored only once, because almost all frames request nothing.
-    """
+    """Returns F1, precision, and recall of multisets; NaN if it is None."""
     known: dict[tuple, int] = {}
     rows = [
         known.setdefault((reference, prediction), len(known))

@@ -117,13 +117,7 @@ def permutation_test(
 def cases_needed(
     scores: Answers, wordings: Wordings, clusters: Clusters, loss: float
 ) -> int:
-    """Returns the number of cases that show the loss of one wording.
-
-    The test finds the loss with probability `POWER`.
-
-    Args:
-        scores, wordings, clusters: answers to other cases; see `permutation_test`.
-    """
+    """Returns how many such cases show the loss of one wording with `POWER`."""
     cases, number = len(scores), int(wordings.max()) + 1
     found = losses(scores, wordings)
     found = found - found.mean(axis=0)

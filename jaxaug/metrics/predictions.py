@@ -40,10 +40,7 @@ class Summary:
 
 @dataclass
 class Frames:
-    """Predicted states with their references, frame by frame, in annotated order.
-
-    `predicted` spans of a frame are None without any tags.
-    """
+    """Predicted states with their references; `predicted` is None without tags."""
 
     references: list[Reference] = field(default_factory=list)
     states: list[State] = field(default_factory=list)

@@ -135,10 +135,7 @@ def _text(value: Any) -> str:
 
 
 def _objects(path: epath.Path) -> Iterator[dict[str, Any]]:
-    """Yields the objects of a file with one object per line.
-
-    Incomplete lines, as after an interruption, are skipped with a warning.
-    """
+    """Yields the objects in the lines of a file; warns of incomplete lines."""
     # splitlines would also split at characters that belong to a text.
     for number, line in enumerate(read_text(path, _FIX).split("\n"), 1):
         if not line.strip():

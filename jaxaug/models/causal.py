@@ -6,9 +6,8 @@ A family adds its blocks, its norm, and its position embeddings if any; see `lla
 
 import abc
 import dataclasses
-import numbers
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,14 +17,16 @@ from jaxtyping import Array, Float, Int
 from t5x import output_product
 from t5x.examples.t5 import layers as t5_layers
 
-from jaxaug.core.errors import UserError
-from jaxaug.core.suggestion import one_of
+from jaxaug.core import typed
+from jaxaug.core.ranges import Range
 from jaxaug.models import layers
 
 Tokens = Int[Array, "rows length"]
 Activations = Float[Array, "rows length emb"]
 Logits = Float[Array, "rows length vocab"]
 
+Size = Annotated[int, Range(1)]
+Layers = Annotated[int, Range(0)]
 _REMAT_POLICIES = {
     "none": None,
     "minimal": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
@@ -56,12 +57,12 @@ class Config:
         UserError: a size below 1, a negative number of layers, or an unknown policy.
     """
 
-    vocab_size: int
-    emb_dim: int
-    num_layers: int
-    num_heads: int
-    head_dim: int
-    mlp_dim: int
+    vocab_size: Size
+    emb_dim: Size
+    num_layers: Layers
+    num_heads: Size
+    head_dim: Size
+    mlp_dim: Size
     norm_epsilon: float
     activation: str
     tie_embeddings: bool
@@ -70,26 +71,13 @@ class Config:
     attention_dropout_rate: float = 0.0
     dtype: Any = jnp.float32
     fused_attention: bool = True
-    remat_policy: str = "none"
+    remat_policy: Literal["none", "minimal", "full"] = "none"
     id_offset: int = 0
     bos_token_id: int = 0
 
     def __post_init__(self) -> None:
-        for name in (
-            "vocab_size", "emb_dim", "num_layers", "num_heads", "head_dim", "mlp_dim"
-        ):  # fmt: skip
-            value, least = getattr(self, name), 0 if name == "num_layers" else 1
-            if not isinstance(value, numbers.Integral) or value < least:
-                raise UserError(
-                    f"{type(self).__module__.rsplit('.', 1)[-1]}.Config.{name} = "
-                    f"{value!r}: give a whole number of at least {least}."
-                )
-        if self.remat_policy not in _REMAT_POLICIES:
-            raise UserError(
-                f"{type(self).__module__.rsplit('.', 1)[-1]}.Config.remat_policy = "
-                f"{self.remat_policy!r}: "
-                f"{one_of(self.remat_policy, _REMAT_POLICIES, 'give')}"
-            )
+        module = type(self).__module__.rpartition(".")[2]
+        typed.check_fields(self, f"{module}.Config.")
 
 
 class Mode(NamedTuple):
@@ -275,10 +263,7 @@ def _constrain(x: Activations) -> Activations:
 
 
 class CausalLM(nn.Module):
-    """The stack of a family as a module of `t5x.models.DecoderOnlyModel`.
-
-    It has the interface of `t5x.examples.decoder_only.network.DecoderWrapper`.
-    """
+    """The stack of a family as a module of `t5x.models.DecoderOnlyModel`."""
 
     config: Any
 

@@ -248,11 +248,7 @@ def _rounded(params: Mapping[str, Any], dtype: str) -> Mapping[str, Any]:
 def load(
     source: PathLike, like: PathLike | None, scratch: PathLike
 ) -> tuple[hf_folder.Published, Mapping[str, PathLike], int]:
-    """Loads a model from any input; returns it, its tokenizer files, and its step.
-
-    Args:
-        scratch: folder for the tokenizer that is extracted from a GGUF file.
-    """
+    """Loads a model from any input; returns it, its tokenizer files, and its step."""
     path = _local(source)
     if path.suffix == ".gguf":
         from jaxaug.models.weights import gguf

@@ -40,11 +40,11 @@ class Config(causal.Config):
             i.
     """
 
-    vocab_size: int = key("vocab_size")
-    emb_dim: int = key("n_embd")
-    num_layers: int = key("n_layer")
-    num_heads: int = key("n_head")
-    mlp_dim: int = key("n_inner", absent=None)
+    vocab_size: causal.Size = key("vocab_size")
+    emb_dim: causal.Size = key("n_embd")
+    num_layers: causal.Layers = key("n_layer")
+    num_heads: causal.Size = key("n_head")
+    mlp_dim: causal.Size = key("n_inner", absent=None)
     norm_epsilon: float = key("layer_norm_epsilon", 1e-5)
     activation: str = key("activation_function", "gelu_new", read=hf_config.activation)
     tie_embeddings: bool = key("tie_word_embeddings", True)

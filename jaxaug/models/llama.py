@@ -9,13 +9,14 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
 from flax import linen as nn
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
+from jaxaug.core.ranges import Range
 from jaxaug.core.suggestion import one_of
 from jaxaug.models import causal, layers
 from jaxaug.models.weights import hf_config
@@ -34,6 +35,7 @@ _OPTIONAL = (
     "attention_bias", "mlp_bias", "query_pre_attn_scalar", "attn_logit_softcapping",
     "final_logit_softcapping",
 )  # fmt: skip
+Above = Annotated[float, Range(0, above=True)]
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _FIX = "Use the config.json that was published with the weights."
 
@@ -149,12 +151,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 def options(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of `llama.Config` for a published model.
-
-    Raises:
-        UserError: another architecture, missing sizes, an unsupported option, or an
-            unknown field.
-    """
+    """Returns the arguments of `llama.Config` for a published model."""
     kind = KINDS[hf_config.checked_type(config, KINDS)]
     hf_config.require(config, config["model_type"], kind.architecture)
     hf_config.refuse_forced(config, kind.name)
@@ -297,11 +294,7 @@ def _read_scaling(rope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def written(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the config.json of a model, for transformers 4 and 5; inverts `options`.
-
-    Raises:
-        UserError: the `model_type` is unknown.
-    """
+    """Returns the config.json of a model, for transformers 4 and 5."""
     name = model["model_type"]
     if name not in KINDS:
         raise UserError(
@@ -392,11 +385,11 @@ class Config(causal.Config):
         UserError: an invalid window, cap, base, or kind of scaling.
     """
 
-    vocab_size: int = key("vocab_size")
-    emb_dim: int = key("hidden_size")
-    num_layers: int = key("num_hidden_layers")
-    num_heads: int = key("num_attention_heads")
-    mlp_dim: int = key("intermediate_size")
+    vocab_size: causal.Size = key("vocab_size")
+    emb_dim: causal.Size = key("hidden_size")
+    num_layers: causal.Layers = key("num_hidden_layers")
+    num_heads: causal.Size = key("num_attention_heads")
+    mlp_dim: causal.Size = key("intermediate_size")
     norm_epsilon: float = key("rms_norm_eps", 1e-5, absent=REQUIRED)
     activation: str = "silu"
     tie_embeddings: bool = key("tie_word_embeddings", False, absent=REQUIRED, read=bool)
@@ -406,10 +399,10 @@ class Config(causal.Config):
     bos_token_id: int = key("bos_token_id", 0, read=hf_config.or_zero)
     model_type: str = "llama"
     num_kv_heads: int | None = None
-    rope_theta: float = 10000.0
-    local_rope_theta: float | None = None
-    rope_scaling: str = "default"
-    rope_factor: float = 1.0
+    rope_theta: Above = 10000.0
+    local_rope_theta: Above | None = None
+    rope_scaling: Literal["default", "linear", "llama3"] = "default"
+    rope_factor: Above = 1.0
     rope_low_frequency: float = 1.0
     rope_high_frequency: float = 4.0
     rope_original_positions: int = 8192
@@ -418,33 +411,19 @@ class Config(causal.Config):
     qkv_bias: bool = False
     mlp_bias: bool = key("mlp_bias", False, read=bool)
     qk_norm: bool = False
-    sliding_window: int | None = None
+    sliding_window: causal.Size | None = None
     full_attention_layers: tuple[int, ...] = ()
-    query_pre_attn_scalar: float | None = key(
+    query_pre_attn_scalar: Above | None = key(
         "query_pre_attn_scalar", None, absent=REQUIRED
     )
-    attention_cap: float | None = key("attn_logit_softcapping", None)
-    logits_cap: float | None = key("final_logit_softcapping", None)
+    attention_cap: Above | None = key("attn_logit_softcapping", None)
+    logits_cap: Above | None = key("final_logit_softcapping", None)
     unit_offset_norm: bool = False
     post_norms: bool = False
     scale_embedding: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in (
-            "rope_theta", "local_rope_theta", "rope_factor", "sliding_window",
-            "query_pre_attn_scalar", "attention_cap", "logits_cap",
-        ):  # fmt: skip
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise UserError(
-                    f"llama.Config.{name} = {value!r}: give a number above 0."
-                )
-        if self.rope_scaling not in ("default", "linear", "llama3"):
-            raise UserError(
-                f"llama.Config.rope_scaling = {self.rope_scaling!r}: give 'default', "
-                "'linear' or 'llama3'."
-            )
         if self.rope_high_frequency <= self.rope_low_frequency:
             raise UserError(
                 f"llama.Config.rope_high_frequency = {self.rope_high_frequency!r}: "

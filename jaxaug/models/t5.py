@@ -159,10 +159,7 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
         self._end_together = end_together
 
     def _compute_logits_from_slice(self, *args, **kwargs):
-        """Returns the logits and cache of the base class for one step.
-
-        The unknown id is masked unless `writes_unknown`, and ending tokens are merged.
-        """
+        """Returns logits and cache of a step, without unknown and with ends merged."""
         logits, cache = super()._compute_logits_from_slice(*args, **kwargs)
         unknown = getattr(self.output_vocabulary, "unk_id", None)
         if not self._writes_unknown and unknown is not None:

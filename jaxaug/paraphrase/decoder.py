@@ -176,10 +176,7 @@ class Decoder:
 def _short(
     outputs: Int[np.ndarray, "num max_length"], eos_id: int
 ) -> Int[np.ndarray, "num length"]:
-    """Returns a half, a quarter, ... of the columns, if all outputs end within them.
-
-    Columns after the last EOS do not count, but cost as much computation.
-    """
+    """Returns a half, a quarter, ... of the columns if all outputs end within them."""
     is_eos = outputs == eos_id
     ends = np.where(is_eos.any(axis=1), is_eos.argmax(axis=1) + 1, outputs.shape[1])
     width = outputs.shape[1]

@@ -54,11 +54,7 @@ def run(given: Paraphrase) -> int:
 
 
 def check(given: Any, local: Iterable[str], own: Iterable[str] = OWN) -> bool:
-    """Returns whether the model is behind an endpoint.
-
-    Raises:
-        UserError: an option is given that is for models of the other kind.
-    """
+    """Returns whether the model is behind an endpoint; refuses the other's options."""
     model = given.model
     if server.is_endpoint(model):
         for name in given.changed(local):

@@ -30,11 +30,7 @@ _OUT = "leave --engine out"
 def search(
     sampler: str, options: Mapping[str, Any], *, num: int, max_length: int
 ) -> runner.Search:
-    """Returns the options of CTranslate2 for a sampler.
-
-    Raises:
-        UserError: CTranslate2 has no such sampler, or an option needs JAX.
-    """
+    """Returns the options of CTranslate2 for a sampler; some need JAX."""
     if sampler not in _SAMPLERS:
         raise UserError(
             f"--sampler {sampler} with --engine ctranslate2: CTranslate2 has "
@@ -75,10 +71,7 @@ def check_precision(precision: str) -> None:
 
 
 class EngineDecoder:
-    """Decodes batches like `Decoder`, with CTranslate2.
-
-    A draw depends on the draws before it: a resumed run draws other numbers.
-    """
+    """Decodes like `Decoder`, with CTranslate2; a resumed run draws other numbers."""
 
     def __init__(
         self,

@@ -65,11 +65,7 @@ class Setting:
         return " ".join([*parts, f"num={self.num}"])
 
     def key(self) -> dict[str, Any]:
-        """Returns everything that determines the outputs, as JSON.
-
-        It holds content instead of names: of the model, the prompt, and the decoding
-        code.
-        """
+        """Returns everything that determines the outputs as JSON, by content."""
         of_sampler = samplers.find(self.sampler).code
         code = [version.of_outputs() + of_sampler, file_digest(__file__)]
         return {**self._fields(), "code": code}
@@ -199,10 +195,7 @@ def _number(text: str) -> int:
 
 
 def identity(name: str) -> str:
-    """Returns the identity of a model in keys; see `registry.published_identity`.
-
-    Our models and T5X runs are loaded for it, published models are not.
-    """
+    """Returns the identity of a model in keys; see `registry.published_identity`."""
     return registry.published_identity(name) or _current(name).identity
 
 

@@ -95,10 +95,7 @@ _MASK = re.compile(r"\[\d+\]")
 
 @functools.lru_cache(20_000)
 def spans(text: str) -> tuple[Span, ...]:
-    """Returns the literals of a text in their order, without overlaps.
-
-    White space and the marks of a sentence next to a literal are no part of it.
-    """
+    """Returns the literals of a text without the marks of the sentence around them."""
     wide = [match.span() for match in _WIDE.finditer(text)]
     latin = _is_latin(text)
     found: list[Span] = []
@@ -131,10 +128,7 @@ def found(text: str) -> tuple[str, ...]:
 
 
 def keeps(source: str, output: str) -> bool:
-    """Returns whether an output has each literal of its source as often as the source.
-
-    Further literals are allowed.
-    """
+    """Returns whether an output has each literal of its source equally often."""
     needed = Counter(found(source))
     if not needed:
         return True
@@ -393,12 +387,7 @@ def _stripped(text: str, start: int, end: int) -> Span:
 
 
 def reworded(texts: Sequence[str], generate: Generate) -> list[list[str]]:
-    """Returns the outputs of a generator that sees neither literals nor the frame.
-
-    Returns:
-        The outputs of each text, with its literals. There are fewer if outputs lack
-        one. A text without words has none.
-    """
+    """Returns the outputs of a generator, which sees no literals, with literals."""
     frames = [framed(text) for text in texts]
     asked = [piece.masked for one in frames for piece in one.pieces]
     outputs = iter(generate(asked) if asked or not texts else ())

@@ -189,10 +189,7 @@ class OutputFile:
         self._flush()
 
     def _scan(self, path: epath.Path) -> dict[int, tuple[int, int]]:
-        """Returns input -> (offset, bytes) for inputs whose records are all in a file.
-
-        A last line without a line end is skipped; a damaged line elsewhere is an error.
-        """
+        """Returns input -> (offset, bytes) of all complete inputs of a file."""
         places: dict[int, tuple[int, int]] = {}
         if not path.exists():
             return places

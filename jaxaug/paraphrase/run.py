@@ -206,10 +206,7 @@ def _whole(text: str, outputs: Sequence[Output]) -> list[Output]:
 
 
 def _prompt_label(name: str) -> str:
-    """Returns the name of a prompt, with a hash of the content of a prompt file.
-
-    The hash detects a file that changes during a run.
-    """
+    """Returns the name of a prompt, with a hash of the content of its file."""
     if name in prompts.PROMPTS:
         return name
     found = prompts.find(name)
@@ -231,10 +228,7 @@ def _check_whole(
 def _batches(
     model: registry.TextModel | LanguageModel, inputs: list[str], batch_size: int
 ) -> list[Batch]:
-    """Returns the batches of all inputs, the same at every restart and on all machines.
-
-    Blank inputs are in no batch.
-    """
+    """Returns the batches of all inputs but blank ones, the same on all machines."""
     shared = model.shared if isinstance(model, LanguageModel) else 0
     places = [place for place, text in enumerate(inputs) if text.strip()]
     sizes = [len(model.encode(inputs[place])) for place in places]

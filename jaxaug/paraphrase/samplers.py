@@ -184,10 +184,7 @@ class SamplingOptions(GreedyOptions):
         return ()
 
     def chain(self) -> tuple[warpers.Warper, ...]:
-        """Returns the temperature and the warpers of `kept`, in order of application.
-
-        The temperature comes first; a temperature of 0 comes last.
-        """
+        """Returns the temperature, then `kept`; a temperature of 0 comes last."""
         warper, others = warpers.temperature(self.temperature), self.kept()
         return (warper, *others) if self.temperature else (*others, warper)
 

@@ -572,7 +572,9 @@ def of_sources(sources: Sequence[Source], number: int, seed: int) -> Wordings:
     @functools.cache  # Sources share services.
     def choices_of(service: Service) -> list[rewordings.Choice]:
         return [
-            rewordings.Choice(item, own[1:] or own)  # The given text would not be a rewording.
+            rewordings.Choice(
+                item, own[1:] or own
+            )  # The given text would not be a rewording.
             for item, own in rewordings.choices(service)
             if item.kind != "service"  # A tool has the description of its intent.
         ]

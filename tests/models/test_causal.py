@@ -292,5 +292,5 @@ def test_sizes_without_sense(name, value, least):
     with pytest.raises(UserError) as caught:
         gpt2.Config(**{**sizes, name: value})
     assert str(caught.value) == (
-        f"gpt2.Config.{name} = {value!r}: give a whole number of at least {least}."
+        f"gpt2.Config.{name} is {value!r}: give a whole number of at least {least}."
     )

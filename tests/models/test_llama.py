@@ -133,8 +133,11 @@ def test_a_kind_is_written_with_its_own_options_alone():
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"sliding_window": 0}, "sliding_window = 0: give a number above 0"),
-        ({"rope_scaling": "yarn"}, "rope_scaling = 'yarn': give 'default'"),
+        (
+            {"sliding_window": 0},
+            "sliding_window is 0: give a whole number of at least 1",
+        ),
+        ({"rope_scaling": "yarn"}, "rope_scaling is 'yarn': give one of default"),
         ({"rope_high_frequency": 1.0}, "give more than rope_low_frequency, 1.0"),
     ],
 )

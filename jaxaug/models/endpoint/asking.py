@@ -452,11 +452,7 @@ def kept(server: Server, request: Asked) -> str | None:
 
 
 def reply(server: Server, request: Asked, is_good: Callable[[str], bool] = bool) -> str:
-    """Returns the reply to a request, from the cache or the server.
-
-    Args:
-        is_good: whether to cache a reply; the next run asks again for the others.
-    """
+    """Returns the reply to a request; only replies that are good are cached."""
     found = kept(server, request)
     if found is not None:
         of(server).note_kept()
@@ -483,10 +479,7 @@ def spent(server: Server) -> str:
 
 
 def plan(server: Server, expected: Usage) -> list[str]:
-    """Returns lines with the server, its key, and the expected usage and cost.
-
-    The server receives no request.
-    """
+    """Returns lines with the server, its key, and the expected usage; asks nothing."""
     key = "is set" if os.environ.get(server.key_variable) else "is not set"
     lines = [
         f"{server.name} at {server.url}; the key ${server.key_variable} {key}",

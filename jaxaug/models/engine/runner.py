@@ -539,10 +539,7 @@ class Engine:
     def log_likelihoods(
         self, inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]
     ) -> list[float]:
-        """Returns the log probability of each output behind its input, in nats.
-
-        The model is decoder-only.
-        """
+        """Returns the log probability of each output behind its prompt, in nats."""
         start = self._rules.start or ()
         rows = [
             self._rows([*start, *one, *other])

@@ -138,12 +138,7 @@ def _is_default(name: str, value: Any) -> bool:
 
 
 def read(folder: PathLike, layout: Layout) -> tuple[dict[str, Any], Notes]:
-    """Returns the float32 matrices of an adapter, and its notes.
-
-    Raises:
-        UserError: the file is missing or damaged, or its matrices do not match the
-            layout.
-    """
+    """Returns the float32 matrices of an adapter, and its notes."""
     path = epath.Path(folder) / FILE
     if not path.exists() and (path.parent / _TORCH_FILE).exists():
         raise UserError(
@@ -182,11 +177,7 @@ def write(
     notes: Notes,
     dtype: np.typing.DTypeLike = np.float32,
 ) -> epath.Path:
-    """Writes an adapter; returns the folder.
-
-    Args:
-        dtype: dtype of the matrices in the file: float32 or bfloat16.
-    """
+    """Writes an adapter as float32 or bfloat16; returns the folder."""
     root = epath.Path(folder)
     layouts.check(layout, adapter, str(folder))
     flat = traverse_util.flatten_dict(adapter)

@@ -48,10 +48,7 @@ class Store:
             )
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, Float[np.ndarray, " width"]]:
-        """Returns the stored vectors of the given keys.
-
-        A damaged row counts as missing, with a warning.
-        """
+        """Returns the stored vectors of the keys; warns of damaged rows."""
         wanted = list(keys)
         found: dict[bytes, np.ndarray] = {}
         damaged = 0

@@ -87,10 +87,7 @@ def is_run(folder: PathLike) -> bool:
 
 
 def base_of_run(folder: PathLike) -> str:
-    """Returns the name or path of the base model of a run's adapter.
-
-    It is `BASE` in the run's configuration.
-    """
+    """Returns the name or path of the base of a run's adapter: its `BASE`."""
     return str(_of_config(_root_and_step(absolute(folder), find=False)[0], _BASE))
 
 

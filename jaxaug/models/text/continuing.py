@@ -51,11 +51,7 @@ class PrefixModel(language.Loaded):
         decode_fn: Callable[..., Any],
         max_length: int,
     ) -> Int[Array, "rows max_length"]:
-        """Returns the best output of each input, as in an evaluation of T5X.
-
-        Args:
-            input_ids: id of each input, for decode functions that sample.
-        """
+        """Returns the best output of each input, as in an evaluation of T5X."""
         lengths = jnp.sum(inputs != 0, axis=1, keepdims=True)
         tokens = jnp.pad(inputs, ((0, 0), (1, max_length)))
         given = (jnp.arange(tokens.shape[1]) <= lengths).astype(jnp.int32)
@@ -98,10 +94,7 @@ def score(
     inputs: Int[Array, "rows length"],
     outputs: Int[Array, "rows max_length"],
 ) -> Float[Array, " rows"]:
-    """Returns the log-likelihood of each output, summed over its tokens and EOS.
-
-    Inputs and outputs include EOS and are padded with 0.
-    """
+    """Returns the log-likelihood of each output, summed over its tokens and EOS."""
     if isinstance(model, PrefixModel):
         return _continued(model, params, inputs, outputs)
     scorer = SourceEncoderDecoderModel(

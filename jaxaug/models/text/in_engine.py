@@ -75,11 +75,7 @@ def write_folder(
 
 
 def rules_of(model: TextModel | LanguageModel) -> Rules:
-    """Returns the meaning of a model's tokens for decoding as JAX does.
-
-    Raises:
-        UserError: the model begins its outputs with a forced token.
-    """
+    """Returns the meaning of a model's tokens for decoding as JAX does."""
     config: Any = model.module.config  # type: ignore[attr-defined]
     if isinstance(model, LanguageModel):
         ends = np.flatnonzero(model.ends).tolist()
@@ -106,11 +102,7 @@ def rules_of(model: TextModel | LanguageModel) -> Rules:
 
 
 def plain_config(module: Any, label: str) -> Any:
-    """Returns the configuration of a network, for a T5 without scanned layers.
-
-    Raises:
-        UserError: the network belongs to no family.
-    """
+    """Returns the configuration of a network, for a T5 without scanned layers."""
     config = getattr(module, "config", None)
     if isinstance(config, scalable.T5Config):
         config = t5_weights.plain_config(config)

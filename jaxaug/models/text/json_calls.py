@@ -75,11 +75,7 @@ def compiled(
     encode: Callable[[str], list[int]],
     eos_id: int,
 ) -> tuple[constrained.Automaton, constrained.Heads]:
-    """Returns the automaton of all services, and the heads of their prompts.
-
-    Args:
-        schemas: schemas of the services; a service in several schemas counts once.
-    """
+    """Returns the automaton of all services, and the heads of their prompts."""
     prompts: dict[str, str] = {}
     for schema in schemas:
         formatter = JSONFormatter(schema, options)

@@ -189,11 +189,7 @@ class LanguageModel(Loaded):
         return dataclasses.replace(self, prompt=rendered, is_chat=True, module=module)
 
     def encode(self, text: str) -> list[int]:
-        """Returns the tokens of the prompt with an input in it.
-
-        The three parts are encoded separately, so the input can be separated from the
-        prompt.
-        """
+        """Returns the tokens of the prompt with an input; three separate parts."""
         text = self.prompt.space + clean(text, False)
         return [*self.before, *self.vocabulary.encode(text), *self.behind]
 

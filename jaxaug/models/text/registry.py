@@ -88,10 +88,7 @@ class TextModel(language.Loaded):
 
     @functools.cached_property
     def around(self) -> tuple[int, int]:
-        """Number of tokens before and after the text in every input, including EOS.
-
-        These are the tokens that the inputs of two different texts share.
-        """
+        """Number of tokens before and after the text in every input, including EOS."""
         if self.prompt is str:
             return len(self.first), 1
         # Hardly any vocabulary splits these words.

@@ -231,10 +231,7 @@ class Tokenizer:
     def pairs(
         self, texts: Sequence[tuple[str, str]] | Sequence[str], max_length: int
     ) -> list[Encoded]:
-        """Returns texts or pairs with the special tokens of the model's training.
-
-        The longer text of a pair loses tokens at its end until both fit.
-        """
+        """Returns texts or pairs with special tokens; the longer one is cut first."""
         # A limited copy keeps the calls of other threads uncut.
         cut = _limited(self, max_length)
         return [
@@ -365,10 +362,7 @@ def _of_json(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
 
 
 def _apply(backend: tokenizers.Tokenizer, config: dict[str, Any]) -> None:
-    """Applies the word options of BERT in tokenizer_config.json, as in transformers.
-
-    They take precedence over tokenizer.json.
-    """
+    """Applies BERT's word options in tokenizer_config.json, which take precedence."""
     if not isinstance(backend.normalizer, tokenizers.normalizers.BertNormalizer):
         return
     for theirs, ours in _BERT_WORDS.items():

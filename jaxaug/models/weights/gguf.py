@@ -260,11 +260,7 @@ class Tensors(TensorFiles):
     def __init__(
         self, path: PathLike, tensors: Mapping[str, Tensor], heads: Mapping[str, int]
     ):
-        """Takes the parsed tensors.
-
-        Args:
-            heads: number of heads whose rows are interleaved, by "attn_q" and "attn_k".
-        """
+        """Takes parsed tensors; `heads` interleave rows of "attn_q" and "attn_k"."""
         self._path = path
         self._places = {hf_name(name): tensor for name, tensor in tensors.items()}
         self._heads = heads

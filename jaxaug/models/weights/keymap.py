@@ -356,11 +356,7 @@ def flat(tree: Any) -> dict[str, Any]:
 def shape_difference(
     found: Any, expected: Any
 ) -> tuple[str, Shape | None, Shape | None] | None:
-    """Returns the first path at which two nested parameters differ, with both shapes.
-
-    A shape is None if the parameter is missing. The result is None without a
-    difference.
-    """
+    """Returns the first path at which parameters differ, and both shapes or None."""
     have, want = (
         {path: tuple(leaf.shape) for path, leaf in flat(tree).items()}
         for tree in (found, expected)

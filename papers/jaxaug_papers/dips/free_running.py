@@ -18,10 +18,7 @@ from jaxaug.core.errors import UserError
 
 
 class FreeRunningModel(models.EncoderDecoderModel):
-    """An encoder-decoder that reads its own outputs in a fraction of training batches.
-
-    Evaluation, scores, and predictions are inherited from the base class.
-    """
+    """An encoder-decoder that reads its own outputs in some training batches."""
 
     ignores_padding = True  # As in the base class, if the module ignores padding.
 

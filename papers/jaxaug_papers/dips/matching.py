@@ -86,10 +86,7 @@ class Matcher(nn.Module):
 
 
 def _positions(length: int, width: int) -> Float[np.ndarray, "length width"]:
-    """Returns sinusoidal positions, scaled to the size of the initial embedding.
-
-    Source: Vaswani et al. (2017).
-    """
+    """Returns sinusoidal positions (Vaswani et al., 2017) of the embedding's size."""
     rates = 10000.0 ** (-np.arange(width // 2) / (width // 2))
     angles = np.arange(length)[:, None] * rates
     both = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
@@ -156,11 +153,7 @@ class MatchingModel(models.EncoderDecoderModel):
     def loss_fn(
         self, params: Any, batch: Mapping[str, Array], dropout_rng: Array | None
     ) -> Any:
-        """Returns the cross entropy and metrics.
-
-        The metrics are `accuracy`, and the mean probability `match` of pairs and of
-        negatives.
-        """
+        """Returns the cross entropy, and metrics such as `accuracy` and `match`."""
         sources, targets = batch["encoder_input_tokens"], batch["decoder_target_tokens"]
         if len(sources) < 2 or "encoder_segment_ids" in batch:
             raise UserError(

@@ -163,10 +163,7 @@ class RewardedModel(FreeRunningModel):
     def draw(
         self, params: Any, sources: Int[Array, "rows source"], length: int, rng: Array
     ) -> Int[Array, "rows length"]:
-        """Samples a text per source, without dropout; positions after the end are 0.
-
-        Padding is never sampled, because it has no text.
-        """
+        """Samples a text per source, without dropout; 0 only after the end."""
         eos_id = self.output_vocabulary.eos_id
 
         def choose(index: Array, logits: Array, ended: Array) -> Any:

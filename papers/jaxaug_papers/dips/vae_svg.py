@@ -285,10 +285,7 @@ class VaeModel(models.EncoderDecoderModel):
         dropout_rng: Array | None,
         flax_mutables: Any,
     ) -> Any:
-        """Returns the loss, and (metrics, number of steps).
-
-        The metrics include `kl`, the divergence of a pair in nats, and `kl_weight`.
-        """
+        """Returns the loss, and (metrics with `kl` in nats, number of steps)."""
         step = flax_mutables[_ANNEALING][_STEP]
         weight = jnp.minimum(1.0, (step + 1) / max(1, self._anneal_steps))
         if dropout_rng is None:

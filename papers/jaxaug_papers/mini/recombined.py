@@ -36,11 +36,7 @@ Rewrite = Callable[[str], str]
 def service(
     index: int, seed: int, lexis: Lexis, values: Callable[[Fresh], tuple[str, ...]]
 ) -> ServiceSpec:
-    """Returns the recombined service of an index; it depends only on the arguments.
-
-    Args:
-        values: returns a random list of values, for slots with replaced values.
-    """
+    """Returns the recombined service of an index; it depends only on the arguments."""
     draw = Draw(f"recombined/{seed}/service/{index}")
     fresh = Fresh(lexis, draw, _value_words())
     known = services_of("train")

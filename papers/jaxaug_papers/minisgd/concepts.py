@@ -66,10 +66,7 @@ class Concept:
 
     @property
     def added(self) -> tuple[str, ...]:
-        """The phrases of `tell` that can continue a sentence.
-
-        A bare noun answers a question ("a large one") but cannot continue a sentence.
-        """
+        """The phrases of `tell` that can continue a sentence: no bare nouns."""
         return tuple(t for t in self.tell if not _NOUNS.match(t)) or self.tell
 
 

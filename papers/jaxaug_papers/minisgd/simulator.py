@@ -168,11 +168,7 @@ def _second_service(split: str, draw: Draw, first: ServiceSpec) -> ServiceSpec:
 
 
 def dialogue(split: str, index: int, seed: int) -> dict[str, Any]:
-    """Returns the dialogue of an index (from 0) in SGD layout.
-
-    It depends only on split, index, and seed, so any part of the data can be generated
-    alone.
-    """
+    """Returns a dialogue in SGD layout, which depends only on the arguments."""
     draw = Draw(f"minisgd/{seed}/{split}/{index}")
     first = _first_service(split, draw)
     second = None
@@ -188,11 +184,7 @@ def between(
     index: int,
     remarks: Sequence[str] = words.REMARKS,
 ) -> dict[str, Any]:
-    """Returns a dialogue in SGD layout about one service or two.
-
-    Args:
-        remarks: user utterances without a value.
-    """
+    """Returns a dialogue in SGD layout about one service or two."""
     simulation = _Simulation(draw, first, second, remarks)
     turns = simulation.run()
     file_number, position = divmod(index, FILE_DIALOGUES)

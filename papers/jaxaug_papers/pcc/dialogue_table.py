@@ -75,11 +75,7 @@ def table(
     perplexities: Sequence[float],
     resamples: int = RESAMPLES,
 ) -> list[str]:
-    """Returns the lines of the table in Markdown.
-
-    Args:
-        rows: name and the scores of each run; all runs have the same turns.
-    """
+    """Returns the lines of the table in Markdown; all runs have the same turns."""
     turns = sorted(rows[0][1][0])
     for name, runs in rows:
         if any(run.keys() != set(turns) for run in runs):

@@ -21,11 +21,7 @@ Above = Annotated[float, Range(0, above=True)]
 def made_all(
     config: ml_collections.ConfigDict | Mapping[str, Any], parts: Mapping[str, type]
 ) -> dict[str, Any]:
-    """Returns the fields of a config, with the items of some fields as dataclasses.
-
-    Args:
-        parts: name of a field -> class of its items.
-    """
+    """Returns the fields of a config, with the items of `parts` as dataclasses."""
     fields = config_file.fields_of(config)
     for name, kind in parts.items():
         items = fields.get(name, ())

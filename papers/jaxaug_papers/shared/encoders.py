@@ -36,10 +36,7 @@ def find(name: str) -> Encode:
 def static(
     encoder: encoders.Encoder, texts: Sequence[str]
 ) -> Float[np.ndarray, "texts width"]:
-    """Returns the mean word embedding of each text, without special tokens.
-
-    A text without tokens gives the zero vector.
-    """
+    """Returns the mean word embedding of each text, or zeros without tokens."""
     table = _table(encoder)
     vectors = np.zeros((len(texts), table.shape[1]), np.float32)
     for row, tokens in enumerate(encoder.tokenizer.encode_batch(texts)):

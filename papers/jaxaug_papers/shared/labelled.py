@@ -23,11 +23,7 @@ _FIX = "Correct the file, or get it again with `jaxaug data fetch fewshot`."
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence with its class.
-
-    Attributes:
-        text: unchanged text of the file, including trailing spaces.
-    """
+    """A sentence, unchanged with trailing spaces, and its class."""
 
     text: str
     label: str
@@ -64,11 +60,7 @@ def load(folder: PathLike) -> FewShotData:
 def checked(
     folder: PathLike, train: Sequence[Sentence], test: Sequence[Sentence], fix: str
 ) -> FewShotData:
-    """Returns a data set after checks.
-
-    Raises:
-        UserError: a split is empty, or a label of test is not in train.
-    """
+    """Returns a data set after checks."""
     labels = tuple(by_label(train))
     for name, split in (("train", train), ("test", test)):
         if not split:

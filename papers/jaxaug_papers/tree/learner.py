@@ -79,10 +79,7 @@ class Item:
         return self.set.partition("_")[0]
 
     def name(self, table: recipes.Table) -> str:
-        """Returns the name of the item's folder, with the digest of generated variants.
-
-        Better variants give another name, so they are a new item.
-        """
+        """Returns the name of the item's folder, with the digest of its variants."""
         digest = self.variants(table)
         version = f"-{digest[:8]}" if digest else ""
         order = "" if self.order == "mixture" else f"-{self.order}"
@@ -140,12 +137,7 @@ class Words:
 
 
 def load_model(name: str) -> tuple[continuing.PrefixModel, Words]:
-    """Returns the untrained model and its vocabulary.
-
-    Args:
-        name: "smollm2", from the cache folder, or "tiny": random weights and the
-            vocabulary of `mini`.
-    """
+    """Returns the untrained "smollm2" or "tiny" model and its vocabulary."""
     if name == "smollm2":
         folder = catalogue.CATALOGUE[name].folder
         found = language.load(folder, name)
@@ -347,11 +339,7 @@ class Learner:
     # Evaluation.
 
     def evaluate(self, item: Item, out: Path) -> tuple[float, dict[str, list[str]]]:
-        """Answers the test frames under all wordings and writes the report to `out`.
-
-        Returns:
-            Seconds, and the answers to each task.
-        """
+        """Writes the report on all wordings; returns seconds and the answers."""
         started = time.perf_counter()
         params = self._trainer(item.steps).train_state.params
         tracker = self._tracker(item.family).with_params(params)

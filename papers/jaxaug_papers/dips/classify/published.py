@@ -71,10 +71,7 @@ def _snips_file(path: epath.Path, intent: str) -> Iterator[Sentence]:
 
 
 def read_trec(folder: PathLike) -> FewShotData:
-    """Returns TREC's questions (Li and Roth, 2002) with their six coarse classes.
-
-    The folder has `train.txt` and `test.txt` in UTF-8 or Latin-1.
-    """
+    """Returns TREC's questions (Li and Roth, 2002) with their six coarse classes."""
     place = epath.Path(folder)
     train, test = (list(_trec_file(place / f"{s}.txt")) for s in ("train", "test"))
     return labelled.checked(place, train, test, _TREC_FIX)

@@ -74,10 +74,7 @@ class Method:
 def of_server(
     methods: Sequence[Method], paraphraser: str, requests: Sequence[str]
 ) -> tuple[Method, ...]:
-    """Returns the rows of an experiment whose paraphraser is behind an endpoint.
-
-    A server decodes by itself, so one row replaces the rows of all decoders.
-    """
+    """Returns rows with one for the server, instead of one for each decoder."""
     own = Method(paraphraser, PARAPHRASE, tuple(requests))
     found = [m if m.model or m.scheme != PARAPHRASE else own for m in methods]
     return tuple(dict.fromkeys(found))
@@ -94,11 +91,7 @@ def writer_of(method: Method, paraphraser: str, num: int) -> Writer | None:
 def outputs_of(
     method: Method, texts: Sequence[str], num: int, paraphraser: str, wordnet_dir: str
 ) -> Outputs:
-    """Returns `num` paraphrases of each text by a method.
-
-    Paraphrases of models are stored in the cache folder, so that an interrupted run
-    resumes.
-    """
+    """Returns `num` paraphrases of each text by a method; models' are cached."""
     if method.scheme == NOTHING:
         return {text: () for text in texts}
     if method.scheme == COPIES:
@@ -127,10 +120,7 @@ def augmented(examples: Sequence[Example], outputs: Outputs) -> list[Example]:
 
 
 def copied(outputs: Outputs) -> float | None:
-    """Returns the fraction of paraphrases that are copies, or None without paraphrases.
-
-    Case and white space are ignored.
-    """
+    """Returns the fraction of paraphrases that are copies, or None without any."""
     pairs = [(text, one) for text, found in outputs.items() for one in found]
     same = sum(is_copy(one, text) for text, one in pairs)
     return same / len(pairs) if pairs else None

@@ -44,11 +44,7 @@ class Affine(nn.Module):
 
 
 class Gru(nn.Module):
-    """A layer of gated recurrent units (Cho et al., 2014) with masks.
-
-    Attributes:
-        initial_range: initial weights are uniform in [-range, range].
-    """
+    """A layer of gated recurrent units (Cho et al., 2014) with masks."""
 
     hidden_dim: int
     initial_range: float

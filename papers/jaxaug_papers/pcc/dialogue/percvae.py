@@ -207,11 +207,7 @@ class Network(networks.EncoderDecoder):
         return self.make_rng("latent") if self.has_rng("latent") else None
 
     def encode_tokens(self, tokens: Tokens, enable_dropout: bool) -> Vectors:
-        """Returns the condition and z.
-
-        z is drawn from the prior with the random stream "latent"; without it, z is the
-        mean of the prior.
-        """
+        """Returns the condition and z, drawn with the stream "latent" or the mean."""
         del enable_dropout
         condition = self._condition(tokens)
         z = self._prior(condition).draw(self._key())

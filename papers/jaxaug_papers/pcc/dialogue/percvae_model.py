@@ -183,10 +183,7 @@ class VariationalModel(models.EncoderDecoderModel):
         flax_mutables: Any = None,
         **kwargs: Any,
     ) -> tuple[Int[Array, "batch *num_decodes length"], Mapping[str, Array]]:
-        """Predicts with a random z per row, or with the mean if `rng` is None.
-
-        All decodes of a row share its z.
-        """
+        """Predicts with one random z per row, or the mean if `rng` is None."""
         del flax_mutables
         drawing = copy.copy(self)
         drawing.module = _Drawing(self.module, rng)  # type: ignore[assignment]

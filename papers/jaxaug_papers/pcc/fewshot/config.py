@@ -16,11 +16,7 @@ from jaxaug_papers.shared.configs import Above, Count, made, made_all
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the report.
-
-    Attributes:
-        reference: name of the baseline; differences to it are paired by seed.
-    """
+    """A table of the report; differences to `reference` are paired by seed."""
 
     title: str
     rows: tuple[str, ...]

@@ -33,11 +33,7 @@ from jaxaug_papers.shared.labelled import FewShotData, Sentence
 
 
 class Task(NamedTuple):
-    """The encodings that all methods share.
-
-    Attributes:
-        rows: text -> row of the table.
-    """
+    """The encodings that all methods share; `rows` maps texts to rows of `table`."""
 
     table: Float[Array, "texts width"]
     rows: Mapping[str, int]

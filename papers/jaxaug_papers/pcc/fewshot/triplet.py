@@ -45,12 +45,7 @@ class Settings:
 
 
 class Pools(NamedTuple):
-    """The texts for triplets of each seed.
-
-    Attributes:
-        counts: number of items of each label and level; the remaining items are
-            padding.
-    """
+    """The texts for triplets of each seed; items beyond `counts` are padding."""
 
     items: Int[Array, "seeds labels levels most"]
     counts: Int[Array, "seeds labels levels"]
@@ -174,11 +169,7 @@ class State(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Means over the updates of one call of `Trainer.train`, for each seed.
-
-    Attributes:
-        active: fraction of triplets with a loss above 0.
-    """
+    """Means over one `Trainer.train`; `active` triplets have a loss above 0."""
 
     loss: Float[np.ndarray, " seeds"]
     active: Float[np.ndarray, " seeds"]
@@ -212,15 +203,7 @@ class Trainer:
         weights: Float[np.ndarray, "updates levels"],
         first: int,
     ) -> tuple[State, Figures]:
-        """Makes one update for each row of weights.
-
-        Args:
-            first: number of previous updates; it makes a run in parts equal to a single
-                run.
-
-        Raises:
-            UserError: a loss is not finite.
-        """
+        """Makes one update for each row of weights, after `first` previous ones."""
         state, loss, active = self._train(
             state, _keys(seeds, 1), table, pools, jnp.asarray(weights), first
         )
