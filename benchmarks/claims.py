@@ -224,15 +224,17 @@ def fewshot(name: str) -> dict[str, dict[str, np.ndarray]]:
     if not path.exists():
         raise UserError(f"{path}: no such file. Store the run's results.csv there.")
     bits = path.with_suffix(".npz")
-    right = np.load(bits) if bits.exists() else {}
+    right = {}
+    if bits.exists():
+        stored = np.load(bits)
+        unpacked = np.unpackbits(stored["right"], axis=-1, count=int(stored["tests"]))
+        right = dict(zip(stored["methods"], unpacked, strict=True))
     found: dict[str, dict[str, np.ndarray]] = {}
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             seeds = [key for key in row if key.startswith("seed")]
             values = np.array([float(row[key]) for key in seeds])
-            if right:
-                tests = int(right["tests"])
-                values = np.unpackbits(right[row["method"]], axis=1, count=tests)
+            values = right.get(row["method"], values)
             found.setdefault(row["table"], {})[row["method"]] = values
             found.setdefault("", {})[row["method"]] = values
     return found

@@ -70,11 +70,11 @@ apply = jax.jit(HEAD.apply)
 def _updater(mismatched: bool) -> Any:
     def loss(params: Any, vectors: Array, batch: Any) -> Array:
         source, new, other, bleurt, implied = batch
-        out = HEAD.apply(params, vectors[source], vectors[new])
+        out: Any = HEAD.apply(params, vectors[source], vectors[new])
         total = (out[:, 0] - bleurt) ** 2
         total += optax.sigmoid_binary_cross_entropy(out[:, 1], implied)
         if mismatched:
-            apart = HEAD.apply(params, vectors[source], vectors[other])
+            apart: Any = HEAD.apply(params, vectors[source], vectors[other])
             none = jnp.zeros_like(implied)
             total += optax.sigmoid_binary_cross_entropy(apart[:, 1], none)
         return jnp.mean(total)

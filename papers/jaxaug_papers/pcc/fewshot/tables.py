@@ -140,9 +140,17 @@ def csv_curves(results: Mapping[str, Result], seeds: Sequence[int]) -> str:
 
 
 def npz_right(results: Mapping[str, Result]) -> bytes:
-    """Returns an npz file of `Result.right` by method, as bits along the last axis."""
+    """Returns an npz file of `Result.right`, as bits along the last axis.
+
+    `methods` has the names, `right` the bits, [methods, seeds, bytes], and `tests` the
+    number of test sentences.
+    """
+    right = np.stack([one.right for one in results.values()])
     file = io.BytesIO()
-    bits = {name: np.packbits(one.right, axis=1) for name, one in results.items()}
-    tests = {one.right.shape[1] for one in results.values()}.pop()
-    np.savez_compressed(file, tests=np.array(tests), **bits)
+    np.savez_compressed(
+        file,
+        methods=np.array([*results]),
+        right=np.packbits(right, axis=-1),
+        tests=np.array(right.shape[-1]),
+    )
     return file.getvalue()

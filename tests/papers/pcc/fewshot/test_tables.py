@@ -55,6 +55,13 @@ def test_table_for_programs():
     assert float(rows[1]["diff"]) == pytest.approx(0.03) and rows[1]["wins"] == "2"
 
 
+def test_bits_for_programs():
+    stored = np.load(io.BytesIO(tables.npz_right(RESULTS)))
+    right = np.unpackbits(stored["right"], axis=-1, count=int(stored["tests"]))
+    assert [*stored["methods"]] == ["none", "ours"] and right.shape == (2, 3, 100)
+    np.testing.assert_allclose(right[1].mean(axis=1), [0.14, 0.2, 0.35])
+
+
 def test_curves_for_programs():
     rows = list(csv.DictReader(io.StringIO(tables.csv_curves(RESULTS, [5, 6, 7]))))
     assert len(rows) == 2 * 2 * 3
