@@ -22,7 +22,7 @@ import numpy as np
 from jaxaug import Tracker
 from jaxaug.data import folders, sgd
 from jaxaug.metrics import benchmark, dst, sensitivity
-from jaxaug.track.arguments import Robust
+from jaxaug.track.options import Robust
 
 SETTINGS = {
     "one wording": Robust(),

@@ -3,7 +3,8 @@
 from typing import Annotated
 
 from jaxaug.core.arguments import Range, TrainedRun, adds
-from jaxaug.track.arguments import Engines, Robust, RunFolder, Schema
+from jaxaug.track.arguments import Engines, RunFolder, Schema
+from jaxaug.track.options import Robust
 
 
 class Serve(TrainedRun, Schema, Engines, verb="serve", target="jaxaug.serve.run:run"):

@@ -14,7 +14,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "answers": ["FrameState", "Prediction"],
         "tracker": ["Tracker"],
         "combine": ["Agreement"],
-        "arguments": ["Robust"],
+        "options": ["Robust"],
         "turns": ["read_dialogues"],
     },
 )

@@ -18,7 +18,7 @@ from jaxaug.feed import recipes
 from jaxaug.formats.records import Parsed
 from jaxaug.track import several, turns
 from jaxaug.track.answers import Prediction
-from jaxaug.track.arguments import AUTO, GRAMMAR, Robust
+from jaxaug.track.options import AUTO, GRAMMAR, Robust
 from jaxaug.track.several import Asking, Question
 
 Input = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]

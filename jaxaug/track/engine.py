@@ -22,8 +22,8 @@ from jaxaug.core.files import PathLike, is_remote, read_json
 from jaxaug.data.schema import Schema
 from jaxaug.feed import vocabulary
 from jaxaug.models.engine import runner
-from jaxaug.track.arguments import LIKELIHOOD, Robust
 from jaxaug.track.base import BaseTracker, read_services
+from jaxaug.track.options import LIKELIHOOD, Robust
 
 _NOTES, _WORDS = "tracker.json", "vocabulary.model"
 _CONFIG = "config.gin"

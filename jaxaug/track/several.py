@@ -13,7 +13,7 @@ from jaxaug.formats.records import Example, FormatOptions, Formatter, Parsed, me
 from jaxaug.metrics.slot_scores import StateLike
 from jaxaug.track import combine, turns
 from jaxaug.track.answers import FrameState, Prediction, frame_state
-from jaxaug.track.arguments import DROP, EARLY, KEEP, LIKELIHOOD, Robust
+from jaxaug.track.options import DROP, EARLY, KEEP, LIKELIHOOD, Robust
 
 Place = tuple[int, int, str]
 """Index of the dialogue, index of the turn, name of the service."""

@@ -22,8 +22,8 @@ from jaxaug.models.named import identities
 from jaxaug.models.text import continuing, registry
 from jaxaug.paraphrase import decoder, programs, samplers
 from jaxaug.track import constraints, hub, several, trained, turns
-from jaxaug.track.arguments import LIKELIHOOD, Robust
 from jaxaug.track.base import BaseTracker, read_services
+from jaxaug.track.options import LIKELIHOOD, Robust
 from jaxaug.track.several import Place
 
 

@@ -9,8 +9,8 @@ from jaxaug.formats.records import Parsed
 from jaxaug.serve import app, wordings
 from jaxaug.serve.limits import Limits
 from jaxaug.track.answers import Prediction, as_json_line, frame_state
-from jaxaug.track.arguments import Robust
 from jaxaug.track.combine import Agreement, Other
+from jaxaug.track.options import Robust
 from jaxaug.track.tracker import Tracker
 from tests.support.served import served
 

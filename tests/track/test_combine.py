@@ -10,8 +10,8 @@ from jaxaug.core.errors import UserError
 from jaxaug.data.schema import Service, Slot
 from jaxaug.formats.records import Parsed
 from jaxaug.track import combine
-from jaxaug.track.arguments import Robust
 from jaxaug.track.combine import Agreement, Other
+from jaxaug.track.options import Robust
 
 
 def service(*descriptions):

@@ -10,8 +10,8 @@ from jaxaug import cli
 from jaxaug.core.errors import UserError
 from jaxaug.models.engine import runner
 from jaxaug.track import engine
-from jaxaug.track.arguments import Robust
 from jaxaug.track.engine import EngineTracker
+from jaxaug.track.options import Robust
 from jaxaug.track.tracker import Tracker
 from tests.support.programs import ran
 

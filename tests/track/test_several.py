@@ -17,7 +17,7 @@ from jaxaug.formats import answer_grammar
 from jaxaug.models.tokenizers import spelling
 from jaxaug.track import constraints, turns
 from jaxaug.track import trained as trained_run
-from jaxaug.track.arguments import Robust
+from jaxaug.track.options import Robust
 from jaxaug.track.tracker import Tracker
 from tests.support import grids
 

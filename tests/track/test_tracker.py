@@ -23,7 +23,7 @@ from jaxaug.metrics import evaluate_folder
 from jaxaug.track import run, turns
 from jaxaug.track import tracker as tracker_module
 from jaxaug.track.answers import Said, find
-from jaxaug.track.arguments import Robust
+from jaxaug.track.options import Robust
 from jaxaug.track.tracker import Tracker
 
 TALK = "USER: A train to Oslo please\nSYSTEM: I found 2.\nUSER: First class.\n"
