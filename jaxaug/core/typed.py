@@ -212,7 +212,8 @@ def parsed(text: str, kind: Any) -> Any:
 
 def check_fields(settings: Any, prefix: str = "") -> None:
     """Checks the fields of a dataclass that have a `Range` or a `Literal`."""
-    for name, hint in _hints(type(settings)).items():
+    kind: Any = type(settings)
+    for name, hint in _hints(kind).items():
         if _is_bounded(hint):
             check_option(f"{prefix}{name}", getattr(settings, name), hint)
 
