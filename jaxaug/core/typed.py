@@ -176,7 +176,9 @@ def check_option(name: str, value: Any, hint: Any) -> None:
             f"{name} is {shown(value)}: {one_of(value, typing.get_args(kind), 'give')}"
         )
     ranges = [str(one) for one in notes if isinstance(one, Range)]
-    expected = " ".join([_named(kind), *ranges])
+    members = {*typing.get_args(hint)} - {types.NoneType}
+    is_several = typing.get_origin(hint) is not Annotated and len(members) > 1
+    expected = _named(hint) if is_several else " ".join([_named(kind), *ranges])
     raise UserError(f"{name} is {shown(value)}: give {expected}.")
 
 
@@ -210,7 +212,8 @@ def parsed(text: str, kind: Any) -> Any:
 
 def check_fields(settings: Any, prefix: str = "") -> None:
     """Checks the fields of a dataclass that have a `Range` or a `Literal`."""
-    for name, hint in _hints(type(settings)).items():
+    kind: Any = type(settings)
+    for name, hint in _hints(kind).items():
         if _is_bounded(hint):
             check_option(f"{prefix}{name}", getattr(settings, name), hint)
 
