@@ -13,6 +13,7 @@ from jaxaug.core import checked as rules
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, write_text
 from jaxaug.core.progress import progress
+from jaxaug.core.suggestion import suggestion
 from jaxaug.data import folders, sgd
 from jaxaug.data.schema import Schema
 from jaxaug.metrics.evaluate import write_json
@@ -28,7 +29,7 @@ from jaxaug.tools import (
     report,
     suites,
 )
-from jaxaug.tools.arguments import REPEATS, WORDINGS, Sensitivity, TaskOptions
+from jaxaug.tools.arguments import AXES, REPEATS, WORDINGS, Sensitivity, TaskOptions
 from jaxaug.tools.cases import CONTROL, ORIGINAL, Case, Source, Wordings
 from jaxaug.tools.measure import Better, Measured
 from jaxaug.tools.models import ChatModel, Model, Reply, TrackerModel, with_shots
@@ -46,7 +47,7 @@ class Task:
         wordings: the cases under each wording, and under the original again as a
             control, without solved cases in their prompts.
         shots: maps the name of a wording to the solved cases in its prompts.
-        axes: the cases under changes of their tools that are not faithful.
+        axes: the cases under further changes of their tools.
         left_out: number of turns of the file that are no cases, by reason.
     """
 
@@ -56,13 +57,18 @@ class Task:
     axes: Wordings = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def every(self) -> Wordings:
+        """The cases under each wording and each axis."""
+        return {**self.wordings, **self.axes}
+
     def requests(self, repeats: int) -> Iterator[tuple[str, list[Case]]]:
         """Yields each wording and each axis with its cases, `repeats` times.
 
         Each time the cases have another sample. The order of the wordings alternates,
         so that a server that changes over time favors none.
         """
-        every = {**self.wordings, **self.axes}
+        every = self.every
         for number in range(repeats):
             for name in [*every][:: -1 if number % 2 else 1]:
                 cases = with_shots(every[name], self.shots.get(name, ()))
@@ -107,7 +113,7 @@ def of_file(
 
 
 def of_suite(name: str, options: TaskOptions, axes: Sequence[str] = ()) -> Task:
-    """Returns the task of a suite; see `suites.SUITES` and `suites.AXES`.
+    """Returns the task of a suite under axes; see `suites.SUITES` and `AXES`.
 
     Raises:
         UserError: the tools of the suite cannot be fetched, or the options reword them.
@@ -117,8 +123,10 @@ def of_suite(name: str, options: TaskOptions, axes: Sequence[str] = ()) -> Task:
             f"--suite {name}: has its own wordings and shows no solved cases. Leave "
             "--wordings, --wordings_from, and --shots out."
         )
-    sources, wordings = suites.read_suite(name, options.limit)
-    changed = {axis: suites.AXES[axis].of(wordings[ORIGINAL]) for axis in axes}
+    for axis in axes:
+        if axis not in AXES:
+            raise UserError(f"axis {axis!r} is unknown; {suggestion(axis, AXES)}")
+    sources, wordings, changed = suites.read_suite(name, options.limit, axes)
     return Task(sources, wordings, {}, changed)
 
 
@@ -184,9 +192,7 @@ def ask(
     asked = list(task.requests(1 if is_steady else repeats))
     if is_steady:
         asked = [(name, cases) for name, cases in asked if name != CONTROL]
-    replies: dict[str, list[list[Reply]]] = {
-        name: [] for name in (*task.wordings, *task.axes)
-    }
+    replies: dict[str, list[list[Reply]]] = {name: [] for name in task.every}
     total = sum(len(cases) for _, cases in asked)
     with progress(desc="sensitivity", total=total, unit="request") as bar:
         answers = iter(model([c for _, cases in asked for c in cases], bar.update))
