@@ -134,16 +134,16 @@ class Config:
                 f"apart_by={self.apart_by!r}: "
                 f"{suggestion(self.apart_by, self.metrics)} Add it to metrics."
             )
-        for one in self.further:
-            for name in one:
+        for fields in self.further:
+            for name in fields:
                 if name not in _OF_ROUND:
                     raise UserError(f"further: {suggestion(name, _OF_ROUND)}")
-            if one.get("scheme", GIVEN) == GIVEN:
+            if fields.get("scheme", GIVEN) == GIVEN:
                 raise UserError(
-                    f"further: {shown(dict(one))} draws nothing: name a scheme, such "
+                    f"further: {shown(dict(fields))} draws nothing: name a scheme, such "
                     "as 'paraphrase'."
                 )
-            typed.check(one, Round, "further")
+            typed.check(fields, Round, "further")
         if self.further and self.is_given:
             raise UserError(
                 "further is set, and scheme='given' takes all variants: leave further "

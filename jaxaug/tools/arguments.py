@@ -1,7 +1,8 @@
 """Options of `jaxaug schema` and `jaxaug sensitivity`; this module imports quickly."""
 
 import typing
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal, NamedTuple
 
 from jaxaug.core import arguments as args
 from jaxaug.paraphrase.arguments import DryRun, Endpoint
@@ -11,6 +12,30 @@ FORMATS: tuple[Format, ...] = typing.get_args(Format)
 """Formats of documents that describe tools."""
 WORDINGS, REPEATS = 5, 2
 """Default numbers of rewordings and of repeats."""
+
+
+class Axis(NamedTuple):
+    """A change of the tools of a suite.
+
+    Attributes:
+        meaning: the change, in words.
+        is_faithful: whether the tools say the same as before.
+    """
+
+    meaning: str
+    is_faithful: bool
+
+
+AXES: Mapping[str, Axis] = {
+    "short": Axis("the fewest words", True),
+    "long": Axis("full sentences of twice the length", True),
+    "docstring": Axis("the style of docstrings", True),
+    "question": Axis("questions as in a form", True),
+    "names": Axis("other names of tools and arguments", True),
+    "omission": Axis("one detail missing in each text", False),
+    "bare": Axis("no descriptions of arguments", False),
+    "distractor": Axis("the tools of another case, too", False),
+}
 _Losses = Annotated[str | None, args.Arg(metavar="LOSSES")]
 
 
@@ -93,11 +118,12 @@ class Sensitivity(
 
     Attributes:
         suite: published cases with five graded rewordings of their tools
-        axis: also measure a suite under changes that are not faithful and not part of
-            the excess: tools without descriptions of arguments; the tools of another
-            case in addition
+        axis: also measure a suite under changes that are not part of the excess.
+            Faithful: short, long, docstring, question (texts), names (others). Not
+            faithful: omission (of a detail in each text), bare (arguments without
+            texts), distractor (the tools of another case, too)
         schema: tools of the cases, in any format of `jaxaug schema import`
-        input: cases as JSON lines with messages and calls, or questions of BFCL
+        input: cases as JSON lines with messages and calls, or a file of BFCL
             (default: the annotated dialogues of the data folder)
         answers: possible answers of BFCL (default: possible_answer/ next to --in)
         split: of the data folder (default: test)
@@ -122,7 +148,7 @@ class Sensitivity(
     wordings: Annotated[int, args.Range(1, 64)] | None = None
     repeats: Annotated[int, args.Range(1, 64), args.Arg(metavar="R")] | None = None
     suite: Literal["bfcl-live", "mcp"] | None = None
-    axis: Annotated[args.Words, args.Arg(choices=("bare", "distractor"))] = ()
+    axis: Annotated[args.Words, args.Arg(metavar="AXIS", choices=tuple(AXES))] = ()
     schema: args.File = None
     input: Annotated[str | None, args.Arg("--in", metavar="FILE")] = None
     answers: args.File = None

@@ -155,7 +155,7 @@ def find_better(
         name = f"proposal {number}"
         reworded = tools.with_tools(source, tools.advised(source, texts))
         first[name] = [reworded[n] for n in chosen]
-        given[name] = [*ask(first[name], name)]
+        given[name] = [[*row] for row in ask(first[name], name)]
     found = measure.answers_of(first, measure.outcomes(first, given, fuzzy))
     texts = {(one.tool, one.argument): t for one in found if (t := _best(one))}
     schema = tools.advised(source, texts)
@@ -309,9 +309,12 @@ class Writer:
         Raises:
             UserError: the server cannot be asked.
         """
-        prompts = (self._prompt(target, as_json) for as_json in (True, False))
         asked = asking.Request(
-            *prompts, PROPOSALS, self._seed, {"max_tokens": _ROOM}, True
+            self._prompt(target, as_json=True),
+            self._prompt(target, as_json=False),
+            PROPOSALS,
+            self._seed,
+            {"max_tokens": _ROOM},
         )
         return paraphrases(asking.reply(self.server, asked))
 

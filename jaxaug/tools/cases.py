@@ -28,7 +28,7 @@ from jaxaug.data.schema import Intent, Schema, Service
 from jaxaug.metrics.benchmark import scored_frames
 from jaxaug.tools import Imported, bfcl, read_document, read_tools, tools_of
 from jaxaug.tools.catalogue import DONTCARE
-from jaxaug.tools.match import ABSENT, Expected
+from jaxaug.tools.match import ABSENT, Call, Expected
 from jaxaug.tools.services import UNFIT, names_of, ordered, with_names
 from jaxaug.tools.views import rewritten, without
 
@@ -54,7 +54,8 @@ class Case:
             turns of a dialogue.
         messages: the conversation.
         tools: the offered tools.
-        expected: the expected calls.
+        expected: the expected calls, with the original names; those of a dialogue state
+            have the names of `tools`.
         is_state: whether the call is a dialogue state; see `match.score_state`.
         names: maps a tool or (tool, argument) in `tools` to its original name. Empty if
             the wording changes no names.
@@ -70,6 +71,18 @@ class Case:
     is_state: bool = False
     names: Mapping[Any, str] = field(default_factory=dict)
     sample: str = ""
+
+    def original(self, calls: Sequence[Call]) -> Sequence[Call]:
+        """Returns calls with the original names; other names become "?"."""
+        if not self.names:
+            return calls
+        return [
+            Call(
+                self.names.get(name, "?"),
+                {self.names.get((name, key), "?"): one for key, one in values.items()},
+            )
+            for name, values in calls
+        ]
 
 
 @dataclass(frozen=True, slots=True)

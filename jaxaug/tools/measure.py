@@ -128,14 +128,31 @@ class Result:
     needed: int
 
 
+class Compared(NamedTuple):
+    """An axis compared with the original alone.
+
+    Attributes:
+        difference: accuracy under the axis minus the accuracy of the original and its
+            control.
+        excess: disagreement of answers under the axis with the others, minus
+            disagreement within either.
+        p: p-value of the hypothesis that no answer depends on the axis, corrected for
+            the number of axes (Holm).
+    """
+
+    difference: Figure
+    excess: Figure
+    p: float
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """Results of a model.
 
     Attributes:
         wordings: names of the wordings, then of the axes.
-        axes: maps a change that is not faithful to the accuracy under it minus the
-            accuracy of the original. Only `scores`, `flips`, and `forms` include it.
+        axes: maps a change of the tools to its effect. In addition, only `scores`,
+            `flips`, and `forms` include it.
         scores: maps a kind of `KINDS` to the scores.
         flips: for each wording, the disagreement of its answers with those under the
             original; None for the original itself.
@@ -151,7 +168,7 @@ class Measured:
     """
 
     wordings: tuple[str, ...]
-    axes: Mapping[str, Figure]
+    axes: Mapping[str, Compared]
     scores: Mapping[str, Scores]
     flips: tuple[float | None, ...]
     ss: Mapping[str, float | None]
@@ -165,7 +182,7 @@ class Measured:
 def outcome(case: Case, reply: Reply, fuzzy: bool) -> Outcome:
     """Scores a reply; see `jaxaug.tools.match`."""
     if not case.is_state:
-        return score(case.expected, reply.calls, fuzzy)
+        return score(case.expected, case.original(reply.calls), fuzzy)
     return score_state(
         case.expected[0], reply.calls, arguments_of(case.tools[0]), fuzzy
     )
@@ -192,7 +209,7 @@ def measure(
     Args:
         wordings: the cases under each wording, with the original and the control.
         replies: the replies to them, and to the cases of the axes.
-        axes: the cases under changes of their tools that are not faithful.
+        axes: the cases under further changes of their tools.
     """
     every = {**wordings, **(axes or {})}
     names, cases = tuple(every), wordings[ORIGINAL]
@@ -213,10 +230,7 @@ def measure(
     covered = coverage(wordings)
     return Measured(
         names,
-        {
-            name: paired(means[main][names.index(name)], means[main][0], clusters)
-            for name in axes or ()
-        },
+        _compared(tuple(axes or ()), scores[main], clusters, covered),
         scores,
         tuple(_flips(scores[main], place) for place in range(len(names))),
         ss,
@@ -232,6 +246,26 @@ def _flips(scores: Scores, place: int) -> float | None:
     """Returns the mean squared difference of answers to the original's answers."""
     pairs = scores[0][:, None] - scores[place][None]
     return float((pairs**2).mean()) if place else None
+
+
+def _compared(
+    axes: Sequence[str], scores: Scores, clusters: excess.Clusters, covered: Coverage
+) -> dict[str, Compared]:
+    """Compares the axes, whose scores are the last, with the original and control."""
+    if not axes:
+        return {}
+    original, made = scores[:2], scores[-len(axes) :]
+    given = original.mean(axis=(0, 1))
+    found = [
+        result((ORIGINAL, CONTROL, name), np.stack([*original, one]), clusters, covered)
+        for name, one in zip(axes, made, strict=True)
+    ]
+    changes = [paired(one.mean(axis=0), given, clusters) for one in made]
+    p = holm(np.array([one.p for one in found]))
+    return {
+        name: Compared(change, one.excess, float(q))
+        for name, change, one, q in zip(axes, changes, found, p, strict=True)
+    }
 
 
 def result(
@@ -384,10 +418,10 @@ def answers_of(
             for text, name in zip(every, wordings, strict=True)
             for _ in found[name]
         ]
-        places, right = zip(*answers, strict=True)
+        places = tuple(place for place, _ in answers)
         groups = [wordings[ORIGINAL][place].group for place in places]
         clusters = np.unique(groups, return_inverse=True)[1]
-        arrays = np.array(right), np.array(labels), clusters
+        arrays = np.array([row for _, row in answers]), np.array(labels), clusters
         made.append(Answers(tool, argument, distinct, places, *arrays))
     return made
 

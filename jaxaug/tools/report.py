@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 from jaxaug.core import columns, page
 from jaxaug.metrics import excess
+from jaxaug.tools.arguments import AXES
 from jaxaug.tools.better import Better
 from jaxaug.tools.cases import Wordings
 from jaxaug.tools.measure import (
@@ -23,7 +24,6 @@ from jaxaug.tools.measure import (
     Measured,
 )
 from jaxaug.tools.models import PROSE, TEXT, TOOL_CALLS
-from jaxaug.tools.suites import AXES
 
 _HEADS = (
     *("description of", "cases", "given", "lowest", "highest", "p"),
@@ -52,6 +52,11 @@ _LEGEND = (
     "exact: all calls have the right tool and accepted values, as BFCL matches them",
     "fuzzy: the same, but free texts score as in joint goal accuracy of SGD",
     "flips: disagreement with the answers under the given wording",
+    (
+        "axis: a change that counts neither in the result nor in its excess; its own "
+        "accuracy, excess, and p compare it with the given wording and its control, and "
+        "p is corrected for the number of axes (Holm)"
+    ),
     (
         "SS: standard deviation (ddof 1) over the rewordings of the score of a case, "
         "divided by its mean, averaged over the cases with a score above 0 under any "
@@ -147,9 +152,14 @@ def _lines(found: Measured) -> Iterator[str]:
     yield f"texts reworded: {_share(found.coverage, 'all')} ({parts})"
     for name, change in found.axes.items():
         yield (
-            f"{name} ({AXES[name].meaning}; not faithful, not in the excess): accuracy "
-            f"{change.points} points"
+            f"{name} ({AXES[name].meaning}; {_faithful(name)}): accuracy "
+            f"{change.difference.points}, excess {change.excess.points} points "
+            f"(p {_p(change.p)})"
         )
+
+
+def _faithful(axis: str) -> str:
+    return "faithful" if AXES[axis].is_faithful else "not faithful"
 
 
 def _share(covered: Coverage, kind: str) -> str:
@@ -161,7 +171,7 @@ def _wordings(found: Measured) -> Iterator[tuple[str, ...]]:
     for number, name in enumerate(found.wordings):
         cells = [_percent(found.scores[kind][number].mean()) for kind in KINDS]
         flips = found.flips[number]
-        name += ", not faithful" if name in found.axes else ""
+        name += f", {_faithful(name)}" if name in found.axes else ""
         yield (name, *cells, "" if flips is None else _percent(flips))
     yield ("SS of the rewordings", *(_percent(found.ss[kind]) for kind in KINDS), "")
 
@@ -252,11 +262,14 @@ def as_json(
         "flips": dict(zip(found.wordings, found.flips, strict=True)),
         "axes": {
             name: {
-                "faithful": False,
-                "difference": change.value,
-                "interval": [change.low, change.high],
+                "faithful": AXES[name].is_faithful,
+                "difference": one.difference.value,
+                "interval": [one.difference.low, one.difference.high],
+                "excess": one.excess.value,
+                "excess_interval": [one.excess.low, one.excess.high],
+                "p": one.p,
             }
-            for name, change in found.axes.items()
+            for name, one in found.axes.items()
         },
     }
     for kind in KINDS:

@@ -15,6 +15,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, shown, write_text
 from jaxaug.core.progress import progress
 from jaxaug.core.ranges import Range
+from jaxaug.core.suggestion import suggestion
 from jaxaug.data import folders, sgd
 from jaxaug.data.schema import Schema
 from jaxaug.metrics.evaluate import write_json
@@ -31,7 +32,7 @@ from jaxaug.tools import (
     report,
     suites,
 )
-from jaxaug.tools.arguments import REPEATS, WORDINGS, Sensitivity, TaskOptions
+from jaxaug.tools.arguments import AXES, REPEATS, WORDINGS, Sensitivity, TaskOptions
 from jaxaug.tools.better import Better, Write, Writer
 from jaxaug.tools.cases import CONTROL, ORIGINAL, Case, Source, Wordings
 from jaxaug.tools.measure import Measured
@@ -59,7 +60,7 @@ class Task:
         wordings: the cases under each wording, and under the original again as a
             control, without solved cases in their prompts.
         shots: maps the name of a wording to the solved cases in its prompts.
-        axes: the cases under changes of their tools that are not faithful.
+        axes: the cases under further changes of their tools.
         left_out: number of turns of the file that are no cases, by reason.
     """
 
@@ -69,13 +70,18 @@ class Task:
     axes: Wordings = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def every(self) -> Wordings:
+        """The cases under each wording and each axis."""
+        return {**self.wordings, **self.axes}
+
     def requests(self, repeats: int) -> Iterator[tuple[str, list[Case]]]:
         """Yields each wording and each axis with its cases, `repeats` times.
 
         Each time the cases have another sample. The order of the wordings alternates,
         so that a server that changes over time favors none.
         """
-        every = {**self.wordings, **self.axes}
+        every = self.every
         for number in range(repeats):
             for name in [*every][:: -1 if number % 2 else 1]:
                 cases = with_shots(every[name], self.shots.get(name, ()))
@@ -116,13 +122,15 @@ def of_file(
         raise UserError("--wordings_from: cases of BFCL have tools of their own.")
     else:
         asked = cases.of_files(sources[0], options.files)
-    shots = {name: [case for _, case in shown] for name in asked}
+    shots: dict[str, Sequence[Case]] = {
+        name: [case for _, case in shown] for name in asked
+    }
     left_out = sum((Counter(one.left_out) for one in found), Counter[str]())
     return Task(sources, asked, shots, left_out=left_out)
 
 
 def of_suite(name: str, options: TaskOptions, axes: Sequence[str] = ()) -> Task:
-    """Returns the task of a suite; see `suites.SUITES` and `suites.AXES`.
+    """Returns the task of a suite under axes; see `suites.SUITES` and `AXES`.
 
     Raises:
         UserError: the tools of the suite cannot be fetched, or the options reword them.
@@ -132,8 +140,10 @@ def of_suite(name: str, options: TaskOptions, axes: Sequence[str] = ()) -> Task:
             f"--suite {name}: has its own wordings and shows no solved cases. Leave "
             "--wordings, --wordings_from, and --shots out."
         )
-    sources, wordings = suites.read_suite(name, options.limit)
-    changed = {axis: suites.AXES[axis].of(wordings[ORIGINAL]) for axis in axes}
+    for axis in axes:
+        if axis not in AXES:
+            raise UserError(f"axis {axis!r} is unknown; {suggestion(axis, AXES)}")
+    sources, wordings, changed = suites.read_suite(name, options.limit, axes)
     return Task(sources, wordings, {}, changed)
 
 
@@ -204,9 +214,7 @@ def ask(
     asked = list(task.requests(1 if is_steady else repeats))
     if is_steady:
         asked = [(name, cases) for name, cases in asked if name != CONTROL]
-    replies: dict[str, list[list[Reply]]] = {
-        name: [] for name in (*task.wordings, *task.axes)
-    }
+    replies: dict[str, list[list[Reply]]] = {name: [] for name in task.every}
     total = sum(len(cases) for _, cases in asked)
     with progress(desc="sensitivity", total=total, unit="request") as bar:
         answers = iter(model([c for _, cases in asked for c in cases], bar.update))
@@ -292,7 +300,7 @@ def run(arguments: Sensitivity) -> int:
             "written. Leave it out."
         )
     name, model = _model(arguments, setting)
-    left_out = ", ".join(f"{n:,} {why}" for why, n in task.left_out.items())
+    left_out: str = ", ".join(f"{n:,} {why}" for why, n in task.left_out.items())
     write = _writer(arguments, setting) if arguments.out else None
     repeats = options.repeats or REPEATS
     often = "asked once" if arguments.run else f"{repeats} repeats"
@@ -312,8 +320,11 @@ def run(arguments: Sensitivity) -> int:
             print(f"  --out: at most {most:,} more requests")
         return 0
     found, advice = ask(task, model, repeats, bool(arguments.out), write)
-    about = {"suite": arguments.suite, "left_out": dict(task.left_out)}
-    about |= _about(name, model, options)
+    about = {
+        "suite": arguments.suite,
+        "left_out": dict(task.left_out),
+        **_about(name, model, options),
+    }
     how = ", ".join(
         f"{name} {value:g}" if isinstance(value, float) else f"{name} {shown(value)}"
         for name, value in sorted(about["parameters"].items(), reverse=True)
@@ -408,7 +419,13 @@ def _check(arguments: Sensitivity) -> None:
     if bool(arguments.model) == bool(arguments.run):
         raise UserError("name a model: either --model openai:NAME, or --run RUN.")
     if arguments.run:
-        own = ("dry_run", "option", "tools_in_prompt", "shots", "repeats")
+        own: tuple[str, ...] = (
+            "dry_run",
+            "option",
+            "tools_in_prompt",
+            "shots",
+            "repeats",
+        )
         own += () if arguments.writer else endpoint_run.OWN
         refuse(own, "is for a chat model, not for --run. Leave it out.")
         drawn = arguments.wordings or arguments.input and not arguments.files

@@ -70,11 +70,11 @@ apply = jax.jit(HEAD.apply)
 def _updater(mismatched: bool) -> Any:
     def loss(params: Any, vectors: Array, batch: Any) -> Array:
         source, new, other, bleurt, implied = batch
-        out: Any = HEAD.apply(params, vectors[source], vectors[new])
+        out = jnp.asarray(HEAD.apply(params, vectors[source], vectors[new]))
         total = (out[:, 0] - bleurt) ** 2
         total += optax.sigmoid_binary_cross_entropy(out[:, 1], implied)
         if mismatched:
-            apart: Any = HEAD.apply(params, vectors[source], vectors[other])
+            apart = jnp.asarray(HEAD.apply(params, vectors[source], vectors[other]))
             none = jnp.zeros_like(implied)
             total += optax.sigmoid_binary_cross_entropy(apart[:, 1], none)
         return jnp.mean(total)
@@ -104,8 +104,8 @@ def trained(
         for place in range(0, len(order) - BATCH + 1, BATCH):
             own = order[place : place + BATCH]
             other = pairs.new[rng.permutation(own)]
-            batch = (pairs.source[own], pairs.new[own], other, pairs.bleurt[own])
-            batch = (*batch, pairs.implied[own].astype(np.float32))
+            texts = pairs.source[own], pairs.new[own], other
+            batch = (*texts, pairs.bleurt[own], pairs.implied[own].astype(np.float32))
             params, state = update(params, state, vectors, batch)
     return params
 

@@ -6,6 +6,8 @@ The seeds are those whose released files have paraphrases from bottom-k (bottom_
 The data folder is the same as for pcc_huffpost.py. Results: README.md of pcc.
 """
 
+from collections.abc import Sequence
+
 import ml_collections
 
 
@@ -52,5 +54,5 @@ def pcc(name: str, schedule: str, places: tuple[int, ...] = (), **fields) -> dic
     return {"name": name, "schedule": schedule, **fields}
 
 
-def table(title: str, rows: list[str], reference: str) -> dict:
+def table(title: str, rows: Sequence[str], reference: str) -> dict:
     return {"title": title, "rows": tuple(rows), "reference": reference}
