@@ -343,7 +343,7 @@ DISTILLED = ROOT / "results/pcc/distilled.jsonl"
 
 
 def distilled() -> list[str]:
-    """Returns the scores of PCC's distilled M and G: mean ± deviation over the seeds."""
+    """Returns the scores of PCC's distilled M and G: mean ± deviation over seeds."""
     lines = DISTILLED.read_text(encoding="utf-8").splitlines()
     columns: dict[tuple[str, bool], list[dict]] = {}
     for one in map(json.loads, lines):

@@ -8,14 +8,14 @@ to the smallest size. An exponent is the slope of a line through the logarithms,
 least squares: 0 is flat, 1 is proportional. The start flattens it, so the exponent
 between the two greatest sizes follows in parentheses.
 
-| work | the program, and its size |
-|---|---|
-| evaluate | `evaluate sgd` of so many copies of the test split of a data folder |
-| augment | `augment` by the grammar without a model: descriptions |
-| dry_run | `sensitivity --dry_run` with rewordings by the grammar: tools |
-| sensitivity | `sensitivity` of five other wordings at a scripted server: tools, and as many cases |
-| import | `schema import` of an OpenAPI document, 10 MB for 1,200: operations |
-| serve | `serve RUN` up to an answer about one of its services: services |
+Works, and what their size counts:
+
+- evaluate: `evaluate sgd`; copies of the test split of a data folder;
+- augment: `augment` by the grammar without a model; descriptions;
+- dry_run: `sensitivity --dry_run` with rewordings by the grammar; tools;
+- sensitivity: `sensitivity` of five wordings at a scripted server; tools and cases;
+- import: `schema import` of an OpenAPI document, 10 MB for 1,200; operations;
+- serve: `serve RUN` up to an answer about one of its services; services.
 """
 
 import argparse
@@ -56,7 +56,7 @@ class Work(NamedTuple):
 
 
 def evaluate(folder: Path, size: int, options: argparse.Namespace) -> Line:
-    """Writes copies of a test split, and their annotation in one file as predictions."""
+    """Writes copies of a test split, and their annotation in a file as predictions."""
     source = Path(options.data_dir or _minisgd())
     for part in ("train", "test", "predictions"):
         (folder / part).mkdir()
@@ -113,7 +113,7 @@ def _corpus() -> tuple[str, ...]:
 
 
 def _texts() -> Iterator[str]:
-    """Yields distinct descriptions: those of the corpus, then each with a number."""
+    """Yields distinct descriptions: the corpus, then each text with a number."""
     yield from _corpus()
     for number in count(2):
         yield from (f"{text} {number}" for text in _corpus())
@@ -152,7 +152,7 @@ def _slot(name: str, text: str) -> dict[str, Any]:
 
 
 def augment(folder: Path, size: int, options: argparse.Namespace) -> Line:
-    """Writes a data folder whose train split has so many descriptions."""
+    """Writes a data folder whose train split has `size` descriptions."""
     (folder / "data/train").mkdir(parents=True)
     text = json.dumps(services(-(-size // 4)))
     (folder / "data/train/schema.json").write_text(text)
@@ -213,7 +213,7 @@ def sensitivity(folder: Path, size: int, options: argparse.Namespace) -> Line:
 
 
 def _server() -> str:
-    """Starts a server that calls the first tool of each request; returns its address."""
+    """Starts a server that calls the first tool of a request; returns its address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -340,13 +340,13 @@ def _ask(address: str) -> None:
 
 
 def _prepared(work: Work, *arguments: Any) -> Line:
-    """Calls `work.prepare` in a process of its own."""
+    """Calls `work.prepare` in another process."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(work.prepare, *arguments).result()
 
 
 def exponents(sizes: Sequence[int], values: Sequence[float]) -> str:
-    """Returns the exponent of all sizes, and that of the two greatest."""
+    """Returns the exponents of all sizes and of the two greatest."""
     import numpy as np
 
     x, y = np.log(sizes), np.log(values)

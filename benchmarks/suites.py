@@ -8,11 +8,11 @@
 five texts `good` reword them, from the nearest to the farthest. Files with `n`, `k`
 (from 1), and `new` replace rewordings. Files with `n` and texts named like an axis have
 its forms; the last file counts. For names, `FOLDER` holds files with the `tool`, its
-`arguments` in order, and `names`, the new name of each or null. For the suite `mcp`, `servers.tsv` has the name,
-pinned requirements, command, license, and environment of servers; pins of `mcp`,
-`fastmcp`, and `pydantic` fix the form of their schemas. `cases.jsonl` has the cases:
-each argument of a call has the list of its right values, with "" if it may be left out.
-The program installs and starts the servers of the cases.
+`arguments` in order, and `names`, the new name of each or null. For the suite `mcp`,
+`servers.tsv` has the name, pinned requirements, command, license, and environment of
+servers; pins of `mcp`, `fastmcp`, and `pydantic` fix the form of their schemas.
+`cases.jsonl` has the cases: each argument of a call has the list of its right values,
+with "" if it may be left out. The program installs and starts the servers of the cases.
 """
 
 import argparse

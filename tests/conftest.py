@@ -46,7 +46,7 @@ PLAINLY = os.environ.get("JAXAUG_TEST_PLAINLY") == "1" or not (
     importlib.util.find_spec("jaxlib")
 )
 if not PLAINLY:
-    # XLA ends the process if it does not know a flag; jaxlib 0.12 has none for emitters.
+    # XLA ends the process if it does not know a flag; jaxlib 0.12 lacks the emitters'.
     newer = [*map(int, metadata.version("jaxlib").split(".")[:2])] >= [0, 11]
     os.environ.setdefault(
         "XLA_FLAGS",

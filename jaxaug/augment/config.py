@@ -140,8 +140,8 @@ class Config:
                     raise UserError(f"further: {suggestion(name, _OF_ROUND)}")
             if fields.get("scheme", GIVEN) == GIVEN:
                 raise UserError(
-                    f"further: {shown(dict(fields))} draws nothing: name a scheme, such "
-                    "as 'paraphrase'."
+                    f"further: {shown(dict(fields))} draws nothing: name a scheme, "
+                    "such as 'paraphrase'."
                 )
             typed.check(fields, Round, "further")
         if self.further and self.is_given:

@@ -328,7 +328,7 @@ def of_hub(name: str) -> epath.Path:
 
 
 def _files(data_set: DataSet, out: Path, source: Path) -> list[Path]:
-    """Moves the files of an archive, or copies those of a folder, to `out`."""
+    """Moves the files of an archive, or copies the files of a folder, to `out`."""
     with scratch_folder(out) as folder:
         place = Path(folder, "files")
         if source.is_dir():

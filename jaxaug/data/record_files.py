@@ -42,7 +42,8 @@ def read(path: PathLike, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the place of each record, for messages, and the record.
 
     Args:
-        path: file, folder of files, or `hf:OWNER/NAME` on the hub; Parquet and Arrow need the package pyarrow.
+        path: file, folder of files, or `hf:OWNER/NAME` on the hub; Parquet and Arrow
+            need the package pyarrow.
         split: "train", "dev", or "test". In a folder whose files or folders are named
             after splits, only the ones of this split are read.
 

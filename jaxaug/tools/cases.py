@@ -54,7 +54,7 @@ class Case:
             turns of a dialogue.
         messages: the conversation.
         tools: the offered tools.
-        expected: the expected calls, with the original names; those of a dialogue state
+        expected: the expected calls, with the original names; calls of a dialogue state
             have the names of `tools`.
         is_state: whether the call is a dialogue state; see `match.score_state`.
         names: maps a tool or (tool, argument) in `tools` to its original name. Empty if

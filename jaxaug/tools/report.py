@@ -53,8 +53,9 @@ _LEGEND = (
     "fuzzy: the same, but free texts score as in joint goal accuracy of SGD",
     "flips: disagreement with the answers under the given wording",
     (
-        "axis: a change that counts neither in the result nor in its excess; its own "
-        "accuracy, excess, and p compare it with the given wording and its control, and "
+        "axis: a change that counts neither in the result nor in its excess; its "
+        "own accuracy, excess, and p compare it with the given wording and its "
+        "control, and "
         "p is corrected for the number of axes (Holm)"
     ),
     (

@@ -217,7 +217,7 @@ def with_names(case: Case, names: Mapping[str, Sequence[str | None]]) -> Case:
 
     Args:
         case: case with original names.
-        names: maps `interface_of` a tool to its new name and those of its arguments;
+        names: maps `interface_of` a tool to the new names of it and its arguments;
             None keeps a name.
     """
     changed: list[dict[str, str]] = []

@@ -1,6 +1,6 @@
 """Distills M and G of equation 3 of PCC from the labels that its authors released.
 
-    python -m jaxaug_papers.pcc.distilled --text_dir data --out results/pcc/distilled.jsonl
+    python -m jaxaug_papers.pcc.distilled --text_dir data --out distilled.jsonl
 
 A small network reads u, v, |u - v|, and u * v, where u and v are the pooled encodings
 of a sentence and its paraphrase. One output predicts BLEURT (G), another one mutual

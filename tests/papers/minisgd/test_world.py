@@ -103,7 +103,7 @@ def test_the_reader_accepts_everything(world):
 
 
 def test_the_check_finds_no_problem(world, capsys):
-    """Values of spans and states are those of the text and of the schema."""
+    """Values of spans and states are in the text and in the schema."""
     assert cli.main(["data", "check", str(world)]) == 0
     assert "no errors" in capsys.readouterr().out.splitlines()[-1]
 

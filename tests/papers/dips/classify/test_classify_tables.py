@@ -5,7 +5,7 @@ import numpy as np
 from jaxaug_papers.dips.classify import tables
 
 BASE = np.array([0.50, 0.51, 0.52, 0.53, 0.54])
-TESTS = 100_000  # So many that seeds alone count.
+TESTS = 100_000  # Enough that only seeds count.
 
 
 def cell(method, classifier, added):
