@@ -365,7 +365,8 @@ def main() -> None:
     print("work             size   CPU s  ratio   peak MiB  ratio")
     for name in options.works or WORKS:
         work = WORKS[name]
-        sizes, found = options.sizes or work.sizes, []
+        sizes = options.sizes or work.sizes
+        found: list[tuple[float, float]] = []
         for size in sizes:
             with tempfile.TemporaryDirectory() as place:
                 environment = os.environ | {"JAXAUG_CACHE_DIR": f"{place}/cache"}
