@@ -366,7 +366,7 @@ def main() -> None:
     for name in options.works or WORKS:
         work = WORKS[name]
         sizes = options.sizes or work.sizes
-        found: list[Any] = []
+        found: list[tuple[float, float]] = []
         for size in sizes:
             with tempfile.TemporaryDirectory() as place:
                 environment = os.environ | {"JAXAUG_CACHE_DIR": f"{place}/cache"}
