@@ -178,7 +178,7 @@ def _write(recipe: Recipe, temporary: epath.Path, workers: int) -> None:
 
 
 def _label(recipe: Recipe) -> str:
-    """Returns the progress bar's label: `cache d3st train original max_items=(1, 2)`."""
+    """Returns the bar's label, such as `cache d3st train original max_items=(1, 2)`."""
     corpus, options = recipe.corpus, recipe.options
     changed = (
         f"{field.name}={getattr(options, field.name)}"

@@ -111,7 +111,7 @@ class DatasetCheckpoint:
             return self._restore_parts(root)
 
     def _restore_parts(self, root: epath.Path) -> bool:
-        # The files that this process wrote come last and replace those of others.
+        # The files that this process wrote come last, so they win.
         mine = _process_folder()
         paths = sorted(dataset_files(root), key=lambda path: path.parent.name == mine)
         found = {path.name: path for path in paths}
