@@ -68,8 +68,8 @@ FLOORS = {
     "jaxaug_papers": ("ab shared minisgd multiwoz", "pcc dips tree mini multiwoz24"),
     "t5x": (
         "errors metrics binary_search on_cpu on_gpu",
-        "checks",
-        "output_product distributed state_utils optimizers search peers",
+        "checks state_utils",
+        "output_product distributed optimizers search peers",
         "adafactor losses train_state decoding digests partition logs examples",
         "partitioning model",
         "models checkpoint feed",
