@@ -62,13 +62,22 @@ FLOORS = {
         "run review explaining rewording",
     ),
     "jaxaug_papers": ("ab shared minisgd multiwoz", "pcc dips tree mini multiwoz24"),
-    "t5x": ("errors metrics binary_search on_cpu on_gpu", "checks",
-     "output_product distributed state_utils", "optimizers search peers",
-     "adafactor losses train_state decoding digests partition logs examples",
-     "partitioning model", "models checkpoint feed", "checkpoints inference",
-     "training", "trainer utils start", "gin_utils", "eval infer train", "main",
-     "configs"),
-}  # fmt: skip
+    "t5x": (
+        "errors metrics binary_search on_cpu on_gpu",
+        "checks state_utils",
+        "output_product distributed optimizers search peers",
+        "adafactor losses train_state decoding digests partition logs examples",
+        "partitioning model",
+        "models checkpoint feed",
+        "checkpoints inference",
+        "training",
+        "trainer utils start",
+        "gin_utils",
+        "eval infer train",
+        "main",
+        "configs",
+    ),
+}
 # Packages that jaxaug, tasks, and the runtime do not import.
 ABOVE = {"jaxaug_papers", "configs", "tests"}
 # Possible imports of a gin file: our packages and the libraries below them.
