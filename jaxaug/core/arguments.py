@@ -249,7 +249,11 @@ def _form(
 
 
 def given(parsed: argparse.Namespace, settings: type[Settings]) -> Any:
-    """Returns the settings of a parsed command line."""
+    """Returns the settings of a parsed command line.
+
+    Raises:
+        UserError: a value is out of range.
+    """
     values = {}
     for field in fields_of(settings):
         kind, _ = bare(field.type)

@@ -22,7 +22,11 @@ CACHE_DIR_VARIABLE = "JAXAUG_CACHE_DIR"
 
 
 def cache_dir() -> epath.Path:
-    """Returns `$JAXAUG_CACHE_DIR`, `$XDG_CACHE_HOME/jaxaug`, or `~/.cache/jaxaug`."""
+    """Returns `$JAXAUG_CACHE_DIR`, `$XDG_CACHE_HOME/jaxaug`, or `~/.cache/jaxaug`.
+
+    Raises:
+        UserError: the storage that the variable names is unreachable.
+    """
     default = os.path.join(user_cache(), "jaxaug")
     place = os.environ.get(CACHE_DIR_VARIABLE) or default
     if is_remote(place):

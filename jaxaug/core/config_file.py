@@ -59,7 +59,11 @@ def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
 
 
 def load(path: str, examples: str, of: Callable[[Mapping[str, Any]], _T]) -> _T:
-    """Returns `of(fields)` for the fields of a config file; see `read`."""
+    """Returns `of(fields)` for the fields of a config file; see `read`.
+
+    Raises:
+        UserError: as for `read`, or from `of`, with the name of the file.
+    """
     fields, file = read(path, examples)
     try:
         return of(fields)

@@ -71,7 +71,11 @@ def picture(figure: Any, form: str) -> bytes:
 
 
 def write_figure(path: PathLike, figure: Any) -> None:
-    """Writes a figure under a temporary name, then renames it; see `check_picture`."""
+    """Writes a figure under a temporary name, then renames it; see `check_picture`.
+
+    Raises:
+        UserError: as for `check_picture`.
+    """
     check_picture(path)
     target = epath.Path(path)
     write_bytes(target, picture(figure, target.suffix[1:].lower()))

@@ -240,7 +240,11 @@ def _decoded(data: bytes, path: PathLike, fix: str, otherwise: str | None) -> st
 
 
 def read_stdin(fix: str) -> str:
-    """Returns the text of standard input, including an initial BOM; it is UTF-8."""
+    """Returns the text of standard input, including an initial BOM; it is UTF-8.
+
+    Raises:
+        UserError: standard input is not UTF-8.
+    """
     try:
         text = sys.stdin.read()
         text.encode()  # Python may hide bytes of another encoding in surrogates.
@@ -309,12 +313,19 @@ def write_text(path: PathLike, text: str, private: bool = False) -> None:
 
     Bytes of file names that are not UTF-8 (lone surrogates) become escapes. If
     `private`, only the user may read the file.
+
+    Raises:
+        UserError: the storage of a remote path is unreachable.
     """
     write_bytes(path, text.encode("utf-8", "backslashreplace"), private)
 
 
 def write_texts(texts: Mapping[PathLike, str]) -> None:
-    """Writes several UTF-8 files, or none if one of them cannot be written."""
+    """Writes several UTF-8 files, or none if one of them cannot be written.
+
+    Raises:
+        UserError: the storage of a remote path is unreachable.
+    """
     with contextlib.ExitStack() as stack:
         for path, text in texts.items():
             stack.enter_context(reached(path, "Name a file in another place."))
@@ -323,7 +334,11 @@ def write_texts(texts: Mapping[PathLike, str]) -> None:
 
 
 def write_bytes(path: PathLike, data: bytes, private: bool = False) -> None:
-    """Writes a file under a temporary name, then renames it; see `write_text`."""
+    """Writes a file under a temporary name, then renames it; see `write_text`.
+
+    Raises:
+        UserError: the storage of a remote path is unreachable.
+    """
     fix = "Name a file in another place."
     with reached(path, fix), replacing(path, private) as temporary:
         temporary.write_bytes(data)

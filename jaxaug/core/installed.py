@@ -121,7 +121,11 @@ def missing_extra(problem: str, module: str) -> UserError:
 
 @contextlib.contextmanager
 def extras_of(work: str) -> Iterator[None]:
-    """Converts a failed import inside the context to an error that names the extra."""
+    """Converts a failed import inside the context to an error that names the extra.
+
+    Raises:
+        UserError: a module of `EXTRAS` is not installed.
+    """
     try:
         yield
     except ModuleNotFoundError as error:

@@ -38,7 +38,11 @@ class Part:
 
 
 def parse(text: str) -> Part:
-    """Returns the part K/N that `--shard` names, such as `3/16`, with 1 <= K <= N."""
+    """Returns the part K/N that `--shard` names, such as `3/16`, with 1 <= K <= N.
+
+    Raises:
+        UserError: `text` is not K/N with 1 <= K <= N.
+    """
     match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]) <= _MOST:
         raise UserError(

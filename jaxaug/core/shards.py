@@ -46,7 +46,11 @@ class Shards:
     """
 
     def __init__(self, folder: PathLike, size: int = 16):
-        """Creates the store of the shards of all stages, with `size` items each."""
+        """Creates the store of the shards of all stages, with `size` items each.
+
+        Raises:
+            UserError: the size is below 1.
+        """
         if size < 1:
             raise UserError(f"shard_size is {size}: give at least 1.")
         self.folder = epath.Path(folder)
@@ -140,7 +144,11 @@ def _computed(stage: Stage, block: Sequence[Json]) -> list[Json]:
 
 
 def keep(path: epath.Path, results: list[Json]) -> None:
-    """Writes results to a file of the cache that only the user may read; see `kept`."""
+    """Writes results to a file of the cache that only the user may read; see `kept`.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
     try:
         content = {"digest": digest_of(results), "results": results}
         write_text(path, json.dumps(content, ensure_ascii=False), private=True)

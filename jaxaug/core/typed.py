@@ -126,7 +126,11 @@ def flat(options: type) -> Callable[[_Function], _Function]:
 
 
 def made(kind: type[_Made], values: Mapping[str, Any], where: str) -> _Made:
-    """Returns a dataclass of options from values by name; see `check`."""
+    """Returns a dataclass of options from values by name; see `check`.
+
+    Raises:
+        UserError: see `check`.
+    """
     check(values, kind, where)
     given = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     return kind(**given)

@@ -90,6 +90,12 @@ def search(
         unfinished hypotheses precede finished ones. Empty slots hold zeros and a score
         of -1e7. A row without a token to choose ends there with
         `t5x.search.decode_state.BROKEN` and the score NaN.
+
+    Raises:
+        UserError: `groups` does not divide `num_decodes`; `alpha` is negative, or its
+            penalty leaves float32; `width`, `keep` or `num_candidates` is too small;
+            arguments contradict each other; or, outside of compiled programs, logits
+            are NaN or infinite (see `t5x.search.decode_state.check_decodes`).
     """
     del embeddings
     chosen = select is not None or last is not None

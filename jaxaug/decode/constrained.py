@@ -124,7 +124,11 @@ class Automaton:
         return jnp.where(allowed > 0, logits, FORBIDDEN)
 
     def check_room(self, room: int) -> None:
-        """Refuses a language without an output of at most `room` tokens."""
+        """Refuses a language without an output of at most `room` tokens.
+
+        Raises:
+            UserError: every text of some language needs more than `room` tokens.
+        """
         needed = max(int(self.shortest[start]) for start in self.starts)
         if room < needed:
             raise UserError(

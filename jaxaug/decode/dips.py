@@ -363,7 +363,11 @@ def choose(
     embeddings: Float[Array, "vocab d"] | None,
     options: DiPSOptions,
 ) -> Int[Array, "batch k"]:
-    """Maximizes F greedily in each row; see `set_search.Choose`."""
+    """Maximizes F greedily in each row; see `set_search.Choose`.
+
+    Raises:
+        UserError: embeddings are required and missing.
+    """
     if options.mu[1] == 0:
         embeddings = None
     elif embeddings is None:
@@ -418,6 +422,9 @@ def decode(
         inputs: see `beam.search`, also for the arguments that are not listed here.
         embedding_table: table of the token ids for L2; None means `embeddings`.
         others: further arguments of `beam.search`; `num_candidates` is 3k by default.
+
+    Raises:
+        UserError: an option is out of range, or embeddings are missing.
     """
     table = embeddings if embedding_table is None else embedding_table
     return set_search.search(

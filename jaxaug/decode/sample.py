@@ -113,6 +113,9 @@ def begin(
         inputs: see `sample`, also for the arguments that are not listed here.
         identities: number that identifies each input; the key of a row is made of
             `key`, this number, and the number of the decode.
+
+    Raises:
+        UserError: `max_decode_steps` is out of range.
     """
     prompts = prompt_lengths(inputs, start_index(inputs, initial_index))
     row_keys = flat_batch_beam_expand(contract.row_keys(key, identities), num_decodes)

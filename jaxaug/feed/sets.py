@@ -156,6 +156,10 @@ class Task(abc.ABC):
         """Refuses feature lengths that cut examples; see `jaxaug.feed.lengths.check`.
 
         The global setting `accept` may accept them too.
+
+        Raises:
+            UserError: more than 1% of the inputs or any target of a data set would be
+                cut, or more than 1% of its targets contain unknown pieces.
         """
         accepted = accept()
         accepted["accept_truncation"] |= accept_truncation

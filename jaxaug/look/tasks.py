@@ -33,7 +33,11 @@ Rates = Mapping[str, float]
 
 
 def run(arguments: Tasks) -> int:
-    """Runs the verb; see `jaxaug tasks --help`."""
+    """Runs the verb; see `jaxaug tasks --help`.
+
+    Raises:
+        UserError: the data folder is wrong, or no task or mixture matches the name.
+    """
     folder = folders.resolve_data_dir(arguments.data_dir)
     table = recipes.table(folder)
     mixtures: dict[str, Rates] = {

@@ -46,7 +46,11 @@ class Benchmark(Wording):
     dialogues: Mapping[str, Dialogue]
 
     def reference(self, key: FrameKey) -> Reference:
-        """Returns the annotated frame of a dialogue, turn, and service."""
+        """Returns the annotated frame of a dialogue, turn, and service.
+
+        Raises:
+            UserError: the split has no such frame.
+        """
         dialogue_id, turn, service = key
         dialogue = self.dialogues.get(dialogue_id)
         if dialogue and 0 <= turn < len(dialogue.turns):
@@ -83,7 +87,11 @@ def open_split(
     variant: str | None = None,
     variants_dir: PathLike | None = None,
 ) -> tuple[Wording, Iterator[Dialogue]]:
-    """Returns a wording of a split, and a stream of its dialogues in its names."""
+    """Returns a wording of a split, and a stream of its dialogues in its names.
+
+    Raises:
+        UserError: the data cannot be read; for a dialogue file when it is reached.
+    """
     original = read_schema_of(data_dir, split)
     schema = original
     if variant is not None:
@@ -106,7 +114,11 @@ def load(
     variant: str | None = None,
     variants_dir: PathLike | None = None,
 ) -> Benchmark:
-    """Reads the references of a split, renamed to a variant of its schema."""
+    """Reads the references of a split, renamed to a variant of its schema.
+
+    Raises:
+        UserError: the data cannot be read.
+    """
     wording, dialogues = open_split(data_dir, split, variant, variants_dir)
     found = {dialogue.dialogue_id: _scored(dialogue) for dialogue in dialogues}
     return Benchmark(wording.schema, wording.original_name, wording.seen, found)

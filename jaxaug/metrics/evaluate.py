@@ -32,6 +32,9 @@ def evaluate_folder(
     Returns:
         The official evaluator's report, the joint goal accuracy of every frame, and
         counts (numbers of dialogues and frames, ignored items, and seen services).
+
+    Raises:
+        UserError: data or predictions cannot be read.
     """
     found = _Scored(data_dir, split, folder, variant, exact)
     report, counts = found.report(joint_across_turn)
@@ -99,6 +102,9 @@ def score_variants(
 
     Returns:
         The report of `jaxaug evaluate sgdx`, and the frame scores behind its means.
+
+    Raises:
+        UserError: one of these folders is missing or cannot be scored.
     """
     _, known = folders.evaluated_variants(data_dir, split)
     names = (ORIGINAL, *(name for name in VARIANTS if name in known))

@@ -145,7 +145,11 @@ def write_frames(report: PathLike, table: FrameTable) -> None:
 
 
 def read_frames(report: PathLike) -> FrameTable | None:
-    """Reads the table next to a report; returns None if there is no such file."""
+    """Reads the table next to a report; returns None if there is no such file.
+
+    Raises:
+        UserError: the file is damaged or not written by jaxaug.
+    """
     path = frames_file(report)
     if not path.exists():
         return None

@@ -83,7 +83,11 @@ class Run:
 
     @staticmethod
     def of_report(name: str, report: Mapping[str, Any]) -> "Run":
-        """Returns the row of one robustness report, which has all its figures."""
+        """Returns the row of one robustness report, which has all its figures.
+
+        Raises:
+            UserError: `report` lacks one of its figures, or one is not a fraction.
+        """
         figures = {}
         about = report.get(ABOUT) if isinstance(report, Mapping) else None
         about = about if isinstance(about, Mapping) else {}
@@ -299,7 +303,11 @@ def _spread(run: Run) -> list[list[float]] | None:
 
 
 def write_png(path: PathLike, runs: Sequence[Run]) -> None:
-    """Writes the figure of `draw_bars` to a file."""
+    """Writes the figure of `draw_bars` to a file.
+
+    Raises:
+        UserError: matplotlib is not installed.
+    """
     figure = new_figure(path, 8, 4.5)
     draw_bars(figure, runs)
     write_figure(path, figure)
@@ -334,7 +342,11 @@ def _read_run(name: str, file: epath.Path) -> Run:
 
 
 def read_runs(run: PathLike) -> list[Run]:
-    """Returns the rows of an argument of `jaxaug report`: model folder or report."""
+    """Returns the rows of an argument of `jaxaug report`: model folder or report.
+
+    Raises:
+        UserError: there is no report, or it cannot be read.
+    """
     path = absolute(reach(run, "Name a model folder."))
     if path.is_file():
         return [_read_run(path.name.removesuffix(".json"), path)]

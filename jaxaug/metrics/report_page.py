@@ -43,7 +43,11 @@ def write_page(
     statistics: Statistics,
     trainings: Sequence[Training] = (),
 ) -> None:
-    """Writes tables, intervals, differences, and plots as one HTML file."""
+    """Writes tables, intervals, differences, and plots as one HTML file.
+
+    Raises:
+        UserError: matplotlib is not installed.
+    """
     parts = [page.head("jaxaug report", _STYLE + training_page.STYLE)]
     if rows:
         parts += _robustness(path, rows, statistics)

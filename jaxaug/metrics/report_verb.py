@@ -73,6 +73,9 @@ def read_all(names: Sequence[str]) -> list[Run]:
 
     A run's name is preceded by its parent folder in two cases: if a run of its
     configuration shares its name with another run, or if the name is only a seed.
+
+    Raises:
+        UserError: a run is given twice.
     """
     found = [
         (printable(absolute(name).parent.name), row)

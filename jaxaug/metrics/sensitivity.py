@@ -41,6 +41,9 @@ def coefficient_of_variation(
     """Returns standard deviation over mean of each frame; NaN if the mean is 0.
 
     A frame that is NaN under any variant stays NaN.
+
+    Raises:
+        ValueError: there are fewer than two variants; ddof 1 needs two.
     """
     if len(scores) < 2:
         raise ValueError(

@@ -146,6 +146,10 @@ def response_scores(
     Returns:
         Name -> value, with the names of `DEFINITIONS` except for the perplexities; and
         `length`, the mean number of words per response.
+
+    Raises:
+        UserError: there is nothing to score, the numbers differ, or sacrebleu or
+            rouge-score is not installed.
     """
     if len(predictions) != len(references) or not predictions:
         raise UserError(

@@ -56,7 +56,11 @@ class Training:
 
 
 def read(run: PathLike) -> Training | None:
-    """Reads the folder of a run; returns None if the folder has no `config.gin`."""
+    """Reads the folder of a run; returns None if the folder has no `config.gin`.
+
+    Raises:
+        UserError: a file of the run is damaged.
+    """
     folder = epath.Path(run)
     if not (folder / _CONFIG).is_file():
         return None

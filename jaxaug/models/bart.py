@@ -116,6 +116,9 @@ class Config:
 
         `id_offset` is 0 if the published id 0 is the padding, and also the decoder
         start or no other token that texts have, as in Pegasus; otherwise it is 1.
+
+        Raises:
+            UserError: another architecture, missing sizes, or an unsupported option.
         """
         family = hf_config.checked_type(config, _FAMILIES)
         known = _ARCHITECTURES[family]
@@ -486,7 +489,11 @@ class Bart(nn.Module):
         enable_dropout: bool = True,
         encoder_positions: Tokens | None = None,
     ) -> Activations:
-        """Returns encoded inputs. Id 0 is padding; segments do not see each other."""
+        """Returns encoded inputs. Id 0 is padding; segments do not see each other.
+
+        Raises:
+            UserError: the sequences are longer than the model has positions.
+        """
         tokens, segments = encoder_input_tokens, encoder_segment_ids
         mask = t5_layers.make_padding_mask(tokens, tokens, segments, segments)
         return self.encoder(

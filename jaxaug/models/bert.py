@@ -139,6 +139,9 @@ class Config(EncoderConfig):
 
         A bare encoder has the head "pooler". For weights without a pooler, set the head
         to "none" with `dataclasses.replace`.
+
+        Raises:
+            UserError: another architecture, missing sizes, or an unsupported option.
         """
         family = FAMILIES[hf_config.checked_type(config, FAMILIES)]
         hf_config.refuse(
@@ -433,6 +436,9 @@ class Bert(nn.Module):
             segments: 0 for the first sentence, 1 for the second of a pair; None means
                 0.
             mask: False at padding; None masks `pad_token_id`.
+
+        Raises:
+            UserError: the sequences are longer than the table of positions.
         """
         fixed = not enable_dropout
         tokens = tokens.astype(jnp.int32)
@@ -458,7 +464,11 @@ class Bert(nn.Module):
     def pooled(
         self, tokens: Tokens, segments: Tokens | None = None, mask: Seen | None = None
     ) -> Float[Array, "batch emb"]:
-        """Returns BERT's pooled output: dense layer and tanh on the first position."""
+        """Returns BERT's pooled output: dense layer and tanh on the first position.
+
+        Raises:
+            UserError: the configuration has neither the head "pooler" nor "classifier".
+        """
         hf_config.require_head(self.config.head, "pooler", "classifier")
         return jnp.tanh(self.dense(self(tokens, segments, mask)[:, 0]))
 
@@ -470,7 +480,11 @@ class Bert(nn.Module):
         *,
         enable_dropout: bool = False,
     ) -> Float[Array, "batch labels"]:
-        """Returns float32 logits of `config.labels`; BLEURT's score is the only one."""
+        """Returns float32 logits of `config.labels`; BLEURT's score is the only one.
+
+        Raises:
+            UserError: the configuration has another head.
+        """
         hf_config.require_head(self.config.head, "classifier")
         x = self(tokens, segments, mask, enable_dropout=enable_dropout)[:, 0]
         return self.output(self.hidden(x, not enable_dropout).astype(jnp.float32))
@@ -484,7 +498,11 @@ class Bert(nn.Module):
     def masked_logits(
         self, tokens: Tokens, segments: Tokens | None = None, mask: Seen | None = None
     ) -> Float[Array, "batch length vocab"]:
-        """Returns float32 logits of the masked-word head at each position."""
+        """Returns float32 logits of the masked-word head at each position.
+
+        Raises:
+            UserError: the configuration has another head.
+        """
         hf_config.require_head(self.config.head, "masked_lm")
         return self.masked_words(self(tokens, segments, mask))
 

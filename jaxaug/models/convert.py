@@ -248,7 +248,11 @@ def _rounded(params: Mapping[str, Any], dtype: str) -> Mapping[str, Any]:
 def load(
     source: PathLike, like: PathLike | None, scratch: PathLike
 ) -> tuple[hf_folder.Published, Mapping[str, PathLike], int]:
-    """Loads a model from any input; returns it, its tokenizer files, and its step."""
+    """Loads a model from any input; returns it, its tokenizer files, and its step.
+
+    Raises:
+        UserError: the source has no known form, or its files are wrong.
+    """
     path = _local(source)
     if path.suffix == ".gguf":
         from jaxaug.models.weights import gguf

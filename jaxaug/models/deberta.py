@@ -137,7 +137,11 @@ class Config(bert.EncoderConfig):
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
-        """Returns the configuration of a published model from its config.json."""
+        """Returns the configuration of a published model from its config.json.
+
+        Raises:
+            UserError: another architecture, missing sizes, or an unsupported option.
+        """
         hf_config.checked_type(config, [TYPE])
         known = {_BARE: "none", CLASSIFIER: "classifier"}
         head = hf_config.head(config, known, _BARE)

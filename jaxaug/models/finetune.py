@@ -253,6 +253,9 @@ class AdapterStateInitializer(utils.TrainStateInitializer):
         Args:
             digest: expected digest of the base as bytes, from a checkpoint; None skips
                 the comparison.
+
+        Raises:
+            UserError: the base cannot be read, or its digest differs.
         """
         params = self._base.read()
         found = layout.digest(params)

@@ -294,7 +294,11 @@ def _read_scaling(rope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def written(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the config.json of a model, for transformers 4 and 5."""
+    """Returns the config.json of a model, for transformers 4 and 5.
+
+    Raises:
+        UserError: the `model_type` is unknown.
+    """
     name = model["model_type"]
     if name not in KINDS:
         raise UserError(

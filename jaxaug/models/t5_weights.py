@@ -293,7 +293,11 @@ def is_stacked(params: Mapping[str, Any]) -> bool:
 
 
 def unstacked(params: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Inverts `stacked`; refuses stacks with different position biases."""
+    """Inverts `stacked`; refuses stacks with different position biases.
+
+    Raises:
+        UserError: layers of a stack differ in their position biases.
+    """
     width = params["token_embedder"]["embedding"].shape[1]
     result = {}
     for path, value in traverse_util.flatten_dict(params).items():

@@ -121,6 +121,9 @@ class Decoder:
         Args:
             length: number of columns of the encoder inputs, at least the number of
                 tokens of the longest input.
+
+        Raises:
+            UserError: see `__call__`.
         """
         tokens = dict(inputs)
         for found in stream.decodes(

@@ -59,7 +59,11 @@ class Setting:
 
     @classmethod
     def of(cls, block: Mapping[str, Any], where: str = "grid") -> "Setting":
-        """Returns the checked setting of a mapping; see `Block` for its fields."""
+        """Returns the checked setting of a mapping; see `Block` for its fields.
+
+        Raises:
+            UserError: a field is unknown, missing, or wrong.
+        """
         known = typing.get_type_hints(Block)
         for name in block:
             if name not in known:
@@ -138,6 +142,9 @@ def divided(
 
     A list in a block stands for each of its values in turn, as in
     `jaxaug.paraphrase.generation.grid`.
+
+    Raises:
+        UserError: see `Setting.of`; or a setting comes twice.
     """
     local: list[Mapping[str, Any]] = []
     settings: list[Setting] = []

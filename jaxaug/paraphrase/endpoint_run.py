@@ -54,7 +54,11 @@ def run(given: Paraphrase) -> int:
 
 
 def check(given: Any, local: Iterable[str], own: Iterable[str] = OWN) -> bool:
-    """Returns whether the model is behind an endpoint; refuses the other's options."""
+    """Returns whether the model is behind an endpoint; refuses the other's options.
+
+    Raises:
+        UserError: an option is given that is for models of the other kind.
+    """
     model = given.model
     if server.is_endpoint(model):
         for name in given.changed(local):

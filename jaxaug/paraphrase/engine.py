@@ -30,7 +30,11 @@ _OUT = "leave --engine out"
 def search(
     sampler: str, options: Mapping[str, Any], *, num: int, max_length: int
 ) -> runner.Search:
-    """Returns the options of CTranslate2 for a sampler; some need JAX."""
+    """Returns the options of CTranslate2 for a sampler; some need JAX.
+
+    Raises:
+        UserError: CTranslate2 has no such sampler, or an option needs JAX.
+    """
     if sampler not in _SAMPLERS:
         raise UserError(
             f"--sampler {sampler} with --engine ctranslate2: CTranslate2 has "
@@ -82,7 +86,11 @@ class EngineDecoder:
         seed: int,
         batch_size: int,
     ):
-        """Takes a float32 model, a result of `search`, and a precision."""
+        """Takes a float32 model, a result of `search`, and a precision.
+
+        Raises:
+            UserError: CTranslate2 is not installed, or has no such model.
+        """
         self._model, self._options = model, options
         self._skipped = 0
         if isinstance(model, LanguageModel):

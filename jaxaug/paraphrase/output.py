@@ -50,7 +50,11 @@ class OutputFile:
         num: int,
         notes: Mapping[str, Any] | None = None,
     ):
-        """Takes JSON `settings`, equal at a restart, and `notes`, which may differ."""
+        """Takes JSON `settings`, equal at a restart, and `notes`, which may differ.
+
+        Raises:
+            UserError: the file cannot be written.
+        """
         self.path = epath.Path(path).expanduser()
         self.kept = self.path.with_name(f"{self.path.name}.partial")
         self.partial = _appended(self.kept)
@@ -115,7 +119,11 @@ class OutputFile:
         self._flush()
 
     def take(self, paths: Iterable[PathLike]) -> None:
-        """Adds the records of other files of the same run."""
+        """Adds the records of other files of the same run.
+
+        Raises:
+            UserError: a file is from other settings or inputs, or is damaged.
+        """
         for path in map(epath.Path, paths):
             self._copy_from(path, self._scan(path))
 

@@ -55,7 +55,12 @@ class Sampler(NamedTuple):
         return {n: found.get(n, _hint(p.default)) for n, p in self.options.items()}
 
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns all options, after checking the given ones."""
+        """Returns all options, after checking the given ones.
+
+        Raises:
+            UserError: the sampler does not have an option, or a value has the wrong
+                type, is out of bounds, or is not finite.
+        """
         found = {name: p.default for name, p in self.options.items()}
         for name, value in given.items():
             default = self.option(name).default
@@ -117,7 +122,12 @@ def find(name: str) -> Sampler:
 
 
 def parse(sampler: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Returns options from `name=value` texts; the name of a flag alone sets it."""
+    """Returns options from `name=value` texts; the name of a flag alone sets it.
+
+    Raises:
+        UserError: the sampler or an option is unknown, a text has no `=`, an option
+            comes twice, or a value has the wrong type.
+    """
     chosen = find(sampler)
     options: dict[str, Any] = {}
     for text in texts:

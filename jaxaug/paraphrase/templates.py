@@ -27,7 +27,12 @@ _MOST = 20
 
 
 def find(name: str) -> str:
-    """Returns the checked template with this name, or from this file."""
+    """Returns the checked template with this name, or from this file.
+
+    Raises:
+        UserError: `name` is neither a name nor a file, the template has no place for
+            the text, or a placeholder is unknown.
+    """
     path = _FOLDER / f"{name}.txt" if name in NAMES else name
     template = read_text(
         path,

@@ -77,6 +77,9 @@ def convert(source: Path, out: Path, mentioned_only: bool = False) -> Report:
     Args:
         source: folder with `schema.json` and `{train,dev,test}/dialogues_*.json`.
         out: data folder to write; existing files are replaced.
+
+    Raises:
+        UserError: a file is missing or does not have the layout of MultiWOZ 2.2.
     """
     writer = Writer.of(source / "schema.json", out, mentioned_only, _FIX)
     for split in folders.SPLITS:
@@ -107,7 +110,11 @@ class Writer:
 
     @classmethod
     def of(cls, path: Path, out: Path, mentioned_only: bool, fix: str) -> "Writer":
-        """Reads the schema of MultiWOZ 2.2 and adds the empty fields that it omits."""
+        """Reads the schema of MultiWOZ 2.2 and adds the empty fields that it omits.
+
+        Raises:
+            UserError: the file is missing or is no schema; the message ends with `fix`.
+        """
         data = read_json(path, fix)
         for service in data if isinstance(data, list) else ():
             for slot in service.get("slots", ()):

@@ -36,6 +36,9 @@ def convert(source: Path, out: Path, mentioned_only: bool = False) -> Report:
     Args:
         source: folder with `data.json`, `valListFile.json`, `testListFile.json`, and
             the `schema.json` of MultiWOZ 2.2.
+
+    Raises:
+        UserError: a file is missing or does not have the layout of MultiWOZ 2.4.
     """
     writer = Writer.of(source / "schema.json", out, mentioned_only, _FIX)
     path = source / "data.json"

@@ -94,7 +94,11 @@ class Request:
         return body | ({_FORMAT: replies.schema(self.count)} if as_json else {})
 
     def read(self, message: Mapping[str, Any]) -> str:
-        """Returns the content of a reply, which may be ""; `TypeError` if none."""
+        """Returns the content of a reply, which may be ""; `TypeError` if none.
+
+        Raises:
+            TypeError: the content is not a string.
+        """
         content = message.get("content") or ""
         if not isinstance(content, str):
             raise TypeError(content)

@@ -255,7 +255,11 @@ class LearnedPositions(nn.Module):
     def __call__(
         self, positions: Int[Array, "rows length"]
     ) -> Float[Array, "rows length features"]:
-        """Embeds positions; refuses more columns than positions."""
+        """Embeds positions; refuses more columns than positions.
+
+        Raises:
+            UserError: there are more columns than positions.
+        """
         limit = self.num_positions - self.offset
         if positions.shape[-1] > limit:
             raise UserError(

@@ -138,7 +138,12 @@ def _is_default(name: str, value: Any) -> bool:
 
 
 def read(folder: PathLike, layout: Layout) -> tuple[dict[str, Any], Notes]:
-    """Returns the float32 matrices of an adapter, and its notes."""
+    """Returns the float32 matrices of an adapter, and its notes.
+
+    Raises:
+        UserError: the file is missing or damaged, or its matrices do not match the
+            layout.
+    """
     path = epath.Path(folder) / FILE
     if not path.exists() and (path.parent / _TORCH_FILE).exists():
         raise UserError(
@@ -177,7 +182,11 @@ def write(
     notes: Notes,
     dtype: np.typing.DTypeLike = np.float32,
 ) -> epath.Path:
-    """Writes an adapter as float32 or bfloat16; returns the folder."""
+    """Writes an adapter as float32 or bfloat16; returns the folder.
+
+    Raises:
+        UserError: the matrices do not match the layout.
+    """
     root = epath.Path(folder)
     layouts.check(layout, adapter, str(folder))
     flat = traverse_util.flatten_dict(adapter)

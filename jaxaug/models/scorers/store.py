@@ -39,7 +39,11 @@ class Store:
     """
 
     def __init__(self, path: PathLike | None = None):
-        """Takes a local file, created on first use; None is one in the cache."""
+        """Takes a local file, created on first use; None is one in the cache.
+
+        Raises:
+            UserError: the path is not local.
+        """
         self.path = os.fspath(path or cache_folder.cache_dir() / _FILE)
         if "://" in self.path:
             raise UserError(

@@ -66,7 +66,12 @@ class Template:
             ) from None
 
     def around(self, prompt: Prompt) -> Prompt:
-        """Returns the prompt as a user's message inside the template."""
+        """Returns the prompt as a user's message inside the template.
+
+        Raises:
+            UserError: `render` fails, or the template does not show the message exactly
+                once.
+        """
         text = self.render(f"{prompt.before}{prompt.space}{_MARK}{prompt.behind}")
         if text.count(_MARK) != 1:
             raise UserError(

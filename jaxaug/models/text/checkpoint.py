@@ -107,7 +107,11 @@ def load(folder: epath.PathLike) -> Run:
 
 
 def load_writer(folder: epath.PathLike) -> Run:
-    """Loads the run of an encoder-decoder, which writes paraphrases; see `load`."""
+    """Loads the run of an encoder-decoder, which writes paraphrases; see `load`.
+
+    Raises:
+        UserError: the model is not an encoder-decoder; see also `load`.
+    """
     run = load(folder)
     if not hasattr(run.model.module, "decode"):
         raise UserError(
@@ -132,7 +136,11 @@ def config_of(folder: epath.PathLike) -> epath.Path:
 
 
 def chosen(folder: epath.PathLike) -> epath.Path:
-    """Returns the checkpoint that `load` reads: the named, best, or newest one."""
+    """Returns the checkpoint that `load` reads: the named, best, or newest one.
+
+    Raises:
+        UserError: there is no configuration, or no checkpoint is complete.
+    """
     root, step = _root_and_step(absolute(folder))
     return epath.Path(checkpoints.get_checkpoint_dir(root, step))
 

@@ -75,7 +75,11 @@ def write_folder(
 
 
 def rules_of(model: TextModel | LanguageModel) -> Rules:
-    """Returns the meaning of a model's tokens for decoding as JAX does."""
+    """Returns the meaning of a model's tokens for decoding as JAX does.
+
+    Raises:
+        UserError: the model begins its outputs with a forced token.
+    """
     config: Any = model.module.config  # type: ignore[attr-defined]
     if isinstance(model, LanguageModel):
         ends = np.flatnonzero(model.ends).tolist()
@@ -102,7 +106,11 @@ def rules_of(model: TextModel | LanguageModel) -> Rules:
 
 
 def plain_config(module: Any, label: str) -> Any:
-    """Returns the configuration of a network, for a T5 without scanned layers."""
+    """Returns the configuration of a network, for a T5 without scanned layers.
+
+    Raises:
+        UserError: the network belongs to no family.
+    """
     config = getattr(module, "config", None)
     if isinstance(config, scalable.T5Config):
         config = t5_weights.plain_config(config)

@@ -39,6 +39,9 @@ def decoder(
     Args:
         tokenizer: TOKENIZER of the gin files of models, whose ids are shifted by 1, or
             a SentencePiece model. None means the vocabulary of the data.
+
+    Raises:
+        UserError: data or vocabulary are missing or incompatible.
     """
     folder = folders.resolve_data_dir(data_dir)
     schemas = [
@@ -75,7 +78,11 @@ def compiled(
     encode: Callable[[str], list[int]],
     eos_id: int,
 ) -> tuple[constrained.Automaton, constrained.Heads]:
-    """Returns the automaton of all services, and the heads of their prompts."""
+    """Returns the automaton of all services, and the heads of their prompts.
+
+    Raises:
+        UserError: the prompts of two services have the same head.
+    """
     prompts: dict[str, str] = {}
     for schema in schemas:
         formatter = JSONFormatter(schema, options)

@@ -324,7 +324,11 @@ def is_language_model(folder: epath.Path) -> bool:
 
 
 def load(folder: epath.Path, label: str, prompt: str = "schema") -> LanguageModel:
-    """Loads a published decoder-only model from its folder or the GGUF file in it."""
+    """Loads a published decoder-only model from its folder or the GGUF file in it.
+
+    Raises:
+        UserError: files are missing or wrong, or the tokenizer names no EOS.
+    """
     if (folder / hf_folder.CONFIG).exists():
         published = hf_folder.load(folder)
     else:

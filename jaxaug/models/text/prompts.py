@@ -76,7 +76,12 @@ PROMPTS = {
 
 
 def find(name: PathLike) -> Prompt | Chat:
-    """Returns the prompt with a name, or in a file; `chat:` before it makes a chat."""
+    """Returns the prompt with a name, or in a file; `chat:` before it makes a chat.
+
+    Raises:
+        UserError: there is neither such a name nor such a file, or the file does not
+            contain `{text}` exactly once.
+    """
     if str(name).startswith(CHAT):
         return Chat(_found(str(name).removeprefix(CHAT)))
     return _found(name)
@@ -93,7 +98,11 @@ def _found(name: PathLike) -> Prompt:
 
 
 def parse(text: str, source: str) -> Prompt:
-    """Returns the parts of a prompt; refuses a text without exactly one `{text}`."""
+    """Returns the parts of a prompt; refuses a text without exactly one `{text}`.
+
+    Raises:
+        UserError: the text does not contain `{text}` exactly once.
+    """
     if text.count(PLACE) != 1:
         raise UserError(
             f"prompt {source} contains {PLACE} {text.count(PLACE)} times, but must "

@@ -273,13 +273,20 @@ def load(source: PathLike, id_offset: int = 0) -> Tokenizer:
     Args:
         source: tokenizer.json, a folder, a GGUF file, or a name in the catalogue.
         id_offset: 1 for models of T5X.
+
+    Raises:
+        UserError: there is no tokenizer, or it cannot be read.
     """
     path = locate(source)
     return _load(os.fspath(path), id_offset)
 
 
 def locate(source: PathLike) -> epath.Path:
-    """Returns the file that `load` reads, or the main one of several files."""
+    """Returns the file that `load` reads, or the main one of several files.
+
+    Raises:
+        UserError: there is no tokenizer.
+    """
     name = os.fspath(source)
     path = epath.Path(name).expanduser()
     if name in catalogue.CATALOGUE and not path.exists():

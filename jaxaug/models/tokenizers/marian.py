@@ -80,7 +80,11 @@ class Side:
 
 
 def load(folder: PathLike, id_offset: int) -> tuple[Side, Side]:
-    """Loads the tokenizer in a published folder: the input side and the target side."""
+    """Loads the tokenizer in a published folder: the input side and the target side.
+
+    Raises:
+        UserError: a file is missing or damaged, or the table lacks a special token.
+    """
     root = epath.Path(folder)
     table = _table(root / _TABLE)
     own = root / _TARGET_TABLE

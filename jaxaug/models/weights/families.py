@@ -82,7 +82,11 @@ class Family:
         return self.code.NETWORK(config)
 
     def network_of(self, config: Any, source: PathLike) -> tuple[nn.Module, Any]:
-        """Returns the network of a configuration, and the shapes of its parameters."""
+        """Returns the network of a configuration, and the shapes of its parameters.
+
+        Raises:
+            UserError: the network cannot be built.
+        """
         with buildable(source, "Use the file that was published with the weights."):
             module = self.build(config)
             return module, self.variables(module)["params"]

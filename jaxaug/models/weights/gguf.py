@@ -73,7 +73,12 @@ class Parts(NamedTuple):
 
 
 def read(path: PathLike) -> Parts:
-    """Returns the parts of a file; tensors stay on disk until they are used."""
+    """Returns the parts of a file; tensors stay on disk until they are used.
+
+    Raises:
+        OSError: the file is missing.
+        ValueError: the file is cut off or damaged, or is not a GGUF file.
+    """
     check_ordinary(path, "Get the model again.")
     cursor = _Cursor(np.memmap(path, mode="r").view(np.ndarray))
     if cursor.take(4).tobytes() != _MAGIC:
@@ -238,7 +243,13 @@ _SPECIAL = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
 
 
 def load(path: PathLike) -> Published:
-    """Loads the model in a GGUF file, with float32 parameters."""
+    """Loads the model in a GGUF file, with float32 parameters.
+
+    Raises:
+        UserError: the file is missing or damaged, has another architecture, or is
+            quantized in a way that the library cannot dequantize. Or its weights do not
+            match its configuration.
+    """
     file = Gguf(path)
     family = families.of_config(file.hf_config, os.fspath(path))
     config = family.config(file.hf_config)
@@ -412,7 +423,11 @@ class Gguf:
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
-        """Byte-level BPE of the file; other kinds are refused."""
+        """Byte-level BPE of the file; other kinds are refused.
+
+        Raises:
+            UserError: the file has another kind of tokenizer.
+        """
         kind = (self._get("tokenizer.ggml.model"), self._get("tokenizer.ggml.pre", ""))
         split: pre_tokenizers.PreTokenizer
         split = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -111,7 +111,11 @@ _RULES: tuple[tuple[Any, str, str], ...] = (
 
 
 def read_object(path: PathLike, fix: str) -> dict[str, Any]:
-    """Returns the JSON object in a published file; `fix` ends error messages."""
+    """Returns the JSON object in a published file; `fix` ends error messages.
+
+    Raises:
+        UserError: the file is missing or damaged, or does not hold an object.
+    """
     found = read_json(path, fix)
     if not isinstance(found, dict):
         raise UserError(f"{path} holds no JSON object. {fix}")
@@ -183,6 +187,9 @@ def head(config: Mapping[str, Any], known: Mapping[str, str], default: str) -> s
     Args:
         known: name of an architecture -> head.
         default: architecture of a config.json that names none.
+
+    Raises:
+        UserError: the config.json names no known architecture.
     """
     named = config.get("architectures") or [default]
     heads = [known[name] for name in named if name in known]
@@ -263,7 +270,11 @@ def refuse_unknown(config: Mapping[str, Any], known: Collection[str]) -> None:
 
 
 def checked_type(config: Mapping[str, Any], known: Iterable[str]) -> str:
-    """Returns the `model_type` of a config.json, which must be in `known`."""
+    """Returns the `model_type` of a config.json, which must be in `known`.
+
+    Raises:
+        UserError: it is not in `known`.
+    """
     found, known = config.get("model_type"), list(known)
     if found in known:
         return found
@@ -355,7 +366,11 @@ def table_of(config: type) -> tuple[Field, ...]:
 
 
 def read_fields(table: Iterable[Field], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of a `Config` from a config.json with all required keys."""
+    """Returns the arguments of a `Config` from a config.json with all required keys.
+
+    Raises:
+        UserError: required keys are missing, or a number is too large.
+    """
     required = [field.theirs for field in table if field.default is REQUIRED]
     if missing := [name for name in required if config.get(name) is None]:
         raise UserError(_lacks(", ".join(missing)))
@@ -392,7 +407,11 @@ _SEARCH: Mapping[str, Any] = {
 
 
 def read_generation(folder: epath.Path, fix: str) -> dict[str, Any] | None:
-    """Returns the generation_config.json of a folder, if it exists."""
+    """Returns the generation_config.json of a folder, if it exists.
+
+    Raises:
+        UserError: the file is damaged.
+    """
     path = folder / GENERATION
     return read_object(path, fix) if path.exists() else None
 
@@ -405,6 +424,9 @@ def with_generation(
     As in transformers, such a file replaces all token settings in config.json. However,
     transformers trains with the start token of config.json and generates with that in
     the other file. Here, one network does both.
+
+    Raises:
+        UserError: the start tokens differ.
     """
     if generation is None:
         return config
@@ -465,7 +487,11 @@ def refuse_forced(config: Mapping[str, Any], family: str) -> None:
 
 
 def token(config: Mapping[str, Any], name: str) -> int | None:
-    """Returns a token that may be missing, null, or the only item of a list."""
+    """Returns a token that may be missing, null, or the only item of a list.
+
+    Raises:
+        UserError: the setting has another form.
+    """
     value = config.get(name)
     if isinstance(value, list) and len(value) == 1:
         value = value[0]

@@ -104,7 +104,11 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
 
 
 def open_weights(folder: epath.Path) -> tuple[epath.Path, Tensors]:
-    """Returns the weights file (or index) of a folder, and its tensors."""
+    """Returns the weights file (or index) of a folder, and its tensors.
+
+    Raises:
+        UserError: the weights are missing or damaged.
+    """
     readers: Mapping[str, Callable[[epath.Path], Tensors]] = {
         safetensors_io.FILE: safetensors_io.Tensors,
         safetensors_io.INDEX: safetensors_io.open_index,
@@ -178,6 +182,9 @@ def write(
     Args:
         params: parameters of the network; tensors keep their exact values and dtypes.
         tokenizer: name in the folder -> file to copy; see `tokenizer_of`.
+
+    Raises:
+        UserError: the folder exists, or the parameters do not match the key map.
     """
     tensors = tensors_from(params, key_map)
     dtypes = sorted({str(tensor.dtype) for tensor in tensors.values()})

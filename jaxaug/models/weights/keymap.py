@@ -222,7 +222,11 @@ def params_from(
 
 
 def tensors_from(params: Any, key_map: KeyMap) -> dict[str, np.ndarray]:
-    """Returns the tensors of a published model; inverts `params_from`."""
+    """Returns the tensors of a published model; inverts `params_from`.
+
+    Raises:
+        UserError: the paths of `params` do not match the key map.
+    """
     leaves = flat(params)
     _check_map(leaves, key_map, "parameters")
     parts: dict[str, list[tuple[int, np.ndarray]]] = {}

@@ -77,7 +77,12 @@ class Tensors(TensorFiles):
     """Tensors of one or several safetensors files, read on access."""
 
     def __init__(self, paths: Mapping[str, PathLike] | PathLike):
-        """Opens a file, or the files of a mapping from tensor to file."""
+        """Opens a file, or the files of a mapping from tensor to file.
+
+        Raises:
+            UserError: a file is missing or cut off, is not a safetensors file, or lacks
+                an expected tensor.
+        """
         self._files: dict[str, Any] = {}
         self._places: dict[str, str]
         if not isinstance(paths, Mapping):
@@ -134,13 +139,22 @@ class Tensors(TensorFiles):
 
 
 def open_index(path: PathLike) -> Tensors:
-    """Returns the tensors of a sharded model by its `model.safetensors.index.json`."""
+    """Returns the tensors of a sharded model by its `model.safetensors.index.json`.
+
+    Raises:
+        UserError: the index is missing, or a shard is missing, damaged, or inconsistent
+            with the index.
+    """
     folder = epath.Path(path).parent
     return Tensors({name: folder / file for name, file in shards_of(path, FIX).items()})
 
 
 def shards_of(path: PathLike, fix: str) -> dict[str, str]:
-    """Returns tensor -> file name of an index, whose shards lie next to it."""
+    """Returns tensor -> file name of an index, whose shards lie next to it.
+
+    Raises:
+        UserError: the index is missing, or names anything but files next to it.
+    """
     index = read_json(path, fix)
     shards = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(shards, dict) or not shards:
@@ -160,7 +174,11 @@ def write(
     tensors: Mapping[str, np.ndarray],
     notes: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes one file, which PyTorch's loaders can read; `notes` go into its header."""
+    """Writes one file, which PyTorch's loaders can read; `notes` go into its header.
+
+    Raises:
+        OSError: the file cannot be written, for example because the disk is full.
+    """
     metadata = {"format": "pt", **(notes or {})}
     try:
         safetensors.numpy.save_file(dict(tensors), os.fspath(path), metadata=metadata)

@@ -145,7 +145,11 @@ def _plainest(cls: type) -> type:
 
 
 def read_gin(path: PathLike) -> tuple[families.Family, Any]:
-    """Returns family and configuration in a `network.gin`, without running it."""
+    """Returns family and configuration in a `network.gin`, without running it.
+
+    Raises:
+        UserError: the file differs from the format of `network_gin`.
+    """
     fix = "Name the published model that it started from with --like."
     try:
         bindings = _bindings(read_text(path, fix))

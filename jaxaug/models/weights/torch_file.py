@@ -117,7 +117,11 @@ class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined,misc]
 
 
 def load(data: bytes) -> Any:
-    """Returns the content of a pickle: containers, plain values, and `Stored`."""
+    """Returns the content of a pickle: containers, plain values, and `Stored`.
+
+    Raises:
+        pickle.UnpicklingError: it holds anything else, or is damaged.
+    """
     known = _OPERATIONS.split()
     try:
         for operation, _, _ in pickletools.genops(data):
@@ -176,7 +180,11 @@ class Tensors(TensorFiles):
     """Tensors of one or several files, read on access."""
 
     def __init__(self, *paths: PathLike):
-        """Opens the files, which must hold nothing but tensors."""
+        """Opens the files, which must hold nothing but tensors.
+
+        Raises:
+            UserError: a file is missing or damaged, or holds anything but tensors.
+        """
         self._places: dict[str, tuple[str, Stored]] = {}
         self._files: dict[str, tuple[zipfile.ZipFile, str]] = {}
         for path in [os.fspath(path) for path in paths]:
@@ -256,7 +264,12 @@ def _view(flat: np.ndarray, stored: Stored) -> np.ndarray:
 
 
 def open_index(path: PathLike) -> Tensors:
-    """Returns the tensors of a sharded model from its index, next to the shards."""
+    """Returns the tensors of a sharded model from its index, next to the shards.
+
+    Raises:
+        UserError: the index or a shard is missing, or a shard is damaged or lacks a
+            tensor.
+    """
     shards = safetensors_io.shards_of(path, _FIX)
     folder = epath.Path(path).parent
     tensors = Tensors(*(folder / name for name in sorted(set(shards.values()))))

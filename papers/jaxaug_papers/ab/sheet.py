@@ -72,7 +72,11 @@ class Sheet:
 
 
 def questions_of(name: str) -> tuple[str, ...]:
-    """Returns the distinct questions of a key of `QUESTIONS`, or of a file."""
+    """Returns the distinct questions of a key of `QUESTIONS`, or of a file.
+
+    Raises:
+        UserError: the file is missing, or repeats a question, or has none.
+    """
     if name in QUESTIONS:
         return QUESTIONS[name]
     fix = f"--questions takes {', '.join(QUESTIONS)}, or a file with one per line."
@@ -86,7 +90,11 @@ def questions_of(name: str) -> tuple[str, ...]:
 
 
 def outputs(path: PathLike) -> dict[str, list[str]]:
-    """Returns the distinct outputs of each input of a file, in order."""
+    """Returns the distinct outputs of each input of a file, in order.
+
+    Raises:
+        UserError: a line is not JSON, or has no input or output.
+    """
     found: dict[str, dict[str, None]] = {}
     for number, line in enumerate(files.read_text(path, _FIX).splitlines(), 1):
         if not line.strip():

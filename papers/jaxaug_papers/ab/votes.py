@@ -49,7 +49,11 @@ class Votes:
 
 
 def read(path: PathLike) -> Votes:
-    """Returns the votes of a file that the sheet saved, one per question."""
+    """Returns the votes of a file that the sheet saved, one per question.
+
+    Raises:
+        UserError: the file is invalid, or answers a question twice.
+    """
     value = _csv(path) if str(path).endswith(".csv") else files.read_json(path, _FIX)
     try:
         sheet = {name: kind(value["sheet"][name]) for name, kind in SETTINGS.items()}

@@ -28,6 +28,9 @@ class FreeRunningModel(models.EncoderDecoderModel):
         Args:
             teacher_forcing: probability that the decoder reads the target words of a
                 batch; 1 by default.
+
+        Raises:
+            UserError: `teacher_forcing` is not in [0, 1].
         """
         super().__init__(*args, **kwargs)
         if not 0.0 <= teacher_forcing <= 1.0:

@@ -153,7 +153,11 @@ class MatchingModel(models.EncoderDecoderModel):
     def loss_fn(
         self, params: Any, batch: Mapping[str, Array], dropout_rng: Array | None
     ) -> Any:
-        """Returns the cross entropy, and metrics such as `accuracy` and `match`."""
+        """Returns the cross entropy, and metrics such as `accuracy` and `match`.
+
+        Raises:
+            UserError: the batch has a single pair, or the examples are packed.
+        """
         sources, targets = batch["encoder_input_tokens"], batch["decoder_target_tokens"]
         if len(sources) < 2 or "encoder_segment_ids" in batch:
             raise UserError(

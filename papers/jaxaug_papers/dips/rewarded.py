@@ -40,7 +40,11 @@ class Evaluator(NamedTuple):
 
 
 def evaluator(folder: PathLike) -> Evaluator:
-    """Returns the evaluator of a run of `configs/paraphrase_evaluator.gin`."""
+    """Returns the evaluator of a run of `configs/paraphrase_evaluator.gin`.
+
+    Raises:
+        UserError: the run does not exist, or it trained another kind of model.
+    """
     run = checkpoint.load(epath.Path(folder))
     check_rows(run.model, folder)
     if not isinstance(run.model, MatchingModel):
@@ -52,7 +56,11 @@ def evaluator(folder: PathLike) -> Evaluator:
 
 
 def generator(folder: PathLike) -> str:
-    """Returns a run's best or newest checkpoint, for `RestoreCheckpointConfig.path`."""
+    """Returns a run's best or newest checkpoint, for `RestoreCheckpointConfig.path`.
+
+    Raises:
+        UserError: the run has no checkpoint.
+    """
     return str(checkpoint.chosen(absolute(folder)))
 
 
@@ -77,6 +85,10 @@ class RewardedModel(FreeRunningModel):
             samples: number of sampled texts per source.
             likelihood_weight: weight of the loss of the base class, relative to the
                 loss of the policy, which is a mean over texts.
+
+        Raises:
+            UserError: a setting is out of range, or the evaluator has another
+                vocabulary.
         """
         super().__init__(*args, **kwargs)
         if samples < 2:
@@ -127,7 +139,11 @@ class RewardedModel(FreeRunningModel):
     def reward(
         self, sources: Int[Array, "rows source"], texts: Int[Array, "rows length"]
     ) -> Float[Array, " rows"]:
-        """Returns the probability that each text paraphrases its source."""
+        """Returns the probability that each text paraphrases its source.
+
+        Raises:
+            UserError: the model has no evaluator.
+        """
         if self._evaluator is None:
             raise UserError(
                 "RewardedModel.evaluator is None: training needs one, such as "

@@ -73,7 +73,11 @@ def _stemmer() -> _Stemmer:
 
 
 def load_nltk() -> Any:
-    """Returns the module `nltk.translate.meteor_score`, which computes METEOR."""
+    """Returns the module `nltk.translate.meteor_score`, which computes METEOR.
+
+    Raises:
+        UserError: nltk is not installed.
+    """
     try:
         from nltk.translate import meteor_score
     except ImportError:
@@ -94,6 +98,9 @@ def meteor(prediction: str, reference: str, synonyms: Synonyms | None = None) ->
     Args:
         synonyms: see `Synonyms`, such as `WordNet.shared`; None computes
             `meteor_stems`.
+
+    Raises:
+        UserError: nltk or sacrebleu is not installed.
     """
     words = [_tokenizer()(text.lower()).split() for text in (reference, prediction)]
     score = load_nltk().single_meteor_score(
@@ -103,7 +110,11 @@ def meteor(prediction: str, reference: str, synonyms: Synonyms | None = None) ->
 
 
 def ter(predictions: Sequence[str], references: Sequence[str]) -> float:
-    """Returns TER of a corpus: 0 for equal texts; long texts may exceed 100."""
+    """Returns TER of a corpus: 0 for equal texts; long texts may exceed 100.
+
+    Raises:
+        UserError: sacrebleu is not installed.
+    """
     scorer = load_sacrebleu().metrics.TER()
     return scorer.corpus_score(list(predictions), [list(references)]).score
 
@@ -122,6 +133,10 @@ def paraphrase_scores(
         Values of `bleu_2`, `meteor` or `meteor_stems`, and `ter`.
         The first two are from 0 to 100, and higher is better. TER is in percent, and
         lower is better.
+
+    Raises:
+        UserError: there is no text, the numbers differ, or nltk or sacrebleu is not
+            installed.
     """
     if len(predictions) != len(references) or not predictions:
         raise UserError(

@@ -223,6 +223,9 @@ class VaeModel(models.EncoderDecoderModel):
             anneal_steps: number of batches (or microbatches) until the weight is 1.
             free_bits: nats per component of the vector, as a batch mean, without
                 penalty.
+
+        Raises:
+            UserError: a setting is out of range.
         """
         super().__init__(*args, **kwargs)
         for name, value, most in (

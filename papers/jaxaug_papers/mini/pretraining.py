@@ -60,6 +60,9 @@ def write(
         dialogues: number of dialogues in train, evenly divided among the services.
         reword: whether services have more kinds of slots, descriptions, and openers;
             see `varied` and `typed_slot`.
+
+    Raises:
+        UserError: the folder exists, or a number is too small.
     """
     folder = epath.Path(out_dir)
     if services < 4 or dialogues < services or exercises < 1:

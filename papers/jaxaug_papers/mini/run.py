@@ -33,7 +33,11 @@ def run(given: Invent) -> int:
 
 
 def write(given: Invent) -> epath.Path:
-    """Writes generated data (see `pretraining`) with the vocabulary `pieces.model`."""
+    """Writes generated data (see `pretraining`) with the vocabulary `pieces.model`.
+
+    Raises:
+        UserError: the folder exists, or a number is too small.
+    """
     words = [
         word
         for word in lexicon.built_in().words
@@ -54,7 +58,11 @@ def write(given: Invent) -> epath.Path:
 
 
 def vocabulary(words: Collection[str], size: int) -> bytes:
-    """Returns a vocabulary of MiniSGD's training text and of small generated data."""
+    """Returns a vocabulary of MiniSGD's training text and of small generated data.
+
+    Raises:
+        UserError: a vocabulary of this size cannot be trained.
+    """
     known = minisgd.materialise(cache_folder.cache_dir())
     with tempfile.TemporaryDirectory() as scratch:
         world = _write_small(epath.Path(scratch) / "world", words=words)

@@ -53,6 +53,9 @@ def write(
             when it is complete. Object stores rename single files, so a remote folder
             is complete when the function returns.
         seed: random seed of the dialogues; schemas do not depend on it.
+
+    Raises:
+        UserError: the folder exists, or a number is below 1.
     """
     folder = epath.Path(out_dir)
     sizes = {"train": train_dialogues, "dev": dev_dialogues, "test": test_dialogues}

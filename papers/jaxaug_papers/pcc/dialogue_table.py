@@ -45,7 +45,11 @@ def predictions_of(folder: Path) -> Path:
 
 
 def scores_of(folder: Path) -> Scores:
-    """Returns (dialogue, turn) -> scores from 0 to 100 in the order of `COLUMNS`."""
+    """Returns (dialogue, turn) -> scores from 0 to 100 in the order of `COLUMNS`.
+
+    Raises:
+        UserError: see `predictions_of`.
+    """
     found = {}
     for line in predictions_of(folder).read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
@@ -62,7 +66,11 @@ def scores_of(folder: Path) -> Scores:
 
 
 def perplexity_of(folder: Path) -> float:
-    """Returns the perplexity of a word in the last evaluation."""
+    """Returns the perplexity of a word in the last evaluation.
+
+    Raises:
+        UserError: see `predictions_of`.
+    """
     predictions = predictions_of(folder)
     task = predictions.stem.rpartition("-")[0]
     file = predictions.with_name(f"{task}-metrics.jsonl")

@@ -21,7 +21,11 @@ Above = Annotated[float, Range(0, above=True)]
 def made_all(
     config: ml_collections.ConfigDict | Mapping[str, Any], parts: Mapping[str, type]
 ) -> dict[str, Any]:
-    """Returns the fields of a config, with the items of `parts` as dataclasses."""
+    """Returns the fields of a config, with the items of `parts` as dataclasses.
+
+    Raises:
+        UserError: the config is not a mapping, or an item is invalid.
+    """
     fields = config_file.fields_of(config)
     for name, kind in parts.items():
         items = fields.get(name, ())

@@ -26,6 +26,9 @@ def find(name: str) -> Encode:
         name: encoder of `jaxaug models list`, or its folder. Its pooled embeddings have
             unit length and are cached. The prefix `static:` selects the mean of the
             encoder's word embeddings instead.
+
+    Raises:
+        UserError: the model is not on this machine, or has no word embeddings.
     """
     encoder = encoders.load(name.removeprefix(STATIC))
     if name.startswith(STATIC):
@@ -36,7 +39,11 @@ def find(name: str) -> Encode:
 def static(
     encoder: encoders.Encoder, texts: Sequence[str]
 ) -> Float[np.ndarray, "texts width"]:
-    """Returns the mean word embedding of each text, or zeros without tokens."""
+    """Returns the mean word embedding of each text, or zeros without tokens.
+
+    Raises:
+        UserError: the encoder is not of the BERT family.
+    """
     table = _table(encoder)
     vectors = np.zeros((len(texts), table.shape[1]), np.float32)
     for row, tokens in enumerate(encoder.tokenizer.encode_batch(texts)):
@@ -51,6 +58,9 @@ def words_of(name: str) -> tuple[Callable[[int, Sequence[str]], list[list[int]]]
     Returns:
         A function (unused number, texts) -> tokens of each text, and the embedding
         table, [tokens, width].
+
+    Raises:
+        UserError: the model is not on this machine, or is not of the BERT family.
     """
     encoder = encoders.load(name)
 
@@ -74,7 +84,11 @@ def _table(encoder: encoders.Encoder) -> Float[np.ndarray, "words width"]:
 
 
 def scale(vectors: Float[np.ndarray, "n width"], norm: float) -> float:
-    """Returns the factor that scales vectors to a mean norm."""
+    """Returns the factor that scales vectors to a mean norm.
+
+    Raises:
+        UserError: all vectors are zero.
+    """
     mean = float(np.linalg.norm(vectors, axis=1).mean())
     if not mean > 0:
         raise UserError(

@@ -51,7 +51,11 @@ class FewShotData:
 
 
 def load(folder: PathLike) -> FewShotData:
-    """Reads a folder with `train.txt` and `test.txt`."""
+    """Reads a folder with `train.txt` and `test.txt`.
+
+    Raises:
+        UserError: a file is missing or damaged, or a label of test is not in train.
+    """
     place = epath.Path(folder)
     train, test = (read(place / f"{split}.txt") for split in ("train", "test"))
     return checked(place, train, distinct(test), _FIX)
@@ -60,7 +64,11 @@ def load(folder: PathLike) -> FewShotData:
 def checked(
     folder: PathLike, train: Sequence[Sentence], test: Sequence[Sentence], fix: str
 ) -> FewShotData:
-    """Returns a data set after checks."""
+    """Returns a data set after checks.
+
+    Raises:
+        UserError: a split is empty, or a label of test is not in train.
+    """
     labels = tuple(by_label(train))
     for name, split in (("train", train), ("test", test)):
         if not split:
@@ -76,7 +84,11 @@ def checked(
 
 
 def read(path: PathLike) -> list[Sentence]:
-    """Returns the sentences of a file in order, with their trailing spaces."""
+    """Returns the sentences of a file in order, with their trailing spaces.
+
+    Raises:
+        UserError: the file is missing or empty, or a line is not `label<TAB>sentence`.
+    """
     # `splitlines` would also split at separators inside a sentence.
     lines = read_text(path, _FIX).removesuffix("\n").split("\n")
     if lines == [""]:
@@ -88,7 +100,11 @@ def read(path: PathLike) -> list[Sentence]:
 
 
 def parse_line(line: str, where: str) -> Sentence:
-    """Returns the sentence of a line `label<TAB>sentence`."""
+    """Returns the sentence of a line `label<TAB>sentence`.
+
+    Raises:
+        UserError: the line is not a label, a tab, and a text with at least one word.
+    """
     problem = None
     label, tab, text = line.partition("\t")
     if not tab:

@@ -38,7 +38,11 @@ class EncoderDecoder(nn.Module):
         encoder_segment_ids: Tokens | None = None,
         enable_dropout: bool = True,
     ) -> Array:
-        """Returns the encoded inputs, which must not be packed."""
+        """Returns the encoded inputs, which must not be packed.
+
+        Raises:
+            UserError: the inputs are packed.
+        """
         refuse_packed(encoder_segment_ids)
         # Initialization feeds floats if no type is given.
         return self.encode_tokens(

@@ -56,7 +56,11 @@ class Item:
 
     @classmethod
     def of(cls, values: Mapping[str, Any], place: str) -> "Item":
-        """Checks the fields of a JSON object."""
+        """Checks the fields of a JSON object.
+
+        Raises:
+            UserError: a field is missing, is unknown, or has the wrong type.
+        """
         kinds = {"set": str, "steps": int, "seed": int, "order": str}
         values = {"order": "mixture", **values}
         if set(values) != set(kinds) or any(
@@ -206,7 +210,11 @@ class Learner:
         )
 
     def batches(self, item: Item, tasks: Sequence[Examples]) -> TokenBatches:
-        """Returns the training data of an item; refuses truncation of more than 1%."""
+        """Returns the training data of an item; refuses truncation of more than 1%.
+
+        Raises:
+            UserError: more than 1% of the inputs or targets would be truncated.
+        """
         if (cut := self.cut(tasks)) > 0.01:
             raise UserError(
                 f"{item.set}: {100 * cut:.1f}% of the examples exceed --inputs "

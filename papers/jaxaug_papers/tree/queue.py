@@ -161,7 +161,11 @@ def _prepare(learner: Any, items: Sequence[Any], clock: Clock) -> None:
 
 
 def read_queue(path: Path) -> list[Any]:
-    """Returns the items of a file of JSON lines."""
+    """Returns the items of a file of JSON lines.
+
+    Raises:
+        UserError: a line is not an item.
+    """
     from jaxaug_papers.tree import learner
 
     items = []

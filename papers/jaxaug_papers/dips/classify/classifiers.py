@@ -45,6 +45,9 @@ def sentence_regression(folds: Sequence[Fold], settings: Settings) -> list[list[
     Features occur in at least 5 training texts and have sublinear counts; rows have
     length 1. Test texts are not used for fitting. If no word is frequent enough, every
     example gets the most frequent class.
+
+    Raises:
+        UserError: scikit-learn is not installed.
     """
     del settings
     found = []
@@ -65,7 +68,11 @@ def sentence_regression(folds: Sequence[Fold], settings: Settings) -> list[list[
 
 
 def pair_regression(folds: Sequence[Fold], settings: Settings) -> list[list[str]]:
-    """Classifies pairs with logistic regression on the two features of `matches`."""
+    """Classifies pairs with logistic regression on the two features of `matches`.
+
+    Raises:
+        UserError: scikit-learn is not installed.
+    """
     del settings
     found = []
     for fold in folds:

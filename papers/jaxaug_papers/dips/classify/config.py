@@ -72,12 +72,21 @@ class Config:
 
 
 def load(path: str) -> Config:
-    """Loads the config of a file; see `jaxaug.core.config_file.read`."""
+    """Loads the config of a file; see `jaxaug.core.config_file.read`.
+
+    Raises:
+        UserError: the file or its `get_config` is missing, or a field is unknown or
+            invalid.
+    """
     return config_file.load(path, "configs/classify", of)
 
 
 def of(config: ml_collections.ConfigDict | Mapping[str, Any]) -> Config:
-    """Returns the checked form of a ConfigDict."""
+    """Returns the checked form of a ConfigDict.
+
+    Raises:
+        UserError: a field is unknown, missing, or invalid.
+    """
     fields = made_all(config, {"methods": Method})
     if "lstm" in fields:
         fields["lstm"] = made(Settings, fields["lstm"], "lstm")

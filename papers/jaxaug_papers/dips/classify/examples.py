@@ -96,6 +96,9 @@ def read(reader: str, folder: PathLike) -> Data:
 
     Training examples that occur in the test set are dropped. Notes count them and
     report classes with one example.
+
+    Raises:
+        UserError: the reader is unknown, or the folder has no such data.
     """
     if reader not in READERS:
         raise UserError(f"reader {reader!r}: {suggestion(reader, READERS)}")

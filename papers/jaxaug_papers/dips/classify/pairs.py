@@ -51,7 +51,12 @@ _FIX = (
 
 
 def read(path: PathLike) -> list[Pair]:
-    """Returns the pairs of a file in order."""
+    """Returns the pairs of a file in order.
+
+    Raises:
+        UserError: the file is missing, its header is unknown, or a line lacks a label
+            or a sentence.
+    """
     lines = io.StringIO(read_text(path, _FIX), newline="")
     mark = "," if str(path).lower().endswith(".csv") else "\t"
     header = lines.readline().rstrip("\r\n").split(mark)

@@ -10,7 +10,11 @@ from jaxaug_papers.dips.classify.tables import Cell, percent
 
 
 def write(path: PathLike, cells: Sequence[Cell]) -> None:
-    """Draws a panel for each classifier and a line for each row."""
+    """Draws a panel for each classifier and a line for each row.
+
+    Raises:
+        UserError: matplotlib is not installed.
+    """
     names = list(dict.fromkeys(cell.classifier for cell in cells))
     shares = sorted({cell.share for cell in cells})
     figure = new_figure(path, 1.5 + 4 * len(names), 4)

@@ -38,6 +38,10 @@ def read_snips(folder: PathLike) -> FewShotData:
 
     Args:
         folder: folder with `train_<Intent>_full.json` and `validate_<Intent>.json`.
+
+    Raises:
+        UserError: a file is missing or damaged, or the splits are invalid (see
+            `jaxaug_papers.shared.labelled.checked`).
     """
     place = epath.Path(folder)
     names = sorted(path.name for path in place.glob("train_*_full.json"))
@@ -71,7 +75,11 @@ def _snips_file(path: epath.Path, intent: str) -> Iterator[Sentence]:
 
 
 def read_trec(folder: PathLike) -> FewShotData:
-    """Returns TREC's questions (Li and Roth, 2002) with their six coarse classes."""
+    """Returns TREC's questions (Li and Roth, 2002) with their six coarse classes.
+
+    Raises:
+        UserError: a file is missing, a line has no label, or the splits are invalid.
+    """
     place = epath.Path(folder)
     train, test = (list(_trec_file(place / f"{s}.txt")) for s in ("train", "test"))
     return labelled.checked(place, train, test, _TREC_FIX)
@@ -93,7 +101,11 @@ def _trec_file(path: epath.Path) -> Iterator[Sentence]:
 
 
 def read_yahoo_l31(folder: PathLike) -> FewShotData:
-    """Returns Yahoo-L31, which users convert to lines; messages say how to get it."""
+    """Returns Yahoo-L31, which users convert to lines; messages say how to get it.
+
+    Raises:
+        UserError: a file is missing, a line has no label, or the splits are invalid.
+    """
     place = epath.Path(folder)
     for split in ("train", "test"):
         if not (place / f"{split}.txt").exists():

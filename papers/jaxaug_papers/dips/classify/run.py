@@ -93,6 +93,9 @@ def experiment(config: Config, data_dir: PathLike, out: PathLike) -> list[Cell]:
 
     Args:
         out: folder for `results.txt`, `results.json`, `results.csv`, and `results.png`.
+
+    Raises:
+        UserError: data or config are invalid, or the first row cannot be made.
     """
     began = time.monotonic()
     data, draws = _drawn(config, data_dir)

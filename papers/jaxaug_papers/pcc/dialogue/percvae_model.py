@@ -48,6 +48,9 @@ class VariationalModel(models.EncoderDecoderModel):
         Args:
             full_kl_steps: number of updates until the divergence has its full weight; 0
                 uses the full weight from the start.
+
+        Raises:
+            UserError: `full_kl_steps` is negative.
         """
         super().__init__(*args, **kwargs)
         if full_kl_steps < 0:

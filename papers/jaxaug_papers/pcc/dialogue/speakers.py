@@ -24,7 +24,11 @@ _TYPES = (PERSONA, PERSONA, PARTNER, SELF)  # In the order of MARKERS.
 
 
 def markers_of(vocabulary: Any) -> Markers:
-    """Returns the markers of a SeqIO vocabulary, for the style `marked`."""
+    """Returns the markers of a SeqIO vocabulary, for the style `marked`.
+
+    Raises:
+        UserError: a marker is not one piece of the vocabulary.
+    """
     found = []
     for marker, kind in zip(MARKERS, _TYPES, strict=True):
         last = int(vocabulary.encode(marker)[-1])

@@ -155,7 +155,11 @@ class Candidates(NamedTuple):
 
 
 def prompt_lengths_of(batch: Batch) -> Int[Array, " batch"]:
-    """Returns the input position of the last token of each prompt."""
+    """Returns the input position of the last token of each prompt.
+
+    Raises:
+        UserError: the batch does not mark the end of prompts, or is packed.
+    """
     if "decoder_causal_attention" not in batch or "decoder_segment_ids" in batch:
         raise UserError(
             "TransferTransfo needs one example a row, whose prompt is told from the "
@@ -166,7 +170,12 @@ def prompt_lengths_of(batch: Batch) -> Int[Array, " batch"]:
 
 
 def candidates(batch: Batch, count: int) -> Candidates:
-    """Returns each example with its reply and the replies of the next examples."""
+    """Returns each example with its reply and the replies of the next examples.
+
+    Raises:
+        UserError: for the reasons of `prompt_lengths_of`, or there are fewer examples
+            than candidates.
+    """
     targets = batch["decoder_target_tokens"]
     rows, length = targets.shape
     if count > rows:
@@ -221,6 +230,9 @@ class DoubleHeadsModel(models.DecoderOnlyModel):
             num_candidates: number of candidate replies, including the correct one.
             choice_weight: weight of the mean loss of a choice, relative to the mean
                 loss of a token.
+
+        Raises:
+            UserError: `num_candidates` is below 2.
         """
         super().__init__(*args, **kwargs)
         if num_candidates < 2:

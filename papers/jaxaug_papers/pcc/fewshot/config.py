@@ -70,12 +70,21 @@ class Config:
 
 
 def load(path: str) -> Config:
-    """Loads the config of a file; see `jaxaug.core.config_file.read`."""
+    """Loads the config of a file; see `jaxaug.core.config_file.read`.
+
+    Raises:
+        UserError: the file or its `get_config` is missing, the argument is missing or
+            superfluous, or a field is unknown or invalid.
+    """
     return config_file.load(path, "configs/fewshot", of)
 
 
 def of(config: ml_collections.ConfigDict | Mapping[str, Any]) -> Config:
-    """Returns the checked form of a ConfigDict."""
+    """Returns the checked form of a ConfigDict.
+
+    Raises:
+        UserError: a field is unknown, missing, or invalid.
+    """
     fields = made_all(config, {"methods": Method, "tables": Table})
     if "triplet" in fields:
         fields["triplet"] = made(Settings, fields["triplet"], "triplet")

@@ -162,7 +162,11 @@ class Method:
         return dataclasses.replace(common, candidates=self.candidates)
 
     def schedule_of(self, levels: int) -> Schedule:
-        """Returns the schedule for a number of levels."""
+        """Returns the schedule for a number of levels.
+
+        Raises:
+            UserError: the options of the schedule are invalid.
+        """
         make = SCHEDULES[self.schedule]
         options = {} if self.cycles is None else {"cycles": self.cycles}
         if options and "cycles" not in inspect.signature(make).parameters:
@@ -176,7 +180,11 @@ class Method:
 def levelled(
     method: Method, drawn: Sequence[Sentence], seed: int, data_dir: PathLike
 ) -> list[Levelled]:
-    """Returns the few-shot sentences of a seed with their paraphrases, in order."""
+    """Returns the few-shot sentences of a seed with their paraphrases, in order.
+
+    Raises:
+        UserError: a file or a model is missing, or a file lacks a sentence.
+    """
     texts = [sentence.text for sentence in drawn]
     if method.source == ORIGINALS:
         return [Levelled(text, ((text,),)) for text in texts]

@@ -47,7 +47,11 @@ def by_schedule(schedules: Mapping[str, Schedule]) -> dict[Schedule, list[str]]:
 def write_curves(
     path: PathLike, tables: Sequence[Table], results: Mapping[str, Result]
 ) -> None:
-    """Plots test accuracy against updates, one panel per table, dashed baseline."""
+    """Plots test accuracy against updates, one panel per table, dashed baseline.
+
+    Raises:
+        UserError: matplotlib is not installed.
+    """
     figure = new_figure(path, 9, 0.5 + 4 * max(len(tables), 1))
     panels = figure.subplots(max(len(tables), 1), 1, squeeze=False)[:, 0]
     for axes, table in zip(panels, tables, strict=False):

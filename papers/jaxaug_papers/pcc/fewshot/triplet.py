@@ -203,7 +203,11 @@ class Trainer:
         weights: Float[np.ndarray, "updates levels"],
         first: int,
     ) -> tuple[State, Figures]:
-        """Makes one update for each row of weights, after `first` previous ones."""
+        """Makes one update for each row of weights, after `first` previous ones.
+
+        Raises:
+            UserError: a loss is not finite.
+        """
         state, loss, active = self._train(
             state, _keys(seeds, 1), table, pools, jnp.asarray(weights), first
         )
