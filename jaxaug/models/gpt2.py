@@ -31,7 +31,7 @@ _PREFIX = "transformer."
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(causal.Config):
+class Config(causal.Config):  # type: ignore[misc]
     """Options of `causal.Config`, and the following.
 
     Attributes:

@@ -365,7 +365,7 @@ IGNORED = (r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",)
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(causal.Config):
+class Config(causal.Config):  # type: ignore[misc]
     """Options of `causal.Config`, and the following.
 
     Attributes:

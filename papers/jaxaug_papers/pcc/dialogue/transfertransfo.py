@@ -33,7 +33,7 @@ _HEADS = "heads"  # The collection where a call stores the scores of the choice.
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(gpt2.Config):
+class Config(gpt2.Config):  # type: ignore[misc]
     """The options of `gpt2.Config`, markers of speakers, and the id of the end."""
 
     markers: tuple[tuple[int, int], ...] = ()
