@@ -37,6 +37,7 @@ import numpy as np
 import readings
 from jaxtyping import Float
 
+from jaxaug.core.columns import markdown, markdown_head
 from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.metrics import frames, report
@@ -465,6 +466,25 @@ def short_table(names: Sequence[str] = COMPARED) -> list[str]:
     return rows
 
 
+def suite_table() -> list[str]:
+    """Returns the measurements of models on the suites of graded wordings."""
+    names = ("original", "g1", "g2", "g3", "g4", "g5")
+    heads = ["model", "cases", *names, "excess", "noise", "p"]
+    rows = [markdown_head(heads)]
+    text = (ROOT / "results/robustness/sensitivity.jsonl").read_text("utf-8")
+    for one in map(json.loads, text.splitlines()):
+        if not (one.get("about") or {}).get("suite"):
+            continue
+        result, right = one["result"], one["exact"]["accuracy"]
+        low, high = (100 * end for end in result["interval"])
+        cells = [one["model"].partition(",")[0], str(result["cases"])]
+        cells += [f"{100 * right[name]:.1f}" for name in names]
+        cells += [f"{100 * result['excess']:.1f} ({low:.1f} to {high:.1f})"]
+        cells += [f"{100 * result['within']:.1f}", f"{result['p']:.3f}"]
+        rows.append(markdown(cells))
+    return rows
+
+
 def attack_table() -> list[str]:
     """Returns JGA under attack: mean and standard deviation over the stored runs."""
     names = ("original", "random", "worst of random", "searched")
@@ -602,6 +622,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "gains": gains_table,
     "selectors": functools.partial(short_table, SELECTED),
     "attack": attack_table,
+    "suite-models": suite_table,
     "stricter": functools.partial(
         short_table,
         (
