@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SEEDS ?= 0 1 2 3 4
+# CONSTRAINTS=/dev/null installs the newest versions.
+CONSTRAINTS ?= constraints.txt
 
 # uv unpacks wheels with all cores, while pip uses one. uv ignores pip's settings, so it
 # gets pip's find-links (folders of wheels). pip installs if it has an index-url, or if uv
@@ -14,11 +16,11 @@ define install
 	@echo "Installing $(1) into $(VENV), from PyPI: about $(2) on disk."
 	@links=$$($(BIN)/pip config list | sed -n "s/.*\.find-links='\(.*\)'/\1/p" | paste -sd' ' -); \
 	if $(BIN)/pip config list | grep '\.index-url=' >/dev/null || \
-	  ! $(BIN)/pip install --quiet --constraint constraints.txt uv || \
+	  ! $(BIN)/pip install --quiet --constraint $(CONSTRAINTS) uv || \
 	  ! UV_FIND_LINKS="$$(echo $$links | tr ' ' ',')" \
-	    $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt $(1); \
-	then $(BIN)/pip install --quiet --constraint constraints.txt --upgrade pip && \
-	  $(BIN)/pip install --quiet --no-compile --constraint constraints.txt $(1); fi
+	    $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint $(CONSTRAINTS) $(1); \
+	then $(BIN)/pip install --quiet --constraint $(CONSTRAINTS) --upgrade pip && \
+	  $(BIN)/pip install --quiet --no-compile --constraint $(CONSTRAINTS) $(1); fi
 endef
 
 # Measured by benchmarks/install.py.

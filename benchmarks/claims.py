@@ -29,7 +29,7 @@ from jaxaug_papers.shared.seeds import Difference, difference, spread
 ROOT = Path(__file__).resolve().parent.parent
 CLAIMS = ROOT / "results/claims.toml"
 FEWSHOT = ROOT / "results/fewshot"
-FEWSHOT_RUNS = tuple(sorted(path.stem for path in FEWSHOT.glob("*.csv")))
+FEWSHOT_RUNS = tuple(json.loads((FEWSHOT / "runs.json").read_text()))
 _TEMPLATE = re.compile(r"\{(\w+):([^:{}]+(?::[^:{}]+)*?)\}")
 OPEN = ("not run", "not settled", "same direction", "opposite direction", "mixed")
 """Beginnings of the verdicts that need no interval."""
@@ -121,15 +121,15 @@ def _shows(setup: Mapping[str, Any], compared: Compared) -> str:
     kind = setup.get("power")
     if kind is None:
         return setup["shows"]
-    if kind in ("huff", "covidclu"):
-        deviations = [
-            # The deviation of five differences with this standard error.
-            _with_tests(values, table[reference], kind == "covidclu").deviation
-            for table, reference in _differences(kind == "covidclu")
-            for name, values in table.items()
-            if name != reference and len(values) == setup["seeds"]
+    if isinstance(kind, list):
+        points = [
+            # The deviation of these differences with this standard error.
+            smallest(one.error * math.sqrt(setup["seeds"]), setup["seeds"])
+            for run in kind
+            for title, table in fewshot(run).items()
+            if title
+            for _, one in _differences(run, title, table)
         ]
-        points = [smallest(one, setup["seeds"]) for one in deviations]
     elif kind == "classify":
         points = [smallest(one, _SEEDS) for one in _classify_deviations()]
     else:
@@ -211,7 +211,11 @@ def _short(name: str) -> str:
 
 @functools.cache
 def fewshot(name: str) -> dict[str, dict[str, np.ndarray]]:
-    """Returns title of a table -> row -> accuracies of the seeds, of a stored run.
+    """Returns title of a table -> row -> scores, of a stored run.
+
+    Scores are one bit for each seed and test sentence, [seeds, tests], if NAME.npz
+    exists; otherwise the accuracies of the seeds. The title "" has the rows of all
+    tables.
 
     Raises:
         UserError: it is not stored.
@@ -219,31 +223,25 @@ def fewshot(name: str) -> dict[str, dict[str, np.ndarray]]:
     path = FEWSHOT / f"{name}.csv"
     if not path.exists():
         raise UserError(f"{path}: no such file. Store the run's results.csv there.")
+    bits = path.with_suffix(".npz")
+    right = {}
+    if bits.exists():
+        stored = np.load(bits)
+        unpacked = np.unpackbits(stored["right"], axis=-1, count=int(stored["tests"]))
+        right = dict(zip(stored["methods"], unpacked, strict=True))
     found: dict[str, dict[str, np.ndarray]] = {}
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             seeds = [key for key in row if key.startswith("seed")]
             values = np.array([float(row[key]) for key in seeds])
+            values = right.get(row["method"], values)
             found.setdefault(row["table"], {})[row["method"]] = values
             found.setdefault("", {})[row["method"]] = values
     return found
 
 
-def _differences(covid: bool) -> list[tuple[dict[str, np.ndarray], str]]:
-    """Returns (row -> accuracies, reference) of each table, COVID-Q's or HuffPost's."""
-    found = []
-    for path in sorted(FEWSHOT.glob("*.csv")):
-        if _is_covid(path.stem) != covid:
-            continue
-        tables = fewshot(path.stem)
-        found += [
-            (rows, _reference(path, title)) for title, rows in tables.items() if title
-        ]
-    return found
-
-
-def _reference(path: Path, title: str) -> str:
-    with path.open(encoding="utf-8", newline="") as file:
+def _reference(run: str, title: str) -> str:
+    with (FEWSHOT / f"{run}.csv").open(encoding="utf-8", newline="") as file:
         return next(r["reference"] for r in csv.DictReader(file) if r["table"] == title)
 
 
@@ -255,7 +253,7 @@ def _fewshot_cell(name: str, row: str) -> str:
             raise UserError(f"results/fewshot/{name}.csv: no row {one!r}: {[*rows]}.")
     if not second:
         return spread(rows[first]).partition(" ")[0]
-    found = _with_tests(rows[first], rows[second], _is_covid(name))
+    found = _difference(name, rows[first], rows[second])
     low, high = (100 * (found.mean + s * found.half_width) for s in (-1, 1))
     return f"{100 * found.mean:+.1f} ({low:.1f} to {high:.1f})"
 
@@ -276,67 +274,90 @@ def _schema_cell(place: str, column: str) -> str:
     raise UserError(f"{path}: no variant {variant!r} of {scheme!r}.")
 
 
-def _is_covid(name: str) -> bool:
-    return name.endswith("_covidclu")
+def _difference(run: str, first: np.ndarray, second: np.ndarray) -> Difference:
+    """Returns `first` - `second` over seeds and test sentences together.
 
-
-def _with_tests(first: np.ndarray, second: np.ndarray, covid: bool) -> Difference:
-    """Returns `first` - `second` over seeds and the choice of test sentences.
-
-    Only accuracies are stored, so the variance over test sentences is its upper bound:
-    the two methods differ on a share of at most p + q of them, and of 2 - p - q, for
-    accuracies p and q. t has Satterthwaite's degrees of freedom.
+    Some runs store only accuracies. Their variance over test sentences is its upper
+    bound: the two methods differ on a share of at most p + q of the sentences, and of
+    2 - p - q, for accuracies p and q.
     """
-    found = difference(first, second)
-    seeds = found.deviation**2 / len(first)
-    both, number = float(first.mean() + second.mean()), TESTED[covid]
-    tests = (min(both, 2 - both) - found.mean**2) / number
-    total = seeds + tests
-    freedom = total**2 / (seeds**2 / (len(first) - 1) + tests**2 / (number - 1))
-    error = math.sqrt(total)
-    return Difference(
-        found.mean,
-        error * math.sqrt(len(first)),
-        float(special.stdtrit(freedom, 0.975)) * error,
-        found.wins,
-        2 * float(special.stdtr(freedom, -abs(found.mean) / error)),
-    )
+    if first.ndim == 2:
+        return difference(first, second)
+    both = float(first.mean() + second.mean())
+    gap = float(first.mean() - second.mean())
+    number = TESTED["covidclu" in run]
+    return difference(first, second, (min(both, 2 - both) - gap**2, number))
+
+
+def _differences(
+    run: str, title: str, table: Mapping[str, np.ndarray]
+) -> list[tuple[str, Difference]]:
+    """Returns (row, its difference to the reference) of a stored table."""
+    reference = _reference(run, title)
+    return [
+        (row, _difference(run, values, table[reference]))
+        for row, values in table.items()
+        if row != reference
+    ]
 
 
 def fewshot_table(name: str) -> list[str]:
-    """Returns the tables of a stored few-shot run.
+    """Returns the tables of a stored few-shot run, with the figures of the paper.
 
     All differences of the run are one family of Holm's correction.
     """
     about = json.loads((FEWSHOT / "runs.json").read_text(encoding="utf-8"))[name]
-    tables = []
-    for title, found in fewshot(name).items():
-        if not title:
-            continue
-        reference = _reference(FEWSHOT / f"{name}.csv", title)
-        others = {
-            row: _with_tests(values, found[reference], _is_covid(name))
-            for row, values in found.items()
-            if row != reference
+    with (FEWSHOT / "paper.csv").open(encoding="utf-8", newline="") as file:
+        paper = {
+            row["row"]: row["accuracy"]
+            for row in csv.DictReader(file)
+            if row["table"] == name
         }
-        tables.append((reference, found, others))
-    family = [one.p for _, _, others in tables for one in others.values()]
+    tables = {title: rows for title, rows in fewshot(name).items() if title}
+    others = [
+        one for title, rows in tables.items() for one in _differences(name, title, rows)
+    ]
     rows = [
         f"`{about['command']}`, {about['date']}:", "",
-        ("| | accuracy | difference | 95% interval | "
-        f"p (Holm, all {len(family)} rows with a difference) |"),
-        "|---|---|---|---|---|",
+        ("| | paper | accuracy | difference | 95% interval | "
+        f"p (Holm, all {len(others)} rows with a difference) |"),
+        "|---|---|---|---|---|---|",
     ]  # fmt: skip
-    corrected = iter(holm(np.array(family)))
-    for reference, found, others in tables:
-        rows.append(f"| {reference} | {spread(found[reference])} | | | |")
-        for (row, one), p in zip(others.items(), corrected, strict=False):
+    corrected = iter(holm(np.array([one.p for _, one in others])))
+    for title, found in tables.items():
+        reference = _reference(name, title)
+        theirs = paper.get(reference, "")
+        rows.append(f"| {reference} | {theirs} | {spread(found[reference])} | | | |")
+        for row, one in _differences(name, title, found):
             low, high = (100 * (one.mean + s * one.half_width) for s in (-1, 1))
             cells = [
-                f"{row} - {reference}", spread(found[row]), f"{100 * one.mean:+.1f}",
-                f"{low:+.1f} to {high:+.1f}", p_cell(float(p)),
+                f"{row} - {reference}", paper.get(row, ""), spread(found[row]),
+                f"{100 * one.mean:+.1f}", f"{low:+.1f} to {high:+.1f}",
+                p_cell(float(next(corrected))),
             ]  # fmt: skip
             rows.append(f"| {' | '.join(cells)} |")
+    return rows
+
+
+DISTILLED = ROOT / "results/pcc/distilled.jsonl"
+
+
+def distilled() -> list[str]:
+    """Returns the scores of PCC's distilled M and G: mean ± deviation over seeds."""
+    lines = DISTILLED.read_text(encoding="utf-8").splitlines()
+    columns: dict[tuple[str, bool], list[dict]] = {}
+    for one in map(json.loads, lines):
+        columns.setdefault((one["data"], one["mismatched"]), []).append(one)
+    labels = {False: "released labels", True: "and mismatched pairs"}
+    names = [f"{data}, {labels[mismatched]}" for data, mismatched in columns]
+    rows = [f"| | {' | '.join(names)} |", "|---" * (1 + len(names)) + "|"]
+    scores = list(dict.fromkeys(key for runs in columns.values() for key in runs[0]))
+    for score in scores[scores.index("pairs") + 1 :]:
+        cells = [
+            spread(np.array([run[score] for run in runs])) if score in runs[0] else ""
+            for runs in columns.values()
+        ]
+        rows.append(f"| {score} | {' | '.join(cells)} |")
     return rows
 
 

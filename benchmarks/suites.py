@@ -1,15 +1,18 @@
 """Packs the data of the suites of `jaxaug sensitivity` into `jaxaug/data`.
 
     python benchmarks/suites.py wordings FOLDER --out jaxaug/data/NAME_wordings.jsonl.xz
+    python benchmarks/suites.py names FOLDER
     python benchmarks/suites.py mcp FOLDER
 
 `FOLDER` holds `texts.jsonl`, the original texts with `n` and `text`. Files with `n` and
 five texts `good` reword them, from the nearest to the farthest. Files with `n`, `k`
-(from 1), and `new` replace rewordings. For the suite `mcp`, `servers.tsv` has the name,
-pinned requirements, command, license, and environment of servers; pins of `mcp`,
-`fastmcp`, and `pydantic` fix the form of their schemas. `cases.jsonl` has the cases:
-each argument of a call has the list of its right values, with "" if it may be left out.
-The program installs and starts the servers of the cases.
+(from 1), and `new` replace rewordings. Files with `n` and texts named like an axis have
+its forms; the last file counts. For names, `FOLDER` holds files with the `tool`, its
+`arguments` in order, and `names`, the new name of each or null. For the suite `mcp`,
+`servers.tsv` has the name, pinned requirements, command, license, and environment of
+servers; pins of `mcp`, `fastmcp`, and `pydantic` fix the form of their schemas.
+`cases.jsonl` has the cases: each argument of a call has the list of its right values,
+with "" if it may be left out. The program installs and starts the servers of the cases.
 """
 
 import argparse
@@ -26,6 +29,7 @@ from jaxaug.tools.suites import Server
 
 DATA = Path(suites.corpus.__file__).parent
 MOST_TOOLS = 10
+FORMS = ("short", "long", "docstring", "question", "omission")
 
 
 def lines(paths: Iterable[Path]) -> list[dict[str, Any]]:
@@ -50,7 +54,22 @@ def worded(folder: Path) -> list[dict[str, Any]]:
         if "new" in one:
             found[one["n"]][one["k"] - 1] = one["new"]
     assert found.keys() <= texts.keys()
-    return [{"digest": suites.digest(texts[n]), "good": found[n]} for n in found]
+    forms: dict[int, dict[str, str]] = {n: {} for n in found}
+    for one in every:
+        forms[one["n"]] |= {axis: one[axis] for axis in FORMS if axis in one}
+    return [
+        {"digest": suites.digest(texts[n]), "good": found[n], "forms": forms[n]}
+        for n in found
+    ]
+
+
+def names_of(folder: Path) -> list[dict[str, Any]]:
+    """Returns the digest of each interface and its new names."""
+    found = {
+        suites.interface_of(one["tool"], one["arguments"]): one["names"]
+        for one in lines(sorted(folder.glob("*.jsonl")))
+    }
+    return [{"digest": key, "names": names} for key, names in found.items()]
 
 
 def server_of(row: dict[str, str]) -> Server:
@@ -85,13 +104,16 @@ def case_of(item: dict[str, Any], tools: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Packs one suite."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("wordings", "mcp"))
+    parser.add_argument("what", choices=("wordings", "names", "mcp"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     folder = arguments.folder
     if arguments.what == "wordings":
         pack(worded(folder), arguments.out)
+        return
+    if arguments.what == "names":
+        pack(names_of(folder), DATA / "suite_names.jsonl.xz")
         return
     items = lines([folder / "cases.jsonl"])
     with open(folder / "servers.tsv", encoding="utf-8", newline="") as file:

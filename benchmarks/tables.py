@@ -17,7 +17,6 @@ import argparse
 import collections
 import datetime
 import functools
-import itertools
 import json
 import math
 import os
@@ -38,6 +37,7 @@ import numpy as np
 import readings
 from jaxtyping import Float
 
+from jaxaug.core.columns import markdown, markdown_head
 from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.metrics import frames, report
@@ -72,6 +72,7 @@ QUEUE_HEADER = (
 COMPARED = ("sgd", "eda_6x", "tree_6x", "aug_6x", "sgdx_6x")
 MORE = ("sgd", "tree_2x", "tree_4x", "tree_6x", "apertium_6x")
 SELECTED = (
+    "sgd",
     "edadraw_6x",
     "eda_6x",
     *(f"pool{one}_6x" for one in ("tree", "spread", "random", "faithful")),
@@ -331,6 +332,7 @@ def add_fewshot(folder: Path, about: Mapping[str, Any], store: Path = FEWSHOT) -
     config = f"{config}.py{':' if data else ''}{data}"
     command = f"jaxaug fewshot --config configs/fewshot/{config} --data_dir data"
     shutil.copy(folder / "results.csv", store / f"{name}.csv")
+    shutil.copy(folder / "right.npz", store / f"{name}.npz")
     path = store / "runs.json"
     runs = json.loads(path.read_text()) if path.exists() else {}
     runs[name] = {"command": command, **about}
@@ -464,6 +466,25 @@ def short_table(names: Sequence[str] = COMPARED) -> list[str]:
     return rows
 
 
+def suite_table() -> list[str]:
+    """Returns the measurements of models on the suites of graded wordings."""
+    names = ("original", "g1", "g2", "g3", "g4", "g5")
+    heads = ["model", "cases", *names, "excess", "noise", "p"]
+    rows = [markdown_head(heads)]
+    text = (ROOT / "results/robustness/sensitivity.jsonl").read_text("utf-8")
+    for one in map(json.loads, text.splitlines()):
+        if not (one.get("about") or {}).get("suite"):
+            continue
+        result, right = one["result"], one["exact"]["accuracy"]
+        low, high = (100 * end for end in result["interval"])
+        cells = [one["model"].partition(",")[0], str(result["cases"])]
+        cells += [f"{100 * right[name]:.1f}" for name in names]
+        cells += [f"{100 * result['excess']:.1f} ({low:.1f} to {high:.1f})"]
+        cells += [f"{100 * result['within']:.1f}", f"{result['p']:.3f}"]
+        rows.append(markdown(cells))
+    return rows
+
+
 def attack_table() -> list[str]:
     """Returns JGA under attack: mean and standard deviation over the stored runs."""
     names = ("original", "random", "worst of random", "searched")
@@ -502,8 +523,8 @@ def minisgd_table(form: str = "d3st", names: Sequence[str] = ALL) -> list[str]:
     return rows
 
 
-def gains_table(pairs: Sequence[tuple[str, str]] = GAINS) -> list[str]:
-    """Returns the differences of pairs of sets in points, over the seeds of both.
+def gains_table() -> list[str]:
+    """Returns the differences of `GAINS` in points, over the seeds that both have.
 
     All rows are one family of Holm's correction, in each column.
     """
@@ -512,7 +533,7 @@ def gains_table(pairs: Sequence[tuple[str, str]] = GAINS) -> list[str]:
     rows.append("|---" * 6 + "|")
     differences: list[Difference] = []
     numbers = []
-    for names in pairs:
+    for names in GAINS:
         found = [
             {path.name.rpartition("-")[2] for path in MINISGD.glob(f"d3st_{one}-seed*")}
             for one in names
@@ -524,7 +545,7 @@ def gains_table(pairs: Sequence[tuple[str, str]] = GAINS) -> list[str]:
     each = np.array([one.interval.p for one in differences]).T
     corrected = np.array([holm(p) for p in each]).T
     for names, one, p, number in zip(
-        pairs, differences, corrected, numbers, strict=True
+        GAINS, differences, corrected, numbers, strict=True
     ):
         cells = [SETS[name].removeprefix("+ ") for name in names] + [str(number)]
         cells += [
@@ -600,10 +621,8 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "readme": short_table,
     "gains": gains_table,
     "selectors": functools.partial(short_table, SELECTED),
-    "selectors-gains": functools.partial(
-        gains_table, [*itertools.combinations(reversed(SELECTED), 2)]
-    ),
     "attack": attack_table,
+    "suite-models": suite_table,
     "stricter": functools.partial(
         short_table,
         (
@@ -618,6 +637,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "settle": claims.settle,
     "readings": readings.table,
     "domains": readings.domains_table,
+    "distilled": claims.distilled,
     "decoders-twitter": functools.partial(claims.decoders, "twitter"),
     **{
         f"classify-{name}": functools.partial(claims.classify_table, name)

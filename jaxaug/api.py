@@ -5,14 +5,14 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from etils import epath
 
 from jaxaug.augment import config as configs
 from jaxaug.augment import plan as plans
 from jaxaug.augment import run as augmentation
-from jaxaug.core import checked as rules
+from jaxaug.core import typed
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
 from jaxaug.core.installed import extras_of
@@ -26,29 +26,22 @@ _SPLIT = "train"
 _GRAMMAR = "configs/augment/grammar.py"
 
 
-def _schema(value: Any) -> str | None:
-    problem = rules.path(value)
+def _file(value: Any) -> str | None:
+    problem = typed.path_problem(value)
     return f"{problem}. Give a schema.json, or its services" if problem else None
 
 
-def _split(value: Any) -> str | None:
-    fits = isinstance(value, str) and value in folders.SPLITS
-    return None if fits else f"give one of {', '.join(folders.SPLITS)}"
+Split = Literal["train", "dev", "test"]
 
 
-@rules.checked(
-    schema=rules.either(rules.sequence(rules.of(Mapping, ""), ""), _schema),
-    num=rules.count,
-    config=rules.path,
-    seed=rules.seed,
-)
+@typed.checked
 @extras_of("jaxaug.augment_schema")
 def augment_schema(
-    schema: PathLike | Sequence[Mapping[str, Any]],
-    num: int = 5,
+    schema: Annotated[PathLike, _file] | Sequence[Mapping[str, Any]],
+    num: typed.Count = 5,
     *,
-    config: str = _GRAMMAR,
-    seed: int = 0,
+    config: typed.Path = _GRAMMAR,
+    seed: typed.Seed = 0,
 ) -> list[Services]:
     """Returns variants of a schema with reworded descriptions.
 
@@ -98,19 +91,13 @@ def augment_schema(
         ]
 
 
-@rules.checked(
-    predictions=rules.path,
-    data_dir=rules.or_none(rules.path),
-    split=_split,
-    variant=rules.or_none(rules.text),
-    exact=rules.flag,
-)
+@typed.checked
 @extras_of("jaxaug.evaluate")
 def evaluate(
-    predictions: PathLike,
-    data_dir: PathLike | None = None,
-    split: str = "test",
-    variant: str | None = None,
+    predictions: typed.Path,
+    data_dir: typed.Path | None = None,
+    split: Split = "test",
+    variant: typed.Text | None = None,
     *,
     exact: bool = False,
 ) -> dict[str, Any]:
@@ -143,13 +130,11 @@ def evaluate(
     return scores.score_variants(data, split, predictions, exact, False)[0]
 
 
-@rules.checked(
-    data_dir=rules.or_none(rules.path),
-    split=_split,
-    variant=rules.or_none(rules.text),
-)
+@typed.checked
 def load_dialogues(
-    data_dir: PathLike | None = None, split: str = "train", variant: str | None = None
+    data_dir: typed.Path | None = None,
+    split: Split = "train",
+    variant: typed.Text | None = None,
 ) -> list[Dialogue]:
     """Returns the checked dialogues of a split, in file order.
 

@@ -8,7 +8,7 @@ Their inputs are inside the prompt `plain` of `jaxaug.models.text.prompts`, and 
 start with a space. Together they give the same tokens as `jaxaug paraphrase --adapter`.
 
 `rewording_paraphraser` has the corpus of `jaxaug.data.rewordings`, with its splits and
-the prompts of `jaxaug.data.rewording_prompts`.
+the prompts of `jaxaug.data.rewordings`.
 """
 
 import zlib
@@ -18,7 +18,7 @@ from etils import epath
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
 from jaxaug.curriculum import levels
-from jaxaug.data import folders, pairs, rewording_prompts, rewordings, wordings
+from jaxaug.data import folders, pairs, rewordings, wordings
 from jaxaug.data.pairs import Pairs
 from jaxaug.models.text import prompts
 from tasks import paraphrase
@@ -63,8 +63,8 @@ def rewording_examples(split: str) -> Pairs:
     A validation example has one rewording, so that its prompt equals one of inference.
     """
     if split == "validation":
-        return rewording_prompts.pairs(rewordings.split(split), 1, 1)[::5]
-    return rewording_prompts.pairs(rewordings.split(split), _PASSES, _TOGETHER)
+        return rewordings.examples(rewordings.split(split), 1, 1)[::5]
+    return rewordings.examples(rewordings.split(split), _PASSES, _TOGETHER)
 
 
 def general_pairs(split: str) -> Pairs:

@@ -12,7 +12,6 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import write_text
-from jaxaug.curriculum import plot
 from jaxaug.curriculum import schedule as schedules
 from jaxaug.curriculum.schedule import Schedule
 
@@ -63,9 +62,8 @@ def of_run(
         raise UserError(
             f"curriculum: the schedule has {length:,} steps, but the run only "
             f"{whole:,}. Its last stages would be missing. Train for at least "
-            f"{length:,} steps; "
-            f"or, in a new MODEL_DIR, stretch the schedule to the run with "
-            "--gin.CURRICULUM_STEPS=None."
+            f"{length:,} steps; or, in a new MODEL_DIR, stretch the schedule to the "
+            "run with --gin.CURRICULUM_STEPS=None."
         )
     return schedules.stretched(schedule, length)
 
@@ -110,8 +108,6 @@ def summarize(
     `<model_dir>/curriculum.png`.
 
     Args:
-        model_dir: folder of the run.
-        summary_writer: a metric writer, or None.
         step: step at which the run starts.
         schedule: schedule in steps, from the first step that uses the data.
         then: called with the first three arguments, such as
@@ -122,11 +118,11 @@ def summarize(
     """
     _check_beginning(model_dir, step, schedule)
     if jax.process_index() == 0:
-        drawn = plot.text(schedule, notes=_notes(schedule))
+        drawn = schedules.plot_text(schedule, notes=_notes(schedule))
         folder = epath.Path(model_dir)
         write_text(folder / _PLOT, f"{drawn}\n")
         if importlib.util.find_spec("matplotlib"):
-            plot.write_png(folder / "curriculum.png", schedule)
+            schedules.write_png(folder / "curriculum.png", schedule)
         if summary_writer is not None:
             summary_writer.write_texts(step, {"curriculum": f"```\n{drawn}\n```"})
             summary_writer.flush()

@@ -72,9 +72,8 @@ class DialogueTask(sets.Task):
 def interleaved(counts: Sequence[int]) -> list[int]:
     """Returns the order in which tf.data interleaves the examples of shards.
 
-    Args:
-        counts: number of examples of each shard; the examples of all shards are
-            numbered consecutively.
+    `counts` are the numbers of examples of the shards, which are numbered
+    consecutively.
     """
     ends = itertools.accumulate(counts)
     shards = (iter(range(e - n, e)) for e, n in zip(ends, counts, strict=True))
@@ -118,11 +117,7 @@ def with_records(name: Any, split: str) -> list[DialogueTask]:
 def aligned(tasks: Sequence[sets.Task], split: str) -> list[DialogueTask]:
     """Returns tasks whose examples with equal indices differ only in their wording.
 
-    See `jaxaug.feed.recipes.aligned`.
-
-    Args:
-        tasks: tasks with record caches.
-        split: the only split of the returned tasks.
+    They have this split only. See `jaxaug.feed.recipes.aligned`.
 
     Raises:
         UserError: a task has no record cache.

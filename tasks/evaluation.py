@@ -112,10 +112,7 @@ class Evaluated:
         """Reads a split.
 
         Args:
-            task: task to evaluate.
-            split: name of the split.
             lengths: maximum number of tokens of `inputs` and `targets`.
-            layout: layout of the model features.
             number: number of examples from the start; None means all.
         """
         self._examples = task.examples(split)
@@ -149,19 +146,13 @@ class DialogueEvaluator:
     """Evaluates dialogue sets with the interface of `seqio.Evaluator`.
 
     Attributes:
-        eval_tasks: tasks of the sets.
         cached_model_datasets: maps the name of a set to its examples.
         model_feature_shapes: maps a model feature to its shape in one example.
         events_dir: folder where the T5X programs write TensorBoard events, or None.
     """
 
     def __init__(self, sets: Mapping[Any, Evaluated], log_dir: str | None):
-        """Creates the evaluator.
-
-        Args:
-            sets: maps each task to its examples.
-            log_dir: folder for the files of the loggers; None means no logging.
-        """
+        """Creates the evaluator of tasks; logs nothing if `log_dir` is None."""
         self.eval_tasks = [*sets]
         examples = {task.name: found for task, found in sets.items()}
         self.cached_model_datasets = examples
@@ -184,10 +175,8 @@ class DialogueEvaluator:
         """Predicts outputs; computes and logs their metrics in the background.
 
         Args:
-            compute_metrics: whether to compute metrics.
             step: training step of the model, for the logs.
             predict_fn: function from examples to pairs (index, token ids).
-            **unused: further arguments of `seqio.Evaluator.evaluate`.
 
         Returns:
             A future of a mapping from task and metric names to values, and a mapping

@@ -76,12 +76,8 @@ def add(
     """Adds a task from one text to another.
 
     Args:
-        name: name of the task.
-        splits: names of its splits.
         pairs_of_split: returns (input, target) pairs of a split when it is first read.
-        ends_inputs: whether inputs end with the end of sequence.
-        ends_targets: whether targets do.
-        metric_fns: metrics of outputs.
+        ends_inputs, ends_targets: whether the feature ends with the end of sequence.
     """
 
     def fields(split: str) -> list[sets.Fields]:

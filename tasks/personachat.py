@@ -106,9 +106,7 @@ def _reworded(method: str, level: int, seed: int, split: str) -> Source:
 
 @functools.lru_cache(maxsize=len(persona_levels.METHODS))
 def _table(method: str, split: str, data_dir: Any) -> persona_levels.Table:
-    """Returns the table of a method's levels; `data_dir` is only a part of the cache
-    key.
-    """
+    """Returns the table of a method's levels; `data_dir` is part of the cache key."""
     del data_dir
     return persona_levels.table(method, personachat.traits(personachat.read(split)))
 

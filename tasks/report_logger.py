@@ -12,12 +12,8 @@ from typing import Any
 from jaxaug.look.robustness import RobustnessWriter
 
 
-class RobustnessLogger:
+class RobustnessLogger(RobustnessWriter):
     """`look.robustness.RobustnessWriter` with the interface of `seqio.Logger`."""
-
-    def __init__(self, output_dir: str):
-        self.output_dir = output_dir
-        self._writer = RobustnessWriter(output_dir)
 
     def __call__(
         self,
@@ -32,4 +28,4 @@ class RobustnessLogger:
         del metrics, dataset
         answers = (inferences or {}).get("prediction")
         if answers and targets:
-            self._writer.add(task_name, -1 if step is None else step, answers)
+            self.add(task_name, -1 if step is None else step, answers)

@@ -37,21 +37,15 @@ def get_dataset(
     otherwise: Callable[..., Any],
     wordings: Annotated[int, Range(1)] = 1,
 ) -> Any:
-    """Returns the batches of one host.
+    """Returns `TokenBatches` of one host, or the result of `otherwise`.
 
     Args:
-        cfg: a `t5x.utils.DatasetConfig`.
-        shard_id: index of this host.
-        num_shards: number of hosts that share the data.
-        feature_converter_cls: feature converter of the model.
+        cfg, shard_id, num_shards, feature_converter_cls: as in T5X.
         num_epochs, continue_from_last_checkpoint: as in T5X.
         otherwise: called with the preceding arguments if the data has no token caches;
             a log line gives the reason.
         wordings: number of consecutive rows that hold the same examples under different
             schemas of a mixture (`configs/runs/consistency.gin`).
-
-    Returns:
-        `TokenBatches`, or the result of `otherwise`.
 
     Raises:
         UserError: the batch size is not divisible by the number of hosts, a task has no

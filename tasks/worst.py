@@ -44,7 +44,6 @@ class _Batches:
         """
         Args:
             opened: number of a round -> its batches; round 0 has no searched wordings.
-            folder: folder of the searched wordings.
             period: batches of a round.
         """
         self._opened, self._folder, self._period = opened, folder, period
@@ -127,11 +126,9 @@ def get_dataset(
     """Returns training batches of one host: a value for `train.get_dataset_fn`.
 
     Args:
-        cfg: a `t5x.utils.DatasetConfig`.
-        shard_id, num_shards, feature_converter_cls: as in T5X.
+        cfg, shard_id, num_shards, feature_converter_cls: as in T5X.
         num_epochs, continue_from_last_checkpoint: as in T5X.
         feed: `token_feed.get_dataset` with its settings.
-        model_dir: folder of the run.
         period: steps of a round.
         rate: share of the examples in searched wordings, equal for all rounds so far.
 

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from etils import epath
 
-from jaxaug.augment.output import variants
+from jaxaug.augment.output import records
 from jaxaug.core.errors import UserError
 from jaxaug.core.typed import Range, bounded
 from jaxaug.data import sgd
@@ -48,9 +48,6 @@ class Search:
     ) -> None:
         """
         Args:
-            model: model that is trained.
-            dataset_cfg: training data.
-            model_dir: folder of the run.
             period: steps of a round.
             candidates: tried rewordings of each slot description.
         """
@@ -76,7 +73,7 @@ class Search:
         corpus = task.recipes["train"].corpus
         place = corpus.data_dir, "train", schema
         in_split = rewordings.in_split(schema, "train", texts)
-        variants.write(folder, *place, [in_split], first=number)
+        records.write_variants(folder, *place, [in_split], first=number)
         end = time.monotonic()
         print(
             f"step {step:,}  worst wordings {number}: {scored:,} inputs scored in "

@@ -25,9 +25,11 @@ import rapidfuzz
 
 from tests.support import extension, small_sgd
 
-# A slow machine is not a fault of the test.
+# A slow machine is not a fault of the test. Many examples of one run cost more than the
+# new ones that each run draws.
 hypothesis.settings.register_profile(
     "any machine",
+    max_examples=30,
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
@@ -44,13 +46,11 @@ PLAINLY = os.environ.get("JAXAUG_TEST_PLAINLY") == "1" or not (
     importlib.util.find_spec("jaxlib")
 )
 if not PLAINLY:
-    # XLA ends the process if it does not know a flag; jaxlib 0.12 has no flag for
-    # emitters, and at level 0 it computes NaN in gradients of plain attention.
+    # XLA ends the process if it does not know a flag; jaxlib 0.12 lacks the emitters'.
     newer = [*map(int, metadata.version("jaxlib").split(".")[:2])] >= [0, 11]
     os.environ.setdefault(
         "XLA_FLAGS",
-        f"--xla_backend_optimization_level={int(newer)}"
-        " --xla_cpu_parallel_codegen_split_count=1"
+        "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
         + ("" if newer else " --xla_cpu_use_fusion_emitters=false"),
     )
 
@@ -234,15 +234,9 @@ def tiny_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     backend.save(str(made))
 
     config = llama.Config(
-        vocab_size=len(names),
-        emb_dim=16,
-        num_layers=1,
-        num_heads=2,
-        head_dim=8,
-        mlp_dim=24,
-        num_kv_heads=1,
-        tie_embeddings=True,
-    )
+        vocab_size=len(names), emb_dim=16, num_layers=1, num_heads=2, head_dim=8,
+        mlp_dim=24, num_kv_heads=1, tie_embeddings=True,
+    )  # fmt: skip
     hf_config = llama.to_hf(config) | {"bos_token_id": 0, "eos_token_id": 1}
     family = families.of_config(hf_config, "tiny")
     shapes = family.variables(family.build(config))["params"]
@@ -252,13 +246,9 @@ def tiny_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = params["decoder"]["token_embedder"]["embedding"]
     table[names.index("\u010a")] *= 2.5
     hf_folder.write(
-        folder,
-        params,
-        family.key_map(config),
-        hf_config,
-        hf_folder.Card(name="tiny", source="random"),
-        {"tokenizer.json": made},
-    )
+        folder, params, family.key_map(config), hf_config,
+        hf_folder.Card(name="tiny", source="random"), {"tokenizer.json": made},
+    )  # fmt: skip
     return folder
 
 

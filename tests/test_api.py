@@ -47,10 +47,7 @@ def test_the_package_paraphrase_is_the_function_too(before):
         f"{before}\nimport jaxaug\n"
         "try: jaxaug.paraphrase('text')\nexcept ValueError as error: print(error)"
     )
-    assert (
-        python_says(script)
-        == "texts is 'text': give a list of texts, such as ['Hello.']."
-    )
+    assert python_says(script) == "texts is 'text': give a list (each item a text)."
 
 
 def test_python_dash_m():
@@ -146,14 +143,15 @@ class Uploaded(OnHub):
         (jaxaug.augment_schema, "config", ("https://x/y", 3), "path|no storage"),
         (jaxaug.evaluate, "predictions", (None, "", b"x", "x" * 9000), "path"),
         (jaxaug.evaluate, "exact", (1, None), "True or False"),
-        (
-            jaxaug.load_dialogues,
-            "split",
-            (None, [], "tests"),
-            "one of train, dev, test",
-        ),
+        (jaxaug.load_dialogues, "split", (None, [], "tests"),
+         "one of train, dev, test"),
         (jaxaug.load_dialogues, "variant", (3, b"v1"), "give a text"),
-        (jaxaug.paraphrase, "texts", ("a", [3], ["\ud800"]), "a list of texts"),
+        (
+            jaxaug.paraphrase,
+            "texts",
+            ("a", [3], ["\ud800"]),
+            "a list .each item a text|UTF-8",
+        ),
         (people.paraphrase, "model", ("\ud800", None), "UTF-8|a text"),
         (jaxaug.sensitivity, "wordings", ("5", -1, 10**5000), "from 0 to 1,000"),
         (jaxaug.Tracker.load, "run", (None, "https://x/y", 3), "path|no storage"),
@@ -161,16 +159,12 @@ class Uploaded(OnHub):
         (Uploaded().push_to_hub, "repo_id", (None, "x", "a/b/c"), "OWNER/NAME"),
         (Uploaded().push_to_hub, "private", ("no",), "True or False"),
     ],
-)
+)  # fmt: skip
 def test_arguments_are_checked_by_their_rules(function, name, values, fix):
     """Other arguments have valid values; nothing is read, loaded, or sent."""
     given = {
-        "predictions": ".",
-        "texts": [],
-        "cases": ".",
-        "run": ".",
-        "repo_id": "a/b",
-    }
+        "predictions": ".", "texts": [], "cases": ".", "run": ".", "repo_id": "a/b",
+    }  # fmt: skip
     given["schema"] = "schema.json"
     names = set(inspect.signature(function).parameters)
     given = {key: value for key, value in given.items() if key in names}

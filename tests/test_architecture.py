@@ -17,12 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA_LIBRARIES = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "seqio"}
 # The packages of the repository, and the folders of some of them.
 FOLDERS = (
-    "jaxaug",
-    "tasks",
-    "runtime/jaxaug_base",
-    "runtime/t5x",
-    "papers/jaxaug_papers",
-)
+    "jaxaug", "tasks", "runtime/jaxaug_base", "runtime/t5x", "papers/jaxaug_papers",
+)  # fmt: skip
 HOMES = re.compile("^(runtime|papers)/")
 # From the ground up; rooms on one floor do not import each other.
 FLOORS = {
@@ -57,19 +53,19 @@ FLOORS = {
         "descriptions arguments",
         "language decisions",
         "judge grammar",
-        "spread",
         "tree",
-        "config result",
-        "schemes selection output context",
-        "plan plain",
-        "stages preview",
+        "config",
+        "schemes selection",
+        "output plain",
+        "plan",
+        "stages",
         "run review explaining rewording",
     ),
     "jaxaug_papers": ("ab shared minisgd multiwoz", "pcc dips tree mini multiwoz24"),
     "t5x": (
         "errors metrics binary_search on_cpu on_gpu",
-        "checks",
-        "output_product distributed state_utils optimizers search peers",
+        "checks state_utils",
+        "output_product distributed optimizers search peers",
         "adafactor losses train_state decoding digests partition logs examples",
         "partitioning model",
         "models checkpoint feed",

@@ -12,55 +12,19 @@ from jaxaug.core.errors import UserError
 from tests.support.programs import python_says, ran
 
 _VERBS = [
-    ("doctor",),
-    ("init",),
-    ("data", "fetch"),
-    ("data", "convert"),
-    ("data", "import"),
-    ("data", "export"),
-    ("data", "describe"),
-    ("data", "check"),
-    ("data", "show"),
-    ("data", "sample"),
-    ("data", "variants"),
-    ("data", "demonstrations"),
-    ("data", "cache"),
-    ("format", "d3st"),
-    ("format", "json"),
-    ("format", "sdt"),
-    ("format", "sdtind"),
-    ("format", "t5dst"),
-    ("schema", "import"),
-    ("schema", "export"),
-    ("evaluate", "sgd"),
-    ("evaluate", "sgdx"),
-    ("evaluate", "multiwoz"),
-    ("predict",),
-    ("robustness",),
-    ("advise",),
-    ("attack",),
-    ("sensitivity",),
-    ("serve",),
-    ("paraphrase",),
-    ("levels",),
-    ("models", "list"),
-    ("models", "fetch"),
-    ("convert",),
-    ("augment", "explain"),
-    ("augment", "review"),
-    ("augment", "text"),
-    ("augment", "dialogues"),
-    ("augment", "judge"),
-    ("launch", "local"),
-    ("launch", "slurm"),
-    ("launch", "tpu_pod"),
-    ("launch", "k8s"),
-    ("launch", "sky"),
-    ("report",),
-    ("errors",),
-    ("tasks",),
-    ("completion",),
-]
+    ("doctor",), ("init",), ("data", "fetch"), ("data", "convert"), ("data", "import"),
+    ("data", "export"), ("data", "describe"), ("data", "check"), ("data", "show"),
+    ("data", "sample"), ("data", "variants"), ("data", "demonstrations"),
+    ("data", "cache"), ("format", "d3st"), ("format", "json"), ("format", "sdt"),
+    ("format", "sdtind"), ("format", "t5dst"), ("schema", "import"),
+    ("schema", "export"), ("evaluate", "sgd"), ("evaluate", "sgdx"),
+    ("evaluate", "multiwoz"), ("predict",), ("robustness",), ("advise",), ("attack",),
+    ("sensitivity",), ("serve",), ("paraphrase",), ("levels",), ("models", "list"),
+    ("models", "fetch"), ("convert",), ("augment", "explain"), ("augment", "review"),
+    ("augment", "text"), ("augment", "dialogues"), ("augment", "judge"),
+    ("launch", "local"), ("launch", "slurm"), ("launch", "tpu_pod"), ("launch", "k8s"),
+    ("launch", "sky"), ("report",), ("errors",), ("tasks",), ("completion",),
+]  # fmt: skip
 _PAPERS = [("classify",), ("fewshot",), ("invent",), ("papers", "ab")]
 _HEAVY = ("absl", "etils", "flax", "gin", "jax", "numpy", "optax", "orbax", "rapidfuzz")
 _HEAVY += ("seqio", "sentencepiece", "tensorflow", "torch", "tqdm", "transformers")
@@ -126,6 +90,18 @@ def test_data_verbs_import_neither_jax_nor_tensorflow(sgd_tree):
     assert python_says(program).splitlines()[-1] == "loaded:"
 
 
+@pytest.mark.parametrize(
+    "module",
+    ["tools.run", "tools.convert", "metrics.evaluate", "metrics.report_page"],
+)
+def test_verbs_start_without_the_grammar_and_large_packages(module):
+    """Programs that start in half a second import none of these."""
+    program = f"import sys, jaxaug.{module}\nprint(*sys.modules)"
+    loaded = set(python_says(program).split())
+    heavy = {"boto3", "jax", "spacy", "torch", "jaxaug.augment.grammar.engine"}
+    assert f"jaxaug.{module}" in loaded and loaded.isdisjoint(heavy)
+
+
 def test_program_prints_one_line_and_no_traceback(tmp_path):
     result = ran(
         [sys.executable, "-m", "jaxaug.cli", "data", "describe"]
@@ -155,26 +131,16 @@ class _Handler:
         (None, 0, ""),
         (3, 3, ""),
         (UserError("x is wrong: do y."), 1, "jaxaug: error: x is wrong: do y.\n"),
-        (
-            OSError(errno.ENOSPC, "No space left on device", "out.tsv"),
-            1,
-            (
-                "jaxaug: error: out.tsv: No space left on device. Free some space, "
-                "then run the same command again.\n"
-            ),
-        ),
-        (
-            OSError(errno.EACCES, "Permission denied", "a/.b.tsv.0123abcd.tmp/.c.tmp"),
-            1,
-            (
-                "jaxaug: error: a/b.tsv/.c.tmp: Permission denied. Change its "
-                "permissions, or name another path.\n"
-            ),
-        ),
+        (OSError(errno.ENOSPC, "No space left on device", "out.tsv"), 1,
+         ("jaxaug: error: out.tsv: No space left on device. Free some space, "
+         "then run the same command again.\n")),
+        (OSError(errno.EACCES, "Permission denied", "a/.b.tsv.0123abcd.tmp/.c.tmp"), 1,
+         ("jaxaug: error: a/b.tsv/.c.tmp: Permission denied. Change its "
+         "permissions, or name another path.\n")),
         (OSError("of its own words"), 1, "jaxaug: error: of its own words\n"),
         (KeyboardInterrupt(), 130, "jaxaug: interrupted\n"),
     ],
-)
+)  # fmt: skip
 def test_status_and_message(monkeypatch, capsys, outcome, status, message):
     monkeypatch.setattr(cli.importlib, "import_module", lambda _: _Handler(outcome))
     assert cli.main(["doctor"]) == status

@@ -205,7 +205,7 @@ def _placeholder(words):
 
 
 def test_commands_that_pages_show_can_be_given(capsys):
-    tried = 0
+    tried, parser = 0, build_parser()
     for page, line in _written():
         if not line.startswith("jaxaug "):
             continue
@@ -214,7 +214,7 @@ def test_commands_that_pages_show_can_be_given(capsys):
             continue  # The page shows a verb of the reader.
         tried += 1
         try:
-            build_parser().parse_args(words)
+            parser.parse_args(words)
         except SystemExit as ended:
             assert ended.code == 0, f"{page}: {line}\n{capsys.readouterr().err}"
     assert tried > 50
@@ -254,6 +254,7 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8")) < 5000
 
 
+@pytest.mark.long  # A job of CI runs `make docs`.
 def test_the_site_builds_without_a_warning(pages, tmp_path):
     """Builds as `make docs` does; an unknown name of mkdocstrings is a warning."""
     pytest.importorskip("mkdocs")

@@ -13,13 +13,8 @@ from jaxaug.cli import main
 from jaxaug.core import installed
 
 SCHEMA = [
-    {
-        "service_name": "A_1",
-        "description": "a",
-        "slots": [],
-        "intents": [],
-    }
-]
+    {"service_name": "A_1", "description": "a", "slots": [], "intents": []},
+]  # fmt: skip
 
 
 @pytest.fixture

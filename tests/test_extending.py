@@ -1,11 +1,9 @@
 """Installs and uses examples/house, the package of docs/extending.md."""
 
 import dataclasses
-import hashlib
-import io
 import re
+import shutil
 import sys
-import tarfile
 import tomllib
 
 import jax
@@ -24,19 +22,15 @@ from jaxaug.models.text import registry, run_config
 from jaxaug.models.weights import families, hf_folder, t5x_layout
 from jaxaug.paraphrase import samplers
 from jaxaug_papers import minisgd
+from tests.support import compiled
 from tests.test_architecture import ROOT
 
 HOUSE = ROOT / "examples/house"
 TABLES = {
-    "samplers": samplers.SAMPLERS,
-    "schemes": sentences.METHODS,
-    "formats": recipes.FORMATS,
-    "metrics": measures.METRICS,
-    "models": registry.MODELS,
-    "verbs": VERBS,
-    "datasets": fetch.DATA_SETS,
-    "families": families.FAMILIES,
-}
+    "samplers": samplers.SAMPLERS, "schemes": sentences.METHODS,
+    "formats": recipes.FORMATS, "metrics": measures.METRICS, "models": registry.MODELS,
+    "verbs": VERBS, "datasets": fetch.DATA_SETS, "families": families.FAMILIES,
+}  # fmt: skip
 # Packages of this repository, if they are installed.
 PAPERS = {
     "samplers": ["prior"],
@@ -132,18 +126,8 @@ def test_verb(house, capsys):
 
 
 def test_data_set(house, tmp_path, monkeypatch, capsys):
-    data_set = fetch.find("rides")
-    lines = b"Oslo\tto Oslo , please\nRome\ti go to Rome\n"
-    (tmp_path / "data").mkdir()
-    with tarfile.open(tmp_path / "data/rides.tar.gz", "w:gz") as archive:
-        for split in ("train", "dev", "test"):
-            member = tarfile.TarInfo(f"rides-1/{split}.tsv")
-            member.size = len(lines)
-            archive.addfile(member, io.BytesIO(lines))
-    digest = hashlib.sha256((tmp_path / "data/rides.tar.gz").read_bytes()).hexdigest()
-    monkeypatch.setattr(
-        fetch, "find", lambda _: dataclasses.replace(data_set, sha256=digest)
-    )
+    rides = HOUSE / "jaxaug_house_rides"
+    shutil.copytree(rides, fetch.find("rides").url)
     out = tmp_path / "data/rides"
     assert main(["data", "fetch", "rides", "--out", str(out)]) == 0
     assert "one turn a dialogue\n6 files verified" in capsys.readouterr().out
@@ -151,13 +135,10 @@ def test_data_set(house, tmp_path, monkeypatch, capsys):
     assert "no errors" in capsys.readouterr().out
     table = recipes.table(out)
     assert [one.targets for one in formatted(table.recipes["d3st_sgd"]["train"])] == [
-        f"[states] 0={city} [intents] [req_slots]" for city in ("oslo", "rome")
+        f"[states] 0={city} [intents] [req_slots]" for city in ("oslo", "rome", "lima")
     ]
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "rides").mkdir()
-    for split in ("train", "dev", "test"):
-        (tmp_path / f"rides/{split}.tsv").write_bytes(lines)
-    command = ["data", "convert", "rides", "--source", "rides", "--out", "made"]
+    command = ["data", "convert", "rides", "--source", str(rides), "--out", "made"]
     assert main(command) == 0
     made = (tmp_path / "made/train/dialogues_001.json").read_bytes()
     assert made == (out / "train/dialogues_001.json").read_bytes()
@@ -229,8 +210,8 @@ def test_family(house, tmp_path):
     jax.tree.map(np.testing.assert_array_equal, loaded.params, params)
     tokens = np.array([[3, 5, 2]])
     # Without positions, a repeated token always attends to the same: nothing changes.
-    repeated = {"params": params}, tokens * 0 + 3, tokens
-    logits = module.apply(*repeated, enable_dropout=False)
+    inputs = tokens * 0 + 3, tokens
+    logits = compiled.apply(module, params, *inputs, enable_dropout=False)
     np.testing.assert_allclose(logits[:, 0], logits[:, 2], rtol=1e-4)
     # `convert` writes weights that it can read back, and that `--model` reads.
     gin = tmp_path / "network.gin"

@@ -9,19 +9,9 @@ import pytest
 from tests.support.programs import python_says
 
 PACKAGES = (
-    "core",
-    "data",
-    "formats",
-    "feed",
-    "tools",
-    "metrics",
-    "decode",
-    "models",
-    "paraphrase",
-    "augment",
-    "curriculum",
-    "track",
-)
+    "core", "data", "formats", "feed", "tools", "metrics", "decode", "models",
+    "paraphrase", "augment", "curriculum", "track",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -87,6 +87,7 @@ def built(folder: Path, kind: str, out: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_papers_wheel_of_an_archive_is_that_of_a_checkout(tmp_path):
     """The archive renames tasks by a rule that lies outside of it."""
     source = tmp_path / "source"

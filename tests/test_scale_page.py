@@ -9,14 +9,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = {
-    "vocab_size": 64,
-    "emb_dim": 8,
-    "num_heads": 2,
-    "head_dim": 4,
-    "mlp_dim": 16,
-    "num_encoder_layers": 1,
-    "num_decoder_layers": 1,
-}
+    "vocab_size": 64, "emb_dim": 8, "num_heads": 2, "head_dim": 4, "mlp_dim": 16,
+    "num_encoder_layers": 1, "num_decoder_layers": 1,
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -157,6 +157,7 @@ def _same_shape(made, shown):
     assert users[-1]["frames"][0]["spans"].items() <= shown["spans"].items()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_student_installs_trains_evaluates_and_reports(tutorial, python, monkeypatch):
     """Runs the commands of README.md and docs/training.md on the tutorial's run."""

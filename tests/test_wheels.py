@@ -67,12 +67,9 @@ models list
 completion bash
 """
 TOOLS = [
-    {
-        "name": "weather",
-        "description": "weather of a city",
-        "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}},
-    }
-]
+    {"name": "weather", "description": "weather of a city",
+     "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}}},
+]  # fmt: skip
 # Commands of three new users, each with an excerpt of its output. The annotation is
 # predicted under every wording.
 RESEARCH = """
@@ -147,12 +144,8 @@ def site(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_contents_of_the_wheels(site: Path):
     assert {path.name.partition("-")[0] for path in site.iterdir()} == {
-        "jaxaug",
-        "jaxaug_base",
-        "jaxaug_papers",
-        "jaxaug_t5x",
-        "t5x",
-    }
+        "jaxaug", "jaxaug_base", "jaxaug_papers", "jaxaug_t5x", "t5x",
+    }  # fmt: skip
     for wheel, own in (("jaxaug", "jaxaug"), ("jaxaug_t5x", "t5x")):
         (names,) = site.glob(f"{wheel}-*.dist-info/top_level.txt")
         assert sorted(names.read_text().split()) == sorted((own, "jaxaug_base"))

@@ -13,7 +13,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "config": ["Config"],
         "descriptions": ["Description"],
-        "result": ["Judged", "Result"],
+        "selection": ["Judged", "Result"],
         "run": ["augment"],
         "tree": ["Ranking", "Spec", "build", "rank"],
     },

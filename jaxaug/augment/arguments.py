@@ -18,8 +18,7 @@ SCHEMES = {
     "paraphrase": "whole sentences by a model (--model and --sampler, as for "
     "`jaxaug paraphrase`; or --model openai:NAME --option endpoint=URL)",
     "backtranslate": "translation there and back (`jaxaug models fetch marian-en-fr "
-    "marian-fr-en`, "
-    "--option pivots=fr)",
+    "marian-fr-en`, --option pivots=fr)",
     "apertium": "translation there and back by rules (the program apertium with "
     "apertium-eng-spa, --option pivots=spa)",
     "qcpg": "paraphrases with controlled quality (`jaxaug models fetch "
@@ -145,7 +144,7 @@ class Dialogues(
 
 
 class Judge(
-    args.TrainedRun, verb="augment judge", target="jaxaug.augment.judge.pairs:run"
+    args.TrainedRun, verb="augment judge", target="jaxaug.augment.judge.verdicts:run"
 ):
     """Decide which candidates are faithful rewordings of their original.
 

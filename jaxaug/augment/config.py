@@ -64,7 +64,7 @@ class Config:
             source is one; see `jaxaug.augment.judge.small_models.keeps_command`.
         apart_by: a metric of `metrics`, greater is nearer. It drops paraphrases of a
             slot that are nearer to another slot of the same service, and of intents
-            likewise; see `jaxaug.augment.judge.siblings`. Empty drops none.
+            likewise; see `jaxaug.augment.judge.measures.nearness`. Empty drops none.
         sensitive: words that no candidate may hold.
         min_count: minimum count of a candidate among the outputs.
         metrics: name -> options, see `jaxaug.augment.judge.measures.find`; a user's
@@ -113,15 +113,14 @@ class Config:
             if getattr(self, name) < 1:
                 raise UserError(f"{name}={getattr(self, name)}: give at least 1.")
         typed.check_seed(self.seed, "seed")
-        for split in self.splits:
-            if split not in folders.SPLITS:
-                raise UserError(f"splits: {suggestion(split, folders.SPLITS)}")
-        for name in (*self.filters, *self.slot_filters):
-            if name not in FILTERS:
-                raise UserError(f"filters: {suggestion(name, FILTERS)}")
-        for check in self.checks:
-            if check not in CHECKS:
-                raise UserError(f"checks: {suggestion(check, CHECKS)}")
+        for name, given, known in (
+            ("splits", self.splits, folders.SPLITS),
+            ("filters", (*self.filters, *self.slot_filters), FILTERS),
+            ("checks", self.checks, CHECKS),
+        ):
+            for one in given:
+                if one not in known:
+                    raise UserError(f"{name}: {suggestion(one, known)}")
         if not self.splits or len(set(self.splits)) != len(self.splits):
             raise UserError(f"splits={self.splits}: name one or more, each once.")
         for name, options in {**self.metrics, **self.report}.items():
@@ -135,17 +134,16 @@ class Config:
                 f"apart_by={self.apart_by!r}: "
                 f"{suggestion(self.apart_by, self.metrics)} Add it to metrics."
             )
-        for one in self.further:
-            for name in one:
+        for fields in self.further:
+            for name in fields:
                 if name not in _OF_ROUND:
                     raise UserError(f"further: {suggestion(name, _OF_ROUND)}")
-            if one.get("scheme", GIVEN) == GIVEN:
+            if fields.get("scheme", GIVEN) == GIVEN:
                 raise UserError(
-                    f"further: {shown(dict(one))} draws nothing: name a scheme, such "
-                    "as "
-                    "'paraphrase'."
+                    f"further: {shown(dict(fields))} draws nothing: name a scheme, "
+                    "such as 'paraphrase'."
                 )
-            typed.check(one, Round, "further")
+            typed.check(fields, Round, "further")
         if self.further and self.is_given:
             raise UserError(
                 "further is set, and scheme='given' takes all variants: leave further "
@@ -204,12 +202,7 @@ def spec_of(fields: Mapping[str, Any]) -> Spec:
     for name in fields:
         if name not in known:
             raise UserError(f"tree: no field {name!r}; {suggestion(name, known)}")
-    typed.check(fields, Spec, "tree")
-    given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in fields.items()
-    }
-    return Spec(**given)
+    return typed.made(Spec, fields, "tree")
 
 
 def load(path: PathLike) -> Config:

@@ -152,7 +152,6 @@ def read(
     """Returns the decisions in the folder of a run, if any.
 
     Args:
-        folder: folder of the run.
         descriptions: descriptions of all splits of the run.
         variants: K.
 
@@ -241,8 +240,7 @@ def _decision(line: str, where: str, variants: int) -> Decision:
     if text is not None and not (text.strip() and is_single):
         raise UserError(
             f"{where}: {made.id}: the text is {shown(text)}: expected words with "
-            "single "
-            "spaces. Correct the text."
+            "single spaces. Correct the text."
         )
     return made
 

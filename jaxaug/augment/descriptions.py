@@ -1,13 +1,18 @@
-"""The texts of a schema that are paraphrased, and a schema with other texts."""
+"""The texts of a schema that are paraphrased, and a schema with other texts.
 
+Prompts of language models show a text with its context in the schema.
+"""
+
+import collections
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
-from jaxaug.core.text import is_single_spaced
+from jaxaug.core.text import clean, is_single_spaced
 from jaxaug.data.schema import Intent, Schema, Service, Slot
 from jaxaug.paraphrase import literals
 
@@ -51,8 +56,6 @@ def descriptions(schema: Schema, split: str, names: bool = False) -> list[Descri
     Blank texts are left out, as there is nothing to paraphrase.
 
     Args:
-        schema: schema of `split`.
-        split: part of the ids.
         names: whether to include the names.
 
     Raises:
@@ -76,8 +79,6 @@ def with_texts(schema: Schema, split: str, texts: Mapping[str, str]) -> Schema:
     end.
 
     Args:
-        schema: schema of `split`.
-        split: part of the ids.
         texts: id of a description -> text.
 
     Raises:
@@ -134,7 +135,6 @@ def protected(text: str, values: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Returns the parts of a text that a paraphrase must hold.
 
     Args:
-        text: a description.
         values: values of its slot.
 
     Returns:
@@ -220,3 +220,82 @@ def _service(service: Service, stem: str, texts: Mapping[str, str]) -> Service:
 
 def _renamed(text: str | None, original: str) -> str:
     return original if text is None else name_of(text, original)
+
+
+def beside(descriptions: Sequence[Description]) -> Mapping[str, tuple[str, ...]]:
+    """Returns id -> the other texts of the same kind and service.
+
+    Services have none, as a tracker's prompt holds only one service.
+    """
+    groups: dict[tuple[str, str], dict[str, None]] = collections.defaultdict(dict)
+    for one in descriptions:
+        groups[_group(one)][one.text] = None
+    return {
+        one.id: tuple(
+            text
+            for text in groups[_group(one)]
+            if text.casefold() != one.text.casefold()
+        )
+        for one in descriptions
+    }
+
+
+def _group(one: Description) -> tuple[str, str]:
+    split, service, *_ = one.id.split("/")
+    return f"{split}/{service}", one.kind
+
+
+def with_contexts(
+    texts: Sequence[str], descriptions: Sequence[Description]
+) -> list[str | list[Any]]:
+    """Returns each text with its context: [text, context], or the text if it has none.
+
+    A text of several services has the context of the first one.
+    """
+    found = _contexts(descriptions)
+    return [[text, found[text]] if text in found else text for text in texts]
+
+
+def _contexts(descriptions: Sequence[Description]) -> Mapping[str, Mapping[str, Any]]:
+    """Returns text -> its context.
+
+    `kind`, `service`, `siblings`, `values`, and `keep` are places in prompts.
+    `description` is the description of the service, and `names` are the names of the
+    other slots or intents.
+    """
+    services = {
+        one.service: clean(one.text, False)
+        for one in descriptions
+        if one.kind == "service"
+    }
+    others = beside(descriptions)
+    names: dict[tuple[str, str], list[str]] = {}
+    for one in descriptions:
+        kind = one.kind.removesuffix("_name")
+        names.setdefault((one.service, kind), []).append(one.name)
+    found: dict[str, dict[str, Any]] = {}
+    for one in descriptions:
+        service = services.get(one.service, "")
+        context = {
+            "kind": one.kind.replace("_", " "),
+            "service": f"{one.service}: {service}" if service else one.service,
+            "siblings": []
+            if one.kind == "service"
+            else [clean(text, False) for text in others[one.id]],
+            "name": one.name,
+            "description": service,
+            "names": [
+                name
+                for name in dict.fromkeys(
+                    names[one.service, one.kind.removesuffix("_name")]
+                )
+                if name != one.name
+            ],
+            "values": list(one.values),
+            "keep": list(one.protected),
+        }
+        if one.kind == "service":
+            # The text itself is not context.
+            context["service"] = one.service
+        found.setdefault(one.text, context)
+    return found

@@ -18,7 +18,7 @@ from etils import epath
 from jaxaug.augment import config as configs
 from jaxaug.augment import descriptions, stages
 from jaxaug.augment.decisions import Decisions
-from jaxaug.augment.grammar import context, engine, vocabulary
+from jaxaug.augment.grammar import engine, rules, vocabulary
 from jaxaug.augment.plan import Plan
 from jaxaug.augment.schemes import registry
 from jaxaug.core import cache_folder, shards
@@ -88,7 +88,7 @@ def familiar(schema: Schema, known: AbstractSet[str]) -> Schema:
 @functools.lru_cache(1024)
 def _familiar(service: Service, known: frozenset[str]) -> Service:
     one = Schema((service,))
-    contexts = context.contexts(one)
+    contexts = rules.contexts(one)
     items = descriptions.descriptions(one, _SPLIT)
     taken = {item.text.casefold() for item in items}
     changed: dict[str, str] = {}
@@ -106,12 +106,7 @@ def _familiar(service: Service, known: frozenset[str]) -> Service:
 
 
 def unknown_words(text: str, known: AbstractSet[str]) -> int:
-    """Returns the number of words of a text that are not known.
-
-    Args:
-        text: a description.
-        known: words in the singular; see `frequent_words`.
-    """
+    """Returns the number of words of a text that are not known."""
     return sum(word not in known for word in _words(text))
 
 
@@ -237,10 +232,8 @@ def _of_variant(schema: Schema, folder: PathLike, variant: str) -> Schema:
         if not fitting:
             raise UserError(
                 f"{folder}: {variant} has no service {' or '.join(wanted)} with the "
-                "slots "
-                f"and intents of {service.name}. Use the grammar, or make variants of "
-                "this "
-                "schema with `jaxaug augment`."
+                f"slots and intents of {service.name}. Use the grammar, or make "
+                "variants of this schema with `jaxaug augment`."
             )
         found.append(_worded(service, fitting[0]))
     return Schema(tuple(found))

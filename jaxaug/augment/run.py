@@ -12,13 +12,13 @@ from jaxaug_base.files import absolute
 
 from jaxaug.augment import config as configs
 from jaxaug.augment import plan as plans
-from jaxaug.augment import preview, stages
+from jaxaug.augment import stages
 from jaxaug.augment.arguments import Augment
 from jaxaug.augment.config import Config
 from jaxaug.augment.judge import measures, verdicts
-from jaxaug.augment.output import comparison, records, report, variants
+from jaxaug.augment.output import records, report
 from jaxaug.augment.plan import Plan
-from jaxaug.augment.result import Result
+from jaxaug.augment.selection import Result
 from jaxaug.core import cache_folder, compiled, parts
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_bytes
@@ -46,8 +46,7 @@ def run(arguments: Augment) -> int:
     if not arguments.out:
         raise UserError(
             "--out is missing: `jaxaug augment --data_dir DIR --out "
-            "DIR/variants/tree`, "
-            "with --config FILE.py for another way than "
+            "DIR/variants/tree`, with --config FILE.py for another way than "
             "configs/augment/grammar_tree.py."
         )
     if arguments.shard is not None and arguments.merge is not None:
@@ -60,7 +59,7 @@ def run(arguments: Augment) -> int:
     data_dir = folders.resolve_data_dir(arguments.data_dir)
     plan = plans.resolve(config, data_dir, arguments.out)
     if arguments.dry_run:
-        print(preview.text(plan))
+        print(plans.preview(plan))
     elif arguments.shard is not None:
         print(compute_part(plan, parts.parse(arguments.shard)))
     else:
@@ -140,8 +139,9 @@ def _with_model(config: Config, arguments: Augment) -> Config:
 
 
 def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
-    """Writes the variants of the schemas of a data folder, with records of all
-    candidates.
+    """Writes variants of the schemas of a data folder; returns a summary.
+
+    Records of all candidates are written too.
 
     Rerunning does nothing unless `decisions.jsonl` in `out` changed. An interrupted run
     resumes and recomputes at most one shard.
@@ -151,9 +151,6 @@ def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
         data_dir: data folder with `<split>/schema.json`.
         out: variants folder to write.
 
-    Returns:
-        A summary, to be printed.
-
     Raises:
         UserError: the input, the config, or a metric is wrong, or a file cannot be
             written.
@@ -162,12 +159,9 @@ def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
 
 
 def compute_part(plan: Plan, part: Part) -> str:
-    """Computes one of N parts of `carry_out`, into `<out>.parts`.
+    """Computes one of N parts of `carry_out`, into `<out>.parts`; returns a summary.
 
     The folder may be shared by all machines, or be local to this machine.
-
-    Returns:
-        A summary, to be printed.
 
     Raises:
         UserError: a metric is wrong, a file cannot be written, or the config takes
@@ -187,8 +181,7 @@ def compute_part(plan: Plan, part: Part) -> str:
     seconds = time.monotonic() - started
     return (
         f"part {part.number} of {part.count} is complete in {folder}: "
-        f"{shards.computed} "
-        f"shards computed, {shards.read} read in {seconds:.0f} s"
+        f"{shards.computed} shards computed, {shards.read} read in {seconds:.0f} s"
     )
 
 
@@ -220,7 +213,8 @@ def carry_out(plan: Plan, shards_folder: PathLike | None = None) -> str:
     if records.is_complete(folder, plan.digest):
         return f"{folder} is complete: nothing to do"
     plan.check_target()
-    _check_extras(plan)
+    # A package that is not installed must fail before the long work.
+    measures.made({**config.metrics, **config.report})
     kept = shards_folder or cache_folder.cache_dir() / "augment"
     shards = Shards(kept, config.shard_size)
     for items in () if config.is_given else plan.texts.values():
@@ -232,9 +226,7 @@ def carry_out(plan: Plan, shards_folder: PathLike | None = None) -> str:
         if not files:
             records.claim(folder, config, plan.outputs)
         texts = _by_variant(config, found)
-        files += variants.write(
-            folder, plan.data_dir, split, schema, texts, config.names
-        ).paths
+        files += records.write_variants(folder, plan.data_dir, split, schema, texts)
         results += found
     files.append(records.write_candidates(folder, results))
     numbers = records.counts(results, config.variants)
@@ -265,11 +257,6 @@ def _fix(plan: Plan) -> str:
     return f"T{page}" if has_model else f"Ask a language model (--model), or t{page}"
 
 
-def _check_extras(plan: Plan) -> None:
-    """Fails before the long work if a package is not installed."""
-    measures.made({**plan.config.metrics, **plan.config.report})
-
-
 def _report(plan: Plan, notes: str) -> str:
     """Returns the table of this run and of the other runs and folders."""
     config = plan.config
@@ -291,7 +278,7 @@ def _report(plan: Plan, notes: str) -> str:
         rows[name] = folder
     found = measures.made(config.report)
     # A ConfigDict does not keep the order.
-    known = [*comparison.METRICS, *found]
+    known = [*report.METRICS, *found]
     found = {name: found[name] for name in sorted(found, key=known.index)}
     return report.write(
         plan.out,

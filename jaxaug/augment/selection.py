@@ -3,13 +3,51 @@
 import dataclasses
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from jaxaug.augment import decisions, descriptions, tree
 from jaxaug.augment.config import Config
 from jaxaug.augment.decisions import Decided
 from jaxaug.augment.descriptions import Description
-from jaxaug.augment.result import Judged, Result
 from jaxaug.core.errors import UserError
+from jaxaug.paraphrase.candidates import Candidate
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A candidate with its metrics and reasons.
+
+    Attributes:
+        candidate: text, count, settings.
+        values: metric -> value; empty if not measured.
+        dropped: reasons; empty if the candidate may be selected.
+    """
+
+    candidate: Candidate
+    values: Mapping[str, float]
+    dropped: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result for one description.
+
+    Attributes:
+        description: the description in the schema.
+        judged: its candidates, the most common first.
+        selected: texts of its variants, v1 first. With too few candidates, the first
+            ones are the original text.
+        kept: number of variants that keep the original because there are too few
+            candidates.
+        ranking: ranking by a tree.
+    """
+
+    description: Description
+    judged: tuple[Judged, ...]
+    selected: tuple[str, ...]
+    kept: int
+    ranking: tree.Ranking | None = None
+
 
 SELDOM, CONSTRAINT = "seldom", "constraint"
 """Reasons of the selection, with `decisions.REJECTED`; constraints follow a colon."""
@@ -25,8 +63,6 @@ def results(
     """Selects the variants of all descriptions of a schema.
 
     Args:
-        config: config of the run.
-        items: descriptions of the schema.
         judged: id -> candidates.
         decided: id -> decisions of people, for the descriptions that have any.
 
@@ -44,9 +80,8 @@ def results(
             if result.selected[number - 1] != text:
                 raise UserError(
                     f"{decisions.FILE}: {key}: v{number} is decided to be {text!r}, "
-                    "which "
-                    "another slot or intent of the service is called too. Decide for "
-                    "another name."
+                    "which another slot or intent of the service is called too. Decide "
+                    "for another name."
                 )
     return found
 

@@ -6,15 +6,15 @@ are kept (see `jaxaug.core.shards`), so runs share their work.
 
 import dataclasses
 import functools
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from jaxaug.augment import selection
-from jaxaug.augment.descriptions import Description
-from jaxaug.augment.judge import filters, measures, siblings, small_models
+from jaxaug.augment.descriptions import Description, beside
+from jaxaug.augment.judge import filters, measures, small_models
 from jaxaug.augment.judge.features import ORDER, SLOT
 from jaxaug.augment.plan import APART, JUDGED, Plan
-from jaxaug.augment.result import Judged, Result
+from jaxaug.augment.selection import Judged, Result
 from jaxaug.core.parts import Part
 from jaxaug.core.shards import Json, Shards, Stage
 from jaxaug.paraphrase import candidates
@@ -61,11 +61,6 @@ def lengths(
 
 def run(plan: Plan, split: str, shards: Shards) -> list[Result]:
     """Selects the texts of all variants of a split.
-
-    Args:
-        plan: plan of the run.
-        split: a split of the plan.
-        shards: shards of all runs.
 
     Raises:
         UserError: a scheme cannot work, a metric is not finite, or people chose a name
@@ -181,7 +176,7 @@ def _judged(
     of_source = dict(zip(sources, _filtered(plan, items, shards), strict=True))
     judged = [of_source[Source.of(one)] for one in waiting]
     if APART in plan.keys:
-        others = siblings.beside(plan.texts[split])
+        others = beside(plan.texts[split])
         judged = _apart(plan, waiting, judged, others, shards)
     return judged
 
@@ -194,7 +189,9 @@ def _filtered(
 ) -> list[tuple[Judged, ...]]:
     """Returns reasons and metrics of each source's candidates, in the chosen shards."""
     items = [[list(source), [c.text for c in found]] for source, found in sources]
-    results = shards.run(_stage(plan, JUDGED, "filters and metrics"), items, chosen)
+    compute = functools.partial(judge, plan)
+    stage = Stage(JUDGED, plan.keys[JUDGED], compute, "filters and metrics")
+    results = shards.run(stage, items, chosen)
     return [
         tuple(
             Judged(candidate, values, tuple(codes))
@@ -213,47 +210,32 @@ def _apart(
     shards: Shards,
 ) -> list[tuple[Judged, ...]]:
     """Drops candidates that are nearer to another slot or intent of their service."""
-    kept = _left(judged)
+    kept = [[one for one in part if not one.dropped] for part in judged]
     items = [
         [list(others[one.id]), [j.candidate.text for j in part]]
         for one, part in zip(descriptions, kept, strict=True)
     ]
-    values = shards.run(_stage(plan, APART, "nearness to others"), items)
+    # The metric is loaded only if a shard is computed.
+    compute = functools.partial(nearness, plan)
+    stage = Stage(APART, plan.keys[APART], compute, "nearness to others")
+    values = shards.run(stage, items)
     lost = [
         {
-            j.candidate.text: [ANOTHER]
+            j.candidate.text
             for j, value in zip(part, found, strict=True)
             if value is not None and value > j.values[plan.config.apart_by]
         }
         for part, found in zip(kept, values, strict=True)
     ]
-    return _with_reasons(judged, lost)
-
-
-def _left(judged: Iterable[tuple[Judged, ...]]) -> list[list[Judged]]:
-    return [[one for one in part if not one.dropped] for part in judged]
-
-
-def _with_reasons(
-    judged: Sequence[tuple[Judged, ...]], lost: Sequence[Mapping[str, Sequence[str]]]
-) -> list[tuple[Judged, ...]]:
-    """Adds reasons to candidates that have none yet."""
     return [
         tuple(
-            one
-            if one.dropped
-            else dataclasses.replace(
-                one, dropped=(*reasons.get(one.candidate.text, ()),)
-            )
+            dataclasses.replace(one, dropped=(ANOTHER,))
+            if one.candidate.text in texts
+            else one
             for one in part
         )
-        for part, reasons in zip(judged, lost, strict=True)
+        for part, texts in zip(judged, lost, strict=True)
     ]
-
-
-def _stage(plan: Plan, name: str, label: str) -> Stage:
-    compute = {JUDGED: judge, APART: nearness}[name]
-    return Stage(name, plan.keys[name], functools.partial(compute, plan), label)
 
 
 def judge(plan: Plan, shard: Sequence[Json]) -> list[Json]:
@@ -285,7 +267,7 @@ def judge(plan: Plan, shard: Sequence[Json]) -> list[Json]:
 
 def nearness(plan: Plan, shard: Sequence[Json]) -> list[Json]:
     """Returns the nearness of each candidate to others, per (others, candidates)."""
-    return siblings.nearest(plan.metrics[plan.config.apart_by], shard)
+    return measures.nearness(plan.metrics[plan.config.apart_by], shard)
 
 
 def reasons(

@@ -11,16 +11,110 @@ most common candidate of the leaf is selected and pruned.
 """
 
 import contextlib
+import functools
 import hashlib
 import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from jaxaug.augment import spread
+from jaxaug.augment.grammar import vocabulary
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
+
+_WORD = re.compile(r"[^\W\d_]+")
+# Share of the frame in the distance; the content words have the rest.
+_FRAME = 0.25
+# Points of distance that a point of fidelity is worth.
+_FIDELITY = 0.6
+# Choices within this many points of the best one are nearly equal.
+_NEAR = 0.05
+_USER = frozenset(["user", "you", "your", "want", "wants", "people"])
+_CLOSED = (
+    vocabulary.PREPOSITIONS
+    | vocabulary.QUESTIONS
+    | vocabulary.AUXILIARIES
+    | vocabulary.OTHERS
+    | vocabulary.DETERMINERS
+    | _USER
+)
+_ARTICLES = frozenset(["a", "an", "the"])
+
+
+class Choice(NamedTuple):
+    """A candidate.
+
+    Attributes:
+        text: text of the candidate.
+        distance: distance from the source, 0 to 1.
+        fidelity: greater is better, such as a similarity of meaning.
+        preference: greater is better; decides among choices that are nearly equal.
+    """
+
+    text: str
+    distance: float
+    fidelity: float
+    preference: float = 0.0
+
+
+def taken(choices: Sequence[Choice], k: int) -> list[int]:
+    """Returns the indices of up to k choices that differ most in their words.
+
+    The selection is greedy max-min. Each step takes the candidate with the greatest
+    least distance to the source and to all earlier candidates, plus a share of its
+    fidelity.
+
+    Args:
+        choices: choices with distinct texts; of equal choices the first is taken.
+    """
+    least = [choice.distance for choice in choices]
+    left, order = list(range(len(choices))), list[int]()
+    while left and len(order) < k:
+        score = {at: least[at] + _FIDELITY * choices[at].fidelity for at in left}
+        near = max(score.values()) - _NEAR
+        best = max(
+            (at for at in left if score[at] >= near),
+            key=lambda at: (choices[at].preference, score[at]),
+        )
+        left.remove(best)
+        order.append(best)
+        for at in left:
+            apart = distance(choices[best].text, choices[at].text)
+            least[at] = min(least[at], apart)
+    return order
+
+
+def distance(first: str, second: str) -> float:
+    """Returns the difference of two texts in words and frame, 0 to 1.
+
+    The frame is the closed-class words without articles, and the kind of the first
+    word. Both parts are Jaccard distances.
+    """
+    one, other = _parts(first), _parts(second)
+    words, frames = (_jaccard(a, b) for a, b in zip(one, other, strict=True))
+    return (1 - _FRAME) * words + _FRAME * frames
+
+
+def _jaccard(first: frozenset[str], second: frozenset[str]) -> float:
+    union = first | second
+    return 1 - len(first & second) / len(union) if union else 0.0
+
+
+@functools.lru_cache(20_000)
+def _parts(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Returns (bases of the content words, frame)."""
+    words = _WORD.findall(text.lower())
+    frame = {word for word in words if word in _CLOSED - _ARTICLES}
+    frame.add("first " + (words[0] if words and words[0] in _CLOSED else "open"))
+    return frozenset(_base(w) for w in words if w not in _CLOSED), frozenset(frame)
+
+
+def _base(word: str) -> str:
+    forms = vocabulary.verb_forms(word)
+    return forms[-1].base if forms else vocabulary.singular(word)
+
 
 Decision = Callable[[Sequence[float]], float]
 
@@ -101,7 +195,7 @@ class Spec:
             decisions, another reading of section 4.1. None takes no syntactic
             paraphrase.
         walk: "rounds" is the traversal of the paper. "spread" takes the candidates that
-            differ most from the source and from each other (see `spread`); their
+            differ most from the source and from each other (see `taken`); their
             fidelity is the level below the diversity level, or 0 without one.
         prefer: the metric, such as "faithful", whose greatest value decides between
             equally common candidates of a leaf, or nearly equal candidates of `spread`.
@@ -265,7 +359,6 @@ def rank(items: Sequence[Item], spec: Spec, k: int, seed: int = 0) -> Ranking:
 
     Args:
         items: candidates with distinct texts.
-        spec: levels, decisions, constraints.
         k: maximum number of candidates; the constraints may leave fewer.
         seed: determines the order of equally common candidates of a leaf.
 
@@ -300,12 +393,12 @@ def rank(items: Sequence[Item], spec: Spec, k: int, seed: int = 0) -> Ranking:
 
 
 def _spread(tree: Node, spec: Spec, k: int) -> list[Item]:
-    """Returns up to k candidates of a tree that differ most; see `spread`."""
+    """Returns up to k candidates of a tree that differ most; see `taken`."""
     items = [item for leaf in tree.leaves() for item in leaf.items]
     below = spec.levels.index(spec.diversity) + 1
     fidelity = spec.levels[below] if below < len(spec.levels) else None
     choices = [
-        spread.Choice(
+        Choice(
             item.text,
             float(item.values[spec.diversity]),
             float(item.values[fidelity]) if fidelity else 0.0,
@@ -313,7 +406,7 @@ def _spread(tree: Node, spec: Spec, k: int) -> list[Item]:
         )
         for item in items
     ]
-    return [items[place] for place in spread.taken(choices, k)]
+    return [items[place] for place in taken(choices, k)]
 
 
 def most_similar_first(selected: Sequence[Item], spec: Spec) -> list[Item]:

@@ -112,11 +112,7 @@ def fields_of(settings: Any) -> tuple[dataclasses.Field[Any], ...]:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors suggest the nearest verb, choice, or option.
-
-    Attributes:
-        settings: options that `fill` adds when the parser is used.
-    """
+    """A parser whose errors suggest the nearest verb, choice, or option."""
 
     settings: type[Settings] | None = None
 
@@ -163,8 +159,6 @@ def adds(
 
     Args:
         *commands: the options of the verb, then of its commands.
-        metavar: name of the commands in the help.
-        kind: class of the parsers of the commands.
     """
 
     def add(verbs: argparse._SubParsersAction) -> None:

@@ -1,19 +1,19 @@
 """Batches of inputs of similar length, in few shapes."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Int
 
 SHORTEST = 8
+_Result = TypeVar("_Result")
 
 
 class Batch(NamedTuple):
     """Inputs that are decoded together.
 
     Attributes:
-        indices: positions of the inputs in the file.
         rows: rows of the device batch; rows beyond the indices are padding.
         length: number of columns, at least the length of the longest input.
     """
@@ -23,7 +23,9 @@ class Batch(NamedTuple):
     length: int
 
 
-def plan(lengths: Sequence[int], batch_size: int, shared: int = 0) -> list[Batch]:
+def plan(
+    lengths: Sequence[int], batch_size: int, shared: int = 0, shortest: int = SHORTEST
+) -> list[Batch]:
     """Groups inputs by length rounded up to a power of two, longest first.
 
     The common prefix is not rounded up: a length is `shared` plus a power of two. All
@@ -32,13 +34,12 @@ def plan(lengths: Sequence[int], batch_size: int, shared: int = 0) -> list[Batch
     estimates are conservative.
 
     Args:
-        lengths: number of tokens of each input.
-        batch_size: maximum rows per batch.
         shared: number of tokens that all inputs have in common, as in a prompt.
+        shortest: minimum length without them.
     """
     buckets: dict[int, list[int]] = {}
     for index, length in enumerate(lengths):
-        own = power_of_two(length - shared, SHORTEST)
+        own = power_of_two(length - shared, shortest)
         buckets.setdefault(shared + own, []).append(index)
     batches = []
     for length in sorted(buckets, reverse=True):
@@ -49,6 +50,25 @@ def plan(lengths: Sequence[int], batch_size: int, shared: int = 0) -> list[Batch
             for start in range(0, len(members), rows)
         ]
     return batches
+
+
+def in_batches(
+    sequences: Sequence[Sequence[int]],
+    batch_size: int,
+    compute: Callable[[Int[np.ndarray, "rows length"], Batch], Iterable[_Result]],
+    shared: int = 0,
+    shortest: int = SHORTEST,
+) -> list[_Result]:
+    """Returns the results of all sequences, which `compute` makes of padded rows.
+
+    It gets the tokens of a batch of `plan`; results of padding rows are dropped.
+    """
+    found: dict[int, _Result] = {}
+    lengths = [len(one) for one in sequences]
+    for batch in plan(lengths, batch_size, shared, shortest):
+        rows = pad([sequences[i] for i in batch.indices], batch.rows, batch.length)
+        found |= dict(zip(batch.indices, compute(rows, batch), strict=False))
+    return [found[i] for i in range(len(sequences))]
 
 
 def power_of_two(value: int, least: int) -> int:

@@ -17,12 +17,7 @@ GROUP = "t5x.gin_search_paths"
 
 
 def tasks_module(name: str = "tasks") -> str:
-    """Returns the name under which a module of tasks/ can be imported here.
-
-    Args:
-        name: `tasks`, or a module in it, such as `tasks.vocabulary`; other names are
-            returned unchanged.
-    """
+    """Returns the name under which a module of tasks/ can be imported here."""
     if _INSIDE and (name == "tasks" or name.startswith("tasks.")):
         return f"jaxaug.{name}"
     return name

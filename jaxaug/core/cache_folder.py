@@ -24,8 +24,6 @@ CACHE_DIR_VARIABLE = "JAXAUG_CACHE_DIR"
 def cache_dir() -> epath.Path:
     """Returns `$JAXAUG_CACHE_DIR`, `$XDG_CACHE_HOME/jaxaug`, or `~/.cache/jaxaug`.
 
-    It does not create the folder.
-
     Raises:
         UserError: the storage that the variable names is unreachable.
     """
@@ -43,12 +41,7 @@ def local_cache_dir() -> epath.Path:
 
 
 def fix_for(path: PathLike, fix: str) -> str:
-    """Returns advice on how to correct a missing or wrong input file.
-
-    Args:
-        path: path of the file or its folder.
-        fix: advice for inputs that programs do not build in the cache folder.
-    """
+    """Returns `fix`, or other advice for a file that programs build in the cache."""
     folder = os.path.abspath(cache_dir())
     ours = tuple(os.path.join(folder, name) for name in _INPUTS)
     return _MADE_AGAIN if os.path.abspath(path).startswith(ours) else fix
@@ -56,11 +49,7 @@ def fix_for(path: PathLike, fix: str) -> str:
 
 @contextlib.contextmanager
 def reading(path: PathLike) -> Iterator[None]:
-    """Turns a missing file of the cache folder into a clear error.
-
-    Raises:
-        UserError: the file is gone; the message says how to get it again.
-    """
+    """Turns a missing file of the cache folder into a `UserError` with advice."""
     try:
         yield
     except FileNotFoundError:

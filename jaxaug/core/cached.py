@@ -56,12 +56,7 @@ def _publish(folder: epath.Path, write: Callable[[epath.Path], None]) -> None:
 
 
 def published_file(path: epath.Path, make: Callable[[], bytes]) -> epath.Path:
-    """Returns a file in its own folder; builds it if it is missing or damaged.
-
-    Args:
-        path: the file; its folder's name determines the content.
-        make: returns the content.
-    """
+    """Returns a file whose folder's name determines it; builds it if needed."""
 
     def write(temporary: epath.Path) -> None:
         (temporary / path.name).write_bytes(make())

@@ -1,16 +1,21 @@
-"""Text tables for a terminal."""
+"""Tables as text, CSV, and Markdown; `core.page` has HTML tables."""
 
-from collections.abc import Sequence
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 
-def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
+def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool] | None = None) -> str:
     """Returns rows as lines, with two blanks between columns.
 
     Args:
-        rows: rows with one cell per column.
-        right: for each column, whether its cells are right-aligned.
+        right: for each column, whether its cells are right-aligned; None means all but
+            the first.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    right = right or [place > 0 for place in range(len(widths))]
     return "\n".join(
         "  ".join(
             cell.rjust(width) if numeric else cell.ljust(width)
@@ -18,3 +23,23 @@ def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
         ).rstrip()
         for row in rows
     )
+
+
+def as_csv(rows: Iterable[Iterable[Any]]) -> str:
+    """Returns rows as CSV: numbers at full precision, empty if undefined."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(
+        ["" if isinstance(v, float) and math.isnan(v) else v for v in row]
+        for row in rows
+    )
+    return text.getvalue()
+
+
+def markdown(cells: Iterable[str]) -> str:
+    """Returns a row of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def markdown_head(cells: Sequence[str]) -> str:
+    """Returns the first two rows of a Markdown table."""
+    return f"{markdown(cells)}\n{'|---' * len(cells)}|"

@@ -22,7 +22,6 @@ def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
         path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`.
             Files that the current folder lacks are looked up in installed packages,
             like gin files.
-        examples: folder of such files, for messages.
 
     Raises:
         UserError: the file is missing, unreadable, or without `get_config`, or
@@ -60,12 +59,7 @@ def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
 
 
 def load(path: str, examples: str, of: Callable[[Mapping[str, Any]], _T]) -> _T:
-    """Returns `of(fields)` for the fields of a config file.
-
-    Args:
-        path: see `read`.
-        examples: see `read`.
-        of: raises `UserError` if a field is unknown or wrong.
+    """Returns `of(fields)` for the fields of a config file; see `read`.
 
     Raises:
         UserError: as for `read`, or from `of`, with the name of the file.
@@ -78,11 +72,7 @@ def load(path: str, examples: str, of: Callable[[Mapping[str, Any]], _T]) -> _T:
 
 
 def fields_of(config: ml_collections.ConfigDict | Any) -> dict[str, Any]:
-    """Returns a ConfigDict or mapping as a dictionary.
-
-    Raises:
-        UserError: `config` is neither.
-    """
+    """Returns a ConfigDict or mapping as a dictionary; raises `UserError` otherwise."""
     if isinstance(config, ml_collections.ConfigDict):
         config = config.to_dict()
     if not isinstance(config, Mapping) or not all(isinstance(n, str) for n in config):

@@ -40,12 +40,7 @@ def _digest(path: str, size: int, modified: int) -> str:
 
 
 def code_digest(*modules: ModuleType | str) -> str:
-    """Returns a hash of the sources of modules, and of code and data in packages.
-
-    Args:
-        *modules: modules, or their dotted names, such as `jaxaug.augment`, which are
-            imported.
-    """
+    """Returns a hash of the sources of modules, and of code and data in packages."""
     files = [
         file
         for module in modules

@@ -48,9 +48,7 @@ class Table(collections.UserDict[str, _T]):
         """Creates a table.
 
         Args:
-            own: entries of jaxaug.
             group: one of `GROUPS`; empty for a table without other packages.
-            taken: other names that no package may use.
             made: (name, object of the entry point) -> entry; raises `UserError` or
                 `TypeError` if it is invalid. None accepts functions unchanged.
         """
@@ -153,10 +151,7 @@ def function(name: str, found: Any) -> Any:
 
 
 def code_of(value: Any) -> str:
-    """Returns a digest of the module of another package's function or class.
-
-    It is empty for jaxaug's own, whose digest is a separate part of keys.
-    """
+    """Returns a digest of another package's function or class; "" for our own."""
     # Imported here, because the command line imports this module.
     from jaxaug.core.digests import code_digest
 

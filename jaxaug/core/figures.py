@@ -34,11 +34,7 @@ def can_draw() -> bool:
 
 
 def new_figure(path: PathLike, width: float, height: float) -> Any:
-    """Returns an empty figure with this size in inches.
-
-    Raises:
-        UserError: matplotlib is not installed; the message names `path`.
-    """
+    """Returns a figure with this size in inches; `UserError` without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -75,7 +71,7 @@ def picture(figure: Any, form: str) -> bytes:
 
 
 def write_figure(path: PathLike, figure: Any) -> None:
-    """Writes a figure under a temporary name, then renames it.
+    """Writes a figure under a temporary name, then renames it; see `check_picture`.
 
     Raises:
         UserError: as for `check_picture`.

@@ -84,7 +84,6 @@ def reach(path: PathLike, fix: str) -> epath.Path:
 
     Args:
         path: local, gs://, or s3://; it need not exist.
-        fix: advice for the user; ends the error message.
 
     Raises:
         UserError: its kind is unknown, a package for it is missing, or the service does
@@ -140,8 +139,6 @@ def check_ordinary(path: PathLike, fix: str, limit: int | None = None) -> None:
     A missing file, a folder, and a remote path pass: their readers report them.
 
     Args:
-        path: path of a file to be read.
-        fix: ends the error message.
         limit: maximum size in bytes; None accepts any size.
 
     Raises:
@@ -178,11 +175,6 @@ def fitting(path: PathLike, fix: str) -> Iterator[None]:
 def read_bytes(path: PathLike, fix: str, limit: int = MAX_BYTES) -> bytes:
     """Returns the content of a file, local or gs://.
 
-    Args:
-        path: the file.
-        fix: advice for the user; ends every error message.
-        limit: maximum size of a local file in bytes.
-
     Raises:
         UserError: the file is missing, unreachable, too large, or not an ordinary file.
     """
@@ -208,7 +200,6 @@ def read_text(path: PathLike, fix: str, otherwise: str | None = None) -> str:
     """Returns the text of a UTF-8 file, without an initial byte-order mark (BOM).
 
     Args:
-        path: the file, local or gs://.
         fix: advice for the user; ends every error message.
         otherwise: encoding of a file that is not UTF-8, such as `latin-1`; None refuses
             it.
@@ -249,10 +240,7 @@ def _decoded(data: bytes, path: PathLike, fix: str, otherwise: str | None) -> st
 
 
 def read_stdin(fix: str) -> str:
-    """Returns the text of standard input, including an initial byte-order mark (BOM).
-
-    Args:
-        fix: ends the error message.
+    """Returns the text of standard input, including an initial BOM; it is UTF-8.
 
     Raises:
         UserError: standard input is not UTF-8.
@@ -288,12 +276,8 @@ def parse_json(text: str | bytes, path: PathLike, fix: str) -> Any:
 def check_pairs(value: Any, where: str, fix: str) -> None:
     """Raises `UserError` for a JSON value with half of a surrogate pair in a string.
 
-    JSON can escape it, but UTF-8 files and tokenizers cannot represent it.
-
-    Args:
-        value: JSON value to check.
-        where: start of the message.
-        fix: end of the message.
+    `where` starts the message, and `fix` ends it. JSON can escape such a half, but
+    UTF-8 files and tokenizers cannot represent it.
     """
     try:
         json_reader.check_pairs(value)
@@ -303,10 +287,6 @@ def check_pairs(value: Any, where: str, fix: str) -> None:
 
 def check_writable(path: PathLike, argument: str = "--out") -> None:
     """Creates the folder of an output file and checks it before a long run.
-
-    Args:
-        path: path of the file.
-        argument: argument that named it.
 
     Raises:
         UserError: the file cannot be written, or the path is not an ordinary file.
@@ -331,12 +311,8 @@ def check_writable(path: PathLike, argument: str = "--out") -> None:
 def write_text(path: PathLike, text: str, private: bool = False) -> None:
     """Writes a UTF-8 file under a temporary name, then renames it.
 
-    Bytes of file names that are not UTF-8 (lone surrogates) become escapes.
-
-    Args:
-        path: path of the file.
-        text: content of the file.
-        private: whether only the user may read the file.
+    Bytes of file names that are not UTF-8 (lone surrogates) become escapes. If
+    `private`, only the user may read the file.
 
     Raises:
         UserError: the storage of a remote path is unreachable.

@@ -50,9 +50,7 @@ def version(distribution: str) -> str | None:
 
 
 def versions() -> str:
-    """Returns a version line each for jaxaug, runtime, JAX, and Python, without
-    imports.
-    """
+    """Returns a version line each for jaxaug, runtime, JAX, and Python."""
     others = {name: version(name) for name in ("jaxaug-t5x", "jax")}
     found = {"jaxaug": jaxaug.__version__, **others}
     found["Python"] = platform.python_version()
@@ -125,9 +123,6 @@ def missing_extra(problem: str, module: str) -> UserError:
 def extras_of(work: str) -> Iterator[None]:
     """Converts a failed import inside the context to an error that names the extra.
 
-    Args:
-        work: name of the requested work, such as `jaxaug predict`.
-
     Raises:
         UserError: a module of `EXTRAS` is not installed.
     """
@@ -143,12 +138,7 @@ def extras_of(work: str) -> Iterator[None]:
 
 
 def missing_package(what: str, distribution: str) -> UserError:
-    """Returns the error for a part that is in another package of this repository.
-
-    Args:
-        what: the part, such as `jaxaug fewshot`.
-        distribution: name of the package.
-    """
+    """Returns the error for a part that is in another package of this repository."""
     fix = (
         f"Run {install_advice()} of jaxaug."
         if _is_checkout()

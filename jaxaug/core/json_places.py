@@ -41,10 +41,7 @@ def offsets(text: str) -> Iterator[tuple[Keys, int]]:
 
 
 def places(text: str, wanted: Iterable[Keys]) -> dict[Keys, tuple[int, int]]:
-    """Returns line and column, from 1, of values in a JSON text.
-
-    A missing value gets the position of the nearest enclosing value.
-    """
+    """Returns line and column, from 1, of values or of their nearest holders."""
     wanted = list(wanted)
     around = {keys[:length] for keys in wanted for length in range(len(keys) + 1)}
     found: dict[Keys, int] = {(): 0}

@@ -27,8 +27,6 @@ def decoded(text: str | bytes, what: str = "the text", halves: bool = False) -> 
     """Returns the value of a JSON text.
 
     Args:
-        text: the text, as a string or as bytes in UTF-8.
-        what: name of the text in messages.
         halves: whether strings may contain half of a surrogate pair, for callers that
             call `check_pairs` where they know the position.
 
@@ -103,10 +101,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def check_pairs(value: Any) -> None:
-    """Raises `JsonError` for a JSON value with half of a surrogate pair in a string.
-
-    JSON can escape it, but neither UTF-8 nor a tokenizer can represent it.
-    """
+    """Raises `JsonError` for a JSON value with half of a surrogate pair in a string."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:

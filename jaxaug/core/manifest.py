@@ -23,12 +23,7 @@ class DamagedError(Exception):
 
 
 def write(folder: epath.Path, **facts: Any) -> None:
-    """Lists the files below a folder, and facts about them.
-
-    Args:
-        folder: folder whose files are complete.
-        **facts: JSON values that `verified` returns.
-    """
+    """Lists the files below a complete folder, and JSON facts about them."""
     sums = checksums_below(folder)
     content = {**facts, "files": [[name, *found] for name, found in sums.items()]}
     content["crc32"] = _crc32_of(content)
@@ -67,10 +62,7 @@ def verified(folder: epath.Path) -> dict[str, Any]:
 
 
 def opened(folder: epath.Path) -> dict[str, Any] | None:
-    """Returns the result of `verified` for a cache; None if it must be built.
-
-    Damage is logged in one line.
-    """
+    """Returns `verified` of a cache; warns and returns None if it must be built."""
     try:
         return verified(folder)
     except FileNotFoundError:

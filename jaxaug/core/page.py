@@ -63,12 +63,7 @@ END = "</body></html>"
 
 
 def head(title: str, style: str = "") -> str:
-    """Returns the start of a page, up to `<body>`.
-
-    Args:
-        title: plain text.
-        style: CSS that follows the CSS of all pages.
-    """
+    """Returns the start of a page, up to `<body>`; `style` is further CSS."""
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -113,10 +108,7 @@ def image(figure: Any, alt: str) -> str:
 
 
 def sortable(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """Yields a table that a click on a heading sorts; cells are of `cell` and `number`.
-
-    The page needs `SORTABLE` and `SORT`.
-    """
+    """Yields a table that a click on a heading sorts, with `SORTABLE` and `SORT`."""
     cells = "".join(
         f'<th><button type="button">{html.escape(text)}</button></th>' for text in heads
     )

@@ -38,7 +38,7 @@ class Part:
 
 
 def parse(text: str) -> Part:
-    """Returns the part that `--shard` names, such as `3/16`.
+    """Returns the part K/N that `--shard` names, such as `3/16`, with 1 <= K <= N.
 
     Raises:
         UserError: `text` is not K/N with 1 <= K <= N.
@@ -61,14 +61,7 @@ def folder_of(out: PathLike) -> epath.Path:
 def finish(
     folder: PathLike, part: Part, work: Mapping[str, Any], results: Sequence[str]
 ) -> None:
-    """Records that a part is complete.
-
-    Args:
-        folder: folder of the part.
-        part: the part.
-        work: JSON; must be equal for all parts.
-        results: names of its files in the folder.
-    """
+    """Records that a part is complete; `work` is JSON that is equal for all parts."""
     note = {"work": dict(work), "results": sorted(results)}
     write_text(epath.Path(folder) / f"{part.name}.json", json.dumps(note))
 
@@ -77,10 +70,6 @@ def complete(
     folders: Iterable[PathLike], work: Mapping[str, Any]
 ) -> list[tuple[epath.Path, Part, list[str]]]:
     """Returns (folder, part, names of its files) for all parts of some work.
-
-    Args:
-        folders: folders that may contain the parts.
-        work: work to which the parts must belong.
 
     Raises:
         UserError: a folder is missing, a part is missing or duplicated, parts belong to
@@ -105,9 +94,8 @@ def complete(
             if one is not None and one[1].count != part.count:
                 raise UserError(
                     f"{path}: is one of {part.count} parts, "
-                    f"{one[0] / one[1].name}.json "
-                    f"one of {one[1].count}. Remove the notes of the split that is not "
-                    "meant."
+                    f"{one[0] / one[1].name}.json one of {one[1].count}. Remove the "
+                    "notes of the split that is not meant."
                 )
             if part.number in found and found[part.number][0] != folder:
                 raise UserError(

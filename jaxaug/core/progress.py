@@ -23,15 +23,7 @@ def progress(
     last: bool = False,
     **options: Any,
 ) -> tqdm:
-    """Iterates with a progress display on stderr, or counts calls of `update`.
-
-    Args:
-        iterable: the items; None if `update` is called instead.
-        desc: description of the work.
-        unit: unit of the count.
-        last: whether a log always gets a line at the end.
-        **options: options of tqdm, such as `total`.
-    """
+    """Iterates with a display on stderr; `last` adds a line to the end of a log."""
     if sys.stderr.isatty():
         return tqdm(iterable, desc=desc, unit=unit, **options)
     counted = isinstance(iterable, Sized) or options.get("total") is not None

@@ -11,14 +11,7 @@ MAX_SEED = 2**32 - 1
 
 
 class Range(NamedTuple):
-    """Bounds of a number, or of each number of a tuple: `Annotated[float, Range(0,
-    1)]`.
-
-    Attributes:
-        least: minimum.
-        most: maximum.
-        above: whether numbers must be greater than `least`.
-    """
+    """Bounds of a number or of a tuple's numbers; `above` excludes the minimum."""
 
     least: float = -math.inf
     most: float = math.inf

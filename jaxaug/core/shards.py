@@ -30,7 +30,6 @@ class Stage(NamedTuple):
         name: name of the folder of its shards.
         key: JSON value with everything except the items that determines the results.
         compute: items -> one JSON value per item.
-        label: label of the progress bar.
     """
 
     name: str
@@ -43,17 +42,11 @@ class Shards:
     """Computes stages shard by shard and stores the results in a folder.
 
     Attributes:
-        computed: number of shards that this object computed.
-        read: number of shards that it found and read.
         names: names of the files of both, below the folder.
     """
 
     def __init__(self, folder: PathLike, size: int = 16):
-        """Creates the store.
-
-        Args:
-            folder: folder of the shards of all stages; created when needed.
-            size: items per shard.
+        """Creates the store of the shards of all stages, with `size` items each.
 
         Raises:
             UserError: the size is below 1.
@@ -68,26 +61,11 @@ class Shards:
         self._seconds: dict[str, tuple[float, int]] = {}
 
     def plan(self, stages: Iterable[tuple[str, int]]) -> None:
-        """Announces stages that will run, to estimate the time left of the whole
-        command.
-
-        Args:
-            stages: (name, number of items) of each stage.
-        """
+        """Announces (name, number of items) of stages, to estimate the time left."""
         self._planned += [(name, -(-items // self.size)) for name, items in stages]
 
     def _left(self, name: str, shards: int) -> float | None:
-        """Estimates the seconds of all planned work.
-
-        A stage that has computed nothing yet counts with the mean of the others.
-
-        Args:
-            name: name of the current stage.
-            shards: number of its remaining shards.
-
-        Returns:
-            The estimate, or None if nothing was computed yet.
-        """
+        """Estimates the seconds of all planned work; new stages count with the mean."""
         if not self._seconds:
             return None
         timed = self._seconds.values()
@@ -97,16 +75,11 @@ class Shards:
         return sum(rates.get(key, mean) * number for key, number in rest)
 
     def run(
-        self,
-        stage: Stage,
-        items: Sequence[Json],
-        chosen: Container[int] | None = None,
+        self, stage: Stage, items: Sequence[Json], chosen: Container[int] | None = None
     ) -> list[Json]:
         """Returns the result of each item, computed or read.
 
         Args:
-            stage: the computation.
-            items: JSON values.
             chosen: shards to work on, counted from 0; None means all. Items of other
                 shards have the result None.
 
@@ -182,9 +155,8 @@ def keep(path: epath.Path, results: list[Json]) -> None:
     except OSError as error:
         raise UserError(
             f"{path}: cannot be written ({os.strerror(error.errno or 0)}). What was "
-            "finished is kept. Free space, or set "
-            f"${cache_folder.CACHE_DIR_VARIABLE} to a folder with some, and run the "
-            f"same command again."
+            f"finished is kept. Free space, or set ${cache_folder.CACHE_DIR_VARIABLE} "
+            "to a folder with some, and run the same command again."
         ) from error
 
 

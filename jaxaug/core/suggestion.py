@@ -12,8 +12,7 @@ _COMPARED = 20  # Maximum number of names that difflib compares.
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Returns the end of an error message about an unknown name: the nearest known
-    ones.
+    """Returns the nearest known names, as the end of a message about an unknown one.
 
     Names are near if their spelling is similar, or if one is the start or end of the
     other, ignoring marks and case: `topk` is near `top_k_top_p`.
@@ -27,10 +26,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def one_of(name: object, known: Iterable[str], verb: str = "use") -> str:
-    """Returns the end of a message about a name that must be one of a few.
-
-    The list of names comes first, then the nearest ones.
-    """
+    """Returns the end of a message: all possible names, then the nearest ones."""
     names = list(known)
     return f"{verb} one of {', '.join(names)}.{nearest(name, names)}"
 
@@ -42,11 +38,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
 
 
 def check_keys(value: Mapping[str, Any], keys: Iterable[str], where: str) -> None:
-    """Refuses an object with other keys; `where` starts the message.
-
-    Raises:
-        UserError: a key is unknown; the message names it and the nearest known key.
-    """
+    """Raises `UserError` for an object with other keys; `where` starts the message."""
     keys = tuple(keys)
     for key in value:
         if key not in keys:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import shown
+from jaxaug.core.files import PathLike, is_remote, shown, unreachable
 from jaxaug.core.ranges import MAX_SEED, Range, bare
 from jaxaug.core.suggestion import one_of
 
@@ -29,15 +29,69 @@ _NAMES = {
 }
 
 
+def path_problem(value: Any) -> str | None:
+    """Returns why the system cannot look up a path, which need not exist."""
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        return "give the path of a file or folder"
+    name = os.fspath(value)
+    if not isinstance(name, str):
+        return "give the path as text"
+    if is_remote(name):
+        problem = unreachable(name)
+        return problem and f"{problem}. Name a local path, or check the address"
+    try:
+        os.stat(name)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None
+    except (OSError, ValueError) as error:
+        return f"this is no path ({error!s:.80}). Give another one"
+    return None
+
+
+def _text_problem(value: Any) -> str | None:
+    if not isinstance(value, str):
+        return "give a text"
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return "it has half of a surrogate pair. Give a text that UTF-8 can encode"
+    return None
+
+
+# A function among the notes of an annotation returns what a value must be, or None.
+Path = Annotated[PathLike, path_problem]
+Text = Annotated[str, _text_problem]
+Count = Annotated[int, Range(1, 1000)]
+Seed = Annotated[int, Range(0, MAX_SEED)]
+
+
+def checked(function: _Function) -> _Function:
+    """Checks all arguments by their annotations at each call; see `check_option`."""
+
+    def check_all(given: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+        for name, value in given.items():
+            if name in hints:
+                check_option(name, value, hints[name])
+
+    return _wrapped(function, check_all)
+
+
 def bounded(function: _Function) -> _Function:
     """Checks arguments annotated with a `Range` or a `Literal` at each call."""
+
+    def check_bounds(given: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+        bounds = {name: v for name, v in given.items() if _is_bounded(hints.get(name))}
+        check(bounds, function, function.__name__)
+
+    return _wrapped(function, check_bounds)
+
+
+def _wrapped(function: _Function, check: Callable[[Any, Any], Any]) -> _Function:
     signature = inspect.signature(function)
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        given, hints = signature.bind(*args, **kwargs).arguments, _hints(function)
-        bounds = {name: v for name, v in given.items() if _is_bounded(hints.get(name))}
-        check(bounds, function, function.__name__)
+        check(signature.bind(*args, **kwargs).arguments, _hints(function))
         return function(*args, **kwargs)
 
     return typing.cast(_Function, wrapper)
@@ -72,7 +126,7 @@ def flat(options: type) -> Callable[[_Function], _Function]:
 
 
 def made(kind: type[_Made], values: Mapping[str, Any], where: str) -> _Made:
-    """Returns a dataclass of options from values by name; lists become tuples.
+    """Returns a dataclass of options from values by name; see `check`.
 
     Raises:
         UserError: see `check`.
@@ -90,11 +144,6 @@ def check(
     Lists are accepted for tuples, and whole numbers for floats. Numbers must be finite,
     and integers must fit into 64 bits, as in arrays and files. `Range` bounds numbers.
     Names without annotation are not checked.
-
-    Args:
-        values: values to check.
-        kind: dataclass or function with the annotations.
-        where: start of the message.
 
     Raises:
         UserError: a value is wrong; the message gives the value and the expectation.
@@ -122,28 +171,26 @@ def check_option(name: str, value: Any, hint: Any) -> None:
     """Raises `UserError` unless the value of an option fits its annotation."""
     if _fits(value, hint):
         return
+    for rule in _rules(hint):
+        if problem := rule(value):
+            raise UserError(f"{name} is {shown(value)}: {problem}.")
     kind, notes = bare(hint)
     if typing.get_origin(kind) is typing.Literal:
         raise UserError(
             f"{name} is {shown(value)}: {one_of(value, typing.get_args(kind), 'give')}"
         )
     ranges = [str(one) for one in notes if isinstance(one, Range)]
-    expected = " ".join([_named(kind), *ranges])
+    members = {*typing.get_args(hint)} - {types.NoneType}
+    is_several = typing.get_origin(hint) is not Annotated and len(members) > 1
+    expected = _named(hint) if is_several else " ".join([_named(kind), *ranges])
     raise UserError(f"{name} is {shown(value)}: give {expected}.")
 
 
 def parsed(text: str, kind: Any) -> Any:
-    """Parses a command-line value according to an annotation.
+    """Parses a command-line value according to an annotation, if it can.
 
     Numbers and True or False are written as in Python (case-insensitive), sequences
     with commas between items, and mappings as JSON.
-
-    Args:
-        text: the value as written.
-        kind: the annotation; for a union, the first member that matches is used.
-
-    Returns:
-        The value, or the text itself if nothing matches, so that `check` reports it.
     """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
@@ -167,12 +214,25 @@ def parsed(text: str, kind: Any) -> Any:
     return text
 
 
+def check_fields(settings: Any, prefix: str = "") -> None:
+    """Checks the fields of a dataclass that have a `Range` or a `Literal`."""
+    kind: Any = type(settings)
+    for name, hint in _hints(kind).items():
+        if _is_bounded(hint):
+            check_option(f"{prefix}{name}", getattr(settings, name), hint)
+
+
 def check_seed(seed: Any, name: str) -> None:
     """Raises `UserError` unless a seed is a whole number from 0 to `MAX_SEED`."""
-    if not _fits(seed, int) or not 0 <= seed <= MAX_SEED:
-        raise UserError(
-            f"{name} is {shown(seed)}: give a whole number from 0 to {MAX_SEED}."
-        )
+    check_option(name, seed, Seed)
+
+
+def _rules(hint: Any) -> list[Callable[[Any], str | None]]:
+    """Returns the functions among the notes of an annotation and of its union."""
+    arguments = typing.get_args(hint)
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        return [rule for one in arguments for rule in _rules(one)]
+    return [one for one in getattr(hint, "__metadata__", ()) if callable(one)]
 
 
 def _is_short(value: Any) -> bool:
@@ -197,7 +257,11 @@ def _fits(value: Any, hint: Any) -> bool:
         return True
     if origin is Annotated:
         ranges = (one for one in arguments[1:] if isinstance(one, Range))
-        return _fits(value, arguments[0]) and all(one.fits(value) for one in ranges)
+        return (
+            _fits(value, arguments[0])
+            and all(one.fits(value) for one in ranges)
+            and not any(rule(value) for rule in _rules(hint))
+        )
     if origin is typing.Literal:
         return value in arguments
     if origin in (types.UnionType, typing.Union):
@@ -243,7 +307,8 @@ def _named(hint: Any) -> str:
     if origin is tuple and arguments[-1] is not Ellipsis:
         return f"({', '.join(map(_named, arguments))})"
     if origin in (tuple, collections.abc.Sequence):
-        return f"a tuple (each item {_named(arguments[0])})"
+        kind = "tuple" if origin is tuple else "list"
+        return f"a {kind} (each item {_named(arguments[0])})"
     if origin is collections.abc.Mapping:
         values = "anything" if arguments[1] is Any else _named(arguments[1])
         return f"a mapping (each key {_named(arguments[0])}, each value {values})"

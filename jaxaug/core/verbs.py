@@ -20,9 +20,7 @@ ELSEWHERE = dict.fromkeys(("fewshot", "classify", "invent", "papers"), "jaxaug-p
 
 
 def table(own: Mapping[str, Add]) -> Table[Add]:
-    """Returns the functions that add the verbs of jaxaug and of other packages, by
-    verb.
-    """
+    """Returns verb -> function that adds it, of jaxaug and of other packages."""
     return Table(own, "verbs", made=_checked)
 
 
@@ -32,8 +30,6 @@ def add_others(
     """Adds the verbs of other packages to the command line.
 
     Args:
-        verbs: verbs of the command line, including the verbs of jaxaug.
-        known: see `table`.
         wanted: verb of the command; if another package has it, only this verb is added.
             An unknown verb, or None, adds all verbs, to list them.
 
@@ -61,11 +57,7 @@ def add_others(
 
 
 def _checked(name: str, found: Any) -> Add:
-    """Returns the function of an entry point, after checking that it adds its verb.
-
-    Raises:
-        TypeError: the function does not add its verb.
-    """
+    """Returns the function of an entry point, after checking that it adds its verb."""
     add = function(name, found)
     group = arguments.Parser(prog="jaxaug").add_subparsers()
     try:

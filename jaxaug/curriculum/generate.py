@@ -23,12 +23,11 @@ from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, read_json, write_text
 from jaxaug.core.shards import Shards, Stage
-from jaxaug.curriculum import difficulty, levels, quotas
-from jaxaug.curriculum import scorers as measures
+from jaxaug.curriculum import difficulty, levels
+from jaxaug.curriculum import options as of_levels
 from jaxaug.curriculum.arguments import Levelling, Levels
 from jaxaug.curriculum.difficulty import kept
-from jaxaug.curriculum.options import NONE, Options, Setting, resolved
-from jaxaug.curriculum.quotas import Candidate
+from jaxaug.curriculum.options import NONE, Candidate, Options, Setting, resolved
 from jaxaug.data import tables
 from jaxaug.models.endpoint.server import is_endpoint
 from jaxaug.models.text import prompts
@@ -57,11 +56,11 @@ _LOCAL = ("bottom_k", "bottom_steps", "top_k", "top_p", "max_length", "precision
 def run(given: Levels) -> int:
     """Runs the verb; see `jaxaug levels --help`."""
     compiled.keep_programs()
-    quota, server = quotas.PAPER, {}
+    quota, server = of_levels.PAPER, {}
     if endpoint_run.check(given, _LOCAL, (*endpoint_run.OWN, "option")):
-        quota, server = quotas.BEHIND, endpoint_run.server_of(given)
+        quota, server = of_levels.BEHIND, endpoint_run.server_of(given)
     if given.quota is not None:
-        quota = quotas.parse(given.quota)
+        quota = of_levels.parse(given.quota)
     options = Options(quota=quota, server=server, **vars(given.as_base(Levelling)))
     if given.dry_run and options.asked:
         texts = tables.read_texts(given.input, given.column)
@@ -79,7 +78,7 @@ def write(
     shard_size: int = 16,
     column: str | None = None,
 ) -> str:
-    """Writes paraphrases of the texts of a file, sorted into levels of difficulty.
+    """Writes paraphrases of the texts of a file by level; returns a summary.
 
     If `out` is complete, nothing is done. Candidates are kept in shards in the cache
     folder. An interrupted run loses at most one shard. A run that differs only in the
@@ -88,13 +87,7 @@ def write(
 
     Args:
         input_path: see `jaxaug.data.tables.read`; blank and repeated texts are skipped.
-        out: see `levels.write`.
-        options: options of the run.
-        shard_size: texts per shard.
         column: column of the texts; None means `text`, or the only column.
-
-    Returns:
-        A summary for printing.
 
     Raises:
         UserError: an argument, the input, or a model is wrong, or `out` has another
@@ -116,7 +109,7 @@ def write(
         texts,
         options,
         functools.partial(_paraphrases, options.seed),
-        measures.load(
+        of_levels.load(
             options.similarity,
             "" if options.implication == NONE else options.implication,
         ),
@@ -152,16 +145,16 @@ def _made_of(options: Options, texts: Sequence[str]) -> dict[str, Any]:
     return fields | {
         "models": {
             "paraphrases": asked.key() if asked else first.key()["model"],
-            "similarity": measures.identity(options.similarity),
+            "similarity": of_levels.identity(options.similarity),
             "implication": None
             if options.implication == NONE
-            else measures.identity(options.implication),
+            else of_levels.identity(options.implication),
         },
         "prompt_text": None
         if asked or options.prompt is None
         else list(prompts.find(options.prompt)),
         "code": code_digest(
-            levels, difficulty, quotas, candidates, sys.modules[__name__]
+            levels, difficulty, of_levels, candidates, sys.modules[__name__]
         )
         + version.of_outputs(),
         "texts": digest_of(texts),
@@ -172,7 +165,7 @@ def make(
     texts: Sequence[str],
     options: Options,
     paraphrase: Paraphrase,
-    scorers: measures.Scorers,
+    scorers: of_levels.Scorers,
     shards: Shards,
 ) -> tuple[list[levels.Levelled], str]:
     """Returns the levels of each text, and a summary for printing.
@@ -205,7 +198,7 @@ def make(
             shards,
         )
         new = [
-            quotas.distinct(text, given, (one.text for one in own))
+            of_levels.distinct(text, given, (one.text for one in own))
             for text, given, own in zip(texts, outputs, found, strict=True)
         ]
         judged = iter(_judged(texts, new, options, scorers))
@@ -213,7 +206,7 @@ def make(
             own += [next(judged) for _ in group]
     items = []
     for text, candidates_of in zip(texts, found, strict=True):
-        drawn = quotas.chosen(text, options.quota, candidates_of, options.seed)
+        drawn = of_levels.chosen(text, options.quota, candidates_of, options.seed)
         items.append(
             levels.levelled(
                 text,
@@ -238,7 +231,7 @@ def _wanted(
     Later rounds request more than the missing number, rounded to a few sizes, because
     each size is a compiled program.
     """
-    missing = quotas.lacking(options.quota, found)
+    missing = of_levels.lacking(options.quota, found)
     first = {name: options.quota[name] * options.oversample for name in missing}
     if not number:
         return first
@@ -281,7 +274,7 @@ def _judged(
     texts: Sequence[str],
     new: Sequence[Sequence[tuple[str, str]]],
     options: Options,
-    scorers: measures.Scorers,
+    scorers: of_levels.Scorers,
 ) -> list[Candidate]:
     """Returns all candidates as one list, judged by equation 3."""
     flat = [(t, *one) for t, own in zip(texts, new, strict=True) for one in own]
@@ -307,8 +300,6 @@ def _check_same(out: epath.Path, note: epath.Path, made_of: Mapping[str, Any]) -
     """Compares a finished file with the output of this run.
 
     Args:
-        out: file of levels.
-        note: note of the file.
         made_of: origin of this run, in the form of the note.
 
     Raises:
@@ -353,9 +344,7 @@ def _summary(
     """Returns the summary as lines of text.
 
     Args:
-        items: texts with the kept paraphrases.
         found: all distinct candidates of each text.
-        options: options of the run.
         asked: sampler -> number of requested outputs.
     """
     sizes = [sum(map(len, item.levels[1:])) for item in items]
@@ -363,10 +352,9 @@ def _summary(
     wanted = sum(options.quota.values())
     fallen = (
         f"{sum(size < wanted for size in sizes):,} texts have fewer than {wanted} "
-        "(more --rounds or --oversample give more); "
-        f"{empty:,} have an empty level, which "
-        f"falls back to the next easier one; {sum(not s for s in sizes):,} have none "
-        f"and stand for themselves."
+        f"(more --rounds or --oversample give more); {empty:,} have an empty level, "
+        f"which falls back to the next easier one; {sum(not s for s in sizes):,} have "
+        "none and stand for themselves."
     )
     lines = [
         (

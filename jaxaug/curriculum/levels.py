@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -217,7 +217,10 @@ def scored_persona(path: PathLike) -> dict[str, list[Scored]]:
             record = json_reader.decoded(line)
             trait = str(record["trait"])
             truncated = bool(record.get("truncated"))
-            items = [] if truncated else _scored_texts(record["paraphrases"])
+            items = [
+                Scored(str(one["text"]).strip(), None, float(one["score"]))
+                for one in ([] if truncated else record["paraphrases"])
+            ]
         except (ValueError, TypeError, KeyError, OverflowError):
             raise UserError(
                 f"{path}: line {number}: expected an object with a trait and its "
@@ -226,12 +229,6 @@ def scored_persona(path: PathLike) -> dict[str, list[Scored]]:
         if not truncated:
             found.setdefault(trait, []).extend(items)
     return found
-
-
-def _scored_texts(items: Sequence[Any]) -> list[Scored]:
-    return [
-        Scored(str(item["text"]).strip(), None, float(item["score"])) for item in items
-    ]
 
 
 def _lines(path: PathLike, fix: str) -> list[tuple[int, str]]:

@@ -1,17 +1,187 @@
-"""Options of `jaxaug levels`, and the settings of generators that they stand for."""
+"""Options of `jaxaug levels`, the settings of generators, and quotas of samplers.
+
+A quota is the number of paraphrases of a text to keep. In Lu and Lam (2023), appendix
+A, 4 of the 20 paraphrases per text come from bottom-k (2 for COVID-Q), and the others
+from top-k with top-p.
+"""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+import functools
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
 
 from jaxaug.core.errors import UserError
-from jaxaug.curriculum import quotas
-from jaxaug.curriculum import scorers as measures
+from jaxaug.core.suggestion import suggestion
+from jaxaug.core.text import spaced
+from jaxaug.curriculum import difficulty
 from jaxaug.curriculum.arguments import Levelling
 from jaxaug.curriculum.difficulty import BETAS, FLOORS
 from jaxaug.models.endpoint.server import is_endpoint
-from jaxaug.models.named import catalogue
-from jaxaug.paraphrase import endpoint_grid, generation
+from jaxaug.models.named import catalogue, identities
+from jaxaug.paraphrase import candidates, endpoint_grid, generation
+
+Pairs = Sequence[tuple[str, str]]
+
+
+class Scorers(NamedTuple):
+    """Functions of (text, paraphrase) pairs for equations 3 and 4.
+
+    Attributes:
+        similarity: G.
+        implied: M; None without an implication model.
+    """
+
+    similarity: Callable[[Pairs], Float[np.ndarray, " pairs"]]
+    implied: Callable[[Pairs], Bool[np.ndarray, " pairs"]] | None = None
+
+
+def scale_named(similarity: str) -> difficulty.Scale:
+    """Returns the scale of a measure, given by name or folder."""
+    from jaxaug.models.scorers import encoder
+    from jaxaug.models.weights import hf_folder
+
+    if similarity in difficulty.NAMED:
+        return difficulty.NAMED[similarity]
+    return difficulty.scale_of(hf_folder.read_config(encoder.folder_of(similarity))[2])
+
+
+def identity(name: str) -> str:
+    """Returns the identity of an encoder.
+
+    Raises:
+        UserError: the encoder is not on this machine.
+    """
+    from jaxaug.models.scorers import encoder
+
+    return identities.of_folder(encoder.folder_of(name))
+
+
+def load(similarity: str, implication: str) -> Scorers:
+    """Loads the scorers with these names; their scores are kept in the cache folder.
+
+    Raises:
+        UserError: a model is not on this machine, or has another purpose.
+    """
+    from jaxaug.models.scorers import encoder, pairs
+    from jaxaug.models.scorers.store import Store
+
+    store = Store()
+    loaded = encoder.load(similarity)
+    is_cosine = difficulty.scale_of(loaded.config) == difficulty.COSINE
+    measure = (pairs.Similarity if is_cosine else pairs.Bleurt)(loaded, store)
+    if not implication:
+        return Scorers(measure)
+    judge = pairs.MutualImplication(encoder.load(implication), store)
+    return Scorers(measure, functools.partial(judge.holds))
+
+
+SAMPLERS = ("bottom_k", "top_k_top_p", "sampling")
+PAPER = {"bottom_k": 4, "top_k_top_p": 16}
+BEHIND = {"sampling": 20}
+"""Default for a model behind an endpoint, which gives texts and no probabilities."""
+_EXAMPLE = "bottom_k=4 top_k_top_p=16"
+
+
+class Candidate(NamedTuple):
+    """A candidate paraphrase.
+
+    Attributes:
+        text: the paraphrase.
+        sampler: sampler that produced it; of two, the one whose quota comes first.
+        similarity: similarity to its text.
+        implied: whether it and its text imply each other; False without an implication
+            model.
+        passed: whether it passed the filter.
+    """
+
+    text: str
+    sampler: str
+    similarity: float
+    implied: bool
+    passed: bool
+
+
+def parse(texts: Iterable[str]) -> dict[str, int]:
+    """Parses quotas such as `bottom_k=4`, in their order.
+
+    Raises:
+        UserError: a number is missing, or a sampler is unknown or repeated.
+    """
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        if name in found or not re.fullmatch("[0-9]{1,6}", number):
+            raise UserError(
+                f"--quota {text!r}: write each sampler once, with how many of its "
+                f"paraphrases are kept, at most 999999: {_EXAMPLE}."
+            )
+        found[name] = int(number)
+    check(found)
+    return found
+
+
+def check(quota: Mapping[str, int]) -> None:
+    """Raises `UserError` for unknown samplers, negative numbers, or all zeros."""
+    for name, number in quota.items():
+        if name not in SAMPLERS:
+            raise UserError(
+                f"--quota: {name!r} gives no levels; {suggestion(name, SAMPLERS)}"
+            )
+        if number < 0:
+            raise UserError(f"--quota {name}={number}: give 0 or more.")
+    if not any(quota.values()):
+        raise UserError(f"--quota: keeps nothing. Give numbers, such as {_EXAMPLE}.")
+
+
+def distinct(
+    text: str, outputs: Mapping[str, Sequence[str]], known: Iterable[str] = ()
+) -> list[tuple[str, str]]:
+    """Returns the distinct (paraphrase, sampler) pairs of a text.
+
+    It drops copies of the text and of known paraphrases; case and white space are
+    ignored.
+
+    Args:
+        outputs: sampler -> outputs.
+        known: paraphrases that already exist.
+    """
+    seen = {spaced(one).casefold() for one in (text, "", *known)}
+    kept = []
+    for found in candidates.merged(text, outputs.items()):
+        key = spaced(found.text).casefold()
+        if key not in seen:
+            kept.append((found.text, found.settings[0]))
+            seen.add(key)
+    return kept
+
+
+def lacking(quota: Mapping[str, int], found: Sequence[Candidate]) -> dict[str, int]:
+    """Returns the number of missing paraphrases per sampler below its quota."""
+    passed = Counter(one.sampler for one in found if one.passed)
+    return {n: number - passed[n] for n, number in quota.items() if number > passed[n]}
+
+
+def chosen(
+    text: str, quota: Mapping[str, int], found: Sequence[Candidate], seed: int
+) -> list[Candidate]:
+    """Returns a random draw of each sampler's quota from the candidates that passed.
+
+    The draw is random, so that hard paraphrases stay as frequent as the sampler makes
+    them. It depends on text and seed only.
+    """
+    rng = np.random.default_rng((seed, zlib.crc32(text.encode())))
+    kept = []
+    for name, number in quota.items():
+        own = [one for one in found if one.passed and one.sampler == name]
+        kept += [own[place] for place in rng.permutation(len(own))[:number]]
+    return kept
+
 
 Setting = generation.Setting | endpoint_grid.Setting
 AUTO, NONE = "auto", "none"
@@ -26,20 +196,18 @@ class Options(Levelling):
     """Options of levels, with the quotas and the server.
 
     Attributes:
-        quota: sampler -> number of its paraphrases to keep per text; see `quotas`.
+        quota: sampler -> number of its paraphrases to keep per text.
         server: of a model behind an endpoint: fields of
             `jaxaug.paraphrase.endpoint_grid.Block`. Such a model has the one sampler
             `sampling`, and none of the options of samplers.
     """
 
-    quota: Mapping[str, int] = dataclasses.field(
-        default_factory=lambda: dict(quotas.PAPER)
-    )
+    quota: Mapping[str, int] = dataclasses.field(default_factory=lambda: dict(PAPER))
     server: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        quotas.check(self.quota)
+        check(self.quota)
         others = [n for n, number in self.quota.items() if number and n != "sampling"]
         if is_endpoint(self.model) and others:
             raise UserError(
@@ -104,7 +272,7 @@ def resolved(options: Options) -> Options:
         similarity = here[0] if here else "minilm"
     if implication == AUTO:
         implication = IMPLICATION if catalogue.find(IMPLICATION).on_disk else NONE
-    scale, beta = measures.scale(similarity), options.beta
+    scale, beta = scale_named(similarity), options.beta
     if beta is None:
         betas, other = (FLOORS, None) if implication == NONE else (BETAS, scale.beta)
         beta = betas.get(similarity, other)

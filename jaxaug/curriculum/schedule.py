@@ -9,20 +9,25 @@ length, `steps_per_level` has a number for each level, as in Wei et al. (2021).
 import dataclasses
 import itertools
 import math
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from jaxaug.core import checked as rules
+from jaxaug.core import typed
 from jaxaug.core.errors import UserError
+from jaxaug.core.figures import new_figure, write_figure
+from jaxaug.core.files import PathLike
+from jaxaug.core.ranges import Range
 from jaxaug.curriculum.difficulty import LEVELS
 
 ORIGINAL_FRACTION = 0.2
 CYCLES = 2
 
-Steps = int | Sequence[int]
+Fraction = Annotated[float, Range(0, 1)]
+Length = Annotated[int, Range(1)]
+Steps = Length | Sequence[Length]
 """Steps per stage: one number for every level, or one for each of the levels 0..C."""
 
 
@@ -62,27 +67,10 @@ class Schedule:
         return len(self.weights[0]) - 1
 
 
-_LENGTH = rules.whole(1, 1 << 40)
-_checked = rules.checked(
-    steps_per_level=rules.either(
-        _LENGTH,
-        rules.sequence(_LENGTH, "a whole number of at least 1, or one for each level"),
-    ),
-    levels=rules.whole(1, 1000),
-    original_fraction=rules.number(0, 1),
-    cycles=rules.whole(1, 1000),
-)
-
-
-@rules.checked(
-    ends=rules.sequence(rules.of(numbers.Integral, ""), "whole numbers of steps"),
-    weights=rules.sequence(
-        rules.sequence(rules.of(numbers.Real, ""), ""), "rows of numbers"
-    ),
-)
+@typed.checked
 def staged(
     ends: Sequence[int],
-    weights: Sequence[Sequence[float]],
+    weights: Sequence[Sequence[Annotated[float, Range(0)]]],
     names: Sequence[str] = (),
 ) -> Schedule:
     """Returns a schedule with user-defined stages.
@@ -113,55 +101,54 @@ def staged(
             f"levels, got rows of {[len(row) for row in weights]}"
         )
     for index, row in enumerate(weights):
-        known = all(math.isfinite(weight) and weight >= 0 for weight in row)
-        if not known or not 0 < sum(row) < math.inf:
+        if not 0 < sum(row) < math.inf:
             raise UserError(
-                f"curriculum: stage {index} has weights {list(row)}; they must be "
-                "finite and non-negative with a positive sum"
+                f"curriculum: stage {index} has weights {list(row)}; give a finite sum "
+                "above 0"
             )
     shares = (tuple(float(w) / sum(row) for w in row) for row in weights)
     return Schedule(tuple(map(int, ends)), tuple(shares), names)
 
 
-@_checked
+@typed.checked
 def gradual(
     steps_per_level: Steps,
-    levels: int = LEVELS,
-    original_fraction: float = ORIGINAL_FRACTION,
+    levels: typed.Count = LEVELS,
+    original_fraction: Fraction = ORIGINAL_FRACTION,
 ) -> Schedule:
     """Returns a schedule of the originals, then level 1, 2, ... C, once."""
     return _visits(range(levels + 1), steps_per_level, levels, original_fraction)
 
 
-@_checked
+@typed.checked
 def cyclic(
     steps_per_level: Steps,
-    levels: int = LEVELS,
-    original_fraction: float = ORIGINAL_FRACTION,
-    cycles: int = CYCLES,
+    levels: typed.Count = LEVELS,
+    original_fraction: Fraction = ORIGINAL_FRACTION,
+    cycles: typed.Count = CYCLES,
 ) -> Schedule:
     """Returns `gradual` several times: the originals follow the hardest level."""
     order = [*range(levels + 1)] * cycles
     return _visits(order, steps_per_level, levels, original_fraction)
 
 
-@_checked
+@typed.checked
 def inverse(
     steps_per_level: Steps,
-    levels: int = LEVELS,
-    original_fraction: float = ORIGINAL_FRACTION,
+    levels: typed.Count = LEVELS,
+    original_fraction: Fraction = ORIGINAL_FRACTION,
 ) -> Schedule:
     """Returns `gradual` backwards: level C, ..., 2, 1, then the originals."""
     order = range(levels, -1, -1)
     return _visits(order, steps_per_level, levels, original_fraction)
 
 
-@_checked
+@typed.checked
 def inverse_cyclic(
     steps_per_level: Steps,
-    levels: int = LEVELS,
-    original_fraction: float = ORIGINAL_FRACTION,
-    cycles: int = CYCLES,
+    levels: typed.Count = LEVELS,
+    original_fraction: Fraction = ORIGINAL_FRACTION,
+    cycles: typed.Count = CYCLES,
 ) -> Schedule:
     """Returns a schedule of `cycles` cycles that alternate `gradual` and `inverse`.
 
@@ -175,11 +162,11 @@ def inverse_cyclic(
     return _visits(order, steps_per_level, levels, original_fraction)
 
 
-@_checked
+@typed.checked
 def two_stage(
     steps_per_level: Steps,
-    levels: int = LEVELS,
-    original_fraction: float = ORIGINAL_FRACTION,
+    levels: typed.Count = LEVELS,
+    original_fraction: Fraction = ORIGINAL_FRACTION,
 ) -> Schedule:
     """Returns the originals, then all levels at once; each stage is half of `gradual`.
 
@@ -194,12 +181,12 @@ def two_stage(
     return staged(ends, ([1, *[0] * levels], [original_fraction, *[share] * levels]))
 
 
-@_checked
+@typed.checked
 def random(
     steps_per_level: Steps,
-    levels: int = LEVELS,
-    original_fraction: float = ORIGINAL_FRACTION,
-    cycles: int = 1,
+    levels: typed.Count = LEVELS,
+    original_fraction: Fraction = ORIGINAL_FRACTION,
+    cycles: typed.Count = 1,
 ) -> Schedule:
     """Returns no curriculum: the data of `cycles` times `gradual` in random order.
 
@@ -229,8 +216,8 @@ def _visits(
     return staged(ends, rows)
 
 
-@_checked
-def lengths(steps_per_level: Steps, levels: int) -> list[int]:
+@typed.checked
+def lengths(steps_per_level: Steps, levels: typed.Count) -> list[int]:
     """Returns the steps of a stage for each of the levels 0..C.
 
     Args:
@@ -258,14 +245,11 @@ PROMPT_STAGE_ENDS = (0.2, 0.4)
 PROMPT_STAGE_WEIGHTS = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.05, 0.05, 0.9))
 
 
-@rules.checked(
-    short_steps=rules.sequence(_LENGTH, "two whole numbers of at least 1"),
-    short_fraction=rules.number(0, 1),
-)
+@typed.checked
 def after_short_prompts(
     curriculum: Schedule,
-    short_steps: Sequence[int],
-    short_fraction: float = 0.1,
+    short_steps: Sequence[Length],
+    short_fraction: Fraction = 0.1,
 ) -> Schedule:
     """Returns a curriculum that starts with short prompts, for untrained models.
 
@@ -291,13 +275,9 @@ def after_short_prompts(
     return staged(ends, rows, ("short2", "short5", *curriculum.names))
 
 
-@rules.checked(steps=_LENGTH)
-def stretched(schedule: Schedule, steps: int) -> Schedule:
+@typed.checked
+def stretched(schedule: Schedule, steps: Length) -> Schedule:
     """Returns the same stages in another number of steps, in the same proportions.
-
-    Args:
-        schedule: schedule of any length.
-        steps: length of the result.
 
     Raises:
         UserError: a stage would have no step.
@@ -310,3 +290,59 @@ def stretched(schedule: Schedule, steps: int) -> Schedule:
             "use a schedule with fewer stages."
         )
     return dataclasses.replace(schedule, ends=tuple(ends))
+
+
+WIDTH = 60
+_SHADES = " .-+#"
+
+
+def plot_text(schedule: Schedule, width: int = WIDTH, notes: Sequence[str] = ()) -> str:
+    """Returns a text plot with a row per level, hardest on top, and steps as columns.
+
+    A column shows the shares at the middle of its steps. There are more than `width`
+    columns if there are more stages. The notes are appended as lines.
+    """
+    width = max(width, len(schedule.ends))
+    middles = (np.arange(width) + 0.5) * schedule.steps / width
+    shares = np.asarray([schedule(int(step)) for step in middles])
+    label = max(len(name) for name in schedule.names)
+    rows = [
+        f"level {schedule.names[level]:>{label}} |{_bar(shares[:, level])}|"
+        for level in reversed(range(len(schedule.names)))
+    ]
+    last = f"{schedule.steps:,}"
+    indent = " " * (len("level ") + label + 2)
+    return "\n".join(
+        [
+            f"curriculum: {len(schedule.ends)} stages, {last} steps",
+            *rows,
+            f"{indent}0{last:>{width - 1}}  steps",
+            f"{indent}share of a level: . below 25%, - below 50%, + below 75%, # above",
+            *(f"{indent}{note}" for note in notes),
+        ]
+    )
+
+
+def _bar(shares: np.ndarray) -> str:
+    # A share of zero is blank.
+    return "".join(_SHADES[min(int(4 * s) + 1, 4) if s > 0 else 0] for s in shares)
+
+
+def write_png(path: PathLike, schedule: Schedule) -> None:
+    """Writes the plot as a picture; darker fields are larger shares.
+
+    Raises:
+        UserError: matplotlib is not installed.
+    """
+    figure = new_figure(path, 8, 3)
+    axes = figure.subplots()
+    shares = np.asarray(schedule.weights).T
+    rows = np.arange(len(schedule.names) + 1) - 0.5
+    mesh = axes.pcolormesh(
+        [0, *schedule.ends], rows, shares, cmap="Blues", vmin=0, vmax=1
+    )
+    figure.colorbar(mesh, label="share")
+    axes.set_yticks(range(len(schedule.names)), schedule.names)
+    axes.set_xlabel("step")
+    axes.set_ylabel("level")
+    write_figure(path, figure)

@@ -37,7 +37,8 @@ class Fetch(args.Settings, verb="data fetch", target="jaxaug.data.fetch:run"):
     """Download a data set with a checksum.
 
     Attributes:
-        name: sgd, personachat, or one of an installed package, such as multiwoz22
+        name: sgd, personachat, one of an installed package, such as multiwoz22, or
+            hf:OWNER/NAME on the Hugging Face hub
         out: target folder (default: ./data/<name>)
     """
 
@@ -72,7 +73,7 @@ class Import(
 
     Attributes:
         source: file (.jsonl, .json, .parquet, .arrow), or a folder with them, such as
-            one of Hugging Face `datasets`
+            one of Hugging Face `datasets`; or hf:OWNER/NAME on its hub
         schema: document with the tools of records without `tools`, in any format of
             `jaxaug schema import`
         out: data folder

@@ -11,8 +11,7 @@ from typing import Any
 from jaxaug.core.files import PathLike, shown
 from jaxaug.core.json_places import Keys
 from jaxaug.core.suggestion import suggestion
-from jaxaug.data.problem import REPEATED, WRONG_TYPE, Problem, refuse
-from jaxaug.data.schema import Schema
+from jaxaug.data.schema import REPEATED, WRONG_TYPE, Problem, Schema, refuse
 
 UNKNOWN_SERVICE = "unknown service"
 
@@ -152,9 +151,6 @@ class _Checker:
             what: "slot" or "intent".
             keys: path of the name in the file.
             field: name of the field for the message.
-            name: value in the file.
-            known: names of the service.
-            *allowed: further valid names.
         """
         if type(name) is not str:
             self._add(WRONG_TYPE, keys, field, f"the name of one {what}", name)
@@ -175,10 +171,7 @@ class _Checker:
         """Returns a field, or reports a wrong type and returns None.
 
         Args:
-            of: object that has the field.
             at: path of the object in the file.
-            key: name of the field.
-            kind: required type.
             expected: description of the required type for the message.
             above: name of the object for the message, with a dot at its end.
             is_filled: whether the value must not be empty.

@@ -22,10 +22,11 @@ class DataSet:
     Packages register data sets as entry points in the group `jaxaug.datasets`.
 
     Attributes:
-        url: address of a .tar.gz, .tgz, or .zip; empty if `jaxaug data fetch` cannot
-            download the data set, and `layout` says how to get it.
-        archive: name of the downloaded archive.
-        keep: pattern of the members to unpack; its first group is the target path.
+        url: address of a .tar.gz, .tgz, or .zip; `hf:OWNER/NAME` on the Hugging Face
+            hub; or a local folder. Empty if `jaxaug data fetch` cannot get the data
+            set, and `layout` says how to get it.
+        archive: name of the downloaded archive, if any.
+        keep: pattern of the files to keep; its first group is the target path.
         layout: layout of the unpacked folder, for users who fill it by hand.
         note: further information that is printed for the user.
         sha256: checksum of the archive, or None if only `trees` are known.
@@ -38,10 +39,10 @@ class DataSet:
     """
 
     url: str
-    archive: str
-    keep: str
-    layout: str
-    note: str
+    archive: str = ""
+    keep: str = "(.*)"
+    layout: str = ""
+    note: str = "Use it with --data_dir."
     sha256: str | None = None
     trees: Mapping[str, str] = field(default_factory=dict)
     top_folder: bool = True

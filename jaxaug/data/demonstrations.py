@@ -67,10 +67,7 @@ def of_folder(data_dir: PathLike, split: str) -> tuple[Demonstration, ...]:
 
 def sources(data_dir: PathLike, split: str) -> list[epath.Path]:
     """Returns the files that determine the result of `of_folder`."""
-    files = []
-    for name in _splits(data_dir, split):
-        files += [folders.schema_path(data_dir, name)]
-        files += folders.dialogue_paths(data_dir, name)
+    files = _files(data_dir, split)
     given = os.environ.get(FILE_VARIABLE)
     return [*files, epath.Path(given)] if given else files
 
@@ -88,10 +85,7 @@ def choose(data_dir: PathLike, split: str) -> dict[str, Demonstration]:
     first one that occurs in the dialogue. A service without a frame in these splits has
     no demonstration.
     """
-    files = (
-        path for name in _splits(data_dir, split) for path in _files(data_dir, name)
-    )
-    digests = tuple(file_digest(path) for path in files)
+    digests = tuple(map(file_digest, _files(data_dir, split)))
     return dict(_choose(os.fspath(data_dir), split, digests))
 
 
@@ -103,9 +97,14 @@ def _splits(data_dir: PathLike, split: str) -> list[str]:
 
 
 def _files(data_dir: PathLike, split: str) -> list[epath.Path]:
+    """Returns the files of the split and of the splits that precede it."""
     return [
-        folders.schema_path(data_dir, split),
-        *folders.dialogue_paths(data_dir, split),
+        path
+        for name in _splits(data_dir, split)
+        for path in (
+            folders.schema_path(data_dir, name),
+            *folders.dialogue_paths(data_dir, name),
+        )
     ]
 
 

@@ -4,32 +4,214 @@ Archives that a server packs on request, such as GitHub's, have no stable checks
 Their contents have one: git's tree id, a SHA-1 over the names and contents of a folder.
 Such archives are verified by the tree ids of a pinned commit, others by SHA-256. pooch
 supports neither tree ids nor resumed downloads.
+
+An archive may be hostile. Sizes in headers are compared with limits before a member is
+unpacked, contents are read in pieces, and errors of the libraries for damaged archives
+become `BrokenError`.
 """
 
+import contextlib
+import gzip
 import hashlib
 import http.client
+import itertools
+import lzma
+import os
 import re
 import shutil
+import struct
+import tarfile
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from pathlib import Path
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple
 
+from etils import epath
 from jaxaug_base.files import naming, scratch_folder
 
-from jaxaug.core import extensions
+from jaxaug.core import extensions, hub, pins
+from jaxaug.core.cache_folder import cache_dir
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_ordinary, is_remote
 from jaxaug.core.installed import missing_package
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import one_of
 from jaxaug.data import datasets
-from jaxaug.data.archive import MAX_TOTAL, BrokenError, members
 from jaxaug.data.arguments import Convert, Fetch
 from jaxaug.data.datasets import DataSet
 
+MAX_MEMBER = 10**9
+"""Maximum bytes of a member, far above those in the known data sets."""
+MAX_TOTAL = 4 * 10**9
+"""Maximum bytes of all members together, and of an archive."""
+MAX_MEMBERS = 100_000
+"""Maximum number of members; the libraries keep a record of each in memory."""
 _CHUNK = 1 << 20
+# Limit for names and extended headers, which `tarfile` reads as a whole.
+_LONGEST_READ = 16 << 20
+_METHODS = (
+    zipfile.ZIP_STORED,
+    zipfile.ZIP_DEFLATED,
+    zipfile.ZIP_BZIP2,
+    zipfile.ZIP_LZMA,
+)
+_DAMAGE = (
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    UnicodeError,
+    ValueError,
+    OverflowError,
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    struct.error,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+class BrokenError(Exception):
+    """An archive cannot be unpacked; the message says why."""
+
+
+class Member(NamedTuple):
+    """A regular file in an archive; read it before you request the next member."""
+
+    name: str
+    mode: str
+    size: int
+    stream: IO[bytes]
+
+    def unpack(self, target: Path | None) -> str:
+        """Returns the git blob id; writes the content to `target` unless it is None.
+
+        Raises:
+            BrokenError: the content is damaged, or its size differs from the header.
+        """
+        digest = hashlib.sha1(f"blob {self.size}\0".encode(), usedforsecurity=False)
+        size = 0
+        with contextlib.ExitStack() as stack:
+            file = None
+            if target is not None:
+                stack.enter_context(naming(target))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context(target.open("xb"))
+            while chunk := self._piece():
+                size += len(chunk)
+                digest.update(chunk)
+                if file is not None:
+                    file.write(chunk)
+        if size != self.size:
+            raise BrokenError(
+                f"{self.name} has {size} bytes, its header says {self.size}"
+            )
+        return digest.hexdigest()
+
+    def _piece(self) -> bytes:
+        with _damage():
+            return self.stream.read(_CHUNK)
+
+
+@contextlib.contextmanager
+def _damage() -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        raise BrokenError(str(error) or type(error).__name__) from None
+
+
+class _Unpacked(gzip.GzipFile):
+    """A gzip stream that returns at most a few MiB per read."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Reads bytes; raises `tarfile.ReadError` for requests above a few MiB."""
+        if size is None or not 0 <= size <= _LONGEST_READ:
+            raise tarfile.ReadError(f"a header of {size} bytes")
+        return super().read(size)
+
+
+def members(archive: Path, top_folder: bool) -> Iterator[Member]:
+    """Yields every regular file of an archive.
+
+    Args:
+        archive: file in the format .tar.gz or .zip; its name is ignored.
+        top_folder: whether to drop the outermost folder from the names.
+
+    Raises:
+        BrokenError: the archive is damaged, is encrypted, has an unknown compression,
+            or exceeds the limits.
+    """
+    if (size := archive.stat().st_size) > MAX_TOTAL:
+        raise BrokenError(f"it has {size:,} bytes, at most {MAX_TOTAL:,} are unpacked")
+    with _damage():
+        is_zip = zipfile.is_zipfile(archive)
+    total = 0
+    for member in (_of_zip if is_zip else _of_tar)(archive):
+        total += member.size
+        if member.size > MAX_MEMBER:
+            raise BrokenError(
+                f"{member.name:.100} has {member.size:,} bytes, at most {MAX_MEMBER:,} "
+                "are unpacked"
+            )
+        if total > MAX_TOTAL:
+            raise BrokenError(
+                f"its members have more than {MAX_TOTAL:,} bytes together"
+            )
+        parts = PurePosixPath(member.name).parts
+        yield member._replace(name="/".join(parts[1:] if top_folder else parts))
+
+
+def _check_count(count: int) -> None:
+    if count >= MAX_MEMBERS:
+        raise BrokenError(f"it has more than {MAX_MEMBERS:,} members")
+
+
+def _of_zip(archive: Path) -> Iterator[Member]:
+    with contextlib.ExitStack() as stack:
+        with _damage():
+            packed = stack.enter_context(zipfile.ZipFile(archive))
+        for count, entry in enumerate(packed.infolist()):
+            _check_count(count)
+            if entry.is_dir():
+                continue
+            if entry.flag_bits & 1:
+                raise BrokenError(f"{entry.filename:.100} is encrypted")
+            # Libraries add methods to `zipfile`, whose errors `_DAMAGE` lacks.
+            if entry.compress_type not in _METHODS:
+                raise BrokenError(
+                    f"{entry.filename:.100} has compression method "
+                    f"{entry.compress_type}; stored, deflated, bzip2 and LZMA are read"
+                )
+            with _damage():
+                stream = packed.open(entry)
+            with stream:
+                yield Member(entry.filename, "100644", entry.file_size, stream)
+
+
+def _of_tar(archive: Path) -> Iterator[Member]:
+    with contextlib.ExitStack() as stack:
+        with _damage():
+            stream = stack.enter_context(_Unpacked(archive))
+            packed = stack.enter_context(tarfile.open(fileobj=stream, mode="r:"))
+        for count in itertools.count():
+            _check_count(count)
+            with _damage():
+                entry = packed.next()
+            if entry is None:
+                return
+            content = packed.extractfile(entry) if entry.isfile() else None
+            if content is not None:
+                mode = "100755" if entry.mode & 0o100 else "100644"
+                yield Member(entry.name, mode, entry.size, content)
+
+
 _TIMEOUT_SECONDS = 60
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_FILES = ["*.json", "*.jsonl", "*.parquet", "*.arrow", "*.md", "LICENSE*"]
 
 
 _SGD_COMMIT = "e852981ae34990f4358979625854259302feaa78"
@@ -69,11 +251,13 @@ _ELSEWHERE = dict.fromkeys(
 
 
 def find(name: str) -> DataSet:
-    """Returns the data set with a name.
+    """Returns the data set with a name, or of the hub for `hf:OWNER/NAME`.
 
     Raises:
         UserError: the name is unknown, or its package is broken or not installed.
     """
+    if name.startswith(hub.PREFIX):
+        return DataSet(url=name)
     if name in DATA_SETS:
         return DATA_SETS[name]
     if name in _ELSEWHERE:
@@ -82,13 +266,13 @@ def find(name: str) -> DataSet:
 
 
 def fetch(data_set: DataSet, out: Path) -> list[Path]:
-    """Downloads, verifies, and unpacks a data set into the folder `out`.
+    """Gets a data set into the folder `out`: downloads, verifies, and unpacks it.
 
-    The archive is stored next to `out` until it is unpacked. An existing archive, such
-    as one copied from another machine, is used instead of a download. A partial
-    download is resumed. The contents are verified before any file of `out` changes. An
-    existing file with other contents is kept as `<name>.replaced`; unrelated files
-    stay.
+    A data set of the hub or in a local folder is copied. An archive is stored next to
+    `out` until it is unpacked. An existing archive, such as one copied from another
+    machine, is used instead of a download. A partial download is resumed. The contents
+    are verified before any file of `out` changes. An existing file with other contents
+    is kept as `<name>.replaced`; unrelated files stay.
 
     Returns:
         The files of the data set in `out`.
@@ -101,20 +285,17 @@ def fetch(data_set: DataSet, out: Path) -> list[Path]:
     if not data_set.url:
         raise UserError(f"{out}: there is no download for it. {data_set.layout}")
     out.parent.mkdir(parents=True, exist_ok=True)
+    if data_set.url.startswith(hub.PREFIX):
+        return _files(data_set, out, Path(of_hub(data_set.url)))
+    if "://" not in data_set.url:
+        return _files(data_set, out, Path(data_set.url))
     archive = out.parent / data_set.archive
     check_ordinary(archive, "Remove it and run the command again.")
     brought_here = archive.exists()
     if not brought_here:
         _download(data_set, archive, out)
     try:
-        with scratch_folder(out) as folder:
-            place = Path(folder, "files")
-            unpacked = _unpack(data_set, archive, place)
-            if data_set.convert is not None:
-                print(_converted(data_set.convert, place))
-                found = (path for path in place.rglob("*") if path.is_file())
-                unpacked = sorted(path.relative_to(place).as_posix() for path in found)
-            files = [_move(place / name, out / name) for name in unpacked]
+        files = _files(data_set, out, archive)
     except UserError:
         if not brought_here:
             archive.unlink()
@@ -122,6 +303,64 @@ def fetch(data_set: DataSet, out: Path) -> list[Path]:
     if not brought_here:
         archive.unlink()
     return files
+
+
+def of_hub(name: str) -> epath.Path:
+    """Returns the folder in the cache with the data set `hf:OWNER/NAME`.
+
+    It is downloaded at its first use and pinned to that commit; see `hub.fetch`.
+
+    Raises:
+        UserError: the name is incomplete, or the data set is not in the cache and
+            cannot be fetched.
+    """
+    hub_id = name.removeprefix(hub.PREFIX)
+    if not _HUB_ID.fullmatch(hub_id):
+        raise UserError(f"{name}: is no data set of the hub. Name it hf:OWNER/NAME.")
+    folder = cache_dir() / "datasets" / hub_id.replace("/", "--")
+    if os.environ.get(hub.OFFLINE_VARIABLE) and not (folder / pins.NOTE).exists():
+        raise UserError(
+            f"{name} is not on this machine, and --offline (${hub.OFFLINE_VARIABLE}) "
+            f"forbids the download. Leave it out, or fill {folder} on a machine with a "
+            "network and copy it here."
+        )
+    return hub.fetch(hub_id, "main", folder, [_HUB_FILES], repo_type="dataset")
+
+
+def _files(data_set: DataSet, out: Path, source: Path) -> list[Path]:
+    """Moves the files of an archive, or copies the files of a folder, to `out`."""
+    with scratch_folder(out) as folder:
+        place = Path(folder, "files")
+        if source.is_dir():
+            names = _copy(data_set, source, place)
+        else:
+            names = _unpack(data_set, source, place)
+        if data_set.convert is not None:
+            print(_converted(data_set.convert, place))
+            names = _below(place)
+        return [_move(place / name, out / name) for name in names]
+
+
+def _below(folder: Path) -> list[str]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path.relative_to(folder).as_posix() for path in found)
+
+
+def _copy(data_set: DataSet, source: Path, target: Path) -> list[str]:
+    """Copies the files to keep; returns their names."""
+    names = []
+    for name in _below(source):
+        match = re.fullmatch(data_set.keep, name)
+        if match and not name.startswith(".") and name != pins.NOTE:
+            (target / match[1]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source / name, target / match[1])
+            names.append(match[1])
+    if not names:
+        raise UserError(
+            f"{source}: has no file of the data set. Name a folder with "
+            f"{data_set.layout or 'files'}."
+        )
+    return names
 
 
 def _converted(convert: datasets.Convert, folder: Path) -> object:
@@ -298,7 +537,7 @@ def run(arguments: Fetch) -> int:
             f"--out {arguments.out}: a download goes to a local folder. Name one, and "
             "copy it afterwards."
         )
-    out = Path(arguments.out or Path("data") / arguments.name)
+    out = Path(arguments.out or Path("data") / arguments.name.rpartition("/")[2])
     files = fetch(data_set, out)
     print(f"{len(files)} files verified in {out}. {data_set.note}")
     return 0

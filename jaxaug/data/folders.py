@@ -11,6 +11,7 @@ import re
 
 from etils import epath
 
+from jaxaug.core import hub
 from jaxaug.core.cache_folder import cache_dir, fix_for
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, is_remote, reached, unreachable
@@ -28,7 +29,8 @@ _TASK_WORD = re.compile(r"[A-Za-z0-9_]+")
 def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:
     """Returns the data folder: the argument, else `$JAXAUG_DATA_DIR`, else MiniSGD.
 
-    MiniSGD is unpacked into the cache folder at its first use.
+    MiniSGD is unpacked into the cache folder at its first use, and `hf:OWNER/NAME` is
+    downloaded there.
 
     Raises:
         UserError: the name is empty, the folder is missing or unreachable, or no split
@@ -46,6 +48,17 @@ def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:
 
         return epath.Path(minisgd.materialise(cache_dir()))
     source = "" if data_dir else f" (from ${DATA_DIR_VARIABLE})"
+    if os.fspath(chosen).startswith(hub.PREFIX):
+        from jaxaug.data import fetch
+
+        name, folder = chosen, fetch.of_hub(os.fspath(chosen))
+        if not _has_schema(folder):
+            raise UserError(
+                f"data set {name}{source} is not in the layout of SGD: its copy "
+                f"{folder} has no {SPLITS[0]}/schema.json. Convert chat messages with "
+                f"`jaxaug data import {name} --split train --out DIR`."
+            )
+        return folder
     problem = unreachable(chosen)
     if problem:
         raise _no_data(f"{chosen}{source}: {problem}", f"{chosen}".rstrip("/"))
@@ -53,7 +66,7 @@ def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:
     if not folder.is_dir():
         problem = "is not a folder" if folder.exists() else "does not exist"
         raise _no_data(f"{folder}{source} {problem}", folder)
-    if not any((folder / split / "schema.json").exists() for split in SPLITS):
+    if not _has_schema(folder):
         if (folder / "schema.json").exists():
             raise UserError(
                 f"data folder {folder}{source} has one schema.json for all splits, as "
@@ -62,6 +75,10 @@ def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:
             )
         raise _no_data(f"{folder}{source} holds no data", folder)
     return folder
+
+
+def _has_schema(folder: epath.Path) -> bool:
+    return any((folder / split / "schema.json").exists() for split in SPLITS)
 
 
 def _no_data(problem: str, folder: PathLike) -> UserError:

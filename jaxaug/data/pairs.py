@@ -3,6 +3,7 @@
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from etils import epath
 
@@ -96,7 +97,6 @@ def held_out(
     not divided, so that no text is on both sides. The hash of its first text decides.
 
     Args:
-        pairs: all pairs.
         validation: whether to return the pairs for validation.
         by_input: whether only pairs with the same input form a group.
     """
@@ -124,6 +124,7 @@ def held_out(
     ]
 
 
+@dataclass(frozen=True)
 class Source:
     """Pairs with three splits, read on demand.
 
@@ -131,25 +132,13 @@ class Source:
         name: name for messages.
         read: returns the unchanged pairs of `train` or `test`.
         has_test: whether there is a split `test`.
+        by_input: see `held_out`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        read: Callable[[str], Pairs],
-        has_test: bool = True,
-        by_input: bool = False,
-    ):
-        """Describes pairs without reading them.
-
-        Args:
-            name: name for messages.
-            read: returns the unchanged pairs of `train` or `test`.
-            has_test: whether there is a split `test`.
-            by_input: see `held_out`.
-        """
-        self.name, self.read, self.has_test = name, read, has_test
-        self._by_input = by_input
+    name: str
+    read: Callable[[str], Pairs]
+    has_test: bool = True
+    by_input: bool = False
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -171,7 +160,7 @@ class Source:
         if split == "test":
             chosen = lowered(unseen(self.read("test"), train))
         else:
-            chosen = held_out(lowered(train), split == "validation", self._by_input)
+            chosen = held_out(lowered(train), split == "validation", self.by_input)
         if not chosen:
             raise UserError(
                 f"{self.name}: holds no pair for the {split} split. "
@@ -212,9 +201,6 @@ def twitter() -> Source:
 class Rewordings(Source):
     """The pairs of the corpus of rewordings, with its own splits."""
 
-    def __init__(self) -> None:
-        super().__init__(rewordings.NAME, rewordings.pairs)
-
     def of_split(self, split: str, both: bool = False) -> Pairs:
         """Returns the (text, rewording) pairs of a split in lower case."""
         chosen = lowered(self.read(split))
@@ -226,7 +212,6 @@ def table(path: PathLike, by_input: bool = False) -> Source:
 
     Args:
         path: path of `NAME.tsv`.
-        by_input: see `held_out`.
     """
     test = epath.Path(path).with_suffix(".test.tsv")
     files = {"train": path, "test": test}
@@ -249,7 +234,11 @@ def named(taken: Iterable[str] = ()) -> Mapping[str, Source]:
     Raises:
         UserError: a file is missing, or its stem is taken or cannot name a task.
     """
-    sources = {QUORA: quora(), TWITTER: twitter(), rewordings.NAME: Rewordings()}
+    sources = {
+        QUORA: quora(),
+        TWITTER: twitter(),
+        rewordings.NAME: Rewordings(rewordings.NAME, rewordings.pairs),
+    }
     taken = {*taken, *sources}
     for path in folders.paths_of_variable(PARAPHRASES_VARIABLE):
         if not path.is_file():

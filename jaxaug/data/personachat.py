@@ -10,14 +10,19 @@ Number 1 begins a dialogue. Files are called `<split>_<side>_<wording>.txt`; the
 files without candidates has `_no_cands` before the suffix. `side` names the speaker
 whose persona is given (`self`, `other`, `both`, `none`). `wording` is `original` or
 `revised` (rewritten by crowd workers).
+
+The 1,000 validation dialogues of ConvAI2 have about 100 personas. With a random split,
+the test would use personas of the training. In the splits of `by_persona`, dialogues
+whose personas share a trait, directly or through other dialogues, stay together.
 """
 
 import functools
 import hashlib
 import io
 import os
+import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from absl import logging
@@ -25,10 +30,99 @@ from etils import epath
 
 from jaxaug.core import cache_folder
 from jaxaug.core.cached import published_file
+from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, reach, read_text, shown
 from jaxaug.core.suggestion import nearest, one_of
-from jaxaug.data import persona_splits
+
+SHARES: Mapping[str, int] = {"train": 8, "validation": 1, "test": 1}
+"""Split -> share of the dialogues."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersonaSplit:
+    """The dialogues of each split.
+
+    Attributes:
+        seed: seed of the draw.
+        groups: number of groups of dialogues; a group is never divided.
+        members: split -> ids of its dialogues, in the order of the input.
+    """
+
+    seed: int
+    groups: int
+    members: Mapping[str, tuple[str, ...]]
+
+    @property
+    def digest(self) -> str:
+        """A hash of the members; equal splits have equal hashes."""
+        return digest_of({name: list(ids) for name, ids in self.members.items()})
+
+
+def by_persona(
+    personas: Mapping[str, Collection[str]],
+    seed: int = 0,
+    shares: Mapping[str, int] = SHARES,
+) -> PersonaSplit:
+    """Splits dialogues at random so that no trait occurs in two splits.
+
+    The groups of dialogues are shuffled. Each split gets one group. Every further group
+    goes to the split that lacks most of its share.
+
+    Args:
+        personas: dialogue id -> traits of the persona. A dialogue without traits forms
+            a group alone.
+        shares: split -> share of the dialogues; the default is `SHARES`.
+
+    Raises:
+        UserError: there are fewer groups than splits.
+    """
+    groups = _groups(personas)
+    if len(groups) < len(shares):
+        raise UserError(
+            f"{len(personas)} dialogues have {len(groups)} personas that share no "
+            f"trait, which cannot make {len(shares)} splits: give more dialogues."
+        )
+    random.Random(seed).shuffle(groups)
+    total = sum(shares.values())
+    split_of: dict[str, str] = {}
+    sizes = dict.fromkeys(shares, 0)
+    for group in groups:
+        # Empty splits come first, then the one that lacks most; ties go to the first.
+        name = max(
+            shares,
+            key=lambda one: (
+                not sizes[one],
+                shares[one] * len(personas) / total - sizes[one],
+            ),
+        )
+        sizes[name] += len(group)
+        split_of.update(dict.fromkeys(group, name))
+    members = {
+        name: tuple(one for one in personas if split_of[one] == name) for name in shares
+    }
+    return PersonaSplit(seed, len(groups), members)
+
+
+def _groups(personas: Mapping[str, Collection[str]]) -> list[list[str]]:
+    """Returns the groups of dialogues connected by shared traits, in order."""
+    parent = {one: one for one in personas}
+
+    def root(one: str) -> str:
+        while parent[one] != one:
+            parent[one] = parent[parent[one]]
+            one = parent[one]
+        return one
+
+    first: dict[str, str] = {}
+    for one, traits in personas.items():
+        for trait in traits:
+            parent[root(one)] = root(first.setdefault(trait, one))
+    groups: dict[str, list[str]] = {}
+    for one in personas:
+        groups.setdefault(root(one), []).append(one)
+    return list(groups.values())
+
 
 DATA_DIR_VARIABLE = "JAXAUG_PERSONACHAT_DIR"
 SPLITS_VARIABLE = "JAXAUG_PERSONACHAT_SPLITS"
@@ -74,7 +168,6 @@ def read_file(path: PathLike, name: str = "") -> list[Dialogue]:
     """Returns the dialogues of a file.
 
     Args:
-        path: the file, local or gs://.
         name: prefix of the dialogue ids: `<name>_00000`, `<name>_00001`, ...
 
     Raises:
@@ -177,7 +270,7 @@ def splits_of() -> str:
     The others divide the `valid` files into train, validation, and test splits (8:1:1).
     They serve experiments without the `train` files. "valid" divides by the last digit
     of the dialogue number, so splits share personas. "personas" divides with
-    `persona_splits.by_persona`, so no two splits share a trait of the speaker's
+    `by_persona`, so no two splits share a trait of the speaker's
     persona. A seed may follow a colon ("personas:3").
 
     Raises:
@@ -267,7 +360,7 @@ def read(
 
 def split_by_persona(
     folder: PathLike | None = None, seed: int | None = None
-) -> persona_splits.PersonaSplit:
+) -> PersonaSplit:
     """Divides the validation dialogues so that no two splits share a trait of `self`.
 
     The splits are the same for all sides and wordings; the file `self_original`
@@ -285,7 +378,7 @@ def split_by_persona(
         seed = int(splits_of().partition(":")[2] or 0)
     path = find_file(folder or data_dir(), "valid", "self", "original")
     personas = {one.dialogue_id: one.persona for one in read_file(path, "valid")}
-    return persona_splits.by_persona(personas, seed)
+    return by_persona(personas, seed)
 
 
 def _by_number(dialogues: Sequence[Dialogue], split: str) -> frozenset[str]:

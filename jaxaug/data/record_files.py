@@ -12,7 +12,7 @@ from typing import Any
 from etils import epath
 from jaxaug_base.files import replacing
 
-from jaxaug.core import json_reader
+from jaxaug.core import hub, json_reader, pins
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import (
     PathLike,
@@ -23,6 +23,7 @@ from jaxaug.core.files import (
     shown,
 )
 from jaxaug.core.installed import extras_of
+from jaxaug.data import fetch
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".arrow")
 _FIX = (
@@ -30,7 +31,10 @@ _FIX = (
 )
 _SPLITS = {"train": ("train",), "dev": ("dev", "valid"), "test": ("test",)}
 # Files with which `save_to_disk` describes the data.
-_ABOUT = ("dataset_dict.json", "dataset_info.json", "state.json", "dataset_infos.json")
+_ABOUT = (
+    "dataset_dict.json", "dataset_info.json", "state.json", "dataset_infos.json",
+    pins.NOTE,
+)  # fmt: skip
 _ROWS = 256
 
 
@@ -38,7 +42,8 @@ def read(path: PathLike, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the place of each record, for messages, and the record.
 
     Args:
-        path: file, or folder of files; Parquet and Arrow need the package pyarrow.
+        path: file, folder of files, or `hf:OWNER/NAME` on the hub; Parquet and Arrow
+            need the package pyarrow.
         split: "train", "dev", or "test". In a folder whose files or folders are named
             after splits, only the ones of this split are read.
 
@@ -47,6 +52,8 @@ def read(path: PathLike, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
             record is not an object.
     """
     number = 0
+    if str(path).startswith(hub.PREFIX):
+        path = fetch.of_hub(str(path))
     for file in _files(reach(path, _FIX), split):
         for where, record in _READERS[file.suffix.lower()](file):
             number += 1
@@ -174,7 +181,6 @@ def write(
     """Writes records to a .jsonl or .parquet file; returns their number.
 
     Args:
-        path: file to write.
         records: values that JSON can represent.
         columns: type of each column of a Parquet file: "string", a list with the type
             of its items, or a mapping from the fields of an object to types. Other

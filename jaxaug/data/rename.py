@@ -12,8 +12,7 @@ from typing import Any
 
 from jaxaug.core.files import shown
 from jaxaug.core.json_places import Keys
-from jaxaug.data.problem import Problem, refuse
-from jaxaug.data.schema import Schema
+from jaxaug.data.schema import Problem, Schema, refuse
 
 MISMATCH = "variant does not match"
 
@@ -39,8 +38,6 @@ def renaming(original: Schema, variant: Schema, where: str) -> Renaming:
 
     Args:
         original: schema with the names in the dialogues.
-        variant: schema with the new names.
-        where: file of the variant, for messages.
 
     Raises:
         UserError: the schemas differ in the number of services, or two services differ

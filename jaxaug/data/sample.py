@@ -67,11 +67,9 @@ def choose(source: PathLike, split: str, frames: int, seed: int) -> list[str]:
     taken first, so that the sample has every service of the split.
 
     Args:
-        source: data folder.
         split: "train", "dev", or "test".
         frames: required number of frames of user turns; a split with fewer is taken
             whole.
-        seed: seed of the random order.
     """
     sizes, services = {}, {}
     for dialogue in sgd.read_dialogues(source, split):

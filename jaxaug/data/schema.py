@@ -14,7 +14,40 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import FETCH_AGAIN, PathLike, read_json, shown
 from jaxaug.core.json_places import Keys
 from jaxaug.core.suggestion import suggestion
-from jaxaug.data.problem import REPEATED, WRONG_TYPE, Problem, refuse
+
+WRONG_TYPE = "wrong type"
+REPEATED = "repeated"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A value that breaks a rule.
+
+    Attributes:
+        rule: short name of the rule, such as `unknown slot`.
+        keys: path of the value in the JSON of its file.
+        place: path in words, such as `dialogue '1_00000', turn 0`; may be empty.
+        text: the expected and the actual value.
+        fix: sentence with advice for the user.
+        is_note: whether readers accept the value, and it may be intended.
+    """
+
+    rule: str
+    keys: Keys
+    place: str
+    text: str
+    fix: str = FETCH_AGAIN
+    is_note: bool = False
+
+    def __str__(self) -> str:
+        place = f"{self.place}: " if self.place else ""
+        return f"{place}{self.text}. {self.fix}"
+
+
+def refuse(problems: list[Problem], path: PathLike) -> None:
+    """Raises `UserError` with the first problem, if there is one."""
+    if problems:
+        raise UserError(f"{path}: {problems[0]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +163,6 @@ def check_schema(data: Any, most: int | None = None) -> tuple[Schema, list[Probl
     """Checks the JSON value of a `schema.json` by the rules of `read_schema`.
 
     Args:
-        data: JSON value.
         most: number of problems at which the check stops; None finds all.
 
     Returns:

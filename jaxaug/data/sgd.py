@@ -19,9 +19,8 @@ from jaxaug.data import dialogue as quick
 from jaxaug.data import folders
 from jaxaug.data.check import check_dialogues, repeated_id
 from jaxaug.data.dialogue import Dialogue, Frame, State, Turn, renamed
-from jaxaug.data.problem import refuse
 from jaxaug.data.rename import Renaming, renaming
-from jaxaug.data.schema import Schema, Service, read_schema
+from jaxaug.data.schema import Schema, Service, read_schema, refuse
 
 __all__ = [
     "Dialogue",
@@ -144,7 +143,6 @@ def read_dialogue_file(
     Each dialogue is decoded when it is requested. Errors are raised then, or earlier.
 
     Args:
-        path: the file, local or gs://.
         schema: original schema of the split, whose names the file uses.
         rename: new names from `renaming_of`; None keeps the names.
 

@@ -4,7 +4,6 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TextIO
 
 from etils import epath
 
@@ -40,7 +39,9 @@ def run(arguments: Show) -> int:
     """
     folder = folders.resolve_data_dir(arguments.dir)
     found = choose(folder, arguments.split, arguments.dialogue, arguments.service)
-    paint = _paint if _takes_colour(sys.stdout, arguments.no_color) else _plain
+    # See https://no-color.org.
+    refused = arguments.no_color or os.environ.get("NO_COLOR")
+    paint = _plain if refused or not sys.stdout.isatty() else _paint
     for split, dialogue in itertools.islice(found, arguments.num):
         print("\n".join(text(dialogue, split, paint)), end="\n\n")
     print(paint(_LEGEND, "slot"))
@@ -56,7 +57,6 @@ def choose(
     """Yields (split, dialogue) for each selected dialogue.
 
     Args:
-        folder: data folder.
         split: split to read; None means all existing ones, train first.
         dialogue_id: selects a single dialogue; None means all.
         service: selects dialogues about this service; None means all.
@@ -65,7 +65,8 @@ def choose(
         UserError: no dialogue is selected, or the data are invalid; raised at the first
             request.
     """
-    splits = [split] if split else [s for s in folders.SPLITS if _has(folder, s)]
+    there = (epath.Path(folder) / name / "schema.json" for name in folders.SPLITS)
+    splits = [split] if split else [p.parent.name for p in there if p.exists()]
     found, ids = False, []
     for name in splits:
         if service is not None and service not in sgd.read_schema_of(folder, name):
@@ -79,10 +80,6 @@ def choose(
                 yield name, dialogue
     if not found:
         raise _nothing(folder, splits, dialogue_id, service, ids)
-
-
-def _has(folder: PathLike, split: str) -> bool:
-    return (epath.Path(folder) / split / "schema.json").exists()
 
 
 def _nothing(
@@ -109,13 +106,7 @@ def _nothing(
 
 
 def text(dialogue: Dialogue, split: str, paint: Paint) -> Iterator[str]:
-    """Yields the lines of a dialogue.
-
-    Args:
-        dialogue: dialogue to print.
-        split: split of the dialogue.
-        paint: `_paint` or `_plain`.
-    """
+    """Yields the lines of a dialogue."""
     title = f"{dialogue.dialogue_id} ({split}): {', '.join(dialogue.services)}"
     yield paint(_clean(title), "head")
     before: dict[str, State] = {}
@@ -183,11 +174,6 @@ def _call(frame: Frame) -> Iterator[str]:
         results = "1 result" if count == 1 else f"{count} results"
         name = f"{frame.service}: calls {call.method}({given}): {results}"
         yield _clean(f"    {name}")
-
-
-def _takes_colour(stream: TextIO, refused: bool) -> bool:
-    """Returns whether to print in color; see https://no-color.org."""
-    return not refused and not os.environ.get("NO_COLOR") and stream.isatty()
 
 
 def _paint(text: str, style: str) -> str:

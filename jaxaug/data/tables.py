@@ -154,9 +154,7 @@ def _delimiter(text: str, usual: str, where: str) -> str:
     """Returns the delimiter of a table.
 
     Args:
-        text: content of the file.
         usual: delimiter of the suffix, also used for a single column.
-        where: name of the file for messages.
 
     Raises:
         UserError: two delimiters fit the header and every row.
@@ -263,12 +261,6 @@ def _column(column: str | None, names: Sequence[str], where: str) -> str:
 def check(table: Table, path: PathLike, out: PathLike, num: int) -> None:
     """Checks the output file before the long work starts.
 
-    Args:
-        table: the input.
-        path: file of the input.
-        out: file to write.
-        num: number of outputs of each text.
-
     Raises:
         UserError: the suffix of `out` does not fit the kind of output, or the input
             already has one of the added columns.
@@ -296,7 +288,6 @@ def written(
     """Returns the content of the output file: the table with outputs instead of texts.
 
     Args:
-        table: the input.
         outputs: one or more outputs of each row.
         scheme: name of the scheme that made the outputs.
         num: requested number of outputs per row; several are numbered.

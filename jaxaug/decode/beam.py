@@ -7,13 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 from t5x.search import beam
-from t5x.search.candidates import (
-    IMPOSSIBLE,
-    Candidates,
-    Propose,
-    Select,
-    most_probable,
-)
+from t5x.search.candidates import IMPOSSIBLE, Candidates, Propose, Select, most_probable
 from t5x.search.decode_state import (
     TokensToLogits,
     prompt_lengths,
@@ -72,7 +66,6 @@ def search(
 
     Args:
         inputs: see `sample.sample`, also for the arguments that are not listed here.
-        num_decodes: number of results, k.
         select: chooses the continuations that stay in the beam.
         last: chooses the results among the finished hypotheses; None means the most
             probable ones.
@@ -90,8 +83,6 @@ def search(
         temperature: divides the logits. Values above 1 flatten the distribution, so
             hypotheses diverge earlier.
         decode_rng: key of the run, for a `select` that draws.
-        source: encoder inputs; `select` gets them without EOS, and they identify the
-            rows.
 
     Returns:
         Tokens without BOS, 0 after EOS, and log probabilities divided by the length

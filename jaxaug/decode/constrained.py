@@ -24,10 +24,10 @@ from jaxtyping import Array, Bool, Float, Int, UInt
 from t5x.decoding import DecodingState
 from t5x.search.decode_state import (
     TokensToLogits,
-    match_container,
     prompt_lengths,
     start_index,
 )
+from t5x.state_utils import as_container
 
 from jaxaug.core.buckets import power_of_two
 from jaxaug.core.byte_machine import DEAD, Machine
@@ -58,7 +58,6 @@ class Automaton:
         shortest: [states], number of tokens on the shortest path, EOS included.
         masks: [rows, words], bits of the tokens; token 32 * i + j is bit j of column i.
         spelling: [vocab, longest], bytes of the tokens, zero-padded.
-        lengths: [vocab], number of bytes of each token.
         starts: first state of each language; an array after `padded`.
     """
 
@@ -97,12 +96,7 @@ class Automaton:
     def after(
         self, states: Int[Array, " rows"], tokens: Int[Array, " rows"]
     ) -> Int[Array, " rows"]:
-        """Returns the state of each row after a token.
-
-        Args:
-            states: states before the tokens.
-            tokens: one token per row; a token without bytes keeps the state.
-        """
+        """Returns the state of each row after a token."""
         moves, spelling = jnp.asarray(self.moves), jnp.asarray(self.spelling)
         tokens = jnp.clip(tokens, 0, len(self.lengths) - 1)
         length, text = jnp.asarray(self.lengths)[tokens], spelling[tokens]
@@ -118,14 +112,7 @@ class Automaton:
         states: Int[Array, " rows"],
         room: Int[Array, " rows"],
     ) -> Float[Array, "rows vocab"]:
-        """Returns the logits with `FORBIDDEN` for every token that is not allowed.
-
-        Args:
-            logits: logits of the next token; may have more columns than the vocabulary
-                has tokens.
-            states: states of the rows.
-            room: number of tokens that a row may still have, EOS included.
-        """
+        """Returns logits with `FORBIDDEN` for what is not allowed in `room` tokens."""
         safe = jnp.asarray(self.worst)[states] < room
         row = jnp.where(
             safe, jnp.asarray(self.free)[states], jnp.asarray(self.short)[states]
@@ -137,10 +124,7 @@ class Automaton:
         return jnp.where(allowed > 0, logits, FORBIDDEN)
 
     def check_room(self, room: int) -> None:
-        """Checks that every language has an output that fits.
-
-        Args:
-            room: maximum number of tokens of an output, EOS included.
+        """Refuses a language without an output of at most `room` tokens.
 
         Raises:
             UserError: every text of some language needs more than `room` tokens.
@@ -160,10 +144,8 @@ def compiled(
     """Returns the automaton of a machine for a vocabulary.
 
     Args:
-        machine: byte machine of the languages.
         spelling: bytes of each token; None for a token without text, such as padding.
             Such tokens are never allowed, except EOS at an end.
-        eos_id: token that ends an output.
 
     Raises:
         UserError: the vocabulary cannot write any text of a language.
@@ -247,10 +229,7 @@ class _Steps:
 def _distances(
     edges: Sequence[tuple[np.ndarray, np.ndarray]], accepting: Bool[np.ndarray, " n"]
 ) -> Int[np.ndarray, " n"]:
-    """Returns the number of tokens to the end from each state, EOS included.
-
-    It is `_FAR` if no path leads to the end.
-    """
+    """Returns the number of tokens to the end of each state, with EOS, or `_FAR`."""
     after = [np.unique(found) for _, found in edges]
     before = np.repeat(np.arange(len(after)), [len(found) for found in after])
     reached = np.concatenate(after) if after else np.zeros(0, np.int64)
@@ -267,21 +246,13 @@ _MODEL, _STATE, _PROMPT, _LIMIT = "model", "state", "prompt", "limit"
 
 
 class Heads(NamedTuple):
-    """First tokens of prompts, which determine the language of a row.
-
-    Attributes:
-        tokens: [languages, columns], zero-padded.
-        lengths: [languages], number of tokens of each head.
-    """
+    """First tokens of prompts, zero-padded, which determine the language of a row."""
 
     tokens: Int[np.ndarray, "languages columns"]
     lengths: Int[np.ndarray, " languages"]
 
     def find(self, prompts: Int[Array, "batch length"]) -> Int[Array, " batch"]:
-        """Returns the index of the head that begins each row.
-
-        For a row without a known head it is the number of heads.
-        """
+        """Returns the index of the head of each row, or the number of heads."""
         columns = min(self.tokens.shape[1], prompts.shape[1])
         heads, lengths = jnp.asarray(self.tokens), jnp.asarray(self.lengths)
         inside = jnp.arange(columns) < lengths[:, None]
@@ -318,10 +289,7 @@ def search(
     Args:
         inputs: see `sample.sample`; the forced tokens are the prompt, which is not part
             of the language.
-        cache: see `sample.sample`.
-        tokens_to_logits: see `sample.sample`.
         eos_id: token that ends the texts of the automaton.
-        num_decodes: see `sample.sample`.
         automaton: automaton of the languages. As an argument of a compiled program it
             serves all languages of equal sizes (see `Automaton.padded`).
         heads: first tokens of the prompts of the languages 0, 1, ... A row has the
@@ -331,14 +299,6 @@ def search(
         languages: index of each row's language; overrides `heads`. Without `languages`
             and `heads`, all rows have the last language.
         decode_fn: decode function to restrict.
-        max_decode_steps: see `sample.sample`.
-        cache_offset: see `sample.sample`.
-        initial_index: see `sample.sample`.
-        source: see `sample.sample`.
-        others: further arguments of `decode_fn`.
-
-    Returns:
-        The result of `decode_fn`.
 
     Raises:
         UserError: no output fits into `max_decode_steps`, or `decode_fn` raises it.
@@ -360,9 +320,7 @@ def search(
         **{name: leaf.reshape(*lead, -1) for name, leaf in known.items()},
     }
 
-    def restricted(
-        state: DecodingState,
-    ) -> tuple[Float[Array, "rows vocab"], Any]:
+    def restricted(state: DecodingState) -> tuple[Float[Array, "rows vocab"], Any]:
         held = {name: state.cache[name].reshape(-1) for name in known}
         logits, model_cache = tokens_to_logits(state.replace(cache=state.cache[_MODEL]))
         drawn = state.cur_index > held[_PROMPT]
@@ -374,7 +332,7 @@ def search(
         masked = jnp.where(jnp.isfinite(logits), masked, logits)
         new = {
             **state.cache,
-            _MODEL: match_container(model_cache, state.cache[_MODEL]),
+            _MODEL: as_container(model_cache, state.cache[_MODEL]),
             _STATE: states.reshape(state.cache[_STATE].shape),
         }
         return masked, new

@@ -23,8 +23,6 @@ def length_limits(
     """Returns the maximum number of tokens of each row, prompt included.
 
     Args:
-        inputs: forced tokens; see the head of this module.
-        prompts: number of prompt tokens of each row.
         max_decode_steps: maximum number of tokens after the prompt; None allows
             `length` tokens with the prompt.
 

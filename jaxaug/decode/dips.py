@@ -59,7 +59,6 @@ class DiPSOptions(SetOptions):
     Attributes:
         mode: this, `probability`, and `width` are as in `SetOptions`.
         lam: weight of L1 + L2 in F, 0 to 1; D1 + D2 have the weight 1 - lam.
-        mu: factors of L1, L2, D1, and D2.
         rbf_sigma: width sigma of the kernel on embeddings; None means 0.8, or 1 for the
             variant `program`. 0.8 is for vectors of length 1. In the table of SmolLM2
             the median of 36 pairs of synonyms then counts 0.20, film and movie 0.42,
@@ -71,8 +70,6 @@ class DiPSOptions(SetOptions):
             for the variant `program`.
         variant: `equation3`, `normalized`, or `program`; see the head of this module. A
             component that is 0 on the ground set is left out of the latter two.
-        overlap_weights: w_1, w_2, ...: weights of the n-grams in L1.
-        distinct_weights: u_1, u_2, ...: weights of the n-grams in D1.
     """
 
     mode: Literal["step", "final"] = "final"
@@ -104,11 +101,9 @@ class Terms(flax.struct.PyTreeNode):
         overlap: [n] weighted number of n-grams that a candidate shares with the source.
         closeness: [n] S(x, s).
         masks: [orders, n, words] sets of n-grams, as bits.
-        distinct_weights: [orders] u_n.
         centrality: [n] sum over v of R(v, x).
         valid: [n] False for fillers, which are not candidates.
         normalised: static, whether the root of D2 is taken too.
-        lam: weight of L1 + L2 in F.
         scale: [4] factors of L1, L2, D1, and D2: mu, divided by the normalization.
     """
 
@@ -126,9 +121,6 @@ class Terms(flax.struct.PyTreeNode):
         """Returns L1, L2, D1, and D2 of a set, without the factors of `scale`.
 
         If `normalised`, the root of D2 is returned instead of D2.
-
-        Args:
-            members: whether each candidate is in the set.
         """
         covered = ngrams.count(ngrams.union(self.masks, members))
         coverage = jnp.sum(self.centrality * members)
@@ -192,13 +184,10 @@ def make_terms(
     """Computes the statistics of candidates that F needs; see the head of this module.
 
     Args:
-        ground: the ground set V of n candidates.
         source: zero-padded token ids.
-        source_length: number of tokens of the source.
         steps: upper bound of the prefix lengths in `ground`, which bounds the loop;
             None means all columns.
         embeddings: table of the token ids; None sets L2 to 0.
-        options: options of F.
     """
     given = options.overlap_weights, options.distinct_weights
     orders = max(map(len, given))
@@ -240,9 +229,7 @@ def _added(terms: Terms) -> Float[Array, "3 n"]:
 
 
 def _gains(
-    terms: Terms,
-    covered: UInt32[Array, "orders words"],
-    sums: Float[Array, " 3"],
+    terms: Terms, covered: UInt32[Array, "orders words"], sums: Float[Array, " 3"]
 ) -> Float[Array, " n"]:
     """Returns how much each candidate would add to F.
 
@@ -296,10 +283,7 @@ def greedy_select(
         candidates: zero-padded token ids; EOS counts as a word if it is included.
         lengths: number of tokens of each candidate.
         source: zero-padded token ids; may be longer or shorter than `max_len`.
-        source_length: number of tokens of the source.
-        k: number of candidates to choose.
         embeddings: table of the token ids; None leaves out L2.
-        options: fields of `DiPSOptions`, by keyword.
 
     Returns:
         Indices in order of selection. Gains within one part in 1e5 count as equal, and
@@ -346,15 +330,6 @@ def objective(
 
     All candidates together are the ground set.
 
-    Args:
-        selected_mask: whether each candidate is in the set.
-        candidates: see `greedy_select`.
-        lengths: see `greedy_select`.
-        source: see `greedy_select`.
-        source_length: see `greedy_select`.
-        embeddings: see `greedy_select`.
-        options: fields of `DiPSOptions`, by keyword.
-
     Returns:
         `l1`, `l2`, `d1`, and `d2`, which include mu and the normalization, and
         `total` = lam (l1 + l2) + (1 - lam) (d1 + d2).
@@ -389,16 +364,6 @@ def choose(
     options: DiPSOptions,
 ) -> Int[Array, "batch k"]:
     """Maximizes F greedily in each row; see `set_search.Choose`.
-
-    Args:
-        candidates: candidates of a step, or all finished hypotheses.
-        ground: ground sets of the candidates.
-        longest: length of the longest candidate, in tokens.
-        embeddings: table of the token ids; required unless mu[1] is 0.
-        options: options of F.
-
-    Returns:
-        Indices of the chosen candidates.
 
     Raises:
         UserError: embeddings are required and missing.
@@ -456,13 +421,7 @@ def decode(
     Args:
         inputs: see `beam.search`, also for the arguments that are not listed here.
         embedding_table: table of the token ids for L2; None means `embeddings`.
-        embeddings: embeddings of the model's tokens, which `SourceEncoderDecoderModel`
-            passes.
-        options: fields of `DiPSOptions`, by keyword.
         others: further arguments of `beam.search`; `num_candidates` is 3k by default.
-
-    Returns:
-        The results of `beam.search`.
 
     Raises:
         UserError: an option is out of range, or embeddings are missing.

@@ -140,20 +140,7 @@ def selected(
     sigma: float = 1.0,
     unit: bool = False,
 ) -> list[int]:
-    """Chooses k candidates as the program does; returns indices in order of selection.
-
-    Args:
-        ground: words of each candidate, as ids.
-        source: words of the source.
-        k: number of candidates to choose; fewer are returned if there are fewer.
-        vectors: embedding of each id; None leaves out L2.
-        lam: weight of L1 + L2; D1 + D2 have the weight 1 - lam.
-        mu: factors of L1, L2, D1, and D2.
-        overlap_weights: weights of the n-grams in L1.
-        distinct_weights: weights of the n-grams in D1.
-        sigma: width of the Gaussian kernel.
-        unit: whether the kernel compares vectors of length 1.
-    """
+    """Returns k candidates as the program chooses them, in order of selection."""
     weights = overlap_weights, distinct_weights
     program = _Program(ground, source, vectors, weights, sigma, unit)
     factors = np.array(mu, float) * [lam, lam, 1 - lam, 1 - lam]
@@ -176,21 +163,7 @@ def choose(
     embeddings: Float[Array, "vocab d"] | None,
     options: Any,
 ) -> Int[Array, " k"]:
-    """Calls `selected` from a compiled function; fillers are chosen last, in order.
-
-    Args:
-        sequences: zero-padded tokens of the candidates, without EOS.
-        lengths: number of tokens of each candidate.
-        valid: False for fillers.
-        source: zero-padded tokens of the source, without EOS.
-        source_length: number of tokens of the source.
-        k: number of candidates to choose.
-        embeddings: table of the token ids; None leaves out L2.
-        options: `DiPSOptions`.
-
-    Returns:
-        Indices in order of selection.
-    """
+    """Calls `selected` from a compiled function; fillers are chosen last, in order."""
 
     def on_host(sequences, lengths, valid, source, length, table, options):
         real = [i for i in range(len(valid)) if valid[i]]

@@ -58,10 +58,6 @@ def decode(
             independent. From 1e4 on, a group repeats a token only if it has no other
             choice, and larger values change nothing.
         ngram: n of the n-grams; None means Hamming diversity.
-        options: further arguments of `beam.search`.
-
-    Returns:
-        The results of `beam.search`.
 
     Raises:
         UserError: `strength` is negative or not finite, or `ngram` below 1; see
@@ -92,14 +88,7 @@ def decode(
 def propose(
     continuations: Continuations, *, groups: int, strength: float, ngram: int | None
 ) -> Proposal:
-    """Proposes the 2k / groups best continuations of each group, one after another.
-
-    Args:
-        continuations: possible next tokens of all k beams.
-        groups: number of groups, a divisor of k.
-        strength: see `decode`.
-        ngram: see `decode`.
-    """
+    """Proposes the 2k / groups best continuations of each group, one after another."""
     beams = continuations.scores.shape[1]
     width = beams // groups
     proposals: list[Proposal] = []

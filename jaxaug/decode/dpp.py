@@ -45,12 +45,7 @@ class DPPOptions(set_search.SetOptions):
 def ngram_similarity(
     masks: UInt32[Array, "orders n words"], weights: Float[Array, " orders"]
 ) -> Float[Array, "n n"]:
-    """Returns the cosines of n-gram indicators of all pairs of candidates.
-
-    Args:
-        masks: sets of n-grams, as bits.
-        weights: weights of unigrams, bigrams, ...
-    """
+    """Returns the cosines of n-gram indicators of all pairs of candidates."""
     shared = ngrams.count(masks[:, :, None] & masks[:, None])
     product = jnp.sum(weights[:, None, None] * shared, axis=0)
     norm = jnp.sqrt(jnp.diagonal(product))
@@ -72,8 +67,6 @@ def greedy_select(
 
     Args:
         similarity: S, positive semidefinite with a diagonal of 1 (0 counts as 1).
-        log_quality: log q of each item.
-        k: number of items to choose.
         valid: False for items that are chosen only if no other item is left; None means
             that all are valid.
 
@@ -96,17 +89,9 @@ def greedy_select(
         pick = ground_set.best_of(gain, valid, chosen)
         known = jnp.sum(rows[:, pick, None] * rows, axis=0)
         row = (kernel[pick] - known) / jnp.sqrt(jnp.maximum(left[pick], _SMALLEST))
-        return (
-            chosen.at[pick].set(True),
-            left - row**2,
-            rows.at[index].set(row),
-        ), pick
+        return (chosen.at[pick].set(True), left - row**2, rows.at[index].set(row)), pick
 
-    start = (
-        jnp.zeros((count,), bool),
-        jnp.ones((count,)),
-        jnp.zeros((k, count)),
-    )
+    start = (jnp.zeros((count,), bool), jnp.ones((count,)), jnp.zeros((k, count)))
     return lax.scan(step, start, jnp.arange(k))[1]
 
 
@@ -117,10 +102,7 @@ def choose(
     *,
     options: DPPOptions,
 ) -> Int[Array, "batch k"]:
-    """Returns the set of greatest determinant of each row, found greedily.
-
-    See `set_search.Choose` for the arguments.
-    """
+    """Returns the set of greatest determinant of each row; see `set_search.Choose`."""
     del longest  # There is no loop over tokens.
     weights = jnp.asarray(options.ngram_weights, jnp.float32)
 

@@ -26,8 +26,6 @@ def last_columns(
     Args:
         patterns: tokens, padded in any way; padding does not change the distances to
             the prefixes before it.
-        texts: zero-padded tokens.
-        text_lengths: number of tokens of each text.
         steps: upper bound of the text lengths, which bounds the loop; None means
             `text_length`.
 
@@ -86,13 +84,7 @@ def last_columns(
 def pairwise(
     ground: GroundSet, steps: int | Int[Array, ""] | None = None
 ) -> Int[Array, "n n"]:
-    """Returns the edit distances between all candidates.
-
-    Args:
-        ground: the candidates.
-        steps: upper bound of the prefix lengths, which bounds the loop; None means all
-            columns.
-    """
+    """Returns the edit distances between all candidates."""
     prefixes, lengths, group = ground.prefixes, ground.prefix_lengths, ground.group
     ends = last_columns(prefixes, prefixes, lengths, steps)
     between = jnp.take_along_axis(ends, lengths[None, :, None], axis=2)[..., 0]
@@ -126,10 +118,6 @@ def dissimilarity(
     """Returns edit(x, y) / (|x| + |y|) of all candidates, in [0, 1].
 
     The dissimilarity of two empty sequences is 0.
-
-    Args:
-        ground: the candidates.
-        steps: see `pairwise`.
     """
     total = ground.lengths[:, None] + ground.lengths
     return pairwise(ground, steps) / jnp.maximum(total, 1)

@@ -64,12 +64,7 @@ class GroundSet(flax.struct.PyTreeNode):
 def from_sequences(
     sequences: Int[Array, "n length"], lengths: Int[Array, " n"]
 ) -> GroundSet:
-    """Returns the ground set of n sequences, each with a separate prefix.
-
-    Args:
-        sequences: zero-padded tokens.
-        lengths: number of tokens of each sequence.
-    """
+    """Returns the ground set of n padded sequences, each with a separate prefix."""
     count = sequences.shape[0]
     return GroundSet(
         prefixes=sequences,
@@ -146,9 +141,7 @@ def best_of(
     Infinite gains count as the greatest or least finite number, NaN as the least.
 
     Args:
-        gain: gain of each item.
         valid: False for items that are returned only if no other item is left.
-        chosen: True for items that are excluded.
     """
     left = ~chosen
     valid_left = left & valid

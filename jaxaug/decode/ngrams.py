@@ -44,7 +44,6 @@ def masks(
 
     Args:
         rows: pairs (tokens [r, length], numbers of tokens [r]); lengths may differ.
-        orders: largest n.
 
     Returns:
         Masks [orders, all rows in order, words]; equal n-grams have equal bits.
@@ -87,20 +86,8 @@ def ground_masks(
     source: Int[Array, " source_length"],
     source_length: Int[Array, ""],
     orders: int,
-) -> tuple[
-    UInt32[Array, "orders n words"],
-    UInt32[Array, "orders words"],
-]:
-    """Returns the n-gram sets of the candidates and of the source.
-
-    Equal n-grams have the same bit in both masks.
-
-    Args:
-        ground: the candidates.
-        source: zero-padded token ids.
-        source_length: number of tokens of the source.
-        orders: largest n.
-    """
+) -> tuple[UInt32[Array, "orders n words"], UInt32[Array, "orders words"]]:
+    """Returns the n-gram sets of candidates and source, with the same bits."""
     tails, tail_lengths = ground.tails(orders)
     found = masks(
         [

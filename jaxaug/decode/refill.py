@@ -22,7 +22,6 @@ class Begun(NamedTuple):
     """The state of a model before the first step.
 
     Attributes:
-        tokens: forced tokens, as `inputs` of `sample.sample`.
         cache: cache of the model, with a `cache_index` for each row.
         prompt: number of prompt tokens that the cache holds.
         memory: arrays [rows, ...] that the steps read in addition to the cache.
@@ -35,15 +34,7 @@ class Begun(NamedTuple):
 
 
 def with_index(cache: Any, index: Int[Array, " rows"]) -> Any:
-    """Returns a cache in which each row has a separate position.
-
-    Args:
-        cache: nested mapping of arrays whose `cache_index` is [] or [layers].
-        index: position of each row.
-
-    Returns:
-        The cache with `cache_index` of the shape [rows] or [layers, rows].
-    """
+    """Returns a cache in which each row has a separate position."""
     flat = traverse_util.flatten_dict(flax.core.unfreeze(cache))
     for path, leaf in flat.items():
         if path[-1] == "cache_index":  # [], or [layers] if they are scanned.
@@ -58,7 +49,6 @@ class Rows(flax.struct.PyTreeNode):
         state: state of the sampling loop; the output of a row follows column 0 and the
             prompt.
         memory: arrays [rows, ...] that the steps read in addition to the cache.
-        prompt: [rows] number of prompt tokens.
     """
 
     state: SamplingLoopState
@@ -72,9 +62,7 @@ def started(
     """Returns the rows of a new state, with cache and memory repeated for each row.
 
     Args:
-        state: result of `sample.begin`.
         memory: arrays [inputs, ...] that the steps read.
-        decodes: number of rows per input.
         cache_offset: number of leading axes of the cache before the row axis.
     """
     rows = state.cur_index.shape[0]
@@ -89,13 +77,7 @@ def started(
 
 
 def empty(like: Rows, rows: int, cache_offset: int) -> Rows:
-    """Returns ended rows of zeros.
-
-    Args:
-        like: rows with the shapes and types to use.
-        rows: number of rows to return.
-        cache_offset: see `started`.
-    """
+    """Returns ended rows of zeros with the shapes and types of `like`."""
 
     def zeros(x: Array, axis: int) -> Array:
         return jnp.zeros((*x.shape[:axis], rows, *x.shape[axis + 1 :]), x.dtype)
@@ -111,11 +93,8 @@ def put(rows: Rows, new: Rows, places: Int[Array, " n"], cache_offset: int) -> R
     """Returns `rows` with some rows replaced by new ones.
 
     Args:
-        rows: present rows.
-        new: n rows to insert.
         places: index in `rows` of each new row; a row whose index is beyond the last
             row is dropped.
-        cache_offset: see `started`.
     """
 
     def replaced(old: Array, x: Array, axis: int) -> Array:
@@ -126,13 +105,7 @@ def put(rows: Rows, new: Rows, places: Int[Array, " n"], cache_offset: int) -> R
 
 
 def advance(rows: Rows, steps: Sampler, ended: Int[Array, ""]) -> Rows:
-    """Decodes all rows until at least `ended` of them have ended.
-
-    Args:
-        rows: rows to continue; those that have ended count too.
-        steps: constants of the sampling steps.
-        ended: number of ended rows at which to stop.
-    """
+    """Decodes all rows until at least `ended` of them have ended."""
 
     def too_few(state: SamplingLoopState) -> Array:
         return jnp.sum(state.ended) < ended
@@ -141,13 +114,7 @@ def advance(rows: Rows, steps: Sampler, ended: Int[Array, ""]) -> Rows:
 
 
 def _by_row(fn: Callable[..., Array], cache_offset: int, *trees: Rows) -> Rows:
-    """Applies a function to all arrays of some rows.
-
-    Args:
-        fn: takes one array from each of `trees`, and their row axis as `axis`.
-        cache_offset: row axis of the cache; in other arrays it is axis 0.
-        trees: rows of equal structure.
-    """
+    """Applies a function to all arrays of some rows."""
     # The number of steps belongs to no row.
     rest = [t.replace(state=t.state.replace(cache=None, step=None)) for t in trees]
     found = jax.tree.map(lambda *x: fn(*x, axis=0), *rest)

@@ -31,10 +31,6 @@ def draw(
     numbers per row. Gumbel noise takes one per token, which costs as much as a small
     model. Two stages are also more precise than one running sum over all tokens.
 
-    Args:
-        row_keys: random key of each row.
-        logits: logits of the next token.
-
     Returns:
         Tokens, and their natural log probabilities.
     """
@@ -73,15 +69,7 @@ def sampler(
     eos_id: int,
     rescale: bool = True,
 ) -> sampling.Sampler:
-    """Returns the steps of a run.
-
-    Args:
-        tokens_to_logits: one decoder step on all rows.
-        warpers: warpers of the logits, applied in order.
-        eos_id: token that ends a row.
-        rescale: whether log probabilities refer to the warped distribution; otherwise
-            they refer to the model's.
-    """
+    """Returns the steps of a run; scores are of the model unless `rescale`."""
 
     def choose(
         logits: Float[Array, "rows vocab"], state: sampling.SamplingLoopState
@@ -123,7 +111,6 @@ def begin(
 
     Args:
         inputs: see `sample`, also for the arguments that are not listed here.
-        key: key of the run.
         identities: number that identifies each input; the key of a row is made of
             `key`, this number, and the number of the decode.
 
@@ -176,7 +163,6 @@ def sample(
             `cache_offset` axes.
         tokens_to_logits: one decoder step on all batch * num_decodes rows.
         eos_id: token that ends a row, unless it is in the prompt.
-        num_decodes: number of decodes per input.
         decode_rng: key of the run; None means `PRNGKey(0)`.
         warpers: warpers of the logits of every step, applied in order. An empty
             sequence is pure sampling, and `(top_k(1),)` is greedy decoding.
@@ -192,8 +178,6 @@ def sample(
         rescale_log_probs: whether scores refer to the warped distribution, from which
             the tokens were drawn; greedy decodes then score 0. Otherwise scores refer
             to the distribution of the model.
-        embeddings: not used; `SourceEncoderDecoderModel` passes it to all decode
-            functions.
 
     Returns:
         Tokens without BOS, 0 after EOS, and the summed log probabilities of the drawn

@@ -60,12 +60,6 @@ def search(
 
     Args:
         inputs: see `beam.search`, also for the arguments that are not listed here.
-        choose: selects k of the candidates of a step, or k of all finished hypotheses.
-        options: when to select.
-        others: further arguments of `beam.search`.
-
-    Returns:
-        The results of `beam.search`.
     """
 
     def last(candidates: Candidates) -> Int[Array, "batch k"]:
@@ -81,12 +75,7 @@ def search(
 
 
 def decoder(choose: Callable[..., Any], kind: type[SetOptions]) -> Callable[..., Any]:
-    """Returns a decode function of T5X that selects sets by a function.
-
-    Args:
-        choose: function with the arguments of a `Choose`, and `options` of type `kind`.
-        kind: dataclass whose fields the decode function takes as keywords.
-    """
+    """Returns a decode function of T5X that selects sets by a function."""
 
     def decode(
         inputs: Int[Array, "batch length"],
@@ -99,20 +88,7 @@ def decoder(choose: Callable[..., Any], kind: type[SetOptions]) -> Callable[...,
         initial_index: Int[Array, " batch"] | None = None,
         **others: Any,
     ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
-        """Runs a beam search that selects sets: a decode function of T5X.
-
-        Args:
-            inputs: see `beam.search`, also for the arguments that are not listed here.
-            options: fields of the dataclass of options, by keyword.
-            others: further arguments of `beam.search`; `num_candidates` is 3k by
-                default.
-
-        Returns:
-            The results of `beam.search`.
-
-        Raises:
-            UserError: an option is out of range.
-        """
+        """Runs a beam search that selects sets: a decode function of T5X."""
         return search(
             inputs,
             cache,
@@ -139,14 +115,6 @@ def when_due(
     al. 2019, section 5.5), or at once if the source is unknown. From then on each step
     selects with `probability`, drawn with the key of the row. A step in which no row is
     due does not call `choose`.
-
-    Args:
-        candidates: candidates of one step.
-        choose: selects the set; its last argument bounds its loops over tokens.
-        probability: probability of a selection in a due row, in [0, 1].
-
-    Returns:
-        Indices of the selected candidates.
     """
     lengths = jnp.max(jnp.where(candidates.possible, candidates.lengths, 0), axis=1)
     due = 2 * lengths >= candidates.source_lengths

@@ -23,16 +23,13 @@ from jaxaug.decode.set_search import SetOptions
 
 
 def greedy_select(
-    dissimilarity: Float[Array, "n n"],
-    k: int,
-    valid: Bool[Array, " n"] | None = None,
+    dissimilarity: Float[Array, "n n"], k: int, valid: Bool[Array, " n"] | None = None
 ) -> Int[Array, " k"]:
     """Chooses k representatives, each the one that lowers the cost most.
 
     Args:
         dissimilarity: entry [v, x] is the dissimilarity of x as a representative of v,
             in [0, 1].
-        k: number of representatives.
         valid: False for items that need no representative, and that are chosen only if
             no other item is left; None means that all are valid.
 

@@ -39,7 +39,6 @@ class WarpState(flax.struct.PyTreeNode):
         step: [rows] number of tokens generated so far, without forced tokens of the
             prompt or the model.
         sequences: [rows, length] prompt and generated tokens, without BOS.
-        lengths: [rows] how many columns of `sequences` are filled so far.
     """
 
     step: Int[Array, " rows"]
@@ -55,13 +54,7 @@ _Positive = Annotated[int, Range(1)]
 
 
 def apply(warpers: Sequence[Warper], logits: Logits, state: WarpState) -> Logits:
-    """Returns the logits after all warpers of a chain, applied in order.
-
-    Args:
-        warpers: the chain.
-        logits: logits of the next token.
-        state: state of the rows.
-    """
+    """Returns the logits after all warpers of a chain, applied in order."""
     for warper in warpers:
         logits = warper(logits, state)
     return logits
@@ -220,8 +213,6 @@ def bottom_k(
     the chain `then`.
 
     Args:
-        k: number of most probable tokens to remove.
-        n_steps: number of generated tokens for which they are removed.
         then: chain for the later steps; by default top-k (120), then top-p (0.95).
 
     Raises:
@@ -278,13 +269,7 @@ def _scatter(
 
 
 def _among_top(logits: Logits, k: Any, most: int) -> Bool[Array, "rows vocab"]:
-    """Returns a mask of the k largest logits of each row; ties go to the lowest index.
-
-    Args:
-        logits: logits of the next token.
-        k: number of tokens; may be traced.
-        most: upper bound of k that is not traced.
-    """
+    """Returns a mask of the `k` largest logits of each row, at most `most`."""
     values, indices = lax.top_k(logits, min(most, logits.shape[-1]))
     # Not column k of each: XLA merges a slice with the one inside of top_k, no longer
     # sees what it is, and sorts the whole row, on a CPU seventy times as slow.
@@ -297,10 +282,7 @@ def _among_top(logits: Logits, k: Any, most: int) -> Bool[Array, "rows vocab"]:
 
 
 def _nucleus(logits: Logits, p: Any) -> Bool[Array, "rows vocab"]:
-    """Returns a mask of the smallest set of most probable tokens with mass `p`.
-
-    Ties go to the lowest index.
-    """
+    """Returns a mask of the smallest set of most probable tokens of mass `p`."""
     weights = jnp.exp(logits - jnp.max(logits, axis=-1, keepdims=True))
     wanted = p * jnp.sum(weights, axis=-1)
 

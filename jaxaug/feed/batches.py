@@ -66,11 +66,9 @@ class TokenBatches:
         """Prepares the iterator.
 
         Args:
-            tasks: sources of the examples.
             lengths: lengths of `inputs` and `targets`, end of sequence included.
             batch_size: rows of a global batch.
             stages: rates of the tasks by step; by default all are equal.
-            seed: seed of the order.
             shuffle: whether each epoch has a new random order.
             pack: whether a row holds several examples.
             layout: "enc_dec" or "prefix_lm".
@@ -95,9 +93,8 @@ class TokenBatches:
             if not len(task):
                 raise UserError(
                     f"task {task.name!r} has no example to train on. Look at the data "
-                    "with `jaxaug data check` and `jaxaug tasks`: are there "
-                    "dialogues, and "
-                    "frames of users?"
+                    "with `jaxaug data check` and `jaxaug tasks`: are there dialogues, "
+                    "and frames of users?"
                 )
         self._tasks, self._lengths = list(tasks), dict(lengths)
         self._batch_size, self._shard, self._pack = batch_size, shard, pack
@@ -131,7 +128,6 @@ class TokenBatches:
                 }
             )
         )
-        self._peeked: tuple[dict[str, np.ndarray], dict[str, Any]] | None = None
         self.reset()
 
     @property
@@ -145,10 +141,6 @@ class TokenBatches:
         return self
 
     def __next__(self) -> dict[str, np.ndarray]:
-        if self._peeked is not None:
-            batch, _ = self._peeked
-            self._peeked = None
-            return batch
         rows = [self._next_row() for _ in range(self._batch_size // self._wordings)]
         size = len(rows) // self._shard[1]
         mine = rows[self._shard[0] * size :][:size]
@@ -185,25 +177,15 @@ class TokenBatches:
         self._position, self._used = position, used
         self._rows, self._after = self._order.block(position)
 
-    def peek(self) -> dict[str, np.ndarray]:
-        """Returns the next batch without consuming it."""
-        if self._peeked is None:
-            before = self._state()
-            self._peeked = (next(self), before)
-        return self._peeked[0]
-
     def reset(self) -> None:
         """Restarts from the first batch."""
-        self._peeked = None
         self._go_to(self._order.start(), 0)
-
-    def _state(self) -> dict[str, Any]:
-        return {"position": dataclasses.asdict(self._position), "used": self._used}
 
     def save(self, path: PathLike) -> None:
         """Writes the position to the file `path` + `.json`."""
-        state = self._peeked[1] if self._peeked else self._state()
-        write_text(f"{path}.json", json.dumps({**state, "stream": self._stream}))
+        position = dataclasses.asdict(self._position)
+        state = {"position": position, "used": self._used, "stream": self._stream}
+        write_text(f"{path}.json", json.dumps(state))
 
     def restore(self, path: PathLike) -> None:
         """Continues at the position of the iterator that wrote `path`.
@@ -248,7 +230,6 @@ class TokenBatches:
                 f"tasks. {_FIX}"
             )
         self._go_to(position, saved.used)
-        self._peeked = None
 
 
 def _largest(sizes: Sequence[np.ndarray]) -> list[np.ndarray]:

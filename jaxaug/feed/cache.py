@@ -95,7 +95,6 @@ def build(
     """Returns the cache of a recipe; builds it if it is missing or damaged.
 
     Args:
-        recipe: data and format of the cache.
         workers: processes, 0 for one per core; the bytes do not depend on it.
         root: parent of all caches; None means `cache_folder.cache_dir()`.
 
@@ -179,9 +178,7 @@ def _write(recipe: Recipe, temporary: epath.Path, workers: int) -> None:
 
 
 def _label(recipe: Recipe) -> str:
-    """Returns the label of the progress bar: `cache d3st train original max_items=(1,
-    2)`.
-    """
+    """Returns the label of a bar: `cache d3st train original max_items=(1, 2)`."""
     corpus, options = recipe.corpus, recipe.options
     changed = (
         f"{field.name}={getattr(options, field.name)}"

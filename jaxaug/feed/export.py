@@ -1,7 +1,6 @@
 """The verb `jaxaug format d3st|json|sdt|sdtind|t5dst`: writes a split as TSV."""
 
 import sys
-from collections.abc import Callable
 
 from jaxaug_base.files import replacing
 
@@ -14,8 +13,7 @@ from jaxaug.formats import arguments as settings
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.formats.json_tools import JSONOptions
 from jaxaug.formats.records import Example
-from jaxaug.formats.sdt import SDTOptions
-from jaxaug.formats.sdt_ind import SDTIndOptions
+from jaxaug.formats.sdt import SDTIndOptions, SDTOptions
 from jaxaug.formats.t5dst import T5DSTOptions, slot_of
 
 D3ST_COLUMNS = ("inputs", "targets", "dialogue_id", "turn", "frame")
@@ -53,19 +51,14 @@ def export(
     epoch: int = 0,
     workers: int = 0,
 ) -> int:
-    """Writes a split as TSV with a header; the bytes do not depend on `workers`.
+    """Writes a split as TSV with a header; returns the number of examples.
 
     The file appears under its name only when it is complete.
 
     Args:
-        corpus: the dialogues and their schema.
-        options: options of the format: D3ST, JSON, SDT, SDT-ind, or T5DST.
         out: the file, local or gs://; its folder is created.
         epoch: number of the shuffled order.
-        workers: processes, 0 for one per core.
-
-    Returns:
-        The number of examples.
+        workers: processes, 0 for one per core; the bytes do not depend on it.
 
     Raises:
         UserError: data is missing or wrong, or `out` is a folder or unreachable.
@@ -83,31 +76,17 @@ def export(
     with replacing(target) as temporary, temporary.open("wb") as file:
         file.write(parallel.row(columns))
         for count, text in parallel.in_order(
-            _t5dst_rows if options.per_slot else _d3st_rows,
-            jobs,
-            parallel.worker_count(workers),
-            f"format {corpus.split}",
+            _rows, jobs, parallel.worker_count(workers), f"format {corpus.split}"
         ):
             file.write(text)
             total += count
     return total
 
 
-def _d3st_rows(job: parallel.FormatJob) -> tuple[int, bytes]:
-    return _rows(job, lambda e: parallel.example_row(e, e.dialogue_id, e.turn, e.frame))
+def _rows(job: parallel.FormatJob) -> tuple[int, bytes]:
+    def row(e: Example) -> bytes:
+        rest = (e.service, slot_of(e.key)) if job.options.per_slot else (e.frame,)
+        return parallel.example_row(e, e.dialogue_id, e.turn, *rest)
 
-
-def _t5dst_rows(job: parallel.FormatJob) -> tuple[int, bytes]:
-    return _rows(
-        job,
-        lambda e: parallel.example_row(
-            e, e.dialogue_id, e.turn, e.service, slot_of(e.key)
-        ),
-    )
-
-
-def _rows(
-    job: parallel.FormatJob, row: Callable[[Example], bytes]
-) -> tuple[int, bytes]:
     (rows,) = parallel.format_file(job, row)
     return len(rows), b"".join(rows)

@@ -5,14 +5,14 @@ import re
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
-from jaxaug.data import consistency, inspect_folder
+from jaxaug.data import inspect_folder
 from jaxaug.data.arguments import Check
 from jaxaug.data.demonstrations import Demonstration
 from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
 from jaxaug.feed import recipes
 from jaxaug.formats.records import FormatOptions, Formatter
-from jaxaug.formats.shown import ShowsDemonstrations
+from jaxaug.formats.sdt import ShowsDemonstrations
 
 # Every format reads such values back, unless they equal the word for no value.
 _WORD = r"[\w.,:'&$()/#!?\"%+*@;\u2019-]+"
@@ -27,7 +27,7 @@ def run(arguments: Check) -> int:
     return 1 if report.errors else 0
 
 
-def unreadable(schema: Schema) -> consistency.Unreadable:
+def unreadable(schema: Schema) -> inspect_folder.Unreadable:
     """Returns a function that finds the formats that cannot read a value back.
 
     Each format writes the answer of a dialogue whose state is only this value, and

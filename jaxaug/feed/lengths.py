@@ -65,12 +65,8 @@ def of_examples(
 ) -> TokenCounts:
     """Counts the tokens of the examples of a task.
 
-    Args:
-        name: see `TokenCounts`.
-        found: the examples.
-        unk_id: id of unknown pieces, or None if the vocabulary can write every text.
-        vocabulary: see `TokenCounts`.
-        loses: see `TokenCounts`.
+    `unk_id` is the id of unknown pieces, or None if the vocabulary can write every
+    text. `TokenCounts` explains the others.
     """
     unknown = 0
     if unk_id is not None:

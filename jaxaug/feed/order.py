@@ -48,7 +48,6 @@ class Task(NamedTuple):
     """Properties of a task that determine the order.
 
     Attributes:
-        name: name of the task.
         sizes: tokens of each example in each feature of a row.
     """
 
@@ -92,8 +91,6 @@ class Order:
         """Prepares the order; draws nothing.
 
         Args:
-            tasks: tasks to draw from.
-            stages: rates of the tasks by step.
             batch_size: rows of a global batch.
             seed: seed of the order, 0 or more.
             shuffle: whether each epoch of a task has a new random order.

@@ -27,8 +27,7 @@ _VERSION = 1
 
 
 def path_of(task: str, size: int = 30_000, root: PathLike | None = None) -> str:
-    """Returns the path of a SentencePiece model of a task's words; builds it if
-    missing.
+    """Returns the path of a word model of a task's texts; builds it if missing.
 
     Args:
         task: `paraphrase_NAME` or `paraphrase_NAME_both` of `jaxaug.data.pairs.named`.
@@ -69,9 +68,7 @@ def path_of(task: str, size: int = 30_000, root: PathLike | None = None) -> str:
 def metric_of(task: str, metric: str = "inference_eval/bleu") -> str:
     """Returns the logged name of a validation metric, for `SaveBestCheckpointer`.
 
-    Args:
-        task: name of the task in SeqIO.
-        metric: kind of evaluation and name, such as `training_eval/accuracy`.
+    `metric` is a kind of evaluation and a name, such as `training_eval/accuracy`.
     """
     kind, _, name = metric.partition("/")
     return f"{kind}/{task}/{name}"

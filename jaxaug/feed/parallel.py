@@ -162,15 +162,12 @@ def in_order(
     workers: int,
     label: str,
 ) -> Iterator[_Result]:
-    """Yields results of `function` in the order of `jobs`, with a progress bar on
-    stderr.
+    """Yields results of `function` in the order of `jobs`; shows a progress bar.
 
     Args:
         function: must be importable by name, and its arguments and results picklable.
             It must not be defined in `__main__`, which the processes do not import.
-        jobs: the work; each process takes one job at a time.
         workers: number of processes; 1 works in this process.
-        label: text before the bar.
     """
     workers = min(workers, len(jobs))
     with progress(

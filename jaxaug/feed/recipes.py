@@ -37,8 +37,7 @@ from jaxaug.feed.cache import Recipe
 from jaxaug.feed.parallel import Corpus, Options
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.formats.json_tools import JSONOptions
-from jaxaug.formats.sdt import SDTOptions
-from jaxaug.formats.sdt_ind import SDTIndOptions
+from jaxaug.formats.sdt import SDTIndOptions, SDTOptions
 from jaxaug.formats.t5dst import T5DSTOptions
 from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS
 
@@ -223,9 +222,8 @@ def _evaluation(
     if not missing:
         return f"{found}."
     return (
-        f"{found}. {folders.variant_folders(folder)[word]} has no "
-        f"{', '.join(missing)} of "
-        f"dev or test. {fix}."
+        f"{found}. {folders.variant_folders(folder)[word]} has no {', '.join(missing)} "
+        f"of dev or test. {fix}."
     )
 
 
@@ -312,11 +310,7 @@ def with_variant(
 ) -> Recipe:
     """Returns the training recipe of a task with the wording of another variant.
 
-    Args:
-        recipe: training recipe of the original schema.
-        task: name of the task, which determines the order of the slots.
-        variant: name of the variant.
-        variants_dir: folder of the variant.
+    `recipe` has the original schema. The name `task` determines the order of the slots.
     """
     corpus = replace(recipe.corpus, variant=variant, variants_dir=str(variants_dir))
     return _recipes(task, {"train": corpus}, recipe.options, 1)["train"]

@@ -38,11 +38,7 @@ VARIABLES = (
 def keep(folder: PathLike, begins: bool = False) -> None:
     """Records the choices of a new run, or checks a resumed run.
 
-    A dry run records nothing.
-
-    Args:
-        folder: folder of the run.
-        begins: whether to replace the record of a failed start.
+    A dry run records nothing. `begins` replaces the record of a failed start.
 
     Raises:
         UserError: the run was started with other choices.
@@ -62,9 +58,8 @@ def keep(folder: PathLike, begins: bool = False) -> None:
             for name in changed
         )
         raise UserError(
-            f"{path.parent} was begun with other data: {shown}. Set what it was, "
-            "train in another MODEL_DIR, or, where the same data have moved, correct "
-            f"{path}."
+            f"{path.parent} was begun with other data: {shown}. Set what it was, train "
+            f"in another MODEL_DIR, or, where the same data have moved, correct {path}."
         )
 
 

@@ -73,9 +73,8 @@ def _check_checkpoints(
         if (other := _noted(notes, "Restore the checkpoint from a copy.")) != digest:
             raise UserError(
                 f"{notes.parent} was trained with the vocabulary of digest {other}, "
-                f"and "
-                f"{path} has {digest}: with other ids it is worthless. Move it back to "
-                "the run that it came from."
+                f"and {path} has {digest}: with other ids it is worthless. Move it "
+                "back to the run that it came from."
             )
 
 
@@ -106,9 +105,6 @@ def owned(named: str, find: Callable[[bool], str]) -> str:
         named: file named by the user, or an empty string.
         find: returns the default file, and builds it if missing; called with whether
             the run is an older one without a copy.
-
-    Returns:
-        Path of the model file.
 
     Raises:
         UserError: the run has another vocabulary than the named one, or was started

@@ -60,8 +60,6 @@ class Task(abc.ABC):
     """Named splits of examples as token ids, with the metrics of their answers.
 
     Attributes:
-        name: name of the task.
-        splits: names of the splits.
         output_features: features `inputs` and `targets`.
         postprocess_fn: converts an output to an answer, as in SeqIO.
         metric_fns: metric functions, as in SeqIO.
@@ -88,8 +86,6 @@ class Task(abc.ABC):
         """Creates a task; reads no example.
 
         Args:
-            name: name of the task.
-            splits: names of the splits.
             words: vocabulary of both features.
             ends_inputs, ends_targets: whether the feature ends with end of sequence.
             postprocess_fn, metric_fns: see the class.
@@ -141,9 +137,7 @@ class Task(abc.ABC):
     def token_counts(self, split: str, use_cached: bool = False) -> lengths.TokenCounts:
         """Returns the token counts of all examples of a split.
 
-        Args:
-            split: name of the split.
-            use_cached: part of the interface of the T5X programs; unused.
+        `use_cached` is part of the interface of the T5X programs and unused.
         """
         del use_cached
         words = self.output_features["targets"].vocabulary
@@ -161,11 +155,7 @@ class Task(abc.ABC):
     ) -> None:
         """Refuses feature lengths that cut examples; see `jaxaug.feed.lengths.check`.
 
-        Args:
-            needs: token counts of each data set of a run, with its feature lengths.
-            accept_truncation: whether to accept lengths that cut any number of
-                examples; the global setting `accept` may accept them too.
-            advice: how to set the lengths; `{}` stands for lengths that cut nothing.
+        The global setting `accept` may accept them too.
 
         Raises:
             UserError: more than 1% of the inputs or any target of a data set would be
@@ -184,13 +174,7 @@ class TextTask(Task):
     def __init__(
         self, name: str, splits: Iterable[str], words: Any, fields: Any, **options: Any
     ):
-        """Creates a task; reads no example.
-
-        Args:
-            name, splits, words: see `Task`.
-            fields: returns the fields of each example of a split.
-            **options: see `Task`.
-        """
+        """Creates a task; `fields` returns the fields of each example of a split."""
         super().__init__(name, splits, words, **options)
         self._read, self._fields = fields, dict[str, Sequence[Fields]]()
 
@@ -218,7 +202,6 @@ class Mixture:
     """Tasks at rates that are fixed or follow a schedule.
 
     Attributes:
-        name: name of the mixture.
         tasks: tasks of the mixture, sorted by name as in SeqIO.
         rates: task -> relative frequency.
         stages: rates of the tasks by training step, in the order of `tasks`; empty for

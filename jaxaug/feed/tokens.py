@@ -7,6 +7,7 @@ cuts the examples of a cache to the lengths of a run.
 import array
 import functools
 import hashlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,7 +63,6 @@ def collected(
     Args:
         name: start of the name.
         examples: for each example, the ids of each of `fields`.
-        fields: names of the fields.
     """
     ids = [array.array("i") for _ in fields]
     offsets = [array.array("q", [0]) for _ in fields]
@@ -99,10 +99,7 @@ def write(
 ) -> None:
     """Writes the arrays of a `TokenCache` and the list of its files.
 
-    Args:
-        examples: for each example, the ids of each of `fields`.
-        folder: folder to fill.
-        fields: names of the fields.
+    `examples` has, for each example, the ids of each of `fields`.
     """
     found = collected("", examples, fields)
     for name in fields:
@@ -137,7 +134,6 @@ def build(
     They are written under a temporary name, renamed, and verified like a record cache.
 
     Args:
-        records: the examples.
         vocabulary_file: file of the vocabulary, local or gs://; determines the ids.
         root: parent of all caches; None means `cache_folder.cache_dir()`.
         encode: returns the token ids of several texts; None for a SentencePiece model.
@@ -162,7 +158,8 @@ def _folder(
 
 def _write(records: cache.RecordCache, encode: Encode, folder: epath.Path) -> None:
     def encoded() -> Iterator[tuple[list[int], ...]]:
-        for chunk in _chunks(records):
+        examples = records.read()
+        while chunk := list(itertools.islice(examples, _CHUNK)):
             columns = [
                 encode([getattr(example, field) for example in chunk])
                 for field in FIELDS
@@ -174,17 +171,6 @@ def _write(records: cache.RecordCache, encode: Encode, folder: epath.Path) -> No
 
 def _encode(processor: Any, texts: list[str]) -> list[list[int]]:
     return processor.encode(texts, num_threads=parallel.worker_count(0))
-
-
-def _chunks(records: cache.RecordCache) -> Iterator[list[Any]]:
-    chunk = []
-    for example in records.read():
-        chunk.append(example)
-        if len(chunk) == _CHUNK:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
 
 
 def keep_last_turns(

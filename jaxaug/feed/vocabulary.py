@@ -122,42 +122,18 @@ def _named_by_variable() -> str:
 
 
 class TokenVocabulary:
-    """A SentencePiece model without TensorFlow, with the attributes T5X models use."""
+    """A SentencePiece model without TensorFlow, with the attributes T5X models use.
+
+    `bos_id` is -1 if no piece starts a sequence.
+    """
 
     def __init__(self, path: PathLike | None = None):
         """Loads `path`, or the result of `model_file`."""
-        self.path = str(path or model_file())
-        self.processor = load(self.path)
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of pieces."""
-        return self.processor.get_piece_size()
-
-    @property
-    def pad_id(self) -> int:
-        """Id of the padding."""
-        return self.processor.pad_id()
-
-    @property
-    def eos_id(self) -> int:
-        """Id that ends a sequence."""
-        return self.processor.eos_id()
-
-    @property
-    def unk_id(self) -> int:
-        """Id of unknown pieces."""
-        return self.processor.unk_id()
-
-    @property
-    def bos_id(self) -> int:
-        """Id that starts a sequence; -1 without one."""
-        return self.processor.bos_id()
-
-    @property
-    def sentencepiece_model_file(self) -> str:
-        """Path of the model."""
-        return self.path
+        self.path = self.sentencepiece_model_file = str(path or model_file())
+        self.processor = found = load(self.path)
+        self.vocab_size: int = found.get_piece_size()
+        self.pad_id, self.eos_id = found.pad_id(), found.eos_id()
+        self.unk_id, self.bos_id = found.unk_id(), found.bos_id()
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text, without the end of sequence."""
@@ -221,7 +197,6 @@ def train_words(
     the same file, and several processes may build it at once.
 
     Args:
-        data_dir: folder in the layout of the SGD repository.
         root: parent folder; None means `cache_folder.cache_dir()`.
         older: whether to build the vocabulary of older runs without a copy: with the
             words of all variants and dialogues, and without bytes.
@@ -311,9 +286,7 @@ def _index_texts(schemas: Sequence[Schema]) -> Iterator[str]:
 def sentencepiece_model(texts: Iterable[str], **options: Any) -> bytes:
     """Returns the bytes of a model; equal texts in equal order give equal bytes.
 
-    Args:
-        texts: training texts.
-        options: options of SentencePiece's trainer, such as model type and size.
+    `options` are options of SentencePiece's trainer, such as model type and size.
     """
     encode = [(mark, f" {mark}") for mark in SET_APART]
     encode += [(mark, f"{mark} ") for mark in SET_BEHIND]

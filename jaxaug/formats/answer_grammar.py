@@ -13,8 +13,8 @@ from jaxaug.core.byte_machine import Machine, Part
 from jaxaug.core.errors import UserError
 from jaxaug.data.schema import Service, Slot
 from jaxaug.formats import json_grammar, json_tools
-from jaxaug.formats.characters import Characters, gaps_of, spaces
 from jaxaug.formats.d3st import D3STOptions
+from jaxaug.formats.json_grammar import Characters, gaps_of, spaces
 from jaxaug.formats.json_tools import JSONOptions
 from jaxaug.formats.records import BAR, FormatOptions, clean_value, letter
 from jaxaug.formats.t5dst import T5DSTFormatter, T5DSTOptions, slot_of
@@ -47,11 +47,6 @@ class SlotSignature(NamedTuple):
 
 def signature(options: FormatOptions, service: Service, key: str) -> Hashable:
     """Returns the properties that determine the language of an example's answers.
-
-    Args:
-        options: format of the example.
-        service: service of the example.
-        key: key of the example.
 
     Raises:
         UserError: the format has no language, or its order is not the schema's.
@@ -185,7 +180,6 @@ class _Answers(Characters):
         """Returns one or more values of words that are neither bars nor D3ST marks.
 
         Args:
-            bar: separator of values.
             delimiter: delimiter of D3ST, or empty. With it, only the first word of a
                 value may be an index with delimiter, and no word starts with the
                 bracket of a mark.

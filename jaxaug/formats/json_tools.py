@@ -23,11 +23,12 @@ from jaxaug.core.text import clean
 from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.formats.arguments import JSONText
-from jaxaug.formats.formatter import FramePrompt, SchemaFormatter
 from jaxaug.formats.records import (
     NO_INTENT,
+    FramePrompt,
     FrameRandom,
     Parsed,
+    SchemaFormatter,
     WholeFrame,
     clean_value,
     restore_option,

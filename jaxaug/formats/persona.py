@@ -84,8 +84,6 @@ def examples(
     """Yields the examples of a dialogue, one per turn.
 
     Args:
-        dialogue: dialogue as read.
-        options: options of the text.
         reword: replaces the traits of the model's own persona.
     """
     said: list[tuple[str, str]] = []

@@ -10,39 +10,169 @@ and, as in their paper, options with letters. It differs in two points. Several
 annotated spellings are answered with bars between them, so that targets score fully.
 The example dialogue is not hand-written (`jaxaug.data.demonstrations`). Slots that the
 example does not fill are shown with `none`.
+
+SDT-ind asks for one slot at a time, and every slot of the service has a question. The
+answer has the form of T5DST: the value, the letter of an option, or `none`.
+
+  [example] [user] two seats for jazz [slot] kind=a of possible values a) music
+  b) sports [context] [user] a match in oslo   ->   b
+
+The paper shows one hand-written user utterance in which the slot is active; the
+authors' program lacks this form. Here the utterance comes from the demonstration
+(`said_in`).
 """
 
 import functools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from dataclasses import replace
+from typing import ClassVar, NamedTuple, Self
+
+from etils import epath
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.core.text import clean
+from jaxaug.data import demonstrations, sgd
 from jaxaug.data.demonstrations import Demonstration
 from jaxaug.data.dialogue import State
-from jaxaug.data.schema import Schema, Service
-from jaxaug.formats.arguments import SDTText
-from jaxaug.formats.formatter import Answered, FramePrompt, SchemaFormatter
+from jaxaug.data.rename import Renaming
+from jaxaug.data.schema import Schema, Service, Slot
+from jaxaug.formats import t5dst
+from jaxaug.formats.arguments import Order, SDTText
 from jaxaug.formats.records import (
     NO_INTENT,
+    Answered,
+    FramePrompt,
     FrameRandom,
     Parsed,
+    SchemaFormatter,
     WholeFrame,
     clean_value,
     join_values,
+    letter,
+    marked,
     read_option,
     sections,
     split_values,
 )
-from jaxaug.formats.shown import (
-    NONE,
-    ShowsDemonstrations,
-    demonstration_of,
-    example_text,
-    slot_word,
-    with_options,
-)
+
+NONE = "none"
+"""Represents the value of a slot without a value."""
+
+
+class ShowsDemonstrations:
+    """Mixin of options with demonstrations.
+
+    Attributes:
+        demonstrations: example dialogues; None for those that `bound` finds.
+        split: split of the dialogues to format. Its dialogues that are demonstrations
+            give no examples, because their prompt would contain their answer.
+    """
+
+    __slots__ = ()
+
+    demonstrations: tuple[Demonstration, ...] | None
+    split: str
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Ids of dialogues of the split that are demonstrations."""
+        return frozenset(
+            one.dialogue_id
+            for one in self.demonstrations or ()
+            if one.split == self.split and one.dialogue_id
+        )
+
+    @property
+    def by_service(self) -> Mapping[str, Demonstration]:
+        """Maps a service to its demonstration; before `bound`, from the user's file."""
+        if self.demonstrations is None:
+            return demonstrations.of_variable()
+        return {one.service: one for one in self.demonstrations}
+
+    def sources(self, data_dir: PathLike, split: str) -> list[epath.Path]:
+        """Returns the files that determine the text in addition to the split."""
+        if self.demonstrations is not None:
+            return []
+        return demonstrations.sources(data_dir, split)
+
+    def bound(
+        self,
+        data_dir: PathLike,
+        split: str,
+        variant: str | None = None,
+        variants_dir: PathLike | None = None,
+    ) -> Self:
+        """Returns these options with the demonstrations of a split, renamed to a
+        variant.
+
+        Raises:
+            UserError: the data or the file of demonstrations is wrong.
+        """
+        if self.demonstrations is not None:
+            return self
+        found = demonstrations.of_folder(data_dir, split)
+        names = sgd.renaming_of(data_dir, split, variant, variants_dir)
+        if names is not None:
+            found = tuple(_renamed(one, names) for one in found)
+        return replace(self, demonstrations=found, split=split)  # type: ignore[type-var]
+
+
+def _renamed(one: Demonstration, names: Renaming) -> Demonstration:
+    """Returns a demonstration with a variant's names; unknown names are kept."""
+    if one.service not in names:
+        return one
+    new = names[one.service]
+    return replace(
+        one,
+        service=new.service,
+        slot_values=tuple((new.slots.get(n, n), v) for n, v in one.slot_values),
+        active_intent=new.intents.get(one.active_intent, one.active_intent),
+    )
+
+
+def demonstration_of(service: str, shown: Mapping[str, Demonstration]) -> Demonstration:
+    """Returns the demonstration of a service.
+
+    Raises:
+        UserError: the service has no demonstration.
+    """
+    if service not in shown:
+        raise UserError(
+            f"service {service!r} has no example dialogue, which SDT shows in place of "
+            f"descriptions. Name a file that has one with "
+            f"${demonstrations.FILE_VARIABLE}; `jaxaug data demonstrations` writes "
+            "those of a data folder."
+        )
+    return shown[service]
+
+
+def example_text(turns: Iterable[tuple[str, str]], lowercase: bool) -> str:
+    """Returns (speaker, utterance) turns of a demonstration as prompt text."""
+    said = (marked(speaker, utterance, lowercase) for speaker, utterance in turns)
+    return "[example]" + "".join(said)
+
+
+def slot_word(name: str, lowercase: bool) -> str:
+    """Returns a slot's name as one word, without an equals sign."""
+    return re.sub(r"[\s=]+", "_", clean(name, lowercase))
+
+
+def with_options(
+    value: str, options: Sequence[str], lowercase: bool, letters: bool = True
+) -> tuple[dict[str, str], str]:
+    """Returns option -> its answer, and the display of `value` with the options."""
+    texts = {option: clean(option, lowercase) for option in options}
+    if not texts:
+        return {}, clean(value, lowercase)
+    listed = ", ".join(texts.values())
+    if letters:
+        listed = " ".join(f"{letter(i)}) {t}" for i, t in enumerate(texts.values()))
+        texts = {option: letter(i) for i, option in enumerate(options)}
+    shown = texts.get(value, clean(value, lowercase))
+    return texts, f"{shown} of possible values {listed}"
 
 
 class SDTOptions(SDTText, ShowsDemonstrations, WholeFrame):
@@ -273,3 +403,58 @@ def _parse_state(text: str, names: _Key) -> tuple[dict[str, tuple[str, ...]], in
         if values:
             slot_values[name] = tuple(values)
     return slot_values, malformed
+
+
+class SDTIndOptions(Order, ShowsDemonstrations, t5dst.OneSlot):
+    """Options of SDT-ind text; see also `ShowsDemonstrations`."""
+
+    demonstrations: tuple[Demonstration, ...] | None = None
+    split: str = ""
+
+    family: ClassVar[str] = "sdtind"
+    version: ClassVar[int] = 1
+
+    def formatter(self, schema: Schema) -> "SDTIndFormatter":
+        """Returns a formatter of dialogues under a schema."""
+        return SDTIndFormatter(schema, self)
+
+
+class SDTIndFormatter(t5dst.PerSlotFormatter):
+    """Asks by an example value from the demonstration, before the dialogue."""
+
+    def __init__(self, schema: Schema, options: SDTIndOptions):
+        super().__init__(schema, options)
+        self._shown = options.by_service
+
+    def prompts(self, service: Service) -> t5dst.Prompts:
+        """See `PerSlotFormatter`."""
+        one = demonstration_of(service.name, self._shown)
+        values, lowercase = dict(one.slot_values), self._options.lowercase
+        for name in values:
+            # Raises an error for an unknown slot of a demonstration file.
+            service.slot(name)
+
+        def prompt(slot: Slot, options: Sequence[str]) -> tuple[str, str]:
+            value = values.get(slot.name)
+            turns = said_in(one, value) if value else one.turns
+            example = example_text(turns, lowercase)
+            _, shown = with_options(value or NONE, options, lowercase)
+            name = slot_word(slot.name, lowercase)
+            return f"{example} [slot] {name}={shown} [context] ", ""
+
+        return prompt
+
+
+def said_in(one: Demonstration, value: str) -> Sequence[tuple[str, str]]:
+    """Returns the (speaker, utterance) turns of a demonstration that state a value.
+
+    This is the first such turn. If it is a system turn, the following user turn, which
+    accepts the offer, is included. If there is no such turn, all turns are returned.
+    """
+    # "4" matches neither in "14" nor in "$4,400".
+    ends = rf"(?<![\w.,]){re.escape(value)}(?!\w|[.,]\w)"
+    says = re.compile(ends, re.IGNORECASE)
+    for index, (speaker, utterance) in enumerate(one.turns):
+        if says.search(utterance):
+            return one.turns[index : index + 1 + (speaker == "SYSTEM")]
+    return one.turns

@@ -19,11 +19,12 @@ from jaxaug.core.text import clean
 from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.formats.arguments import Order
-from jaxaug.formats.formatter import Answered, SchemaFormatter
 from jaxaug.formats.records import (
     BAR,
+    Answered,
     FrameRandom,
     Parsed,
+    SchemaFormatter,
     clean_value,
     join_values,
     letter,

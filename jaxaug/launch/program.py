@@ -28,7 +28,6 @@ def words(arguments: Program, here: bool = False) -> list[str]:
     """Returns the program and its flags, as launch/entry.sh takes them.
 
     Args:
-        arguments: options of the command.
         here: whether the program runs in the current folder instead of the checkout.
 
     Raises:

@@ -52,11 +52,7 @@ def root() -> Path:
 
 
 def body(name: str) -> str:
-    """Returns the text of a script of launch/ without the comments at its head.
-
-    Args:
-        name: file name of the script.
-    """
+    """Returns the text of a script of launch/ without the comments at its head."""
     lines = (root() / "launch" / name).read_text(encoding="utf-8").splitlines()
     first = next(i for i, line in enumerate(lines) if not line.startswith("#"))
     return "\n".join(lines[first:]) + "\n"
@@ -76,12 +72,7 @@ def head(variables: Mapping[str, str], words: Sequence[str] = ()) -> str:
 
 
 def function(name: str, script: str) -> str:
-    """Returns a script of launch/ as a shell function.
-
-    Args:
-        name: name of the function.
-        script: file name of the script.
-    """
+    """Returns a script of launch/ as a shell function."""
     return f"{name}() (\n{body(script)})\n"
 
 
@@ -89,7 +80,6 @@ def manifest(name: str, values: Mapping[str, str]) -> str:
     """Returns a manifest of launch/ with its `$NAME` variables replaced.
 
     Args:
-        name: file name of the manifest.
         values: name -> value of every variable.
     """
     text = (root() / "launch" / name).read_text(encoding="utf-8")
@@ -100,7 +90,6 @@ def with_file(text: str, command: str) -> str:
     """Returns shell lines that call a command with a temporary YAML file.
 
     Args:
-        text: content of the file.
         command: shell command; the path of the file follows it.
     """
     return (

@@ -5,7 +5,7 @@ from typing import Annotated
 from jaxaug.core.arguments import Arg, Count, DataDir, File, Settings, Split, adds
 
 
-class Errors(Settings, verb="errors", target="jaxaug.look.errors:run"):
+class Errors(Settings, verb="errors", target="jaxaug.look.errors_page:run"):
     """Failures of a run: which slots, under which wording of the schema, with examples.
 
     Attributes:

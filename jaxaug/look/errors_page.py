@@ -1,22 +1,16 @@
-"""The page of `jaxaug errors --html`: all tables, sortable by click, and examples."""
+"""`jaxaug errors`, and its page: all tables, sortable by click, and examples."""
 
 import html
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from jaxaug.core import page
-from jaxaug.core.files import PathLike, write_text
+from jaxaug.core.files import PathLike, check_writable, write_text
 from jaxaug.core.text import printable
-from jaxaug.look import errors_text
+from jaxaug.look import errors_text, evaluations, failures
+from jaxaug.look.arguments import Errors
 from jaxaug.look.evaluations import Evaluation
-from jaxaug.look.results import (
-    DEFINITIONS,
-    KINDS,
-    Example,
-    Failures,
-    SlotId,
-    by_count,
-)
+from jaxaug.look.results import DEFINITIONS, KINDS, Example, Failures, SlotId, by_count
 
 _STYLE = """
 .turn { margin: 0.2em 1em }
@@ -26,14 +20,7 @@ _STYLE = """
 
 
 def write(path: PathLike, evaluation: Evaluation, failures: Failures) -> None:
-    """Writes the page.
-
-    Args:
-        path: HTML file to write.
-        evaluation: evaluation of a run.
-        failures: result of `failures.count` for this evaluation; all its examples are
-            shown.
-    """
+    """Writes the page of an evaluation and its `failures.count`."""
     name = f"Errors of {printable(evaluation.run.name)}"
     heading, rows = errors_text.wording_rows(failures)
     parts = [
@@ -116,9 +103,7 @@ def _sensitivity(failures: Failures) -> Iterator[str]:
 
 
 def _counted(
-    names: Sequence[str],
-    rows: Sequence[tuple[tuple, Counter[str]]],
-    failures: Failures,
+    names: Sequence[str], rows: Sequence[tuple[tuple, Counter[str]]], failures: Failures
 ) -> Iterator[str]:
     """Yields a table of counters with a column for each wording."""
     if not rows:
@@ -169,3 +154,18 @@ def _example(example: Example) -> Iterator[str]:
 
 def _anchor(slot: SlotId) -> str:
     return html.escape(f"slot-{slot}")
+
+
+def run(arguments: Errors) -> int:
+    """Runs the verb; see `jaxaug errors --help`."""
+    if arguments.html:
+        check_writable(arguments.html, "--html")
+    evaluation = evaluations.find(
+        arguments.run, arguments.task, arguments.data_dir, arguments.split
+    )
+    found = failures.count(evaluation, arguments.exact, arguments.limit)
+    print(errors_text.text(evaluation, found, arguments.limit))
+    if arguments.html:
+        write(arguments.html, evaluation, found)
+        print(f"\nwritten: {arguments.html}")
+    return 0

@@ -4,11 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from jaxaug.core import columns
+from jaxaug.core.columns import aligned
 from jaxaug.core.text import printable
 from jaxaug.look.evaluations import Evaluation
 from jaxaug.look.results import KINDS, Example, Failures, SlotId, by_count
-from jaxaug.metrics.report import aligned
 
 SLOT_COLUMNS = ("in train", "filled", *KINDS, "accuracy")
 
@@ -46,10 +45,7 @@ def wording_rows(failures: Failures) -> tuple[list[str], list[list[str]]]:
 
 
 def slot_row(failures: Failures, slot: SlotId) -> list[str]:
-    """Returns the name of a slot and the cells of `SLOT_COLUMNS`.
-
-    The counts are summed over all wordings.
-    """
+    """Returns the name of a slot and the cells of `SLOT_COLUMNS`, over all wordings."""
     total = failures.total(slot)
     counts = total.filled, total.missed, total.extra, total.wrong
     status = "seen" if slot.service in failures.seen else "unseen"
@@ -75,13 +71,7 @@ def expected(example: Example) -> str:
 
 
 def text(evaluation: Evaluation, failures: Failures, limit: int) -> str:
-    """Returns the report of a run: all tables, and examples.
-
-    Args:
-        evaluation: evaluation of a run.
-        failures: result of `failures.count` for this evaluation.
-        limit: maximum number of rows of each table.
-    """
+    """Returns all tables, of at most `limit` rows, and examples of a run."""
     heading, rows = wording_rows(failures)
     parts = [[title(evaluation, failures)], [aligned([heading, *rows])]]
     worst = failures.costliest()
@@ -138,8 +128,9 @@ def _sensitivity(failures: Failures, limit: int) -> list[list[str]]:
     if not slots:
         return []
     found = [
-        f"accuracy under each description, largest spread first{_of(slots, limit)}"
+        f"accuracy under each description, by spread and frames{_of(slots, limit)}"
     ]
+    found.append("a spread over few frames may be chance")
     for slot in slots[:limit]:
         found.append(f"{slot}: {percent(failures.spread(slot))} points")
         table = [
@@ -172,4 +163,4 @@ def _examples(failures: Failures, slots: Sequence[SlotId]) -> Iterator[str]:
 
 def _left(rows: Sequence[Sequence[str]]) -> str:
     """Returns rows as lines; columns of whole numbers are right-aligned."""
-    return columns.aligned(rows, [cell.replace(".", "").isdigit() for cell in rows[-1]])
+    return aligned(rows, [cell.replace(".", "").isdigit() for cell in rows[-1]])

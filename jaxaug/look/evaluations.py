@@ -40,11 +40,7 @@ class Evaluation:
     """The answers of a run in one format at one step.
 
     Attributes:
-        run: folder of the run.
         family: first word of the tasks' names: "d3st", "d3st2a", "sdt" or "t5dst".
-        step: training step of the evaluated checkpoint.
-        split: split of the data folder, such as "test".
-        options: options of the format.
         wordings: name -> predictions. The names are `original`, `v1`, ... for the
             family's evaluation, then suffixes of other tasks' names, such as `aug_v1`.
         reported: wording -> (number of frames, joint goal accuracy from 0 to 1) in the
@@ -69,7 +65,6 @@ def find(
     """Returns the newest evaluation of a run.
 
     Args:
-        run: folder of the run.
         task: a task, such as "d3st_sgdx_v1", a mixture `*_eval`, or a format, such as
             "t5dst". None means all tasks, which must have the same format.
         data_dir: folder with the dialogues. None means `$JAXAUG_DATA_DIR`, else the
@@ -84,7 +79,9 @@ def find(
     folder = reach(run, "Name the folder of a run.")
     if not folder.is_dir():
         raise UserError(f"run {folder} does not exist. Name the folder of a run.")
-    data = folders.resolve_data_dir(data_dir or _noted_data(folder))
+    if not data_dir and not os.environ.get(folders.DATA_DIR_VARIABLE):
+        data_dir = run_choices.read(folder).get(folders.DATA_DIR_VARIABLE)
+    data = folders.resolve_data_dir(data_dir)
     table = recipes.table(data)
     written = _written(folder)
     family, only = _chosen(folder, task, written, table)
@@ -110,13 +107,6 @@ def find(
     if split != noted:
         reported = {}
     return Evaluation(folder, family, step, split, options, found, reported)
-
-
-def _noted_data(run: epath.Path) -> str | None:
-    """Returns the data folder that the run recorded; None if the variable is set."""
-    if os.environ.get(folders.DATA_DIR_VARIABLE):
-        return None
-    return run_choices.read(run).get(folders.DATA_DIR_VARIABLE)
 
 
 def _written(run: epath.Path) -> dict[tuple[str, int], epath.Path]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.garbage import paused
 from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, read_schema_of
 from jaxaug.look.evaluations import Evaluation, Wording
@@ -26,7 +27,6 @@ from jaxaug.look.results import (
     WordingCounts,
 )
 from jaxaug.metrics import benchmark, dst, slot_scores
-from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.predictions import Block, Summary, stream, warn
 
 # Two slots have these in common by chance.
@@ -35,12 +35,11 @@ _CONTEXT = 6  # turns of an example
 _ROUNDING = 1e-9
 
 
-@collector_paused()
+@paused()
 def count(evaluation: Evaluation, exact: bool = False, examples: int = 5) -> Failures:
     """Compares the predictions of an evaluation with the annotation.
 
     Args:
-        evaluation: result of `evaluations.find`.
         exact: whether values must be equal, as with `jaxaug evaluate --exact`.
         examples: maximum number of examples to keep for each slot and kind of failure.
 
@@ -117,13 +116,8 @@ class _Wording:
         """Reads the predictions, and adds all counts to `failures`.
 
         Args:
-            failures: counts to add to.
-            examples: maximum number of examples of each slot and kind.
             shown: (slot, kind, dialogue, turn) of earlier examples, which are not
                 repeated under another wording; new ones are added.
-
-        Returns:
-            Slot and kind -> examples, in the order of their first examples.
         """
         schema = self._wording.schema
         own = failures.wordings[self.label] = WordingCounts(0, 0, 0.0)
@@ -278,10 +272,7 @@ class _Wording:
 def _original_names(
     original: Schema, schema: Schema
 ) -> tuple[dict[tuple[str, str], SlotId], dict[tuple[str, str], str]]:
-    """Returns two maps from names of a wording to original names.
-
-    The first maps (service, slot) to a slot, the second (service, intent) to an intent.
-    """
+    """Returns (service, slot) and (service, intent) -> their original names."""
     slots, intents = {}, {}
     for old, new in zip(original.services, schema.services, strict=True):
         for was, slot in zip(old.slots, new.slots, strict=True):

@@ -20,7 +20,8 @@ DEFINITIONS = {
     "value of another slot": "a predicted value that is extra or wrong, and right for "
     "another slot of the frame; true, false and dontcare are left out, as well as "
     "categorical slots, which can only answer their own options",
-    "spread": "highest minus lowest accuracy of a slot over the wordings, in points",
+    "spread": "highest minus lowest accuracy of a slot over the wordings, in points; "
+    "over few frames it may be chance",
     "joint goal accuracy": dst.DEFINITIONS[dst.JGA],
     "match": dst.DEFINITIONS["match"],
 }
@@ -86,13 +87,8 @@ class Example:
     """One failure.
 
     Attributes:
-        slot: the slot by its original names.
         kind: one of `KINDS`.
-        wording: name of the wording.
         name: `SERVICE.SLOT` by the names of the wording.
-        description: description of the slot in the wording.
-        dialogue_id: id of the dialogue.
-        turn: index of the turn.
         turns: (speaker, utterance) of the last turns up to `turn`.
         before: number of turns that are left out before `turns`.
         expected: annotated values, which are alternatives; empty for an unfilled slot.
@@ -119,10 +115,7 @@ class WordingCounts:
     """Figures of one wording.
 
     Attributes:
-        frames: number of evaluated frames.
-        dialogues: number of dialogues with evaluated frames.
         jga: joint goal accuracy, 0 to 1, or NaN.
-        slots: counts over all slots.
         intents: number of frames with a wrong active intent.
         requested: number of frames with wrong requested slots.
     """
@@ -145,7 +138,6 @@ class Failures:
 
     Attributes:
         has_intents: whether the format answers active intents and requested slots.
-        wordings: wording -> its figures, in the order of the evaluation.
         slots: slot -> wording -> counts, of all slots of the split's services.
         seen: original names of the services that also occur in the training data.
         descriptions: slot -> wording -> description.
@@ -179,19 +171,20 @@ class Failures:
         return sorted(failing, key=lambda slot: (-totals[slot].cost, slot))
 
     def spread(self, slot: SlotId) -> float:
-        """Returns the highest minus the lowest accuracy over the wordings, 0 to 1.
-
-        Wordings under which the slot is never filled are ignored.
-        """
+        """Returns the highest minus the lowest accuracy over the wordings, 0 to 1."""
         values = [c.accuracy for c in self.slots[slot].values() if c.frames]
         return max(values) - min(values) if values else 0.0
 
     def most_sensitive(self) -> list[SlotId]:
-        """Returns the slots whose accuracy differs by wording, largest spread first."""
+        """Returns the slots whose accuracy differs by wording.
+
+        They are in the order of spread times frames, the largest first: with few frames
+        chance alone makes a large spread.
+        """
         differing = [slot for slot in self.slots if self.spread(slot)]
         return sorted(
             differing,
-            key=lambda slot: (-self.spread(slot), -self.total(slot).frames, slot),
+            key=lambda slot: (-self.spread(slot) * self.total(slot).frames, slot),
         )
 
 

@@ -58,7 +58,6 @@ class RobustnessWriter:
         Args:
             task_name: a task of `recipes.table()`; other tasks are ignored.
             step: training step; -1 means no step.
-            answers: all answers of one split.
         """
         table = recipes.table()
         known = table.recipes.get(task_name)
@@ -75,16 +74,16 @@ class RobustnessWriter:
         self._write(states, reference, f"{family}-{step:06}", wording)
         if wording in WORDINGS:
             self._score(states, reference, family, split, step, wording)
-            self._report_if_complete(family, split, step, {*awaited.values()})
+            key = family, split
+        if self._pending[key].keys() >= {*awaited.values()} & {*WORDINGS}:
+            self._report(self._pending.pop(key), family, split, step)
+            del self._steps[key]
 
     def _benchmark(self, recipe: Recipe) -> benchmark.Benchmark:
         if recipe not in self._benchmarks:
             corpus = recipe.corpus
             self._benchmarks[recipe] = benchmark.load(
-                corpus.data_dir,
-                corpus.split,
-                corpus.variant,
-                corpus.variants_dir,
+                corpus.data_dir, corpus.split, corpus.variant, corpus.variants_dir
             )
         return self._benchmarks[recipe]
 
@@ -127,14 +126,6 @@ class RobustnessWriter:
             dst.aggregate(scores, reference.seen_services),
             len(benchmark.references_of(reference.dialogues.values())),
         )
-
-    def _report_if_complete(
-        self, family: str, split: str, step: int, awaited: set[str]
-    ) -> None:
-        key = family, split
-        if self._pending[key].keys() >= awaited & {*WORDINGS}:
-            self._report(self._pending.pop(key), family, split, step)
-            del self._steps[key]
 
     def _report(
         self, wordings: Mapping[str, _Wording], family: str, split: str, step: int

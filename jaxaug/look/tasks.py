@@ -87,14 +87,8 @@ def run(arguments: Tasks) -> int:
     return 0
 
 
-def _others(
-    table: recipes.Table,
-) -> tuple[dict[str, Sequence[str]], dict[str, Rates]]:
-    """Returns tasks with their splits, and mixtures with their rates.
-
-    Args:
-        table: tasks and mixtures to leave out.
-    """
+def _others(table: recipes.Table) -> tuple[dict[str, Sequence[str]], dict[str, Rates]]:
+    """Returns tasks with splits, and mixtures with rates, that a table lacks."""
     # Imported here, because the base installation has no SentencePiece.
     from jaxaug.feed import sets
 

@@ -6,16 +6,9 @@ from dataclasses import dataclass
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
+from jaxaug.core.garbage import paused
 from jaxaug.data.schema import Schema
-from jaxaug.data.sgd import (
-    Dialogue,
-    Frame,
-    State,
-    Turn,
-    read_dialogues,
-    read_schema_of,
-)
-from jaxaug.metrics.collector import collector_paused
+from jaxaug.data.sgd import Dialogue, Frame, State, Turn, read_dialogues, read_schema_of
 from jaxaug.metrics.dst import JGA, FrameScores
 from jaxaug.metrics.sensitivity import GROUPS, FrameId, GroupScores
 from jaxaug.metrics.slot_scores import Reference
@@ -30,7 +23,6 @@ class Wording:
     """One wording of the schema of a split.
 
     Attributes:
-        schema: wording that references and predictions use.
         original_name: service -> its name in the original schema.
         seen: original names of the split's services that are also in the train schema.
     """
@@ -49,11 +41,7 @@ class Wording:
 
 @dataclass(frozen=True)
 class Benchmark(Wording):
-    """One split under one wording of its schema, in memory.
-
-    Attributes:
-        dialogues: dialogue id -> annotated dialogue, in the order of the files.
-    """
+    """One split under one wording of its schema, with its dialogues by id."""
 
     dialogues: Mapping[str, Dialogue]
 
@@ -99,9 +87,7 @@ def open_split(
     variant: str | None = None,
     variants_dir: PathLike | None = None,
 ) -> tuple[Wording, Iterator[Dialogue]]:
-    """Returns a wording of a split, and a stream of its annotated dialogues.
-
-    The wording determines the names. The stream decodes one dialogue at a time.
+    """Returns a wording of a split, and a stream of its dialogues in its names.
 
     Raises:
         UserError: the data cannot be read; for a dialogue file when it is reached.
@@ -121,7 +107,7 @@ def open_split(
     return wording, dialogues
 
 
-@collector_paused()
+@paused()
 def load(
     data_dir: PathLike,
     split: str,

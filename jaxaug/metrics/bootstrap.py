@@ -168,13 +168,7 @@ def figures_of(
 
 
 class Bootstrap:
-    """Resampled figures of runs on one test set.
-
-    Attributes:
-        resamples: number of resamples.
-        dialogues: number of dialogues in the test set.
-        values: figures of each run on the whole test set.
-    """
+    """Resampled figures of runs on one test set."""
 
     values: Float[np.ndarray, "runs figures"]
 
@@ -195,8 +189,6 @@ class Bootstrap:
             figures: function from sums and counts over dialogues, (*batch, means), to
                 figures, (*batch, figures).
             highest: maximum of each figure; the minimum is 0.
-            resamples: number of resamples, at least 2.
-            seed: seed of all draws.
             chunk: maximum dialogues x resamples in memory; affects only rounding.
         """
         self.resamples, self._seed = resamples, seed
@@ -220,13 +212,7 @@ class Bootstrap:
         seed: int = 0,
         chunk: int = _CHUNK,
     ) -> "Bootstrap":
-        """Creates a bootstrap of `FIGURES`.
-
-        Args:
-            tables: frames of each run, all with the same frames (see
-                `FrameTable.difference`).
-            resamples, seed, chunk: as in `__init__`.
-        """
+        """Creates a bootstrap of `FIGURES`."""
         parts = [dialogue_sums(table) for table in tables]
         sums = np.array([part[0] for part in parts])
         counts = np.array([part[1] for part in parts])
@@ -342,10 +328,7 @@ class Bootstrap:
             nothing = np.full_like(value, np.nan)
             return Interval(value, nothing, nothing.copy(), nothing.copy())
         error = _deviation(resampled)
-        parts = [
-            *parts,
-            (_deviation(of_dialogues) ** 2, np.maximum(number - 1, 1)),
-        ]
+        parts = [*parts, (_deviation(of_dialogues) ** 2, np.maximum(number - 1, 1))]
         total = sum(part for part, _ in parts)
         below = sum(part**2 / degrees for part, degrees in parts)
         some = error > 0

@@ -26,11 +26,7 @@ def without_bleu() -> str:
 
 
 def load_sacrebleu() -> ModuleType:
-    """Returns the library that computes BLEU; call it before long work that needs BLEU.
-
-    Raises:
-        UserError: sacrebleu is not installed.
-    """
+    """Returns the library that computes BLEU; raises `UserError` without it."""
     try:
         import sacrebleu
     except ImportError:
@@ -50,9 +46,6 @@ def distinct(texts: Sequence[str], n: int) -> float | None:
 
     Li et al. (2016), "A Diversity-Promoting Objective Function", divide by the number
     of words instead; that ratio cannot reach 1 for n > 1.
-
-    Returns:
-        The ratio; None if no text has n words.
     """
     found = [gram for text in texts for gram in ngrams(text.split(), n)]
     return len(set(found)) / len(found) if found else None
@@ -65,9 +58,6 @@ def self_bleu(texts: Sequence[str]) -> float | None:
     The BLEU is sacrebleu's sentence BLEU: 13a tokens, exponential smoothing, and
     n-grams up to the length of the text ("effective order"). Otherwise short texts
     would all score near 0.
-
-    Returns:
-        The mean; None for fewer than two texts.
     """
     if len(texts) < 2:
         return None

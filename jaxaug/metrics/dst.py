@@ -17,21 +17,14 @@ user frame; the values are then averaged over the frames of a group:
 """
 
 import array
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from jaxaug.core.garbage import paused
 from jaxaug.data.schema import Schema
-from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.slot_scores import SPURIOUS, Entries, Reference, StateLike, collect
 
 ALL_SERVICES = "#ALL_SERVICES"
@@ -65,8 +58,6 @@ class FrameScores:
     """Metric values of every frame; NaN if a metric is undefined.
 
     Attributes:
-        services: names of the services.
-        service: index into `services` of every frame.
         turn: the same number for all frames of one turn of one dialogue.
         values: metric name -> [frames] array.
         unknown_slots: number of predicted slots that the service lacks (ignored, as
@@ -117,13 +108,7 @@ def joined(parts: Iterable[FrameScores]) -> FrameScores:
 def _goal_scores(
     entries: Entries, has: Bool[np.ndarray, "2 frames"], exact: bool
 ) -> dict[str, Float[np.ndarray, " frames"]]:
-    """Returns joint and average accuracies.
-
-    Args:
-        entries: slots that at least one side fills.
-        has: whether the service has (categorical, non-categorical) slots.
-        exact: see `frame_scores`.
-    """
+    """Returns joint and average accuracies."""
     frames = has.shape[1]
     frame = np.array(entries.frame, np.int64)
     pair = np.array(entries.pair, np.int64)
@@ -170,10 +155,7 @@ def _multiset_f1(
 def multiset_scores(
     references: Sequence[tuple], predictions: Sequence[tuple | None]
 ) -> Float[np.ndarray, "3 frames"]:
-    """Returns F1, precision, and recall of predicted multisets; NaN if it is None.
-
-    Equal pairs are scored only once, because almost all frames request nothing.
-    """
+    """Returns F1, precision, and recall of multisets; NaN if it is None."""
     known: dict[tuple, int] = {}
     rows = [
         known.setdefault((reference, prediction), len(known))
@@ -193,7 +175,7 @@ def _identify(items: Sequence) -> tuple[tuple, Int[np.ndarray, " items"]]:
     return tuple(known), np.array(codes, np.int64)
 
 
-@collector_paused()
+@paused()
 def frame_scores(
     references: Sequence[Reference],
     predictions: Sequence[StateLike],
@@ -204,15 +186,9 @@ def frame_scores(
     """Computes every metric of every frame.
 
     Args:
-        references: annotated frames, in any order.
-        predictions: predicted state of each frame.
-        schema: schema with the slot names of both sides.
         exact: string equality instead of fuzzy match for non-categorical slots.
         tags: annotated and predicted (slot, text) spans of non-categorical slots per
             frame, None if nothing was tagged; adds the slot_tagging metrics.
-
-    Returns:
-        A `FrameScores` in the order of `references`.
 
     Raises:
         UserError: a reference names a service that the schema lacks.
@@ -273,14 +249,11 @@ def _groups(
 
 
 def aggregate(
-    scores: FrameScores,
-    seen_services: Collection[str],
-    joint_across_turn: bool = False,
+    scores: FrameScores, seen_services: Collection[str], joint_across_turn: bool = False
 ) -> dict[str, dict[str, float]]:
     """Returns means over all, seen, and unseen services, and per service and domain.
 
     Args:
-        scores: result of `frame_scores`.
         seen_services: names, in the scored schema, of services that are also in
             training.
         joint_across_turn: whether to multiply the joint accuracies over the frames of a

@@ -6,19 +6,19 @@ from typing import Any
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, reach, write_text
+from jaxaug.core.garbage import paused
 from jaxaug.data import folders
 from jaxaug.data.folders import resolve_data_dir
 from jaxaug.metrics import dst, sensitivity
 from jaxaug.metrics.arguments import SGD, SGDX
 from jaxaug.metrics.benchmark import FrameKey, group_scores, open_split
-from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.frames import FrameTable, write_frames
 from jaxaug.metrics.predictions import Block, Summary, stream, warn
 from jaxaug.metrics.report import ABOUT, ABSENT, Run, sgd_table, text_table
 from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS, GroupScores
 
 
-@collector_paused()
+@paused()
 def evaluate_folder(
     data_dir: PathLike,
     split: str,
@@ -69,11 +69,7 @@ class _Scored:
     ) -> Iterator[dst.FrameScores]:
         for block in blocks:
             yield dst.frame_scores(
-                block.references,
-                block.states,
-                self.wording.schema,
-                exact,
-                block.spans,
+                block.references, block.states, self.wording.schema, exact, block.spans
             )
             if has_keys:
                 references = block.references
@@ -146,7 +142,7 @@ def run_sgd(arguments: SGD) -> int:
     """Runs `jaxaug evaluate sgd`: writes the official evaluator's keys."""
     data_dir = resolve_data_dir(arguments.data_dir)
     check_writable(arguments.output, "--output")
-    with collector_paused():
+    with paused():
         report, counts = _Scored(
             data_dir,
             arguments.split,

@@ -52,10 +52,12 @@ class Test(NamedTuple):
     Attributes:
         p: p-value of the hypothesis that scores do not depend on the wording.
         deviation: standard deviation of the mean excess under this hypothesis.
+        p_loss: p-value of the greatest loss of a wording alone.
     """
 
     p: float
     deviation: float
+    p_loss: float
 
 
 def disagreement(scores: Answers, wordings: Wordings) -> Disagreement:
@@ -89,13 +91,11 @@ def permutation_test(
         scores, wordings: see `disagreement`.
         clusters: cluster of each case, numbered from 0. Cases of a cluster are permuted
             together, because they are not independent.
-        permutations: number of drawn permutations.
-        seed: seed of the draw.
     """
     # Cases with equal answers are the same under every permutation.
     varies = (scores != scores[:, :1]).any(axis=1)
     if not varies.any():
-        return Test(1.0, 0.0)
+        return Test(1.0, 0.0, 1.0)
     rows = scores[varies]
     _, places = np.unique(clusters[varies], return_inverse=True)
     rng = np.random.default_rng(seed)
@@ -108,22 +108,16 @@ def permutation_test(
     # Wordings with more answers have smaller deviations.
     spread = loss.std(axis=0)
     loss = (np.abs(loss) / np.where(spread > 0, spread, 1)).max(axis=1)
-    smaller = -np.minimum(_shares(excess), _shares(loss))
+    losses = _shares(loss)
+    smaller = -np.minimum(_shares(excess), losses)
     deviation = float(excess[1:].std()) / len(scores)
-    return Test(float(_shares(smaller)[0]), deviation)
+    return Test(float(_shares(smaller)[0]), deviation, float(losses[0]))
 
 
 def cases_needed(
     scores: Answers, wordings: Wordings, clusters: Clusters, loss: float
 ) -> int:
-    """Returns the number of cases that show the loss of one wording.
-
-    The test finds the loss with probability `POWER`.
-
-    Args:
-        scores, wordings, clusters: answers to other cases; see `permutation_test`.
-        loss: the loss, as a fraction.
-    """
+    """Returns how many such cases show the loss of one wording with `POWER`."""
     cases, number = len(scores), int(wordings.max()) + 1
     found = losses(scores, wordings)
     found = found - found.mean(axis=0)

@@ -29,8 +29,6 @@ class FrameTable:
     """Joint goal accuracy of each frame of a split under each wording.
 
     Attributes:
-        split: name of the split.
-        dialogues: ids, sorted.
         dialogue: index into `dialogues` of each frame, ascending.
         turn: index of each frame's turn in its dialogue.
         services: original names, sorted; "" if turns were scored instead of frames.

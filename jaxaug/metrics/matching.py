@@ -32,14 +32,7 @@ def spans_of(
 
 
 class Match(NamedTuple):
-    """A predicted frame with its reference.
-
-    Attributes:
-        reference: the annotated frame.
-        state: the predicted state.
-        annotated: annotated spans of non-categorical slots.
-        predicted: predicted spans of non-categorical slots; None without any tags.
-    """
+    """A predicted frame with its reference; `predicted` is None without any tags."""
 
     reference: Reference
     state: State
@@ -78,11 +71,7 @@ class DialogueReader:
         self._turns = turns
 
     def frames(self, free: Mapping[str, frozenset[str]]) -> Iterator[Match]:
-        """Yields the matches of the dialogue.
-
-        Args:
-            free: service -> its non-categorical slots.
-        """
+        """Yields the matches of the dialogue; `free` are non-categorical slots."""
         dialogue_id, turns = self._dialogue.dialogue_id, self._dialogue.turns
         for index, turn in enumerate(turns):
             wanted = scored_frames(turn)

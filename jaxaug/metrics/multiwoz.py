@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxaug.core.files import check_writable
+from jaxaug.core.garbage import paused
 from jaxaug.core.text import clean
 from jaxaug.data.folders import resolve_data_dir
 from jaxaug.data.schema import Schema
 from jaxaug.metrics.arguments import MultiWOZ
 from jaxaug.metrics.benchmark import load
-from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.evaluate import write_json
 from jaxaug.metrics.multiwoz_values import normalized_state
 from jaxaug.metrics.predictions import Predictions, read_predictions, warn
@@ -40,8 +40,6 @@ def accuracies(
     """Computes the scores of MultiWOZ, as defined in `DEFINITIONS`.
 
     Args:
-        references: annotated frames, in any order.
-        predictions: predicted state of each frame.
         schema: schema with the slot names of both sides. Predicted slots that a service
             lacks are ignored.
 
@@ -103,7 +101,7 @@ def run(arguments: MultiWOZ) -> int:
     """Runs the verb `jaxaug evaluate multiwoz`."""
     data_dir = resolve_data_dir(arguments.data_dir)
     check_writable(arguments.output, "--output")
-    with collector_paused():
+    with paused():
         benchmark = load(data_dir, arguments.split)
         predictions = read_predictions(arguments.predictions, benchmark)
         if arguments.normalize:

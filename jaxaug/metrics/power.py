@@ -14,9 +14,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from jaxaug.core.columns import aligned
 from jaxaug.metrics import student
 from jaxaug.metrics.bootstrap import FIGURES, LEVEL, Variances
-from jaxaug.metrics.report import COLUMNS, aligned
+from jaxaug.metrics.report import COLUMNS
 from jaxaug.metrics.statistics import HEADLINE, Difference, Statistics
 
 POWER = 0.8
@@ -27,15 +28,7 @@ _MOST_SEEDS, _MOST_DIALOGUES = 1000, 10_000_000
 def power(
     difference: float, figure: str, variances: Variances, seeds: int, dialogues: float
 ) -> float:
-    """Returns the probability of showing a true difference, in its direction.
-
-    Args:
-        difference: the true difference, as a fraction.
-        figure: one of `FIGURES`.
-        variances: variances of a comparison like the planned one.
-        seeds: seeds of each configuration.
-        dialogues: dialogues that define the figure.
-    """
+    """Returns the probability of showing a true difference, in its direction."""
     place = FIGURES.index(figure)
     parts: list[tuple[float, float]] = [
         (float(part[place]) / seeds, seeds - 1) for part in variances.seeds
@@ -70,39 +63,29 @@ def smallest_difference(
 def seeds_for(
     difference: float, figure: str, variances: Variances, dialogues: float
 ) -> int | None:
-    """Returns how many seeds show a difference with probability `POWER`.
-
-    None means more than 1,000, usually because the dialogues are too few.
-    """
-
-    def enough(seeds: int) -> bool:
-        return power(difference, figure, variances, seeds, dialogues) >= POWER
-
-    return _first(enough, 2, _MOST_SEEDS)
+    """Returns how many seeds show a difference with `POWER`; None over 1,000."""
+    return _first(
+        lambda n: power(difference, figure, variances, n, dialogues), _MOST_SEEDS
+    )
 
 
 def dialogues_for(
     difference: float, figure: str, variances: Variances, seeds: int
 ) -> int | None:
-    """Returns how many dialogues show a difference with probability `POWER`.
-
-    None means more than 10 million, usually because the seeds are too few.
-    """
-
-    def enough(dialogues: int) -> bool:
-        return power(difference, figure, variances, seeds, dialogues) >= POWER
-
-    return _first(enough, 2, _MOST_DIALOGUES)
+    """Returns how many dialogues show a difference; None over 10 million."""
+    return _first(
+        lambda n: power(difference, figure, variances, seeds, n), _MOST_DIALOGUES
+    )
 
 
-def _first(enough: Callable[[int], bool], low: int, most: int) -> int | None:
-    """Returns the smallest number that is enough, to 2%.
+def _first(power_of: Callable[[int], float], most: int) -> int | None:
+    """Returns the smallest number with `POWER`, to 2%.
 
     There is no bisection: with few seeds, more dialogues can cost degrees of freedom.
     """
-    number = low
+    number = 2
     while number <= most:
-        if enough(number):
+        if power_of(number) >= POWER:
             return number
         number = max(number + 1, int(number * 1.02))
     return None

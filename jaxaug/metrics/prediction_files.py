@@ -92,11 +92,7 @@ class PredictionFolder:
                 yield _name_of(item, path), item
 
     def value(self, name: str, item: _Item) -> dict[str, Any]:
-        """Returns the JSON object of an item of `items`.
-
-        Raises:
-            UserError: it is not JSON in UTF-8; the message gives file and line.
-        """
+        """Returns the JSON object of an item of `items`; else `UserError`."""
         if not isinstance(item, bytes):
             return item
         try:
@@ -173,12 +169,7 @@ def _checked(path: epath.Path) -> Iterator[dict[str, Any]]:
 
 
 def _name_of(item: Any, path: epath.Path) -> str:
-    """Returns the id of a dialogue.
-
-    Raises:
-        msgspec.DecodeError: a text is not JSON, or has no id.
-        UserError: a value has no id.
-    """
+    """Returns the id of a dialogue."""
     if isinstance(item, bytes):
         return _NAME.decode(item).dialogue_id
     if not isinstance(item, dict) or not isinstance(item.get("dialogue_id"), str):

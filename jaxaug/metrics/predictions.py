@@ -14,10 +14,10 @@ from typing import Any
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, shown, write_text
+from jaxaug.core.garbage import paused
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data.sgd import Dialogue, State
 from jaxaug.metrics.benchmark import Benchmark, FrameKey, Wording, scored_frames
-from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.matching import DialogueReader, Match, Span
 from jaxaug.metrics.prediction_files import PredictionFolder
 from jaxaug.metrics.slot_scores import Reference, StateLike
@@ -28,7 +28,6 @@ class Summary:
     """Missing and unscored parts of a folder of predictions.
 
     Attributes:
-        dialogues: number of predicted dialogues.
         unpredicted: ids of annotated dialogues without a prediction; as in the official
             program they are not scored.
         ignored: kind of ignored item -> count.
@@ -41,14 +40,7 @@ class Summary:
 
 @dataclass
 class Frames:
-    """Predicted states with their references, frame by frame.
-
-    Attributes:
-        references: annotated frames, in the order of the annotation.
-        states: predicted state of each frame.
-        annotated: annotated spans of each frame.
-        predicted: predicted spans of each frame; None without any tags.
-    """
+    """Predicted states with their references; `predicted` is None without tags."""
 
     references: list[Reference] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
@@ -77,19 +69,13 @@ class Predictions(Frames, Summary):
 
 @dataclass
 class Block(Frames):
-    """The predictions of some dialogues.
-
-    Attributes:
-        dialogues: dialogue id -> annotated dialogue.
-    """
+    """The predictions of some dialogues, with dialogue id -> annotated dialogue."""
 
     dialogues: dict[str, Dialogue] = field(default_factory=dict)
 
 
 def write_predictions(
-    path: PathLike,
-    dialogues: Iterable[Dialogue],
-    states: Mapping[FrameKey, StateLike],
+    path: PathLike, dialogues: Iterable[Dialogue], states: Mapping[FrameKey, StateLike]
 ) -> list[str]:
     """Writes one DSTC8 file, under a temporary name first.
 
@@ -97,8 +83,6 @@ def write_predictions(
     evaluator refuses it.
 
     Args:
-        path: JSON file, for instance `PRED/original/dialogues.json`.
-        dialogues: annotated dialogues with utterances, services, and frames.
         states: (dialogue id, turn, service) -> predicted state.
 
     Returns:
@@ -152,7 +136,7 @@ def _state_object(state: StateLike) -> dict[str, Any]:
     }
 
 
-@collector_paused()
+@paused()
 def read_predictions(folder: PathLike, benchmark: Benchmark) -> Predictions:
     """Reads and checks a folder of predictions; see `stream`."""
     result = Predictions()
@@ -181,9 +165,6 @@ def stream(
     the official evaluator's own output are ignored as well.
 
     Args:
-        folder: folder of predictions.
-        wording: schema with the names of both sides.
-        dialogues: annotated dialogues of the split.
         summary: receives what was not scored; complete at the end of the stream.
         size: number of dialogues of a block; the last one may be smaller.
 
@@ -234,11 +215,6 @@ def stream(
 
 def warn(summary: Summary, unknown_slots: int, where: str) -> dict[str, int]:
     """Warns on stderr about everything that was not scored.
-
-    Args:
-        summary: result of `stream`.
-        unknown_slots: number of predicted slots that the schema lacks.
-        where: beginning of each warning.
 
     Returns:
         Kind of ignored item -> count. Dialogues without a prediction are not in it.

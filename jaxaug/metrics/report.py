@@ -4,8 +4,6 @@ A report is the JSON of `jaxaug evaluate sgdx`, or the one that the evaluation l
 leaves in a model folder. Tables give per cent; the JSON holds fractions.
 """
 
-import csv
-import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +14,7 @@ import numpy as np
 from etils import epath
 from jaxaug_base.files import absolute
 
-from jaxaug.core import columns
+from jaxaug.core.columns import aligned, as_csv
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import label, new_figure, write_figure
 from jaxaug.core.files import PathLike, reach, read_json, shown, write_text
@@ -68,13 +66,9 @@ class Run:
     """One row: figures as fractions, NaN if undefined.
 
     Attributes:
-        name: name of the run or of the mean over seeds.
-        figures: column -> fraction.
         deviations: sample standard deviation over `seeds` runs; empty for a single run.
-        seeds: number of runs in the row.
         intervals: low and high end of 95% intervals, if they were computed.
         frames: frame scores behind the figures of a single run, if they were kept.
-        place: file from which the row was read.
         rules: scoring arguments by name, and whether they were set.
     """
 
@@ -89,7 +83,7 @@ class Run:
 
     @staticmethod
     def of_report(name: str, report: Mapping[str, Any]) -> "Run":
-        """Returns the row of one robustness report.
+        """Returns the row of one robustness report, which has all its figures.
 
         Raises:
             UserError: `report` lacks one of its figures, or one is not a fraction.
@@ -207,9 +201,7 @@ def text_table(runs: Sequence[Run]) -> str:
 
 
 def notes_on_wordings(runs: Sequence[Run]) -> list[str]:
-    """Returns a line per group of runs that were evaluated on the same missing
-    wordings.
-    """
+    """Returns a line per group of runs that lack the same wordings."""
     names: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
         found = tuple(v for v in VARIANTS if not math.isnan(run.figures[v]))
@@ -225,9 +217,8 @@ def notes_on_wordings(runs: Sequence[Run]) -> list[str]:
             )
         elif missing:
             lines.append(
-                f"{', '.join(group)}: not evaluated on {missing}: mean and "
-                f"sensitivity are "
-                f"over {', '.join(found)}"
+                f"{', '.join(group)}: not evaluated on {missing}: mean and sensitivity "
+                f"are over {', '.join(found)}"
             )
     return lines
 
@@ -240,11 +231,6 @@ def cell(run: Run, column: str) -> str:
     if deviation is None:
         return f"{100 * value:.1f}"
     return f"{100 * value:.1f} ± {100 * deviation:.1f}"
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Returns rows as lines: first column left-aligned, others right-aligned."""
-    return columns.aligned(rows, [place > 0 for place in range(len(rows[0]))])
 
 
 def sgd_table(report: Mapping[str, Mapping[str, float]]) -> str:
@@ -261,18 +247,17 @@ def sgd_table(report: Mapping[str, Mapping[str, float]]) -> str:
 
 def csv_table(runs: Sequence[Run]) -> str:
     """Returns the table as CSV: fractions at full precision, empty if undefined."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     ends = [f"{column}_{end}" for column in COLUMNS for end in ("low", "high")]
-    writer.writerow(["name", "runs", *COLUMNS, *(f"{c}_std" for c in COLUMNS), *ends])
+    rows: list[list[Any]] = [
+        ["name", "runs", *COLUMNS, *(f"{c}_std" for c in COLUMNS), *ends]
+    ]
     for run in runs:
         cells = [run.figures[column] for column in COLUMNS]
         cells += [run.deviations.get(column, math.nan) for column in COLUMNS]
         for column in COLUMNS:
             cells += run.intervals.get(column, (math.nan, math.nan))
-        shown = ["" if math.isnan(cell) else repr(cell) for cell in cells]
-        writer.writerow([run.name, run.seeds, *shown])
-    return text.getvalue()
+        rows.append([run.name, run.seeds, *cells])
+    return as_csv(rows)
 
 
 def draw_bars(figure: Any, runs: Sequence[Run]) -> None:
@@ -357,7 +342,7 @@ def _read_run(name: str, file: epath.Path) -> Run:
 
 
 def read_runs(run: PathLike) -> list[Run]:
-    """Returns the rows of an argument of `jaxaug report`: model folder or JSON report.
+    """Returns the rows of an argument of `jaxaug report`: model folder or report.
 
     Raises:
         UserError: there is no report, or it cannot be read.

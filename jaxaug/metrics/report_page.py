@@ -45,12 +45,6 @@ def write_page(
 ) -> None:
     """Writes tables, intervals, differences, and plots as one HTML file.
 
-    Args:
-        path: HTML file.
-        rows: rows of runs and of means over seeds, with intervals.
-        statistics: statistics of the same runs.
-        trainings: training records of runs; each has a section.
-
     Raises:
         UserError: matplotlib is not installed.
     """

@@ -29,7 +29,7 @@ from jaxaug.metrics.statistics import (
     text_tables,
     with_intervals,
 )
-from jaxaug.metrics.training import Training, read
+from jaxaug.metrics.training import read
 
 
 def run(arguments: Report) -> int:
@@ -41,7 +41,8 @@ def run(arguments: Report) -> int:
             check_writable(path, f"--{name}")
     if arguments.html:
         new_figure(arguments.html, 1, 1)  # Checks early that matplotlib is installed.
-    trainings = _trainings(arguments.runs) if arguments.html else {}
+    shown = arguments.runs if arguments.html else ()
+    trainings = {name: found for name in shown if (found := read(name))}
     alone = [name for name in trainings if not report_files(name)]
     runs = read_all([name for name in arguments.runs if name not in alone])
     statistics = statistics_of(runs, arguments.resamples)
@@ -65,12 +66,6 @@ def run(arguments: Report) -> int:
         write_page(arguments.html, rows, statistics, [*trainings.values()])
         print(f"written: {printable(arguments.html)}")
     return 0
-
-
-def _trainings(names: Sequence[str]) -> dict[str, Training]:
-    """Returns argument -> training, for the arguments that are run folders."""
-    found = ((name, read(name)) for name in names)
-    return {name: training for name, training in found if training}
 
 
 def read_all(names: Sequence[str]) -> list[Run]:

@@ -59,11 +59,6 @@ def match_values(
 
     Args:
         references: annotated values of each pair, at least one per pair.
-        predictions: predicted value of each pair.
-        exact: whether to compare strings for equality instead of fuzzily.
-
-    Returns:
-        The best score over the alternatives of each pair.
     """
     if not predictions:
         return np.zeros(0)
@@ -95,9 +90,6 @@ class Entries:
     """Slots that at least one side fills, frame after frame, as flat columns.
 
     Attributes:
-        frame: index of the frame.
-        slot: name of the slot.
-        categorical: whether the slot is categorical.
         pair: index of the value pair, or `MISSED` or `SPURIOUS`.
         pairs: (is categorical, annotated values, first predicted value) -> its index.
         unknown: number of predicted slots that the service lacks; they have no entry.
@@ -130,8 +122,6 @@ def collect(
     """Collects the slots that either side fills.
 
     Args:
-        references: annotated frames.
-        predictions: predicted state of each frame.
         categorical: service -> slot -> whether it is categorical.
     """
     entries = Entries([], [], [], [], {})

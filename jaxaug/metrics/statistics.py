@@ -1,14 +1,14 @@
 """Significant differences between configurations: intervals, pairs, Holm correction."""
 
-import csv
-import io
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from jaxaug.core.columns import aligned, as_csv
 from jaxaug.core.errors import UserError
 from jaxaug.metrics.bootstrap import (
     FIGURES,
@@ -21,7 +21,7 @@ from jaxaug.metrics.bootstrap import (
     holm,
 )
 from jaxaug.metrics.frames import FrameTable
-from jaxaug.metrics.report import COLUMNS, Run, aligned, mean_name, split_seed
+from jaxaug.metrics.report import COLUMNS, Run, mean_name, split_seed
 
 HEADLINE = "jga_v1_5"
 ALPHA = 0.05
@@ -36,8 +36,6 @@ class Difference:
     """The difference `first` - `second`.
 
     Attributes:
-        first, second: names of the configurations.
-        interval: interval of each figure, without correction.
         corrected: p-value of each figure, corrected for the number of pairs (Holm).
         variances: sources of the variance of each figure.
         seeds: number of seeds; the smaller one of the two configurations.
@@ -181,9 +179,8 @@ def _tables(runs: Sequence[Run]) -> list[FrameTable]:
         if problem:
             raise UserError(
                 f"{runs[0].place} and {run.place} were evaluated on different test "
-                f"sets "
-                f"({problem}). Compare runs that scored the same frames, or report "
-                "these apart."
+                f"sets ({problem}). Compare runs that scored the same frames, or "
+                "report these apart."
             )
         if run.rules != runs[0].rules:
             raise UserError(
@@ -232,11 +229,6 @@ def with_intervals(rows: Sequence[Run], statistics: Statistics) -> list[Run]:
         )
         for row in rows
     ]
-
-
-def group_heading(group: Group) -> str:
-    """Returns the name of a configuration and its number of seeds."""
-    return f"{group.name} ({len(group.runs)} seed{'s' * (len(group.runs) > 1)})"
 
 
 def interval_cell(interval: Interval, figure: str) -> str:
@@ -311,7 +303,8 @@ def text_tables(statistics: Statistics) -> str:
     rows = [["", *COLUMNS.values()]]
     for group, interval in zip(statistics.groups, statistics.intervals, strict=True):
         cells = [interval_cell(interval, figure) for figure in COLUMNS]
-        rows.append([group_heading(group), *cells])
+        count = len(group.runs)
+        rows.append([f"{group.name} ({count} seed{'s' * (count > 1)})", *cells])
     parts = ["", f"{sentences[0]}:", aligned(rows)]
     if statistics.differences:
         rows = [["", COLUMNS[HEADLINE], "p", *(COLUMNS[name] for name in _SHOWN)]]
@@ -325,19 +318,13 @@ def text_tables(statistics: Statistics) -> str:
 
 def differences_csv(statistics: Statistics) -> str:
     """Returns CSV with a line per pair and figure; fractions, empty if undefined."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
+    rows: list[list[Any]] = [
         ["first", "second", "figure", "difference", "low", "high", "p", "p_holm"]
-    )
+    ]
     for one in statistics.differences:
+        found = one.interval
+        parts = (found.value, found.low, found.high, found.p, one.corrected)
         for place, figure in enumerate(FIGURES):
-            interval = one.interval
-            cells = [
-                float(part[place])
-                for part in (interval.value, interval.low, interval.high, interval.p)
-            ]
-            cells.append(float(one.corrected[place]))
-            shown = ["" if math.isnan(cell) else repr(cell) for cell in cells]
-            writer.writerow([one.first, one.second, figure, *shown])
-    return text.getvalue()
+            cells = [float(part[place]) for part in parts]
+            rows.append([one.first, one.second, figure, *cells])
+    return as_csv(rows)

@@ -19,12 +19,7 @@ _erfc = np.vectorize(math.erfc, otypes=[float])
 
 @functools.partial(np.vectorize, otypes=[float])
 def cdf(freedom: float, t: float) -> float:
-    """Returns the probability of a value of at most `t`.
-
-    Args:
-        freedom: positive degrees of freedom.
-        t: any number.
-    """
+    """Returns the probability of a value of at most `t`; `freedom` is positive."""
     # Both arguments of the beta function sum to 1; the smaller one keeps its digits.
     size = freedom + t * t
     a, x, rest = freedom / 2, freedom / size, t * t / size
@@ -65,13 +60,7 @@ def quantile(freedom: float, probability: float) -> float:
 
 
 def noncentral_cdf(freedom: float, shift: float, t: float) -> float:
-    """Returns the probability that (normal + `shift`) / (estimated deviation) <= t.
-
-    Args:
-        freedom: degrees of freedom of the estimated deviation, at least 0.01.
-        shift: noncentrality.
-        t: any number.
-    """
+    """Returns the probability that (normal + `shift`) / (estimated deviation) <= t."""
     # The logarithm u of the deviation has a density proportional to
     # exp(freedom * (u - exp(2 u) / 2)), which both ends of the range make negligible.
     width = math.sqrt(40 / freedom)

@@ -58,9 +58,7 @@ def normalise(text: str) -> str:
 
 
 def f1(prediction: str, references: Sequence[str]) -> float:
-    """Returns word F1 against the best of the references, 0 to 1; 0 if no word is
-    shared.
-    """
+    """Returns word F1 against the best of the references, 0 to 1."""
     return max(_word_f1(prediction, reference) for reference in references)
 
 
@@ -114,11 +112,7 @@ def sacrebleu_corpus(
 
 
 def load_rouge() -> ModuleType:
-    """Returns the library that computes ROUGE.
-
-    Raises:
-        UserError: rouge-score is not installed.
-    """
+    """Returns the library that computes ROUGE; raises `UserError` without it."""
     try:
         from rouge_score import rouge_scorer
     except ImportError:
@@ -135,9 +129,7 @@ def _rouge_scorer() -> Callable:
 
 
 def rouge(prediction: str, reference: str) -> dict[str, float]:
-    """Returns `rouge_1`, `rouge_2`, `rouge_l`, and `..._recall` of one response, 0 to
-    1.
-    """
+    """Returns `rouge_1`, `rouge_2`, `rouge_l`, and `..._recall` of a response."""
     scores = _rouge_scorer()(normalise(reference), normalise(prediction))
     found = {}
     for name, theirs in _ROUGE.items():
@@ -191,7 +183,6 @@ def perplexities(
     Args:
         log_likelihoods: natural log likelihood of each whole reference.
         tokens: number of scored tokens of each reference, its end included.
-        references: texts of the references.
     """
     loss = -float(np.sum(np.asarray(log_likelihoods, np.float64)))
     words = sum(len(text.split()) + 1 for text in references)

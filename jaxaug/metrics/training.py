@@ -40,13 +40,10 @@ class Training:
     """Records of one training run.
 
     Attributes:
-        name: name of its folder.
         steps: tag -> curve, of `train/`.
         held_out: task -> tag -> curve, of `training_eval/`.
         scores: task -> metric -> curve, of `inference_eval/`.
         samples: task -> examples of its newest evaluation.
-        config: resolved gin configuration.
-        choices: environment variables that chose the data.
     """
 
     name: str
@@ -142,10 +139,7 @@ def _text(value: Any) -> str:
 
 
 def _objects(path: epath.Path) -> Iterator[dict[str, Any]]:
-    """Yields the objects of a file with one object per line.
-
-    Incomplete lines, as after an interruption, are skipped with a warning.
-    """
+    """Yields the objects in the lines of a file; warns of incomplete lines."""
     # splitlines would also split at characters that belong to a text.
     for number, line in enumerate(read_text(path, _FIX).split("\n"), 1):
         if not line.strip():

@@ -30,19 +30,13 @@ _COLUMNS = 3
 
 
 def section(path: PathLike, training: Training) -> list[str]:
-    """Returns curves, scores, outputs with targets, and configuration of a run, as
-    HTML.
-
-    Args:
-        path: path of the page, for messages.
-        training: training records of the run.
-
-    Raises:
-        UserError: matplotlib is not installed.
-    """
+    """Returns curves, scores, outputs with targets, and configuration as HTML."""
     parts = [f"<h2>Training of {html.escape(training.name)}</h2>"]
     plots = dict(_plots(training))
-    curves = {title: lines for title, lines in plots.items() if _is_drawn(lines)}
+    # A single point is a value.
+    curves = {
+        t: own for t, own in plots.items() if any(len(c) > 1 for c in own.values())
+    }
     if curves:
         parts.append(_curves(path, curves))
     elif not plots:
@@ -75,11 +69,6 @@ def _plots(training: Training) -> Iterator[tuple[str, Mapping[str, Curve]]]:
 
 def _first(curves: Mapping[str, Curve], tags: Sequence[str]) -> Curve:
     return next((curves[tag] for tag in tags if tag in curves), {})
-
-
-def _is_drawn(lines: Mapping[str, Curve]) -> bool:
-    """Returns whether a plot has a curve; a single point is a value."""
-    return any(len(curve) > 1 for curve in lines.values())
 
 
 def _values(plots: Mapping[str, Mapping[str, Curve]]) -> list[str]:

@@ -61,28 +61,15 @@ class Config:
 
     Attributes:
         family: "bart", "pegasus", or "marian": the `model_type` of config.json.
-        vocab_size: rows of the embedding.
-        emb_dim: width of the model.
-        num_encoder_layers: blocks of the encoder.
-        num_decoder_layers: blocks of the decoder.
         num_encoder_heads: heads of the encoder, each emb_dim / num_encoder_heads wide.
-        num_decoder_heads: heads of the decoder.
-        encoder_mlp_dim: width of the hidden layers of the encoder's MLPs.
-        decoder_mlp_dim: width of the hidden layers of the decoder's MLPs.
-        num_positions: longest sequence in tokens.
         learned_positions: whether positions have a table; otherwise they are
             sinusoidal.
         pre_norm: whether norms precede attention and MLP, with one more at the end of
             each side; otherwise they follow the residual.
-        embedding_norm: whether the embedded tokens are normalized.
-        scale_embedding: whether the embedded tokens are multiplied by sqrt(emb_dim).
-        logits_bias: whether the logits have a bias.
         decoder_vocab_size: rows of a separate decoder embedding; None if both sides
             share one.
         labels: names of the classifier's outputs; empty without a classifier.
-        activation: Hugging Face name of the activation (`layers.ACTIVATIONS`).
         dropout_rate: rate after the embedding and after each part of a block.
-        attention_dropout_rate: rate on the attention weights.
         activation_dropout_rate: rate on the hidden layers of the MLPs.
         dtype: dtype of activations; parameters, statistics, and logits are float32.
         id_offset: 0 if token ids equal the published ones. 1 if they are larger by 1,
@@ -529,20 +516,11 @@ class Bart(nn.Module):
         """Returns float32 logits of the target tokens given the encoded inputs.
 
         Args:
-            encoded: output of `encode`.
             encoder_input_tokens: show which positions of `encoded` are padding (0).
             decoder_input_tokens: the targets shifted right. The first id is 0, which
                 stands for `decoder_start_token_id`. A decoding step takes one column.
-            decoder_target_tokens: show which positions are padding; unused with
-                `decode`.
-            encoder_segment_ids: ids of the packed inputs; None means no packing.
-            decoder_segment_ids: ids of the packed targets; None means no packing.
-            decoder_positions: positions within the packed targets.
-            enable_dropout: whether to apply dropout, with the random stream "dropout".
             decode: whether to take one step with the collection `cache`, or to create
                 that collection if it is missing (see `layers.Attention`).
-            max_decode_length: unused, since the cache knows its length; part of the
-                interface.
 
         Raises:
             UserError: segment ids are combined with `decode` or given for one side

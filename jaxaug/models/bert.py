@@ -90,24 +90,14 @@ class EncoderConfig:
     """Sizes and options that BERT and DeBERTa share.
 
     Attributes:
-        vocab_size: rows of the embedding.
-        emb_dim: width of the blocks.
-        num_layers: number of blocks.
         num_heads: attention heads, each emb_dim / num_heads wide.
-        mlp_dim: width of the hidden layer of an MLP block.
         num_positions: rows of the table of positions, or, without one, the longest
             sequence in pre-training.
         num_segments: rows of the table of segments; 0 for none.
         embedding_dim: width of the embeddings; None if it is emb_dim.
         head: "none", "pooler", "classifier", or "masked_lm".
-        labels: names of the classifier's outputs.
-        pad_token_id: id of the padding.
-        activation: Hugging Face name of the activation of the MLP blocks
-            (`layers.ACTIVATIONS`).
-        norm_epsilon: epsilon of all norms.
         dropout_rate: rate after the embedding, after each half of a block, and in the
             head.
-        attention_dropout_rate: rate on the attention weights.
         dtype: dtype of activations; parameters, statistics, and outputs of heads are
             float32.
     """
@@ -320,10 +310,7 @@ class Layer(nn.Module):
         y = self.attend(x, mask, deterministic, *more)
         x = norm(config, "attention_norm")(x + dropout(y))
         y = layers.mlp(
-            config.mlp_dim,
-            activation=config.activation,
-            dtype=config.dtype,
-            name="mlp",
+            config.mlp_dim, activation=config.activation, dtype=config.dtype, name="mlp"
         )(x, deterministic=deterministic)
         x = norm(config, "mlp_norm")(x + dropout(y))
         return with_sharding_constraint(x, ("batch", "length", "embed"))
@@ -449,7 +436,6 @@ class Bert(nn.Module):
             segments: 0 for the first sentence, 1 for the second of a pair; None means
                 0.
             mask: False at padding; None masks `pad_token_id`.
-            enable_dropout: needs the random stream "dropout".
 
         Raises:
             UserError: the sequences are longer than the table of positions.
@@ -476,12 +462,9 @@ class Bert(nn.Module):
             self.masked_words(hidden)
 
     def pooled(
-        self,
-        tokens: Tokens,
-        segments: Tokens | None = None,
-        mask: Seen | None = None,
+        self, tokens: Tokens, segments: Tokens | None = None, mask: Seen | None = None
     ) -> Float[Array, "batch emb"]:
-        """Returns BERT's pooled output: a dense layer and tanh on the first position.
+        """Returns BERT's pooled output: dense layer and tanh on the first position.
 
         Raises:
             UserError: the configuration has neither the head "pooler" nor "classifier".
@@ -497,7 +480,7 @@ class Bert(nn.Module):
         *,
         enable_dropout: bool = False,
     ) -> Float[Array, "batch labels"]:
-        """Returns float32 logits of `config.labels`; BLEURT's score is the only column.
+        """Returns float32 logits of `config.labels`; BLEURT's score is the only one.
 
         Raises:
             UserError: the configuration has another head.
@@ -513,10 +496,7 @@ class Bert(nn.Module):
         return self.dropout(jnp.tanh(self.dense(x)), deterministic=fixed)
 
     def masked_logits(
-        self,
-        tokens: Tokens,
-        segments: Tokens | None = None,
-        mask: Seen | None = None,
+        self, tokens: Tokens, segments: Tokens | None = None, mask: Seen | None = None
     ) -> Float[Array, "batch length vocab"]:
         """Returns float32 logits of the masked-word head at each position.
 

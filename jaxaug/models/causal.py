@@ -6,9 +6,8 @@ A family adds its blocks, its norm, and its position embeddings if any; see `lla
 
 import abc
 import dataclasses
-import numbers
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,14 +17,16 @@ from jaxtyping import Array, Float, Int
 from t5x import output_product
 from t5x.examples.t5 import layers as t5_layers
 
-from jaxaug.core.errors import UserError
-from jaxaug.core.suggestion import one_of
+from jaxaug.core import typed
+from jaxaug.core.ranges import Range
 from jaxaug.models import layers
 
 Tokens = Int[Array, "rows length"]
 Activations = Float[Array, "rows length emb"]
 Logits = Float[Array, "rows length vocab"]
 
+Size = Annotated[int, Range(1)]
+Layers = Annotated[int, Range(0)]
 _REMAT_POLICIES = {
     "none": None,
     "minimal": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
@@ -38,19 +39,7 @@ class Config:
     """Sizes and options that every decoder-only family has.
 
     Attributes:
-        vocab_size: rows of the embedding.
-        emb_dim: width of the model.
-        num_layers: number of blocks.
-        num_heads: number of query heads.
-        head_dim: size of a head.
-        mlp_dim: width of the hidden layer of an MLP block.
-        norm_epsilon: epsilon of all norms.
-        activation: Hugging Face name of the activation of the MLP
-            (`layers.ACTIVATIONS`).
-        tie_embeddings: whether the embedding is also the output matrix.
         dropout_rate: rate after each half of a block.
-        embedding_dropout_rate: rate after the embedding.
-        attention_dropout_rate: rate on the attention weights.
         dtype: dtype of activations; parameters, norm statistics, and logits are
             float32.
         fused_attention: whether attention without dropout avoids storing its weights if
@@ -68,12 +57,12 @@ class Config:
         UserError: a size below 1, a negative number of layers, or an unknown policy.
     """
 
-    vocab_size: int
-    emb_dim: int
-    num_layers: int
-    num_heads: int
-    head_dim: int
-    mlp_dim: int
+    vocab_size: Size
+    emb_dim: Size
+    num_layers: Layers
+    num_heads: Size
+    head_dim: Size
+    mlp_dim: Size
     norm_epsilon: float
     activation: str
     tie_embeddings: bool
@@ -82,33 +71,19 @@ class Config:
     attention_dropout_rate: float = 0.0
     dtype: Any = jnp.float32
     fused_attention: bool = True
-    remat_policy: str = "none"
+    remat_policy: Literal["none", "minimal", "full"] = "none"
     id_offset: int = 0
     bos_token_id: int = 0
 
     def __post_init__(self) -> None:
-        for name in (
-            "vocab_size", "emb_dim", "num_layers", "num_heads", "head_dim", "mlp_dim"
-        ):  # fmt: skip
-            value, least = getattr(self, name), 0 if name == "num_layers" else 1
-            if not isinstance(value, numbers.Integral) or value < least:
-                raise UserError(
-                    f"{type(self).__module__.rsplit('.', 1)[-1]}.Config.{name} = "
-                    f"{value!r}: give a whole number of at least {least}."
-                )
-        if self.remat_policy not in _REMAT_POLICIES:
-            raise UserError(
-                f"{type(self).__module__.rsplit('.', 1)[-1]}.Config.remat_policy = "
-                f"{self.remat_policy!r}: "
-                f"{one_of(self.remat_policy, _REMAT_POLICIES, 'give')}"
-            )
+        module = type(self).__module__.rpartition(".")[2]
+        typed.check_fields(self, f"{module}.Config.")
 
 
 class Mode(NamedTuple):
     """Options of one call of the layers.
 
     Attributes:
-        deterministic: whether to leave out dropout.
         decode: whether to create or use the cache.
         prefill_lengths: number of positions of each row to put into the cache.
     """
@@ -288,10 +263,7 @@ def _constrain(x: Activations) -> Activations:
 
 
 class CausalLM(nn.Module):
-    """The stack of a family as a module of `t5x.models.DecoderOnlyModel`.
-
-    It has the interface of `t5x.examples.decoder_only.network.DecoderWrapper`.
-    """
+    """The stack of a family as a module of `t5x.models.DecoderOnlyModel`."""
 
     config: Any
 
@@ -322,19 +294,12 @@ class CausalLM(nn.Module):
                 column, or several if all rows are at the same position.
             decoder_target_tokens: show which positions are padding (0); unused with
                 `decode`.
-            decoder_segment_ids: ids of the packed examples; None means no packing.
-            decoder_positions: positions within the packed examples.
             decoder_causal_attention: 1 at positions that see each other in both
                 directions.
-            enable_dropout: whether to apply dropout, with the random stream "dropout".
             decode: whether to take one step with the collection `cache`, or to create
                 that collection if it is missing.
-            max_decode_length: unused, since the cache knows its length; part of the
-                interface.
             prefill: whether to put the first positions into an existing cache in one
                 call.
-            prefill_lengths: number of these positions in each row; needed with
-                `prefill`.
             told: additional token information of a family; see `Stack.embed_told` and
                 `Stack.read`.
 

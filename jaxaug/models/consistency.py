@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 from t5x import losses
 from t5x import metrics as metrics_lib
 
@@ -41,8 +41,6 @@ def consistent(
     exist at once, so `loss_chunk` of the model has no effect in training.
 
     Args:
-        model: model of `t5x.models` or derived from it.
-        weight: factor of the divergence.
         wordings: number of consecutive rows of a batch with the same examples.
         term: "symmetric" is the mean Kullback-Leibler divergence to the other wordings,
             as between two dropout masks in R-Drop (Liang et al., 2021, equation 2).
@@ -127,13 +125,8 @@ class _Consistent:
         in_order = jnp.take_along_axis(logits, order[..., None], axis=1)
         log_probs = jax.nn.log_softmax(in_order.astype(jnp.float32))
         of_position = self.divergence(log_probs.reshape(*shape, -1))
-        return jnp.sum(of_position * jnp.min(weights, axis=1) * _are_equal(targets))
-
-
-def _are_equal(
-    targets: Int[Array, "groups wordings length"],
-) -> Bool[Array, "groups length"]:
-    return jnp.all(targets == targets[:, :1], axis=1)
+        are_equal = jnp.all(targets == targets[:, :1], axis=1)
+        return jnp.sum(of_position * jnp.min(weights, axis=1) * are_equal)
 
 
 def symmetric(log_probs: LogProbs) -> Float[Array, "groups length"]:

@@ -88,12 +88,6 @@ def convert(
         like: published folder with configuration and tokenizer for a T5X source.
             Without it, the configuration comes from a `network.gin` next to the
             checkpoint. For a T5, both are inferred as far as possible.
-        data: training data, for the model card.
-        licence: license, for the model card; the default of a named model is known.
-        metrics: name -> value, for the model card.
-        seed: training seed, for the model card.
-        merge_lora: adapter to merge into the weights; see `adapters.load`.
-        unmerge_lora: adapter to remove from the weights, up to rounding.
         dtype: dtype to which floating-point parameters are rounded; None keeps their
             dtypes.
         scan_layers: whether to write a T5 as stacks of scanned layers, for
@@ -255,11 +249,6 @@ def load(
     source: PathLike, like: PathLike | None, scratch: PathLike
 ) -> tuple[hf_folder.Published, Mapping[str, PathLike], int]:
     """Loads a model from any input; returns it, its tokenizer files, and its step.
-
-    Args:
-        source: see `convert`.
-        like: see `convert`.
-        scratch: folder for the tokenizer that is extracted from a GGUF file.
 
     Raises:
         UserError: the source has no known form, or its files are wrong.

@@ -94,20 +94,12 @@ class Config(bert.EncoderConfig):
     """Options of `bert.EncoderConfig`, and the following.
 
     Attributes:
-        learned_positions: whether a table of positions is added to the embeddings.
-        relative: whether attention uses the distance of tokens.
         terms: attention terms in addition to content to content: "c2p", "p2c".
         shared_keys: whether the terms use the projections of the content.
         buckets: buckets of distances in each direction; 0 gives every distance its own.
         max_distance: distance from which all distances share a bucket.
-        norm_distances: whether the table of distances is normalized.
         conv_width: kernel width, in tokens, of the convolution next to the first block;
             0 for none.
-        conv_groups: channel groups of the convolution.
-        conv_activation: Hugging Face name of its activation (`layers.ACTIVATIONS`).
-        pooler_activation: activation of the dense layer before the classifier.
-        pooler_dropout_rate: rate before the dense layer of the head.
-        head_dropout_rate: rate after the dense layer of the head.
     """
 
     num_segments: int = key("type_vocab_size", 0, read=hf_config.or_zero)
@@ -311,11 +303,8 @@ class Attention(nn.Module):
         """Attends from every token to all tokens that the mask shows.
 
         Args:
-            x: content.
-            mask: 0 hides a key.
             table: embedded distances; None means attention to content alone.
             rows: rows of `table` for each query and key.
-            deterministic: whether to leave out dropout.
         """
         config = self.config
         names = ["query", "key", "value"]

@@ -44,23 +44,13 @@ Batch = Mapping[str, Any]
 
 
 class Base:
-    """The frozen parameters of a model, read from their source when needed.
-
-    Attributes:
-        source: any source that `jaxaug convert --from` accepts.
-        shapes: shapes of the parameters.
-        axes: logical axes of the parameters.
-    """
+    """The frozen parameters of a model, read from their source when needed."""
 
     def __init__(self, source: PathLike, shapes: Any, axes: Any):
         self.source, self.shapes, self.axes = source, shapes, axes
 
     def read(self) -> dict[str, Any]:
-        """Returns the parameters as float32 NumPy arrays.
-
-        Raises:
-            UserError: there is no such model, or it has other parameters.
-        """
+        """Returns the parameters as float32 NumPy arrays, or raises `UserError`."""
         with tempfile.TemporaryDirectory() as scratch:
             model, _, _ = convert.load(self.source, None, scratch)
         if differs := keymap.shape_difference(model.params, self.shapes):
@@ -146,7 +136,6 @@ def lora(model: Any, base: PathLike, adapter: Settings) -> Any:
         model: model of `t5x.models` or derived from it, with a network of a generative
             family.
         base: source of its weights: anything that `jaxaug convert --from` accepts.
-        adapter: settings of the adapter.
 
     Raises:
         UserError: an invalid setting, unknown targets, or a network without published
@@ -186,11 +175,7 @@ class _WithBase:
         return {**tree, "flax_mutables": {DIGEST: mutables.get(DIGEST)}}
 
     def restore_state(self, state_dict: Mapping[str, Any]) -> Any:
-        """Returns the state of a checkpoint, with the base read from its source.
-
-        Raises:
-            UserError: the checkpoint was trained on another base.
-        """
+        """Returns the state of a checkpoint, with the base read from its source."""
         found = state_dict["flax_mutables"][DIGEST]
         mutables = self.flax_mutables  # type: ignore[attr-defined]
         if isinstance(found, np.ndarray | jax.Array):

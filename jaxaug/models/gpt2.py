@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxaug.models import causal, layers
 from jaxaug.models.weights import hf_config
+from jaxaug.models.weights.hf_config import REQUIRED, key
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,
@@ -27,60 +28,44 @@ from jaxaug.models.weights.keymap import (
 IGNORED = (r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",)
 
 _PREFIX = "transformer."
-_FIELD = hf_config.Field
-_TABLE = (
-    _FIELD("vocab_size", "vocab_size"),
-    _FIELD("n_positions", "num_positions"),
-    _FIELD("n_embd", "emb_dim"),
-    _FIELD("n_layer", "num_layers"),
-    _FIELD("n_head", "num_heads"),
-    _FIELD("n_inner", "mlp_dim", None),
-    _FIELD("activation_function", "activation", "gelu_new", hf_config.activation),
-    _FIELD("layer_norm_epsilon", "norm_epsilon", 1e-5),
-    _FIELD("resid_pdrop", "dropout_rate", 0.1, float),
-    _FIELD("embd_pdrop", "embedding_dropout_rate", 0.1, float),
-    _FIELD("attn_pdrop", "attention_dropout_rate", 0.1, float),
-    _FIELD("scale_attn_weights", "scale_attention", True),
-    _FIELD("scale_attn_by_inverse_layer_idx", "scale_by_layer", False),
-    _FIELD("tie_word_embeddings", "tie_embeddings", True),
-    _FIELD("bos_token_id", "bos_token_id", 0, hf_config.or_zero),
-)
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(causal.Config):
+class Config(causal.Config):  # type: ignore[misc]
     """Options of `causal.Config`, and the following.
 
     Attributes:
-        num_positions: longest sequence in tokens.
         scale_attention: whether attention logits are divided by sqrt(head_dim).
         scale_by_layer: whether attention logits of the i-th block are also divided by
             i.
     """
 
-    norm_epsilon: float = 1e-5
-    activation: str = "gelu_new"
-    tie_embeddings: bool = True
-    dropout_rate: float = 0.1
-    embedding_dropout_rate: float = 0.1
-    attention_dropout_rate: float = 0.1
-    num_positions: int = 1024
-    scale_attention: bool = True
-    scale_by_layer: bool = False
+    vocab_size: causal.Size = key("vocab_size")
+    emb_dim: causal.Size = key("n_embd")
+    num_layers: causal.Layers = key("n_layer")
+    num_heads: causal.Size = key("n_head")
+    mlp_dim: causal.Size = key("n_inner", absent=None)
+    norm_epsilon: float = key("layer_norm_epsilon", 1e-5)
+    activation: str = key("activation_function", "gelu_new", read=hf_config.activation)
+    tie_embeddings: bool = key("tie_word_embeddings", True)
+    dropout_rate: float = key("resid_pdrop", 0.1, read=float)
+    embedding_dropout_rate: float = key("embd_pdrop", 0.1, read=float)
+    attention_dropout_rate: float = key("attn_pdrop", 0.1, read=float)
+    bos_token_id: int = key("bos_token_id", 0, read=hf_config.or_zero)
+    num_positions: int = key("n_positions", 1024, absent=REQUIRED)
+    scale_attention: bool = key("scale_attn_weights", True)
+    scale_by_layer: bool = key("scale_attn_by_inverse_layer_idx", False)
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
         """Returns the configuration of a published model from its config.json.
 
         `reorder_and_upcast_attn` has no effect: attention logits are always float32.
-
-        Raises:
-            UserError: another architecture, missing sizes, or an unsupported option.
         """
         hf_config.require(config, "gpt2", "GPT2LMHeadModel")
         hf_config.refuse_forced(config, "GPT-2")
         hf_config.refuse(config, {"add_cross_attention": False})
-        fields = hf_config.read_fields(_TABLE, config)
+        fields = hf_config.read_fields(hf_config.table_of(cls), config)
         width = fields["emb_dim"]
         fields["mlp_dim"] = fields["mlp_dim"] or 4 * width
         return cls(**fields, head_dim=width // fields["num_heads"])
@@ -89,7 +74,7 @@ class Config(causal.Config):
 def to_hf(config: Config) -> dict[str, Any]:
     """Returns the config.json of a model; inverts `from_hf`."""
     kind = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2"}
-    return kind | hf_config.written_fields(_TABLE, vars(config))
+    return kind | hf_config.written_fields(hf_config.table_of(Config), vars(config))
 
 
 class Block(causal.Block):

@@ -56,9 +56,6 @@ def _of(folder: epath.Path) -> bytes:
 def vocabulary(name: str) -> str:
     """Returns the path of the SentencePiece model of a named model.
 
-    Args:
-        name: name from `jaxaug models list`.
-
     Raises:
         UserError: the model is unknown, cannot be fetched, or has no SentencePiece
             model.

@@ -9,16 +9,18 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
 from flax import linen as nn
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
+from jaxaug.core.ranges import Range
 from jaxaug.core.suggestion import one_of
 from jaxaug.models import causal, layers
 from jaxaug.models.weights import hf_config
+from jaxaug.models.weights.hf_config import REQUIRED, key
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,
@@ -28,27 +30,12 @@ from jaxaug.models.weights.keymap import (
     transposed,
 )
 
-_FIELD = hf_config.Field
-_TABLE = (
-    _FIELD("vocab_size", "vocab_size"),
-    _FIELD("hidden_size", "emb_dim"),
-    _FIELD("intermediate_size", "mlp_dim"),
-    _FIELD("num_hidden_layers", "num_layers"),
-    _FIELD("num_attention_heads", "num_heads"),
-    _FIELD("rms_norm_eps", "norm_epsilon"),
-    _FIELD("max_position_embeddings", "max_positions"),
-    _FIELD("attention_dropout", "attention_dropout_rate", 0.0, lambda p: float(p or 0)),
-    _FIELD("tie_word_embeddings", "tie_embeddings", read=bool),
-    _FIELD("bos_token_id", "bos_token_id", 0, hf_config.or_zero),
-)
 # Fields that only some kinds read.
 _OPTIONAL = (
-    _FIELD("attention_bias", "attention_bias", False, bool),
-    _FIELD("mlp_bias", "mlp_bias", False, bool),
-    _FIELD("query_pre_attn_scalar", "query_pre_attn_scalar"),
-    _FIELD("attn_logit_softcapping", "attention_cap", None),
-    _FIELD("final_logit_softcapping", "logits_cap", None),
-)
+    "attention_bias", "mlp_bias", "query_pre_attn_scalar", "attn_logit_softcapping",
+    "final_logit_softcapping",
+)  # fmt: skip
+Above = Annotated[float, Range(0, above=True)]
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _FIX = "Use the config.json that was published with the weights."
 
@@ -57,8 +44,6 @@ class Kind(NamedTuple):
     """Meaning of a `model_type`.
 
     Attributes:
-        name: name of the kind in messages.
-        architecture: class of `transformers` with the language-model head.
         options: options of the network that no field of the file states.
         defaults: defaults of fields that a file may omit.
         reads: fields in addition to the common ones.
@@ -78,8 +63,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "max_position_embeddings": 2048,
 }  # fmt: skip
 _READ = (
-    *(field.theirs for field in _TABLE), "num_key_value_heads", "head_dim",
-    "hidden_act", "rope_theta", "rope_scaling", "rope_parameters",
+    "num_key_value_heads", "head_dim", "hidden_act", "rope_theta", "rope_scaling",
+    "rope_parameters",
 )  # fmt: skip
 # Fields for which only one value is supported.
 _FIXED: Mapping[str, Any] = {
@@ -166,20 +151,14 @@ KINDS: Mapping[str, Kind] = {
 
 
 def options(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of `llama.Config` for a published model.
-
-    Args:
-        config: contents of config.json.
-
-    Raises:
-        UserError: another architecture, missing sizes, an unsupported option, or an
-            unknown field.
-    """
+    """Returns the arguments of `llama.Config` for a published model."""
     kind = KINDS[hf_config.checked_type(config, KINDS)]
     hf_config.require(config, config["model_type"], kind.architecture)
     hf_config.refuse_forced(config, kind.name)
     hf_config.refuse(config, _FIXED)
-    hf_config.refuse_unknown(config, {*_READ, *_FIXED, *kind.reads})
+    table = _table(kind)
+    read_here = {field.theirs for field in table}
+    hf_config.refuse_unknown(config, {*_READ, *_FIXED, *kind.reads, *read_here})
     settings = {**_DEFAULTS, **kind.defaults, **config}
     # Null means the default in these fields, unlike in those for windows and caps.
     for name in ("rms_norm_eps", "rope_theta", "head_dim", "rope_local_base_freq"):
@@ -188,7 +167,7 @@ def options(config: Mapping[str, Any]) -> dict[str, Any]:
     if config["model_type"] == "gemma3_text":
         # `transformers` reads this field but does not apply it.
         hf_config.refuse(settings, {"attn_logit_softcapping": None})
-    read = hf_config.read_fields(_table(kind), settings)
+    read = hf_config.read_fields(table, settings)
     heads = read["num_heads"]
     activation = settings.get("hidden_activation") or settings["hidden_act"]
     return {
@@ -204,7 +183,8 @@ def options(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _table(kind: Kind) -> list[hf_config.Field]:
-    return [*_TABLE, *(field for field in _OPTIONAL if field.theirs in kind.reads)]
+    unread = set(_OPTIONAL) - set(kind.reads)
+    return [f for f in hf_config.table_of(Config) if f.theirs not in unread]
 
 
 def _windows(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -314,10 +294,7 @@ def _read_scaling(rope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def written(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the config.json of a model, for transformers 4 and 5; inverts `options`.
-
-    Args:
-        model: the fields of a `llama.Config`.
+    """Returns the config.json of a model, for transformers 4 and 5.
 
     Raises:
         UserError: the `model_type` is unknown.
@@ -388,83 +365,69 @@ IGNORED = (r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",)
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(causal.Config):
+class Config(causal.Config):  # type: ignore[misc]
     """Options of `causal.Config`, and the following.
 
     Attributes:
         model_type: `model_type` of config.json, one of `KINDS`; the
             network does not depend on it.
         num_kv_heads: key and value heads; None means `num_heads`.
-        rope_theta: base of the rotary positions.
         local_rope_theta: base in the layers with a window, whose positions are not
             scaled; None means `rope_theta` and the same scaling.
         rope_scaling: "default" for none, or the kind of a `layers.RotaryScaling`.
-        rope_factor: see `layers.RotaryScaling.factor`.
-        rope_low_frequency: see `layers.RotaryScaling.low_frequency`.
-        rope_high_frequency: see `layers.RotaryScaling.high_frequency`.
-        rope_original_positions: see `layers.RotaryScaling.original_positions`.
         max_positions: longest training sequence in tokens; only written to config.json.
-        attention_bias: whether the four projections of attention have biases.
-        qkv_bias: whether the projections of queries, keys, and values have biases.
-        mlp_bias: whether the projections of the MLP have biases.
-        qk_norm: whether the heads of queries and keys are normalized.
         sliding_window: number of keys that a query sees, including its own; None for
             all.
         full_attention_layers: indices of the layers without the window, from 0.
         query_pre_attn_scalar: attention logits are divided by its square root; None
             means head_dim.
         attention_cap: cap of the attention logits (`layers.softcap`); None for none.
-        logits_cap: cap of the token logits; None for none.
         unit_offset_norm: whether norms multiply by 1 + scale.
         post_norms: whether the outputs of attention and of MLP are also normalized.
-        scale_embedding: whether embedded tokens are multiplied by sqrt(emb_dim).
 
     Raises:
         UserError: an invalid window, cap, base, or kind of scaling.
     """
 
-    norm_epsilon: float = 1e-5
+    vocab_size: causal.Size = key("vocab_size")
+    emb_dim: causal.Size = key("hidden_size")
+    num_layers: causal.Layers = key("num_hidden_layers")
+    num_heads: causal.Size = key("num_attention_heads")
+    mlp_dim: causal.Size = key("intermediate_size")
+    norm_epsilon: float = key("rms_norm_eps", 1e-5, absent=REQUIRED)
     activation: str = "silu"
-    tie_embeddings: bool = False
+    tie_embeddings: bool = key("tie_word_embeddings", False, absent=REQUIRED, read=bool)
+    attention_dropout_rate: float = key(
+        "attention_dropout", 0.0, read=lambda rate: float(rate or 0)
+    )
+    bos_token_id: int = key("bos_token_id", 0, read=hf_config.or_zero)
     model_type: str = "llama"
     num_kv_heads: int | None = None
-    rope_theta: float = 10000.0
-    local_rope_theta: float | None = None
-    rope_scaling: str = "default"
-    rope_factor: float = 1.0
+    rope_theta: Above = 10000.0
+    local_rope_theta: Above | None = None
+    rope_scaling: Literal["default", "linear", "llama3"] = "default"
+    rope_factor: Above = 1.0
     rope_low_frequency: float = 1.0
     rope_high_frequency: float = 4.0
     rope_original_positions: int = 8192
-    max_positions: int = 2048
-    attention_bias: bool = False
+    max_positions: int = key("max_position_embeddings", 2048, absent=REQUIRED)
+    attention_bias: bool = key("attention_bias", False, read=bool)
     qkv_bias: bool = False
-    mlp_bias: bool = False
+    mlp_bias: bool = key("mlp_bias", False, read=bool)
     qk_norm: bool = False
-    sliding_window: int | None = None
+    sliding_window: causal.Size | None = None
     full_attention_layers: tuple[int, ...] = ()
-    query_pre_attn_scalar: float | None = None
-    attention_cap: float | None = None
-    logits_cap: float | None = None
+    query_pre_attn_scalar: Above | None = key(
+        "query_pre_attn_scalar", None, absent=REQUIRED
+    )
+    attention_cap: Above | None = key("attn_logit_softcapping", None)
+    logits_cap: Above | None = key("final_logit_softcapping", None)
     unit_offset_norm: bool = False
     post_norms: bool = False
     scale_embedding: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in (
-            "rope_theta", "local_rope_theta", "rope_factor", "sliding_window",
-            "query_pre_attn_scalar", "attention_cap", "logits_cap",
-        ):  # fmt: skip
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise UserError(
-                    f"llama.Config.{name} = {value!r}: give a number above 0."
-                )
-        if self.rope_scaling not in ("default", "linear", "llama3"):
-            raise UserError(
-                f"llama.Config.rope_scaling = {self.rope_scaling!r}: give 'default', "
-                "'linear' or 'llama3'."
-            )
         if self.rope_high_frequency <= self.rope_low_frequency:
             raise UserError(
                 f"llama.Config.rope_high_frequency = {self.rope_high_frequency!r}: "

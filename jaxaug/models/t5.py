@@ -30,9 +30,6 @@ def with_reading_heads(params: Mapping[str, Any]) -> dict[str, Any]:
     equal tokens. The queries of head 2 start equal to its keys, and its bias excludes
     the token itself. All layers share the biases, as always in T5.
 
-    Args:
-        params: parameters of `t5x.examples.t5.network.Transformer`, layers not scanned.
-
     Raises:
         UserError: the encoder has fewer than three heads, or scanned layers.
     """
@@ -162,10 +159,7 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
         self._end_together = end_together
 
     def _compute_logits_from_slice(self, *args, **kwargs):
-        """Returns the logits and cache of the base class for one step.
-
-        The unknown id is masked unless `writes_unknown`, and ending tokens are merged.
-        """
+        """Returns logits and cache of a step, without unknown and with ends merged."""
         logits, cache = super()._compute_logits_from_slice(*args, **kwargs)
         unknown = getattr(self.output_vocabulary, "unk_id", None)
         if not self._writes_unknown and unknown is not None:

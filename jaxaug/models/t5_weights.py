@@ -18,6 +18,7 @@ from t5x.examples.t5 import network
 
 from jaxaug.core.errors import UserError
 from jaxaug.models.weights import hf_config
+from jaxaug.models.weights.hf_config import key
 from jaxaug.models.weights.keymap import Weight, identity, transposed
 
 NETWORK = network.Transformer
@@ -69,33 +70,27 @@ def _named(activations: Sequence[str]) -> str:
     return named[tuple(activations)]
 
 
-_FIELD = hf_config.Field
-_TABLE = (
-    _FIELD("vocab_size", "vocab_size", 32128),
-    _FIELD("d_model", "emb_dim", 512),
-    _FIELD("num_heads", "num_heads", 8),
-    _FIELD("d_kv", "head_dim", 64),
-    _FIELD("d_ff", "mlp_dim", 2048),
-    _FIELD("num_layers", "num_encoder_layers", 6),
-    _FIELD("num_decoder_layers", "num_decoder_layers", None),
-    _FIELD("dropout_rate", "dropout_rate", 0.1, float),
-    _FIELD("feed_forward_proj", "mlp_activations", "relu", _activations, _named),
-)
-
-
 @flax.struct.dataclass
 class Config(network.T5Config):
     """`network.T5Config` that can be read from a config.json."""
 
+    vocab_size: int = key("vocab_size", absent=32128)
+    emb_dim: int = key("d_model", 512)
+    num_heads: int = key("num_heads", 8)
+    head_dim: int = key("d_kv", 64)
+    mlp_dim: int = key("d_ff", 2048)
+    num_encoder_layers: int = key("num_layers", 6)
+    num_decoder_layers: int = key("num_decoder_layers", 6, absent=None)
+    dropout_rate: float = key("dropout_rate", 0.1, read=float)
+    mlp_activations: Sequence[str] = key(
+        "feed_forward_proj", ("relu",), absent="relu", read=_activations, written=_named
+    )
+
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
-        """Returns the configuration of a published T5, mT5, or Flan-T5.
-
-        Raises:
-            UserError: another architecture, or an unsupported option.
-        """
+        """Returns the configuration of a published T5, mT5, or Flan-T5."""
         _check(config)
-        fields = hf_config.read_fields(_TABLE, config)
+        fields = hf_config.read_fields(hf_config.table_of(cls), config)
         fields["num_decoder_layers"] = (
             fields["num_decoder_layers"] or fields["num_encoder_layers"]
         )
@@ -121,10 +116,10 @@ def _tied(config: Mapping[str, Any]) -> bool:
 def _check(config: Mapping[str, Any]) -> None:
     hf_config.head(config, _ARCHITECTURES, "T5ForConditionalGeneration")
     hf_config.refuse(config, _FIXED)
-    for key in _ZERO:
-        if config.get(key) not in (None, 0):
+    for name in _ZERO:
+        if config.get(name) not in (None, 0):
             raise UserError(
-                f"config.json: {key} is {config[key]!r}; the T5 of the runtime pads "
+                f"config.json: {name} is {config[name]!r}; the T5 of the runtime pads "
                 "with 0 and starts with it. Take a model that was trained so."
             )
     hf_config.refuse_forced(config, "T5")
@@ -135,7 +130,7 @@ def to_hf(config: network.T5Config) -> dict[str, Any]:
     return {
         "architectures": ["T5ForConditionalGeneration"],
         "model_type": "t5",
-        **hf_config.written_fields(_TABLE, vars(config)),
+        **hf_config.written_fields(hf_config.table_of(Config), vars(config)),
         "tie_word_embeddings": config.logits_via_embedding,
         "scale_decoder_outputs": config.logits_via_embedding,
         "is_encoder_decoder": True,
@@ -298,7 +293,7 @@ def is_stacked(params: Mapping[str, Any]) -> bool:
 
 
 def unstacked(params: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Inverts `stacked`; `source` names the checkpoint in messages.
+    """Inverts `stacked`; refuses stacks with different position biases.
 
     Raises:
         UserError: layers of a stack differ in their position biases.

@@ -33,9 +33,7 @@ class Candidate:
     """A distinct output for one text.
 
     Attributes:
-        text: its most common spelling.
         count: number of outputs with these words.
-        settings: labels of the settings that gave it.
     """
 
     text: str
@@ -52,8 +50,6 @@ def merged(
     same.
 
     Args:
-        source: the text.
-        outputs: (label of a setting, its outputs) pairs.
         tidy: whether outputs take the form of the text, see `tidied`. The paper does
             not do this; without it, only runs of blanks are collapsed, unless the text
             has some itself.

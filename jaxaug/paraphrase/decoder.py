@@ -49,15 +49,10 @@ class Decoder:
         seed: int,
         embeddings: Float[np.ndarray, "vocab d"] | None = None,
     ):
-        """
-        Args:
-            model: a model of the registry.
-            decode_fn: meets the T5X contract, and takes `input_ids` and `source`.
-            num: outputs of each input.
-            max_length: maximum tokens per output, including EOS.
-            seed: seed of all random draws.
-            embeddings: token embeddings for decode functions that compare words; None
-                is the table of the model.
+        """Takes a model and a decode function with the T5X contract.
+
+        The function also gets `input_ids`, `source`, and `embeddings` [vocab, d], to
+        compare words; None is the table of the model.
         """
         self._embeddings = None if embeddings is None else jax.device_put(embeddings)
         self._model = model.bare
@@ -84,8 +79,6 @@ class Decoder:
 
         Args:
             sequences: the tokens of the inputs `batch.indices`, including EOS.
-            batch: shape and indices of the inputs; an index identifies the random
-                draws.
 
         Raises:
             UserError: the model's logits or log probabilities are not finite.
@@ -126,14 +119,8 @@ class Decoder:
         A row of the batch that has ended is given to the next input at once.
 
         Args:
-            inputs: (index, tokens) pairs; the index identifies the random draws.
             length: number of columns of the encoder inputs, at least the number of
                 tokens of the longest input.
-            rows: number of inputs that are decoded at the same time.
-
-        Yields:
-            Dicts index -> outputs, as from `__call__`, of the inputs that have just
-            been completed.
 
         Raises:
             UserError: see `__call__`.
@@ -192,10 +179,7 @@ class Decoder:
 def _short(
     outputs: Int[np.ndarray, "num max_length"], eos_id: int
 ) -> Int[np.ndarray, "num length"]:
-    """Returns a half, a quarter, ... of the columns, if all outputs end within them.
-
-    Columns after the last EOS do not count, but cost as much computation.
-    """
+    """Returns a half, a quarter, ... of the columns if all outputs end within them."""
     is_eos = outputs == eos_id
     ends = np.where(is_eos.any(axis=1), is_eos.argmax(axis=1) + 1, outputs.shape[1])
     width = outputs.shape[1]

@@ -31,18 +31,10 @@ class Writer:
 
     The paraphrases of a text depend on the text, its context, the setting, the seed,
     and the replies of the server, but not on other texts.
-
-    Attributes:
-        setting: the request to make.
-        has_asked: whether the writer was called.
     """
 
     def __init__(self, setting: Setting, seed: int):
-        """
-        Args:
-            setting: the request to make.
-            seed: seed of the server's sampling.
-        """
+        """Takes a setting, and the seed of the server's sampling."""
         self.setting, self._seed = setting, seed
         self._template = templates.find(setting.prompt)
         self._lock = threading.Lock()
@@ -55,9 +47,8 @@ class Writer:
         """Returns up to `num` paraphrases of each text, without copies of it.
 
         Args:
-            items: texts, or (text, context); see `jaxaug.augment.context`. In a
+            items: texts, or (text, context); see `jaxaug.augment.descriptions`. In a
                 context, `known` are existing paraphrases.
-            done: is called after each text.
 
         Raises:
             UserError: a text is too long, or the replies for the first texts hold no
@@ -97,13 +88,7 @@ class Writer:
         return asking.spent(self.setting.server)
 
     def plan(self, items: Sequence[Json]) -> list[str]:
-        """Returns lines with the expected requests, tokens, and cost.
-
-        The server receives no request.
-
-        Args:
-            items: texts, or (text, context), as in `__call__`.
-        """
+        """Returns lines with the expected requests, tokens, and cost; sends nothing."""
         return asking.plan(self.setting.server, self.expected(items))
 
     def _check(self, pairs: Sequence[tuple[str, Json]]) -> None:
@@ -111,8 +96,7 @@ class Writer:
             if len(text) > LONGEST:
                 raise UserError(
                     f"a text has {len(text):,} characters; {LONGEST:,} is the maximum "
-                    "for "
-                    f"a request: {text[:60]!r} ... Divide it into sentences."
+                    f"for a request: {text[:60]!r} ... Divide it into sentences."
                 )
 
     def _most(self) -> int:
@@ -183,10 +167,9 @@ def nothing(setting: Setting) -> UserError:
     """Returns the error for replies that hold no paraphrase."""
     return UserError(
         f"{setting.server.name} at {setting.server.url}: its replies hold no "
-        "paraphrase "
-        "that differs from the text. They must be a JSON object or a numbered list. "
-        "Take a model that follows instructions, another --prompt, or more room "
-        "(--option max_tokens=4000)."
+        "paraphrase that differs from the text. They must be a JSON object or a "
+        "numbered list. Take a model that follows instructions, another --prompt, or "
+        "more room (--option max_tokens=4000)."
     )
 
 

@@ -28,14 +28,8 @@ class Options:
 
     Attributes:
         temperature: temperature of the server's sampling; None is the server's default.
-        top_p: nucleus mass of the server's sampling; None is the server's default.
         max_tokens: maximum tokens of a reply; None fits the paraphrases. Models that
             think before they answer need more.
-        per_request: maximum paraphrases per request.
-        json: whether to ask for JSON if the server supports it.
-        concurrent: requests at the same time; see `Server`.
-        retries: repetitions of a failed request; see `Server`.
-        timeout: in seconds; see `Server`.
     """
 
     temperature: Annotated[float, Range(0)] | None = None
@@ -56,14 +50,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Setting:
-    """`num` outputs of each text by a model behind an endpoint.
-
-    Attributes:
-        server: the server of the model.
-        num: maximum outputs of each text.
-        prompt: a name of `templates.NAMES`, or a file.
-        options: options of the requests.
-    """
+    """`num` outputs of each text by a model behind an endpoint."""
 
     server: Server
     num: int

@@ -37,14 +37,12 @@ def run(given: Paraphrase) -> int:
         if getattr(given, name) is None:
             raise UserError(
                 f"--{name} is missing: a call with --sampler or --prompt needs it. "
-                "Leave "
-                "both out for filtered paraphrases by smollm2."
+                "Leave both out for filtered paraphrases by smollm2."
             )
     if given.filter is not None:
         raise UserError(
             "--filter: outputs of a sampler or prompt are not filtered. Leave "
-            "--sampler "
-            "and --prompt out, or --filter."
+            "--sampler and --prompt out, or --filter."
         )
     if check(given, _LOCAL):
         print(_asked(given))
@@ -56,12 +54,7 @@ def run(given: Paraphrase) -> int:
 
 
 def check(given: Any, local: Iterable[str], own: Iterable[str] = OWN) -> bool:
-    """Returns whether the model is behind an endpoint.
-
-    Args:
-        given: settings of a verb, with `model`.
-        local: options for models of this machine.
-        own: options for models behind an endpoint.
+    """Returns whether the model is behind an endpoint; refuses the other's options.
 
     Raises:
         UserError: an option is given that is for models of the other kind.
@@ -83,11 +76,7 @@ def check(given: Any, local: Iterable[str], own: Iterable[str] = OWN) -> bool:
 
 
 def check_plain(given: Paraphrase) -> None:
-    """Refuses options that only a call with a sampler or prompt has.
-
-    Raises:
-        UserError: such an option is given.
-    """
+    """Raises `UserError` for options that only a call with a sampler or prompt has."""
     asked = server.is_endpoint(given.model or "")
     for name in given.changed(_LOCAL if asked else (*_LOCAL, "option")):
         raise UserError(
@@ -143,9 +132,6 @@ def paraphrase(
         out: JSON lines to write. A record holds `line` (from 1), `input`, `index`,
             `output`, and the setting. The output of a blank text is the text itself,
             once.
-        writer: writer of the outputs.
-        column: column of the texts; None is `text`, or the only column.
-        seed: seed of the writer, for the records.
 
     Returns:
         A summary of diversity, similarity, requests, and cost, to be printed.
@@ -260,6 +246,8 @@ def _options(texts: Sequence[str]) -> dict[str, Any]:
             raise UserError(
                 f"--option {text}: write it as NAME=VALUE; {suggestion(name, hints)}"
             )
+        if name in found:
+            raise UserError(f"--option {name}: comes twice. Leave one out.")
         found[name] = typed.parsed(value, hints[name])
     return found
 
@@ -272,7 +260,6 @@ def _prices(text: str | None) -> tuple[float, float] | None:
     except ValueError:
         raise UserError(
             f"--prices {text}: give two numbers, dollars per million tokens of input "
-            "and "
-            "of output, such as 0.15,0.60."
+            "and of output, such as 0.15,0.60."
         ) from None
     return read, written

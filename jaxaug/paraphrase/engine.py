@@ -30,13 +30,7 @@ _OUT = "leave --engine out"
 def search(
     sampler: str, options: Mapping[str, Any], *, num: int, max_length: int
 ) -> runner.Search:
-    """Returns the options of CTranslate2 for a sampler.
-
-    Args:
-        sampler: a name of `samplers.SAMPLERS`.
-        options: all options of the sampler.
-        num: outputs of each input.
-        max_length: maximum tokens per output, including EOS.
+    """Returns the options of CTranslate2 for a sampler; some need JAX.
 
     Raises:
         UserError: CTranslate2 has no such sampler, or an option needs JAX.
@@ -81,10 +75,7 @@ def check_precision(precision: str) -> None:
 
 
 class EngineDecoder:
-    """Decodes batches like `Decoder`, with CTranslate2.
-
-    A draw depends on the draws before it: a resumed run draws other numbers.
-    """
+    """Decodes like `Decoder`, with CTranslate2; a resumed run draws other numbers."""
 
     def __init__(
         self,
@@ -95,13 +86,7 @@ class EngineDecoder:
         seed: int,
         batch_size: int,
     ):
-        """
-        Args:
-            model: a model of the registry with its parameters in float32.
-            options: result of `search`.
-            precision: one of `writer.PRECISIONS`.
-            seed: seed of all random draws.
-            batch_size: inputs that are decoded together.
+        """Takes a float32 model, a result of `search`, and a precision.
 
         Raises:
             UserError: CTranslate2 is not installed, or has no such model.
@@ -120,12 +105,7 @@ class EngineDecoder:
     def __call__(
         self, sequences: Sequence[Sequence[int]], batch: Batch | None = None
     ) -> list[list[Output]]:
-        """Returns the outputs of inputs, the best first.
-
-        Args:
-            sequences: tokens of the inputs, including EOS or the whole prompt.
-            batch: not used; CTranslate2 makes its own batches.
-        """
+        """Returns the outputs of inputs, the best first; `batch` is not used."""
         del batch
         found = self._engine([one[self._skipped :] for one in sequences], self._options)
         return [

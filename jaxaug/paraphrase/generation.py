@@ -14,7 +14,7 @@ import numpy as np
 from t5x.search.decode_state import check_decodes
 
 from jaxaug.core import typed
-from jaxaug.core.buckets import pad, power_of_two
+from jaxaug.core.buckets import Batch, in_batches
 from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
@@ -37,12 +37,7 @@ class Setting:
     """One cell of the grid: `num` outputs of each text.
 
     Attributes:
-        model: see `jaxaug.models.text.registry.load`.
-        sampler: a name of `jaxaug.paraphrase.samplers.SAMPLERS`.
-        num: outputs of each text.
-        options: all options of the sampler.
         prompt: prompt of a language model; None is its default.
-        max_length: maximum tokens per output, including EOS.
         precision: precision of the weights; see `jaxaug.models.text.registry`.
     """
 
@@ -70,21 +65,16 @@ class Setting:
         return " ".join([*parts, f"num={self.num}"])
 
     def key(self) -> dict[str, Any]:
-        """Returns everything that determines the outputs, as JSON.
-
-        It holds content instead of names: of the model, the prompt, and the decoding
-        code.
-        """
+        """Returns everything that determines the outputs as JSON, by content."""
         of_sampler = samplers.find(self.sampler).code
         code = [version.of_outputs() + of_sampler, file_digest(__file__)]
         return {**self._fields(), "code": code}
 
     def draws(self, seed: int) -> jax.Array:
-        """Returns the key of all random draws; settings with one seed draw other
-        numbers.
+        """Returns the key of all random draws, another for each setting of a seed.
 
-        The key depends on no name, path, or precision. It also does not depend on our
-        code, so that versions draw the same numbers.
+        The key depends on no name, path, precision, or code of ours, so that versions
+        draw the same numbers.
         """
         fields = self._fields()
         del fields["precision"]
@@ -99,9 +89,6 @@ class Setting:
 
 def grid(blocks: Iterable[Mapping[str, Any]]) -> list[Setting]:
     """Returns the settings of a grid; a list in a block stands for each of its values.
-
-    Args:
-        blocks: fields of `Setting`; fields of `options` may be lists too.
 
     Raises:
         UserError: there is no block, a field, sampler, or option is unknown or missing,
@@ -162,12 +149,7 @@ class Paraphraser:
     """
 
     def __init__(self, seed: int, batch_size: int = 64):
-        """
-        Args:
-            seed: seed of all random draws.
-            batch_size: outputs that are decoded together, at least the outputs of one
-                text.
-        """
+        """`batch_size` outputs are decoded together, at least those for one text."""
         self._seed, self._batch_size = seed, batch_size
 
     def __call__(self, setting: Setting, texts: Sequence[str]) -> list[list[str]]:
@@ -175,23 +157,13 @@ class Paraphraser:
         model = _prompted(setting)
         sequences = [model.encode(text) for text in texts]
         shared = model.shared if isinstance(model, LanguageModel) else 0
-        groups: dict[int, list[int]] = {}
-        for place, tokens in enumerate(sequences):
-            own = power_of_two(len(tokens) - shared, _SHORTEST)
-            groups.setdefault(shared + own, []).append(place)
+
+        def decoded(sources: np.ndarray, batch: Batch) -> list[list[str]]:
+            ids = np.resize([_number(texts[i]) for i in batch.indices], batch.rows)
+            return self._decode(setting, sources, ids)
+
         most = max(1, self._batch_size // setting.num)
-        outputs: dict[int, list[str]] = {}
-        for length, places in groups.items():
-            rows = min(most, power_of_two(len(places), 1))
-            for start in range(0, len(places), rows):
-                batch = places[start : start + rows]
-                found = self._decode(
-                    setting,
-                    pad([sequences[place] for place in batch], rows, length),
-                    np.resize([_number(texts[p]) for p in batch], rows),
-                )
-                outputs |= dict(zip(batch, found, strict=False))
-        return [outputs[place] for place in range(len(texts))]
+        return in_batches(sequences, most, decoded, shared, _SHORTEST)
 
     def _decode(
         self, setting: Setting, sources: np.ndarray, ids: np.ndarray
@@ -223,10 +195,7 @@ def _number(text: str) -> int:
 
 
 def identity(name: str) -> str:
-    """Returns the identity of a model in keys; see `registry.published_identity`.
-
-    Our models and T5X runs are loaded for it, published models are not.
-    """
+    """Returns the identity of a model in keys; see `registry.published_identity`."""
     return registry.published_identity(name) or _current(name).identity
 
 
@@ -263,8 +232,7 @@ def _prompted(setting: Setting) -> registry.TextModel | LanguageModel:
     if not isinstance(model, LanguageModel):
         raise UserError(
             f"grid: prompt {prompt!r}: model {setting.model!r} takes no prompt; it "
-            "reads the "
-            "text itself. Leave prompt out."
+            "reads the text itself. Leave prompt out."
         )
     return _with_prompt(model, prompts.find(prompt))
 

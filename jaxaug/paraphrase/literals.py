@@ -95,10 +95,7 @@ _MASK = re.compile(r"\[\d+\]")
 
 @functools.lru_cache(20_000)
 def spans(text: str) -> tuple[Span, ...]:
-    """Returns the literals of a text in their order, without overlaps.
-
-    White space and the marks of a sentence next to a literal are no part of it.
-    """
+    """Returns the literals of a text without the marks of the sentence around them."""
     wide = [match.span() for match in _WIDE.finditer(text)]
     latin = _is_latin(text)
     found: list[Span] = []
@@ -131,10 +128,7 @@ def found(text: str) -> tuple[str, ...]:
 
 
 def keeps(source: str, output: str) -> bool:
-    """Returns whether an output has each literal of its source as often as the source.
-
-    Further literals are allowed.
-    """
+    """Returns whether an output has each literal of its source equally often."""
     needed = Counter(found(source))
     if not needed:
         return True
@@ -192,9 +186,6 @@ class Piece:
     """A piece of prose.
 
     Attributes:
-        span: place of the piece in its text.
-        source: the piece as written.
-        literals: places of its literals in `source`.
         masked: the piece for a generator: masks instead of literals that are no plain
             numbers, and single spaces.
     """
@@ -234,11 +225,7 @@ class Piece:
         return [f"[{number}]" for number in range(1, len(self._hidden) + 1)]
 
     def restored(self, output: str) -> str | None:
-        """Returns an output with the literals, or None if it has not each of them once.
-
-        Args:
-            output: output of a generator for `masked`.
-        """
+        """Returns an output with the literals; None if it lacks or repeats one."""
         if not self.literals:
             return output
         if sorted(_MASK.findall(output)) != sorted(self.masks):
@@ -263,7 +250,6 @@ class Framed:
     """A text as pieces of prose in a frame that stays.
 
     Attributes:
-        text: the text.
         pieces: its pieces in their order; none if the text has no word.
     """
 
@@ -401,16 +387,7 @@ def _stripped(text: str, start: int, end: int) -> Span:
 
 
 def reworded(texts: Sequence[str], generate: Generate) -> list[list[str]]:
-    """Returns the outputs of a generator that sees neither literals nor the frame.
-
-    Args:
-        texts: texts.
-        generate: texts -> outputs of each.
-
-    Returns:
-        The outputs of each text, with its literals. There are fewer if outputs lack
-        one. A text without words has none.
-    """
+    """Returns the outputs of a generator, which sees no literals, with literals."""
     frames = [framed(text) for text in texts]
     asked = [piece.masked for one in frames for piece in one.pieces]
     outputs = iter(generate(asked) if asked or not texts else ())

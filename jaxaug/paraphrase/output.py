@@ -50,14 +50,7 @@ class OutputFile:
         num: int,
         notes: Mapping[str, Any] | None = None,
     ):
-        """
-        Args:
-            path: local or gs://; its folder is created.
-            inputs: one text for each line.
-            settings: name -> JSON value, for every record; must be the same at a
-                restart.
-            num: records of each input.
-            notes: like `settings`, but may differ at a restart.
+        """Takes JSON `settings`, equal at a restart, and `notes`, which may differ.
 
         Raises:
             UserError: the file cannot be written.
@@ -204,10 +197,7 @@ class OutputFile:
         self._flush()
 
     def _scan(self, path: epath.Path) -> dict[int, tuple[int, int]]:
-        """Returns input -> (offset, bytes) for inputs whose records are all in a file.
-
-        A last line without a line end is skipped; a damaged line elsewhere is an error.
-        """
+        """Returns input -> (offset, bytes) of all complete inputs of a file."""
         places: dict[int, tuple[int, int]] = {}
         if not path.exists():
             return places
@@ -235,8 +225,7 @@ class OutputFile:
         if not line.startswith(_BEGINNING[: len(line)]):
             raise UserError(
                 f"{path}: line {number}: is not a record of `jaxaug paraphrase`. "
-                "Remove "
-                f"{path}, or name another --out."
+                f"Remove {path}, or name another --out."
             )
 
     def _checked(self, line: bytes, path: epath.Path, number: int) -> tuple[int, int]:

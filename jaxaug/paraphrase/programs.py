@@ -16,18 +16,13 @@ from jaxaug.models.layers import int8
 
 
 def of_model(
-    static_argnums: Sequence[int] = (),
-    donate_argnums: Sequence[int] = (),
+    static_argnums: Sequence[int] = (), donate_argnums: Sequence[int] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Returns a decorator that compiles a function of a model, once for each model.
 
     The function receives `model.bare`, which has no parameters, instead of the model.
     If the first argument after the model is a `Partial`, its numbers are traced. One
     program then serves all samplers that differ only in these numbers.
-
-    Args:
-        static_argnums: as in `jax.jit`, without counting the model.
-        donate_argnums: as in `jax.jit`, without counting the model.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

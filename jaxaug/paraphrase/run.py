@@ -37,8 +37,7 @@ def run(given: Paraphrase) -> int:
     if given.sampler is None:
         raise UserError(
             "--sampler is missing: a model on this machine needs one, such as "
-            "--sampler "
-            "top_k_top_p."
+            "--sampler top_k_top_p."
         )
     if given.engine == JAX:
         compiled.keep_programs()
@@ -73,7 +72,6 @@ def write(given: Paraphrase, options: Mapping[str, Any], part: Part | None) -> s
 
     Args:
         given: options of the verb, with `model`, `sampler`, and `out`.
-        options: options of the sampler; missing ones have their default.
         part: computes the batches of one of N machines, into `<out>.parts`.
 
     Returns:
@@ -115,8 +113,7 @@ def write(given: Paraphrase, options: Mapping[str, Any], part: Part | None) -> s
     if prompt is not None and not isinstance(loaded, LanguageModel):
         raise UserError(
             f"--prompt {prompt}: model {model!r} takes no prompt; it reads the line "
-            "itself. "
-            "Leave --prompt out."
+            "itself. Leave --prompt out."
         )
     # The settings identify the model by its weights; its name is only a note.
     notes = {"model": loaded.label}
@@ -209,10 +206,7 @@ def _whole(text: str, outputs: Sequence[Output]) -> list[Output]:
 
 
 def _prompt_label(name: str) -> str:
-    """Returns the name of a prompt, with a hash of the content of a prompt file.
-
-    The hash detects a file that changes during a run.
-    """
+    """Returns the name of a prompt, with a hash of the content of its file."""
     if name in prompts.PROMPTS:
         return name
     found = prompts.find(name)
@@ -234,18 +228,14 @@ def _check_whole(
 def _batches(
     model: registry.TextModel | LanguageModel, inputs: list[str], batch_size: int
 ) -> list[Batch]:
-    """Returns the batches of all inputs, the same at every restart and on all machines.
-
-    Blank inputs are in no batch.
-    """
+    """Returns the batches of all inputs but blank ones, the same on all machines."""
     shared = model.shared if isinstance(model, LanguageModel) else 0
     places = [place for place, text in enumerate(inputs) if text.strip()]
     sizes = [len(model.encode(inputs[place])) for place in places]
     for place, size in zip(places, sizes, strict=True):
         if size > LONGEST:
             raise UserError(
-                f"line {place + 1} of the input has {size} tokens; at most "
-                f"{LONGEST} "
+                f"line {place + 1} of the input has {size} tokens; at most {LONGEST} "
                 "are allowed. Divide it into sentences, one per line."
             )
     return [

@@ -13,16 +13,7 @@ from jax.tree_util import Partial
 from jaxaug.core import extensions, typed
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
-from jaxaug.decode import (
-    beam,
-    dips,
-    diverse,
-    dpp,
-    sample,
-    set_search,
-    ssr,
-    warpers,
-)
+from jaxaug.decode import beam, dips, diverse, dpp, sample, set_search, ssr, warpers
 
 DecodeFn = Callable[..., Any]
 
@@ -35,10 +26,8 @@ class Sampler(NamedTuple):
     """A decoding method.
 
     Attributes:
-        name: key of `SAMPLERS`.
         make: a dataclass of options with `decode_fn()`, or a function from keyword
             options to a decode function. Its signature has the types and defaults.
-        single: whether it can give only one output.
     """
 
     name: str
@@ -66,7 +55,7 @@ class Sampler(NamedTuple):
         return {n: found.get(n, _hint(p.default)) for n, p in self.options.items()}
 
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns all options; missing ones have their default.
+        """Returns all options, after checking the given ones.
 
         Raises:
             UserError: the sampler does not have an option, or a value has the wrong
@@ -103,14 +92,12 @@ class Sampler(NamedTuple):
         if num > MOST:
             raise UserError(
                 f"--num is {num}: the outputs of an input are decoded together, {MOST} "
-                "at "
-                "most. Give fewer, and run again with other seeds for more."
+                "at most. Give fewer, and run again with other seeds for more."
             )
         if self.single and num > 1:
             raise UserError(
                 f"sampler {self.name!r} gives one output of each input, --num is "
-                f"{num}. "
-                "Leave --num out, or take another sampler."
+                f"{num}. Leave --num out, or take another sampler."
             )
         return _made(self.make, tuple(sorted(options.items())))
 
@@ -165,7 +152,6 @@ class GreedyOptions:
     """Options of greedy decoding.
 
     Attributes:
-        min_length: minimum number of tokens before EOS.
         repetition_penalty: divisor of the logits of present tokens; 1 means none.
         no_repeat_ngrams: n of the n-grams that must not be repeated; 0 means none.
     """
@@ -208,10 +194,7 @@ class SamplingOptions(GreedyOptions):
         return ()
 
     def chain(self) -> tuple[warpers.Warper, ...]:
-        """Returns the temperature and the warpers of `kept`, in order of application.
-
-        The temperature comes first; a temperature of 0 comes last.
-        """
+        """Returns the temperature, then `kept`; a temperature of 0 comes last."""
         warper, others = warpers.temperature(self.temperature), self.kept()
         return (warper, *others) if self.temperature else (*others, warper)
 

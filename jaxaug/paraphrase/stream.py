@@ -36,14 +36,8 @@ def decodes(
     """Yields the outputs of all inputs, equal to the outputs of the model's `decode`.
 
     Args:
-        model: model without its parameters.
         decode_fn: a decode function that samples (`samplers.chain`).
-        num: outputs of each input.
-        max_length: maximum tokens of an output.
-        params: parameters on the device.
-        key: random key of the run.
         inputs: (number, tokens) pairs; the number identifies the random draws.
-        length: columns of the inputs.
         rows: outputs that are decoded together, at least `num`.
 
     Yields:

@@ -12,12 +12,7 @@ _BAR = 30
 
 
 def summary(inputs: Sequence[str], outputs: Iterable[Sequence[str]]) -> str:
-    """Returns a text of self-BLEU, distinct-1..6, and similarity to the input.
-
-    Args:
-        inputs: the lines.
-        outputs: the outputs of each line.
-    """
+    """Returns a text of self-BLEU, distinct-1..6, and similarity to the input."""
     groups = [list(texts) for texts in outputs]
     pairs = [
         (source, text)

@@ -27,7 +27,7 @@ _MOST = 20
 
 
 def find(name: str) -> str:
-    """Returns the template with this name, or from this file.
+    """Returns the checked template with this name, or from this file.
 
     Raises:
         UserError: `name` is neither a name nor a file, the template has no place for
@@ -59,11 +59,7 @@ def filled(
     """Returns the prompt for a text.
 
     Args:
-        template: from `find`.
-        text: text to paraphrase.
-        count: paraphrases to ask for.
-        context: context of a text of a schema; see `jaxaug.augment.context`.
-        known: existing paraphrases.
+        context: context of a text of a schema; see `jaxaug.augment.descriptions`.
         as_json: the form of the reply; see `replies.instruction`.
     """
     values = {

@@ -31,7 +31,6 @@ def table(name: str, model: registry.TextModel | LanguageModel) -> tuple[Table, 
         name: a text file (local or gs://) with a word and its numbers in each line, in
             the format of GloVe and word2vec (a first line of two counts is optional);
             or a model, see `jaxaug.models.text.registry.load`.
-        model: the model whose tokens are compared.
 
     Raises:
         UserError: the file is not in this format or contains no token of the model, or
@@ -43,8 +42,7 @@ def table(name: str, model: registry.TextModel | LanguageModel) -> tuple[Table, 
     if not found.any():
         raise UserError(
             f"embeddings={name}: has none of the model's words. Name vectors of the "
-            "same "
-            "language."
+            "same language."
         )
     return found, digest_of([found.tobytes().hex()])
 
@@ -82,9 +80,8 @@ def _of_file(path: epath.Path, texts: list[str]) -> Table:
             if not len(vector) or len(vector) != found.shape[1]:
                 raise UserError(
                     f"{path}: line {number} holds {len(vector)} numbers after its "
-                    "word, "
-                    f"{found.shape[1] or 'at least one'} expected. Give a word and its "
-                    "vector in each line, with blanks between."
+                    f"word, {found.shape[1] or 'at least one'} expected. Give a word "
+                    "and its vector in each line, with blanks between."
                 )
             for index in places.get(word, ()):
                 # The word with the same case wins over the word in lower case.

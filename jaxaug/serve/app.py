@@ -332,13 +332,7 @@ class _Guarded:
 
 
 def _content(path: str, content: bytes, kind: str) -> Route:
-    """Returns a route with a constant answer.
-
-    Args:
-        path: path of the address.
-        content: body of the answer.
-        kind: media type of the answer.
-    """
+    """Returns a route with a constant answer."""
 
     async def answer(_: Request) -> Response:
         return _Pieces(content, media_type=kind)

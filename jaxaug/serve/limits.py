@@ -83,9 +83,8 @@ def check_size(
     ):
         if found > most:
             raise UserError(
-                f"dialogue: its turns and services make {found} {what}; at most "
-                f"{most} are taken. Name fewer services, or leave out turns or "
-                "text."
+                f"dialogue: its turns and services make {found} {what}; at most {most} "
+                "are taken. Name fewer services, or leave out turns or text."
             )
 
 

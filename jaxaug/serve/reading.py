@@ -33,7 +33,6 @@ def read(body: bytes, seconds: float, memory: int) -> Asked:
     """Returns the result of `chat.read` from a worker process.
 
     Args:
-        body: body of the request.
         seconds: maximum time.
         memory: maximum bytes of memory; has no effect without the file system /proc.
 

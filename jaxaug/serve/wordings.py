@@ -1,6 +1,6 @@
 """Wordings of a schema that a request can choose or bring."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -8,7 +8,6 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, shown
 from jaxaug.core.suggestion import check_keys, suggestion
 from jaxaug.data import folders
-from jaxaug.data.problem import refuse
 from jaxaug.data.rename import mismatches
 from jaxaug.data.schema import (
     Intent,
@@ -17,6 +16,7 @@ from jaxaug.data.schema import (
     Slot,
     check_schema,
     read_schema,
+    refuse,
     service_object,
 )
 from jaxaug.data.sgd import read_every_schema
@@ -87,7 +87,7 @@ class Wordings:
                 f"services: expected a list of names, got {shown(services)}."
             )
         # Each once; a schema has no two services of a name.
-        keys = dict.fromkeys(_key(found, name, "services") for name in services)
+        keys = dict.fromkeys(_keys(found, services, "services"))
         return Schema(tuple(found[key] for key in keys))
 
     def _named(self, wording: Any) -> Found:
@@ -104,8 +104,8 @@ class Wordings:
                 f"schema: {shown(name)} is no wording; {suggestion(name, self.others)}"
             )
         found = dict(self.others[name])
-        for service, texts in edits.items():
-            key = _key(found, service, "schema: edits")
+        keys = _keys(found, edits, "schema: edits")
+        for key, texts in zip(keys, edits.values(), strict=True):
             found[key] = self._edited(found[key], texts)
         return found
 
@@ -206,7 +206,6 @@ def only(value: Any, keys: Sequence[str] | None, where: str) -> Mapping[str, Any
     """Returns a JSON object of a request after checking its keys.
 
     Args:
-        value: value to check.
         keys: allowed keys; None allows any.
         where: place of the value, for messages.
 
@@ -220,16 +219,17 @@ def only(value: Any, keys: Sequence[str] | None, where: str) -> Mapping[str, Any
     return value
 
 
-def _key(found: Found, name: str, where: str) -> str:
-    if name in found:
-        return name
-    names = {service.name: key for key, service in found.items()}
-    if name not in names:
-        raise UserError(
-            f"{where}: the wording has no service {shown(name)}; "
-            f"{suggestion(name, {*found, *names})}"
-        )
-    return names[name]
+def _keys(found: Found, names: Collection[str], where: str) -> list[str]:
+    """Returns the original names of services that are named as in any wording."""
+    known = {service.name: key for key, service in found.items()}
+    known |= {key: key for key in found}
+    for name in names:
+        if name not in known:
+            raise UserError(
+                f"{where}: the wording has no service {shown(name)}; "
+                f"{suggestion(name, known)}"
+            )
+    return [known[name] for name in names]
 
 
 def _are_names(value: Any) -> bool:

@@ -2,12 +2,14 @@
 
 Cases are read from JSON lines, from files of the Berkeley Function Calling Leaderboard
 (BFCL), or from the dialogues of a data folder. Further wordings come from the grammar
-or from files. Source of BFCL's format: its repository,
-https://github.com/ShishirPatil/gorilla, folder `berkeley-function-call-leaderboard`.
+or from files.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import functools
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -24,13 +26,11 @@ from jaxaug.data.dialogue import Dialogue
 from jaxaug.data.rename import Renaming
 from jaxaug.data.schema import Intent, Schema, Service
 from jaxaug.metrics.benchmark import scored_frames
-from jaxaug.tools import Imported, read_document, read_tools, tools_of
+from jaxaug.tools import Imported, bfcl, read_document, read_tools, tools_of
 from jaxaug.tools.catalogue import DONTCARE
-from jaxaug.tools.match import ABSENT, Accepted, Expected
-from jaxaug.tools.services import UNFIT, names_of, with_names
-from jaxaug.tools.views import rewritten
-from jaxaug.track import rewordings
-from jaxaug.track.rewordings import Choice
+from jaxaug.tools.match import ABSENT, Call, Expected
+from jaxaug.tools.services import UNFIT, names_of, ordered, with_names
+from jaxaug.tools.views import rewritten, without
 
 Message = Mapping[str, Any]
 Tool = dict[str, Any]
@@ -42,9 +42,6 @@ _FIX = (
     '"calls": [{"name": "...", "arguments": {}}]}, or a file of BFCL.'
 )
 _ROLES = ("system", "user", "assistant", "tool")
-# Types of BFCL that have another name in JSON Schema.
-_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
-_KNOWN_TYPES = {"object", "number", "array", "string", "integer", "boolean", "null"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,8 @@ class Case:
             turns of a dialogue.
         messages: the conversation.
         tools: the offered tools.
-        expected: the expected calls.
+        expected: the expected calls, with the original names; calls of a dialogue state
+            have the names of `tools`.
         is_state: whether the call is a dialogue state; see `match.score_state`.
         names: maps a tool or (tool, argument) in `tools` to its original name. Empty if
             the wording changes no names.
@@ -74,6 +72,18 @@ class Case:
     names: Mapping[Any, str] = field(default_factory=dict)
     sample: str = ""
 
+    def original(self, calls: Sequence[Call]) -> Sequence[Call]:
+        """Returns calls with the original names; other names become "?"."""
+        if not self.names:
+            return calls
+        return [
+            Call(
+                self.names.get(name, "?"),
+                {self.names.get((name, key), "?"): one for key, one in values.items()},
+            )
+            for name, values in calls
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -82,10 +92,12 @@ class Source:
     Attributes:
         found: the imported tools.
         cases: the cases, with the tools in their original wording.
+        left_out: number of turns that are no cases, by reason.
     """
 
     found: Imported
     cases: Sequence[Case]
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 def arguments_of(tool: Tool) -> Mapping[str, Any]:
@@ -110,7 +122,8 @@ def read(
         reworded: function from a description of BFCL to the text that replaces it.
 
     Returns:
-        One source for a file in our own format, or one for each question of BFCL.
+        One source for a file in our own format. For BFCL, one for each question, or one
+        for all dialogues with the same tools.
 
     Raises:
         UserError: a file cannot be read, or a case is wrong. The message gives the
@@ -119,12 +132,13 @@ def read(
     items = list(_lines(path))
     if not items:
         raise UserError(f"{path}: holds no case. {_FIX}")
+    _check_ids(items)
     if "question" in items[0][1]:
         if tools is not None:
             raise UserError(f"--schema: {path} is of BFCL and has tools. Leave it out.")
         return _read_bfcl(path, items, answers, reworded)
     if tools is None:
-        raise UserError("--schema is missing: name the document with the tools.")
+        raise UserError(f"{path}: has no tools. Name their document with --schema.")
     if answers is not None:
         raise UserError(
             f"--answers: {path} already contains calls. Leave --answers out."
@@ -156,7 +170,33 @@ def _lines(path: PathLike) -> Iterator[tuple[str, dict[str, Any], int]]:
             raise UserError(f"{where}: is no JSON: {error}. {_FIX}") from None
         if not isinstance(item, dict):
             raise _wrong(where, "an object", item)
+        check_finite(item, where)
         yield where, item, number
+
+
+def check_finite(value: Any, where: str) -> None:
+    """Refuses numbers that a request cannot hold; `where` starts the message."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        raise UserError(
+            f"{where}: has NaN, Infinity, or a number above 1e308, which JSON does not "
+            "have. Correct the number."
+        ) from None
+
+
+def _check_ids(items: Sequence[tuple[str, dict[str, Any], int]]) -> None:
+    """Refuses ids that are neither texts nor whole numbers, or that come twice."""
+    first: dict[str, str] = {}
+    for where, item, number in items:
+        name = item.get("id", number)
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise _wrong(f"{where}: id", "a text or a whole number", name)
+        if first.setdefault(str(name), where) != where:
+            raise UserError(
+                f"{where}: the id {shown(name)} is that of {first[str(name)]}. Give "
+                "one of them another id."
+            )
 
 
 def own_case(
@@ -211,7 +251,7 @@ def _call(call: Any, where: str, tools: Mapping[str, Tool]) -> Expected:
         accepted[key] = accepted.get(key, (ABSENT,)) + tuple(map(_pattern, more))
     lacking = [
         key
-        for key in tools[name]["function"]["parameters"].get("required", ())
+        for key in tools[name]["function"]["parameters"].get("required") or ()
         if key not in accepted
     ]
     if lacking:
@@ -242,17 +282,28 @@ def _messages(given: Any, where: str) -> tuple[Message, ...]:
         raise _wrong(
             f"{where}: messages", "a list of objects with role and content", given
         )
+    for number, content in enumerate(one.get("content") for one in given):
+        parts = content if isinstance(content, list) else [{}]
+        is_text = content is None or isinstance(content, str | list)
+        if not is_text or not all(isinstance(one, dict) for one in parts):
+            raise _wrong(
+                f"{where}: messages: content of #{number}",
+                "a text, null, or a list of objects",
+                content,
+            )
     return tuple(given)
 
 
 def _known(name: Any, tools: Mapping[str, Tool], where: str) -> str:
     """Returns the name of an offered tool; `_` replaces characters that are refused."""
-    fitted = UNFIT.sub("_", name)[:60] if isinstance(name, str) else ""
-    ends = [one for one in tools if isinstance(name, str) and one.endswith(f"__{name}")]
+    if not isinstance(name, str):
+        raise _wrong(where, "the name of a tool", name)
+    fitted = UNFIT.sub("_", name)[:60]
+    ends = [one for one in tools if one.endswith(f"__{name}")]
     for one in (name, fitted, *(ends if len(ends) == 1 else ())):
         if one in tools:
             return one
-    raise UserError(f"{where}: no tool {shown(name)}; {suggestion(str(name), tools)}")
+    raise UserError(f"{where}: no tool {shown(name)}; {suggestion(name, tools)}")
 
 
 def _check_number(tools: Sequence[Tool], where: str) -> None:
@@ -273,11 +324,14 @@ def _read_bfcl(
     answers: PathLike | None,
     reworded: Callable[[str], str],
 ) -> list[Source]:
-    default = epath.Path(path).parent / "possible_answer" / epath.Path(path).name
+    beside = epath.Path(path).parent
+    answers = answers or beside / "possible_answer" / epath.Path(path).name
+    if "involved_classes" in items[0][1]:
+        functions = beside / "multi_turn_func_doc"
+        return _read_bfcl_dialogues(items, functions, answers, reworded)
     known: dict[str, Any] = {}
     if not all("irrelevance" in str(item.get("id")) for _, item, _ in items):
-        found = _lines(answers or default)
-        known = {str(item.get("id")): item.get("ground_truth") for _, item, _ in found}
+        known = _answers(answers)
     sources = []
     for where, item, _ in items:
         name, turns = str(item.get("id")), item.get("question")
@@ -287,23 +341,21 @@ def _read_bfcl(
             raise _wrong(f"{where}: question", "one turn", turns)
         functions = item.get("function")
         functions = functions if isinstance(functions, list) else [functions]
-        found = read_tools([_function(one, reworded) for one in functions], where)
+        found = read_tools([bfcl.function(one, reworded) for one in functions], where)
         tools = tools_of(found, found.schema)
         _check_number(tools, where)
         mine = {one["function"]["name"]: one for one in tools}
         truth = [] if "irrelevance" in name else known.get(name)
         if not isinstance(truth, list):
-            raise UserError(f"{where}: {answers or default} has no answer to {name}.")
+            raise UserError(f"{where}: {answers} has no answer to {name}.")
         calls = tuple(
             Expected(
                 _known(UNFIT.sub("_", tool), mine, where),
-                rewritten(
-                    told, lambda m: {k: _alternatives(one) for k, one in m.items()}
-                ),
+                bfcl.accepted(told),
                 _listed(mine[_known(UNFIT.sub("_", tool), mine, where)]),
             )
             for one in truth
-            for tool, told in one.items()
+            for tool, told in _told(one, answers, name)
         )
         messages = _messages(turns[0], where)
         case = Case(name, name, messages, tuple(tools), calls)
@@ -311,46 +363,101 @@ def _read_bfcl(
     return sources
 
 
-def _function(given: Any, reworded: Callable[[str], str]) -> Any:
-    """Returns a function of BFCL as a tool of the chat-completions interface."""
-    if not isinstance(given, dict):
-        return given
-
-    def typed(made: dict[str, Any]) -> dict[str, Any]:
-        if isinstance(kind := made.get("type"), str):
-            made["type"] = _TYPES.get(kind, kind)
-            if made["type"] not in _KNOWN_TYPES:
-                del made["type"]
-        return made
-
-    name = UNFIT.sub("_", str(given.get("name")))
-    function = rewritten(with_texts(given, reworded), typed)
-    return {"type": "function", "function": function | {"name": name}}
+def _answers(path: PathLike) -> dict[str, Any]:
+    return {str(one.get("id")): one.get("ground_truth") for _, one, _ in _lines(path)}
 
 
-def with_texts(value: Any, change: Callable[[str], str | None]) -> Any:
-    """Returns a JSON value with other descriptions, at any depth.
-
-    Args:
-        value: tool, or JSON Schema.
-        change: function from a description to its new text; None removes it.
-    """
-
-    def changed(made: dict[str, Any]) -> dict[str, Any]:
-        if isinstance(text := made.get("description"), str):
-            made["description"] = change(text)
-            if made["description"] is None:
-                del made["description"]
-        return made
-
-    return rewritten(value, changed)
+def _told(call: Any, answers: PathLike, name: str) -> ItemsView[str, Any]:
+    """Returns the tool and the arguments of an expected call of BFCL."""
+    values = [*call.values()] if isinstance(call, dict) else []
+    if len(values) != 1 or not isinstance(values[0], dict):
+        place = next(w for w, one, _ in _lines(answers) if str(one.get("id")) == name)
+        rule = 'objects such as {"NAME": {"ARGUMENT": [VALUE, ...]}}'
+        raise _wrong(f"{place}: ground_truth", rule, call)
+    return call.items()
 
 
-def _alternatives(values: Any) -> Accepted:
-    """Returns accepted values; an empty text in BFCL makes the argument optional."""
-    given = values if isinstance(values, list) else [values]
-    optional = (ABSENT, "") if "" in given else ()
-    return (*(one for one in given if one != ""), *optional)
+def _read_bfcl_dialogues(
+    items: Sequence[tuple[str, dict[str, Any], int]],
+    folder: epath.Path,
+    answers: PathLike,
+    reworded: Callable[[str], str],
+) -> list[Source]:
+    """Returns the turns that can be scored; dialogues with equal tools share them."""
+    for where, item, _ in items:
+        _check_dialogue(item, where)
+    known = _answers(answers)
+    files: dict[str, dict[str, Any]] = {}
+    made: dict[tuple[str, ...], tuple[Imported, dict[str, Tool]]] = {}
+    cases: dict[tuple[str, ...], list[Case]] = defaultdict(list)
+    left_out: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    for where, item, _ in items:
+        functions: dict[str, dict[str, Any]] = {}
+        for one in item["involved_classes"]:
+            if one not in files:
+                files[one] = _functions(folder / bfcl.FUNCTIONS[one], where)
+            functions |= without(files[one], *item.get("excluded_function", ()))
+        if (key := tuple(functions)) not in made:
+            worded = [bfcl.function(one, reworded) for one in functions.values()]
+            found = read_tools(worded, where)
+            offered = tools_of(found, found.schema)
+            _check_number(offered, where)
+            made[key] = found, {one["function"]["name"]: one for one in offered}
+        if (name := str(item.get("id"))) not in known:
+            raise UserError(f"{where}: {answers} has no answer to {name}.")
+        tools = made[key][1]
+        try:
+            for turn in bfcl.turns(
+                item["question"], known[name], functions, left_out[key]
+            ):
+                tool = _known(turn.name, tools, where)
+                expected = Expected(tool, turn.accepted, _listed(tools[tool]))
+                cases[key].append(
+                    Case(
+                        f"{name} {turn.number}",
+                        name,
+                        tuple(turn.messages),
+                        tuple(tools.values()),
+                        (expected,),
+                    )
+                )
+        except ValueError as error:
+            raise UserError(f"{where}: {answers}: {error}.") from None
+    return [
+        Source(found, cases[key], left_out[key]) for key, (found, _) in made.items()
+    ]
+
+
+def _check_dialogue(item: dict[str, Any], where: str) -> None:
+    """Refuses a dialogue that cannot be read, and names what is missing."""
+    for mark, missing in bfcl.MISSING.items():
+        if mark in item or mark in str(item.get("id")):
+            raise UserError(
+                f"{where}: such a dialogue needs {missing}. Use BFCL's files "
+                "multi_turn_base and multi_turn_miss_param."
+            )
+    classes, turns = item.get("involved_classes"), item.get("question")
+    for one in classes if isinstance(classes, list) else [classes]:
+        if one not in bfcl.FUNCTIONS:
+            raise UserError(
+                f"{where}: needs the results of {shown(one)}, which only the "
+                "leaderboard's program executes. Classes whose dialogues are read: "
+                f"{', '.join(bfcl.FUNCTIONS)}."
+            )
+    if not isinstance(turns, list):
+        raise _wrong(f"{where}: question", "a list of turns", turns)
+    for one in turns:
+        _messages(one, f"{where}: question")
+
+
+def _functions(path: epath.Path, where: str) -> dict[str, Any]:
+    """Returns the functions of a class by name."""
+    if not path.exists():
+        raise UserError(
+            f"{where}: its tools stand in {path}, which does not exist. Copy BFCL's "
+            f"folder {path.parent.name} there."
+        )
+    return {str(one.get("name")): one for _, one, _ in _lines(path)}
 
 
 _TASK = (
@@ -469,19 +576,28 @@ def of_sources(sources: Sequence[Source], number: int, seed: int) -> Wordings:
     Raises:
         UserError: no description has a faithful rewording.
     """
+    from jaxaug.track import rewordings  # The grammar and the judge.
+
     found: dict[str, list[Case]] = {ORIGINAL: [], CONTROL: []}
     found |= {f"r{n}": [] for n in range(1, number + 1)}
     any_text = False
+
+    @functools.cache  # Sources share services.
+    def choices_of(service: Service) -> list[rewordings.Choice]:
+        return [
+            rewordings.Choice(
+                item, own[1:] or own
+            )  # The given text would not be a rewording.
+            for item, own in rewordings.choices(service)
+            if item.kind != "service"  # A tool has the description of its intent.
+        ]
+
     for source in sources:
         used = {tool["function"]["name"] for one in source.cases for tool in one.tools}
         draws: list[dict[str, dict[str, str]]] = [{} for _ in range(number)]
         services = list(_used(source, used))
         for service in services:
-            choices = [
-                Choice(item, own[1:] or own)  # The given text would not be a rewording.
-                for item, own in rewordings.choices(service)
-                if item.kind != "service"  # A tool has the description of its intent.
-            ]
+            choices = choices_of(service)
             any_text |= any(one.texts != (one.item.text,) for one in choices)
             drawn = rewordings.drawn(choices, number, seed)
             for draw, texts in zip(draws, drawn, strict=True):
@@ -509,8 +625,9 @@ def of_files(source: Source, paths: Sequence[PathLike]) -> Wordings:
     found = {ORIGINAL: source.cases, CONTROL: source.cases}
     own = source.found.schema
     for path in paths:
-        schema = read_document(path).schema
-        renamed = with_names(schema, names_of(own))
+        other = read_document(path)
+        check_finite(other.document, f"--wordings_from {path}")
+        renamed = with_names(ordered(other.schema, own), names_of(own))
         if names_of(renamed) != names_of(own):
             raise UserError(
                 f"--wordings_from {path}: has other tools or arguments than --schema. "
@@ -576,6 +693,8 @@ def advised(source: Source, texts: Mapping[Text, str]) -> Schema:
         texts: maps a description to its new text. Other descriptions, and descriptions
             inside an object, do not change.
     """
+    from jaxaug.track import rewordings
+
     names = _names(source.found)
     found: dict[str, dict[str, str]] = {}
     for service in source.found.schema.services:

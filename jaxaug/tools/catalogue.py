@@ -14,7 +14,16 @@ from typing import Any
 
 from jaxaug.core import json_reader
 from jaxaug.formats.json_tools import object_schema
-from jaxaug.tools.views import ABSENT, Document, Node, Text, is_null, shared, unique
+from jaxaug.tools.views import (
+    ABSENT,
+    Document,
+    Node,
+    Text,
+    checked,
+    is_null,
+    shared,
+    unique,
+)
 
 DONTCARE = "dontcare"
 """Value of a slot in SGD that the service chooses."""
@@ -425,6 +434,9 @@ def _argument(
     needed: bool,
     inside: Sequence[Argument],
 ) -> Argument:
+    for text in (part.schema.get("description") for part in node.parts):
+        if text is not None:
+            checked(text, str, f"the description of {slot!r}", ())
     types = types_of(document, node)
     values = values_of(document, node)
     nullable = "null" in (types or ()) or node.first("nullable") is True

@@ -23,13 +23,13 @@ from jaxaug.core.files import (
     write_texts,
 )
 from jaxaug.core.suggestion import one_of
-from jaxaug.data.problem import refuse
 from jaxaug.data.schema import (
     Intent,
     Schema,
     Service,
     check_schema,
     read_schema,
+    refuse,
     service_object,
 )
 from jaxaug.tools import documents, services, sources
@@ -571,9 +571,7 @@ def run_export(arguments: Export) -> int:
             f"; restored: losses {len(source.lost) - len(left):,} of "
             f"{len(source.lost):,}, names {renamed:,}"
         )
-    is_yaml = sources.is_yaml(arguments.out)
-    text = sources.dumped(document) if is_yaml else dumped(document)
-    write_text(arguments.out, text)
+    write_text(arguments.out, written(document, arguments.out))
     print(f"wrote {arguments.out}{told}")
     _tell("losses that were not restored", left)
     _tell(
@@ -610,3 +608,8 @@ def _all_names(schema: Schema) -> list[str]:
 def dumped(value: Any) -> str:
     """Returns a document as indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def written(value: Any, path: PathLike) -> str:
+    """Returns a document as the text of a file: YAML or indented JSON, by its name."""
+    return sources.dumped(value) if sources.is_yaml(path) else dumped(value)

@@ -4,7 +4,7 @@ Inspect (https://inspect.aisi.org.uk) asks any provider and shows its logs. Its 
 have no `$ref`, `allOf`, or `not`, so that models see less of a schema that has them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import ToolDef, ToolParams
 
+from jaxaug.core.errors import UserError
 from jaxaug.tools import measure, models, run
 from jaxaug.tools.arguments import REPEATS, WORDINGS, TaskOptions
 from jaxaug.tools.cases import ORIGINAL, Case, Wordings
@@ -35,6 +36,7 @@ def tools(
     cases: str = "",
     schema: str | None = None,
     suite: str | None = None,
+    axis: str | Sequence[str] = (),
     wordings: int = WORDINGS,
     repeats: int = REPEATS,
     limit: int | None = None,
@@ -48,6 +50,7 @@ def tools(
         cases: file of cases; see `jaxaug sensitivity --in`.
         schema: document with the tools; None for cases of BFCL.
         suite: instead of both, a suite with its own wordings.
+        axis: axes of the suite to measure, too; see `jaxaug sensitivity --axis`.
         wordings: number of rewordings by the grammar.
         repeats: number of requests about each case under each wording.
         limit: number of cases; None means all.
@@ -58,14 +61,17 @@ def tools(
     """
     if suite:
         options = TaskOptions(repeats=repeats, limit=limit, seed=seed)
-        made = run.of_suite(suite, options)
+        axes = axis.split(",") if isinstance(axis, str) else axis
+        made = run.of_suite(suite, options, [*filter(None, axes)])
+    elif axis:
+        raise UserError("axis: changes the tools of a suite. Name a suite, too.")
     else:
         options = TaskOptions(
             wordings=wordings, repeats=repeats, limit=limit, seed=seed
         )
         made = run.of_file(cases, schema, None, options)
     asked = {
-        f"{name} {number} {case.id}": (name, number // len(made.wordings), case)
+        f"{name} {number} {case.id}": (name, number // len(made.every), case)
         for number, (name, found) in enumerate(made.requests(repeats))
         for case in found
     }
@@ -78,7 +84,7 @@ def tools(
         dataset=MemoryDataset(samples, name="tools"),
         solver=_solver(ready, seed),
         scorer=_scorer(ready),
-        metrics=[_metric(made.wordings)],
+        metrics=[_metric(made.wordings, [*made.every])],
         config=GenerateConfig(temperature=0.0),
     )
 
@@ -112,30 +118,33 @@ def _tool(function: dict[str, Any]) -> Any:
     return ToolDef(execute, *texts, parameters=parameters).as_tool()
 
 
-def _metric(wordings: Wordings) -> Metric:
+def _metric(wordings: Wordings, names: Sequence[str]) -> Metric:
     places = {case.id: n for n, case in enumerate(wordings[ORIGINAL])}
+    groups = np.array([case.group for case in wordings[ORIGINAL]])
     covered = measure.coverage(wordings)
 
     @metric(scores="unreduced")
     def sensitivity() -> Metric:
-        """The excess with its test, and the accuracy of each wording."""
+        """The excess with its test, and the accuracy of each wording and axis."""
 
         def of(scores: list[SampleScore]) -> dict[str, float]:
             known = [
                 (one.sample_metadata or {}, str(one.sample_id).split(" ", 2)[2], one)
                 for one in scores
             ]
-            names, turns = [*wordings], 1 + max(about["round"] for about, _, _ in known)
+            turns = 1 + max(about["round"] for about, _, _ in known)
             table = np.full((len(names), turns, len(places)), np.nan)
             for about, case, one in known:
                 place = names.index(about["wording"]), about["round"], places[case]
                 table[place] = one.score.as_float()
             # Inspect also calls metrics while samples are open, or after failures.
-            table = table[:, :, ~np.isnan(table).any(axis=(0, 1))]
+            is_whole = ~np.isnan(table).any(axis=(0, 1))
+            table = table[:, :, is_whole]
             if not table.size:
                 return {}
-            clusters = np.arange(table.shape[2])
-            found = measure.result(names, table, clusters, covered)
+            clusters = np.unique(groups[is_whole], return_inverse=True)[1]
+            of_wordings = table[: len(wordings)]
+            found = measure.result([*wordings], of_wordings, clusters, covered)
             accuracy = table.mean(axis=(1, 2)).tolist()
             return {
                 "sensitive": float(found.verdict == measure.SENSITIVE),

@@ -203,7 +203,7 @@ def _value(wanted: Any, given: Any, fuzzy: bool) -> float:
     if isinstance(wanted, str) and isinstance(given, str):
         if fuzzy:
             return float(match_values([[wanted]], [given])[0])
-        return float(_plain(wanted) == _plain(given))
+        return float(plain(wanted) == plain(given))
     if isinstance(wanted, Mapping) and isinstance(given, Mapping):
         return math.prod(_fields(wanted, given, fuzzy).values())
     if isinstance(wanted, list) and isinstance(given, list):
@@ -213,5 +213,6 @@ def _value(wanted: Any, given: Any, fuzzy: bool) -> float:
     return float(same(wanted, given))
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Returns a text as it is compared: without case, spaces, and some characters."""
     return _IGNORED.sub("", text).lower().replace("'", '"')

@@ -1,16 +1,13 @@
-"""Computes how far answers depend on descriptions, which descriptions cost, and better
-ones, which are chosen on half of the cases and checked on the other half.
-"""
+"""Computes how far answers depend on descriptions, and which descriptions matter."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from jaxaug.data.schema import Schema
 from jaxaug.metrics import excess
 from jaxaug.metrics.bootstrap import Figure, holm, paired
 from jaxaug.metrics.sensitivity import schema_sensitivity
@@ -18,14 +15,10 @@ from jaxaug.tools.cases import (
     CONTROL,
     ORIGINAL,
     Case,
-    Source,
-    Text,
     Tool,
     Wordings,
-    advised,
     arguments_of,
     texts_of,
-    with_tools,
 )
 from jaxaug.tools.match import Outcome, score, score_state
 from jaxaug.tools.models import Reply
@@ -118,6 +111,7 @@ class Result:
         excess: `between` - `within`.
         wording: the wording whose accuracy differs most from the other accuracies.
         loss: the accuracy that it loses; negative for a gain.
+        p_loss: p-value of this loss, corrected for the number of wordings.
         cases: number of cases.
         needed: number of cases that would show a loss of `POINTS` under one wording.
     """
@@ -129,8 +123,26 @@ class Result:
     excess: Figure
     wording: str
     loss: float
+    p_loss: float
     cases: int
     needed: int
+
+
+class Compared(NamedTuple):
+    """An axis compared with the original alone.
+
+    Attributes:
+        difference: accuracy under the axis minus the accuracy of the original and its
+            control.
+        excess: disagreement of answers under the axis with the others, minus
+            disagreement within either.
+        p: p-value of the hypothesis that no answer depends on the axis, corrected for
+            the number of axes (Holm).
+    """
+
+    difference: Figure
+    excess: Figure
+    p: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +151,8 @@ class Measured:
 
     Attributes:
         wordings: names of the wordings, then of the axes.
-        axes: maps a change that is not faithful to the accuracy under it minus the
-            accuracy of the original. Only `scores`, `flips`, and `forms` include it.
+        axes: maps a change of the tools to its effect. In addition, only `scores`,
+            `flips`, and `forms` include it.
         scores: maps a kind of `KINDS` to the scores.
         flips: for each wording, the disagreement of its answers with those under the
             original; None for the original itself.
@@ -156,7 +168,7 @@ class Measured:
     """
 
     wordings: tuple[str, ...]
-    axes: Mapping[str, Figure]
+    axes: Mapping[str, Compared]
     scores: Mapping[str, Scores]
     flips: tuple[float | None, ...]
     ss: Mapping[str, float | None]
@@ -170,7 +182,7 @@ class Measured:
 def outcome(case: Case, reply: Reply, fuzzy: bool) -> Outcome:
     """Scores a reply; see `jaxaug.tools.match`."""
     if not case.is_state:
-        return score(case.expected, reply.calls, fuzzy)
+        return score(case.expected, case.original(reply.calls), fuzzy)
     return score_state(
         case.expected[0], reply.calls, arguments_of(case.tools[0]), fuzzy
     )
@@ -197,7 +209,7 @@ def measure(
     Args:
         wordings: the cases under each wording, with the original and the control.
         replies: the replies to them, and to the cases of the axes.
-        axes: the cases under changes of their tools that are not faithful.
+        axes: the cases under further changes of their tools.
     """
     every = {**wordings, **(axes or {})}
     names, cases = tuple(every), wordings[ORIGINAL]
@@ -218,10 +230,7 @@ def measure(
     covered = coverage(wordings)
     return Measured(
         names,
-        {
-            name: paired(means[main][names.index(name)], means[main][0], clusters)
-            for name in axes or ()
-        },
+        _compared(tuple(axes or ()), scores[main], clusters, covered),
         scores,
         tuple(_flips(scores[main], place) for place in range(len(names))),
         ss,
@@ -237,6 +246,26 @@ def _flips(scores: Scores, place: int) -> float | None:
     """Returns the mean squared difference of answers to the original's answers."""
     pairs = scores[0][:, None] - scores[place][None]
     return float((pairs**2).mean()) if place else None
+
+
+def _compared(
+    axes: Sequence[str], scores: Scores, clusters: excess.Clusters, covered: Coverage
+) -> dict[str, Compared]:
+    """Compares the axes, whose scores are the last, with the original and control."""
+    if not axes:
+        return {}
+    original, made = scores[:2], scores[-len(axes) :]
+    given = original.mean(axis=(0, 1))
+    found = [
+        result((ORIGINAL, CONTROL, name), np.stack([*original, one]), clusters, covered)
+        for name, one in zip(axes, made, strict=True)
+    ]
+    changes = [paired(one.mean(axis=0), given, clusters) for one in made]
+    p = holm(np.array([one.p for one in found]))
+    return {
+        name: Compared(change, one.excess, float(q))
+        for name, change, one, q in zip(axes, changes, found, p, strict=True)
+    }
 
 
 def result(
@@ -258,7 +287,7 @@ def result(
     numbers = [distinct.index(ORIGINAL if n == CONTROL else n) for n in names]
     labels = np.repeat(numbers, scores.shape[1])
     answers = scores.reshape(-1, cases).T
-    p, deviation = excess.permutation_test(answers, labels, clusters)
+    p, deviation, p_loss = excess.permutation_test(answers, labels, clusters)
     between, within = excess.disagreement(answers, labels)
     lost = excess.losses(answers, labels).mean(axis=0)
     place = int(np.abs(lost).argmax())
@@ -277,6 +306,7 @@ def result(
         _widened(paired(between, within, clusters), deviation),
         distinct[place],
         float(lost[place]),
+        p_loss,
         cases,
         needed,
     )
@@ -295,10 +325,65 @@ def _widened(figure: Figure, deviation: float) -> Figure:
     return Figure(figure.value, min(figure.low, low), max(figure.high, high))
 
 
+class Answers(NamedTuple):
+    """Answers to the cases that score one description, under each of its texts.
+
+    Attributes:
+        tool, argument: see `Described`.
+        texts: the distinct texts, the given one first.
+        cases: places of the cases.
+        right: score of each answer, [cases, answers].
+        labels: place in `texts` of the text of each answer.
+        clusters: group of each case, numbered from 0.
+    """
+
+    tool: str
+    argument: str
+    texts: tuple[str, ...]
+    cases: tuple[int, ...]
+    right: np.ndarray
+    labels: np.ndarray
+    clusters: np.ndarray
+
+    @property
+    def shares(self) -> Float[np.ndarray, "texts cases"]:
+        """The share of right answers to each case under each text."""
+        under = (self.labels == number for number in range(len(self.texts)))
+        return np.array([self.right[:, one].mean(axis=1) for one in under])
+
+
 def described(
     wordings: Wordings, found: Mapping[str, Sequence[Sequence[Outcome]]]
 ) -> tuple[Described, ...]:
     """Returns the results of each description; see `Measured.descriptions`.
+
+    Args:
+        wordings: the cases under each wording.
+        found: the outcomes; see `outcomes`.
+    """
+    each = answers_of(wordings, found)
+    number = min(_MOST_PERMUTATIONS, max(excess.PERMUTATIONS, 40 * len(each)))
+    p = holm(np.array([_tested(one, number) for one in each]))
+    made = [
+        Described(
+            *one[:2],
+            len(one.cases),
+            tuple(zip(one.texts, one.shares.mean(axis=1).tolist(), strict=True)),
+            None if np.isnan(q) else float(q),
+        )
+        for one, q in zip(each, p, strict=True)
+    ]
+
+    def cost(one: Described) -> tuple[bool, float]:
+        return not one.is_shown, one.cases * (one.worst[1] - one.best[1])
+
+    return tuple(sorted(made, key=cost))
+
+
+def answers_of(
+    wordings: Wordings, found: Mapping[str, Sequence[Sequence[Outcome]]]
+) -> list[Answers]:
+    """Returns the answers that score each description.
 
     Descriptions of one name with other texts, in other lists of tools, are others.
 
@@ -306,8 +391,8 @@ def described(
         wordings: the cases under each wording.
         found: the outcomes; see `outcomes`.
     """
-    rows: dict[tuple[Any, ...], list[tuple[str, list[float]]]] = defaultdict(list)
-    for place, original in enumerate(wordings[ORIGINAL]):
+    rows: dict[tuple[Any, ...], list[tuple[int, list[float]]]] = defaultdict(list)
+    for place in range(len(wordings[ORIGINAL])):
         parts: dict[tuple[str, str], list[float | None]] = {}
         texts = {name: texts_of(cases[place]) for name, cases in wordings.items()}
         columns = [(name, row[place]) for name, each in found.items() for row in each]
@@ -324,46 +409,28 @@ def described(
                 # An answer that names neither the tool nor the argument is right if
                 # none is expected.
                 right = [1.0 if value is None else value for value in values]
-                rows[*key, every].append((original.group, right))
-    repeats = {name: len(each) for name, each in found.items()}
-    each = [
-        (key, *_of_texts(key[2], [repeats[name] for name in wordings], answers))
-        for key, answers in rows.items()
-    ]
-    number = min(_MOST_PERMUTATIONS, max(excess.PERMUTATIONS, 40 * len(each)))
-    p = holm(np.array([_tested(a, t, c, number) for _, _, a, t, c in each]))
-    made = [
-        Described(key[0], key[1], len(a), options, None if np.isnan(q) else float(q))
-        for (key, options, a, _, _), q in zip(each, p, strict=True)
-    ]
-
-    def cost(one: Described) -> tuple[bool, float]:
-        return not one.is_shown, one.cases * (one.worst[1] - one.best[1])
-
-    return tuple(sorted(made, key=cost))
+                rows[*key, every].append((place, right))
+    made = []
+    for (tool, argument, every), answers in rows.items():
+        distinct = tuple(dict.fromkeys(every))
+        labels = [
+            distinct.index(text)
+            for text, name in zip(every, wordings, strict=True)
+            for _ in found[name]
+        ]
+        places = tuple(place for place, _ in answers)
+        groups = [wordings[ORIGINAL][place].group for place in places]
+        clusters = np.unique(groups, return_inverse=True)[1]
+        arrays = np.array([row for _, row in answers]), np.array(labels), clusters
+        made.append(Answers(tool, argument, distinct, places, *arrays))
+    return made
 
 
-def _of_texts(
-    texts: Sequence[str],
-    repeats: Sequence[int],
-    rows: Sequence[tuple[str, list[float]]],
-) -> tuple[tuple[tuple[str, float], ...], np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the share of each text, the answers, their texts, and the clusters."""
-    distinct = list(dict.fromkeys(texts))
-    labels = np.repeat([distinct.index(text) for text in texts], repeats)
-    answers = np.array([row for _, row in rows])
-    shares = [float(answers[:, labels == n].mean()) for n in range(len(distinct))]
-    clusters = np.unique([group for group, _ in rows], return_inverse=True)[1]
-    return tuple(zip(distinct, shares, strict=True)), answers, labels, clusters
-
-
-def _tested(
-    answers: np.ndarray, labels: np.ndarray, clusters: np.ndarray, number: int
-) -> float:
+def _tested(one: Answers, number: int) -> float:
     """Returns the p-value of a description; NaN if no permutation changes anything."""
-    if labels.max() == 0 or (answers == answers[:, :1]).all():
+    if len(one.texts) == 1 or (one.right == one.right[:, :1]).all():
         return np.nan
-    return excess.permutation_test(answers, labels, clusters, number).p
+    return excess.permutation_test(one.right, one.labels, one.clusters, number).p
 
 
 def coverage(wordings: Wordings) -> Coverage:
@@ -411,83 +478,3 @@ def _descriptions(node: Any) -> Iterator[str]:
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, dict):
                 yield from _descriptions(one)
-
-
-@dataclass(frozen=True, slots=True)
-class Better:
-    """Better descriptions, and their effect on cases that were not used to choose them.
-
-    Attributes:
-        texts: maps a description to its better text.
-        schema: schema of the tools with these texts.
-        cases: number of cases that the check uses.
-        given: accuracy of the original descriptions on these cases, as a fraction.
-        advised: accuracy of the better descriptions on them, as a fraction.
-        difference: `advised` - `given`, with its 95% interval.
-    """
-
-    texts: dict[Text, str]
-    schema: Schema
-    cases: int
-    given: float
-    advised: float
-    difference: Figure
-
-    @property
-    def is_gain(self) -> bool:
-        """True if the interval of the difference is above 0."""
-        return bool(self.texts) and (self.difference.low or 0) > 0
-
-
-def find_better(
-    source: Source,
-    asked: Wordings,
-    replies: Replies,
-    ask: Callable[[Sequence[Case]], Sequence[Sequence[Reply]]],
-) -> Better:
-    """Returns better descriptions and their effect.
-
-    Groups of cases alternate: the first, third, ... choose the descriptions from the
-    replies so far. The model is asked again about the other groups.
-
-    Args:
-        source: the tools and their cases.
-        asked: the cases under each wording.
-        replies: the replies to them.
-        ask: returns the replies to cases, for each repeat.
-    """
-    groups = [case.group for case in source.cases]
-    chooses = set(list(dict.fromkeys(groups))[::2])
-    chosen = [n for n, group in enumerate(groups) if group in chooses]
-    rest = [n for n, group in enumerate(groups) if group not in chooses]
-    fuzzy = all(case.is_state for case in source.cases)
-    first = {name: [cases[n] for n in chosen] for name, cases in asked.items()}
-    told = {name: [[row[n] for n in chosen] for row in replies[name]] for name in asked}
-    found = described(first, outcomes(first, told, fuzzy))
-    texts = {
-        (one.tool, one.argument): one.best[0]
-        for one in found
-        if one.best[1] > one.given
-    }
-    schema = advised(source, texts)
-
-    def accuracy(
-        cases: Sequence[Case], answers: Sequence[Sequence[Reply]]
-    ) -> np.ndarray:
-        every = outcomes({"": cases}, {"": answers}, fuzzy)[""]
-        return np.array([[one.score for one in row] for row in every]).mean(axis=0)
-
-    known = [*replies[ORIGINAL], *replies[CONTROL]]
-    if not rest:
-        return Better(texts, schema, 0, np.nan, np.nan, Figure(None, None, None))
-    reworded = with_tools(source, schema)
-    cases = [reworded[n] for n in rest]
-    before = after = accuracy(
-        [source.cases[n] for n in rest], [[row[n] for n in rest] for row in known]
-    )
-    if texts:
-        after = accuracy(cases, ask(cases))
-    clusters = np.unique([case.group for case in cases], return_inverse=True)[1]
-    change = paired(after, before, clusters)
-    means = float(before.mean()), float(after.mean())
-    return Better(texts, schema, len(rest), *means, change)

@@ -1,5 +1,6 @@
 """Asks models for calls: a chat model behind an endpoint, or a trained tracker."""
 
+import difflib
 import json
 import re
 import zlib
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from jaxaug.core import json_reader
+from jaxaug.core.errors import UserError
 from jaxaug.models.endpoint import asking, replies, usage
 from jaxaug.models.endpoint.usage import Usage
 from jaxaug.paraphrase.endpoint_grid import Setting
@@ -21,6 +23,16 @@ _START = re.compile(r"[\[{]")
 _ROOM = 512  # Tokens of a reply.
 _LONGEST = 20_000  # Characters of a content that are read.
 _MOST = 1_000  # Calls of a reply that are read, and brackets in a content.
+_OWN = {
+    "model": "give --model",
+    "messages": "they come from the cases",
+    "tools": "they come from the cases",
+    "stream": "replies are read whole",
+    "n": "give --repeats",
+}
+"""Fields of a request that a user cannot set, and why."""
+_JSON = re.compile(r'[\[{"]|(?:NaN|-?Infinity)\Z')
+_NEAR = 0.85  # Similarity of a misspelled name to the right one.
 _IN_PROMPT = (
     "You may call these tools:\n{}\nTo call tools, answer with a JSON list of objects "
     '{{"name": ..., "arguments": {{...}}}} and nothing else.'
@@ -74,17 +86,35 @@ class ChatModel:
         parameters: further fields of the requests; the temperature is 0 by default.
     """
 
-    def __init__(self, setting: Setting, seed: int = 0, in_prompt: bool = False):
+    def __init__(
+        self,
+        setting: Setting,
+        seed: int = 0,
+        in_prompt: bool = False,
+        fields: Mapping[str, Any] | None = None,
+    ):
         """
         Args:
             setting: the server and its options; the prompt and number are not used.
             seed: seed of the server's sampling.
             in_prompt: whether the tools are part of the first message, for models whose
                 chat template has no tools.
+            fields: further fields of the requests, which the server knows.
+
+        Raises:
+            UserError: all requests have one seed although the server samples.
         """
         self.setting, self._seed, self._in_prompt = setting, seed, in_prompt
         defaults = {"max_tokens": _ROOM, "temperature": 0.0}
-        self.parameters = defaults | setting.options.parameters
+        if "max_completion_tokens" in (fields or {}):
+            del defaults["max_tokens"]
+        self.parameters = defaults | setting.options.parameters | dict(fields or {})
+        if "seed" in self.parameters and self.parameters["temperature"] != 0:
+            raise UserError(
+                f"--option seed={self.parameters['seed']}: one seed for all requests "
+                "hides the noise of a temperature above 0. Leave it out; --seed sets "
+                "the seeds of all requests."
+            )
 
     def __call__(
         self, cases: Sequence[Case], done: Callable[[], Any] = lambda: None
@@ -127,6 +157,44 @@ class ChatModel:
             messages = with_system(messages, told)
         seed = seed_of(case, self._seed)
         return ToolRequest(messages, tools, seed, self.parameters, case.sample)
+
+
+def fields_of(texts: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
+    """Returns fields of a request from NAME=VALUE; a value is JSON, or else a text.
+
+    Args:
+        texts: the options.
+        known: names of options that are no such fields; a similar name is an error.
+
+    Raises:
+        UserError: an option has no name or value, comes twice, is set otherwise, or its
+            value begins like JSON but is invalid.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise UserError(
+                f"--option {text}: write it as NAME=VALUE, such as "
+                "reasoning_effort=low; an empty text is NAME='\"\"'."
+            )
+        if name in found:
+            raise UserError(f"--option {name}: comes twice. Leave one out.")
+        if name in _OWN:
+            raise UserError(f"--option {name}: {_OWN[name]}. Leave the option out.")
+        if near := difflib.get_close_matches(name, known, 1, _NEAR):
+            raise UserError(f"--option {text}: did you mean {near[0]!r}?")
+        try:
+            found[name] = json_reader.decoded(value)
+            json.dumps(found[name], allow_nan=False)
+        except ValueError as error:
+            if _JSON.match(value) or name in found:
+                raise UserError(
+                    f"--option {text}: {error}. Give a JSON value in one pair of "
+                    f"quotes, such as {name}='[\"a\", 1]', or a text."
+                ) from None
+            found[name] = value
+    return found
 
 
 def seed_of(case: Case, seed: int) -> int:
@@ -221,21 +289,30 @@ def with_shots(cases: Sequence[Case], shots: Sequence[Case]) -> list[Case]:
     """
     if not shots:
         return list(cases)
-    told = "\n\n".join(_solved(one) for one in shots)
-    text = f"Examples of conversations and the right calls:\n\n{told}"
+    solved = "\n\n".join(_solved(one) for one in shots)
+    text = f"Examples of conversations and the right calls:\n\n{solved}"
     return [replace(one, messages=with_system(one.messages, text)) for one in cases]
 
 
 def _solved(case: Case) -> str:
-    lines = [
+    return f"{conversation(case)}\nCALLS: {told(case)}"
+
+
+def conversation(case: Case) -> str:
+    """Returns the messages of a case without instructions, one a line."""
+    return "\n".join(
         f"{one['role'].upper()}: {one.get('content')}"
         for one in case.messages
         if one["role"] != "system"
-    ]
+    )
+
+
+def told(case: Case) -> str:
+    """Returns the expected calls of a case as JSON."""
     calls = [
         {"name": one.name, "arguments": _firsts(one.accepted)} for one in case.expected
     ]
-    return "\n".join([*lines, f"CALLS: {json.dumps(calls, ensure_ascii=False)}"])
+    return json.dumps(calls, ensure_ascii=False)
 
 
 def _firsts(accepted: Mapping[str, Accepted]) -> dict[str, Any]:

@@ -7,6 +7,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 from jaxaug.core import columns, page
+from jaxaug.metrics import excess
+from jaxaug.tools.arguments import AXES
+from jaxaug.tools.better import Better
 from jaxaug.tools.cases import Wordings
 from jaxaug.tools.measure import (
     KINDS,
@@ -16,19 +19,20 @@ from jaxaug.tools.measure import (
     POINTS,
     SENSITIVE,
     TOO_FEW,
-    Better,
     Coverage,
     Described,
     Measured,
 )
 from jaxaug.tools.models import PROSE, TEXT, TOOL_CALLS
-from jaxaug.tools.suites import AXES
 
 _HEADS = (
-    *("description of", "cases", "given", "worst", "best", "p"),
+    *("description of", "cases", "given", "lowest", "highest", "p"),
     *("worst text", "best text"),
 )
-_OF_RESULT = ("verdict", "p", "between", "within", "wording", "loss", "cases")
+_OF_RESULT = (
+    *("verdict", "p", "between", "within"),
+    *("wording", "loss", "p_loss", "cases"),
+)
 _RIGHT = (False, True, True, True, True, True, False, False)
 _LEGEND = (
     (
@@ -49,13 +53,20 @@ _LEGEND = (
     "fuzzy: the same, but free texts score as in joint goal accuracy of SGD",
     "flips: disagreement with the answers under the given wording",
     (
+        "axis: a change that counts neither in the result nor in its excess; its "
+        "own accuracy, excess, and p compare it with the given wording and its "
+        "control, and "
+        "p is corrected for the number of axes (Holm)"
+    ),
+    (
         "SS: standard deviation (ddof 1) over the rewordings of the score of a case, "
         "divided by its mean, averaged over the cases with a score above 0 under any "
         "rewording; noise raises it"
     ),
     (
-        "given, worst, best: per cent of the answers in which the argument had a right "
-        "value, or the tool was called when it should be, under a text"
+        "given, lowest, highest: per cent of the answers in which the argument had a "
+        "right value, or the tool was called when it should be, under a text; with "
+        "several texts, chance alone makes them differ"
     ),
     (
         "p: probability of such differences between the texts by chance, corrected for "
@@ -82,10 +93,13 @@ def sentence(found: Measured) -> str:
             f"{NOT_SHOWN}: no answer is shown to depend on the wording; a loss of "
             f"{points} would have been found"
         )
+    told = f"{SENSITIVE} (p {_p(one.p)}): answers depend on the wording; "
+    if one.p_loss > excess.ALPHA:
+        return f"{told}no wording is shown to be right more or less often"
     size, word = abs(one.loss), "less" if one.loss > 0 else "more"
     return (
-        f"{SENSITIVE} (p {_p(one.p)}): answers depend on the wording; {one.wording} is "
-        f"right {_percent(size)} points {word} often than the others"
+        f"{told}{one.wording} is right {_percent(size)} points {word} often than the "
+        "others"
     )
 
 
@@ -139,9 +153,14 @@ def _lines(found: Measured) -> Iterator[str]:
     yield f"texts reworded: {_share(found.coverage, 'all')} ({parts})"
     for name, change in found.axes.items():
         yield (
-            f"{name} ({AXES[name].meaning}; not faithful, not in the excess): accuracy "
-            f"{change.points} points"
+            f"{name} ({AXES[name].meaning}; {_faithful(name)}): accuracy "
+            f"{change.difference.points}, excess {change.excess.points} points "
+            f"(p {_p(change.p)})"
         )
+
+
+def _faithful(axis: str) -> str:
+    return "faithful" if AXES[axis].is_faithful else "not faithful"
 
 
 def _share(covered: Coverage, kind: str) -> str:
@@ -153,7 +172,7 @@ def _wordings(found: Measured) -> Iterator[tuple[str, ...]]:
     for number, name in enumerate(found.wordings):
         cells = [_percent(found.scores[kind][number].mean()) for kind in KINDS]
         flips = found.flips[number]
-        name += ", not faithful" if name in found.axes else ""
+        name += f", {_faithful(name)}" if name in found.axes else ""
         yield (name, *cells, "" if flips is None else _percent(flips))
     yield ("SS of the rewordings", *(_percent(found.ss[kind]) for kind in KINDS), "")
 
@@ -179,23 +198,32 @@ def _named(found: Measured) -> str:
 def _row(one: Described) -> tuple[str, ...]:
     worst, best = one.worst, one.best
     numbers = (str(one.cases), *map(_percent, (one.given, worst[1], best[1])))
-    texts = [pair[0] if pair[1] != one.given else "" for pair in (worst, best)]
+    texts = [
+        pair[0] if one.is_shown and pair[1] != one.given else ""
+        for pair in (worst, best)
+    ]
     p = "" if one.p is None else _p(one.p) + "*" * one.is_shown
     return (".".join(filter(None, (one.tool, one.argument))), *numbers, p, *texts)
 
 
 def _better(better: Better) -> str:
+    reasons = [f"{number} {reason}" for reason, number in better.refused.items()]
+    refused = f" (refused: {', '.join(reasons)})" if reasons else ""
+    wrote = ""
+    if better.proposed is not None:
+        wrote = f"{_number(better.proposed)} proposed{refused}; "
     if not better.texts:
-        return (
-            "no gain: no rewording was better than the given text on the first half of "
-            "the cases"
-        )
+        return f"no gain: {wrote}no text is shown to be better on half of the cases"
     told = (
-        f"{len(better.texts)} texts, chosen on half of the cases; on the other "
-        f"{better.cases}: {_percent(better.given)} as given, "
+        f"{wrote}{_number(len(better.texts))}, chosen on half of the cases; on the "
+        f"other {better.cases}: {_percent(better.given)} as given, "
         f"{_percent(better.advised)} advised, difference {better.difference.points}"
     )
-    return f"gain: {told}" if better.is_gain else f"no gain is shown: {told}"
+    return f"{'gain' if better.is_gain else 'no gain'}: {told}"
+
+
+def _number(texts: int) -> str:
+    return f"{texts} text{'' if texts == 1 else 's'}"
 
 
 def _percent(value: float | None) -> str:
@@ -235,11 +263,14 @@ def as_json(
         "flips": dict(zip(found.wordings, found.flips, strict=True)),
         "axes": {
             name: {
-                "faithful": False,
-                "difference": change.value,
-                "interval": [change.low, change.high],
+                "faithful": AXES[name].is_faithful,
+                "difference": one.difference.value,
+                "interval": [one.difference.low, one.difference.high],
+                "excess": one.excess.value,
+                "excess_interval": [one.excess.low, one.excess.high],
+                "p": one.p,
             }
-            for name, change in found.axes.items()
+            for name, one in found.axes.items()
         },
     }
     for kind in KINDS:
@@ -264,6 +295,8 @@ def as_json(
                 for (tool, argument), text in better.texts.items()
             ],
             **{name: getattr(better, name) for name in ("cases", "given", "advised")},
+            "proposed": better.proposed,
+            "refused": dict(better.refused),
             "interval": [better.difference.low, better.difference.high],
             "gain": better.is_gain,
         }

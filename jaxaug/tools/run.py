@@ -1,24 +1,29 @@
 """Runs `jaxaug sensitivity` and `jaxaug.sensitivity`."""
 
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from jaxaug_base.files import is_same
 
-from jaxaug.core import checked as rules
+from jaxaug.core import typed
+from jaxaug.core.arguments import Split
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, check_writable, write_text
+from jaxaug.core.files import PathLike, check_writable, shown, write_text
 from jaxaug.core.progress import progress
+from jaxaug.core.ranges import Range
+from jaxaug.core.suggestion import suggestion
 from jaxaug.data import folders, sgd
 from jaxaug.data.schema import Schema
 from jaxaug.metrics.evaluate import write_json
-from jaxaug.models.endpoint import server
+from jaxaug.models.endpoint import asking, server
 from jaxaug.paraphrase import endpoint_run
 from jaxaug.paraphrase.endpoint_grid import Options, Setting
 from jaxaug.tools import (
+    better,
     cases,
     convert,
     document_of,
@@ -27,11 +32,21 @@ from jaxaug.tools import (
     report,
     suites,
 )
-from jaxaug.tools.arguments import REPEATS, WORDINGS, Sensitivity, TaskOptions
+from jaxaug.tools.arguments import AXES, REPEATS, WORDINGS, Sensitivity, TaskOptions
+from jaxaug.tools.better import Better, Write, Writer
 from jaxaug.tools.cases import CONTROL, ORIGINAL, Case, Source, Wordings
-from jaxaug.tools.measure import Better, Measured
-from jaxaug.tools.models import ChatModel, Model, Reply, TrackerModel, with_shots
+from jaxaug.tools.measure import Measured
+from jaxaug.tools.models import (
+    ChatModel,
+    Model,
+    Reply,
+    TrackerModel,
+    fields_of,
+    with_shots,
+)
 
+SPLIT: Split = "test"
+"""Default split of a data folder."""
 FAILED = 3
 """Exit status if a model is more sensitive than `--fail_above` allows."""
 
@@ -45,13 +60,20 @@ class Task:
         wordings: the cases under each wording, and under the original again as a
             control, without solved cases in their prompts.
         shots: maps the name of a wording to the solved cases in its prompts.
-        axes: the cases under changes of their tools that are not faithful.
+        axes: the cases under further changes of their tools.
+        left_out: number of turns of the file that are no cases, by reason.
     """
 
     sources: Sequence[Source]
     wordings: Wordings
     shots: dict[str, Sequence[Case]]
     axes: Wordings = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def every(self) -> Wordings:
+        """The cases under each wording and each axis."""
+        return {**self.wordings, **self.axes}
 
     def requests(self, repeats: int) -> Iterator[tuple[str, list[Case]]]:
         """Yields each wording and each axis with its cases, `repeats` times.
@@ -59,7 +81,7 @@ class Task:
         Each time the cases have another sample. The order of the wordings alternates,
         so that a server that changes over time favors none.
         """
-        every = {**self.wordings, **self.axes}
+        every = self.every
         for number in range(repeats):
             for name in [*every][:: -1 if number % 2 else 1]:
                 cases = with_shots(every[name], self.shots.get(name, ()))
@@ -78,6 +100,8 @@ def of_file(
         UserError: a file is missing or wrong, or too short for the examples.
     """
     tools = read_document(schema) if schema else None
+    if tools is not None:
+        cases.check_finite(tools.document, f"--schema {schema}")
     found = cases.read(path, tools, answers)
     flat = [(source.found, case) for source in found for case in source.cases]
     shown, rest = flat[: options.shots], flat[options.shots :]
@@ -87,10 +111,10 @@ def of_file(
             "left to be scored. Give a smaller number."
         )
     rest = rest[: options.limit]
-    if tools is not None:
-        sources = [Source(tools, [case for _, case in rest])]
-    else:
-        sources = [Source(one, [case]) for one, case in rest]
+    kept = {id(one): one for one, _ in rest}
+    sources = [
+        Source(one, [case for its, case in rest if its is one]) for one in kept.values()
+    ]
     if not options.files:
         number = WORDINGS if options.wordings is None else options.wordings
         asked = cases.of_sources(sources, number, options.seed)
@@ -98,11 +122,15 @@ def of_file(
         raise UserError("--wordings_from: cases of BFCL have tools of their own.")
     else:
         asked = cases.of_files(sources[0], options.files)
-    return Task(sources, asked, {name: [case for _, case in shown] for name in asked})
+    shots: dict[str, Sequence[Case]] = {
+        name: [case for _, case in shown] for name in asked
+    }
+    left_out = sum((Counter(one.left_out) for one in found), Counter[str]())
+    return Task(sources, asked, shots, left_out=left_out)
 
 
 def of_suite(name: str, options: TaskOptions, axes: Sequence[str] = ()) -> Task:
-    """Returns the task of a suite; see `suites.SUITES` and `suites.AXES`.
+    """Returns the task of a suite under axes; see `suites.SUITES` and `AXES`.
 
     Raises:
         UserError: the tools of the suite cannot be fetched, or the options reword them.
@@ -112,8 +140,10 @@ def of_suite(name: str, options: TaskOptions, axes: Sequence[str] = ()) -> Task:
             f"--suite {name}: has its own wordings and shows no solved cases. Leave "
             "--wordings, --wordings_from, and --shots out."
         )
-    sources, wordings = suites.read_suite(name, options.limit)
-    changed = {axis: suites.AXES[axis].of(wordings[ORIGINAL]) for axis in axes}
+    for axis in axes:
+        if axis not in AXES:
+            raise UserError(f"axis {axis!r} is unknown; {suggestion(axis, AXES)}")
+    sources, wordings, changed = suites.read_suite(name, options.limit, axes)
     return Task(sources, wordings, {}, changed)
 
 
@@ -161,7 +191,11 @@ def samples(cases: Sequence[Case], name: str) -> list[Case]:
 
 
 def ask(
-    task: Task, model: Model, repeats: int = REPEATS, find_better: bool = False
+    task: Task,
+    model: Model,
+    repeats: int = REPEATS,
+    find_better: bool = False,
+    write: Write | None = None,
 ) -> tuple[Measured, Better | None]:
     """Asks a model about all cases under all wordings.
 
@@ -171,6 +205,7 @@ def ask(
             the same.
         repeats: number of requests about each case under each wording.
         find_better: whether to look for better descriptions.
+        write: proposes descriptions; see `better.find_better`.
 
     Raises:
         UserError: the model cannot be asked.
@@ -179,9 +214,7 @@ def ask(
     asked = list(task.requests(1 if is_steady else repeats))
     if is_steady:
         asked = [(name, cases) for name, cases in asked if name != CONTROL]
-    replies: dict[str, list[list[Reply]]] = {
-        name: [] for name in (*task.wordings, *task.axes)
-    }
+    replies: dict[str, list[list[Reply]]] = {name: [] for name in task.every}
     total = sum(len(cases) for _, cases in asked)
     with progress(desc="sensitivity", total=total, unit="request") as bar:
         answers = iter(model([c for _, cases in asked for c in cases], bar.update))
@@ -195,34 +228,26 @@ def ask(
         return found, None
     shown = task.shots.get(ORIGINAL, ())
 
-    def again(cases: Sequence[Case]) -> list[list[Reply]]:
+    def again(cases: Sequence[Case], name: str) -> list[list[Reply]]:
         ready, often = with_shots(cases, shown), 1 if is_steady else repeats
-        names = [f"advised {number}" for number in range(often)]
-        return [model(samples(ready, name), lambda: None) for name in names]
+        rounds = [samples(ready, f"{name} {number}") for number in range(often)]
+        return [model(one, lambda: None) for one in rounds]
 
-    return found, measure.find_better(task.sources[0], task.wordings, replies, again)
+    only = task.sources[0]
+    return found, better.find_better(only, task.wordings, replies, again, write)
 
 
-@rules.checked(
-    cases=rules.path,
-    schema=rules.or_none(rules.path),
-    model=rules.text,
-    endpoint=rules.text,
-    wordings=rules.whole(0, 1000),
-    repeats=rules.whole(1, 1000),
-    shots=rules.whole(0, 1000),
-    seed=rules.seed,
-)
+@typed.checked
 def sensitivity(
-    cases: PathLike,
-    schema: PathLike | None = None,
-    model: str = "",
-    endpoint: str = "",
+    cases: typed.Path,
+    schema: typed.Path | None = None,
+    model: typed.Text = "",
+    endpoint: typed.Text = "",
     *,
-    wordings: int = WORDINGS,
-    repeats: int = REPEATS,
-    shots: int = 0,
-    seed: int = 0,
+    wordings: Annotated[int, Range(0, 1000)] = WORDINGS,
+    repeats: typed.Count = REPEATS,
+    shots: Annotated[int, Range(0, 1000)] = 0,
+    seed: typed.Seed = 0,
 ) -> dict[str, Any]:
     """Measures whether the tool calls of a chat model depend on descriptions.
 
@@ -268,29 +293,49 @@ def run(arguments: Sensitivity) -> int:
     elif arguments.input:
         task = of_file(arguments.input, arguments.schema, arguments.answers, options)
     else:
-        task = of_data(arguments.data_dir, arguments.split, options)
+        task = of_data(arguments.data_dir, arguments.split or SPLIT, options)
     if arguments.out and len(task.sources) > 1:
-        raise UserError("--out: cases of BFCL have tools of their own. Leave it out.")
+        raise UserError(
+            "--out: these cases have several lists of tools, and only one can be "
+            "written. Leave it out."
+        )
     name, model = _model(arguments, setting)
+    left_out: str = ", ".join(f"{n:,} {why}" for why, n in task.left_out.items())
+    write = _writer(arguments, setting) if arguments.out else None
+    repeats = options.repeats or REPEATS
+    often = "asked once" if arguments.run else f"{repeats} repeats"
     counts = (
         (f"suite {arguments.suite}: " if arguments.suite else "")
         + f"{len(task.wordings[ORIGINAL]):,} cases, {len(task.wordings) - 1} wordings "
-        f"and a control, {options.repeats} repeats"
+        f"and a control, {often}"
         + "".join(f", axis {name}" for name in task.axes)
+        + (f", turns left out: {left_out}" if left_out else "")
     )
     if arguments.dry_run and isinstance(model, ChatModel):
-        flat = [case for _, found in task.requests(options.repeats) for case in found]
+        flat = [case for _, found in task.requests(repeats) for case in found]
         print(f"a dry run: nothing was asked or written; {counts}")
         print("\n".join(model.plan(flat)))
+        if write:
+            most = better.most_requests(task.sources[0].cases, repeats)
+            print(f"  --out: at most {most:,} more requests")
         return 0
-    found, advice = ask(task, model, options.repeats, bool(arguments.out))
-    about = {"suite": arguments.suite, **_about(name, model, options)}
-    sampling = about["temperature"]
-    how = "always the same answers" if sampling is None else f"temperature {sampling:g}"
+    found, advice = ask(task, model, repeats, bool(arguments.out), write)
+    about = {
+        "suite": arguments.suite,
+        "left_out": dict(task.left_out),
+        **_about(name, model, options),
+    }
+    how = ", ".join(
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {shown(value)}"
+        for name, value in sorted(about["parameters"].items(), reverse=True)
+    )
+    how = how or "always the same answers"
     title = f"{counts}, {name}, {how}"
     print(report.text(found, advice, title, arguments.rows))
-    if isinstance(model, ChatModel):
-        print(f"\n{model.spent()}")
+    servers = [model.setting.server] if isinstance(model, ChatModel) else []
+    servers += [write.server] if write and write.server not in servers else []
+    if servers:
+        print("", *map(asking.spent, servers), sep="\n")
     allowed = None if arguments.fail_above is None else arguments.fail_above / 100
     told = report.failure(found, allowed)
     if arguments.json:
@@ -299,20 +344,31 @@ def run(arguments: Sensitivity) -> int:
         write_text(arguments.html, report.html_page(found, advice, title))
     if arguments.junit:
         write_text(arguments.junit, report.junit(found, title, allowed))
-    if arguments.out and advice is not None and advice.is_gain:
-        imported, better_schema = task.sources[0].found, advice.schema
-        if not arguments.input:
-            data_dir = folders.resolve_data_dir(arguments.data_dir)
-            own = sgd.read_schema_of(data_dir, arguments.split)
-            better_schema = cases.with_intents(own, better_schema)
-        document = document_of(better_schema, imported.format, imported)[0]
-        write_text(arguments.out, convert.dumped(document))
     out = arguments.out if advice is not None and advice.is_gain else None
+    if out and advice is not None:
+        before, after = _documents(arguments, task.sources[0], advice.schema)
+        write_text(out, after)
+        old = arguments.schema or "schema.json"
+        print(f"\n{better.diff(before, after, (old, out))}\n")
     for path in filter(None, (arguments.json, arguments.html, arguments.junit, out)):
         print(f"written: {path}")
     if told:
         print(told)
     return FAILED if told else 0
+
+
+def _documents(
+    arguments: Sensitivity, source: Source, schema: Schema
+) -> tuple[str, str]:
+    """Returns the tools with the given and with better descriptions, as for `--out`."""
+    own, imported = source.found.schema, source.found
+    if not arguments.input:
+        data_dir = folders.resolve_data_dir(arguments.data_dir)
+        own = sgd.read_schema_of(data_dir, arguments.split or SPLIT)
+        schema = cases.with_intents(own, schema)
+    made = [document_of(one, imported.format, imported)[0] for one in (own, schema)]
+    before, after = (convert.written(one, arguments.out or "") for one in made)
+    return before, after
 
 
 def _about(
@@ -323,7 +379,8 @@ def _about(
     return {
         "model": name,
         "temperature": chat.get("temperature"),
-        "repeats": options.repeats,
+        "parameters": chat,
+        "repeats": options.repeats or REPEATS if chat else 1,
         "shots": options.shots,
         "seed": options.seed,
     }
@@ -349,34 +406,68 @@ def _check(arguments: Sensitivity) -> None:
 
     if arguments.suite:
         cases_of = ("input", "schema", "answers", "data_dir")
-        refuse(cases_of, "--suite brings its cases. Leave it out.")
+        refuse((*cases_of, "split"), "--suite brings its cases. Leave it out.")
     else:
         refuse(("axis",), "changes the tools of a suite. Add --suite.")
     if arguments.input is None:
         refuse(("schema", "answers"), "needs a file of cases. Add --in.")
-    elif arguments.data_dir:
-        raise UserError("--data_dir: --in names cases already. Leave one of them out.")
+    else:
+        both = ("data_dir", "split")
+        refuse(both, "--in names cases already. Leave one of them out.")
+    if not arguments.out:
+        refuse(("writer",), "writes texts for --out. Add --out.")
     if bool(arguments.model) == bool(arguments.run):
         raise UserError("name a model: either --model openai:NAME, or --run RUN.")
     if arguments.run:
-        own = (*endpoint_run.OWN, "option", "tools_in_prompt", "shots", "repeats")
-        refuse(own, "is for a chat model, not for --run.")
+        own: tuple[str, ...] = (
+            "dry_run",
+            "option",
+            "tools_in_prompt",
+            "shots",
+            "repeats",
+        )
+        own += () if arguments.writer else endpoint_run.OWN
+        refuse(own, "is for a chat model, not for --run. Leave it out.")
+        drawn = arguments.wordings or arguments.input and not arguments.files
+        if not (drawn or arguments.writer):
+            refuse(("seed",), "these wordings are not drawn. Leave it out.")
 
 
 def _setting(arguments: Sensitivity) -> Setting | None:
     if arguments.run:
         return None
-    if not server.is_endpoint(arguments.model or ""):
-        raise UserError(
-            f"--model {arguments.model}: write it {server.PREFIX}NAME, and give the "
-            "address of its server with --endpoint."
-        )
+    for name in ("model", "writer"):
+        given = getattr(arguments, name)
+        if given is not None and not server.is_endpoint(given):
+            raise UserError(
+                f"--{name} {given}: write it {server.PREFIX}NAME, and give the address "
+                "of its server with --endpoint."
+            )
     block: dict[str, Any] = {"model": arguments.model, "num": 1}
-    setting = Setting.of(block | endpoint_run.server_of(arguments), "--option")
-    for name in ("per_request", "json"):
-        if getattr(setting.options, name) != getattr(Options(), name):
+    known = replace(arguments, option=_options(arguments, True))
+    for name in (text.partition("=")[0] for text in known.option):
+        if name in ("per_request", "json"):
             raise UserError(f"--option {name}: is for paraphrases. Leave it out.")
-    return setting
+    return Setting.of(block | endpoint_run.server_of(known), "--option")
+
+
+def _writer(arguments: Sensitivity, setting: Setting | None) -> Writer | None:
+    """Returns the writer: the measured model, or the one of `--writer`."""
+    if arguments.writer is None:
+        return Writer(setting.server, arguments.seed) if setting else None
+    found = _setting(replace(arguments, model=arguments.writer, run=None))
+    assert found is not None
+    return Writer(found.server, arguments.seed)
+
+
+def _options(arguments: Sensitivity, are_known: bool) -> tuple[str, ...]:
+    """Returns the options that the client knows, or those for the server alone."""
+    names = {field.name for field in fields(Options)}
+    return tuple(
+        text
+        for text in arguments.option
+        if (text.partition("=")[0] in names) == are_known
+    )
 
 
 def _model(
@@ -384,8 +475,10 @@ def _model(
 ) -> tuple[str, ChatModel | TrackerModel]:
     if setting is not None:
         assert arguments.model
-        in_prompt = arguments.tools_in_prompt
-        return arguments.model, ChatModel(setting, arguments.seed, in_prompt)
+        more = fields_of(_options(arguments, False), [f.name for f in fields(Options)])
+        return arguments.model, ChatModel(
+            setting, arguments.seed, arguments.tools_in_prompt, more
+        )
     assert arguments.run
     # A tracker imports JAX.
     from jaxaug.core import compiled

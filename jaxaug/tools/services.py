@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from jaxaug.data.schema import Intent, Schema, Service, Slot
 from jaxaug.formats.json_tools import object_schema, string_property
@@ -107,6 +107,7 @@ def _property(slot: Slot, default: str | None) -> dict[str, Any]:
     return schema
 
 
+_Named = TypeVar("_Named", Service, Intent, Slot)
 _TYPE_OF: Mapping[tuple[str, ...], str] = {FLAG: "boolean"}
 MARK = "__"
 """Separator between service and intent in the name of a tool."""
@@ -364,6 +365,38 @@ def with_names(schema: Schema, names: Sequence[Sequence[Sequence[str]]]) -> Sche
         own = tuple(replace(slot, name=new[slot.name]) for slot in service.slots)
         made.append(Service(name, service.description, own, tuple(renamed)))
     return Schema(tuple(made))
+
+
+def ordered(schema: Schema, like: Schema) -> Schema:
+    """Returns a schema with its services, intents, and slots in the order of another.
+
+    A name of both is at the same place afterwards. The schema is returned without its
+    services if other names make that impossible.
+    """
+    services = _sorted(schema.services, like.services)
+    if services is None:
+        return Schema(())
+    made = []
+    for service, other in zip(services, like.services, strict=False):
+        intents = _sorted(service.intents, other.intents)
+        slots = _sorted(service.slots, other.slots)
+        if intents is None or slots is None:
+            return Schema(())
+        made.append(replace(service, intents=intents, slots=slots))
+    return Schema((*made, *services[len(made) :]))
+
+
+def _sorted(
+    found: tuple[_Named, ...], like: tuple[_Named, ...]
+) -> tuple[_Named, ...] | None:
+    """Returns items in the order of others, or None if only some names are equal."""
+    named = {one.name: one for one in found}
+    names: list[str] = [one.name for one in like]
+    if named.keys() == {*names}:
+        return tuple(named[name] for name in names)
+    places = zip(found, names, strict=False)
+    shared = sum(one.name == name for one, name in places)
+    return found if shared == len(named.keys() & {*names}) else None
 
 
 def _tool(service: Service, intent: Intent) -> dict[str, Any]:

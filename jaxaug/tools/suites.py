@@ -1,4 +1,4 @@
-"""Suites: published cases with five graded rewordings of their tools.
+"""Suites: published cases with five graded rewordings of their tools, and axes.
 
 docs/sensitivity.md is the data card. A suite holds only texts of our own; the
 original tools come from a wheel, or from MCP servers, when the suite is first used.
@@ -9,18 +9,19 @@ import hashlib
 import json
 import lzma
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from jaxaug_base.files import temporary_name
 
-from jaxaug.core import cache_folder, cached, json_reader
+from jaxaug.core import cache_folder, cached, hub, json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shortened
 from jaxaug.core.installed import extras_of
@@ -35,11 +36,17 @@ from jaxaug.tools.cases import (
     Source,
     Tool,
     Wordings,
-    with_texts,
+    arguments_of,
 )
-from jaxaug.tools.views import without
+from jaxaug.tools.views import with_texts, without
 
 GRADES = ("g1", "g2", "g3", "g4", "g5")
+# A URL or placeholder, or else a name, which may be marked as such.
+_NAME = re.compile(
+    r"https?://\S+|\{\w+\}|(?P<mark>`|^[ \t*-]*)?(?<!\w)(?P<name>[A-Za-z]\w*)"
+    r"(?:(?=(?P<end>=|`?\s*(?:\([^)]*\)\s*)?:)))?",
+    re.MULTILINE,
+)
 _TOOL = ("name", "description", "inputSchema")
 _TIMEOUT = 300  # Seconds; the first start of a server compiles its packages.
 
@@ -123,17 +130,23 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def wordings_of(suite: Suite) -> dict[str, Sequence[str]]:
-    """Returns a mapping from the digest of a text to its five rewordings."""
-    return {one["digest"]: one["good"] for one in _lines(suite.wordings)}
+def wordings_of(suite: Suite) -> dict[str, dict[str, str]]:
+    """Returns a mapping from the digest of a text to its texts by wording or axis."""
+    return {
+        one["digest"]: {**dict(zip(GRADES, one["good"], strict=True)), **one["forms"]}
+        for one in _lines(suite.wordings)
+    }
 
 
-def read_suite(name: str, limit: int | None = None) -> tuple[list[Source], Wordings]:
-    """Returns the cases of a suite, and these cases under all wordings.
+def read_suite(
+    name: str, limit: int | None = None, axes: Sequence[str] = ()
+) -> tuple[list[Source], Wordings, Wordings]:
+    """Returns the cases of a suite, under all wordings, and under axes.
 
     Args:
         name: key of `SUITES`.
         limit: number of cases; None means all.
+        axes: keys of `AXES`.
 
     Raises:
         UserError: the original tools cannot be fetched, or have changed.
@@ -141,20 +154,19 @@ def read_suite(name: str, limit: int | None = None) -> tuple[list[Source], Wordi
     suite = SUITES[name]
     known = wordings_of(suite)
 
-    def reworded(grade: int, text: str) -> str:
-        found = known.get(digest(text))
-        return text if found is None else found[grade]
+    def read(form: str) -> list[Case]:
+        def reworded(text: str) -> str:
+            return known.get(digest(text), {}).get(form) or text
 
-    def cases_of(sources: Sequence[Source]) -> list[Case]:
-        return [case for one in sources for case in one.cases]
+        return [case for one in suite.read(reworded, limit) for case in one.cases]
 
     original = suite.read(str, limit)
-    given = cases_of(original)
-    wordings = {ORIGINAL: given, CONTROL: given}
-    for grade, wording in enumerate(GRADES):
-        changed = suite.read(functools.partial(reworded, grade), limit)
-        wordings[wording] = cases_of(changed)
-    return original, wordings
+    given = [case for one in original for case in one.cases]
+    wordings = {ORIGINAL: given, CONTROL: given, **{one: read(one) for one in GRADES}}
+    changed = {
+        axis: _CHANGES[axis](given) if axis in _CHANGES else read(axis) for axis in axes
+    }
+    return original, wordings, changed
 
 
 def _bare(cases: Sequence[Case]) -> list[Case]:
@@ -185,21 +197,74 @@ def _distracting(cases: Sequence[Case]) -> list[Case]:
     return found
 
 
-class Axis(NamedTuple):
-    """A change of tools that is not faithful.
+def interface_of(tool: str, arguments: Iterable[str]) -> str:
+    """Returns the digest of the names of a tool and its arguments."""
+    return digest(json.dumps([tool, *arguments]))
 
-    Attributes:
-        meaning: the change, in words.
-        of: returns changed cases.
+
+def _renamed(cases: Sequence[Case]) -> list[Case]:
+    """Returns cases whose tools and arguments have other names."""
+    names = {one["digest"]: one["names"] for one in _lines("suite_names.jsonl.xz")}
+    return [with_names(case, names) for case in cases]
+
+
+def with_names(case: Case, names: Mapping[str, Sequence[str | None]]) -> Case:
+    """Returns a case with other names of its tools and their arguments.
+
+    Descriptions that mention an old name mention the new one, except in URLs. A plain
+    word is a name only in backticks, or as in `query="words"` and in a line such as
+    `query: the words to find`.
+
+    Args:
+        case: case with original names.
+        names: maps `interface_of` a tool to the new names of it and its arguments;
+            None keeps a name.
     """
+    changed: list[dict[str, str]] = []
+    known: dict[Any, str] = {}
+    for tool in case.tools:
+        old = tool["function"]["name"], *arguments_of(tool)
+        new = names[interface_of(old[0], old[1:])]
+        pairs = [(a, b or a) for a, b in zip(old, new, strict=True)]
+        changed.append(dict(pairs[1:]))
+        known[pairs[0][1]] = old[0]
+        known |= {(pairs[0][1], b): a for a, b in pairs[1:]}
+    new_of = {old: new for new, old in known.items() if isinstance(new, str)}
+    tools = []
+    for tool, own in zip(case.tools, changed, strict=True):
+        function = with_texts(
+            tool["function"], functools.partial(_mentioning, {**new_of, **own})
+        )
+        parameters = dict(function["parameters"])
+        for key, value in parameters.items():
+            if key == "properties":
+                parameters[key] = {own[name]: one for name, one in value.items()}
+            elif key == "required":
+                parameters[key] = [own.get(name, name) for name in value]
+        more = {"name": new_of[function["name"]], "parameters": parameters}
+        tools.append(tool | {"function": function | more})
+    return replace(case, tools=tuple(tools), names=known)
 
-    meaning: str
-    of: Callable[[Sequence[Case]], list[Case]]
+
+def _mentioning(names: Mapping[str, str], text: str) -> str:
+    """Returns a text with other names; see `with_names`."""
+
+    def new(found: re.Match[str]) -> str:
+        old, mark, end = found["name"], found["mark"], found["end"]
+        if old not in names:
+            return found[0]
+        is_marked = mark == "`" or end == "=" or (mark is not None and end)
+        if old.isalpha() and old[1:] == old[1:].lower() and not is_marked:
+            return found[0]
+        return (mark or "") + names[old]
+
+    return _NAME.sub(new, text)
 
 
-AXES: Mapping[str, Axis] = {
-    "bare": Axis("no descriptions of arguments", _bare),
-    "distractor": Axis("the tools of another case, too", _distracting),
+_CHANGES: Mapping[str, Callable[[Sequence[Case]], list[Case]]] = {
+    "names": _renamed,
+    "bare": _bare,
+    "distractor": _distracting,
 }
 
 
@@ -223,10 +288,10 @@ def server_tools(server: Server) -> list[dict[str, Any]]:
 
 def _fetched(server: Server) -> bytes:
     where = f"--suite mcp: {server.name}"
-    if os.environ.get(packages.OFFLINE_VARIABLE):
+    if os.environ.get(hub.OFFLINE_VARIABLE):
         raise UserError(
             f"{where}: its tools are not on this machine, and --offline "
-            f"(${packages.OFFLINE_VARIABLE}) forbids to install it. Leave --offline "
+            f"(${hub.OFFLINE_VARIABLE}) forbids to install it. Leave --offline "
             "out."
         )
     listed = {one["name"]: one for one in list_tools(server)}

@@ -544,6 +544,24 @@ def rewritten(value: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
     return change({key: rewritten(one, change) for key, one in value.items()})
 
 
+def with_texts(value: Any, change: Callable[[str], str | None]) -> Any:
+    """Returns a JSON value with other descriptions, at any depth.
+
+    Args:
+        value: tool, or JSON Schema.
+        change: function from a description to its new text; None removes it.
+    """
+
+    def changed(made: dict[str, Any]) -> dict[str, Any]:
+        if isinstance(text := made.get("description"), str):
+            made["description"] = change(text)
+            if made["description"] is None:
+                del made["description"]
+        return made
+
+    return rewritten(value, changed)
+
+
 def shared(values: list[Any], others: list[Any]) -> list[Any]:
     """Returns the JSON values that are also in another list; 1 and true differ."""
     known = {*map(_identity, others)}

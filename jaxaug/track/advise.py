@@ -15,7 +15,7 @@ from jaxaug_base.files import is_same
 
 from jaxaug.augment import rewording
 from jaxaug.augment.descriptions import Description
-from jaxaug.augment.output import variants
+from jaxaug.augment.output import records
 from jaxaug.core import columns, compiled, page
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_writable, write_text
@@ -127,8 +127,6 @@ def advise(
         tracker: the tracker, with the schema to improve.
         dialogues: unlabeled dialogues; empty for advice by familiarity alone.
         known: words of the training schemas, in the singular.
-        options: options of the search.
-        writers: see `Writers`.
     """
 
     def unknown(text: str) -> int:
@@ -320,7 +318,7 @@ def run(arguments: settings.Advise) -> int:
     if arguments.html:
         write_text(arguments.html, html_page(found, title))
     if arguments.out:
-        write_text(arguments.out, variants.to_json(advised(tracker.schema, found)))
+        write_text(arguments.out, records.schema_json(advised(tracker.schema, found)))
     for path in filter(None, (arguments.json, arguments.html, arguments.out)):
         print(f"written: {path}")
     return 0
@@ -345,24 +343,22 @@ def _json(one: Advice) -> dict[str, Any]:
 
 
 def table(advice: Sequence[Advice], title: str, limit: int) -> str:
-    """Returns the printed table: the least stable descriptions first.
-
-    Args:
-        advice: the advice about all descriptions.
-        title: first line of the output.
-        limit: maximum number of rows.
-    """
-    shown = _worst(advice)[:limit]
+    """Returns the printed table, in the order of `_by_disagreement`."""
+    shown = _by_disagreement(advice)[:limit]
     if len(shown) < len(advice):
         title += f" ({len(shown)} of {len(advice)} descriptions)"
     return f"{title}\n\n{columns.aligned([_HEADS, *map(_row, shown)], _RIGHT)}"
 
 
-def _worst(advice: Sequence[Advice]) -> list[Advice]:
-    """Returns the advice, least agreement first, then most unknown words first."""
+def _by_disagreement(advice: Sequence[Advice]) -> list[Advice]:
+    """Returns the advice, most frames with disagreement first, then by unknown words.
+
+    A small agreement over few frames may be chance.
+    """
 
     def key(one: Advice) -> tuple[float, int]:
-        return 1.0 if one.agreement is None else one.agreement, -one.given.unknown
+        agreement = 1.0 if one.agreement is None else one.agreement
+        return -one.frames * (1 - agreement), -one.given.unknown
 
     return sorted(advice, key=key)
 
@@ -389,7 +385,7 @@ def _worded(option: Option) -> str:
 
 def html_page(advice: Sequence[Advice], title: str) -> str:
     """Returns a self-contained HTML page: all descriptions, then their wordings."""
-    shown = _worst(advice)
+    shown = _by_disagreement(advice)
     rows = [
         [page.number(cell) if right else page.cell(cell) for cell, right in cells]
         for cells in (zip(_row(one), _RIGHT, strict=True) for one in shown)
@@ -400,9 +396,9 @@ def html_page(advice: Sequence[Advice], title: str) -> str:
         *page.paragraphs([title]),
         "<h2>Definitions</h2>",
         *page.items(_LEGEND),
-        "<h2>Descriptions, worst first</h2>",
+        "<h2>Descriptions, most frames with disagreement first</h2>",
         *page.sortable(_HEADS, rows),
-        "<h2>Wordings of each description, best first</h2>",
+        "<h2>Wordings of each description, in the order of preference</h2>",
         *(line for one in shown for line in _options(one)),
         page.SORT,
         page.END,

@@ -100,10 +100,8 @@ def frame_state(
     """Returns a state with the spans of its values; the latest turn is searched first.
 
     Args:
-        dialogue: the dialogue with all its turns.
         turn: index of the turn after which the state holds.
         service: name of the service of the state.
-        state: the predicted state.
         **checks: further attributes of `FrameState`.
     """
     said = {}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxaug.augment.output import variants
+from jaxaug.augment.output import records
 from jaxaug.core import columns, compiled
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_writable
@@ -143,7 +143,7 @@ def run(arguments: settings.Attack) -> int:
         print(f"written: {arguments.json}")
     if arguments.out:
         texts = variant_texts(found, reference.schema, split, options.beam)
-        variants.write(arguments.out, data_dir, split, reference.schema, texts)
+        records.write_variants(arguments.out, data_dir, split, reference.schema, texts)
         print(f"written: {arguments.out}")
     return 0
 
@@ -177,11 +177,8 @@ def attack(
 
     Args:
         tracker: the tracker, with the services to attack.
-        reference: annotation and schema of the split.
         dialogues: annotated; the first, third, ... about each service are for the
           search, and the others for the scores.
-        options: options of the search.
-        writers: see `Writers`.
 
     Raises:
         UserError: a service has fewer than two dialogues.
@@ -318,7 +315,7 @@ def text(found: Attack, examples: int) -> str:
     scored = sum(one.scored for one in found.services.values())
     parts = [
         f"JGA under each wording; the search scored {scored:,} inputs of others",
-        columns.aligned(table, [False, *[True] * 5]),
+        columns.aligned(table),
     ]
     loss = found.loss
     shown = "loses" if (loss.low or 0) > 0 else "is not shown to lose; difference"
@@ -340,7 +337,6 @@ def as_json(found: Attack, schema: Schema, about: dict[str, Any]) -> dict[str, A
     whose description the worst wording changes.
 
     Args:
-        found: the result of the attack.
         schema: the attacked services, with the given descriptions.
         about: provenance, such as the split and the options.
     """
@@ -374,7 +370,6 @@ def variant_texts(
     """Returns the searched texts by their ids in a whole schema, worst wording first.
 
     Args:
-        found: the result of the attack.
         schema: the schema of the split, with all services.
         split: the split, which is part of the ids.
         number: number of wordings; services with fewer wordings repeat their last one.

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import msgspec
 
-from jaxaug.core import checked as rules
+from jaxaug.core import typed
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.data import folders, sgd
@@ -60,7 +60,6 @@ class BaseTracker(abc.ABC):
             words: vocabulary of the inputs and vocabulary of the outputs.
             family: name of the input format, a key of `recipes.FORMATS`.
             lengths: maximum number of tokens of `inputs` and `targets`, EOS included.
-            schema: the schema of the services.
             robust: further wordings and checks of the answers; None means `Robust()`.
         """
         self.schema = schema
@@ -139,15 +138,7 @@ class BaseTracker(abc.ABC):
         """
         return self.predict_all([self.read(dialogue)])[0]
 
-    @rules.checked(
-        dialogue=rules.either(
-            rules.of((str, Mapping), ""),
-            rules.sequence(
-                rules.of(Mapping, ""),
-                "a text, an object in the layout of SGD, or its list of turns",
-            ),
-        )
-    )
+    @typed.checked
     def read(self, dialogue: Input) -> Dialogue:
         """Returns one dialogue in the form that `predict_all` takes.
 
@@ -169,11 +160,7 @@ class BaseTracker(abc.ABC):
             return found[0]
         return turns.of_object(dialogue, "dialogue", self.schema, "dialogue_1")
 
-    @rules.checked(
-        dialogues=rules.sequence(
-            rules.of(Dialogue, ""), "a list of dialogues, as `read` returns them"
-        )
-    )
+    @typed.checked
     def predict_all(
         self, dialogues: Sequence[Dialogue], write: Writer | None = None
     ) -> list[Prediction]:

@@ -109,7 +109,6 @@ def agreement(
     the answers that disagree.
 
     Args:
-        state: the combined state.
         answers: the answer under each wording that was used; at least one.
         services: the service under each wording; slot names are the same in all.
     """
@@ -165,7 +164,6 @@ def unsaid(state: Parsed, service: Service, texts: Sequence[str]) -> list[str]:
     punctuation between words are ignored. `dontcare` counts as said.
 
     Args:
-        state: a state of the service.
         service: the service, whose schema says which slots are categorical.
         texts: utterances of both speakers, up to the turn of the state.
     """

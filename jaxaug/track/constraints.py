@@ -28,7 +28,7 @@ from jaxaug.track import turns
 # The code that turns signatures into languages.
 _CODE = (
     "jaxaug.core.byte_machine",
-    *(f"jaxaug.formats.{n}" for n in ("answer_grammar", "characters", "json_grammar")),
+    *("jaxaug.formats.answer_grammar", "jaxaug.formats.json_grammar"),
 )
 _JSON = '{"a": "b", "c": ["d"]}'
 
@@ -124,13 +124,9 @@ def decode(
     """Returns the decoded outputs of a batch, each in its language, padded with 0.
 
     Args:
-        model: the model of a tracker.
         decode_fn: the search, such as greedy decoding.
-        max_length: maximum number of output tokens.
-        params: parameters of the model.
         inputs: input tokens, EOS included.
         languages: number of the language of each row.
-        allowed: the automaton of all languages.
     """
     search = functools.partial(
         constrained.search, automaton=allowed, languages=languages, decode_fn=decode_fn

@@ -53,8 +53,6 @@ class EngineTracker(BaseTracker):
         """
         Args:
             notes: contents of `tracker.json` in the cache folder.
-            words: vocabulary of inputs and outputs.
-            schema: schema of the services.
             batch_size: number of inputs that are decoded together; None means 32.
             robust: further wordings and checks of the answers; None means `Robust()`.
 

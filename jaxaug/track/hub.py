@@ -5,16 +5,16 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import jax
 import numpy as np
 from etils import epath
 
 import jaxaug
-from jaxaug.core import checked as rules
+from jaxaug.core import typed
+from jaxaug.core.columns import markdown, markdown_head
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
 from jaxaug.core.installed import missing_extra
 from jaxaug.data.schema import Schema, service_object
 from jaxaug.feed import run_choices
@@ -31,6 +31,12 @@ _FILES = (_CONFIG, "config_digest.json", "choices.json", "vocabulary.*")
 _REPORTS = f"inference_eval/{report.REPORT_FOLDER}/*"
 
 
+def _repository_problem(value: Any) -> str | None:
+    if isinstance(value, str) and _REPOSITORY.fullmatch(value):
+        return None
+    return "give OWNER/NAME, with letters, digits, `-`, `_`, and `.`"
+
+
 class OnHub:
     """Base class of a tracker, with its methods for the Hugging Face hub."""
 
@@ -39,19 +45,14 @@ class OnHub:
     _params: Any
 
     @classmethod
-    @rules.checked(
-        name=rules.path,
-        schema=rules.or_none(rules.either(rules.of(Schema, ""), rules.path)),
-        revision=rules.or_none(rules.text),
-        token=rules.or_none(rules.text),
-    )
+    @typed.checked
     def from_pretrained(
         cls,
-        name: PathLike,
-        schema: PathLike | Schema | None = None,
+        name: typed.Path,
+        schema: typed.Path | Schema | None = None,
         *,
-        revision: str | None = None,
-        token: str | None = None,
+        revision: typed.Text | None = None,
+        token: typed.Text | None = None,
         **options: Any,
     ) -> Self:
         """Returns a tracker of the Hugging Face hub.
@@ -73,23 +74,14 @@ class OnHub:
         own = folder / SCHEMA
         return cls.load(folder, schema or own, **options)  # type: ignore[attr-defined]
 
-    @rules.checked(
-        repo_id=lambda value: (
-            None
-            if isinstance(value, str) and _REPOSITORY.fullmatch(value)
-            else "give OWNER/NAME, with letters, digits, `-`, `_`, and `.`"
-        ),
-        license=rules.or_none(rules.text),
-        private=rules.flag,
-        token=rules.or_none(rules.text),
-    )
+    @typed.checked
     def push_to_hub(
         self,
-        repo_id: str,
+        repo_id: Annotated[str, _repository_problem],
         *,
-        license: str | None = None,
+        license: typed.Text | None = None,
         private: bool = False,
-        token: str | None = None,
+        token: typed.Text | None = None,
     ) -> str:
         """Uploads the run, its services, and a model card; returns the address.
 
@@ -135,7 +127,6 @@ def _fetched(repo_id: str, revision: str | None, token: str | None) -> epath.Pat
     """Downloads a tracker into the cache of the hub's client.
 
     Args:
-        repo_id: repository, as `OWNER/NAME`.
         revision: branch, tag, or commit; None means the main branch.
         token: access token; None means the token of `hf auth login`.
 
@@ -238,11 +229,6 @@ def model_card(
     shortened to their last component.
 
     Args:
-        root: folder of the run.
-        chosen: name of the checkpoint folder.
-        repo_id: repository, as `OWNER/NAME`.
-        schema: schema of the tracker's services.
-        parameters: number of parameters of the model.
         license: license by its identifier of the hub; None states no license.
     """
     rows, notes = _results(root)
@@ -283,13 +269,13 @@ def _results(root: epath.Path) -> tuple[Sequence[Run], list[str]]:
 
 def _table(rows: Sequence[Run]) -> list[str]:
     """Returns a Markdown table of figures with intervals, in per cent."""
-    lines = ["| figure | value | 95% interval |", "|---|---|---|"]
+    lines = [markdown_head(["figure", "value", "95% interval"])]
     for run in rows:
         for column, heading in COLUMNS.items():
             low, high = run.intervals.get(column, (math.nan, math.nan))
             ends = "" if math.isnan(low) else f"{100 * low:.1f} to {100 * high:.1f}"
             first = heading if len(rows) == 1 else f"{run.name}: {heading}"
-            lines.append(f"| {first} | {report.cell(run, column)} | {ends} |")
+            lines.append(markdown([first, report.cell(run, column), ends]))
     return lines
 
 

@@ -12,7 +12,7 @@ from etils import epath
 
 from jaxaug.augment import descriptions
 from jaxaug.augment.descriptions import Description
-from jaxaug.augment.grammar import context, engine
+from jaxaug.augment.grammar import engine, rules
 from jaxaug.augment.judge import verdicts
 from jaxaug.augment.judge.features import Pair
 from jaxaug.core.errors import UserError
@@ -61,7 +61,7 @@ def choices(service: Service) -> tuple[Choice, ...]:
     description of the service is left out, because it would describe two things.
     """
     items = items_of(service)
-    contexts = context.contexts(Schema((service,)))
+    contexts = rules.contexts(Schema((service,)))
     taken = {item.text.casefold() for item in items}
     found = []
     for item in items:
@@ -115,7 +115,6 @@ def drawn(found: Sequence[Choice], number: int, seed: int) -> list[dict[str, str
     Args:
         found: the choices of one service. The counts of a description's texts differ by
           at most 1.
-        number: number of draws.
         seed: seed of the order, which differs between descriptions.
     """
     draws: list[dict[str, str]] = [{} for _ in range(number)]
@@ -148,7 +147,6 @@ def worded_schema(schema: Schema, texts: Mapping[str, Texts]) -> Schema:
     """Returns a schema with other descriptions.
 
     Args:
-        schema: the schema to reword.
         texts: name of a service -> its texts; services without an entry are unchanged.
     """
     found = [worded(one, texts.get(one.name, {})) for one in schema.services]

@@ -3,18 +3,18 @@
 import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import numpy as np
 from jaxtyping import Array, Int
 from t5x.search.decode_state import check_tokens
 
-from jaxaug.core import checked as rules
+from jaxaug.core import typed
 from jaxaug.core.buckets import SHORTEST, pad, plan, power_of_two
 from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.ranges import Range
 from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame
 from jaxaug.metrics.slot_scores import StateLike
@@ -47,7 +47,6 @@ class Tracker(hub.OnHub, BaseTracker):
             model: a model that was trained as a tracker.
             family: key of `recipes.FORMATS`.
             lengths: maximum number of tokens of `inputs` and `targets`, EOS included.
-            schema: the schema of the services.
             batch_size: rows of a decoded batch; None takes `rows_of_device`.
             robust: further wordings and checks of the answers; None takes `Robust()`.
         """
@@ -67,17 +66,12 @@ class Tracker(hub.OnHub, BaseTracker):
         self._greedy = greedy.build(1, greedy.complete({}))
 
     @classmethod
-    @rules.checked(
-        run=rules.path,
-        schema=rules.or_none(rules.either(rules.of(Schema, ""), rules.path)),
-        batch_size=rules.or_none(rules.whole(1, 1 << 16)),
-        robust=rules.or_none(rules.of(Robust, "a Robust")),
-    )
+    @typed.checked
     def load(
         cls,
-        run: PathLike,
-        schema: PathLike | Schema | None = None,
-        batch_size: int | None = None,
+        run: typed.Path,
+        schema: typed.Path | Schema | None = None,
+        batch_size: Annotated[int, Range(1, 1 << 16)] | None = None,
         robust: Robust | None = None,
     ) -> "Tracker":
         """Returns the tracker of a training run.
@@ -233,7 +227,6 @@ class Tracker(hub.OnHub, BaseTracker):
 
         Args:
             dialogues: dialogues with a frame for each state.
-            states: the state of each frame.
         """
         questions = self._questions(dialogues, self.schema)
         write = self._options.formatter(self.schema)

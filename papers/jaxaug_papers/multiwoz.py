@@ -23,8 +23,7 @@ from jaxaug.core.files import read_json, write_text
 from jaxaug.data import folders
 from jaxaug.data.check import ServiceRules, is_idle, rules_of
 from jaxaug.data.datasets import DataSet
-from jaxaug.data.problem import refuse
-from jaxaug.data.schema import Schema, check_schema
+from jaxaug.data.schema import Schema, check_schema, refuse
 
 _FIX = (
     "Name the folder data/MultiWOZ_2.2 of the repository budzianowski/multiwoz, or "
@@ -39,8 +38,6 @@ class Report:
     """The result of a conversion.
 
     Attributes:
-        dialogues: split -> number of dialogues.
-        user_turns: split -> number of user turns.
         changes: description of a change -> number of occurrences.
         first: description of a change -> dialogue, turn, and value of its first
             occurrence.
@@ -80,7 +77,6 @@ def convert(source: Path, out: Path, mentioned_only: bool = False) -> Report:
     Args:
         source: folder with `schema.json` and `{train,dev,test}/dialogues_*.json`.
         out: data folder to write; existing files are replaced.
-        mentioned_only: whether to write frames only for the services of a dialogue.
 
     Raises:
         UserError: a file is missing or does not have the layout of MultiWOZ 2.2.
@@ -104,15 +100,7 @@ def convert(source: Path, out: Path, mentioned_only: bool = False) -> Report:
 
 @dataclass(slots=True)
 class Writer:
-    """Writes a data folder from dialogues in the layout of MultiWOZ 2.2.
-
-    Attributes:
-        out: data folder to write.
-        objects: JSON objects of the services.
-        schema: the same services.
-        mentioned_only: whether to write frames only for the services of a dialogue.
-        report: counts of the dialogues that were written, and of the changes.
-    """
+    """Writes a data folder from dialogues in the layout of MultiWOZ 2.2."""
 
     out: Path
     objects: list[dict[str, Any]]

@@ -36,8 +36,6 @@ def convert(source: Path, out: Path, mentioned_only: bool = False) -> Report:
     Args:
         source: folder with `data.json`, `valListFile.json`, `testListFile.json`, and
             the `schema.json` of MultiWOZ 2.2.
-        out: data folder to write; existing files are replaced.
-        mentioned_only: whether to write frames only for the services of a dialogue.
 
     Raises:
         UserError: a file is missing or does not have the layout of MultiWOZ 2.4.

@@ -1,8 +1,6 @@
 """Reads scalars from TensorBoard event files without TensorFlow or PyTorch."""
 
-import contextlib
 import struct
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,26 +10,9 @@ from etils import epath
 from google.protobuf.message import DecodeError
 
 from jaxaug_base.errors import UserError
+from jaxaug_base.libraries import without
 
-
-@contextlib.contextmanager
-def without_torch() -> Iterator[None]:
-    """Hides PyTorch from imports inside the context, unless it is already imported.
-
-    tensorboardX would import it, in 3 s, for a few isinstance checks. Use this only at
-    module import time, while no other thread imports.
-    """
-    if "torch" in sys.modules:
-        yield
-        return
-    sys.modules["torch"] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del sys.modules["torch"]
-
-
-with without_torch():
+with without("boto3", "torch"):
     from tensorboardX.proto import event_pb2
 
 _BFLOAT16 = 14

@@ -71,8 +71,7 @@ class Notes:
             yield
 
     def keep_in(self, folder: str, number: int = 0) -> None:
-        """Moves the notes to the run folder of process `number` and appends later notes
-        there.
+        """Moves the notes to the run folder of process `number`, and later ones too.
 
         Files in an object store cannot be appended to. The notes of such a run go to
         the user's cache on this machine.
@@ -135,6 +134,24 @@ def _folders() -> tuple[str, ...]:
     specs = (importlib.util.find_spec(name) for name in _LIBRARIES)
     places = (spec.origin for spec in specs if spec is not None)
     return tuple(os.path.dirname(place) + os.sep for place in places if place)
+
+
+@contextlib.contextmanager
+def without(*names: str) -> Iterator[None]:
+    """Hides packages from imports inside the context, except imported ones.
+
+    tensorboardX and spaCy would import PyTorch, in 2 to 3 s, for a few isinstance
+    checks, and tensorboardX imports boto3 for a storage that is not used here.
+    Other threads must not import it at the same time.
+    """
+    hidden = [name for name in names if name not in sys.modules]
+    for name in hidden:
+        sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
 
 
 _notes: Notes | None = None

@@ -9,30 +9,12 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_SUBMODULES = frozenset(
-    [
-        "adafactor",
-        "binary_search",
-        "checkpoints",
-        "decoding",
-        "errors",
-        "eval",
-        "gin_utils",
-        "infer",
-        "inference",
-        "losses",
-        "main",
-        "metrics",
-        "models",
-        "optimizers",
-        "partitioning",
-        "state_utils",
-        "train",
-        "train_state",
-        "trainer",
-        "utils",
-    ]
-)
+_SUBMODULES = (
+    "adafactor", "binary_search", "checkpoints", "decoding", "errors", "eval",
+    "gin_utils", "infer", "inference", "losses", "main", "metrics", "models",
+    "optimizers", "partitioning", "state_utils", "train", "train_state", "trainer",
+    "utils",
+)  # fmt: skip
 _ALIASES = {"checkpointing": "checkpoints"}
 
 

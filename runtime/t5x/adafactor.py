@@ -22,14 +22,8 @@ from jaxtyping import Array, Float
 
 from t5x import checks
 from t5x.errors import UserError
-from t5x.optimizers import (
-    Optimizer,
-    OptimizerDef,
-    OptimizerState,
-    as_container,
-    flatten,
-    unflatten,
-)
+from t5x.optimizers import Optimizer, OptimizerDef, OptimizerState
+from t5x.state_utils import as_container, flatten, unflatten
 
 
 class FactorDim(enum.Enum):
@@ -329,6 +323,7 @@ class Adafactor(OptimizerDef):
         max_parameter_scale: float | None = None,
         skip_nan_updates: bool = False,
     ):
+        given = dict(locals())
         if not factored and factor_map is not None:
             raise UserError(
                 "Adafactor factored is False but factorization rules have been "
@@ -345,27 +340,8 @@ class Adafactor(OptimizerDef):
                 f"{type(factor_map)}"
             )
         self.dtype_momentum = jax.dtypes.canonicalize_dtype(dtype_momentum)
-        super().__init__(
-            _AdafactorHyperParams(
-                learning_rate=learning_rate,
-                factored=factored,
-                multiply_by_parameter_scale=multiply_by_parameter_scale,
-                beta1=beta1,
-                decay_rate=decay_rate,
-                step_offset=step_offset,
-                clipping_threshold=clipping_threshold,
-                weight_decay_rate=weight_decay_rate,
-                min_dim_size_to_factor=min_dim_size_to_factor,
-                epsilon1=epsilon1,
-                epsilon2=epsilon2,
-                factor_map=factor_map,
-                logical_factor_rules=logical_factor_rules,
-                weight_decay_rate_lr_exponent=weight_decay_rate_lr_exponent,
-                global_norm_clip_threshold=global_norm_clip_threshold,
-                max_parameter_scale=max_parameter_scale,
-                skip_nan_updates=skip_nan_updates,
-            )
-        )
+        names = [field.name for field in dataclasses.fields(_AdafactorHyperParams)]
+        super().__init__(_AdafactorHyperParams(**{n: given[n] for n in names}))
         _check(self.hyper_params)
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,5 @@
 """Decode functions, and the operations on their states, for gin files and user code."""
+# ruff: noqa: F401
 
 import dataclasses
 import functools
@@ -39,31 +40,6 @@ from t5x.search.decode_state import (
     usable,
 )
 from t5x.search.sampling import SamplingLoopState
-
-__all__ = [
-    "MIN_TEMPERATURE",
-    "NEG_INF",
-    "NEG_INF_VALUE",
-    "BeamState",
-    "DecodingState",
-    "LogitCallbackFn",
-    "SamplingLoopState",
-    "StateCallbackFn",
-    "add_beam_dim",
-    "beam_init",
-    "beam_search",
-    "brevity_penalty",
-    "cache_gather_beams",
-    "cache_map",
-    "flat_batch_beam_expand",
-    "flatten_beam_dim",
-    "gather_beams",
-    "gather_topk_beams",
-    "share_history",
-    "temperature_sample",
-    "top_k_two_stage",
-    "unflatten_beam_dim",
-]
 
 # Dividing by such a small temperature loses all precision, so argmax is used instead.
 MIN_TEMPERATURE = np.array(1e-4)

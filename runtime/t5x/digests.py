@@ -5,6 +5,7 @@ checkpoint counts as complete, and compared with the files at every restore. Che
 of other programs have no list and are restored without verification.
 """
 
+import contextlib
 import json
 import os
 import zlib
@@ -15,7 +16,7 @@ from absl import logging
 from etils import epath
 from jaxaug_base.files import checksums, checksums_below, read_json, replacing
 
-from t5x.distributed import raise_if_any_failed
+from t5x.distributed import failing_together
 from t5x.errors import UserError
 
 FILE = "digests.json"
@@ -90,36 +91,24 @@ def verify(
     Raises:
         UserError: a file is missing or has changed since it was saved.
     """
-    error = None
-    try:
-        _verify(epath.Path(root), wanted, share)
-    except UserError as e:
-        error = e
-    if share:
-        raise_if_any_failed(error)
-    elif error is not None:
-        raise error
-
-
-def _verify(root: epath.Path, wanted: Callable[[str], bool], share: bool) -> None:
-    files = read(root)
-    if files is None:
-        logging.info("%s has no %s: restoring it unverified.", root, FILE)
-        return
-    names = sorted(filter(wanted, files))
-    if share:
-        names = names[jax.process_index() :: jax.process_count()]
-    reasons = []
-    for name, found in checksums(root, names).items():
-        size, checksum = files[name]
-        if found is None:
-            reasons.append(f"{name} is missing")
-        elif found[0] != size:
-            reasons.append(f"{name} has {found[0]:,} bytes, {size:,} were saved")
-        elif (crc32 := f"{found[1]:08x}") != checksum:
-            reasons.append(f"{name} has checksum {crc32}, {checksum} was saved")
-    if reasons:
-        raise _damaged(root, reasons)
+    with failing_together() if share else contextlib.nullcontext():
+        if (listed := read(root)) is None:
+            logging.info("%s has no %s: restoring it unverified.", root, FILE)
+        files = listed or {}
+        names = sorted(filter(wanted, files))
+        if share:
+            names = names[jax.process_index() :: jax.process_count()]
+        reasons = []
+        for name, found in checksums(epath.Path(root), names).items():
+            size, checksum = files[name]
+            if found is None:
+                reasons.append(f"{name} is missing")
+            elif found[0] != size:
+                reasons.append(f"{name} has {found[0]:,} bytes, {size:,} were saved")
+            elif (crc32 := f"{found[1]:08x}") != checksum:
+                reasons.append(f"{name} has checksum {crc32}, {checksum} was saved")
+        if reasons:
+            raise _damaged(root, reasons)
 
 
 def forget(root: epath.PathLike, wanted: Callable[[str], bool]) -> None:

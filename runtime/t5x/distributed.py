@@ -1,5 +1,7 @@
 """Helpers for multi-process runs; all are cheap or do nothing in a single process."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -48,6 +50,17 @@ def raise_if_any_failed(error: Exception | None) -> None:
             raise _OtherFailedError(f"Process {failed} failed; see its log.")
     if error is not None:
         raise error
+
+
+@contextlib.contextmanager
+def failing_together() -> Iterator[None]:
+    """Calls `raise_if_any_failed` with the error of the context, if there is one."""
+    error = None
+    try:
+        yield
+    except Exception as found:  # noqa: BLE001 - raised on every process
+        error = found
+    raise_if_any_failed(error)
 
 
 def greatest_of_all(x: np.ndarray) -> np.ndarray:

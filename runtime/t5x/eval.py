@@ -106,16 +106,28 @@ def evaluate(
         initializer.global_train_state_shape,
         partitioner,
     )
-    teacher_forced = _teacher_forced_eval(
-        training_evaluator_cls,
-        train_eval_get_dataset_fn,
-        model,
-        dataset_cfg,
-        partitioner,
-        initializer.train_state_axes,
-        output_dir,
-        eval_steps,
-    )
+    trainer: Any = None
+    datasets: Mapping[str, Any] = {}
+    if training_evaluator_cls is not None:
+        layout = partitioner.get_data_layout(dataset_cfg.batch_size)
+        datasets = train_eval_get_dataset_fn(
+            dataset_cfg,
+            layout.shard_id,
+            layout.num_shards,
+            eval_steps,
+            model.FEATURE_CONVERTER_CLS,
+        )
+        trainer = training_evaluator_cls(
+            model=model,
+            train_state=None,
+            partitioner=partitioner,
+            train_state_axes=initializer.train_state_axes,
+            eval_names=list(datasets),
+            summary_dir=output_dir,
+            rng=jax.random.PRNGKey(0),  # This argument and the next two are unused.
+            learning_rate_fn=None,
+            num_microbatches=None,
+        )
     restore_cfg = with_absolute_path(restore_checkpoint_cfg)
     done_file = epath.Path(output_dir) / f"eval.{dataset_cfg.name}.ckpt"
     init_rng = (
@@ -133,7 +145,9 @@ def evaluate(
             raise UserError(f"Failed to restore checkpoint {path}.")
         step = int(to_host(train_state.step))
         announce(f"step {step:,}  evaluating {path}")
-        teacher_forced(train_state)
+        if trainer is not None:
+            trainer.train_state = train_state
+            trainer.eval({name: batches_of(ds) for name, ds in datasets.items()})
         metrics = evaluator.evaluate(train_state, initializer.train_state_axes).result()
         report(step, "inference eval", metrics or {})
         distributed.sync_global_devices(f"step_{step}:complete")
@@ -141,42 +155,6 @@ def evaluate(
             _note_evaluated(done_file, os.fspath(path))
     evaluator.close()
     announce(f"finished; results are in {os.path.join(output_dir, 'inference_eval')}")
-
-
-def _teacher_forced_eval(
-    trainer_cls: Callable[..., Any] | None,
-    get_datasets: Callable[..., Mapping[str, Any]],
-    model: Any,
-    cfg: DatasetConfig,
-    partitioner: Any,
-    train_state_axes: Any,
-    output_dir: str,
-    eval_steps: int,
-) -> Callable[[Any], None]:
-    """Returns a function that evaluates a train state with teacher forcing."""
-    if trainer_cls is None:
-        return lambda train_state: None
-    layout = partitioner.get_data_layout(cfg.batch_size)
-    datasets = get_datasets(
-        cfg, layout.shard_id, layout.num_shards, eval_steps, model.FEATURE_CONVERTER_CLS
-    )
-    trainer = trainer_cls(
-        model=model,
-        train_state=None,
-        partitioner=partitioner,
-        train_state_axes=train_state_axes,
-        eval_names=list(datasets),
-        summary_dir=output_dir,
-        rng=jax.random.PRNGKey(0),  # This argument and the next two are unused.
-        learning_rate_fn=None,
-        num_microbatches=None,
-    )
-
-    def evaluate_state(train_state: Any) -> None:
-        trainer.train_state = train_state
-        trainer.eval({name: batches_of(ds) for name, ds in datasets.items()})
-
-    return evaluate_state
 
 
 def _checkpoints_to_evaluate(

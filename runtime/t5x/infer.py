@@ -172,20 +172,20 @@ def infer(
         on_done=work.add,
     )
     for number, task in enumerate(tasks):
-        job = _TaskJob(
-            task=task,
-            origin=origins[task.name],
-            infer_fn=functools.partial(infer_fn, train_state=train_state),
-            mode=mode,
-            vocabulary=task.output_features[output_vocab_feature_name].vocabulary,
-            write_fn=write_fn,
-            merge_fn=merge_fn if merge_chunked_results else None,
-            step=int(to_host(train_state.step)),
-            save_position=checkpoint_ds_iter,
-            work=work,
+        _run_task(
+            task,
+            origins[task.name],
+            reader,
+            functools.partial(infer_fn, train_state=train_state),
+            mode,
+            task.output_features[output_vocab_feature_name].vocabulary,
+            write_fn,
+            merge_fn if merge_chunked_results else None,
+            int(to_host(train_state.step)),
+            checkpoint_ds_iter,
+            work,
             before=sum(known[:number]),
         )
-        job.run(reader)
     announce(f"finished; results are in {output_dir}")
 
 
@@ -253,91 +253,87 @@ class _Reader:
         return both.padded_batch(self.rows, drop_remainder=False).enumerate()
 
 
-@dataclasses.dataclass
-class _TaskJob:
-    """Inference on one task."""
+def _run_task(
+    task: Any,
+    origin: Origin,
+    reader: _Reader,
+    infer_fn: Callable[..., Any],
+    mode: str,
+    vocabulary: Any,
+    write_fn: WriteFn,
+    merge_fn: MergeFn | None,
+    step: int,
+    save_position: bool,
+    work: Work,
+    before: int,
+) -> None:
+    """Runs inference on one task; `before` counts the examples of earlier tasks."""
+    name, tmp_dir = origin.name, origin.tmp_dir
+    if epath.Path(origin.marker).exists():
+        announce(f"{name} is complete already: skipped")
+        return
+    first = jax.process_index() == 0
+    if first:
+        epath.Path(tmp_dir).mkdir(parents=True, exist_ok=True)
+        origin.note()
+    distributed.sync_global_devices(f"{name}:start")
 
-    task: Any
-    origin: Origin
-    infer_fn: Callable[..., Any]
-    mode: str
-    vocabulary: Any
-    write_fn: WriteFn
-    merge_fn: MergeFn | None
-    step: int
-    save_position: bool
-    work: Work
-    before: int
-
-    def run(self, reader: _Reader) -> None:
-        name, tmp_dir = self.origin.name, self.origin.tmp_dir
-        if epath.Path(self.origin.marker).exists():
-            announce(f"{name} is complete already: skipped")
-            return
-        first = jax.process_index() == 0
-        if first:
-            epath.Path(tmp_dir).mkdir(parents=True, exist_ok=True)
-            self.origin.note()
-        distributed.sync_global_devices(f"{name}:start")
-        count = 0
-        # A single thread writes chunks in order while the next one is computed.
-        with futures.ThreadPoolExecutor(1) as writer:
-            pending: list[futures.Future] = []
-            for chunk, path, examples, model_ds, keep_position in self._todo(reader):
-                self.work.skip_to(self.before + chunk * reader.rows)
-                rng = jax.random.fold_in(jax.random.PRNGKey(0), chunk)
-                result = split_outputs(self.infer_fn(model_ds, rng=rng))
-                count += len(result[0])
-                announce(f"{name}: chunk {chunk}, {count:,} examples done")
-                if first:
-                    move = keep_position() if keep_position else None
-                    pending.append(
-                        writer.submit(self._finish_chunk, path, result, examples, move)
-                    )
-                for done in [f for f in pending if f.done()]:
-                    done.result()
-                    pending.remove(done)
-                distributed.sync_global_devices(f"{name}:chunk{chunk:05}")
-            for future in pending:
-                future.result()
-        if first:
-            if self.merge_fn is not None:
-                self.merge_fn(self.origin.output_dir, name, tmp_dir, self.step)
-                epath.Path(tmp_dir).rmtree()
-            self.origin.complete()
-        distributed.sync_global_devices(f"{name}:complete")
-
-    def _todo(self, reader: _Reader) -> Iterator[tuple[int, str, Any, Any, Any]]:
-        """Yields chunks without results, each with a function to save the position."""
-        import tensorflow as tf
-
-        name, tmp_dir = self.origin.name, self.origin.tmp_dir
-        iterator = iter(reader.chunks(self.task))
-        position = Position(iterator, tmp_dir) if self.save_position else None
-        if position is not None:
-            position.restore()
-        for chunk_tensor, (task_batch, model_batch) in iterator:
-            chunk = int(chunk_tensor)
-            path = os.path.join(tmp_dir, f"{name}-chunk{chunk:05}")
-            if epath.Path(f"{path}.COMPLETED").exists() and epath.Path(path).exists():
-                logging.info("Chunk %d exists already.", chunk)
-                continue
-            examples = tf.data.Dataset.from_tensor_slices(task_batch)
-            model_ds = tf.data.Dataset.from_tensor_slices(model_batch).enumerate()
-            save = functools.partial(position.save, chunk) if position else None
-            yield chunk, path, examples, model_ds, save
-
-    def _finish_chunk(
-        self,
-        path: str,
-        result: Inferences,
-        examples: Any,
-        move: Callable[[], None] | None,
-    ) -> None:
-        self.write_fn(path, result, examples, self.mode, self.vocabulary)
+    def finish_chunk(path: str, result: Inferences, examples: Any, move: Any) -> None:
+        write_fn(path, result, examples, mode, vocabulary)
         epath.Path(f"{path}.COMPLETED").write_text("")
         if move is not None:
             move()
+
+    count = 0
+    # A single thread writes chunks in order while the next one is computed.
+    with futures.ThreadPoolExecutor(1) as writer:
+        pending: list[futures.Future] = []
+        todo = _todo(reader.chunks(task), origin, save_position)
+        for chunk, path, examples, model_ds, keep_position in todo:
+            work.skip_to(before + chunk * reader.rows)
+            rng = jax.random.fold_in(jax.random.PRNGKey(0), chunk)
+            result = split_outputs(infer_fn(model_ds, rng=rng))
+            count += len(result[0])
+            announce(f"{name}: chunk {chunk}, {count:,} examples done")
+            if first:
+                move = keep_position() if keep_position else None
+                pending.append(
+                    writer.submit(finish_chunk, path, result, examples, move)
+                )
+            for done in [f for f in pending if f.done()]:
+                done.result()
+                pending.remove(done)
+            distributed.sync_global_devices(f"{name}:chunk{chunk:05}")
+        for future in pending:
+            future.result()
+    if first:
+        if merge_fn is not None:
+            merge_fn(origin.output_dir, name, tmp_dir, step)
+            epath.Path(tmp_dir).rmtree()
+        origin.complete()
+    distributed.sync_global_devices(f"{name}:complete")
+
+
+def _todo(
+    chunks: Any, origin: Origin, save_position: bool
+) -> Iterator[tuple[int, str, Any, Any, Any]]:
+    """Yields chunks without results, each with a function to save the position."""
+    import tensorflow as tf
+
+    iterator = iter(chunks)
+    position = Position(iterator, origin.tmp_dir) if save_position else None
+    if position is not None:
+        position.restore()
+    for chunk_tensor, (task_batch, model_batch) in iterator:
+        chunk = int(chunk_tensor)
+        path = os.path.join(origin.tmp_dir, f"{origin.name}-chunk{chunk:05}")
+        if epath.Path(f"{path}.COMPLETED").exists() and epath.Path(path).exists():
+            logging.info("Chunk %d exists already.", chunk)
+            continue
+        examples = tf.data.Dataset.from_tensor_slices(task_batch)
+        model_ds = tf.data.Dataset.from_tensor_slices(model_batch).enumerate()
+        save = functools.partial(position.save, chunk) if position else None
+        yield chunk, path, examples, model_ds, save
 
 
 def create_task_from_tfexample_file(

@@ -96,8 +96,6 @@ def compute_weighted_cross_entropy(
     """Computes the summed (not mean) cross entropy of a batch.
 
     Args:
-        logits: logits of every position.
-        targets: token ids.
         weights: weights of the positions; None means 1 everywhere.
         label_smoothing: probability shared by all tokens except the target (Szegedy et
             al. 2016). The entropy of the smoothed target, the minimum loss, is
@@ -293,7 +291,6 @@ def chunked_cross_entropy(
     """Computes `compute_weighted_cross_entropy` from the factors of the logits.
 
     Args:
-        product: factors of the logits.
         weights: weights of the positions; on a CPU, zero weights get no gradient.
         chunk: positions of each row per part; None uses `positions_of_chunk`.
     """

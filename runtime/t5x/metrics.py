@@ -24,6 +24,14 @@ def _add(a: Scalar | None, b: Scalar | None) -> Scalar:
     return a + b
 
 
+def _known(metric: Any, name: str, how: str) -> jnp.ndarray:
+    """Returns a field of a metric; ValueError if it has no value yet."""
+    value = getattr(metric, name)
+    if value is None:
+        raise ValueError(f"{type(metric).__name__}: {how} before compute")
+    return jnp.asarray(value)
+
+
 @flax.struct.dataclass
 class Sum(clu_metrics.Metric):
     """Sum of all values."""
@@ -53,16 +61,8 @@ class Step(clu_metrics.Metric):
     def replace_steps(self, steps: int) -> "Step":
         return self.replace(steps=steps)
 
-    def _num_steps(self) -> jnp.ndarray:
-        if self.steps is None:
-            raise ValueError(
-                f"{type(self).__name__}: call replace_steps before compute, the number "
-                "of steps is not known"
-            )
-        return jnp.asarray(self.steps)
-
     def compute(self) -> jnp.ndarray:
-        return self._num_steps()
+        return _known(self, "steps", "call replace_steps")
 
 
 @flax.struct.dataclass
@@ -83,9 +83,7 @@ class AveragePerStep(Step):
         )
 
     def compute(self) -> jnp.ndarray:
-        if self.total is None:
-            raise ValueError("AveragePerStep: set total before compute")
-        return jnp.asarray(self.total) / self._num_steps()
+        return _known(self, "total", "set total") / Step.compute(self)
 
 
 @flax.struct.dataclass
@@ -101,16 +99,8 @@ class Time(clu_metrics.Metric):
         del other
         return self
 
-    def _seconds(self) -> jnp.ndarray:
-        if self.duration is None:
-            raise ValueError(
-                f"{type(self).__name__}: call replace_duration before compute, the "
-                "duration is not known"
-            )
-        return jnp.asarray(self.duration)
-
     def compute(self) -> jnp.ndarray:
-        return self._seconds()
+        return _known(self, "duration", "call replace_duration")
 
 
 @flax.struct.dataclass
@@ -129,9 +119,7 @@ class TimeRate(Time):
         return type(self)(numerator=_add(self.numerator, other.numerator))
 
     def compute(self) -> jnp.ndarray:
-        if self.numerator is None:
-            raise ValueError("TimeRate: set numerator before compute")
-        return jnp.asarray(self.numerator) / self._seconds()
+        return _known(self, "numerator", "set numerator") / Time.compute(self)
 
 
 @flax.struct.dataclass
@@ -146,7 +134,7 @@ class StepsPerTime(Step, Time):
         return type(self)(steps=_add(self.steps, other.steps))
 
     def compute(self) -> jnp.ndarray:
-        return self._num_steps() / self._seconds()
+        return Step.compute(self) / Time.compute(self)
 
 
 def is_metric_obj(obj: Any) -> bool:

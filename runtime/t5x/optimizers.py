@@ -18,6 +18,8 @@ import optax.contrib
 from flax import traverse_util
 from flax.serialization import from_state_dict, to_state_dict
 
+from t5x.state_utils import as_container, flatten, unflatten
+
 PyTree = Any
 
 
@@ -105,23 +107,6 @@ class Optimizer(flax.struct.PyTreeNode):
             self.target, self.state, state_dict
         )
         return self.replace(target=target, state=state)
-
-
-def flatten(tree: PyTree) -> dict[str, Any]:
-    """Returns the leaves of a nested dictionary by '/'-joined path."""
-    return traverse_util.flatten_dict(flax.core.unfreeze(tree), sep="/")
-
-
-def unflatten(flat: Mapping[str, Any], like: Mapping) -> Mapping:
-    """Inverts `flatten`; returns a FrozenDict if `like` is one."""
-    return as_container(traverse_util.unflatten_dict(dict(flat), sep="/"), like)
-
-
-def as_container(tree: PyTree, like: PyTree) -> Any:
-    """Freezes or unfreezes `tree` like `like`, so that both are the same pytree."""
-    if isinstance(like, flax.core.FrozenDict):
-        return flax.core.freeze(tree)
-    return flax.core.unfreeze(tree)
 
 
 _SELECTED = object()
@@ -405,9 +390,7 @@ class OptaxWrapper(OptimizerDef):
     def restore_state(
         self, opt_target: PyTree, opt_state: OptimizerState, state_dict: Mapping
     ) -> tuple[PyTree, OptimizerState]:
-        """Takes states without arrays from `opt_state`; ValueError if an array is
-        missing.
-        """
+        """Takes states without arrays from `opt_state`; all arrays must be present."""
         wanted = traverse_util.flatten_dict(
             to_state_dict(opt_state), keep_empty_nodes=True
         )

@@ -1,9 +1,10 @@
-"""Operations on state dictionaries, the nested form of train states in checkpoints."""
+"""Operations on trees by name, such as the state dictionaries of checkpoints."""
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import flax.core
 from absl import logging
 from flax import traverse_util
 
@@ -26,8 +27,21 @@ def flatten_state_dict(
     )
 
 
-def _unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
-    return traverse_util.unflatten_dict(dict(flat), sep="/")
+def flatten(tree: Any) -> dict[str, Any]:
+    """Returns the leaves of a nested dictionary by '/'-joined path."""
+    return traverse_util.flatten_dict(flax.core.unfreeze(tree), sep="/")
+
+
+def unflatten(flat: Mapping[str, Any], like: Any = None) -> dict[str, Any]:
+    """Inverts `flatten`; returns a FrozenDict if `like` is one."""
+    return as_container(traverse_util.unflatten_dict(dict(flat), sep="/"), like)
+
+
+def as_container(tree: Any, like: Any) -> Any:
+    """Freezes or unfreezes `tree` like `like`, so that both are the same pytree."""
+    if isinstance(like, flax.core.FrozenDict):
+        return flax.core.freeze(tree)
+    return flax.core.unfreeze(tree)
 
 
 def get_name_tree(
@@ -49,7 +63,7 @@ def intersect_state(
             kept[name] = value
         else:
             logging.warning("Not restoring %s: it is not in the checkpoint", name)
-    return _unflatten(kept)
+    return unflatten(kept)
 
 
 def merge_state(
@@ -66,7 +80,7 @@ def merge_state(
         if overwrite or name not in merged:
             logging.warning("Initializing %s from scratch", name)
             merged[name] = value
-    return _unflatten(merged)
+    return unflatten(merged)
 
 
 def _find_rule(
@@ -148,4 +162,4 @@ def apply_assignment_map(
         keeps_name = name in wanted or name not in read
         if keeps_name and name not in dropped and name not in renamed:
             renamed[name] = value
-    return _unflatten(renamed)
+    return unflatten(renamed)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import gin
 import jax
 from jaxaug_base import libraries
 
@@ -144,9 +145,13 @@ def train(
         peers.advise(functools.partial(loop.how_to_go_on, model_dir))
         record = run_record.RunRecord(model_dir)
         distributed.sync_global_devices("run_record")
-        sinks = setup.make_sinks(metric_sinks, model_dir, stack)
+        sinks: list[MetricSink] = []
+        if jax.process_index() == 0:
+            for construct in metric_sinks:
+                sinks.append(construct(model_dir=model_dir, config=gin.config_str()))
+                stack.callback(sinks[-1].close)
         found = setup.find_checkpoint(checkpoint_cfg, model_dir)
-        resumed = setup.is_in(found.path, model_dir)
+        resumed = found.resumed
         if not resumed:
             record.begin_anew()
 
@@ -192,15 +197,20 @@ def train(
             partitioner=partitioner,
         )
         source = found.path
-        train_state, manager = setup.restore_or_init(
-            initializer,
-            partitioner,
-            save_cfg,
-            found,
-            model_dir,
-            train_iter,
-            init_rng,
-        )
+        train_state, manager = None, None
+        if found.settings is not None or setup.saves(save_cfg):
+            train_state, manager = state_init.create_checkpoint_manager_and_restore(
+                initializer,
+                partitioner,
+                found.settings,
+                source,
+                init_rng,
+                save_checkpoint_cfg=save_cfg,
+                model_dir=model_dir,
+                ds_iter=train_iter,
+            )
+        if train_state is None:
+            train_state = initializer.from_scratch(init_rng)
         if manager is not None:
             stack.callback(manager.close)
         first_batch_ready = train_iter.peek_async()
@@ -289,7 +299,9 @@ def train(
             setup.compile_train_step(
                 trainer, train_iter, partitioner, layout, until_stop
             )
-            setup.warm_up(first_batch_ready, trainer, step)
+            tick = time.time()
+            first_batch_ready.result()  # It was read while the step compiled.
+            metrics.write_scalar("timing/train_iter_warmup", time.time() - tick, step)
         guard.finish_steps()
 
         # ---- Loop ----

@@ -17,13 +17,8 @@ from flax.serialization import to_state_dict
 from jaxtyping import Array, Int
 
 from t5x.errors import UserError
-from t5x.optimizers import (
-    Optimizer,
-    OptimizerDef,
-    PyTree,
-    as_container,
-    flatten,
-)
+from t5x.optimizers import Optimizer, OptimizerDef, PyTree
+from t5x.state_utils import as_container, flatten
 
 EMPTY_DICT: FrozenDict = flax.core.freeze({})
 _AXES_SUFFIX = "_axes"

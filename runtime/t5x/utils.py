@@ -52,12 +52,12 @@ from t5x.feed.vocabularies import (
 )
 from t5x.inference.evaluator import EvaluatorConstructor, TensorBoardLogger
 from t5x.inference.runner import InferFnCallable, get_infer_fn
+from t5x.state_utils import flatten as flatten_dict_string_keys
 from t5x.train_state import override_params_axes_names, set_hardware_rng_ops
 from t5x.training.learning_rate import (
     LearningRateCallable,
     create_learning_rate_scheduler,
 )
-from t5x.training.step import flatten_dict_string_keys
 
 
 def run_main(

@@ -12,14 +12,10 @@ FIELDS = {
     "variants": 3,
     "metrics": {"far": {"path": "own_metrics:far"}, "string_similarity": {}},
     "select": "tree",
-    "tree": {
-        "levels": ("far", "string_similarity"),
-        "decisions": ("max", "min"),
-        "constraints": ("far <= 0.5",),
-        "diversity": "far",
-    },
+    "tree": {"levels": ("far", "string_similarity"), "decisions": ("max", "min"),
+     "constraints": ("far <= 0.5",), "diversity": "far"},
     "shard_size": 2,
-}
+}  # fmt: skip
 METRICS = """
 import numpy as np
 

@@ -94,10 +94,8 @@ def test_invalid_config_files(tmp_path):
         ({"scheme": "x", "splits": "train"}, "splits is a text; write a tuple"),
         ({"scheme": "x", "splits": ()}, "name one or more, each once"),
         ({"scheme": 7}, "here.py: scheme=7: expected a text"),
-        (
-            {"scheme": "x", "splits": 7},
-            "here.py: splits=7: expected a tuple .each item",
-        ),
+        ({"scheme": "x", "splits": 7},
+         "here.py: splits=7: expected a tuple .each item"),
         ({"scheme": "x", "splits": (7,)}, r"splits=\(7,\): expected a tuple"),
         ({"scheme": "x", "variants": "5"}, "variants='5': expected a whole number"),
         ({"scheme": "x", "options": ("a",)}, "options=.*: expected a mapping"),
@@ -106,21 +104,15 @@ def test_invalid_config_files(tmp_path):
         ({"scheme": "x", "beside": {"EDA": 7}}, "beside=.*: expected a mapping"),
         ({"scheme": "x", "seed": -1}, "seed is -1: give a whole number from 0"),
         ({"scheme": "x", "names": 1}, "names=1: expected True or False"),
-        (
-            {"scheme": "x", "select": "tree", "tree": {"decimals": 0.5}},
-            "here.py: tree: decimals=0.5: expected a whole number or a tuple",
-        ),
+        ({"scheme": "x", "select": "tree", "tree": {"decimals": 0.5}},
+         "here.py: tree: decimals=0.5: expected a whole number or a tuple"),
         ({"scheme": "x", "tree": {"levels": ("a",)}}, "set select='tree'"),
-        (
-            {"scheme": "x", "select": "tree", "metrics": {"jaccard": {}}},
-            "the tree needs metric 'entailment'",
-        ),
-        (
-            {"scheme": "x", "select": "tree", "tree": {"level": ("a",)}},
-            "tree: no field 'level'; did you mean 'levels'",
-        ),
+        ({"scheme": "x", "select": "tree", "metrics": {"jaccard": {}}},
+         "the tree needs metric 'entailment'"),
+        ({"scheme": "x", "select": "tree", "tree": {"level": ("a",)}},
+         "tree: no field 'level'; did you mean 'levels'"),
     ],
-)
+)  # fmt: skip
 def test_wrong_fields(fields, message):
     with pytest.raises(UserError, match=message):
         configs.of(fields, "here.py")
@@ -134,18 +126,15 @@ def test_wrong_fields(fields, message):
         ("sentence", {"method": "eda"}, "'sentence' cannot be made with .*num"),
         ("qcpg", {"width": 1}, "scheme 'qcpg' cannot be made with .*width"),
         ("sentence", {"method": "eda", "num": 1, "rate": 1}, "cannot be made .*rate"),
-        (
-            "sentence",
-            {"method": "eda", "num": 1, "swap": "a"},
-            "method 'eda': swap='a': expected a finite",
-        ),
+        ("sentence", {"method": "eda", "num": 1, "swap": "a"},
+         "method 'eda': swap='a': expected a finite"),
         ("sentence", {"method": "eda", "num": "1"}, "num='1': expected a whole"),
         ("sentence", {"method": "eda", "num": 0}, "'eda': num=0: give at least 1"),
         ("qcpg", {"beams": 2.5}, "scheme 'qcpg': beams=2.5: expected a whole"),
         ("contextual", {"temperature": float("inf")}, "temperature=inf: expected"),
-        ("paraphrase", {"grid": 7}, "'paraphrase': grid=7: expected a tuple"),
+        ("paraphrase", {"grid": 7}, "'paraphrase': grid=7: expected a list"),
     ],
-)
+)  # fmt: skip
 def test_schemes_and_options_that_are_not_there(scheme, options, message):
     with pytest.raises(UserError, match=message):
         registry.made(scheme, 0, options)
@@ -185,7 +174,12 @@ def test_keys_of_schemes_hold_the_weights_of_their_models(tmp_path, scheme, opti
 
 def test_the_code_of_a_scheme_covers_its_imports(monkeypatch):
     found = [m.__name__ for m in registry._modules_of(contextual)]
-    names = "schemes.contextual", "schemes.eda", "language.lexicon", "language.words"
+    names = (
+        "schemes.contextual",
+        "schemes.sentences",
+        "language.lexicon",
+        "language.words",
+    )
     assert {f"jaxaug.augment.{name}" for name in names} == {*found}
     monkeypatch.setattr(generation, "identity", lambda name: name)
     (job,) = registry.made("qcpg", 0, {"kind": "captions"})

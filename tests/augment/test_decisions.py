@@ -140,35 +140,21 @@ NOW = COST | {"decision": "rejected", "candidate": "Cost of the ticket now"}
         ([TYPED | {"variant": 4}], "variant=4: the run has variants 1 to 3. Correct"),
         ([TYPED | {"text": "a  b"}], "'a  b': expected words with single spaces"),
         ([TYPED | {"text": ""}], "the text is '': expected words"),
-        (
-            [NOW | {"candidate": COST["source"]}],
-            "rejects the original text, which is used if no .* Type another text",
-        ),
-        (
-            [NOW, TYPED | {"id": "train/0/slot/7"}],
-            (
-                "line 2: 'train/0/slot/7' is not a text of the schema; did you mean .*"
-                "Decisions hold for one schema: take the decisions.jsonl of this one"
-            ),
-        ),
+        ([NOW | {"candidate": COST["source"]}],
+         "rejects the original text, which is used if no .* Type another text"),
+        ([NOW, TYPED | {"id": "train/0/slot/7"}],
+         ("line 2: 'train/0/slot/7' is not a text of the schema; did you mean .*"
+         "Decisions hold for one schema: take the decisions.jsonl of this one")),
         ([TYPED | {"id": "x"}], "line 1: 'x' is not a text of the schema"),
-        (
-            [TYPED | {"source": "Price"}],
-            (
-                "line 1: train/0/slot/2 is 'Price' here and 'Cost of the ticket' in "
-                "the schema. Decisions hold for one schema"
-            ),
-        ),
-        (
-            [NOW, TYPED, TYPED | {"text": "Price"}],
-            "line 3: train/0/slot/2: line 2 decides the same variant: 1. Keep one",
-        ),
-        (
-            [NOW, NOW | {"decision": "accepted", "variant": 1}],
-            "line 2: .* line 1 decides the same candidate: 'Cost of the ticket now'",
-        ),
+        ([TYPED | {"source": "Price"}],
+         ("line 1: train/0/slot/2 is 'Price' here and 'Cost of the ticket' in "
+         "the schema. Decisions hold for one schema")),
+        ([NOW, TYPED, TYPED | {"text": "Price"}],
+         "line 3: train/0/slot/2: line 2 decides the same variant: 1. Keep one"),
+        ([NOW, NOW | {"decision": "accepted", "variant": 1}],
+         "line 2: .* line 1 decides the same candidate: 'Cost of the ticket now'"),
     ],
-)
+)  # fmt: skip
 def test_files_that_do_not_fit(sgd_tree, tmp_path, lines, message):
     path = tmp_path / decisions.FILE
     written = [line if isinstance(line, str) else json.dumps(line) for line in lines]

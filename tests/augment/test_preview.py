@@ -5,7 +5,7 @@ import re
 import pytest
 
 from jaxaug.augment import config as configs
-from jaxaug.augment import decisions, preview
+from jaxaug.augment import decisions
 from jaxaug.augment import plan as plans
 from jaxaug.core.errors import UserError
 from tests.support.appended_words import decide
@@ -19,25 +19,18 @@ FIELDS = {
     "filters": ("advice",),
     "metrics": {"entailment": {}, "string_similarity": {}},
     "select": "tree",
-    "tree": {
-        "levels": ("string_similarity", "entailment"),
-        "decisions": ("min", "max"),
-        "constraints": ("entailment >= 0.5",),
-        "diversity": "string_similarity",
-    },
+    "tree": {"levels": ("string_similarity", "entailment"), "decisions": ("min", "max"),
+     "constraints": ("entailment >= 0.5",), "diversity": "string_similarity"},
     "report": {"bleu": {}},
-    "beside": {
-        "EDA": {"scheme": "sentence", "options": {"method": "eda", "num": 9}},
-        "other": {"scheme": "contextual", "options": {"num": 2}},
-        "SGD-X": "sgdx",
-        "gone": "no/folder",
-    },
-}
+    "beside": {"EDA": {"scheme": "sentence", "options": {"method": "eda", "num": 9}},
+     "other": {"scheme": "contextual", "options": {"num": 2}}, "SGD-X": "sgdx",
+     "gone": "no/folder"},
+}  # fmt: skip
 
 
 def dry(data_dir, out, **fields):
     plan = plans.resolve(configs.of(FIELDS | fields, "test"), data_dir, out)
-    return preview.text(plan)
+    return plans.preview(plan)
 
 
 @pytest.fixture(autouse=True)

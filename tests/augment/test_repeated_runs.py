@@ -11,7 +11,7 @@ from jaxaug.augment import config as configs
 from jaxaug.augment import plan as plans
 from jaxaug.augment import run
 from jaxaug.augment.judge import measures
-from jaxaug.augment.output import records, variants
+from jaxaug.augment.output import records
 from jaxaug.core import extensions
 from jaxaug.core.errors import UserError
 from jaxaug.core.parts import Part
@@ -130,7 +130,7 @@ def test_a_full_disk(sgd_tree, fake, tmp_path, monkeypatch, module):
     go(sgd_tree, out)
     before = files_of(out)
     if module == "variants":
-        monkeypatch.setattr(variants, "to_json", full)
+        monkeypatch.setattr(records, "schema_json", full)
     else:
         monkeypatch.setattr(records, "write_text", full)
     with pytest.raises((UserError, OSError), match="No space left on device"):

@@ -208,13 +208,9 @@ def test_equal_new_names_are_not_used(sgd_tree, fake, tmp_path, monkeypatch):
 def test_given_variants(sgd_tree, fake, tmp_path):
     out = tmp_path / "out"
     fields = {
-        "scheme": "given",
-        "options": {"folder": "sgdx"},
-        "select": "order",
-        "tree": {},
-        "splits": ("train", "dev"),
-        "variants": 5,
-    }
+        "scheme": "given", "options": {"folder": "sgdx"}, "select": "order", "tree": {},
+        "splits": ("train", "dev"), "variants": 5,
+    }  # fmt: skip
     go(sgd_tree, out, **fields)
     for number in range(1, 6):
         found = texts_of(out, f"v{number}", "dev")

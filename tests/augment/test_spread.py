@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxaug.augment import spread, tree
-from jaxaug.augment.spread import Choice
-from jaxaug.augment.tree import Item, Spec
+from jaxaug.augment import tree
+from jaxaug.augment.tree import Choice, Item, Spec
 from jaxaug.core.errors import UserError
 
 TEXTS = ["town of the inn", "towns of an inn", "where the lodge stands", "hotel city"]
@@ -14,26 +13,26 @@ TEXTS = ["town of the inn", "towns of an inn", "where the lodge stands", "hotel 
 
 def test_distances_of_words_and_frames() -> None:
     # Inflection and articles do not count.
-    assert spread.distance("booked the rooms", "book a room") == 0
+    assert tree.distance("booked the rooms", "book a room") == 0
     # One of three words is shared; the frames are `of` and `of`.
-    assert spread.distance("city of hotel", "city of inn") == pytest.approx(0.5)
+    assert tree.distance("city of hotel", "city of inn") == pytest.approx(0.5)
     # No word and no part of the frame is shared.
-    assert spread.distance("which city", "hotel") == 1
+    assert tree.distance("which city", "hotel") == 1
 
 
 def test_each_choice_differs_from_those_before() -> None:
     choices = [Choice(text, 1.0, 0.8) for text in TEXTS[:3]]
-    assert spread.taken(choices, 2) == [0, 2]
+    assert tree.taken(choices, 2) == [0, 2]
     # The second text comes last, because it repeats the first.
-    assert spread.taken(choices, 9) == [0, 2, 1]
+    assert tree.taken(choices, 9) == [0, 2, 1]
 
 
 def test_fidelity_decides_between_equally_distant_texts() -> None:
     choices = [Choice("town of the inn", 0.9, 0.5), Choice("hotel city", 0.9, 0.8)]
-    assert spread.taken(choices, 1) == [1]
+    assert tree.taken(choices, 1) == [1]
     # A text with the words of the source is worth less than a different one.
     choices = [Choice("city of a hotel", 0.0, 1.0), Choice("town of an inn", 1.0, 0.6)]
-    assert spread.taken(choices, 1) == [1]
+    assert tree.taken(choices, 1) == [1]
 
 
 def test_a_tree_walks_by_spread() -> None:
@@ -62,16 +61,16 @@ def test_an_unknown_walk_is_refused() -> None:
 )
 def test_any_texts_are_taken_once(found, k) -> None:
     choices = [Choice(text, 0.5, 0.5) for text in found]
-    order = spread.taken(choices, k)
+    order = tree.taken(choices, k)
     assert len(order) == len(set(order)) == min(k, len(found))
 
 
 def test_the_preferred_of_nearly_equal_choices_is_taken() -> None:
     choices = [Choice("town of the inn", 0.93, 0.5), Choice("hotel city", 0.9, 0.5, 2)]
-    assert spread.taken(choices, 2) == [1, 0]
+    assert tree.taken(choices, 2) == [1, 0]
     # A difference of more than 0.05 is not nearly equal.
     choices = [Choice("town of the inn", 0.96, 0.5), Choice("hotel city", 0.9, 0.5, 2)]
-    assert spread.taken(choices, 1) == [0]
+    assert tree.taken(choices, 1) == [0]
 
 
 @pytest.mark.parametrize("walk", tree.WALKS)

@@ -4,7 +4,7 @@ import hashlib
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxaug.augment import tree
@@ -27,15 +27,11 @@ def item(text, count=1, j=0.0, e=1.0, s=0.5):
 # node E = 0.77 comes first, because it is the greatest. Under it the leaf S = 77 comes
 # first, because it is the least. The other values and the texts are ours.
 FIGURE_1 = [
-    item("a", 1, j=0.656, e=0.774, s=0.766),
-    item("b", 1, j=0.664, e=0.766, s=0.83),
-    item("c", 9, j=0.66, e=0.71, s=0.41),
-    item("d", 9, j=0.66, e=0.68, s=0.35),
-    item("e", 1, j=0.74, e=0.52, s=0.61),
-    item("f", 1, j=0.0, e=0.98, s=0.91),
-    item("g", 1, j=0.0, e=0.98, s=0.88),
-    item("h", 1, j=0.0, e=0.31, s=0.12),
-]
+    item("a", 1, j=0.656, e=0.774, s=0.766), item("b", 1, j=0.664, e=0.766, s=0.83),
+    item("c", 9, j=0.66, e=0.71, s=0.41), item("d", 9, j=0.66, e=0.68, s=0.35),
+    item("e", 1, j=0.74, e=0.52, s=0.61), item("f", 1, j=0.0, e=0.98, s=0.91),
+    item("g", 1, j=0.0, e=0.98, s=0.88), item("h", 1, j=0.0, e=0.31, s=0.12),
+]  # fmt: skip
 
 
 def test_figure_1():
@@ -206,14 +202,12 @@ SPECS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=200)
 @given(TABLES, SPECS, st.integers(1, 8), st.integers(0, 3))
 def test_against_the_naive_program(items, spec, k, seed):
     ranking = tree.rank(items, spec, k, seed)
     assert [one.text for one in ranking.selected] == naive(items, spec, k, seed)
 
 
-@settings(deadline=None, max_examples=100)
 @given(TABLES, SPECS, st.integers(1, 30), st.randoms())
 def test_properties(items, spec, k, random):
     ranking = tree.rank(items, spec, k)

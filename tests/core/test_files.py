@@ -62,34 +62,19 @@ def test_standard_input_in_another_encoding(monkeypatch):
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (
-            '{"a": 1}'.encode("utf-16"),
-            "is UTF-16, expected UTF-8. Convert it: `iconv -f UTF-16 -t UTF-8`.",
-        ),
-        (
-            codecs.BOM_UTF16_BE + "[]".encode("utf-16-be"),
-            "is UTF-16, expected UTF-8. Convert it: `iconv -f UTF-16 -t UTF-8`.",
-        ),
-        (
-            "[]".encode("utf-32"),
-            "is UTF-32, expected UTF-8. Convert it: `iconv -f UTF-32 -t UTF-8`.",
-        ),
-        (
-            "a\nbc".encode("utf-16-le"),
-            (
-                "line 1: byte 0x00 at offset 1, expected text in UTF-8: this is "
-                "another encoding or no text."
-            ),
-        ),
-        (
-            b"ab\n\0",
-            (
-                "line 2: byte 0x00 at offset 3, expected text in UTF-8: this is "
-                "another encoding or no text."
-            ),
-        ),
+        ('{"a": 1}'.encode("utf-16"),
+         "is UTF-16, expected UTF-8. Convert it: `iconv -f UTF-16 -t UTF-8`."),
+        (codecs.BOM_UTF16_BE + "[]".encode("utf-16-be"),
+         "is UTF-16, expected UTF-8. Convert it: `iconv -f UTF-16 -t UTF-8`."),
+        ("[]".encode("utf-32"),
+         "is UTF-32, expected UTF-8. Convert it: `iconv -f UTF-32 -t UTF-8`."),
+        ("a\nbc".encode("utf-16-le"),
+         ("line 1: byte 0x00 at offset 1, expected text in UTF-8: this is "
+         "another encoding or no text.")),
+        (b"ab\n\0", ("line 2: byte 0x00 at offset 3, expected text in UTF-8: this is "
+         "another encoding or no text.")),
     ],
-)
+)  # fmt: skip
 def test_other_encodings(tmp_path, data, problem):
     path = tmp_path / "x"
     path.write_bytes(data)

@@ -13,7 +13,7 @@ from tests.test_architecture import ROOT, files, name
 OURS = {
     "jaxaug/api.py",
     "jaxaug/augment/judge/verdicts.py",
-    "jaxaug/formats/d3st_answers.py",
+    "jaxaug/formats/d3st.py",
     "jaxaug/formats/json_tools.py",
     "jaxaug/formats/sdt.py",
     "jaxaug/formats/t5dst.py",
@@ -38,24 +38,16 @@ OURS = {
         (b'"\xff"', "byte 0xff at offset 1 is not UTF-8"),
         ("[" * 100_000, "invalid JSON: nested too deeply"),
         ('{"a":' * 100_000, "invalid JSON: nested too deeply"),
-        (
-            "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1),
-            "invalid JSON: nested too deeply",
-        ),
+        ("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1),
+         "invalid JSON: nested too deeply"),
         ("1" * 4301, "invalid JSON: an integer has more than 4300 digits"),
-        (
-            '{"a": {"b": 1, "b": 2}}',
-            (
-                "invalid JSON: an object has the name 'b' 2 times (again at line 1, "
-                "column 16)"
-            ),
-        ),
-        (
-            b'["\\udc00"]',
-            "invalid JSON: a string holds \\udc00, half of a surrogate pair",
-        ),
+        ('{"a": {"b": 1, "b": 2}}',
+         ("invalid JSON: an object has the name 'b' 2 times (again at line 1, "
+         "column 16)")),
+        (b'["\\udc00"]',
+         "invalid JSON: a string holds \\udc00, half of a surrogate pair"),
     ],
-)
+)  # fmt: skip
 def test_rejected_input(text, problem):
     with pytest.raises(JsonError) as error:
         json_reader.decoded(text, "the line")

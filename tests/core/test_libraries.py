@@ -46,14 +46,9 @@ def test_notes_are_kept_off_the_screen(tmp_path):
     ]
     shown = [line.removeprefix("WARNING:absl:") for line in done.stderr.splitlines()]
     assert shown[:7] == [
-        "early",
-        "ERROR:absl:of SeqIO, an error",
-        "of ours, a warning",
-        "progress",
-        "native, later",
-        "later",
-        "the end",
-    ]
+        "early", "ERROR:absl:of SeqIO, an error", "of ours, a warning", "progress",
+        "native, later", "later", "the end",
+    ]  # fmt: skip
     assert done.returncode == -6 and "Fatal Python error: Aborted" in shown
 
 

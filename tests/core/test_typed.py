@@ -62,29 +62,19 @@ def test_right_types(fields):
         ({"flag": 1}, "here: flag=1: expected True or False."),
         ({"names": "ab"}, "here: names='ab': expected a tuple (each item a text)."),
         ({"names": [1]}, "here: names=[1]: expected a tuple (each item a text)."),
-        (
-            {"pair": (1,)},
-            "here: pair=(1,): expected (a whole number, a finite number).",
-        ),
-        (
-            {"table": {"a": 1}},
-            (
-                "here: table={'a': 1}: expected a mapping (each key a text, each value "
-                "a mapping (each key a text, each value a finite number))."
-            ),
-        ),
-        (
-            {"free": {1: 2}},
-            (
-                "here: free={1: 2}: expected a mapping (each key a text, each value "
-                "anything)."
-            ),
-        ),
+        ({"pair": (1,)},
+         "here: pair=(1,): expected (a whole number, a finite number)."),
+        ({"table": {"a": 1}},
+         ("here: table={'a': 1}: expected a mapping (each key a text, each value "
+         "a mapping (each key a text, each value a finite number)).")),
+        ({"free": {1: 2}},
+         ("here: free={1: 2}: expected a mapping (each key a text, each value "
+         "anything).")),
         ({"maybe": "x"}, "here: maybe='x': expected a whole number or None."),
         ({"path": 1}, "here: path=1: expected a text or a path."),
         ({"rule": 1}, "here: rule=1: expected a text or a function."),
     ],
-)
+)  # fmt: skip
 def test_wrong_types(fields, message):
     with pytest.raises(UserError) as error:
         typed.check(fields, Kind, "here")
@@ -104,7 +94,9 @@ def test_seeds():
     for seed in (0, 7, 2**32 - 1, np.int32(3)):
         typed.check_seed(seed, "--seed")
     for seed in (-1, 2**32, 2**63, 10**400, 1.0, True, "1"):
-        with pytest.raises(UserError, match="give a whole number from 0 to 4294967295"):
+        with pytest.raises(
+            UserError, match="give a whole number from 0 to 4,294,967,295"
+        ):
             typed.check_seed(seed, "--seed")
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from jaxaug import cli
 from jaxaug.curriculum import levels
-from jaxaug.curriculum import scorers as measures
-from jaxaug.curriculum.scorers import Scorers
+from jaxaug.curriculum import options as measures
+from jaxaug.curriculum.options import Scorers
 from jaxaug.models.endpoint import asking
 from tests.support.chat_server import failed, good, said, slow
 
@@ -81,19 +81,15 @@ def test_a_dry_run_asks_nothing(call, server):
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (
-            failed(401, "who are you"),
-            "HTTP 401: who are you. It is not set; set the key",
-        ),
+        (failed(401, "who are you"),
+         "HTTP 401: who are you. It is not set; set the key"),
         (failed(503, "busy"), "HTTP 503: busy (tried 1 time). Try again later"),
         (slow(1.0), "no reply within 0.3 s (tried 1 time). Give a longer timeout"),
-        (
-            lambda body: (200, {}, b'{"cho'),
-            "the reply is not a complete chat completion",
-        ),
+        (lambda body: (200, {}, b'{"cho'),
+         "the reply is not a complete chat completion"),
     ],
     ids=["no key", "busy", "slow", "cut"],
-)
+)  # fmt: skip
 def test_a_failed_run_goes_on(call, server, fault, message):
     server.script = [good]
     server.answer = fault
@@ -121,21 +117,17 @@ def test_prose_is_no_paraphrase(call, server):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (
-            ["--quota", "bottom_k=4", "top_k_top_p=16"],
-            "which gives no probabilities of tokens. Write --quota sampling=20.",
-        ),
+        (["--quota", "bottom_k=4", "top_k_top_p=16"],
+         "which gives no probabilities of tokens. Write --quota sampling=20."),
         (["--top_k=5"], "--top_k: is for models on this machine, not for openai:tiny"),
         (["--option", "k=5"], "--option k=5: write it as NAME=VALUE"),
         (["--prompt=persona"], "persona: no such file. Use plain or schema"),
         (["--endpoint="], "--endpoint is missing: a model openai:NAME needs"),
         (["--model=smollm2"], "--endpoint: model 'smollm2' runs on this machine"),
-        (
-            ["--endpoint=http://127.0.0.1:9/v1", "--option", "retries=0"],
-            "cannot be reached",
-        ),
+        (["--endpoint=http://127.0.0.1:9/v1", "--option", "retries=0"],
+         "cannot be reached"),
     ],
-)
+)  # fmt: skip
 def test_wrong_arguments_end_in_one_line(call, server, flags, message):
     status, text = call(*flags)
     assert status == 1 and message in text and text.count("\n") == 1

@@ -11,9 +11,9 @@ from jaxaug import cli
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Shards
 from jaxaug.curriculum import difficulty, generate, levels
+from jaxaug.curriculum import options as measures
 from jaxaug.curriculum import options as of_levels
-from jaxaug.curriculum import scorers as measures
-from jaxaug.curriculum.scorers import Scorers
+from jaxaug.curriculum.options import Scorers
 from jaxaug.paraphrase import generation, version
 from tests.support.numbered import OPTIONS, Paraphraser, by_number, flat
 
@@ -183,20 +183,14 @@ def test_learned_filters_are_the_default_if_present(
     "similarity, beta, message",
     [
         ("bleurt-20", -0.1, r"is BLEURT-20, from 0\.0 to 1\.0\. Give .* default, 0\.7"),
-        (
-            "bleurt-20",
-            1.5,
-            r"--beta is 1\.5, but the similarity bleurt-20 is BLEURT-20",
-        ),
-        (
-            "bleurt-base-128",
-            -3.0,
-            r"is an original BLEURT, from -2\.0 to 1\.1.*t, 0\.5",
-        ),
+        ("bleurt-20", 1.5,
+         r"--beta is 1\.5, but the similarity bleurt-20 is BLEURT-20"),
+        ("bleurt-base-128", -3.0,
+         r"is an original BLEURT, from -2\.0 to 1\.1.*t, 0\.5"),
         ("bleurt-base-128", 1.2, r"is an original BLEURT, from -2\.0 to 1\.1"),
         ("minilm", 80.0, r"--beta is 80\.0, .* a cosine, from -1\.0 to 1\.0.*t, 0\.8"),
     ],
-)
+)  # fmt: skip
 def test_a_threshold_outside_of_the_range_is_refused(similarity, beta, message):
     with pytest.raises(UserError, match=message):
         generate.resolved(
@@ -252,29 +246,6 @@ def test_a_text_without_paraphrases_stands_for_itself(made):
 def test_levels_depend_neither_on_the_other_texts_nor_on_shards(made):
     alone = [made([text])[0][0] for text in "abc"]
     assert made(["c", "b", "a"])[0] == alone[::-1]
-
-
-def test_a_stop_loses_one_shard(made):
-    texts, whole = list("abcdef"), Paraphraser()
-
-    class Stops(Paraphraser):
-        def __call__(self, number, setting, texts):
-            if len(self.calls) == 3:
-                raise KeyboardInterrupt
-            return super().__call__(number, setting, texts)
-
-    stops = Stops()
-    with pytest.raises(KeyboardInterrupt):
-        made(texts, stops)
-    assert len(stops.calls) == 3  # All shards of the first sampler.
-    made(texts, whole)
-    assert whole.calls == [("top_k_top_p", 48, 2)] * 3
-    again = Paraphraser()
-    made(texts, again, beta=0.6)
-    assert again.calls == []
-    # Outputs of a sampler in another run are reused.
-    made(texts, again, quota={"bottom_k": 4, "sampling": 1})
-    assert again.calls == [("sampling", 3, 2)] * 3
 
 
 def run(tmp_path, *extra: str) -> int:

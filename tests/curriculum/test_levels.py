@@ -45,17 +45,13 @@ def test_written_levels_are_read(tmp_path):
         (['{"text": "a", "levels": [["b"], [1]]}'], "line 1: expected an object"),
         (["[" * 100_000], r"line 1: expected an object .*, got '\[+\.\.\.\. Write"),
         (['{"text": %s}' % ("1" * 5000)], "line 1: expected an object"),
-        (
-            ['{"text": "a", "levels": [["\\ud800"]]}'],
-            r"line 1: a string holds \\ud800, half of a surrogate pair. Write it again",
-        ),
+        (['{"text": "a", "levels": [["\\ud800"]]}'],
+         r"line 1: a string holds \\ud800, half of a surrogate pair. Write it again"),
         (['{"text": "a", "levels": []}'] * 2, "line 2: 'a' comes twice"),
-        (
-            ['{"text": "a", "levels": [[]]}', '{"text": "b", "levels": []}'],
-            "line 2: 0 levels, the first line has 1",
-        ),
+        (['{"text": "a", "levels": [[]]}', '{"text": "b", "levels": []}'],
+         "line 2: 0 levels, the first line has 1"),
     ],
-)
+)  # fmt: skip
 def test_damaged_files_are_refused(tmp_path, lines, message):
     path = tmp_path / "f.jsonl"
     path.write_text("".join(f"{line}\n" for line in lines))
@@ -156,13 +152,9 @@ def test_the_last_four_of_twenty_released_come_from_bottom_k(real_data):
             one.implied in (True, None) or one.similarity >= 0.5 for one in every
         )
     assert shares == {
-        "s0": [45, 6],
-        "s1": [43, 42],
-        "s2": [43, 7],
-        "s3": [43, 6],
-        "s4": [43, 6],
+        "s0": [45, 6], "s1": [43, 42], "s2": [43, 7], "s3": [43, 6], "s4": [43, 6],
         "persona": [60, 5],
-    }
+    }  # fmt: skip
 
 
 def test_a_damaged_line_of_persona_is_refused(tmp_path):

@@ -1,4 +1,4 @@
-from jaxaug.curriculum import quotas
+from jaxaug.curriculum import options
 
 
 def test_copies_of_a_text_count_neither_case_nor_white_space():
@@ -6,7 +6,9 @@ def test_copies_of_a_text_count_neither_case_nor_white_space():
         "bottom_k": ["Where is Peru?", "where  is peru ?", "Is Peru far?"],
         "sampling": ["is peru far ?", "Find Peru?", "Pick up?"],
     }
-    assert quotas.distinct("where is  peru ?", outputs, ["find peru ?", "pickup?"]) == [
+    assert options.distinct(
+        "where is  peru ?", outputs, ["find peru ?", "pickup?"]
+    ) == [
         ("is Peru far?", "bottom_k"),
         ("pick up?", "sampling"),
     ]

@@ -116,7 +116,7 @@ def test_user_defined_stages_change_exactly_at_their_ends():
         ((0, 5), ((1,), (1,)), "must rise strictly from above 0"),
         ((5, 9), ((1,), (1, 2)), r"each of the 1 levels, got rows of \[1, 2\]"),
         ((5, 9), ((1, 1), (0, 0)), "stage 1 has weights"),
-        ((5, 9), ((1, -1), (1, 1)), "stage 0 has weights"),
+        ((5, 9), ((1, -1), (1, 1)), "weights is .*of at least 0"),
     ],
 )
 def test_wrong_stages_are_refused(ends, weights, message):
@@ -127,14 +127,10 @@ def test_wrong_stages_are_refused(ends, weights, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"steps_per_level": 0},
-            "steps_per_level is 0: give a whole number of at least 1",
-        ),
-        (
-            {"steps_per_level": 1, "levels": 0},
-            "levels is 0: give a whole number from 1",
-        ),
+        ({"steps_per_level": 0},
+         "steps_per_level is 0: give a whole number of at least 1"),
+        ({"steps_per_level": 1, "levels": 0},
+         "levels is 0: give a whole number from 1"),
         ({"steps_per_level": 2.5}, "steps_per_level is 2.5: give a whole number"),
         ({"steps_per_level": 1, "levels": 2.5}, "levels is 2.5: give a whole number"),
         (
@@ -143,10 +139,10 @@ def test_wrong_stages_are_refused(ends, weights, message):
         ),
         (
             {"steps_per_level": 1, "original_fraction": 1.2},
-            "original_fraction is 1.2: give a number from 0 to 1",
+            "original_fraction is 1.2: give a finite number from 0 to 1",
         ),
     ],
-)
+)  # fmt: skip
 def test_wrong_arguments_are_refused(arguments, message):
     for name in ("cyclic", "inverse_cyclic", "random"):
         with pytest.raises(UserError, match=message):
@@ -199,5 +195,5 @@ def test_a_number_for_each_stage(make, steps):
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0])
 def test_invalid_numbers_are_refused(bad):
-    with pytest.raises(UserError, match=r"stage 1 has weights .* finite and non-neg"):
+    with pytest.raises(UserError, match="weights is .*finite number of at least 0"):
         schedule.staged((2, 4), ((1.0, 0.0), (1.0, bad)))

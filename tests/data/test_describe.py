@@ -51,16 +51,8 @@ def test_real_dev(real_data):
     folder = real_data / "sgd"
     counts = count_split(folder, "dev", sgd.read_schema_of(folder, "train"))
     assert counts[0] == Counts(
-        split="dev",
-        service=None,
-        seen=9,
-        services=17,
-        dialogues=2098,
-        turns=38768,
-        frames=20542,
-        slots=136,
-        categorical=36,
-        intents=30,
-    )
+        split="dev", service=None, seen=9, services=17, dialogues=2098, turns=38768,
+        frames=20542, slots=136, categorical=36, intents=30,
+    )  # fmt: skip
     assert [c.service for c in counts[1:4]] == ["Alarm_1", "Banks_2", "Buses_1"]
     assert sum(c.frames for c in counts[1:]) == 20542

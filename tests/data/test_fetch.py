@@ -90,13 +90,9 @@ def server():
 @pytest.fixture
 def data_set(server):
     return DataSet(
-        url=server.url,
-        archive="x.tar.gz",
-        keep=r"data/([\w/.]+\.json)",
-        layout="a.json, ...",
-        note="A note.",
-        trees={"data": _TREE},
-    )
+        url=server.url, archive="x.tar.gz", keep=r"data/([\w/.]+\.json)",
+        layout="a.json, ...", note="A note.", trees={"data": _TREE},
+    )  # fmt: skip
 
 
 def _contents(folder):
@@ -305,7 +301,7 @@ def test_a_large_member_is_unpacked_in_pieces(data_set, tmp_path):
 
 
 def test_all_members_together_have_a_limit(data_set, tmp_path, monkeypatch):
-    monkeypatch.setattr("jaxaug.data.archive.MAX_TOTAL", 2000)
+    monkeypatch.setattr("jaxaug.data.fetch.MAX_TOTAL", 2000)
     (tmp_path / "x.tar.gz").write_bytes(
         _tar({f"repo-1/x{i}": bytes(900) for i in range(3)})
     )
@@ -315,7 +311,7 @@ def test_all_members_together_have_a_limit(data_set, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("make", [_tar, _zip])
 def test_the_number_of_members_has_a_limit(data_set, tmp_path, monkeypatch, make):
-    monkeypatch.setattr("jaxaug.data.archive.MAX_MEMBERS", 3)
+    monkeypatch.setattr("jaxaug.data.fetch.MAX_MEMBERS", 3)
     (tmp_path / "x.tar.gz").write_bytes(make())
     with pytest.raises(UserError, match="archive: it has more than 3 members"):
         fetch(data_set, tmp_path / "out")

@@ -60,15 +60,6 @@ def test_an_empty_name_is_not_minisgd():
     )
 
 
-def test_storage_that_is_not_known():
-    with pytest.raises(UserError) as error:
-        folders.resolve_data_dir("foo://bar/x/")
-    assert str(error.value) == (
-        "data folder foo://bar/x/: foo:// is no storage that is known (local paths, "
-        "gs:// and s3:// are): foo://bar/x/train/schema.json is missing. " + _LOCAL
-    )
-
-
 class UnimplementedError(Exception):
     """An error with the name of TensorFlow's error."""
 
@@ -76,27 +67,17 @@ class UnimplementedError(Exception):
 @pytest.mark.parametrize(
     ("raised", "problem"),
     [
-        (
-            UnimplementedError("File system scheme 's3' not implemented"),
-            (
-                "TensorFlow cannot read s3:// (UnimplementedError: File system scheme "
-                "'s3' not implemented). Run `pip install fsspec s3fs` and set "
-                "EPATH_USE_TF=0"
-            ),
-        ),
-        (
-            ImportError("none"),
-            "s3:// needs a package that is missing (ImportError: none). Install it",
-        ),
-        (
-            RuntimeError("No host\nmore"),
-            (
-                "cannot be reached (RuntimeError: No host). Check the address, the "
-                "network and the credentials for s3://"
-            ),
-        ),
+        (UnimplementedError("File system scheme 's3' not implemented"),
+         ("TensorFlow cannot read s3:// (UnimplementedError: File system scheme "
+         "'s3' not implemented). Run `pip install fsspec s3fs` and set "
+         "EPATH_USE_TF=0")),
+        (ImportError("none"),
+         "s3:// needs a package that is missing (ImportError: none). Install it"),
+        (RuntimeError("No host\nmore"),
+         ("cannot be reached (RuntimeError: No host). Check the address, the "
+         "network and the credentials for s3://")),
     ],
-)
+)  # fmt: skip
 def test_storage_out_of_reach(monkeypatch, raised, problem):
     def look(self):
         if str(self).startswith("s3://"):

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from jaxaug.core.errors import UserError
-from jaxaug.data import persona_splits, personachat
+from jaxaug.data import personachat
 
 
 def personas(count, traits=3):
@@ -19,7 +19,7 @@ def personas(count, traits=3):
 def test_dialogues_that_are_linked_however_indirectly_stay_together():
     chain = {"a": ["1", "2"], "b": ["3"], "c": ["3", "2"], "d": [], "e": ["4"]}
     for seed in range(20):
-        split = persona_splits.by_persona(chain, seed)
+        split = personachat.by_persona(chain, seed)
         assert split.groups == 3
         assert any({"a", "b", "c"} <= set(ids) for ids in split.members.values())
         assert all(split.members.values())
@@ -28,7 +28,7 @@ def test_dialogues_that_are_linked_however_indirectly_stay_together():
 
 def test_splits_share_no_trait_and_have_their_shares():
     given = personas(50)
-    split = persona_splits.by_persona(given, seed=3)
+    split = personachat.by_persona(given, seed=3)
     traits = {
         name: {trait for one in ids for trait in given[one]}
         for name, ids in split.members.items()
@@ -45,13 +45,13 @@ def test_splits_share_no_trait_and_have_their_shares():
 
 def test_seed_and_digest():
     given = personas(20)
-    first = persona_splits.by_persona(given, 0)
+    first = personachat.by_persona(given, 0)
     # The result must not depend on the order of dialogues.
-    assert first == persona_splits.by_persona(dict(given), 0)
-    assert first.digest == persona_splits.by_persona(given, 0).digest
-    others = {persona_splits.by_persona(given, seed).digest for seed in range(5)}
+    assert first == personachat.by_persona(dict(given), 0)
+    assert first.digest == personachat.by_persona(given, 0).digest
+    others = {personachat.by_persona(given, seed).digest for seed in range(5)}
     assert len(others) == 5
-    even = persona_splits.by_persona(given, 0, {"train": 1, "test": 1})
+    even = personachat.by_persona(given, 0, {"train": 1, "test": 1})
     assert [len(ids) for ids in even.members.values()] == [30, 30]
 
 
@@ -60,7 +60,7 @@ def test_too_few_personas():
     with pytest.raises(
         UserError, match="4 dialogues have 1 personas that share no tra"
     ):
-        persona_splits.by_persona(one)
+        personachat.by_persona(one)
 
 
 def test_real_dialogues(real_data):

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import os
 import random
 import re
 
@@ -157,15 +156,6 @@ def test_escapes_are_read(sgd_tree, word, options):
 def test_json_that_no_reader_takes(sgd_tree, text):
     (sgd_tree / FILE).write_text(text)
     with pytest.raises(UserError, match="nested too deeply|more than 4300 digits"):
-        list(
-            sgd.read_dialogue_file(sgd_tree / FILE, sgd.read_schema_of(sgd_tree, "dev"))
-        )
-
-
-def test_a_pipe_is_not_read(sgd_tree):
-    (sgd_tree / FILE).unlink()
-    os.mkfifo(sgd_tree / FILE)
-    with pytest.raises(UserError, match="dialogues_001.json: is a pipe"):
         list(
             sgd.read_dialogue_file(sgd_tree / FILE, sgd.read_schema_of(sgd_tree, "dev"))
         )

@@ -1,8 +1,7 @@
 """Prompts of the model that rewords texts of the corpus."""
 
-from jaxaug.data import rewording_prompts
-from jaxaug.data.rewording_prompts import Source
-from jaxaug.data.rewordings import Record
+from jaxaug.data import rewordings
+from jaxaug.data.rewordings import Record, Source
 
 
 def record(kind: str, name: str, text: str) -> Record:
@@ -25,8 +24,8 @@ def test_a_prompt_has_the_context_of_its_text():
 
 
 def test_examples_hold_each_rewording_once_a_pass_at_its_grade():
-    found = rewording_prompts.pairs(RECORDS, 2, 3)
-    assert found == rewording_prompts.pairs(RECORDS, 2, 3)
+    found = rewordings.examples(RECORDS, 2, 3)
+    assert found == rewordings.examples(RECORDS, 2, 3)
     assert len(found) == 2 * 3 * 2
     lines = [
         (prompt.rpartition(": ")[2].partition("\n")[0], line)

@@ -68,63 +68,37 @@ def _set(*keys_and_value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            _set(0, "slots", 1, "name", "city"),
-            (
-                "schema.json: service 'Trains_1': slot 'city' occurs twice, expected "
-                "distinct names. Rename or remove one of the two."
-            ),
-        ),
+        (_set(0, "slots", 1, "name", "city"),
+         ("schema.json: service 'Trains_1': slot 'city' occurs twice, expected "
+         "distinct names. Rename or remove one of the two.")),
         (_set(1, "service_name", "Trains_1"), "service 'Trains_1' occurs twice"),
         (_set(0, "intents", 1, "name", "FindTrain"), "intent 'FindTrain' occurs twice"),
-        (
-            _set(0, "slots", 1, "possible_values", ["first", "first"]),
-            "slot 'class': possible value 'first' occurs twice",
-        ),
-        (
-            _set(0, "service_name", KeyError),
-            "service #0: field 'service_name' is missing, expected a string. Correct",
-        ),
+        (_set(0, "slots", 1, "possible_values", ["first", "first"]),
+         "slot 'class': possible value 'first' occurs twice"),
+        (_set(0, "service_name", KeyError),
+         "service #0: field 'service_name' is missing, expected a string. Correct"),
         (_set(0, "service_name", " "), "'service_name': expected a name, got ' '"),
-        (
-            _set(0, "slots", 2, "name", 7),
-            "service 'Trains_1', slot #2: field 'name': expected a string, got 7",
-        ),
-        (
-            _set(0, "slots", 2, "description", KeyError),
-            "'description' is missing, expec",
-        ),
-        (
-            _set(0, "slots", 2, "is_categorical", "no"),
-            "expected true or false, got 'no'",
-        ),
-        (
-            _set(0, "slots", 2, "is_categorical", True),
-            "expected at least one value, as the slot is categorical, got []",
-        ),
-        (
-            _set(0, "slots", 1, "possible_values", ["1", 2]),
-            "field 'possible_values': expected a list, each item a string, got 2",
-        ),
+        (_set(0, "slots", 2, "name", 7),
+         "service 'Trains_1', slot #2: field 'name': expected a string, got 7"),
+        (_set(0, "slots", 2, "description", KeyError),
+         "'description' is missing, expec"),
+        (_set(0, "slots", 2, "is_categorical", "no"),
+         "expected true or false, got 'no'"),
+        (_set(0, "slots", 2, "is_categorical", True),
+         "expected at least one value, as the slot is categorical, got []"),
+        (_set(0, "slots", 1, "possible_values", ["1", 2]),
+         "field 'possible_values': expected a list, each item a string, got 2"),
         (_set(0, "slots", {}), "field 'slots': expected a list, got {}"),
-        (
-            _set(0, "intents", 0, "required_slots", ["town"]),
-            (
-                "intent 'FindTrain': field 'required_slots': expected slots of the "
-                "service (known: city, class, price), got 'town'"
-            ),
-        ),
-        (
-            _set(0, "intents", 0, "optional_slots", {"clas": "first"}),
-            "expected slots of the service (did you mean 'class'?), got 'clas'",
-        ),
-        (
-            _set(0, "intents", 0, "optional_slots", {"class": 1}),
-            "field 'optional_slots': expected strings as defaults, got {'class': 1}",
-        ),
+        (_set(0, "intents", 0, "required_slots", ["town"]),
+         ("intent 'FindTrain': field 'required_slots': expected slots of the "
+         "service (known: city, class, price), got 'town'")),
+        (_set(0, "intents", 0, "optional_slots", {"clas": "first"}),
+         "expected slots of the service (did you mean 'class'?), got 'clas'"),
+        (_set(0, "intents", 0, "optional_slots", {"class": 1}),
+         "field 'optional_slots': expected strings as defaults, got {'class': 1}"),
         (_set(1, "text"), "service #1: expected an object, got 'text'"),
     ],
-)
+)  # fmt: skip
 def test_wrong_fields(sgd_tree, edit_json, change, message):
     path = sgd_tree / "dev/schema.json"
     edit_json(path, change)

@@ -115,16 +115,12 @@ def test_colours_are_for_terminals_that_want_them(sgd_tree, monkeypatch):
     [
         (["--dialogue", "4_0001"], "no dialogue '4_0001'; did you mean '4_00001' or"),
         (["--service", "Park_1"], "no service 'Park_1'; did you mean 'Parks_1'?"),
-        (
-            ["--service", "Parks_1", "--split", "train"],
-            ": train: no service 'Parks_1'; known: Trains_1.",
-        ),
-        (
-            ["--service", "Parks_1", "--dialogue", "4_00001"],
-            "dialogue '4_00001' is not about service 'Parks_1'. Leave --service out",
-        ),
+        (["--service", "Parks_1", "--split", "train"],
+         ": train: no service 'Parks_1'; known: Trains_1."),
+        (["--service", "Parks_1", "--dialogue", "4_00001"],
+         "dialogue '4_00001' is not about service 'Parks_1'. Leave --service out"),
     ],
-)
+)  # fmt: skip
 def test_refusals(sgd_tree, capsys, arguments, message):
     assert main(["data", "show", str(sgd_tree), *arguments]) == 1
     captured = capsys.readouterr()

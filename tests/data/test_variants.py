@@ -10,18 +10,13 @@ from jaxaug.data.variants import write_variant
 
 _ACTIONS = [("INFORM", "city_v4", "Oslo"), ("INFORM_INTENT", "intent", "FindTrain_v4")]
 _FRAME = {
-    "actions": [
-        {"act": act, "canonical_values": [value], "slot": slot, "values": [value]}
-        for act, slot, value in _ACTIONS
-    ],
+    "actions": [{"act": act, "canonical_values": [value], "slot": slot,
+     "values": [value]} for act, slot, value in _ACTIONS],
     "service": "Trains_14",
     "slots": [{"exclusive_end": 15, "slot": "city_v4", "start": 11}],
-    "state": {
-        "active_intent": "FindTrain_v4",
-        "requested_slots": [],
-        "slot_values": {"city_v4": ["Oslo"]},
-    },
-}
+    "state": {"active_intent": "FindTrain_v4", "requested_slots": [],
+     "slot_values": {"city_v4": ["Oslo"]}},
+}  # fmt: skip
 
 
 def test_text_of_a_frame(sgd_tree, tmp_path):

@@ -28,14 +28,10 @@ def arguments(ground, source, width=WIDTH):
 # A beam step with parents of two and of three tokens.
 EOS = 5
 STEP_ROWS = [
-    ([1, 2, 3, 4], 0, False),
-    ([1, 2, 3, 1], 0, False),
-    ([1, 2, 3, EOS], 0, True),
-    ([2, 1, EOS], 1, True),
-    ([3, 3, 4, 2], 2, False),
-    ([3, 3, 4, 1], 2, False),
+    ([1, 2, 3, 4], 0, False), ([1, 2, 3, 1], 0, False), ([1, 2, 3, EOS], 0, True),
+    ([2, 1, EOS], 1, True), ([3, 3, 4, 2], 2, False), ([3, 3, 4, 1], 2, False),
     ([3, 3, 4, 4], 2, False),
-]
+]  # fmt: skip
 
 
 def beam_step(sources, seed=0, fillers=0):

@@ -257,21 +257,17 @@ def test_results_do_not_depend_on_the_batch(decode, options):
         ({"alpha": 1e3}, "alpha = 1000.0: the length penalty of .* leaves float32"),
         ({"groups": 3}, "3 groups cannot share 4 beams"),
         ({"num_candidates": 7}, "num_candidates is 7, but 4 beams need at least 8"),
-        (
-            {"num_candidates": 7, "select": odd_select},
-            "num_candidates is 7, but 4 beams need at least 8",
-        ),
+        ({"num_candidates": 7, "select": odd_select},
+         "num_candidates is 7, but 4 beams need at least 8"),
         ({"width": 8}, "width is 8 and keep None: without `select` or `last`"),
         ({"width": 6, "select": odd_select}, "4 decodes need a multiple of 4"),
         ({"keep": 3, "select": odd_select}, "4 results need a pool of at least"),
         ({"max_decode_steps": 4}, "max_decode_steps is 4"),
         ({"groups": 2}, "2 groups need a `propose`"),
-        (
-            {"propose": print, "num_candidates": 8},
-            "num_candidates is 8, but `propose` decides",
-        ),
+        ({"propose": print, "num_candidates": 8},
+         "num_candidates is 8, but `propose` decides"),
     ],
-)
+)  # fmt: skip
 def test_bad_arguments_are_explained(options, message):
     with pytest.raises(UserError, match=message):
         run(random_table(0), np.zeros((1, 3)), **options)

@@ -53,15 +53,9 @@ def decoded(table, languages, key, length, decodes=1, search=None):
     if search is None:
         chosen |= {"input_ids": jnp.arange(languages.shape[0]), "decode_rng": key}
     return constrained.search(
-        inputs,
-        cache,
-        table_model(table),
-        EOS,
-        decodes,
-        automaton=AUTOMATON,
-        languages=languages,
-        **chosen,
-    )
+        inputs, cache, table_model(table), EOS, decodes, automaton=AUTOMATON,
+        languages=languages, **chosen,
+    )  # fmt: skip
 
 
 def check(decode, key):
@@ -119,15 +113,11 @@ def test_a_sure_model_keeps_its_answer():
     [
         functools.partial(beam.search, alpha=0.0),
         decoding.beam_search,
-        functools.partial(
-            decoding.temperature_sample,
-            decode_rng=jax.random.PRNGKey(0),
-            temperature=1.0,
-            topk=0,
-        ),
+        functools.partial(decoding.temperature_sample, decode_rng=jax.random.PRNGKey(0),
+         temperature=1.0, topk=0),
     ],
     ids=["beam", "beam of T5X", "sampling of T5X"],
-)
+)  # fmt: skip
 def test_any_decode_function_may_do_the_search(search):
     languages = np.arange(6) % len(KEYS)
     table = random_table(7, 3.0, VOCAB)
@@ -173,15 +163,10 @@ def test_rows_find_their_language_by_the_head_of_their_prompt():
     inputs[:, 1:4] = [[5, 7, 8], [5, 6, 9]]
     start = jnp.asarray([3, 3])
     decodes, _ = constrained.search(
-        jnp.asarray(inputs),
-        table_cache(inputs, [3, 3]),
-        table_model(random_table(0, 1.0, VOCAB)),
-        EOS,
-        automaton=AUTOMATON,
-        heads=heads,
-        initial_index=start,
-        max_decode_steps=40,
-    )
+        jnp.asarray(inputs), table_cache(inputs, [3, 3]),
+        table_model(random_table(0, 1.0, VOCAB)), EOS, automaton=AUTOMATON, heads=heads,
+        initial_index=start, max_decode_steps=40,
+    )  # fmt: skip
     for decode, key in zip(np.asarray(decodes)[:, 0], (KEYS[1], KEYS[0]), strict=True):
         assert check(decode[3:], key) != Parsed({}, malformed=1)
         assert text_of(decode[3:])[0].count(b'Events_1"') == (key == KEYS[0])

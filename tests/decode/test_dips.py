@@ -68,7 +68,6 @@ def test_components_by_hand():
     assert found["total"] == pytest.approx(0.25 * (l1 + l2) + 0.75 * (d1 + d2))
 
 
-@settings(max_examples=60, deadline=None)
 @given(ground=GROUND, source=SENTENCE, options=OPTIONS, data=st.data())
 def test_objective_equals_plain_python(ground, source, options, data):
     members = data.draw(st.sets(st.integers(0, COUNT - 1)))
@@ -81,7 +80,6 @@ def test_objective_equals_plain_python(ground, source, options, data):
         assert float(found[name]) == pytest.approx(value, rel=1e-5, abs=1e-5), name
 
 
-@settings(max_examples=60, deadline=None)
 @given(ground=GROUND, source=SENTENCE, options=OPTIONS)
 def test_greedy_equals_plain_python(ground, source, options):
     found = dips.greedy_select(
@@ -101,7 +99,7 @@ def test_greedy_equals_plain_python(ground, source, options):
         chosen.append(index)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(ground=GROUND, source=SENTENCE)
 def test_other_weights_and_no_embeddings(ground, source):
     weights = {"overlap_weights": (1.0,), "distinct_weights": (0.5, 0, 0, 2.0)}
@@ -112,7 +110,6 @@ def test_other_weights_and_no_embeddings(ground, source):
     assert found.tolist() == naive.greedy(value, COUNT, 3)
 
 
-@settings(max_examples=60, deadline=None)
 @given(ground=GROUND, source=SENTENCE, options=OPTIONS, data=st.data())
 def test_f_is_monotone_and_submodular(ground, source, options, data):
     outside = data.draw(st.integers(0, COUNT - 1))
@@ -144,13 +141,9 @@ def test_ties_go_to_the_lowest_index():
 def test_normalised_components_by_hand():
     """L1, L2, and D1 are divided by their values on the whole set; D2 by roots."""
     found = dips.objective(
-        jnp.ones((2,), bool),
-        *arguments([[1, 2, 3], [1, 4]], [1, 2]),
-        embeddings=EMBEDDINGS,
-        variant="normalized",
-        lam=0.5,
-        mu=(1.0, 2.0, 3.0, 4.0),
-    )
+        jnp.ones((2,), bool), *arguments([[1, 2, 3], [1, 4]], [1, 2]),
+        embeddings=EMBEDDINGS, variant="normalized", lam=0.5, mu=(1.0, 2.0, 3.0, 4.0),
+    )  # fmt: skip
     parts = [float(found[name]) for name in ("l1", "l2", "d1", "d2")]
     # Their edit distance is 2 of 5 tokens; the set has 2 members.
     root = math.sqrt(2 + 2 * (1 - 2 / 5)) / math.sqrt(2)
@@ -251,7 +244,6 @@ class Program:
         return lam * (l1 + l2) + (1 - lam) * (d1 + d2)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     ground=st.lists(SENTENCE.filter(len), min_size=COUNT, max_size=COUNT),
     source=SENTENCE.filter(len),

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from step_kit import arguments, pad
 
@@ -56,7 +56,6 @@ def similarity_of(sequences, lengths):
     return dpp.ngram_similarity(found, jnp.array(WEIGHTS))
 
 
-@settings(max_examples=30, deadline=None)
 @given(rows=SENTENCES)
 def test_similarity_is_the_cosine_of_ngram_indicators(rows):
     found = similarity_of(*arguments(rows, [])[:2])
@@ -71,7 +70,6 @@ def test_known_similarity():
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-@settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 10**6), scale=st.sampled_from([0.0, 0.3, 2.0]))
 def test_greedy_equals_determinants_and_nears_the_optimum(seed, scale):
     rng = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from step_kit import pad
 
@@ -39,7 +39,6 @@ def test_distances_that_everybody_knows():
 
 # Tokens of such a small alphabet repeat, which exercises the carries.
 @pytest.mark.parametrize("width", [5, 31, 32, 33, 64, 70])
-@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_pairwise_equals_the_table(width, data):
     tokens = st.lists(st.integers(1, 4), max_size=width)
@@ -47,7 +46,6 @@ def test_pairwise_equals_the_table(width, data):
     assert np.array(pairwise(as_set(rows, width))).tolist() == table(rows)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     pattern=st.lists(st.integers(1, 3), min_size=40, max_size=40),
     text=st.lists(st.integers(1, 3), max_size=34),
@@ -58,7 +56,6 @@ def test_last_column_holds_all_beginnings(pattern, text):
     assert found.tolist() == [[expected]]
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_extended_candidates_equal_the_table(data):
     width = 34

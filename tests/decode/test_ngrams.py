@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import naive
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from step_kit import pad
 from t5x.search.candidates import Candidates
@@ -52,7 +52,6 @@ def test_a_repeated_ngram_counts_once():
     ]
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data(), orders=st.sampled_from([1, 3, 4]))
 def test_masks_equal_python_sets(data, orders):
     # Inside a row, token 0 is an ordinary token.
@@ -77,7 +76,6 @@ def test_masks_equal_python_sets(data, orders):
     ]
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_tails_complete_the_ngrams_of_a_prefix(data):
     prefix = st.lists(st.integers(1, 3), max_size=7)
@@ -108,19 +106,15 @@ def test_ground_set_of_a_step():
     """
     end = 9
     candidates = Candidates(
-        sequences=pad([[5, 6, 7], [5, 6, 8], [5, 6, end], [4, end], [0, 0, 3]], 4)[
-            None
-        ],
+        sequences=pad([[5, 6, 7], [5, 6, 8], [5, 6, end], [4, end], [0, 0, 3]],
+         4)[None],
         lengths=jnp.array([[3, 3, 3, 2, 3]]),
         log_probs=jnp.array([[-1.0, -2.0, -3.0, -4.0, -1e7]]),
         parents=jnp.array([[0, 0, 0, 1, 2]]),
         finished=jnp.array([[False, False, True, True, False]]),
-        source=jnp.zeros((1, 1), jnp.int32),
-        source_lengths=jnp.zeros((1,), jnp.int32),
-        step=jnp.array(2),
-        rng=jax.random.split(jax.random.key(0), 1),
-        k=3,
-    )
+        source=jnp.zeros((1, 1), jnp.int32), source_lengths=jnp.zeros((1,), jnp.int32),
+        step=jnp.array(2), rng=jax.random.split(jax.random.key(0), 1), k=3,
+    )  # fmt: skip
     ground = jax.jit(ground_set.from_candidates)(candidates)
     ground = jax.tree.map(lambda x: x[0], ground)
     assert ground.prefixes.tolist() == [[5, 6, 0, 0], [4, 0, 0, 0], [0, 0, 0, 0]]

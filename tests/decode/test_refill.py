@@ -24,16 +24,12 @@ def rows_of(sizes, offset):
         "cached_cross_key": jnp.broadcast_to(sizes, (*lead, count)),
     }
     state = begin(
-        jnp.zeros((count, LENGTH), jnp.int32),
-        cache,
-        EOS,
-        num_decodes=2,
+        jnp.zeros((count, LENGTH), jnp.int32), cache, EOS, num_decodes=2,
         key=jax.random.PRNGKey(0),
         identities=contract.input_identities(None, input_ids=sizes),
-        max_decode_steps=LENGTH,
-        cache_offset=offset,
+        max_decode_steps=LENGTH, cache_offset=offset,
         initial_index=jnp.zeros((count,), jnp.int32),
-    )
+    )  # fmt: skip
     return refill.started(state, {"size": sizes}, 2, offset)
 
 
@@ -70,13 +66,8 @@ def test_new_inputs_take_the_rows_of_finished_ones():
         # The two rows of the third input get no place.
         rows = refill.put(rows, new, jnp.array([4, 0, 5, 2, 6, 6]), offset)
         assert rows.state.ended[:, 0].tolist() == [
-            False,
-            True,
-            False,
-            True,
-            False,
-            False,
-        ]
+            False, True, False, True, False, False,
+        ]  # fmt: skip
         rows = run(rows, 3)
         assert rows.state.cur_index.max() == 3
         assert rows.state.ended[:, 0].tolist() == [True, True, False, True, True, False]

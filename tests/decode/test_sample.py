@@ -42,13 +42,9 @@ def test_scores_are_summed_log_probs_in_ascending_order(rescale):
     table = random_table(5)
     inputs = np.array([[0, 0, 0, 0, 0, 0], [0, 3, 2, 0, 0, 0]], np.int32)
     tokens, scores = run(
-        table,
-        inputs,
-        num_decodes=6,
-        warpers=(warpers.temperature(1.7),),
-        rescale_log_probs=rescale,
-        seed=2,
-    )
+        table, inputs, num_decodes=6, warpers=(warpers.temperature(1.7),),
+        rescale_log_probs=rescale, seed=2,
+    )  # fmt: skip
     assert len({tuple(t) for t in np.asarray(tokens[0]).tolist()}) > 2
     scale = 1.7 if rescale else 1.0
     for row, prompt in enumerate([0, 2]):

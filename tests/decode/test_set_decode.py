@@ -121,18 +121,11 @@ def test_decode_equals_the_search_by_lists(name, mode, prompted, batch):
     start = prompts if prompted == "prefilled" else None
     run = jax.jit(
         lambda inputs, source, cache, start: decode(
-            inputs=inputs,
-            cache=cache,
-            tokens_to_logits=table_model(table),
-            eos_id=EOS,
-            num_decodes=K,
-            alpha=ALPHA,
-            mode=mode,
-            width=WIDE,
-            source=source,
+            inputs=inputs, cache=cache, tokens_to_logits=table_model(table), eos_id=EOS,
+            num_decodes=K, alpha=ALPHA, mode=mode, width=WIDE, source=source,
             initial_index=start,
         )
-    )
+    )  # fmt: skip
     # EOS of the encoder is not a word of the source.
     source = jnp.array([padded([*row, EOS], 10) for row in sources])
     tokens, scores = run(inputs, source, table_cache(inputs, start), start)

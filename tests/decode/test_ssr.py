@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import naive
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxaug.decode import ssr
@@ -32,7 +32,6 @@ def random_distances(seed, count):
     return np.array([[naive.dissimilarity(a, b) for b in rows] for a in rows])
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_greedy_equals_plain_python_and_its_guarantee(seed):
     distances = random_distances(seed, 8)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -123,7 +123,6 @@ def test_no_repeat_ngrams(n, sequence, removed):
     assert kept(warpers.no_repeat_ngrams(n), sequences=sequence) == expected
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(0, 3), min_size=0, max_size=12),
     st.integers(1, 4),
@@ -135,7 +134,6 @@ def test_no_repeat_ngrams_equals_python(sequence, n):
     assert kept(no_repeats(n), sequences=sequence) == expected
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.integers(0, 10_000),
     st.sampled_from([0.07, 0.5, 0.95]),
@@ -215,26 +213,20 @@ def test_a_temperature_of_zero_is_greedy():
     [
         (lambda: warpers.temperature(-1), "temperature: t=-1: .* of at least 0."),
         (lambda: warpers.temperature(math.inf), "t=inf: expected a finite number"),
-        (
-            lambda: warpers.temperature(1e-31),
-            r"temperature\(1e-31\): dividing by less than 1e-30 overflows; 0 is greedy",
-        ),
-        (
-            lambda: warpers.top_k(0),
-            "top_k: k=0: expected a whole number of at least 1.",
-        ),
+        (lambda: warpers.temperature(1e-31),
+         r"temperature\(1e-31\): dividing by less than 1e-30 overflows; 0 is greedy"),
+        (lambda: warpers.top_k(0),
+         "top_k: k=0: expected a whole number of at least 1."),
         (lambda: warpers.top_p(0), "top_p: p=0: .* number above 0, at most 1."),
         (lambda: warpers.top_p(p=1.5), "p=1.5: .* number above 0, at most 1."),
         (lambda: warpers.min_length(0), "n=0: .* of at least 1."),
         (lambda: warpers.repetition_penalty(0), "p=0: .* number above 0."),
         (lambda: warpers.no_repeat_ngrams(0), "n=0: .* of at least 1."),
         (lambda: warpers.bottom_k(2, 0), "n_steps=0: .* of at least 1."),
-        (
-            lambda: kept(warpers.bottom_k(8)),
-            r"bottom_k\(k=8\) removes every token of a vocabulary of 8",
-        ),
+        (lambda: kept(warpers.bottom_k(8)),
+         r"bottom_k\(k=8\) removes every token of a vocabulary of 8"),
     ],
-)
+)  # fmt: skip
 def test_bad_arguments_are_explained(make, message):
     with pytest.raises(UserError, match=message):
         make()

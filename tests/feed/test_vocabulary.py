@@ -158,13 +158,9 @@ def test_invalid_t5_vocabularies(tmp_path):
     )
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["a b c d"]),
-        model_writer=model,
-        model_type="word",
-        vocab_size=100,
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
+        sentence_iterator=iter(["a b c d"]), model_writer=model, model_type="word",
+        vocab_size=100, hard_vocab_limit=False, minloglevel=2,
+    )  # fmt: skip
     other = tmp_path / "other.model"
     other.write_bytes(model.getvalue())
     with pytest.raises(UserError, match="padding has id -1 and end of sequence 2"):

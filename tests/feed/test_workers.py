@@ -12,6 +12,7 @@ import pytest
 from jaxaug.feed import workers
 from jaxaug.feed.parallel import in_order
 from jaxaug.feed.workers import LostWorkerError, Pool
+from tests.support import grids
 
 # It has no main guard, so importing it in a worker would print "started" again.
 PROGRAM = textwrap.dedent("""
@@ -31,19 +32,14 @@ PROGRAM = textwrap.dedent("""
 
 def start(arguments, folder, text=None):
     done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        input=text,
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=120,
-    )
+        [sys.executable, *arguments], cwd=folder, input=text, capture_output=True,
+        check=False, text=True, timeout=120,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-@pytest.mark.parametrize("how", ["script", "-", "-m", "-c"])
+@pytest.mark.parametrize("how", grids.first(2, ["script", "-c", "-m", "-"]))
 def test_from_any_program(tmp_path, how):
     (tmp_path / "own_program.py").write_text(PROGRAM)
     # A module of the working directory must not hide modules of a worker.

@@ -3,31 +3,25 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
 from jaxaug.data.schema import Intent, Service, Slot
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
-from jaxaug.formats.d3st import D3STFormatter, D3STOptions
-from jaxaug.formats.d3st_answers import parse
+from jaxaug.formats.d3st import D3STFormatter, D3STOptions, parse
 from tests.support.one_frame import format_frame
 
 SERVICE = Service(
-    "Events_1",
-    "Find events",
-    (
-        Slot("city", "City  of\tthe Event", False, ()),
-        Slot("kind", "Kind of event", True, ("Music", "Team Sports")),
-        Slot("seats", "Number of seats", True, ("1", "2")),
-        Slot("price", "Price of a seat", False, ()),
-    ),
-    (
-        Intent("FindEvents", "Find events in a city", False, (), (), ()),
-        Intent("BuyTickets", "Buy tickets", True, (), (), ()),
-    ),
-)
+    "Events_1", "Find events",
+    (Slot("city", "City  of\tthe Event", False, ()),
+     Slot("kind", "Kind of event", True, ("Music", "Team Sports")),
+     Slot("seats", "Number of seats", True, ("1", "2")),
+     Slot("price", "Price of a seat", False, ())),
+    (Intent("FindEvents", "Find events in a city", False, (), (), ()),
+     Intent("BuyTickets", "Buy tickets", True, (), (), ())),
+)  # fmt: skip
 
 
 def dialogue(state: State, *more: Turn) -> Dialogue:
@@ -62,25 +56,15 @@ PLAIN = (
     "[system] Music or Sports? [user] Music, please"
 )
 GOLDEN = [
-    (
-        {},
-        WITH_OPTIONS,
-        "[states] 0=new york | nyc 1=1a | 1b 2=2 [intents] i1 [req_slots] 3 0",
-    ),
-    (
-        {"categorical": "a", "level": "dst"},
-        WITH_OPTIONS.replace("1a)", "a)").replace("1b)", "b)"),
-        "[states] 0=new york | nyc 1=1a | 1b 2=2",
-    ),
-    (
-        {"categorical": "none", "delimiter": ":", "lowercase": False},
-        PLAIN,
-        (
-            "[states] 0:New York | NYC 1:Music | Team Sports 2:2 [intents] i1 "
-            "[req_slots] 3 0"
-        ),
-    ),
-]
+    ({}, WITH_OPTIONS,
+     "[states] 0=new york | nyc 1=1a | 1b 2=2 [intents] i1 [req_slots] 3 0"),
+    ({"categorical": "a", "level": "dst"},
+     WITH_OPTIONS.replace("1a)", "a)").replace("1b)", "b)"),
+     "[states] 0=new york | nyc 1=1a | 1b 2=2"),
+    ({"categorical": "none", "delimiter": ":", "lowercase": False}, PLAIN,
+     ("[states] 0:New York | NYC 1:Music | Team Sports 2:2 [intents] i1 "
+     "[req_slots] 3 0")),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("options", "inputs", "targets"), GOLDEN)
@@ -178,24 +162,14 @@ KEY = format_frame(dialogue(STATE), 2, 0, SERVICE, D3STOptions()).key
         ("[states] [intents] i1 i0", {}, "BuyTickets", (), 1),
         ("[states] [intents] i7 x", {}, "NONE", (), 2),
         ("[states] [req_slots] 3 x 9 -1 ²", {}, "NONE", ("price",), 4),
-        (
-            "[req_slots] 0 [states] 0=a [states] 3=b",
-            {"city": ("a",)},
-            "NONE",
-            ("city",),
-            1,
-        ),
-        (
-            "[states] 9=x 0=a 1=9b [intents] i9 [req_slots] 9".replace("9", "9" * 5000),
-            {"city": ("a",)},
-            "NONE",
-            (),
-            4,
-        ),
+        ("[req_slots] 0 [states] 0=a [states] 3=b", {"city": ("a",)}, "NONE", ("city",),
+         1),
+        ("[states] 9=x 0=a 1=9b [intents] i9 [req_slots] 9".replace("9", "9" * 5000),
+         {"city": ("a",)}, "NONE", (), 4),
         ("[STATES] 0=a [Intents] I1", {"city": ("a",)}, "BuyTickets", (), 0),
         ("[states] 0=a=b 3=1=2", {"city": ("a=b",), "price": ("1=2",)}, "NONE", (), 0),
     ],
-)
+)  # fmt: skip
 def test_malformed_answers(text, slots, intent, requested, malformed):
     parsed = parse(text, KEY)
     assert parsed.slot_values == slots
@@ -213,17 +187,8 @@ def test_no_item_begins_behind_the_bar_between_values():
 
 
 PIECES = [
-    "[states]",
-    "[intents]",
-    "[req_slots]",
-    "0=",
-    "1=1a",
-    "i1",
-    "3",
-    "|",
-    " ",
-    "x",
-]
+    "[states]", "[intents]", "[req_slots]", "0=", "1=1a", "i1", "3", "|", " ", "x",
+]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join))
@@ -290,7 +255,6 @@ def test_options_of_digits_as_in_figure_2a():
         assert parse(example.targets, example.key).slot_values == state.slot_values
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_parse_inverts_format(data):
     service = data.draw(services())

@@ -18,23 +18,17 @@ from jaxaug.feed import cache, parallel
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.formats.json_tools import JSONOptions
 from jaxaug.formats.records import merged
-from jaxaug.formats.sdt import SDTOptions
-from jaxaug.formats.sdt_ind import SDTIndOptions
+from jaxaug.formats.sdt import SDTIndOptions, SDTOptions
 from jaxaug.formats.t5dst import T5DSTOptions, slot_of
 
 SERVICE = Service(
-    "Events_1",
-    "Find events",
-    (
-        Slot("city", "City of the event", False, ()),
-        Slot("kind", "Kind of event", True, ("Music", "None", "Team Sports")),
-        Slot("seats", "Number of seats", True, ("1", "2")),
-    ),
-    (
-        Intent("Find", "find one", False, ("city",), (("kind", "dontcare"),), ()),
-        Intent("Buy", "buy tickets", True, ("city", "seats"), (), ()),
-    ),
-)
+    "Events_1", "Find events",
+    (Slot("city", "City of the event", False, ()),
+     Slot("kind", "Kind of event", True, ("Music", "None", "Team Sports")),
+     Slot("seats", "Number of seats", True, ("1", "2"))),
+    (Intent("Find", "find one", False, ("city",), (("kind", "dontcare"),), ()),
+     Intent("Buy", "buy tickets", True, ("city", "seats"), (), ())),
+)  # fmt: skip
 SHOWN = Demonstration("Events_1", (("USER", "a match in Rome"),), (), "Find")
 FORMATS = [
     D3STOptions(),

@@ -14,19 +14,14 @@ from jaxaug.formats.json_tools import JSONFormatter, JSONOptions, parse, signatu
 from jaxaug.formats.records import Parsed
 
 SERVICE = Service(
-    "Events_1",
-    "Find events",
-    (
-        Slot("city", "City of the event", False, ()),
-        Slot("kind", "Kind of event", True, ("Music", "Team Sports")),
-        Slot("seats", 'Number of "seats"', True, ("1", "2")),
-        Slot("price", "What it costs", False, ()),
-    ),
-    (
-        Intent("Find", "find one", False, ("city",), (("kind", "dontcare"),), ()),
-        Intent("Buy", "Buy tickets", True, ("city", "seats"), (), ()),
-    ),
-)
+    "Events_1", "Find events",
+    (Slot("city", "City of the event", False, ()),
+     Slot("kind", "Kind of event", True, ("Music", "Team Sports")),
+     Slot("seats", 'Number of "seats"', True, ("1", "2")),
+     Slot("price", "What it costs", False, ())),
+    (Intent("Find", "find one", False, ("city",), (("kind", "dontcare"),), ()),
+     Intent("Buy", "Buy tickets", True, ("city", "seats"), (), ())),
+)  # fmt: skip
 OPTIONS = JSONOptions()
 INTENTS = JSONOptions(level="dst_intent", lowercase=False)
 

@@ -110,11 +110,8 @@ KEY = example({}).key
     ("text", "values", "malformed"),
     [
         ("[state] city=none kind=none seats=none", {}, 0),
-        (
-            "[state] city= new  york  kind=b",
-            {"city": ("new york",), "kind": ("None",)},
-            0,
-        ),
+        ("[state] city= new  york  kind=b", {"city": ("new york",), "kind": ("None",)},
+         0),
         ("city=oslo", {"city": ("oslo",)}, 1),
         ("[state] kind=team sports", {"kind": ("Team Sports",)}, 0),
         ("[state] kind=dontcare", {"kind": ("dontcare",)}, 0),
@@ -126,7 +123,7 @@ KEY = example({}).key
         ("[state] city=oslo [state] city=rome", {"city": ("oslo",)}, 1),
         ("", {}, 1),
     ],
-)
+)  # fmt: skip
 def test_parse(text, values, malformed):
     parsed = parse(text, KEY)
     assert parsed.slot_values == values
@@ -199,13 +196,8 @@ def test_a_file_goes_first_and_is_part_of_the_key(sgd_tree, monkeypatch, capsys)
     assert cache.cache_name(recipe) == before
     path = sgd_tree / "shown.json"
     command = [
-        "data",
-        "demonstrations",
-        "--data_dir",
-        str(sgd_tree),
-        "--out",
-        str(path),
-    ]
+        "data", "demonstrations", "--data_dir", str(sgd_tree), "--out", str(path),
+    ]  # fmt: skip
     assert main(command) == 0
     assert "Trains_1: train 1_00000" in capsys.readouterr().out
     assert demonstrations.read(path) == demonstrations.choose(sgd_tree, "test")

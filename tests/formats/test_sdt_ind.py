@@ -8,22 +8,16 @@ from jaxaug.core.errors import UserError
 from jaxaug.data.demonstrations import Demonstration
 from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
-from jaxaug.formats.sdt_ind import SDTIndFormatter, SDTIndOptions, said_in
+from jaxaug.formats.sdt import SDTIndFormatter, SDTIndOptions, said_in
 from jaxaug.formats.t5dst import slot_of
 from tests.formats.test_t5dst import SERVICE
 
 SHOWN = Demonstration(
     "Events_1",
-    (
-        ("USER", "A  match"),
-        ("SYSTEM", "In Rome?"),
-        ("USER", "Yes"),
-        ("SYSTEM", "How many?"),
-        ("USER", "Just 1, not 12 for $2,500"),
-    ),
-    (("city", "Rome"), ("seats", "1")),
-    "NONE",
-)
+    (("USER", "A  match"), ("SYSTEM", "In Rome?"), ("USER", "Yes"),
+     ("SYSTEM", "How many?"), ("USER", "Just 1, not 12 for $2,500")),
+    (("city", "Rome"), ("seats", "1")), "NONE",
+)  # fmt: skip
 OPTIONS = SDTIndOptions(demonstrations=(SHOWN,))
 
 

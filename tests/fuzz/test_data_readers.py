@@ -21,6 +21,8 @@ from jaxaug.feed.parallel import Corpus
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.metrics import benchmark, evaluate, predictions, training
 from jaxaug.models.scorers import store
+from jaxaug.tools import cases, measure, models, run
+from jaxaug.tools.arguments import TaskOptions
 from jaxaug.track import turns
 
 SPLIT = "dev"
@@ -297,10 +299,6 @@ def are_texts(found, expected, path):
     assert found and all(isinstance(t, str) for _, texts in found for t in texts)
 
 
-def is_part_of_list(found, expected, path):
-    assert found <= set(json.loads(path.read_text("utf-8-sig")))
-
-
 def make_training(folder, material):
     run = folder / "fuzzed"
     (run / "inference_eval").mkdir(parents=True)
@@ -334,38 +332,95 @@ def are_numbers_and_texts(found, expected, path):
     json.dumps(choices, ensure_ascii=False).encode()
 
 
+CITY = {"type": "string", "description": "name of the city"}
+SIZE = {"type": "object", "properties": {"w": {"description": "width"}}}
+FUNCTION = {"name": "f", "description": "find a city", "parameters": {
+    "type": "object", "required": ["city"], "properties": {"city": CITY, "box": SIZE},
+}}  # fmt: skip
+SAID = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": None}]
+CALL = {"name": "f", "arguments": {"city": "Oslo"}, "accepted": {"box": [{"w": 1}]}}
+
+
+def make_files(**contents):
+    """Returns a maker of a folder with JSON files; a name may have a folder."""
+
+    def make(folder, material):
+        for name, content in contents.items():
+            path = folder / "fuzzed" / f"{name.replace('__', '/')}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(content))
+        return folder / "fuzzed"
+
+    return make
+
+
+def used(wordings):
+    """Returns what is done with cases before a model is asked, and the requests."""
+    measure.coverage(wordings)
+    flat = [case for found in wordings.values() for case in found]
+    shown = models.with_shots(flat, flat[:1])
+    made = [(case.messages, case.tools, case.expected) for case in shown]
+    json.dumps([row[:2] for row in made], allow_nan=False)
+    return repr(made)
+
+
+def read_cases(path, material):
+    options = TaskOptions(files=(str(path / "other.json"),))
+    task = run.of_file(path / "cases.json", path / "tools.json", None, options)
+    return used(task.wordings)
+
+
+def read_bfcl(path, material):
+    found = cases.read(path / "q.json", None)
+    return used({cases.ORIGINAL: [case for one in found for case in one.cases]})
+
+
+def are_requests(found, expected, path):
+    assert isinstance(found, str)
+
+
+TOOLS = [{"type": "function", "function": FUNCTION}]
 READERS = {
-    "talk": Reader(make_talk, read_talk, JSON, are_texts),
-    "training": Reader(
-        make_training,
-        read_training,
-        (*LINES, change_line(json_mutator)),
-        are_numbers_and_texts,
-    ),
-    "json": Reader(
-        copy_of("dev/schema.json"),
-        lambda path, material: files.read_json(path, "Mend it."),
+    "cases of tools": Reader(
+        make_files(
+            tools=TOOLS,
+            other=TOOLS,
+            cases={"id": "a", "messages": SAID, "calls": [CALL]},
+        ),
+        read_cases,
         JSON,
-        is_json_of_file,
+        are_requests,
     ),
+    "cases of BFCL": Reader(
+        make_files(
+            q={"id": "a", "question": [SAID], "function": [FUNCTION]},
+            possible_answer__q={
+                "id": "a",
+                "ground_truth": [{"f": {"city": ["Oslo", ""]}}],
+            },
+        ),
+        read_bfcl,
+        JSON,
+        are_requests,
+    ),
+    "talk": Reader(make_talk, read_talk, JSON, are_texts),
+    "training": Reader(make_training, read_training,
+     (*LINES, change_line(json_mutator)), are_numbers_and_texts),
+    "json": Reader(copy_of("dev/schema.json"), lambda path,
+     material: files.read_json(path, "Mend it."), JSON, is_json_of_file),
     "schema": Reader(copy_of("dev/schema.json"), read_schema, JSON, is_schema_of_file),
-    "dialogues": Reader(
-        copy_of("dev/dialogues_001.json"), read_dialogues, JSON, are_dialogues_of_file
-    ),
+    "dialogues": Reader(copy_of("dev/dialogues_001.json"), read_dialogues, JSON,
+     are_dialogues_of_file),
     "predictions": Reader(make_predictions, score, BYTES, are_scores),
     "vocabulary": Reader(make_model, read_model, BYTES, is_vocabulary),
     "record cache": Reader(make_records, read_records, BYTES),
     "token cache": Reader(make_tokens, read_tokens, BYTES),
     "position in batches": Reader(make_position, read_position, JSON, is_position),
     "table of texts": Reader(make_table, read_table, BYTES, are_rows_of_file),
-    "levels": Reader(
-        make_levels,
-        lambda path, material: levels.read(path),
-        (*LINES, change_line(json_mutator)),
-        are_levels_of_file,
-    ),
+    "levels": Reader(make_levels, lambda path, material: levels.read(path),
+     (*LINES, change_line(json_mutator)), are_levels_of_file),
     "scores": Reader(make_scores, read_scores, BYTES, are_some_scores),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", READERS)

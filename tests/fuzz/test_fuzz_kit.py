@@ -86,17 +86,14 @@ READERS = {
         ("traceback", "defect", "ZeroDivisionError at test_fuzz_kit.py"),
         ("hang", "defect", "too much time of the processor"),
         ("memory", "defect", "MemoryError at test_fuzz_kit.py"),
-        (
-            "memory, then refused",
-            "defect",
-            "memory was asked for before it was refused",
-        ),
+        ("memory, then refused", "defect",
+         "memory was asked for before it was refused"),
         ("crash", "defect", "killed by SIGABRT"),
         ("end", "defect", "exit 3"),
         ("no name", "defect", "the message does not name the file"),
         ("flood", "defect", "a message of 4"),
     ],
-)
+)  # fmt: skip
 def test_outcomes(fuzzer, tmp_path, name, outcome, what):
     report = fuzzer.run(name, tmp_path, files=2)
     assert report.counts == {outcome: 2}

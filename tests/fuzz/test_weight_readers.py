@@ -141,18 +141,14 @@ def make_gguf(folder, material):
     writer.add_eos_token_id(1)
     rng = np.random.default_rng(0)
     shapes = {
-        "token_embd": (len(TOKENS), WIDTH),
-        "output_norm": (WIDTH,),
-        "blk.0.attn_norm": (WIDTH,),
-        "blk.0.attn_q": (WIDTH, WIDTH),
+        "token_embd": (len(TOKENS), WIDTH), "output_norm": (WIDTH,),
+        "blk.0.attn_norm": (WIDTH,), "blk.0.attn_q": (WIDTH, WIDTH),
         "blk.0.attn_k": (WIDTH // HEADS * KV_HEADS, WIDTH),
         "blk.0.attn_v": (WIDTH // HEADS * KV_HEADS, WIDTH),
-        "blk.0.attn_output": (WIDTH, WIDTH),
-        "blk.0.ffn_norm": (WIDTH,),
-        "blk.0.ffn_gate": (24, WIDTH),
-        "blk.0.ffn_up": (24, WIDTH),
+        "blk.0.attn_output": (WIDTH, WIDTH), "blk.0.ffn_norm": (WIDTH,),
+        "blk.0.ffn_gate": (24, WIDTH), "blk.0.ffn_up": (24, WIDTH),
         "blk.0.ffn_down": (WIDTH, 24),
-    }
+    }  # fmt: skip
     for name, shape in shapes.items():
         values = rng.standard_normal(shape, np.float32)
         writer.add_tensor(f"{name}.weight", values)
@@ -277,33 +273,19 @@ def is_run(found, expected, path):
 HEADER = tuple(in_front(m, 2600) for m in (flip_bits, set_bytes, huge_number, splice))
 
 READERS = {
-    "safetensors": Reader(
-        make_safetensors,
-        read_safetensors,
-        (*BYTES, *[safetensors_header] * 8, in_front(huge_number, 8)),
-        are_tensors_of_file,
-    ),
-    "pytorch_model.bin": Reader(
-        make_torch,
-        read_torch,
-        (
-            *BYTES,
-            zip_member("data.pkl", (flip_bits, set_bytes, huge_number, splice)),
-            *[zip_member("data.pkl", (pickle_numbers,))] * 6,
-            zip_member("data/0", (truncate,)),
-        ),
-        are_tensors_of_torch,
-    ),
-    "gguf": Reader(
-        make_gguf,
-        read_gguf,
-        (*BYTES, *HEADER * 3, *[in_front(huge_number, 40)] * 3),
-        is_gguf_model,
-    ),
+    "safetensors": Reader(make_safetensors, read_safetensors,
+     (*BYTES, *[safetensors_header] * 8, in_front(huge_number, 8)),
+     are_tensors_of_file),
+    "pytorch_model.bin": Reader(make_torch, read_torch,
+     (*BYTES, zip_member("data.pkl", (flip_bits, set_bytes, huge_number, splice)),
+     *[zip_member("data.pkl", (pickle_numbers,))] * 6,
+     zip_member("data/0", (truncate,))), are_tensors_of_torch),
+    "gguf": Reader(make_gguf, read_gguf, (*BYTES, *HEADER * 3, *[in_front(huge_number,
+     40)] * 3), is_gguf_model),
     "published model": Reader(make_published, read_published, BYTES, is_model),
     "model folder": Reader(make_run, read_run, LINES, is_run),
     "tokenizer": Reader(make_tokenizer, read_tokenizer, JSON, is_tokenizer),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", READERS)

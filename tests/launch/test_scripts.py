@@ -35,21 +35,12 @@ def test_one_process_gets_no_flags(tools):
     ("variables", "flags"),
     [
         ({"JAXAUG_JOIN": "auto"}, ["--multiprocess_gpu"]),
-        (
-            {
-                "JAXAUG_JOIN": "host:1",
-                "JAXAUG_PROCESS_COUNT": "4",
-                "JAXAUG_PROCESS_INDEX": "3",
-            },
-            [
-                "--multiprocess_gpu",
-                "--coordinator_address=host:1",
-                "--process_count=4",
-                "--process_index=3",
-            ],
-        ),
+        ({"JAXAUG_JOIN": "host:1", "JAXAUG_PROCESS_COUNT": "4",
+         "JAXAUG_PROCESS_INDEX": "3"},
+         ["--multiprocess_gpu", "--coordinator_address=host:1", "--process_count=4",
+         "--process_index=3"]),
     ],
-)
+)  # fmt: skip
 def test_processes_that_join(tools, variables, flags):
     words, _ = json.loads(entry(tools, "t5x.eval", **variables).stdout)
     assert words == ["-m", "t5x.eval", *flags]
@@ -87,13 +78,9 @@ def local(tools, script, count=3):
     }
     text = templates.head(variables, PROGRAM) + templates.body("local/run.sh")
     return subprocess.Popen(
-        ["bash", "-c", text],
-        env=environment(tools),
-        cwd=tools.folder.parent,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+        ["bash", "-c", text], env=environment(tools), cwd=tools.folder.parent,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
 
 
 def test_local_processes_that_end_well(tools):

@@ -21,14 +21,10 @@ RESOURCES = {
     "job_recovery": {"max_restarts_on_errors": int},
 }
 TASK = {
-    "name": r"[a-zA-Z0-9]+(?:[._-]{1,2}[a-zA-Z0-9]+)*",
-    "workdir": r"/.+",
-    "num_nodes": int,
-    "resources": RESOURCES,
-    "envs": {"JAXAUG_DATA_DIR": str},
-    "setup": str,
-    "run": str,
-}
+    "name": r"[a-zA-Z0-9]+(?:[._-]{1,2}[a-zA-Z0-9]+)*", "workdir": r"/.+",
+    "num_nodes": int, "resources": RESOURCES, "envs": {"JAXAUG_DATA_DIR": str},
+    "setup": str, "run": str,
+}  # fmt: skip
 # Prints what `sky` is given, as JSON.
 SKY = """#!/bin/sh
 [ "$1 $2" = "jobs launch" ] && cat "$3"

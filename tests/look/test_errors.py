@@ -89,7 +89,7 @@ def test_the_tables(run):
     }
     assert found.costliest() == [CITY, CLASS, SlotId("Parks_1", "park"), PRICE]
     assert found.total(CITY).cost == pytest.approx(2.14)
-    assert found.most_sensitive() == [CLASS, CITY]
+    assert found.most_sensitive() == [CITY, CLASS]
     assert found.spread(CITY) == pytest.approx(0.57)
     (example,) = found.examples[PRICE, "extra"]
     assert (example.wording, example.owner, example.predicted) == (
@@ -140,14 +140,15 @@ values of another slot of the frame
 the value of   was given to    times  under
 Trains_1.city  Trains_1.price      1  original 1
 
-accuracy under each description, largest spread first (1 of 2)
-Trains_1.class: 100.0 points
-  original    0.0  of 1  Comfort on board
-  v1        100.0  of 1  Comfort on board (wording 1)
-  v2          0.0  of 1  Comfort on board (wording 2)
-  v3        100.0  of 1  Comfort on board (wording 3)
-  v4        100.0  of 1  Comfort on board (wording 4)
-  v5        100.0  of 1  Comfort on board (wording 5)
+accuracy under each description, by spread and frames (1 of 2)
+a spread over few frames may be chance
+Trains_1.city: 57.0 points
+  original   43.0  of 2  Where the train goes
+  v1        100.0  of 2  Where the train goes (wording 1)
+  v2         50.0  of 2  Where the train goes (wording 2)
+  v3        100.0  of 2  Where the train goes (wording 3)
+  v4        100.0  of 2  Where the train goes (wording 4)
+  v5        100.0  of 2  Where the train goes (wording 5)
 
 active intents (1 of 2)
 active intent  expected  predicted  times  under
@@ -349,16 +350,12 @@ def test_damaged_predictions(run, capsys):
     ("names", "message"),
     [
         ((), "has no evaluation: "),
-        (
-            ("personachat_rt-000010.jsonl", "personachat_rt-metrics.jsonl"),
-            "evaluations of personachat_rt only, which are no dialogue states: ",
-        ),
-        (
-            ("t5dst_sgd-000010.jsonl",),
-            "they were run without the logger tasks.report_logger.RobustnessLogger",
-        ),
+        (("personachat_rt-000010.jsonl", "personachat_rt-metrics.jsonl"),
+         "evaluations of personachat_rt only, which are no dialogue states: "),
+        (("t5dst_sgd-000010.jsonl",),
+         "they were run without the logger tasks.report_logger.RobustnessLogger"),
     ],
-)
+)  # fmt: skip
 def test_runs_without_predictions(tmp_path, capsys, names, message):
     folder = tmp_path / "inference_eval"
     folder.mkdir()

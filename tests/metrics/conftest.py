@@ -27,15 +27,10 @@ SERVICES = {
     "Lights_1": ([("room", ["Kitchen", "Hall"])], ["SwitchOn"]),
 }
 FREE_VALUES = [
-    ["San José", "San Jose"],
-    ["half past 5 in the evening", "5:30 pm", "17:30"],
-    ["Café Zoë"],
-    ["the day after tomorrow", "March 9th"],
-    ["O’Hare"],
-    ["東京", "Tokyo"],
-    ["Łódź"],
-    ["???"],
-]
+    ["San José", "San Jose"], ["half past 5 in the evening", "5:30 pm", "17:30"],
+    ["Café Zoë"], ["the day after tomorrow", "March 9th"], ["O’Hare"], ["東京", "Tokyo"],
+    ["Łódź"], ["???"],
+]  # fmt: skip
 
 
 def load_module(path):

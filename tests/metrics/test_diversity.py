@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 import sacrebleu
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxaug.core.errors import UserError
@@ -51,7 +51,6 @@ def test_sentence_bleu_by_hand():
     assert diversity.sentence_bleu("a b", ["a b"]) == 100.0
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.lists(SENTENCES, min_size=2, max_size=4))
 def test_self_bleu_against_sacrebleu(texts):
     metric = sacrebleu.BLEU(effective_order=True)

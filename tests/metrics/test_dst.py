@@ -6,15 +6,15 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.garbage import paused
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.data.sgd import State
 from jaxaug.metrics import dst, slot_scores
 from jaxaug.metrics.benchmark import load
-from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.predictions import read_predictions
 
 
@@ -203,7 +203,6 @@ def percentage(a, b):
 
 
 @given(st.lists(st.tuples(st.lists(WORDS, min_size=1, max_size=3), WORDS), max_size=9))
-@settings(deadline=None, max_examples=200)
 def test_match_values_equals_common_letters_of_sorted_words(pairs):
     got = slot_scores.match_values(
         [values for values, _ in pairs], [guess for _, guess in pairs]
@@ -237,7 +236,6 @@ def frames(draw):
 
 
 @given(st.lists(frames(), min_size=1, max_size=6), st.integers(0, 6), st.booleans())
-@settings(deadline=None, max_examples=50)
 def test_joined_parts_are_the_whole(rows, cut, tagged):
     """Only the second part has spans."""
     references = [
@@ -262,7 +260,6 @@ def test_joined_parts_are_the_whole(rows, cut, tagged):
 
 
 @given(st.lists(frames(), min_size=1, max_size=6))
-@settings(deadline=None, max_examples=100)
 def test_properties(rows):
     references = [
         dst.Reference("d", i, n, truth) for i, (n, truth, _) in enumerate(rows)
@@ -365,7 +362,7 @@ def real_test(real_data, oracle):
     services = oracle.read_services(folder / "test" / "schema.json")
     seen = services.keys() & oracle.read_services(folder / "train/schema.json").keys()
     benchmark = load(folder, "test")
-    with collector_paused():
+    with paused():
         references = oracle.read_dialogues(folder / "test")
     return benchmark, services, references, seen
 

@@ -44,7 +44,7 @@ def test_p_value_by_enumeration():
     # In one cluster both cases have the same permutation.
     together = excess.permutation_test(scores, wordings, alone * 0, 9999).p
     assert together == pytest.approx(2 / 6, abs=0.02)
-    assert excess.permutation_test(scores * 0, wordings, alone) == (1, 0)
+    assert excess.permutation_test(scores * 0, wordings, alone) == (1, 0, 1)
 
 
 def test_cases_needed():

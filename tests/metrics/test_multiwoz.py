@@ -98,14 +98,8 @@ def test_a_made_up_domain_is_wrong_and_any_spelling_is_right(tmp_path, capsys):
     out = tmp_path / "m.json"
     folders = ["--data_dir", str(root), "--predictions", str(tmp_path / "pred")]
     command = [
-        "evaluate",
-        "multiwoz",
-        *folders,
-        "--split",
-        "test",
-        "--output",
-        str(out),
-    ]
+        "evaluate", "multiwoz", *folders, "--split", "test", "--output", str(out),
+    ]  # fmt: skip
     assert main(command) == 0
     found = json.loads(out.read_text())
     assert found["joint_goal_accuracy"] == 2 / 3

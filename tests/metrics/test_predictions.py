@@ -38,10 +38,6 @@ def good(data_dir):
     ]
 
 
-def state_in(dialogue):
-    return dialogue["turns"][0]["frames"][0]["state"]
-
-
 def test_written_predictions_come_back(benchmark, folder):
     references = references_of(benchmark.dialogues.values())
     states = {}

@@ -151,22 +151,16 @@ def test_runs_without_a_report(tmp_path, capsys):
         ({"jga_orig": "0.8"}, "jga_orig is '0.8', expected a number or null"),
         ({"jga_orig": True}, "jga_orig is True, expected a number or null"),
         ({"jga_v1_5": [0.1]}, "jga_v1_5 is [0.1], expected a number or null"),
-        (
-            {"jga_orig": 55.2},
-            "jga_orig is 55.2, expected a fraction from 0 to 1 (per c",
-        ),
+        ({"jga_orig": 55.2},
+         "jga_orig is 55.2, expected a fraction from 0 to 1 (per c"),
         ({"ss_jga": 2.3}, "ss_jga is 2.3, expected a fraction from 0 to 2.236 (per ce"),
-        (
-            {"jga_v1_5_seen": -0.1},
-            "jga_v1_5_seen is -0.1, expected a fraction from 0 t",
-        ),
+        ({"jga_v1_5_seen": -0.1},
+         "jga_v1_5_seen is -0.1, expected a fraction from 0 t"),
         ({"per_variant": 3}, "no robustness report: 'v1' is missing"),
-        (
-            {"per_variant": {"v1": {"#ALL_SERVICES": [1]}}},
-            f"no robustness report: {JGA!r} is missing",
-        ),
+        ({"per_variant": {"v1": {"#ALL_SERVICES": [1]}}},
+         f"no robustness report: {JGA!r} is missing"),
     ],
-)
+)  # fmt: skip
 def test_a_report_with_other_values(tmp_path, capsys, changes, problem):
     (tmp_path / "m.json").write_text(json.dumps(robustness(**changes)))
     assert main(["report", str(tmp_path / "m.json")]) == 1

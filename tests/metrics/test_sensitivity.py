@@ -99,21 +99,15 @@ def test_robustness_report():
     once, twice = math.sqrt(0.2) / 0.2, math.sqrt(0.3) / 0.4
     assert robustness(scores) == pytest.approx(
         {
-            "jga_orig": 2 / 3,
-            "jga_orig_seen": 1.0,
-            "jga_orig_unseen": 0.0,
-            "jga_v1_5": (1 + 2 / 3 + 3 * 1 / 3) / 5,
-            "jga_v1_5_seen": 0.6,
-            "jga_v1_5_unseen": 0.4,
-            "ss_jga": (0 + once + twice) / 3,
-            "ss_jga_seen": once / 2,
-            "ss_jga_unseen": twice,
+            "jga_orig": 2 / 3, "jga_orig_seen": 1.0, "jga_orig_unseen": 0.0,
+            "jga_v1_5": (1 + 2 / 3 + 3 * 1 / 3) / 5, "jga_v1_5_seen": 0.6,
+            "jga_v1_5_unseen": 0.4, "ss_jga": (0 + once + twice) / 3,
+            "ss_jga_seen": once / 2, "ss_jga_unseen": twice,
             "ss_jga_all_frames": (0 + once + twice) / 3,
-            "ss_jga_all_frames_seen": once / 2,
-            "ss_jga_all_frames_unseen": twice,
+            "ss_jga_all_frames_seen": once / 2, "ss_jga_all_frames_unseen": twice,
             "frames": 3,
         }
-    )
+    )  # fmt: skip
 
 
 def test_robustness_rests_on_the_frames_that_all_variants_share():

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxaug.core.errors import UserError
@@ -70,7 +70,6 @@ _SENTENCES = st.lists(
 ).map(" ".join)
 
 
-@settings(max_examples=100, deadline=None)
 @given(_SENTENCES, st.lists(_SENTENCES, min_size=1, max_size=3), st.integers(1, 4))
 def test_parlai_bleu_equals_nltk(prediction, references, n):
     expected = nltk_bleu(prediction, references, n)

@@ -23,20 +23,15 @@ MARIAN = {"pad_token_id": 28, "eos_token_id": 0, "decoder_start_token_id": 28}
 CASES = [
     ("BartForConditionalGeneration", BART),
     ("BartForConditionalGeneration", BART | {"scale_embedding": True}),
-    (
-        "BartForConditionalGeneration",
-        BART
-        | {"activation_function": "relu", "encoder_layers": 3, "decoder_layers": 2},
-    ),
+    ("BartForConditionalGeneration", BART | {"activation_function": "relu",
+     "encoder_layers": 3, "decoder_layers": 2}),
     ("PegasusForConditionalGeneration", PEGASUS | {"scale_embedding": True}),
     ("PegasusForConditionalGeneration", PEGASUS | {"activation_function": "relu"}),
     ("MarianMTModel", MARIAN | {"activation_function": "swish"}),
     ("MarianMTModel", MARIAN | {"scale_embedding": True}),
-    (
-        "MarianMTModel",
-        MARIAN | {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 29},
-    ),
-]
+    ("MarianMTModel", MARIAN | {"share_encoder_decoder_embeddings": False,
+     "decoder_vocab_size": 29}),
+]  # fmt: skip
 
 
 # Padding may be 0 already, and the decoder may start with another token.

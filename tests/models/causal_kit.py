@@ -212,14 +212,10 @@ def stepper(module: Any, params: Any) -> Any:
     """Returns a function (variables, token [rows, 1]) -> logits, new variables."""
     return jax.jit(
         lambda variables, token: module.apply(
-            {"params": params, **variables},
-            token,
-            token,
-            enable_dropout=False,
-            decode=True,
-            mutable=["cache"],
+            {"params": params, **variables}, token, token, enable_dropout=False,
+            decode=True, mutable=["cache"],
         )
-    )
+    )  # fmt: skip
 
 
 def filled(

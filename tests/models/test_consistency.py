@@ -78,12 +78,12 @@ def test_loss_of_a_step(make):
     model, batch = make()
     params = parameters(model, batch)
     key = jax.random.key(0)
-    plain, _ = model.loss_fn(params, batch, key)
+    plain, _ = jax.jit(model.loss_fn)(params, batch, key)
     changed = consistent(model, weight=0.5)
     loss, metrics = jax.jit(changed.loss_fn)(params, batch, key)
 
     # Rows 0 and 1 have the same answer. Rows 2 and 3 share only the end.
-    logits = np.asarray(model._compute_logits(params, batch))
+    logits = np.asarray(jax.jit(model._compute_logits)(params, batch))
     answers = [
         special.softmax(row[weights > 0], axis=-1)
         for row, weights in zip(logits, batch["decoder_loss_weights"], strict=True)
@@ -100,7 +100,7 @@ def test_loss_of_a_step(make):
     told = metrics["consistency_loss"].compute()
     np.testing.assert_allclose(told, 0.5 * expected, rtol=1e-4)
     # Evaluation batches hold no pairs.
-    evaluated, metrics = changed.eval_fn(params, batch)
+    evaluated, metrics = jax.jit(changed.eval_fn)(params, batch)
     np.testing.assert_allclose(evaluated, plain, rtol=1e-6)
     assert "consistency_loss" not in metrics
 

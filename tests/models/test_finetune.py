@@ -88,16 +88,11 @@ def partitioner():
 def steps(model, states, state, number):
     """Returns the state after some training steps, and their losses."""
     train = trainer.Trainer(
-        model=model,
-        train_state=state,
-        partitioner=partitioner(),
-        eval_names=[],
-        summary_dir=None,
-        train_state_axes=states.train_state_axes,
-        rng=jax.random.PRNGKey(0),
-        learning_rate_fn=optax.constant_schedule(0.05),
+        model=model, train_state=state, partitioner=partitioner(), eval_names=[],
+        summary_dir=None, train_state_axes=states.train_state_axes,
+        rng=jax.random.PRNGKey(0), learning_rate_fn=optax.constant_schedule(0.05),
         num_microbatches=None,
-    )
+    )  # fmt: skip
     losses = []
     for step in range(number):
         metrics = train.train(iter([BATCH]), 1, start_step=step)

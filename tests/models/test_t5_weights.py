@@ -281,16 +281,10 @@ def test_gin_text(pair):
 
 
 CONFIG = network.T5Config(
-    vocab_size=20,
-    emb_dim=8,
-    num_heads=2,
-    head_dim=4,
-    mlp_dim=16,
-    num_encoder_layers=2,
-    num_decoder_layers=3,
-    mlp_activations=("gelu", "linear"),
+    vocab_size=20, emb_dim=8, num_heads=2, head_dim=4, mlp_dim=16, num_encoder_layers=2,
+    num_decoder_layers=3, mlp_activations=("gelu", "linear"),
     logits_via_embedding=False,
-)
+)  # fmt: skip
 SCANNED_INPUTS = np.array([[5, 6, 7, 1, 0, 0], [8, 9, 10, 11, 12, 1]])
 SCANNED_TARGETS = np.array([[3, 4, 1, 0, 0], [13, 14, 15, 16, 1]])
 SHIFTED = np.array([[0, 3, 4, 0, 0], [0, 13, 14, 15, 16]])

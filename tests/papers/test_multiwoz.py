@@ -55,16 +55,12 @@ def test_every_turn_has_a_frame_of_every_service(public, tmp_path):
         "train: 2 dialogues, 3 turns of the user",
         "dev: 1 dialogues, 1 turns of the user",
         "test: 2 dialogues, 3 turns of the user",
-        (
-            "a value copied from a slot is no span: 2 (first: A.json turn 2: "
-            f"{small_multiwoz.COPIED})"
-        ),
-        (
-            "an intent that the schema lacks becomes NONE: 1 (first: E.json turn 0: "
-            "find_police)"
-        ),
+        ("a value copied from a slot is no span: 2 (first: A.json turn 2: "
+         f"{small_multiwoz.COPIED})"),
+        ("an intent that the schema lacks becomes NONE: 1 (first: E.json turn 0: "
+         "find_police)"),
         "a dialogue about no service is given all: 1 (first: E.json: [])",
-    ]
+    ]  # fmt: skip
 
 
 def test_frames_of_the_dialogue_alone(public, tmp_path):

@@ -41,19 +41,14 @@ def public(tmp_path):
     schema[0]["slots"][0]["possible_values"] = ["centre", "north side"]
     (root / "schema.json").write_text(json.dumps(schema))
     long = [
-        _user("an inn\n"),
-        _system("ok", {"name": "the acorn"}),
+        _user("an inn\n"), _system("ok", {"name": "the acorn"}),
         _user("2 nights in the north"),
         _system("ok", {"area": "northside"}, {"stay": "2", "booked": [{"name": "a"}]}),
         _user("a taxi at 8, any place"),
-        _system(
-            "done",
-            {"area": "moon", "wifi": "yes"},
-            {"stay": "2"},
-            {"leaveAt": "08:00", "destination": "don't care"},
-        ),
+        _system("done", {"area": "moon", "wifi": "yes"}, {"stay": "2"},
+         {"leaveAt": "08:00", "destination": "don't care"}),
         _user("bye"),
-    ]
+    ]  # fmt: skip
     short = [_user("hello"), _system("hi", {"area": ""})]
     data = {f"{n}.json": {"goal": {}, "log": short} for n in "ABC"}
     data["D.json"] = {"goal": {}, "log": long}
@@ -79,13 +74,9 @@ def test_states_have_the_names_of_the_schema(public, tmp_path):
     }
     assert states == [
         {"hotel": {"hotel-name": ("the acorn",), "hotel-area": ("dontcare",)}, **idle},
-        {
-            "hotel": {"hotel-area": ("north side",), "hotel-bookstay": ("2",)},
-            **idle,
-        },
-        last,
-        last,
-    ]
+        {"hotel": {"hotel-area": ("north side",), "hotel-bookstay": ("2",)}, **idle},
+        last, last,
+    ]  # fmt: skip
     assert found.services == ("hotel", "taxi")
     assert {frame.state.active_intent for frame in found.turns[0].frames} == {"NONE"}
     assert not any(turn.frames for turn in found.turns[1::2])
@@ -96,20 +87,14 @@ def test_states_have_the_names_of_the_schema(public, tmp_path):
         "dev: 1 dialogues, 1 turns of the user",
         "test: 1 dialogues, 4 turns of the user",
         "a dialogue about no service is given all: 3 (first: B.json: [])",
-        (
-            "a value gets the schema's spaces: 1 (first: D.json turn 2: "
-            "hotel-area=northside)"
-        ),
-        (
-            "a value that is not in the schema's possible_values is kept: 1 (first: "
-            "D.json turn 4: hotel-area=moon)"
-        ),
-        (
-            "a last turn without state repeats the one before: 1 "
-            "(first: D.json turn 6: bye)"
-        ),
+        ("a value gets the schema's spaces: 1 (first: D.json turn 2: "
+         "hotel-area=northside)"),
+        ("a value that is not in the schema's possible_values is kept: 1 (first: "
+         "D.json turn 4: hotel-area=moon)"),
+        ("a last turn without state repeats the one before: 1 "
+         "(first: D.json turn 6: bye)"),
         "a value of no slot is left out: 2 (first: D.json turn 4: hotel-wifi)",
-    ]
+    ]  # fmt: skip
 
 
 def test_verbs(public, tmp_path, capsys):

@@ -35,9 +35,9 @@ def test_greedy_outputs_and_scores_equal_t5x(small_world):
     )
     width = np.zeros((len(LINES), LENGTH), np.int32)
     batch = {"encoder_input_tokens": source, "decoder_input_tokens": width}
-    tokens = np.asarray(t5x.predict_batch(params, batch))
+    tokens = np.asarray(jax.jit(t5x.predict_batch)(params, batch))
     ended = np.cumsum(tokens == 1, axis=1) - (tokens == 1) > 0
-    expected = t5x.score_batch(
+    expected = jax.jit(t5x.score_batch)(
         params,
         {
             "encoder_input_tokens": source,

@@ -144,23 +144,12 @@ def test_a_killed_run_resumes(call, server, tmp_path):
     server.script = [good, good, block]
     (tmp_path / "lines.txt").write_text("\n".join(LINES) + "\n")
     command = [
-        sys.executable,
-        "-m",
-        "jaxaug.cli",
-        "paraphrase",
-        "--model",
-        "openai:tiny",
-        "--prompt",
-        "plain",
-    ]
+        sys.executable, "-m", "jaxaug.cli", "paraphrase", "--model", "openai:tiny",
+        "--prompt", "plain",
+    ]  # fmt: skip
     command += [
-        "--endpoint",
-        server.url,
-        "--in",
-        str(tmp_path / "lines.txt"),
-        "--num",
-        "2",
-    ]
+        "--endpoint", server.url, "--in", str(tmp_path / "lines.txt"), "--num", "2",
+    ]  # fmt: skip
     command += ["--out", str(tmp_path / "out.jsonl"), "--option", "concurrent=1"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     assert blocked.wait(60)

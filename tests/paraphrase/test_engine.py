@@ -13,6 +13,7 @@ from jaxaug.models.text import registry
 from jaxaug.paraphrase import engine, samplers
 from jaxaug.paraphrase.decoder import Decoder
 from jaxaug.paraphrase.engine import EngineDecoder
+from tests.support import compiled
 
 TEXTS = ("the city of the hotel", "how many people", "cost of two tickets", "a day")
 
@@ -80,9 +81,9 @@ def test_draws_have_the_distribution_of_jax(model):
     ]
     source = np.array([tokens])
     start = np.array([[0]])
-    logits = model.module.apply(
-        {"params": model.params}, source, start, start + 1, enable_dropout=False
-    )[0, 0]
+    inputs = source, start, start + 1
+    logits = compiled.apply(model.module, model.params, *inputs, enable_dropout=False)
+    logits = logits[0, 0]
     unwarped = np.asarray(jax.nn.log_softmax(logits))
     scores = [(one.ids[0], one.log_probability) for one in found if one.ids]
     np.testing.assert_allclose(
@@ -106,14 +107,8 @@ def test_the_program_writes_a_file(small_world, tmp_path, capsys):
     file, out = tmp_path / "texts.txt", tmp_path / "out.jsonl"
     file.write_text("\n".join(TEXTS))
     call = [
-        "paraphrase",
-        "--in",
-        str(file),
-        "--out",
-        str(out),
-        "--engine",
-        "ctranslate2",
-    ]
+        "paraphrase", "--in", str(file), "--out", str(out), "--engine", "ctranslate2",
+    ]  # fmt: skip
     chosen = ["--model", "random-tiny", "--sampler", "greedy", "--precision", "int8"]
     assert cli.main([*call, *chosen]) == 0
     lines = [json.loads(line) for line in out.read_text().splitlines()]

@@ -18,7 +18,6 @@ from jaxaug.models.text import language, prompts, registry
 from jaxaug.models.tokenizers import hf
 from jaxaug.paraphrase import causal, run, samplers
 from jaxaug.paraphrase.decoder import Decoder
-from tests.support import grids
 
 LENGTH = 8
 # All texts are of one bucket, because compilation is slow.
@@ -193,32 +192,6 @@ def test_records(paraphrase, tmp_path):
         assert record["output"] == " ".join(record["output"].split())
     texts = [record["output"] for record in found]
     assert texts[3:6] != texts[9:12] and len(set(texts)) > 8
-
-
-@pytest.mark.parametrize("sampler", grids.first(1, ["bottom_k", "dips"]))
-def test_same_bytes_for_every_batch_size(paraphrase, tmp_path, sampler):
-    for size in (1, 4):
-        paraphrase(tmp_path / f"{size}", sampler, batch_size=size)
-    assert (tmp_path / "1").read_bytes() == (tmp_path / "4").read_bytes()
-
-
-def test_same_bytes_after_a_stop(paraphrase, tmp_path, monkeypatch):
-    paraphrase(tmp_path / "whole")
-    outputs, calls = Decoder._outputs, []
-
-    def stop_at_the_second(self, decodes, sources):
-        calls.append(decodes.keys())
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return outputs(self, decodes, sources)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Decoder, "_outputs", stop_at_the_second)
-        paraphrase(tmp_path / "out", batch_size=2)
-    kept = records(tmp_path / "out.partial")
-    assert {record["line"] - 1 for record in kept} == set(calls[0])
-    paraphrase(tmp_path / "out", batch_size=2)
-    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 @pytest.mark.parametrize("sampler", ["beam", "diverse_beam"])

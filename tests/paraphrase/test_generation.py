@@ -38,15 +38,11 @@ def test_lists_are_alternatives():
         ([block(temperature=1.0)], "'temperature' is no setting; use model"),
         ([block(sampler="samplin")], "'samplin' is not a sampler; did you mean"),
         ([block(options={"tempo": 1})], "has no option 'tempo'"),
-        (
-            [block(options={"temperature": -1.0})],
-            "temperature: t=-1.0: .* of at least 0",
-        ),
+        ([block(options={"temperature": -1.0})],
+         "temperature: t=-1.0: .* of at least 0"),
         ([block(num=0)], "grid: num=0: expected a whole number of at least 1"),
-        (
-            [block(max_length=0)],
-            "max_length=0: expected a whole number from 1 to 4,096",
-        ),
+        ([block(max_length=0)],
+         "max_length=0: expected a whole number from 1 to 4,096"),
         ([block(sampler="greedy")], "gives one output"),
         ([block(), block()], "'m sampling num=3' comes twice"),
         ([block(prompt="no_such")], "no_such"),
@@ -59,7 +55,7 @@ def test_lists_are_alternatives():
         ([block(num=100_000)], "--num is 100000: the outputs of an input"),
         ([block(options={"temperature": float("inf")})], "temperature=inf: expected"),
     ],
-)
+)  # fmt: skip
 def test_wrong_grids(blocks, message):
     with pytest.raises(UserError, match=message):
         grid(blocks)

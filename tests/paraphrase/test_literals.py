@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxaug.augment.grammar import engine
-from jaxaug.augment.grammar.context import Context
+from jaxaug.augment.grammar.rules import Context
 from jaxaug.augment.plain import wordings
 from jaxaug.augment.schemes.sentences import METHODS
 from jaxaug.paraphrase import candidates, literals
@@ -106,12 +106,8 @@ def test_the_frame_is_no_prose():
 def test_outputs_without_a_literal_are_dropped():
     text = "mail to bob@example.com, 2 times"
     outputs = [
-        "2 mails to [1]",
-        "mails to [1]",
-        "2 to [1] [1]",
-        "2 to a@b.c",
-        "2 [1] [2]",
-    ]
+        "2 mails to [1]", "mails to [1]", "2 to [1] [1]", "2 to a@b.c", "2 [1] [2]",
+    ]  # fmt: skip
     asked = []
 
     def generate(texts):

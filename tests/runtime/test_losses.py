@@ -35,13 +35,9 @@ def reference(logits, targets, label_smoothing, z_loss):
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
 def test_weighted_cross_entropy(label_smoothing, z_loss, weights, factor):
     loss, total_z_loss, weight_sum = losses.compute_weighted_cross_entropy(
-        jnp.asarray(LOGITS),
-        jnp.asarray(TARGETS),
-        weights,
-        label_smoothing,
-        z_loss,
+        jnp.asarray(LOGITS), jnp.asarray(TARGETS), weights, label_smoothing, z_loss,
         factor,
-    )
+    )  # fmt: skip
     expected, expected_z = reference(LOGITS, TARGETS, label_smoothing, z_loss)
     scale = (1 if weights is None else weights) / (factor or 1)
     np.testing.assert_allclose(loss, (expected * scale).sum(), rtol=1e-5)
@@ -164,13 +160,9 @@ def test_a_batch_without_target_tokens_contributes_nothing(name):
         full = batch | ({} if weights is None else {"decoder_loss_weights": weights})
         factor, weights = losses.get_loss_normalizing_factor_and_weights(name, full)
         return losses.compute_weighted_cross_entropy(
-            logits,
-            batch["decoder_target_tokens"],
-            weights,
-            label_smoothing=0.1,
-            z_loss=1e-2,
-            loss_normalizing_factor=factor,
-        )[0]
+            logits, batch["decoder_target_tokens"], weights, label_smoothing=0.1,
+            z_loss=1e-2, loss_normalizing_factor=factor,
+        )[0]  # fmt: skip
 
     for weights in (None, jnp.zeros((2, 3))):
         value, gradient = jax.value_and_grad(loss)(jnp.ones((2, 3, 5)), weights)

@@ -79,53 +79,28 @@ def config(**settings):
         (sample, {"topp": 0.5}, "At most one of `topp` or `topk`"),
         (create_learning_rate_scheduler, {"warmup_steps": 0}, "warmup_steps = 0"),
         (create_learning_rate_scheduler, {"base_learning_rate": "a"}, "rate = 'a'"),
-        *(
-            (
-                create_learning_rate_scheduler,
-                {"factors": f"constant * {factor}", setting: value},
-                rf"{setting} = {value}: give a number of at least 1\.",
-            )
-            for factor, setting in (
-                ("rsqrt_decay", "warmup_steps"),
-                ("rsqrt_normalized_decay", "warmup_steps"),
-                ("linear_decay", "warmup_steps"),
-                ("decay_every", "steps_per_decay"),
-                ("cosine_decay", "steps_per_cycle"),
-            )
-            for value in (0, -5)
-        ),
-        *(
-            (
-                create_learning_rate_scheduler,
-                {setting: float(value)},
-                rf"{setting} = {value}: give a finite number\.",
-            )
-            for setting, value in (
-                ("base_learning_rate", "-inf"),
-                ("decay_factor", "nan"),
-                ("step_offset", "inf"),
-                ("min_learning_rate", "nan"),
-            )
-        ),
+        *((create_learning_rate_scheduler, {"factors": f"constant * {factor}",
+         setting: value},
+         rf"{setting} = {value}: give a number of at least 1\.") for factor,
+         setting in (("rsqrt_decay", "warmup_steps"),
+         ("rsqrt_normalized_decay", "warmup_steps"), ("linear_decay", "warmup_steps"),
+         ("decay_every", "steps_per_decay"),
+         ("cosine_decay", "steps_per_cycle")) for value in (0, -5)),
+        *((create_learning_rate_scheduler, {setting: float(value)},
+         rf"{setting} = {value}: give a finite number\.") for setting,
+         value in (("base_learning_rate", "-inf"), ("decay_factor", "nan"),
+         ("step_offset", "inf"), ("min_learning_rate", "nan"))),
         (adafactor.Adafactor, {"epsilon1": 0.0}, "epsilon1 = 0.0: give a number of at"),
         (adafactor.Adafactor, {"decay_rate": -0.8}, "decay_rate = -0.8: .* at least 0"),
         (adafactor.Adafactor, {"clipping_threshold": 0.0}, "clipping_threshold = 0.0"),
         (adafactor.Adafactor, {"beta1": 1.0}, "beta1 = 1.0: .* least 0 and below 1"),
-        (
-            adafactor.Adafactor,
-            {"weight_decay_rate_lr_exponent": -1.0},
-            "weight_decay_rate_lr_exponent = -1.0",
-        ),
+        (adafactor.Adafactor, {"weight_decay_rate_lr_exponent": -1.0},
+         "weight_decay_rate_lr_exponent = -1.0"),
         (beams, {"alpha": float("nan")}, "alpha = nan: give a finite number"),
         (beams, {"alpha": "0.6"}, "alpha = '0.6': give a finite number"),
-        (
-            beams,
-            {"alpha": 200.0},
-            (
-                r"alpha = 200.0: .* of 4 tokens leaves float32. Give .* from -135\.2 "
-                r"to 135\.2"
-            ),
-        ),
+        (beams, {"alpha": 200.0},
+         (r"alpha = 200.0: .* of 4 tokens leaves float32. Give .* from -135\.2 "
+         r"to 135\.2")),
         (stopping, {"patience": 0}, "patience = 0: give a whole number of at least 1"),
         (stopping, {"atol": float("nan")}, "atol = nan: give a number of at least 0"),
         (stopping, {"mode": "up"}, "mode = 'up'"),
@@ -145,15 +120,12 @@ def config(**settings):
         (SaveCheckpointConfig, {"keep": 1.5}, "keep = 1.5: give a whole number"),
         (SaveCheckpointConfig, {"period": "2"}, "period = '2': .* at least 0, or None"),
         (SaveCheckpointConfig, {"keep": -1}, "keep = -1"),
-        (
-            SaveCheckpointConfig,
-            {"checkpoint_steps": 5},
-            "checkpoint_steps = 5: give a l",
-        ),
+        (SaveCheckpointConfig, {"checkpoint_steps": 5},
+         "checkpoint_steps = 5: give a l"),
         (data, {"lengths": {"inputs": 0}}, r"task_feature_lengths\['inputs'\] = 0"),
         (data, {"lengths": "8"}, "task_feature_lengths = '8': give a length for each"),
     ],
-)
+)  # fmt: skip
 def test_values_out_of_range_are_named(make, settings, message):
     with pytest.raises(UserError, match=message):
         make(**settings)

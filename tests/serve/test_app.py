@@ -110,23 +110,17 @@ def test_every_answer_has_the_headers(sgd_tree, path):
         ({"dialogue": ""}, "dialogue: holds no dialogue."),
         ({"dialogue": "hello"}, "dialogue: line 1: expected USER: or SYSTEM:"),
         ({"dialogue": 3}, "dialogue is 3: give a text, an object in the layout of SGD"),
-        (
-            {"dialogue": "USER: a\n\nUSER: b"},
-            "dialogue: holds 2, because an empty line",
-        ),
+        ({"dialogue": "USER: a\n\nUSER: b"},
+         "dialogue: holds 2, because an empty line"),
         ({"dialogue": "USER: a", "schema": "v9"}, "schema: 'v9' is no wording"),
         ({"dialogue": "USER: a", "services": ["X"]}, "services: the wording has no"),
         ({"dialogue": "USER: a", "service": []}, "unknown key 'service'; did you mean"),
-        (
-            {"dialogue": {"turns": [], "services": ["/etc/passwd"]}},
-            "dialogue: expected a dialogue with turns",
-        ),
-        (
-            {"dialogue": "USER: a\n" * 65},
-            "dialogue: has 65 turns; at most 64 are taken",
-        ),
+        ({"dialogue": {"turns": [], "services": ["/etc/passwd"]}},
+         "dialogue: expected a dialogue with turns"),
+        ({"dialogue": "USER: a\n" * 65},
+         "dialogue: has 65 turns; at most 64 are taken"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_are_reported(sgd_tree, request_, text):
     web, fake = client(sgd_tree)
     answer = ask(web, **request_)
@@ -142,21 +136,15 @@ def test_mistakes_are_reported(sgd_tree, request_, text):
         (b"\xff\xfe\xfa", "the request is no JSON in UTF-8: "),
         (b'{"dialogue": "USER: \\ud800"}', "half of a surrogate pair"),
         (b"", "the request is no JSON in UTF-8: "),
-        (
-            b'{"dialogue": "USER: a", "dialogue": "USER: b"}',
-            "an object has the name 'dialogue' 2 times (again at line 1, column 25)",
-        ),
-        (
-            b'{"dialogue": "USER: a", "servces": ["Trains_1"]}',
-            "unknown key 'servces'; did you mean 'services'?",
-        ),
-        (
-            b'{"dialogue": {"turns": [], "servces": ["Trains_1"]}}',
-            "dialogue: unknown key 'servces'; did you mean 'services'?",
-        ),
+        (b'{"dialogue": "USER: a", "dialogue": "USER: b"}',
+         "an object has the name 'dialogue' 2 times (again at line 1, column 25)"),
+        (b'{"dialogue": "USER: a", "servces": ["Trains_1"]}',
+         "unknown key 'servces'; did you mean 'services'?"),
+        (b'{"dialogue": {"turns": [], "servces": ["Trains_1"]}}',
+         "dialogue: unknown key 'servces'; did you mean 'services'?"),
         (b"[]", "the request: expected a JSON object, got []"),
     ],
-)
+)  # fmt: skip
 def test_invalid_requests(sgd_tree, body, text):
     web, _ = client(sgd_tree)
     answer = web.post(

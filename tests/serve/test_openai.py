@@ -140,16 +140,12 @@ ADDRESS = {
     "properties": {"zip": INT, "geo": {"$ref": "#/$defs/geo"}},
 }
 KINDS = {
-    "n": {"anyOf": [INT, {"type": "null"}]},
-    "size": {"enum": [1, 2, 3]},
-    "home": {"$ref": "#/$defs/address"},
-    "user.name": {"type": "string"},
-    "is_open": {"type": ["boolean", "null"]},
-    "tags": {"type": "array", "items": INT},
+    "n": {"anyOf": [INT, {"type": "null"}]}, "size": {"enum": [1, 2, 3]},
+    "home": {"$ref": "#/$defs/address"}, "user.name": {"type": "string"},
+    "is_open": {"type": ["boolean", "null"]}, "tags": {"type": "array", "items": INT},
     "stops": {"type": "array", "items": {"$ref": "#/$defs/address"}},
-    "城市": {"type": "string"},
-    "any": INT,
-}
+    "城市": {"type": "string"}, "any": INT,
+}  # fmt: skip
 VALUES = {
     "n": ("2",), "size": ("3",), "home.zip": ("12",), "home.geo.lat": ("5.5",),
     "user_name": ("bob",), "is_open": ("True",), "tags": ("7",),

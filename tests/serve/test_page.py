@@ -143,13 +143,9 @@ def test_names_that_objects_have_and_slashes(page, tmp_path):
         for name in NAMES
     ]
     intent = {
-        "name": "toString",
-        "description": "",
-        "is_transactional": False,
-        "required_slots": [],
-        "optional_slots": {},
-        "result_slots": [],
-    }
+        "name": "toString", "description": "", "is_transactional": False,
+        "required_slots": [], "optional_slots": {}, "result_slots": [],
+    }  # fmt: skip
     names = "Trains/1 x", "__proto__", "constructor"
     services = [
         {"service_name": n, "description": "", "slots": slots, "intents": [intent]}

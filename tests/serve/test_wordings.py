@@ -87,37 +87,22 @@ CITY = {"Trains_1": {"slots": {"city": "x" * 41}}}
         (3, None, "schema: got 3. Give the name of a wording, an object with"),
         ({"edits": []}, None, r"schema: got \[\]. Give"),
         ({"word": "v1"}, None, "schema: unknown key 'word'; did you mean 'wording'"),
-        (
-            {"edits": {"Train_1": {}}},
-            None,
-            "edits: the wording has no service 'Train_1'; did you mean 'Trains_1'",
-        ),
-        (
-            {"edits": {"Trains_1": {"slots": {"cty": ""}}}},
-            None,
-            "'cty' is no slot of service 'Trains_1'; did you mean 'city'",
-        ),
-        (
-            {"edits": {"Trains_1": {"slots": {"city": 1}}}},
-            None,
-            "edits of 'Trains_1': city: expected a description, got 1",
-        ),
-        (
-            {"edits": CITY},
-            None,
-            "city: a description of 41 characters; at most 40 are taken",
-        ),
+        ({"edits": {"Train_1": {}}}, None,
+         "edits: the wording has no service 'Train_1'; did you mean 'Trains_1'"),
+        ({"edits": {"Trains_1": {"slots": {"cty": ""}}}}, None,
+         "'cty' is no slot of service 'Trains_1'; did you mean 'city'"),
+        ({"edits": {"Trains_1": {"slots": {"city": 1}}}}, None,
+         "edits of 'Trains_1': city: expected a description, got 1"),
+        ({"edits": CITY}, None,
+         "city: a description of 41 characters; at most 40 are taken"),
         ({"edits": {"Trains_1": "x"}}, None, "expected a JSON object, got 'x'"),
         ([], None, "schema: expected a non-empty list of services, got"),
-        (
-            [{"service_name": "A"}],
-            None,
-            "schema: service 'A': field .* is missing, .*Correct the request",
-        ),
+        ([{"service_name": "A"}], None,
+         "schema: service 'A': field .* is missing, .*Correct the request"),
         (None, "Trains_1", "services: expected a list of names, got 'Trains_1'"),
         (None, ["Trains_2"], "services: the wording has no service 'Trains_2'; did"),
     ],
-)
+)  # fmt: skip
 def test_invalid_wordings(sgd_tree, schema, services, message):
     known = wordings.read(None, sgd_tree, 40)
     with pytest.raises(UserError, match=message):

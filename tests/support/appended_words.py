@@ -13,13 +13,9 @@ FIELDS = {
     "variants": 3,
     "metrics": {"string_similarity": {}},
     "select": "tree",
-    "tree": {
-        "levels": ("string_similarity",),
-        "decisions": ("max",),
-        "constraints": (),
-        "diversity": "string_similarity",
-    },
-}
+    "tree": {"levels": ("string_similarity",), "decisions": ("max",), "constraints": (),
+     "diversity": "string_similarity"},
+}  # fmt: skip
 
 
 def jobs(seed, **options):

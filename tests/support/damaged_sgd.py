@@ -134,11 +134,7 @@ CASES = [
         ),
     ),
     (
-        DEV,
-        double,
-        '"speaker"',
-        2,
-        "speaker order",
+        DEV, double, '"speaker"', 2, "speaker order",
         "dialogue '3_00000', turn 1: expected SYSTEM, got USER: speakers take turns",
     ),
     (
@@ -166,15 +162,10 @@ CASES = [
         "occurs twice",
     ),
     (
-        TRAIN,
-        same_description,
-        '"description": "Where the train goes."',
-        1,
+        TRAIN, same_description, '"description": "Where the train goes."', 1,
         "repeated description",
-        (
-            "slot 'price': has the description of 'city', 'Where the train goes.': a "
-            "tracker cannot tell them apart. Say in what they differ."
-        ),
+        ("slot 'price': has the description of 'city', 'Where the train goes.': a "
+         "tracker cannot tell them apart. Say in what they differ."),
     ),
     (
         TRAIN,
@@ -211,4 +202,4 @@ CASES = [
             "has ['first', 'second']. Dialogues keep their values"
         ),
     ),
-]
+]  # fmt: skip

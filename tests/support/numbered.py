@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxaug.curriculum import generate, levels
-from jaxaug.curriculum.scorers import Pairs
+from jaxaug.curriculum.options import Pairs
 from jaxaug.paraphrase.generation import Setting
 
 OPTIONS = generate.Options(model="smollm2", implication="none", beta=0.5)

@@ -30,22 +30,13 @@ def _service(name: str, intents: list[str], slots: list[dict[str, Any]]) -> Any:
 
 
 SCHEMA = [
-    _service(
-        "hotel",
-        ["find_hotel", "book_hotel"],
-        [
-            _slot("hotel-area", ["centre", "north"]),
-            _slot("hotel-name", []),
-            _slot("hotel-phone", None),
-        ],
-    ),
-    _service(
-        "taxi",
-        ["book_taxi"],
-        [_slot("taxi-destination", []), _slot("taxi-leaveat", [])],
-    ),
+    _service("hotel", ["find_hotel", "book_hotel"],
+     [_slot("hotel-area", ["centre", "north"]), _slot("hotel-name", []),
+     _slot("hotel-phone", None)]),
+    _service("taxi", ["book_taxi"], [_slot("taxi-destination", []),
+     _slot("taxi-leaveat", [])]),
     _service("police", ["police"], [_slot("police-name", ["parkside"])]),
-]
+]  # fmt: skip
 
 
 def frame(service: str, intent: str = "NONE", slots: Any = (), **values: list[str]):
@@ -83,25 +74,12 @@ def both(name: str) -> Any:
     """Returns a dialogue about a hotel and a taxi to it."""
     named = {"name": ["acorn", "the acorn"]}
     return dialogue(
-        name,
-        ["hotel", "taxi"],
+        name, ["hotel", "taxi"],
         ("the acorn please", [frame("hotel", "find_hotel", [SPAN], **named)]),
         ("the acorn it is", [{"actions": [], "service": "hotel", "slots": [SPAN]}]),
-        (
-            "a taxi there, at 8pm",
-            [
-                frame("hotel", **named),
-                frame(
-                    "taxi",
-                    "book_taxi",
-                    [COPIED],
-                    destination=["acorn"],
-                    leaveat=["8pm", "20:00"],
-                ),
-                frame("police"),
-            ],
-        ),
-    )
+        ("a taxi there, at 8pm", [frame("hotel", **named), frame("taxi", "book_taxi",
+         [COPIED], destination=["acorn"], leaveat=["8pm", "20:00"]), frame("police")]),
+    )  # fmt: skip
 
 
 def hotel(name: str) -> Any:

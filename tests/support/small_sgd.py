@@ -32,28 +32,14 @@ def _intent(
 TRAINS: dict[str, Any] = {
     "service_name": "Trains_1",
     "description": "Tickets for trains",
-    "slots": [
-        _slot("city", "Where the train goes"),
-        _slot("class", "Comfort on board", "first", "second"),
-        _slot("price", "Cost of the ticket"),
-    ],
-    "intents": [
-        _intent(
-            "FindTrain",
-            "Look up a train",
-            ["city"],
-            ["city", "class", "price"],
-            optional={"class": "second"},
-        ),
-        _intent(
-            "BuyTicket",
-            "Pay for a seat",
-            ["city", "class"],
-            ["price"],
-            transactional=True,
-        ),
-    ],
-}
+    "slots": [_slot("city", "Where the train goes"),
+     _slot("class", "Comfort on board", "first", "second"),
+     _slot("price", "Cost of the ticket")],
+    "intents": [_intent("FindTrain", "Look up a train", ["city"],
+     ["city", "class", "price"], optional={"class": "second"}),
+     _intent("BuyTicket", "Pay for a seat", ["city", "class"], ["price"],
+     transactional=True)],
+}  # fmt: skip
 
 PARKS: dict[str, Any] = {
     "service_name": "Parks_1",
@@ -165,14 +151,10 @@ def day_out(dialogue_id: str) -> dict[str, Any]:
         "services": ["Parks_1", "Trains_1"],
         "turns": [
             _turn(
-                "USER",
-                "A park for a picnic, and a train there",
-                _frame(
-                    "Parks_1",
-                    _action("INFORM", "intent", "picnic"),
-                    _action("INFORM_INTENT", "intent", "FindPark"),
-                    state=_state("FindPark", ["park"], intent=["picnic", "a picnic"]),
-                ),
+                "USER", "A park for a picnic, and a train there",
+                _frame("Parks_1", _action("INFORM", "intent", "picnic"),
+                 _action("INFORM_INTENT", "intent", "FindPark"),
+                 state=_state("FindPark", ["park"], intent=["picnic", "a picnic"])),
                 _frame("Trains_1", state=_state("NONE", [])),
             ),
             _turn(
@@ -185,7 +167,7 @@ def day_out(dialogue_id: str) -> dict[str, Any]:
                 ),
             ),
         ],
-    }
+    }  # fmt: skip
 
 
 def write(root: Path) -> Path:

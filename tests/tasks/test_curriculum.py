@@ -8,6 +8,7 @@ import pytest
 
 from jaxaug.curriculum import schedule
 from tasks import curriculum
+from tests.support import grids
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(path.stem for path in (ROOT / "configs" / "curriculum").glob("*.gin"))
@@ -65,13 +66,17 @@ STAGES = {
     "two_stage": 2,
 }  # fmt: skip
 STACKS = [
+    ("scale/small_hf", "curriculum/cyclic"), ("scale/smollm2_sgd", "curriculum/random"),
+    ("scale/small_hf", "curriculum/whole_prompts"),
     *((f"scale/{scale}", "curriculum/cyclic") for scale in SCALES),
     *(
         (f"scale/{scale}", f"curriculum/{name}")
         for scale in ("small_hf", "smollm2_sgd")
         for name in (*sorted(STAGES.keys() - {"cyclic"}), "whole_prompts")
     ),
-]
+]  # fmt: skip
+STACKS = list(dict.fromkeys(STACKS))
+SHORT = 3  # The other stacks are long.
 
 
 def job(*parts):
@@ -92,11 +97,13 @@ def begun(folder, steps):
 
 
 @pytest.fixture(scope="module")
-def planned(python, tmp_path_factory):
+def planned(request, python, tmp_path_factory):
     """Returns the output of dry runs, by the names of their files and bindings."""
     folder = tmp_path_factory.mktemp("plans")
+    tests = [item for item in request.session.items if item.path == request.path]
+    is_long = any(item.get_closest_marker("long") for item in tests)
     runs = {
-        **{stack: job(*stack) for stack in STACKS},
+        **{stack: job(*stack) for stack in STACKS[: None if is_long else SHORT]},
         "more": job("TRAIN_STEPS=3000"),
         "direct": job("train.total_steps=2400"),
         "relative": job("train.relative_steps=240"),
@@ -121,7 +128,9 @@ def planned(python, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stack", STACKS, ids=" ".join)
+@pytest.mark.parametrize(
+    "stack", grids.first(SHORT, map(pytest.param, STACKS)), ids=" ".join
+)
 def test_every_schedule_fits_every_scale(planned, stack):
     scale, name = (part.split("/")[1] for part in stack)
     steps = 6000 if "smollm2" in scale else 100_000
@@ -141,25 +150,11 @@ def test_every_schedule_fits_every_scale(planned, stack):
         ("direct", "curriculum: 12 stages, 2,400 steps\n"),
         ("relative", "curriculum: 12 stages, 240 steps\n"),
         ("unpacked", "curriculum: 12 stages, 1,800 steps\n"),
-        (
-            "few",
-            (
-                "error: curriculum: 12 stages do not fit into the 11 steps of the run. "
-                "Every stage needs at least one step. Train for more steps, or use a "
-                "schedule with fewer stages.\n"
-            ),
-        ),
+        ("few", "error: curriculum: 12 stages do not fit into the 11 steps of the run"),
         ("half", "curriculum: 12 stages, 900 steps\n"),
         ("half", "the last stage goes on until step 1,800, the end of the run\n"),
-        (
-            "double",
-            (
-                "error: curriculum: the schedule has 3,600 steps, but the run only "
-                "1,800. Its last stages would be missing. Train for at least 3,600 "
-                "steps; or, in a new MODEL_DIR, stretch the schedule to the run with "
-                "--gin.CURRICULUM_STEPS=None.\n"
-            ),
-        ),
+        ("double", "curriculum: the schedule has 3,600 steps, but the run only 1,800."),
+        ("double", "schedule to the run with --gin.CURRICULUM_STEPS=None.\n"),
         ("longer", "curriculum: 12 stages, 1,800 steps\n"),
         ("longer", "the last stage goes on until step 3,600, the end of the run\n"),
         ("shorter", "the schedule has 1,800 steps, but the run only 900."),

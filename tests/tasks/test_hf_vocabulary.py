@@ -131,19 +131,15 @@ def train(python):
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
         command = [python, "-m", "t5x.train", "--gin_file=configs/d3st.gin"]
         return subprocess.run(
-            [*command, *arguments],
-            cwd=ROOT,
-            env=os.environ | environment,
-            check=False,
-            capture_output=True,
-            text=True,
-        )
+            [*command, *arguments], cwd=ROOT, env=os.environ | environment, check=False,
+            capture_output=True, text=True,
+        )  # fmt: skip
 
     return run
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["smollm2", "gpt2"])
+@pytest.mark.parametrize("name", grids.first(1, ["smollm2", "gpt2"]))
 def test_model_files_resolve(train, name):
     """They are read on top of an experiment, with the fine-tuning run between them."""
     done = train(
@@ -195,9 +191,8 @@ utils.SaveCheckpointConfig.checkpointer_cls = @checkpoints.Checkpointer
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "family"), grids.first(1, [("smollm2", "llama"), ("gpt2", "gpt2")])
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "family"), [("smollm2", "llama"), ("gpt2", "gpt2")])
 def test_training(python, train, name, family, tiny_lm, tmp_path):
     """A few steps of D3ST on MiniSGD; SmolLM2's file from a converted checkpoint."""
     world = minisgd.write(

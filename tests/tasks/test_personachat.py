@@ -309,26 +309,15 @@ def test_registration_reads_no_dialogue(tmp_path, monkeypatch):
 
 
 TINY = {
-    "t5": (
-        "network.T5Config.emb_dim = 16",
-        "network.T5Config.mlp_dim = 16",
-        "network.T5Config.vocab_size = 512",
-        "network.T5Config.num_encoder_layers = 1",
-        "network.T5Config.num_decoder_layers = 1",
-        "personachat.vocabulary_file.size = 400",
-    ),
-    "dialogpt": (
-        "gpt2.Config.vocab_size = 258",
-        "gpt2.Config.bos_token_id = 0",
-        "gpt2.Config.emb_dim = 16",
-        "gpt2.Config.mlp_dim = 16",
-        "gpt2.Config.num_layers = 1",
-        "gpt2.Config.head_dim = 8",
-        "gpt2.Config.num_heads = 2",
-        "gpt2.Config.dtype = 'float32'",
-        "RESTORE = None",
-    ),
-}
+    "t5": ("network.T5Config.emb_dim = 16", "network.T5Config.mlp_dim = 16",
+     "network.T5Config.vocab_size = 512", "network.T5Config.num_encoder_layers = 1",
+     "network.T5Config.num_decoder_layers = 1",
+     "personachat.vocabulary_file.size = 400"),
+    "dialogpt": ("gpt2.Config.vocab_size = 258", "gpt2.Config.bos_token_id = 0",
+     "gpt2.Config.emb_dim = 16", "gpt2.Config.mlp_dim = 16",
+     "gpt2.Config.num_layers = 1", "gpt2.Config.head_dim = 8",
+     "gpt2.Config.num_heads = 2", "gpt2.Config.dtype = 'float32'", "RESTORE = None"),
+}  # fmt: skip
 
 
 @pytest.mark.slow
@@ -338,18 +327,11 @@ def test_trains_and_evaluates(python, name, tmp_path, tiny_lm):
     prefix = "personachat_turns_" if name == "dialogpt" else "personachat_"
     names = [f"{prefix}{n}" for n in ("self_original", "pcc_level1", "pcc_level2")]
     bindings = [
-        *TINY[name],
-        f"MODEL_DIR = '{tmp_path / 'run'}'",
-        f"PCC_LEVELS = {names}",
-        "TASK_FEATURE_LENGTHS = {'inputs': 160, 'targets': 24}",
-        "TRAIN_STEPS = 6",
-        "EVAL_PERIOD = 6",
-        "EVAL_STEPS = 1",
-        "STEPS_PER_LEVEL_TWICE = 1",
-        "BATCH_SIZE = 4",
-        "EVAL_BATCH_SIZE = 16",
-        "LEVELS = 2",
-    ]
+        *TINY[name], f"MODEL_DIR = '{tmp_path / 'run'}'", f"PCC_LEVELS = {names}",
+        "TASK_FEATURE_LENGTHS = {'inputs': 160, 'targets': 24}", "TRAIN_STEPS = 6",
+        "EVAL_PERIOD = 6", "EVAL_STEPS = 1", "STEPS_PER_LEVEL_TWICE = 1",
+        "BATCH_SIZE = 4", "EVAL_BATCH_SIZE = 16", "LEVELS = 2",
+    ]  # fmt: skip
     if name != "t5":
         bindings.append(f"TOKENIZER = '{tiny_lm}'")
     done = subprocess.run(

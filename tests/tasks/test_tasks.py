@@ -209,14 +209,9 @@ def test_frames_of_t5dst_are_joined(tasks):
 def test_a_mixture_goes_on_exactly_after_a_stop(tasks, tmp_path):
     def batches():
         return seqio.get_dataset(
-            "d3st_aug_6x",
-            LENGTHS,
-            seqio.EncDecFeatureConverter(pack=True),
-            "train",
-            shuffle=True,
-            seed=7,
-            num_epochs=None,
-        ).batch(4)
+            "d3st_aug_6x", LENGTHS, seqio.EncDecFeatureConverter(pack=True), "train",
+            shuffle=True, seed=7, num_epochs=None,
+        ).batch(4)  # fmt: skip
 
     stream = iter(batches())
     for _ in range(20):

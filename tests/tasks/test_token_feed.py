@@ -48,17 +48,10 @@ def more_tasks(tasks, tmp_path_factory):
 def config(name, **changes):
     """Has the fields of T5X's DatasetConfig."""
     values = {
-        "mixture_or_task_name": name,
-        "task_feature_lengths": LENGTHS,
-        "split": "train",
-        "batch_size": 8,
-        "shuffle": True,
-        "seed": 3,
-        "use_cached": False,
-        "pack": False,
-        "use_custom_packing_ops": False,
-        "trim_output_features": True,
-    }
+        "mixture_or_task_name": name, "task_feature_lengths": LENGTHS, "split": "train",
+        "batch_size": 8, "shuffle": True, "seed": 3, "use_cached": False, "pack": False,
+        "use_custom_packing_ops": False, "trim_output_features": True,
+    }  # fmt: skip
     return utils.DatasetConfig(**(values | changes))
 
 
@@ -94,14 +87,10 @@ def rows_of(batches):
 )
 def test_an_epoch_has_the_examples_of_seqio(name, lengths, kind):
     expected = seqio.get_dataset(
-        name,
-        lengths,
-        dataset_split="train",
-        feature_converter=CONVERTERS[kind](pack=False),
-        num_epochs=1,
-        shuffle=False,
+        name, lengths, dataset_split="train",
+        feature_converter=CONVERTERS[kind](pack=False), num_epochs=1, shuffle=False,
         batch_size=1,
-    )
+    )  # fmt: skip
     cfg = config(name, task_feature_lengths=lengths, batch_size=1)
     found = rows_of(feed(cfg, CONVERTERS[kind], num_epochs=1))
     assert found == rows_of(expected.as_numpy_iterator())

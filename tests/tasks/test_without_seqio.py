@@ -54,7 +54,7 @@ assert same.decode(ids) == words.decode(ids)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(python, tmp_path_factory):
     """Runs Python in a small MiniSGD; returns its exit status and its messages."""
     root = tmp_path_factory.mktemp("without_seqio")
     minisgd.write(root / "data", train_dialogues=20, dev_dialogues=2, test_dialogues=3)
@@ -64,7 +64,7 @@ def run(tmp_path_factory):
     def run(*arguments, absent=False):
         paths = [str(root / "absent")] * absent + [os.environ.get("PYTHONPATH", "")]
         done = subprocess.run(
-            [sys.executable, *arguments],
+            [sys.executable if absent else python, *arguments],
             env=os.environ
             | {
                 "JAXAUG_DATA_DIR": str(root / "data"),
@@ -99,6 +99,7 @@ def outputs(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_without_seqio_writes_the_same(run, tmp_path):
     bound = tmp_path / "seqio.gin"
     bound.write_text(
@@ -136,6 +137,7 @@ def test_a_dry_run_without_seqio_checks_all(run):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_sizes_of_t5_need_no_seqio(run):
     sizes = "--gin_file=configs/scale/base_hf.gin", '--gin.MODEL_DIR="x"', "--dry_run"
     status, messages = run(

@@ -15,7 +15,7 @@ import seqio
 from t5x import checkpoints, utils
 from t5x.feed.iterators import PrefetchIterator
 
-from jaxaug.augment.output import variants
+from jaxaug.augment.output import records
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders, sgd
 from jaxaug.models.named import packages
@@ -28,17 +28,10 @@ LENGTHS = {"inputs": 160, "targets": 40}
 
 def config(name="d3st_aug_2x", **changes):
     values = {
-        "mixture_or_task_name": name,
-        "task_feature_lengths": LENGTHS,
-        "split": "train",
-        "batch_size": 8,
-        "shuffle": True,
-        "seed": 3,
-        "use_cached": False,
-        "pack": False,
-        "use_custom_packing_ops": False,
-        "trim_output_features": True,
-    }
+        "mixture_or_task_name": name, "task_feature_lengths": LENGTHS, "split": "train",
+        "batch_size": 8, "shuffle": True, "seed": 3, "use_cached": False, "pack": False,
+        "use_custom_packing_ops": False, "trim_output_features": True,
+    }  # fmt: skip
     return utils.DatasetConfig(**(values | changes))
 
 
@@ -63,7 +56,7 @@ def write_round(model_dir, number, text="zebra"):
         for place in range(len(schema.services))
     }
     given = data_dir, "train", schema, [texts]
-    variants.write(model_dir / "worst", *given, first=number)
+    records.write_variants(model_dir / "worst", *given, first=number)
 
 
 def inputs(batch):
@@ -187,24 +180,19 @@ def test_an_interrupted_run_equals_an_uninterrupted_one(tmp_path, python):
 
     def train(name, steps, *more):
         done = subprocess.run(
-            [
-                *(python, "-m", "t5x.train", "--gin_file=configs/d3st.gin"),
-                *("--gin_file=configs/runs/worst.gin", *more),
-                *(f"--gin.TRAIN_STEPS={steps}", "--gin.EVAL_PERIOD=9"),
-                *("--gin.WORST_PERIOD=3", "--gin.WORST_CANDIDATES=1"),
-                "--gin.train.stats_period=2",
-                *("--gin.BATCH_SIZE=32", "--accept_truncation"),
-                "--gin.evaluation.evaluator.num_examples=2",
-                f'--gin.MODEL_DIR="{tmp_path / name}"',
-                "--gin.warmup/optax.linear_schedule.transition_steps=2",
-                "--gin.decay/optax.linear_schedule.transition_steps=99",
-            ],
-            env=os.environ | {"JAXAUG_DATA_DIR": str(tmp_path / "data")},
-            cwd=ROOT,
-            capture_output=True,
-            check=False,
-            text=True,
-        )
+            [*(python, "-m", "t5x.train", "--gin_file=configs/d3st.gin"),
+             *("--gin_file=configs/runs/worst.gin", *more),
+             *(f"--gin.TRAIN_STEPS={steps}", "--gin.EVAL_PERIOD=9"),
+             *("--gin.WORST_PERIOD=3", "--gin.WORST_CANDIDATES=1"),
+             "--gin.train.stats_period=2",
+             *("--gin.BATCH_SIZE=32", "--accept_truncation"),
+             "--gin.evaluation.evaluator.num_examples=2",
+             f'--gin.MODEL_DIR="{tmp_path / name}"',
+             "--gin.warmup/optax.linear_schedule.transition_steps=2",
+             "--gin.decay/optax.linear_schedule.transition_steps=99"],
+            env=os.environ | {"JAXAUG_DATA_DIR": str(tmp_path / "data")}, cwd=ROOT,
+            capture_output=True, check=False, text=True,
+        )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stderr
 

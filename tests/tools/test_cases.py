@@ -57,6 +57,16 @@ def test_own_format(tmp_path):
         (CASE | {"tools": ["x"]}, "no tool 'x'"),
         (CASE | {"tools": []}, "offers 0 tools; a request takes 1"),
         (CASE | {"call": 1}, "unknown key 'call'"),
+        (
+            CASE | {"id": None},
+            "line 1: id: expected a text or a whole number, got None",
+        ),
+        (called(name=[]), "line 1: calls: expected the name of a tool, got []"),
+        (
+            {"messages": [{"role": "user", "content": {}}], "calls": []},
+            "messages: content of #0: expected a text, null, or a list of objects",
+        ),
+        (called(arguments={"city": 1e999}), "line 1: has NaN, Infinity, or a number"),
         ([], "line 1: expected an object, got []"),
     ],
 )
@@ -64,6 +74,50 @@ def test_mistakes_of_cases(tmp_path, item, text):
     with pytest.raises(UserError) as error:
         read(tmp_path, item)
     assert text in str(error.value)
+
+
+def test_an_id_comes_twice(tmp_path):
+    with pytest.raises(UserError, match="line 5: the id '3' is that of .*: line 3"):
+        read(tmp_path, CASE, CASE, CASE | {"id": "3"})
+
+
+@pytest.mark.parametrize(
+    ("description", "text"),
+    [
+        ([1], "the description of 'city': expected a string, got [1]"),
+        (1e999, "the description of 'city': expected a string, got inf"),
+    ],
+)
+def test_mistakes_of_tools(tmp_path, description, text):
+    wrong = tool(properties={"city": {"type": "string", "description": description}})
+    with pytest.raises(UserError) as error:
+        read(tmp_path, CASE, tools=[wrong])
+    assert text in str(error.value)
+
+
+def of_files(tmp_path, properties, name="find_city"):
+    case = called(arguments={"city": "Oslo"})
+    (tmp_path / "w.json").write_text(
+        json.dumps({"tools": [tool(name, properties, ())]})
+    )
+    found = cases.of_files(read(tmp_path, case), [tmp_path / "w.json"])
+    (changed,) = found["w"][0].tools
+    return {
+        name: one["description"] for name, one in cases.arguments_of(changed).items()
+    }
+
+
+def test_wordings_are_matched_by_name(tmp_path):
+    """Arguments in another order keep their texts; new names are matched by place."""
+    city = {"type": "string", "description": "the town"}
+    unit = {"type": "string", "enum": ["c", "f"], "description": "the scale"}
+    wanted = {"city": "the town", "unit": "the scale"}
+    assert of_files(tmp_path, {"unit": unit, "city": city}) == wanted
+    assert of_files(tmp_path, {"town": city, "scale": unit}, "find_town") == wanted
+    with pytest.raises(UserError, match="has other tools or arguments"):
+        of_files(tmp_path, {"unit": unit, "town": city})
+    with pytest.raises(UserError, match="w.json: has NaN"):
+        of_files(tmp_path, {"city": city | {"default": 1e999}, "unit": unit})
 
 
 def test_two_thousand_tools(tmp_path, judge_network):
@@ -127,6 +181,10 @@ def test_bfcl(tmp_path):
     )
     with pytest.raises(UserError, match="has no answer to simple_0"):
         bfcl(tmp_path, question, {"id": "simple_1", "ground_truth": truth})
+    place = r"possible_answer/BFCL_v4_simple.json: line 1: ground_truth: expected obj"
+    for wrong in ([1], [{}], [{"math.area": None}], [truth[0] | {"x": {}}]):
+        with pytest.raises(UserError, match=place):
+            bfcl(tmp_path, question, {"id": "simple_0", "ground_truth": wrong})
     with pytest.raises(UserError, match="question: expected one turn"):
         bfcl(tmp_path, question | {"question": [USER, USER]}, None)
     question |= {"id": "irrelevance_0"}

@@ -6,8 +6,11 @@ import pytest
 
 inspect_ai = pytest.importorskip("inspect_ai")
 
+from jaxaug.core.errors import UserError
 from jaxaug.serve import app, wordings
-from jaxaug.tools import inspect_tasks
+from jaxaug.tools import inspect_tasks, run
+from jaxaug.tools.arguments import TaskOptions
+from jaxaug.tools.cases import Case
 from tests.support.chat_server import called
 from tests.support.served import served
 from tests.tools.test_completions import Booker
@@ -64,3 +67,25 @@ def test_a_served_tracker(measured, sgd_tree):
     with served(app.build(Booker(known.original, {"city": ("Oslo",)}), known)) as url:
         found, _ = measured(f"{url}/v1", wordings=1, repeats=1)
     assert found["original"] == found["r1"] == 0.75 and found["excess"] == 0
+
+
+def test_axes_of_a_suite(monkeypatch):
+    asked = []
+    case = Case("a", "a", ({"role": "user", "content": "Oslo"},), (), ())
+    names = ("original", "control", "g1")
+
+    def of_suite(name, options, axes):
+        asked.append((name, axes))
+        return run.Task([], {key: [case] for key in names}, {}, {"short": [case]})
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "of_suite", of_suite)
+        task = inspect_tasks.tools(suite="mcp", axis="bare,short", repeats=2)
+    assert asked == [("mcp", ["bare", "short"])]
+    found = [(one.metadata["wording"], one.metadata["round"]) for one in task.dataset]
+    order = [*names, "short"]
+    assert found == [*((n, 0) for n in order), *((n, 1) for n in order[::-1])]
+    with pytest.raises(UserError, match="axis 'shrt' is unknown"):
+        run.of_suite("mcp", TaskOptions(), ["shrt"])
+    with pytest.raises(UserError, match="Name a suite"):
+        inspect_tasks.tools("cases.jsonl", axis="short")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from jaxaug.cli import main
+from tests.support.chat_server import called, said
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/tools.md").read_text(encoding="utf-8")
@@ -82,7 +83,9 @@ def test_the_example_in_python(walked, monkeypatch):
     assert names["dropped"] == []
 
 
-def test_the_first_measurement(tmp_path, monkeypatch, capsys, judge_network):
+@pytest.fixture
+def measured(tmp_path, monkeypatch, judge_network):
+    """Returns the commands of the page on sensitivity, and what they print."""
     pytest.importorskip("spacy")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
@@ -90,13 +93,52 @@ def test_the_first_measurement(tmp_path, monkeypatch, capsys, judge_network):
     tools, cases = re.findall(r"```json\n(.*?)```", SENSITIVITY, re.DOTALL)
     (tmp_path / "tools.json").write_text(tools)
     (tmp_path / "cases.jsonl").write_text(cases)
-    [(command, shown)] = re.findall(
+    found = re.findall(
         r"^    \$ jaxaug (.*)\n((?:    .*\n)+)", SENSITIVITY, re.MULTILINE
     )
-    assert main(shlex.split(command)) == 0
+    return [
+        (shlex.split(command), re.sub("^    ", "", shown, flags=re.MULTILINE))
+        for command, shown in found
+    ]
+
+
+def test_the_first_measurement(measured, capsys):
+    (words, shown), _ = measured
+    assert main(words) == 0
     # The fixture chooses other rewordings, which have other lengths.
     told, shown = (
         re.sub(r"about [\d,]+ tokens", "about N tokens", text)
         for text in (capsys.readouterr().out, shown)
     )
-    assert told == re.sub("^    ", "", shown, flags=re.MULTILINE)
+    assert told == shown
+
+
+def test_better_descriptions(measured, server, tmp_path, capsys):
+    """A server that misreads one text in some cases; a model that writes another."""
+    _, (words, shown) = measured
+    [good] = re.findall(r'^\+ .*"description": "(.*)"', shown, re.MULTILINE)
+    lines = [
+        {
+            "messages": [{"role": "user", "content": f"Oslo, day {n}"}],
+            "calls": [{"name": "get_weather", "arguments": {"city": "Oslo"}}],
+        }
+        for n in range(40)
+    ]
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+    def answer(body):
+        if "tools" not in body:
+            texts = ["city such as Oslo", good, "place"]
+            return said(json.dumps({"paraphrases": texts}))(body)
+        asked = body["tools"][0]["function"]["parameters"]["properties"]["city"]
+        is_hard = int(body["messages"][-1]["content"].split()[-1]) % 5 < 2
+        is_wrong = is_hard and asked["description"] != good
+        return called(("get_weather", {"city": "Rome" if is_wrong else "Oslo"}))(body)
+
+    server.answer = answer
+    words[words.index("--endpoint") + 1] = server.url
+    assert main(words) == 0
+    told = capsys.readouterr().out
+    parts = [part.strip() for part in shown.split("...\n") if part.strip()]
+    assert [part for part in parts if part not in told] == []
+    assert good in (tmp_path / "better.json").read_text()

@@ -13,6 +13,7 @@ from tests.support.chat_server import called, failed, said
 
 pytestmark = pytest.mark.usefixtures("judge_network")
 
+GIVEN = "city of the weather report"
 TOOLS = [
     {
         "type": "function",
@@ -25,7 +26,7 @@ TOOLS = [
                 "properties": {
                     "city": {
                         "type": "string",
-                        "description": "city of the weather report",
+                        "description": GIVEN,
                     },
                     "days": {
                         "type": "integer",
@@ -136,25 +137,49 @@ def test_noise_is_no_sensitivity_and_a_copy_is_asked_again(call, server, tmp_pat
 
 @pytest.fixture
 def picky(server, tmp_path):
-    """Makes a model that misreads the given text of a city, or all others."""
+    """Makes a model that understands one text of a city; returns this setter."""
+    lines = [json.dumps(CASES[0] | {"id": f"n{n}"}) for n in range(20)]
 
-    def make(understands_given):
-        given = "city of the weather report"
-        lines = [json.dumps(CASES[0] | {"id": f"n{n}"}) for n in range(20)]
-        (tmp_path / "cases.jsonl").write_text("\n".join(lines))
-
+    def make(known, write=None):
         def answer(body):
+            if "tools" not in body:
+                return write(body)
             city = body["tools"][0]["function"]["parameters"]["properties"]["city"]
-            is_right = (city["description"] == given) == understands_given
-            return called(("weather", {"city": "Oslo" if is_right else "Rome"}))(body)
+            value = "Oslo" if city["description"] == known else "Rome"
+            return called(("weather", {"city": value}))(body)
 
+        (tmp_path / "cases.jsonl").write_text("\n".join(lines))
         server.answer = answer
 
     return make
 
 
+def test_options_of_the_server(call, server):
+    server.answer = called(RIGHT)
+    given = {
+        "reasoning_effort": "low",
+        "tool_choice": {"type": "function", "function": {"name": "weather"}},
+        "stop": ["x", 1],
+        "seed": 1,
+        "max_completion_tokens": 9,
+        "user": "7",
+        "logprobs": None,
+    }
+    texts = [f"{k}={v if v == 'low' else json.dumps(v)}" for k, v in given.items()]
+    status, text, found = call("--wordings", "1", "--option", *texts)
+    assert status == 0 and "reasoning_effort 'low'" in text
+    assert found["about"]["parameters"] == {"temperature": 0} | given
+    own = {"model", "messages", "tools"}
+    assert {k: v for k, v in server.bodies[0].items() if k not in own} == {
+        "temperature": 0, **given,
+    }  # fmt: skip
+    # An option of the user is not left out when the server refuses it.
+    server.answer = failed(400, "seed is not supported")
+    assert call("--wordings", "2", "--option", "seed=2")[0] == 1
+
+
 def test_a_gate_for_ci(call, picky, tmp_path):
-    picky(True)
+    picky(GIVEN)
     suite = tmp_path / "suite.xml"
     gate = ("--wordings", "2", "--junit", str(suite), "--fail_above")
     status, text, found = call(*gate, "10")
@@ -166,15 +191,36 @@ def test_a_gate_for_ci(call, picky, tmp_path):
     assert ElementTree.parse(suite).getroot().get("failures") == "0"
 
 
-def test_better_texts_are_written(call, picky, tmp_path):
-    picky(False)
-    out = tmp_path / "better.json"
-    status, _, found = call("--wordings", "2", "--out", str(out))
+def test_better_texts_are_written(call, server, picky, tmp_path):
+    """The model understands one text of the argument, which only the writer knows."""
+    good, out = "name of the place to look up", tmp_path / "better.json"
+    texts = ["a city such as Oslo", "target of the search", good]
+    picky(good, said(json.dumps({"paraphrases": texts})))
+    ask = ("--wordings", "1", "--out", str(out))
+    assert "--out: at most 85 more requests" in call(*ask, "--dry_run")[1]
+    status, text, found = call(*ask)
     assert status == 0 and found["better"]["gain"]
-    (tool,) = json.loads(out.read_text())
-    chosen = tool["function"]["parameters"]["properties"]["city"]["description"]
-    assert chosen != "city of the weather report"
-    assert tool["function"]["name"] == "weather"
+    assert (
+        "gain: 3 texts proposed (refused: 1 has a value of the cases); 1 text" in text
+    )
+    assert "0.0 as given, 100.0 advised, difference 100.0 [" in text
+    changed = (
+        f'-            "description": "{GIVEN}"\n+            "description": "{good}"'
+    )
+    assert f"--- {tmp_path / 'tools.json'}\n+++ {out}\n" in text and changed in text
+    before = json.dumps(TOOLS, indent=2)
+    assert out.read_text() == before.replace(GIVEN, good) + "\n"
+    (prompt,) = [text for body, text in zip(server.bodies, server.prompts, strict=True)
+                 if "tools" not in body]  # fmt: skip
+    assert GIVEN in prompt and "USER: Oslo, a?" in prompt
+    assert 'RIGHT: [{"name": "weather", "arguments": {"city": "Oslo"}}]' in prompt
+    assert 'GIVEN: [{"name": "weather", "arguments": {"city": "Rome"}}]' in prompt
+    out.unlink()
+    # Another model is the writer, and nothing that it proposes is understood.
+    picky("", said('{"paraphrases": ["place of interest"]}'))
+    text = call("--wordings", "2", *ask[2:], "--writer", "openai:big")[1]
+    assert "no gain: 1 text proposed; no text is shown to be better" in text
+    assert not out.exists() and "openai:big: 1 requests" in text
 
 
 def one_call(**function):
@@ -282,14 +328,24 @@ def test_dry_run_and_other_wordings(call, server, tmp_path):
         (("--run", "R"), "either --model openai:NAME, or --run RUN"),
         (("--data_dir", "D"), "--data_dir: --in names cases already"),
         (("--shots", "9"), "has 4 cases, and none is left"),
+        (("--split", "test"), "--split: --in names cases already"),
+        (("--writer", "openai:w"), "--writer: writes texts for --out. Add --out."),
+        (("--out", "o", "--writer", "w"), "--writer w: write it openai:NAME"),
         (("--repeats", "0"), "--repeats is 0: give a whole number from 1"),
         (
             ("--fail_above", "nan"),
             "--fail_above is nan: give a finite number from 0 to 100",
         ),
         (("--wordings", "0"), "--wordings is 0: give a whole number from 1"),
-        (("--option", "json=false"), "--option json: is for paraphrases"),
+        (("--option", "json=true"), "--option json: is for paraphrases"),
         (("--model", "smollm2"), "--model smollm2: write it openai:NAME"),
+        (("--option", "stop=[1"), "--option stop=[1: truncated JSON"),
+        (("--option", "top_k=NaN"), "--option top_k=NaN: Out of range"),
+        (("--option", "reasoning_effort="), "write it as NAME=VALUE"),
+        (("--option", "a=1", "a=2"), "--option a: comes twice"),
+        (("--option", "temprature=1"), "did you mean 'temperature'?"),
+        (("--option", "stream=true"), "--option stream: replies are read whole"),
+        (("--option", "seed=1", "temperature=1"), "--option seed=1: one seed"),
     ],
 )
 def test_mistakes_of_arguments(call, server, more, text):
@@ -307,7 +363,8 @@ def test_dialogues_under_the_variants_of_sgdx(call, server, sgd_tree, tmp_path):
     assert found["wordings"] == ["original", "control", "v1", "v2", "v3", "v4", "v5"]
     empty = sum(row[0] for row in found["fuzzy"]["cases"].values())
     assert 0 <= empty < len(found["fuzzy"]["cases"]) and "fuzzy (JGA)" in text
-    names = {body["tools"][0]["function"]["name"][-2:] for body in server.bodies}
+    asked = [body["tools"] for body in server.bodies if "tools" in body]
+    names = {tools[0]["function"]["name"][-2:] for tools in asked}
     assert {"_1", "11", "15"} <= names  # As in SGD-X, the digit of the variant follows.
 
 
@@ -324,5 +381,9 @@ def test_a_tracker(call, trained):
         "r1",
     ]
     assert found["about"]["temperature"] is None and found["result"]["within"] == 0
+    for option in (("--repeats", "2"), ("--seed", "1"), ("--option", "timeout=1")):
+        more = ("--run", str(run), *option)
+        status, text, _ = call(*more, files=False, model=False)
+        assert status == 1 and f"{option[0]}: " in text
     # The tracker was asked once about each wording; the control is a copy.
     assert found["replies"][TOOL_CALLS] == 2 * 3 * found["result"]["cases"]

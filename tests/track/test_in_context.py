@@ -93,13 +93,9 @@ def test_answers_equal_greedy_paraphrasing(
     lines, out = tmp_path / "lines.txt", tmp_path / "out.jsonl"
     lines.write_text("\n".join(inputs) + "\n")
     paraphrasing.paraphrase(
-        lines,
-        out,
-        sampler="greedy",
-        model=str(tiny_lm),
-        prompt=str(prompt),
+        lines, out, sampler="greedy", model=str(tiny_lm), prompt=str(prompt),
         max_length=12,
-    )
+    )  # fmt: skip
     records = [json.loads(line) for line in out.read_text().splitlines()]
     model = language.load(tiny_lm, "tiny@0", str(prompt))
     found = program.answers(model, inputs, 12)

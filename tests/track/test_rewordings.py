@@ -280,15 +280,8 @@ def test_the_verbs(trained, tmp_path, capsys, judge_network):
 
     folder = tmp_path / "worst"
     command = [
-        "attack",
-        str(run),
-        "--random",
-        "1",
-        "--candidates",
-        "1",
-        "--split",
-        "train",
-    ]
+        "attack", str(run), "--random", "1", "--candidates", "1", "--split", "train",
+    ]  # fmt: skip
     assert cli.main([*command, "--out", str(folder), "--json", str(told)]) == 0
     assert "searched" in capsys.readouterr().out
     assert json.loads(told.read_text())["jga"].keys() == {

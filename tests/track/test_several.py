@@ -230,12 +230,8 @@ def test_other_wordings_share_the_automaton(trained):
 def test_options_of_the_verb(trained, monkeypatch, capsys):
     folder, data = trained
     command = [
-        "predict",
-        "--run",
-        str(folder),
-        "--schema",
-        str(data / "test/schema.json"),
-    ]
+        "predict", "--run", str(folder), "--schema", str(data / "test/schema.json"),
+    ]  # fmt: skip
     folder = str(data / "sgd_x/data")
     for more, told in (
         (["--wordings", "2", "--wordings_from", folder], "all wordings agree on "),

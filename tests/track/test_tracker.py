@@ -45,7 +45,7 @@ def test_tokens_equal_t5x(trained):
         *(model.module, model.input_vocabulary, model.output_vocabulary, None),
         decode_fn=functools.partial(decoding.temperature_sample, temperature=0.0),
     )
-    expected = t5x.predict_batch(
+    expected = jax.jit(t5x.predict_batch)(
         tracker._params,
         {
             "encoder_input_tokens": pad(inputs, len(inputs), 40),
@@ -285,51 +285,30 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
         ("", "talk: holds no dialogue. Give dialogues in the layout of SGD"),
         ("USER: a\nhello", "talk: line 2: expected USER: or SYSTEM: and the utterance"),
         ("[{]", "talk: is not JSON: "),
-        (
-            '{"turns": [{"speaker": "USER", "utterance": "a"}]}\n{',
-            "talk: is not JSON: line 2",
-        ),
-        (
-            '{"turns": [{"speaker": "USER", "utterance": ""}]}\n{"turns":0, "turns":1}',
-            "talk: is not JSON: line 2: .*an object has the name 'turns' 2 times",
-        ),
-        (
-            '{"turn": [], "services": []}',
-            "dialogue #0: unknown key 'turn'; did you mean 'turns'. Correct or remove",
-        ),
-        (
-            '{"servces": ["Trains_1"], "turns": [{"speaker": "USER", "utterance": 1}]}',
-            "dialogue #0: unknown key 'servces'; did you mean 'services'",
-        ),
-        (
-            '{"turns": [{"speaker": "USER", "utterence": "a"}]}',
-            "turn 0: unknown key 'utterence'; did you mean 'utterance'",
-        ),
-        (
-            '{"turns": [{"speaker": "USER", "utterance":"", "frames":[{"servce":1}]}]}',
-            "turn 0: frames: unknown key 'servce'; did you mean 'service'",
-        ),
+        ('{"turns": [{"speaker": "USER", "utterance": "a"}]}\n{',
+         "talk: is not JSON: line 2"),
+        ('{"turns": [{"speaker": "USER", "utterance": ""}]}\n{"turns":0, "turns":1}',
+         "talk: is not JSON: line 2: .*an object has the name 'turns' 2 times"),
+        ('{"turn": [], "services": []}',
+         "dialogue #0: unknown key 'turn'; did you mean 'turns'. Correct or remove"),
+        ('{"servces": ["Trains_1"], "turns": [{"speaker": "USER", "utterance": 1}]}',
+         "dialogue #0: unknown key 'servces'; did you mean 'services'"),
+        ('{"turns": [{"speaker": "USER", "utterence": "a"}]}',
+         "turn 0: unknown key 'utterence'; did you mean 'utterance'"),
+        ('{"turns": [{"speaker": "USER", "utterance":"", "frames":[{"servce":1}]}]}',
+         "turn 0: frames: unknown key 'servce'; did you mean 'service'"),
         ('{"turns": []}', "talk: dialogue #0: expected a dialogue with turns, got"),
         ('[{"turns": [{"speaker": "BOT"}]}]', r"turn 0: expected speaker \(USER or"),
-        (
-            '{"services": ["Train_1"], "turns": [{"speaker": "USER", "utterance":""}]}',
-            "the schema has no service 'Train_1'; did you mean 'Trains_1'.*--schema",
-        ),
-        (
-            '{"turns": [{"speaker": "USER", "utterance": "a", "frames": 3}]}',
-            "turn 0: frames: expected a list, got 3",
-        ),
-        (
-            '{"turns": [{"speaker": "USER", "utterance": "\\ud83c"}]}',
-            "a string holds .*half of a surrogate pair",
-        ),
-        (
-            2
-            * '{"dialogue_id": "a", "turns": [{"speaker": "USER", "utterance": ""}]}\n',
-            "line 2: dialogue_id 'a' occurs twice. Give each",
-        ),
+        ('{"services": ["Train_1"], "turns": [{"speaker": "USER", "utterance":""}]}',
+         "the schema has no service 'Train_1'; did you mean 'Trains_1'.*--schema"),
+        ('{"turns": [{"speaker": "USER", "utterance": "a", "frames": 3}]}',
+         "turn 0: frames: expected a list, got 3"),
+        ('{"turns": [{"speaker": "USER", "utterance": "\\ud83c"}]}',
+         "a string holds .*half of a surrogate pair"),
+        (2 * '{"dialogue_id": "a", "turns": [{"speaker": "USER", "utterance": ""}]}\n',
+         "line 2: dialogue_id 'a' occurs twice. Give each"),
     ],
-)
+)  # fmt: skip
 def test_invalid_dialogues(schema, text, message):
     with pytest.raises(UserError, match=message):
         turns.read_dialogues(text, "talk", schema)

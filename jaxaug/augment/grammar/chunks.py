@@ -391,7 +391,6 @@ def chunks(
     """Returns the chunks of a text.
 
     Args:
-        text: text of one sentence.
         is_verb_phrase: whether it may begin with a verb, as descriptions of intents do.
         nouns: lower-case words that are no verb in the third person here.
         verbs: lower-case words that are verbs here, but behind prepositions.

@@ -23,8 +23,7 @@ def word_set(text: str) -> frozenset[str]:
 
 DETERMINERS = word_set(
     "a an the this that these those each every any all some another my your his her "
-    "its "
-    "our their both no one"
+    "its our their both no one"
 )
 PREPOSITIONS = word_set(
     "of for in at on to from with without by per about within during near into onto "
@@ -45,17 +44,16 @@ MODIFIERS = word_set(
     "starting ending waiting opening closing seating meeting booking parking living "
     "leaving departing arriving boarding swimming cooking training waking wedding "
     "charging shipping mailing billing listening playing walking working viewing "
-    "outgoing "
-    "incoming requested selected given chosen desired preferred specified scheduled "
-    "planned expected particular drinking fishing sailing diving riding driving "
-    "running "
-    "washing sewing sleeping dining learning teaching selling buying remaining missing"
+    "outgoing incoming requested selected given chosen desired preferred specified "
+    "scheduled planned expected particular drinking fishing sailing diving riding "
+    "driving running washing sewing sleeping dining learning teaching selling buying "
+    "remaining missing"
 )
 # A gerund of purpose forms one word with its noun: "waiting list".
 PURPOSES = word_set(
     "waiting parking living swimming boarding meeting seating cooking training "
-    "shipping "
-    "mailing billing drinking driving riding washing dining sleeping closing opening"
+    "shipping mailing billing drinking driving riding washing dining sleeping closing "
+    "opening"
 )
 # Nouns whose sense depends on the noun before them: "subject area".
 VAGUE = word_set(
@@ -64,25 +62,19 @@ VAGUE = word_set(
 )
 ADJECTIVES = word_set(
     "monthly weekly daily nightly yearly hourly total overall full average mean exact "
-    "free "
-    "short long brief maximum minimum highest lowest first last final main new next "
-    "common "
-    "estimated approximate expected current available relative whole single initial "
-    "annual "
-    "quarterly minimal maximal earliest latest previous following upcoming additional "
-    "preliminary complete original primary secondary official local national regional "
-    "international public private personal legal medical technical financial physical "
-    "digital electronic automatic manual regular special general basic advanced "
-    "optional "
-    "required necessary mandatory valid invalid unique specific important urgent "
-    "active "
-    "inactive recent old young large small big little high low long wide deep heavy "
-    "light "
-    "fast slow early late good best better worst safe dangerous open closed full empty "
-    "correct wrong possible likely certain different same similar other second third "
-    "outstanding overdue refundable everyday brief greatest largest smallest biggest "
-    "least "
-    "top principal chief present"
+    "free short long brief maximum minimum highest lowest first last final main new "
+    "next common estimated approximate expected current available relative whole "
+    "single initial annual quarterly minimal maximal earliest latest previous "
+    "following upcoming additional preliminary complete original primary secondary "
+    "official local national regional international public private personal legal "
+    "medical technical financial physical digital electronic automatic manual regular "
+    "special general basic advanced optional required necessary mandatory valid "
+    "invalid unique specific important urgent active inactive recent old young large "
+    "small big little high low long wide deep heavy light fast slow early late good "
+    "best better worst safe dangerous open closed full empty correct wrong possible "
+    "likely certain different same similar other second third outstanding overdue "
+    "refundable everyday brief greatest largest smallest biggest least top principal "
+    "chief present"
 )
 """Words before a noun that do not name a separate thing."""
 # Nouns with neither an article `a` nor a plural.

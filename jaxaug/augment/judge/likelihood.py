@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from jaxaug.augment.judge.features import Pair
 from jaxaug.core.errors import UserError
-from jaxaug.data.rewording_prompts import END, Source
+from jaxaug.data.rewordings import END, Source
 
 MODEL = "rewording-paraphraser"
 PRECISION = "int8"

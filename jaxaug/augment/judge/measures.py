@@ -180,7 +180,6 @@ def models(name: str, options: Mapping[str, Any]) -> list[str]:
 
     Args:
         name: see `find`; a user's metric has no known model.
-        options: options of the metric.
 
     Raises:
         UserError: the metric is unknown.
@@ -275,8 +274,7 @@ def _maker(name: str) -> Callable[..., Metric]:
     if name not in METRICS:
         raise UserError(
             f"{name!r} is not a metric; {suggestion(name, METRICS)} A metric of yours "
-            "is "
-            "named by `package.module:function`."
+            "is named by `package.module:function`."
         )
     return METRICS[name]
 
@@ -362,3 +360,37 @@ def compute(
             )
         found[name] = values
     return found
+
+
+def nearness(
+    metric: Metric, items: Sequence[tuple[Sequence[str], Sequence[str]]]
+) -> list[list[float | None]]:
+    """Returns the nearness of candidates to the other texts of their service.
+
+    "Departure time of the flight" is as similar to "Arrival time of the flight" as many
+    good paraphrases, so no threshold drops it. But it is nearer to one of the others.
+
+    Args:
+        metric: greater is nearer.
+        items: (other texts, candidates).
+
+    Returns:
+        For each item and each candidate, the greatest value against any of the other
+        texts; None without other texts.
+
+    Raises:
+        UserError: the metric is not finite for a pair.
+    """
+    pairs = [
+        (other, text) for others, texts in items for text in texts for other in others
+    ]
+    found = compute({"apart_by": metric}, [a for a, _ in pairs], [b for _, b in pairs])
+    values = iter(found["apart_by"])
+    return [
+        [
+            # Seven digits, as for the candidate's own text.
+            max((float(f"{next(values):.7g}") for _ in others), default=None)
+            for _ in texts
+        ]
+        for others, texts in items
+    ]

@@ -91,7 +91,6 @@ class Encoder:
         """
         Args:
             weights: tensors by their published names.
-            words: tokenizer.
         """
         self._weights, self._words = dict(weights), words
         self._layers = len(
@@ -194,7 +193,6 @@ class Network:
             base: encoder of single texts.
             adapted: encoder of pairs.
             head: weights of the log odds, for the mean and then for the first position.
-            bias: constant of the log odds.
         """
         self._base, self._adapted, self._head, self._bias = base, adapted, head, bias
 

@@ -1,5 +1,7 @@
 """The judge: the probability that a rewording is well formed and faithful.
 
+`jaxaug augment judge` gives a verdict on each pair of a file.
+
 A logistic regression combines the log odds of a network (see `network`), the similarity
 of both texts, and features of their words. With the model of rewordings it also has log
 probabilities (see `likelihood`). `benchmarks/train_judge.py` fits it to
@@ -13,12 +15,17 @@ from typing import NamedTuple
 
 import numpy as np
 from etils import epath
+from jaxaug_base.files import absolute
 from jaxtyping import Float
 
+from jaxaug.augment.arguments import Judge
 from jaxaug.augment.judge import features, filters, likelihood, network
 from jaxaug.augment.judge.features import SLOT, Pair
 from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_text, shown, write_text
+from jaxaug.core.progress import progress
+from jaxaug.core.suggestion import suggestion
 
 COEFFICIENTS = epath.Path(__file__).parent / "coefficients.json"
 NAMES = {
@@ -103,7 +110,6 @@ def verdicts(
     """Returns the verdict on each rewording.
 
     Args:
-        pairs: texts and rewordings.
         least: least probability of a rewording that is kept.
         model: a key of `NAMES`.
 
@@ -175,3 +181,94 @@ def identity(model: str = network.BASE) -> str:
     paths = [COEFFICIENTS, *(network.files() if model else ())]
     more = [likelihood.identity()] if model == likelihood.MODEL else []
     return digest_of([code, *map(file_digest, paths), *more])
+
+
+HEADER = ("kind", "original", "candidate")
+KINDS = ("slot", "intent", "service", "name", "sentence")
+
+_FIX = (
+    "Write a UTF-8 file with a header line and three columns with tabs between: "
+    f"{', '.join(HEADER)}."
+)
+# Pairs that are judged together: a step of the progress bar.
+_BLOCK = 256
+
+
+def run(arguments: Judge) -> int:
+    """Runs the verb; see `jaxaug augment judge --help`."""
+    if absolute(arguments.input) == absolute(arguments.out):
+        raise UserError(f"--out {arguments.out}: is the input. Name another file.")
+    pairs = read(arguments.input)
+    found = judged(pairs, arguments.least)
+    write_text(arguments.out, written(pairs, found))
+    kept = sum(one.keep for one in found)
+    trivial = sum(TRIVIAL in one.reasons for one in found)
+    print(
+        f"{kept:,} of {len(pairs):,} candidates kept ({trivial:,} dropped as trivial); "
+        f"wrote {arguments.out}"
+    )
+    return 0
+
+
+def read(path: PathLike) -> list[Pair]:
+    """Returns the pairs of a file.
+
+    Fields are separated by tabs and are not quoted.
+
+    Raises:
+        UserError: the file is missing or not UTF-8, the header is not `HEADER`, or a
+            line has another number of columns, an unknown kind, or an empty text; names
+            the line.
+    """
+    text = read_text(path, _FIX)
+    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    if tuple(lines[0].split("\t")) != HEADER:
+        raise UserError(
+            f"{path}: line 1 is {shown(lines[0])}, expected the header "
+            f"{shown(chr(9).join(HEADER))}. {_FIX}"
+        )
+    return [_pair(line, f"{path}: line {n}") for n, line in enumerate(lines[1:], 2)]
+
+
+def _pair(line: str, where: str) -> Pair:
+    fields = line.split("\t")
+    if len(fields) != len(HEADER):
+        raise UserError(
+            f"{where}: {len(fields)} columns, expected {len(HEADER)}. {_FIX}"
+        )
+    kind, *texts = fields
+    if kind not in KINDS:
+        raise UserError(f"{where}: kind {kind!r}; {suggestion(kind, KINDS)}")
+    for name, text in zip(HEADER[1:], texts, strict=True):
+        if not text.strip():
+            raise UserError(f"{where}: the {name} is empty. Leave the line out.")
+    return Pair(kind, *texts)
+
+
+def judged(pairs: Sequence[Pair], least: float) -> list[Verdict]:
+    """Returns the verdicts on many pairs, with a progress bar."""
+    starts = range(0, len(pairs), _BLOCK)
+    return [
+        verdict
+        for start in progress(starts, desc="judging", unit="block")
+        for verdict in verdicts(pairs[start : start + _BLOCK], least)
+    ]
+
+
+def written(pairs: Sequence[Pair], found: Sequence[Verdict]) -> str:
+    """Returns the verdicts as JSON lines, in the order of the pairs."""
+    lines = [
+        json.dumps(
+            {
+                "kind": pair.kind,
+                "original": pair.original,
+                "candidate": pair.candidate,
+                "keep": verdict.keep,
+                "reasons": verdict.reasons,
+                "faithful": verdict.faithful,
+            },
+            ensure_ascii=False,
+        )
+        for pair, verdict in zip(pairs, found, strict=True)
+    ]
+    return "".join(f"{line}\n" for line in lines)

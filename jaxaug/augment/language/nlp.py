@@ -1,11 +1,14 @@
 """Words, lemmas, tags, and entities of English texts, by spaCy."""
 
+import contextlib
 import functools
 import importlib.metadata
 import importlib.util
 import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from jaxaug_base.libraries import without
 
 from jaxaug.core.installed import missing_extra
 
@@ -73,7 +76,14 @@ def analyse(texts: Sequence[str]) -> list[Document]:
         # Each text is one line, as spaCy makes a token of a line break.
         lines = (" ".join(text.split()) for text in new)
         for text, document in zip(new, model.pipe(lines, batch_size=256), strict=True):
-            found[text] = Document(text, tuple(map(_token, document)))
+            tokens = (
+                Token(
+                    *(t.text, t.lemma_, t.pos_, t.tag_, t.dep_, t.is_stop),
+                    *(t.ent_type_, bool(t.is_sent_start)),
+                )
+                for t in document
+            )
+            found[text] = Document(text, tuple(tokens))
         if len(_documents) + len(new) > _REMEMBERED:
             _documents.clear()
         _documents.update((text, found[text]) for text in new[:_REMEMBERED])
@@ -119,7 +129,8 @@ _known: frozenset[str] = frozenset()
 def _model() -> Any:
     global _known
     try:
-        import spacy
+        with contextlib.nullcontext() if _uses_torch() else without("torch"):
+            import spacy
     except ImportError:
         raise missing_extra("spaCy is not installed", "spacy") from None
     for name in MODELS:
@@ -134,14 +145,7 @@ def _model() -> Any:
     )
 
 
-def _token(token: Any) -> Token:
-    return Token(
-        token.text,
-        token.lemma_,
-        token.pos_,
-        token.tag_,
-        token.dep_,
-        token.is_stop,
-        token.ent_type_,
-        bool(token.is_sent_start),
-    )
+def _uses_torch() -> bool:
+    """Returns whether an extension of spaCy is installed that runs PyTorch models."""
+    names = "spacy_transformers", "spacy_curated_transformers", "curated_transformers"
+    return any(importlib.util.find_spec(name) for name in names)

@@ -1,11 +1,98 @@
-"""A sentence as words that methods may move, drop, and replace, and its outer form."""
+"""A sentence as words that methods may move, drop, and replace, and its outer form.
 
-from collections.abc import Callable, Sequence
+Edits have known places, so that the spans of a text can be moved along.
+"""
+
+import bisect
+import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from jaxaug.augment.language import edits
 from jaxaug.paraphrase import literals
 from jaxaug.paraphrase.literals import Span
+
+# Letters, also with an apostrophe inside, as in "don't".
+_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+
+
+class Edit(NamedTuple):
+    """A replacement of `text[start:end]`; start == end inserts."""
+
+    start: int
+    end: int
+    new: str
+
+
+def applied(text: str, edits: Sequence[Edit]) -> str:
+    """Returns the text after all edits, which are sorted and do not overlap."""
+    parts, done = [], 0
+    for edit in edits:
+        parts += [text[done : edit.start], edit.new]
+        done = edit.end
+    return "".join([*parts, text[done:]])
+
+
+def moved(span: Span, edits: Iterable[Edit]) -> Span:
+    """Returns the place of a span after all edits; no edit may touch the span.
+
+    An insertion at the start of a span precedes it. An insertion at its end follows it.
+    """
+    shifts = [0, 0]
+    for edit in edits:
+        grown = len(edit.new) - (edit.end - edit.start)
+        shifts[0] += grown if edit.end <= span[0] else 0
+        shifts[1] += grown if edit.end <= span[1] and edit.start < span[1] else 0
+    return span[0] + shifts[0], span[1] + shifts[1]
+
+
+def word_spans(text: str) -> list[Span]:
+    """Returns the words of a text: runs of letters, without digits and marks."""
+    return [match.span() for match in _WORD.finditer(text)]
+
+
+def occurrences(text: str, values: Iterable[str]) -> list[Span]:
+    """Returns spans of values as whole words, ignoring case; they may overlap."""
+    folded = text.casefold()
+    return [
+        match.span()
+        for value in dict.fromkeys(values)
+        # Most values are not in the text, and a pattern costs more than this check.
+        if value.strip() and value.casefold() in folded
+        for match in re.finditer(
+            rf"(?<!\w){re.escape(value)}(?!\w)", text, re.IGNORECASE
+        )
+    ]
+
+
+def anywhere(text: str, parts: Iterable[str]) -> list[Span]:
+    """Returns spans of parts, also inside of words, ignoring case; they may overlap."""
+    return [
+        match.span()
+        for part in dict.fromkeys(parts)
+        if part.strip()
+        for match in re.finditer(re.escape(part), text, re.IGNORECASE)
+    ]
+
+
+def union(spans: Iterable[Span]) -> list[Span]:
+    """Returns the same characters as sorted spans that do not overlap."""
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        if found and start < found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        elif start < end:
+            found.append((start, end))
+    return found
+
+
+def touches(span: Span, kept: Sequence[Span]) -> bool:
+    """Returns whether a span overlaps one of `kept`, or is inside it.
+
+    `kept` comes from `union`.
+    """
+    place = bisect.bisect_right(kept, span[0], key=lambda one: one[1])
+    return place < len(kept) and kept[place][0] < span[1]
+
 
 _VOWELS = "aeiou"
 
@@ -102,21 +189,20 @@ def split(
     characters next to it.
 
     Args:
-        text: text to split.
         protected: parts to protect, compared without regard to letter case.
         kept: the literals of the text, if they are known.
     """
     own = literals.spans(text) if kept is None else kept
-    closed = edits.union([*own, *edits.anywhere(text, protected)])
+    closed = union([*own, *anywhere(text, protected)])
     found: list[Word] = []
     done = place = 0
     while place < len(text):
-        if text[place].isspace() and not edits.touches((place, place + 1), closed):
+        if text[place].isspace() and not touches((place, place + 1), closed):
             place += 1
             continue
         start, fixed = place, False
         while place < len(text):
-            inside = edits.touches((place, place + 1), closed)
+            inside = touches((place, place + 1), closed)
             if text[place].isspace() and not inside:
                 break
             fixed, place = fixed or inside, place + 1

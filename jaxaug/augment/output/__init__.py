@@ -1,1 +1,1 @@
-"""Outputs of a run: variants, records, comparison, report, and trees."""
+"""Outputs of a run: variants, records, and the report."""

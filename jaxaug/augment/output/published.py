@@ -36,7 +36,6 @@ def figures(
 
     Args:
         kinds: kinds of the descriptions: "slot", "intent", ...
-        originals: the descriptions.
         variants: v1, v2, ...: texts for `originals`.
         metrics: names of our metrics. Only "jaccard", "bleu", and "self_bleu" are in
             the table; other names are ignored.
@@ -67,15 +66,17 @@ def figures(
 
 
 def _jaccard(texts: Sequence[Sequence[str]]) -> list[float]:
-    original, *variants = ([*map(_lemmas, nlp.analyse(part))] for part in texts)
+    original, *variants = (
+        [
+            frozenset(token.lemma for token in one.tokens if not token.is_stop)
+            for one in nlp.analyse(part)
+        ]
+        for part in texts
+    )
     return [
         float(np.mean([*map(measures.jaccard_distance, original, variant)]))
         for variant in variants
     ]
-
-
-def _lemmas(document: nlp.Document) -> frozenset[str]:
-    return frozenset(token.lemma for token in document.tokens if not token.is_stop)
 
 
 def _bleu(texts: Sequence[Sequence[str]]) -> list[float]:

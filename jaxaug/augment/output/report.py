@@ -1,19 +1,240 @@
 """`report.html`, `report.csv`, and `report.png`: a comparison of schemes."""
 
+import csv
 import html
+import io
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from etils import epath
 
+from jaxaug.augment.descriptions import KINDS, Description, descriptions
+from jaxaug.augment.judge import measures
 from jaxaug.augment.judge.measures import Metric
-from jaxaug.augment.output import comparison
-from jaxaug.augment.output.comparison import MEAN, Row, Texts
-from jaxaug.core import page
+from jaxaug.augment.output import published
+from jaxaug.core import columns, page
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import can_draw, label, new_figure, write_figure
 from jaxaug.core.files import PathLike, write_text
+from jaxaug.data import folders
+from jaxaug.data.rename import renaming
+from jaxaug.data.schema import read_schema
+
+DESCRIPTIONS = KINDS[:3]
+"""The kinds of texts that are compared by default."""
+SELF_BLEU, MEAN = "self_bleu", "mean"
+# Name of a metric -> heading and explanation, for reports.
+METRICS = {
+    f"{published.PREFIX}jaccard": (
+        "Jaccard T1",
+        "as in table 1 of Coca et al.: slots; lemmas with case and punctuation",
+    ),
+    f"{published.PREFIX}bleu": (
+        "BLEU T1",
+        "as in table 1: slots and intents; sacrebleu's defaults, case counts",
+    ),
+    f"{published.PREFIX}self_bleu": (
+        "self-BLEU T1",
+        "as in table 1: of vk the mean of that BLEU over all pairs of v1..vk",
+    ),
+    "jaccard": ("Jaccard", "Jaccard distance of the lemmas without stop words"),
+    "entailment": ("entailment", "probability that the original entails the variant"),
+    "similarity": ("similarity", "cosine of sentence embeddings of the two"),
+    "string_similarity": (
+        "string sim.",
+        "1 - Levenshtein distance / characters of the longer text, lower-cased",
+    ),
+    "bleu": (
+        "BLEU",
+        "sacrebleu's sentence BLEU against the original, lower-cased, effective order",
+    ),
+    SELF_BLEU: (
+        "self-BLEU",
+        "the same against the texts of all other variants as references",
+    ),
+    "bleurt": ("BLEURT", "BLEURT with the original as reference"),
+    "mutual_implication": ("mutual impl.", "the smaller of entailment both ways"),
+}
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The descriptions of a schema and of its variants.
+
+    Attributes:
+        name: name of the scheme.
+        originals: descriptions of all splits.
+        variants: "v1", ... -> texts, one for each of `originals`.
+    """
+
+    name: str
+    originals: tuple[Description, ...]
+    variants: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One variant of a scheme, or the mean over its variants.
+
+    Attributes:
+        scheme: name of the scheme.
+        variant: "v1", ..., or "mean".
+        texts: number of compared descriptions.
+        unchanged: number of descriptions that equal the original, letter by letter.
+        figures: name of a metric -> mean over the texts; NaN if undefined.
+    """
+
+    scheme: str
+    variant: str
+    texts: int
+    unchanged: int
+    figures: Mapping[str, float]
+
+
+def read(
+    name: str,
+    folder: PathLike,
+    data_dir: PathLike,
+    splits: Sequence[str],
+    kinds: Sequence[str] = DESCRIPTIONS,
+) -> Texts:
+    """Reads `folder/v1..vK/<split>/schema.json` and the original schemas.
+
+    Args:
+        splits: splits to read; they form one list.
+        kinds: kinds of texts, see `jaxaug.augment.descriptions`.
+
+    Raises:
+        UserError: a schema is missing or wrong, does not match the original by
+            position, or has a blank description that the original does not have.
+    """
+    names = folders.variant_names(folder)
+    if not names:
+        raise UserError(
+            f"{folder} holds no variants: {folder}/v1/{splits[0]}/schema.json is "
+            "missing. Name a folder that `jaxaug augment --out` wrote, or the one of "
+            "SGD-X."
+        )
+    originals: list[Description] = []
+    found: dict[str, list[str]] = {variant: [] for variant in names}
+    for split in splits:
+        schema = read_schema(folders.schema_path(data_dir, split))
+        wanted = [d for d in descriptions(schema, split, names=True) if d.kind in kinds]
+        originals += wanted
+        for variant in names:
+            path = folders.variant_schema_path(folder, variant, split)
+            other = read_schema(path)
+            renaming(schema, other, str(path))
+            by_id = {d.id: d.text for d in descriptions(other, split, names=True)}
+            for one in wanted:
+                if one.id not in by_id:
+                    raise UserError(
+                        f"{path}: {one.id} is blank, but the original says "
+                        f"{one.text!r}. Write a description."
+                    )
+                found[variant].append(by_id[one.id])
+    if not originals:
+        raise UserError(f"no texts of the kinds {tuple(kinds)}: name some of {KINDS}.")
+    return Texts(name, tuple(originals), {v: tuple(t) for v, t in found.items()})
+
+
+def rows(texts: Texts, metrics: Mapping[str, measures.Metric]) -> list[Row]:
+    """Returns the rows of a scheme: one for each variant, and their mean.
+
+    Args:
+        metrics: metrics by name. `self_bleu` is computed here over the variants of a
+            description, without the original; with one variant it is undefined.
+
+    Raises:
+        UserError: a metric is not finite.
+    """
+    sources = [one.text for one in texts.originals]
+    plain = {name: metric for name, metric in metrics.items() if name != SELF_BLEU}
+    table = []
+    sets = _self_bleu(texts) if SELF_BLEU in metrics else None
+    kinds = [one.kind for one in texts.originals]
+    first = published.figures(kinds, sources, [*texts.variants.values()], [*metrics])
+    for number, (variant, found) in enumerate(texts.variants.items()):
+        values = measures.compute(plain, sources, found, kinds)
+        if sets is not None:
+            values[SELF_BLEU] = sets[number]
+        table.append(
+            Row(
+                texts.name,
+                variant,
+                len(sources),
+                sum(a == b for a, b in zip(sources, found, strict=True)),
+                {name: of_variant[number] for name, of_variant in first.items()}
+                # Keep the order of `metrics`.
+                | {name: float(np.mean(values[name])) for name in metrics},
+            )
+        )
+    mean = {
+        name: _mean([row.figures[name] for row in table]) for name in table[0].figures
+    }
+    unchanged = sum(row.unchanged for row in table)
+    return [*table, Row(texts.name, MEAN, len(sources) * len(table), unchanged, mean)]
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Returns the mean over the variants with a defined figure."""
+    defined = [value for value in values if not math.isnan(value)]
+    return float(np.mean(defined)) if defined else math.nan
+
+
+def _self_bleu(texts: Texts) -> np.ndarray:
+    """Returns self-BLEU, [variants, descriptions]; NaN for a single variant."""
+    shape = (len(texts.variants), len(texts.originals))
+    if shape[0] < 2:
+        return np.full(shape, math.nan)
+    # Ids replace the sources, as two descriptions may have one text.
+    ids = [one.id for one in texts.originals] * shape[0]
+    every = [text for found in texts.variants.values() for text in found]
+    return measures.self_bleu(ids, every).reshape(shape)
+
+
+def text_table(table: Sequence[Row]) -> str:
+    """Returns the table for people: percent, one line per variant, and a legend."""
+    names = list(table[0].figures)
+    head = ["scheme", "variant", "texts", "unchanged", *map(heading, names)]
+    right = [False, False, *[True] * (len(head) - 2)]
+    lines = columns.aligned([head, *map(cells_of, table)], right)
+    return "\n".join([lines, *legend(names)])
+
+
+def cells_of(row: Row) -> list[str]:
+    """Returns the cells of a row as text: figures in percent, "-" if undefined."""
+    figures = ["-" if math.isnan(v) else f"{100 * v:.1f}" for v in row.figures.values()]
+    return [row.scheme, row.variant, str(row.texts), str(row.unchanged), *figures]
+
+
+def heading(metric: str) -> str:
+    """Returns the heading of a column; a user's metric has its own name."""
+    return METRICS[metric][0] if metric in METRICS else metric
+
+
+def legend(metrics: Sequence[str]) -> list[str]:
+    """Returns explanations of the columns, one line for each known metric."""
+    return [
+        f"{heading(name)}: {METRICS[name][1]}; x 100"
+        for name in metrics
+        if name in METRICS
+    ]
+
+
+def csv_table(table: Sequence[Row]) -> str:
+    """Returns the table as CSV: fractions at full precision, empty if undefined."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["scheme", "variant", "texts", "unchanged", *table[0].figures])
+    for row in table:
+        figures = ["" if math.isnan(v) else repr(v) for v in row.figures.values()]
+        writer.writerow([row.scheme, row.variant, row.texts, row.unchanged, *figures])
+    return text.getvalue()
+
 
 PAGE, TABLE, PICTURE = "report.html", "report.csv", "report.png"
 SAMPLES = 20
@@ -43,15 +264,12 @@ def write(
     """Compares variants of a schema and writes the files of a report.
 
     Args:
-        out: folder of the report.
         schemes: name -> folder with `v1..vK/<split>/schema.json`, such as this run,
             EDA, and SGD-X; in the order of the table.
-        data_dir: folder of the original schemas.
         splits: splits that share one table.
         metrics: columns, by name; see `jaxaug.augment.judge.measures`. The name of a
             metric must say what it measures: `similarity` is not `entailment`.
         samples: number of descriptions that are shown with their variants.
-        seed: seed of the samples.
         notes: lines above the table that explain its content.
 
     Returns:
@@ -63,17 +281,15 @@ def write(
     if not schemes or not metrics:
         raise UserError("nothing to report: name at least one scheme and one metric.")
     folder = epath.Path(out)
-    found = [
-        comparison.read(name, path, data_dir, splits) for name, path in schemes.items()
-    ]
-    rows = [row for texts in found for row in comparison.rows(texts, metrics)]
+    found = [read(name, path, data_dir, splits) for name, path in schemes.items()]
+    table = [row for texts in found for row in rows(texts, metrics)]
     chosen = _chosen(len(found[0].originals), samples, seed)
-    write_text(folder / TABLE, comparison.csv_table(rows))
+    write_text(folder / TABLE, csv_table(table))
     if PICTURE in files():
         picture = folder / PICTURE
-        write_figure(picture, _drawn(picture, rows))
-    write_text(folder / PAGE, _page(rows, found, chosen, splits, notes))
-    return "\n".join([*notes, comparison.text_table(rows)])
+        write_figure(picture, _drawn(picture, table))
+    write_text(folder / PAGE, _page(table, found, chosen, splits, notes))
+    return "\n".join([*notes, text_table(table)])
 
 
 def _chosen(count: int, samples: int, seed: int) -> list[int]:
@@ -100,7 +316,7 @@ def _drawn(path: PathLike, rows: Sequence[Row]) -> Any:
                 marker="o",
                 label=label(scheme),
             )
-        axes.set_title(comparison.heading(name), fontsize=10)
+        axes.set_title(heading(name), fontsize=10)
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("mean over descriptions x 100")
     panels[0].legend(fontsize=8)
@@ -116,7 +332,7 @@ def _page(
 ) -> str:
     names = list(rows[0].figures)
     title = f"Schema variants of {', '.join(splits)}"
-    head = ["scheme", "variant", "texts", "unchanged", *map(comparison.heading, names)]
+    head = ["scheme", "variant", "texts", "unchanged", *map(heading, names)]
     parts = [
         page.head(title, _STYLE),
         f"<h1>{_safe(title)}</h1>",
@@ -126,7 +342,7 @@ def _page(
         *map(_row, rows),
         "</table>",
         "<ul>",
-        *(f"<li>{_safe(line)}</li>" for line in comparison.legend(names)),
+        *(f"<li>{_safe(line)}</li>" for line in legend(names)),
         "</ul>",
         *(f'<img src="{p}" alt="The figures of the table">' for p in files()[2:]),
         f"<h2>{len(places)} samples</h2>",
@@ -138,7 +354,7 @@ def _page(
 
 
 def _row(row: Row) -> str:
-    scheme, variant, *numbers = comparison.cells_of(row)
+    scheme, variant, *numbers = cells_of(row)
     cells = f"<td>{_safe(scheme)}</td><td>{variant}</td>"
     cells += "".join(f'<td class="number">{number}</td>' for number in numbers)
     return f'<tr class="{"mean" if variant == MEAN else "variant"}">{cells}</tr>'

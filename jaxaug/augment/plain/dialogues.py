@@ -10,11 +10,10 @@ from etils import epath
 from jaxaug_base.files import absolute, new_folder
 
 from jaxaug.augment.arguments import Dialogues
-from jaxaug.augment.language import edits
-from jaxaug.augment.language.edits import Span
+from jaxaug.augment.language import words
+from jaxaug.augment.language.words import Span
 from jaxaug.augment.schemes import sentences
-from jaxaug.augment.schemes.noise import Rate
-from jaxaug.augment.schemes.user_noise import NOISES
+from jaxaug.augment.schemes.sentences import NOISES, Rate
 from jaxaug.core import manifest, typed
 from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
@@ -51,7 +50,9 @@ def run(arguments: Dialogues) -> int:
 def write(
     data_dir: PathLike, out: PathLike, splits: Sequence[str], noising: Noising
 ) -> str:
-    """Writes a data folder with noise in the user turns; all other data is unchanged.
+    """Writes a data folder with noise in the user turns; returns a summary.
+
+    All other data is unchanged.
 
     Spans move with the text, and the text inside them stays. Every value of the turn
     that is in its utterance stays too. Other splits, schemas, and the variants in the
@@ -60,11 +61,6 @@ def write(
     Args:
         data_dir: folder in the layout of the SGD repository.
         out: a folder that does not exist, or the output of an identical call.
-        splits: splits whose user turns are changed.
-        noising: the noise to apply.
-
-    Returns:
-        A summary of the changes, to be printed.
 
     Raises:
         UserError: an argument or the data are wrong, or `out` is another folder.
@@ -110,7 +106,6 @@ def noised(dialogue: Mapping[str, Any], noising: Noising) -> tuple[int, int]:
 
     Args:
         dialogue: a JSON object that `jaxaug.data.check` accepts.
-        noising: the noise to apply.
 
     Returns:
         The number of changed user turns, and the number of user turns.
@@ -135,11 +130,11 @@ def _change(
     text = turn["utterance"]
     spans = [span for frame in turn["frames"] for span in frame.get("slots", ())]
     kept: list[Span] = [(span["start"], span["exclusive_end"]) for span in spans]
-    values = edits.occurrences(text, _values(turn))
+    values = words.occurrences(text, _values(turn))
     found = NOISES[scheme](text, rng, rate, [*kept, *values])
-    turn["utterance"] = edits.applied(text, found)
+    turn["utterance"] = words.applied(text, found)
     for span, old in zip(spans, kept, strict=True):
-        span["start"], span["exclusive_end"] = edits.moved(old, found)
+        span["start"], span["exclusive_end"] = words.moved(old, found)
 
 
 def _values(turn: Mapping[str, Any]) -> Iterator[str]:
@@ -198,7 +193,6 @@ def _complete(target: epath.Path, digest: str) -> str:
     if not written:
         raise UserError(
             f"--out {target}: exists, and is not the output of this call. Choose "
-            "another "
-            "folder, or remove it."
+            "another folder, or remove it."
         )
     return f"{target} is complete: nothing to do"

@@ -44,7 +44,6 @@ def reasons(source: str, candidate: str, strict: bool) -> tuple[str, ...]:
     """Returns why the rules drop a candidate; empty if they keep it.
 
     Args:
-        source: the sentence.
         candidate: a text that should have the same meaning.
         strict: whether each word must be accounted for. It or a synonym of it must be
             in the sentence or in one of its rewordings by rule, in the same order. Two
@@ -130,10 +129,8 @@ def judged(
     """Returns (reasons, probability) of each pair; without reasons, it is kept.
 
     Args:
-        sources: sentences.
         candidates: candidates, each for the sentence at the same index.
         trusted: whether the candidate was made by rule; the rules do not judge it.
-        strict: see `reasons`.
         model: a key of `verdicts.NAMES`.
 
     Raises:

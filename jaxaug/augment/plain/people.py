@@ -13,11 +13,10 @@ from typing import Any
 
 from jaxaug.augment.judge import likelihood, network, verdicts
 from jaxaug.augment.plain import faithful, text, wordings
-from jaxaug.augment.plain.chain import Outputs
 from jaxaug.augment.plain.faithful import OFF, STRICT
+from jaxaug.augment.plain.text import Outputs
 from jaxaug.augment.schemes import registry
-from jaxaug.core import cache_folder
-from jaxaug.core import checked as rules
+from jaxaug.core import cache_folder, typed
 from jaxaug.core.digests import code_digest, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json, Shards, Stage
@@ -81,22 +80,15 @@ def run(given: Paraphrase) -> int:
     return 0
 
 
-@rules.checked(
-    texts=rules.sequence(rules.text, "a list of texts, such as ['Hello.']"),
-    num=rules.count,
-    model=rules.text,
-    endpoint=rules.or_none(rules.text),
-    filter=rules.text,
-    seed=rules.seed,
-)
+@typed.checked
 def paraphrase(
-    texts: Sequence[str],
-    num: int = NUM,
+    texts: Sequence[typed.Text],
+    num: typed.Count = NUM,
     *,
-    model: str = MODEL,
-    endpoint: str | None = None,
-    filter: str = AUTO,
-    seed: int = 0,
+    model: typed.Text = MODEL,
+    endpoint: typed.Text | None = None,
+    filter: typed.Text = AUTO,
+    seed: typed.Seed = 0,
 ) -> list[list[str]]:
     """Paraphrases sentences.
 
@@ -182,8 +174,7 @@ class _Work:
         endpoint = next(iter(self._jobs.values())).endpoint
         if endpoint is None:
             raise UserError(
-                f"--dry_run: model {self._model!r} runs on this machine and "
-                "costs "
+                f"--dry_run: model {self._model!r} runs on this machine and costs "
                 f"nothing. Leave it out, or name a model {PREFIX}NAME."
             )
         return endpoint.plan(list(dict.fromkeys(t for t in texts if t.strip())))
@@ -236,8 +227,7 @@ class _Work:
             if len(one) > most:
                 raise UserError(
                     f"text {number} has {len(one):,} characters; {most:,} is the "
-                    "maximum. "
-                    "Divide it into sentences."
+                    "maximum. Divide it into sentences."
                 )
 
     def _merged(self, source: str, written: Sequence[str]) -> list[Json]:

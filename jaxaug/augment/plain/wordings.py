@@ -30,22 +30,19 @@ _MONTH = (
 )
 _UNIT = r"(?:second|minute|hour|day|night|week|weekend|month|year|time|morning|evening)"
 _TIME = (
-    rf"(?:today|tonight|tomorrow|yesterday|(?:tomorrow|yesterday|this) "
-    rf"(?:morning|afternoon|evening)|(?:last|next|every|each|this) "
-    r"(?:night|week|weekend|month|year|morning|evening|summer|winter|spring|fall|"
-    rf"{_DAY})|"
-    rf"on (?:{_DAY}s?|weekdays|weekends|the weekend)|in (?:{_MONTH}|the morning|the "
-    rf"evening|the afternoon|(?:the )?(?:spring|summer|winter|fall|autumn))|at (?:noon|"
-    r"midnight|night|the weekend|the last minute|the moment)|after (?:a|an|one|two|"
-    r"three|"
-    rf"four|five|six|a few|several) {_UNIT}s?)"
+    r"(?:today|tonight|tomorrow|yesterday|(?:tomorrow|yesterday|this) (?:morning|"
+    r"afternoon|evening)|(?:last|next|every|each|this) (?:night|week|weekend|month|"
+    rf"year|morning|evening|summer|winter|spring|fall|{_DAY})|on (?:{_DAY}s?|weekdays|"
+    rf"weekends|the weekend)|in (?:{_MONTH}|the morning|the evening|the afternoon|"
+    r"(?:the )?(?:spring|summer|winter|fall|autumn))|at (?:noon|midnight|night|"
+    r"the weekend|the last minute|the moment)|after (?:a|an|one|two|three|four|five|"
+    rf"six|a few|several) {_UNIT}s?)"
 )
 _ADJECTIVE = (
     "(?:(?:very |too |so |quite |really )?(?:friendly|fast|cheap|light|heavy|clean|"
-    "quiet|"
-    "warm|cold|hot|small|big|large|easy|simple|safe|strong|soft|kind|polite|nice|"
-    "good|new|"
-    "old|bright|dark|loud|slow|quick|clear|fresh|tasty|waterproof|expensive|modern))"
+    "quiet|warm|cold|hot|small|big|large|easy|simple|safe|strong|soft|kind|polite|nice|"
+    "good|new|old|bright|dark|loud|slow|quick|clear|fresh|tasty|waterproof|expensive|"
+    "modern))"
 )
 _SETS = {
     # Only the pronoun or the beginning of a noun phrase is checked.
@@ -56,19 +53,17 @@ _SETS = {
     "DETERMINER": _DETERMINER,
     "ABILITY": (
         r"(?:hear|see|swim|speak|drive|ride|play|sing|dance|understand|read|believe|"
-        r"feel|"
-        r"imagine|smell|taste|remember|guess|eat|cook|be|have|know|afford)\b"
+        r"feel|imagine|smell|taste|remember|guess|eat|cook|be|have|know|afford)\b"
     ),
     "PHRASAL": (
         "(?:(?:turn|switch)(?:s|es|ed|ing)?|pick(?:s|ed|ing)?|put|take|takes|took|"
-        "throw|"
-        "threw|bring|brought|write|wrote|clean|cleaned|plug|plugged|shut|wake|woke)"
+        "throw|threw|bring|brought|write|wrote|clean|cleaned|plug|plugged|shut|wake|"
+        "woke)"
     ),
     "PARTICLE": "(?:on|off|up|down|away|back|out)",
     "AFTER": (
         "when|if|before|after|while|because|from|at|for|today|tomorrow|tonight|"
-        "yesterday|"
-        "this|last|next|every|again|please|now|and|so"
+        "yesterday|this|last|next|every|again|please|now|and|so"
     ),
     "ADJECTIVE": _ADJECTIVE,
 }
@@ -90,10 +85,9 @@ _REORDERING = ("front-time", "clause-first", "because-so")
 # First words that have no capital inside a sentence.
 _SMALL = re.compile(rf"^(?:{_SUBJECTS}|{_DETERMINER}|please|don't|can|could|let's|to|"
                     r"when|whenever|if|because|before|after|while|although|unless|as|"
-                    r"in|on|"
-                    r"at|last|next|every|each|today|tonight|tomorrow|yesterday|how|"
-                    r"what|where|"
-                    r"do|does|is|are|who|why|which|remember|turn|take)\b",
+                    r"in|on|at|last|next|every|each|today|tonight|tomorrow|yesterday|"
+                    r"how|what|where|do|does|is|are|who|why|which|remember|turn|"
+                    r"take)\b",
                     re.IGNORECASE)  # fmt: skip
 _FORMS = {
     "v": (

@@ -135,19 +135,16 @@ def _called(
             f"{name}: the program failed with status {running.returncode} ({last}). "
             f"{fix}"
         )
-    return [_stripped(line) for line in output.removesuffix("\n").split("\n")]
-
-
-def _stripped(line: str) -> str:
-    return " ".join(line.split()).removesuffix(_END.strip()).rstrip()
+    return [
+        " ".join(line.split()).removesuffix(_END.strip()).rstrip()
+        for line in output.removesuffix("\n").split("\n")
+    ]
 
 
 NAMES = ("program", "timeout")
-"""Options that do not change the outputs."""
 
 
 def models(options: Mapping[str, Any]) -> list[str]:
-    """Returns no names: the program needs no model."""
     del options
     return []
 
@@ -164,7 +161,6 @@ def version(options: Mapping[str, Any]) -> str:
 
 
 def most(options: Mapping[str, Any]) -> int:
-    """Returns the maximum outputs of a text by `candidates` with these options."""
     number = len(_languages(options["pivots"]))
     return number if options["num"] is None else min(options["num"], number)
 

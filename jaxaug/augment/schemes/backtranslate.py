@@ -69,18 +69,15 @@ def candidates(
 
 
 NAMES = ("models",)
-"""Options that only name models."""
 
 
 def models(options: Mapping[str, Any]) -> list[str]:
-    """Returns all models that `candidates` uses with these options."""
     languages = _languages(options["pivots"])
     pairs = [_pair(language, options["models"]) for language in languages]
     return [name for pair in pairs for name in pair]
 
 
 def most(options: Mapping[str, Any]) -> int:
-    """Returns the maximum outputs of a text by `candidates` with these options."""
     return options["num"] * len(_languages(options["pivots"]))
 
 

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 from jaxaug.augment.language import lexicon as lexicons
 from jaxaug.augment.language.lexicon import STOP_WORDS
 from jaxaug.augment.language.words import Word, edited
-from jaxaug.augment.schemes.eda import synonyms_at
+from jaxaug.augment.schemes.sentences import synonyms_at
 from jaxaug.core.buckets import pad, plan
 from jaxaug.core.errors import UserError
 from jaxaug.core.typed import Range, bounded
@@ -98,16 +98,13 @@ def candidates(
 
 
 NAMES = ("model",)
-"""Options that only name models."""
 
 
 def models(options: Mapping[str, Any]) -> list[str]:
-    """Returns all models that `candidates` uses with these options."""
     return [options["model"]]
 
 
 def most(options: Mapping[str, Any]) -> int:
-    """Returns the maximum outputs of a text by `candidates` with these options."""
     return int(options["num"])
 
 
@@ -170,8 +167,7 @@ def _proposer(name: str) -> "_Causal | _Masked":
         raise UserError(
             f"{name}: its head is {head!r}; contextual substitution needs a causal "
             "language model such as smollm2, or a BertForMaskedLM or "
-            "RobertaForMaskedLM "
-            "with a mask token."
+            "RobertaForMaskedLM with a mask token."
         )
     return _Masked(encoder)
 

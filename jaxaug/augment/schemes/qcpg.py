@@ -98,16 +98,13 @@ def candidates(
 
 
 NAMES = ()
-"""Options that only name models."""
 
 
 def models(options: Mapping[str, Any]) -> list[str]:
-    """Returns all models that `candidates` uses with these options."""
     return [_named(options["kind"]).name]
 
 
 def most(options: Mapping[str, Any]) -> int:
-    """Returns the maximum outputs of a text by `candidates` with these options."""
     return options["num"] * len(options["grid"])
 
 

@@ -35,9 +35,9 @@ class Job:
         most: maximum outputs of a text.
         models: names of the models that it uses.
         needs_context: whether `run` takes pairs of a text and its contexts (see
-            `grammar.context`, as JSON) instead of texts.
+            `grammar.rules.Context`, as JSON) instead of texts.
         in_schema: whether `run` takes texts with their context in the schema; see
-            `jaxaug.augment.context`.
+            `jaxaug.augment.descriptions.with_contexts`.
         endpoint: the writer of a model behind an endpoint, which takes such items too.
     """
 
@@ -103,7 +103,6 @@ def sentence(seed: int, *, method: str, num: int, **options: Any) -> list[Job]:
     """Returns the job of a method on sentences, such as EDA, repeated on each text.
 
     Args:
-        seed: seed of all random draws.
         method: a name of `sentences.METHODS`.
         num: outputs of each text.
         **options: options of the method.
@@ -122,7 +121,11 @@ def sentence(seed: int, *, method: str, num: int, **options: Any) -> list[Job]:
     def run(texts: Sequence[str]) -> list[list[str]]:
         return [
             [
-                chosen(text, np.random.default_rng([seed, _number(text), i]), **options)
+                chosen(
+                    text,
+                    np.random.default_rng([seed, zlib.crc32(text.encode()), i]),
+                    **options,
+                )
                 for i in range(num)
             ]
             for text in texts
@@ -170,7 +173,6 @@ def from_module(module: str, seed: int, **options: Any) -> list[Job]:
 
     Args:
         module: name of a module of `jaxaug.augment.schemes`.
-        seed: seed of all random draws.
         **options: options of `candidates`.
     """
     # Imported here, as models import JAX.
@@ -204,7 +206,6 @@ def pool(seed: int, *, schemes: Mapping[str, Mapping[str, Any]]) -> list[Job]:
     """Returns the jobs of several schemes, whose outputs are candidates together.
 
     Args:
-        seed: seed of all random draws.
         schemes: name of each scheme -> its options.
     """
     jobs = (made(name, seed, options) for name, options in schemes.items())
@@ -246,11 +247,10 @@ SCHEMES: Mapping[str, Callable[..., list[Job]]] = {
     "paraphrase": paraphrase,
     "sentence": sentence,
     "grammar": grammar,
-    "backtranslate": functools.partial(from_module, "backtranslate"),
-    "apertium": functools.partial(from_module, "apertium"),
-    "qcpg": functools.partial(from_module, "qcpg"),
-    "contextual": functools.partial(from_module, "contextual"),
-    "reworder": functools.partial(from_module, "reworder"),
+    **{
+        name: functools.partial(from_module, name)
+        for name in ("backtranslate", "apertium", "qcpg", "contextual", "reworder")
+    },
     "pool": pool,
     "given": given,
 }
@@ -259,11 +259,6 @@ SCHEMES: Mapping[str, Callable[..., list[Job]]] = {
 
 def made(scheme: str, seed: int, options: Mapping[str, Any]) -> list[Job]:
     """Returns the jobs of a scheme.
-
-    Args:
-        scheme: a name of `SCHEMES`.
-        seed: seed of all random draws.
-        options: options of the scheme.
 
     Raises:
         UserError: the scheme is unknown, or its options are wrong.
@@ -280,7 +275,3 @@ def made(scheme: str, seed: int, options: Mapping[str, Any]) -> list[Job]:
             f"scheme {scheme!r} cannot be made with {dict(options)}: {error}. Correct "
             "the options."
         ) from error
-
-
-def _number(text: str) -> int:
-    return zlib.crc32(text.encode())

@@ -1,6 +1,6 @@
 """Samples by a model that was trained on the corpus of rewordings, one grade a prompt.
 
-The prompts are those of `jaxaug.data.rewording_prompts`. CTranslate2 decodes if it is
+The prompts are those of `jaxaug.data.rewordings`. CTranslate2 decodes if it is
 installed, else JAX.
 """
 
@@ -12,7 +12,7 @@ from jaxaug.augment.descriptions import words_of
 from jaxaug.augment.judge import likelihood
 from jaxaug.core.buckets import Batch, plan
 from jaxaug.core.errors import UserError
-from jaxaug.data.rewording_prompts import GRADES, Source
+from jaxaug.data.rewordings import GRADES, Source
 from jaxaug.paraphrase import engine, literals, samplers
 from jaxaug.paraphrase.decoder import Decoder, Output
 from jaxaug.paraphrase.engine import EngineDecoder
@@ -21,7 +21,7 @@ from jaxaug.paraphrase.literals import Piece
 _SAMPLER = "top_k_top_p"
 
 Item = str | tuple[str, Mapping[str, Any]] | list[Any]
-"""A text, or a text and its context; see `jaxaug.augment.context`."""
+"""A text, or a text and its context; see `descriptions.with_contexts`."""
 
 
 def candidates(
@@ -151,14 +151,11 @@ IN_SCHEMA = True
 """`candidates` takes texts with their context."""
 
 NAMES = ("batch_size",)
-"""Options that do not change the outputs."""
 
 
 def models(options: Mapping[str, Any]) -> list[str]:
-    """Returns the model that `candidates` uses with these options."""
     return [options["model"]]
 
 
 def most(options: Mapping[str, Any]) -> int:
-    """Returns the maximum outputs of a text by `candidates` with these options."""
     return options["best"] * len(options["grades"])

@@ -63,11 +63,7 @@ class Asked(Protocol):
         ...
 
     def body(self, left_out: AbstractSet[str]) -> dict[str, Any]:
-        """Returns the own fields of the request, such as `messages`.
-
-        Args:
-            left_out: fields that the server refuses.
-        """
+        """Returns the own fields of the request; the server refuses `left_out`."""
         ...
 
     def read(self, message: Mapping[str, Any]) -> str:
@@ -80,11 +76,6 @@ class Request:
     """A request for paraphrases, with a prompt for each form of the reply.
 
     Attributes:
-        as_json: prompt that asks for a JSON object.
-        as_list: prompt that asks for a numbered list.
-        count: number of paraphrases to ask for.
-        seed: seed of the server's sampling.
-        parameters: further fields of the request, such as `temperature`.
         json: whether to ask for JSON at all.
     """
 
@@ -103,7 +94,7 @@ class Request:
         return body | ({_FORMAT: replies.schema(self.count)} if as_json else {})
 
     def read(self, message: Mapping[str, Any]) -> str:
-        """Returns the content of a reply, "" if it has none.
+        """Returns the content of a reply, which may be ""; `TypeError` if none.
 
         Raises:
             TypeError: the content is not a string.
@@ -130,20 +121,12 @@ class Client:
     """Sends requests to a server; safe for use by several threads.
 
     Attributes:
-        usage: usage of this process.
         answered: whether any request has succeeded.
         stop: event that abandons all waiting requests.
     """
 
     def __init__(self, server: Server):
-        """Opens a pool of connections.
-
-        Args:
-            server: server to send requests to.
-
-        Raises:
-            UserError: httpx2 is not installed, or the key is missing or wrong.
-        """
+        """Opens a pool of connections; raises `UserError` without httpx2 or key."""
         self._library = _library()
         self.server = server
         key = server.key()
@@ -184,7 +167,7 @@ class Client:
         while True:
             body = self._body(request)
             status, text, after = self._send(body)
-            if status not in _REFUSED or not self._adapt(text, body):
+            if status not in _REFUSED or not self._adapt(text, body, request):
                 break
         if status != 200:
             self._check(status, text, after)
@@ -272,12 +255,16 @@ class Client:
         if self.stop.wait(wait):
             raise Stopped
 
-    def _adapt(self, text: str, body: Mapping[str, Any]) -> bool:
-        """Omits a parameter that the server refuses; returns whether there is one."""
+    def _adapt(self, text: str, body: Mapping[str, Any], request: Asked) -> bool:
+        """Omits a parameter that the server refuses; returns whether there is one.
+
+        Parameters of the user stay, but `max_tokens` has another name.
+        """
         lower = text.lower()
         for name in (_FORMAT, "seed", "max_tokens"):
             named = name in lower or (name == _FORMAT and "json_schema" in lower)
-            if name in body and named:
+            is_own = name == "max_tokens" or name not in request.parameters
+            if name in body and named and is_own:
                 with self._lock:
                     self._left_out.add(name)
                 return True
@@ -427,10 +414,7 @@ def together(
     """Returns the results of work that sends requests, several items at a time.
 
     Args:
-        server: server that receives the requests.
-        items: items of the work.
         work: returns the result of an item; an error stops the work on all items.
-        done: is called after each item.
     """
     asked = of(server)
     asked.stop.clear()
@@ -472,13 +456,7 @@ def kept(server: Server, request: Asked) -> str | None:
 
 
 def reply(server: Server, request: Asked, is_good: Callable[[str], bool] = bool) -> str:
-    """Returns the reply to a request, from the cache or the server.
-
-    Args:
-        server: server that receives the request.
-        request: the request.
-        is_good: whether to cache a reply; the next run asks again for the others.
-    """
+    """Returns the reply to a request; only replies that are good are cached."""
     found = kept(server, request)
     if found is not None:
         of(server).note_kept()
@@ -505,10 +483,7 @@ def spent(server: Server) -> str:
 
 
 def plan(server: Server, expected: Usage) -> list[str]:
-    """Returns lines with the server, its key, and the expected usage and cost.
-
-    The server receives no request.
-    """
+    """Returns lines with the server, its key, and the expected usage; asks nothing."""
     key = "is set" if os.environ.get(server.key_variable) else "is not set"
     lines = [
         f"{server.name} at {server.url}; the key ${server.key_variable} {key}",

@@ -3,9 +3,12 @@
 import os
 import re
 from dataclasses import dataclass
+from typing import Annotated
 from urllib.parse import urlsplit
 
+from jaxaug.core import typed
 from jaxaug.core.errors import UserError
+from jaxaug.core.ranges import Range
 
 PREFIX = "openai:"
 """Prefix of the names of models behind an endpoint."""
@@ -26,13 +29,10 @@ class Server:
     """One model of a server.
 
     Attributes:
-        model: name of the model on the server.
         url: base address; see `address`.
-        key_variable: environment variable that holds the key.
         max_requests: maximum HTTP requests of this process, including repeated ones;
             None means no limit.
         prices: dollars per million tokens of input and of output; None if unknown.
-        concurrent: maximum requests in flight.
         retries: maximum repetitions of a request after temporary failures.
         timeout: seconds from the start of a request to the end of its reply.
     """
@@ -40,11 +40,11 @@ class Server:
     model: str
     url: str
     key_variable: str = KEY_VARIABLE
-    max_requests: int | None = None
-    prices: tuple[float, float] | None = None
-    concurrent: int = 8
-    retries: int = 5
-    timeout: float = 300.0
+    max_requests: Annotated[int, Range(1)] | None = None
+    prices: Annotated[tuple[float, float], Range(0)] | None = None
+    concurrent: Annotated[int, Range(1)] = 8
+    retries: Annotated[int, Range(0)] = 5
+    timeout: Annotated[float, Range(0, 86_400, above=True)] = 300.0
 
     def __post_init__(self) -> None:
         """Raises `UserError` if a field is out of range."""
@@ -53,16 +53,7 @@ class Server:
                 f"model {PREFIX!r}: names no model. Write {PREFIX}NAME, with the name "
                 "that the server knows."
             )
-        for name, least in (("concurrent", 1), ("retries", 0), ("max_requests", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise UserError(f"{name} is {value}: give at least {least}.")
-        if not 0 < self.timeout <= 86_400:
-            raise UserError(
-                f"timeout is {self.timeout}: give seconds above 0, at most 86400."
-            )
-        if self.prices and min(self.prices) < 0:
-            raise UserError(f"prices are {self.prices}: give dollars from 0 up.")
+        typed.check_fields(self)
 
     @property
     def name(self) -> str:

@@ -27,9 +27,6 @@ class Usage:
     Attributes:
         requests: HTTP requests, including repeated ones.
         kept: replies that were read from the cache instead.
-        read: tokens of prompts.
-        written: tokens of replies.
-        is_estimate: whether a number of tokens is an estimate.
         served: names of the model in the replies.
     """
 
@@ -68,7 +65,6 @@ def estimate(prompts: Iterable[tuple[str, int, str]], kept: int) -> Usage:
 
     Args:
         prompts: (prompt, number of paraphrases, text to paraphrase) of each request.
-        kept: number of replies in the cache.
     """
     found = Usage(kept=kept, is_estimate=True)
     for prompt, count, text in prompts:

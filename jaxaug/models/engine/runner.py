@@ -33,13 +33,7 @@ _STAYS = "Such a model stays with JAX."
 
 @dataclass(frozen=True)
 class Special:
-    """Rows of the embedding that hold special tokens.
-
-    Attributes:
-        start: row of the first decoder input, or of BOS in a decoder-only model.
-        end: row of EOS.
-        unknown: row of the unknown word; None if the model has none.
-    """
+    """Rows of the embedding that hold special tokens; `start` may be BOS."""
 
     start: int
     end: int
@@ -58,10 +52,7 @@ def write(
     """Writes `model.bin`, `config.json`, and the vocabulary of a model.
 
     Args:
-        folder: existing folder for the files.
         config: contents of config.json, as `to_hf` of a model family writes it.
-        tensors: tensors of the published model, by name.
-        special: rows of the special tokens.
         precision: type of the stored weights, one of `PRECISIONS`.
         tokens: token of each row of the embedding. Further rows are named by their
             numbers. None names all rows by their numbers.
@@ -411,9 +402,6 @@ class Rules:
     """Meaning of a model's tokens, given by the token ids of jaxaug.
 
     Attributes:
-        ends: ids that end an output.
-        size: number of ids in the vocabulary of the outputs.
-        barred: ids that never occur in an output.
         start: BOS and the ids before every prompt of a decoder-only model; None for a
             model with an encoder.
         offset: number to subtract from an id to get its row of the embedding.
@@ -432,7 +420,6 @@ class Decoded(NamedTuple):
     """An output of the model.
 
     Attributes:
-        ids: token ids without EOS.
         log_probability: log probability under the model, including EOS. Top-k, top-p,
             and temperature do not change it.
     """
@@ -446,14 +433,9 @@ class Search:
     """Options of decoding.
 
     Attributes:
-        num: number of outputs for each input.
-        max_length: maximum number of tokens of an output, including EOS.
-        min_length: minimum number of tokens before EOS.
         beam: whether to decode by beam search with `num` beams and no length penalty.
         top_k: number of the most probable tokens to draw from. 1 means greedy decoding,
             and 0 means all tokens.
-        top_p: probability mass of the most probable tokens to draw from.
-        temperature: divisor of the logits for draws.
     """
 
     num: int = 1
@@ -480,10 +462,8 @@ class Engine:
 
         Args:
             folder: folder of `write`, written with `tokens=None`.
-            rules: meaning of the tokens.
             seed: seed of the draws. CTranslate2 seeds each thread once. Draws are equal
                 in another process that decodes the same inputs in the same order.
-            batch_size: number of inputs that are decoded together.
 
         Raises:
             UserError: CTranslate2 is not installed or cannot read the folder.
@@ -513,7 +493,6 @@ class Engine:
         Args:
             inputs: token ids of each input. Inputs of an encoder include EOS, and
                 prompts do not include `Rules.start`.
-            search: options of decoding.
         """
         rules = self._rules
         length = search.max_length - rules.forces_end
@@ -560,14 +539,7 @@ class Engine:
     def log_likelihoods(
         self, inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]
     ) -> list[float]:
-        """Returns the log probability of each output behind its input, in nats.
-
-        The model is decoder-only.
-
-        Args:
-            inputs: token ids of each prompt, as for decoding.
-            outputs: one or more token ids of each output.
-        """
+        """Returns the log probability of each output behind its prompt, in nats."""
         start = self._rules.start or ()
         rows = [
             self._rows([*start, *one, *other])

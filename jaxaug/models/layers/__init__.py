@@ -40,11 +40,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 def activation(name: str) -> Callable[[Array], Array]:
-    """Returns the activation function of a name in a Hugging Face configuration.
-
-    Raises:
-        UserError: the name is unknown.
-    """
+    """Returns the activation function of a Hugging Face name, or raises `UserError`."""
     if name not in ACTIVATIONS:
         raise UserError(
             f"activation {name!r} is not known; {suggestion(name, ACTIVATIONS)}"
@@ -103,10 +99,7 @@ class RMSNorm(nn.Module):
     """Root-mean-square norm of Zhang and Sennrich (2019); float32 statistics.
 
     Attributes:
-        epsilon: added to the mean square.
-        dtype: dtype of the result.
         offset: added to the scale, which then starts at 1 - offset; 1 for Gemma.
-        axis: logical name of the normalized axis.
     """
 
     epsilon: float = 1e-6
@@ -165,13 +158,7 @@ def mlp(
     Parameters are `wi` (if gated, the activated `wi_0` and the linear `wi_1`) and `wo`.
 
     Args:
-        mlp_dim: width of the hidden layer.
-        activation: name of the activation; see `ACTIVATIONS`.
         gated: whether the activated projection multiplies a linear one.
-        use_bias: whether all projections have biases.
-        dropout_rate: rate on the hidden layer.
-        dtype: dtype of the computation.
-        name: name of the module.
     """
     first = _named(activation)
     return MlpBlock(
@@ -194,8 +181,6 @@ class Embed(nn.Module):
     plus 1. The table stays as published, and id 0 is free.
 
     Attributes:
-        num_embeddings: rows of the table.
-        features: width of a row.
         dtype: dtype of the embedded tokens and of the factors in `attend`.
         id_offset: difference between an id and its row of the table.
         bos_token_id: row that embeds the ids below `id_offset`.
@@ -258,10 +243,7 @@ class LearnedPositions(nn.Module):
     """Table of position embeddings, float32 [num_positions, features].
 
     Attributes:
-        num_positions: rows of the table.
-        features: width of a row.
         offset: rows before position 0 (2 for BART, padding id + 1 for RoBERTa).
-        dtype: dtype of the result.
     """
 
     num_positions: int
@@ -273,7 +255,7 @@ class LearnedPositions(nn.Module):
     def __call__(
         self, positions: Int[Array, "rows length"]
     ) -> Float[Array, "rows length features"]:
-        """Embeds positions.
+        """Embeds positions; refuses more columns than positions.
 
         Raises:
             UserError: there are more columns than positions.
@@ -345,7 +327,6 @@ class RotaryScaling(NamedTuple):
     Attributes:
         kind: "linear" slows all rates down (Chen et al. 2023); "llama3" slows only slow
             ones down.
-        factor: divisor of the rates.
         low_frequency: for "llama3": turns within `original_positions` below which a
             rate is slowed down fully.
         high_frequency: for "llama3": turns above which a rate does not change; rates in
@@ -419,15 +400,10 @@ def dot_product_attention(
     Args:
         query: queries. heads is a multiple of kv_heads; heads / kv_heads adjacent heads
             share a key (grouped queries, Ainslie et al. 2023).
-        key: keys; see `cache_layout`.
-        value: values; see `cache_layout`.
         mask: 0 hides a key.
-        scale: factor of the logits.
         bias: added to the scaled logits, before the mask.
         cache_layout: whether keys and values have the length as their last axis.
         cap: cap of the logits, before the mask (see `softcap`); None for none.
-        dropout_rng: key for dropout of the weights; None for no dropout.
-        dropout_rate: probability that a weight is dropped.
     """
     keys_and_values = "bhdk" if cache_layout else "bkhd"
     batch, queries, heads, dim = query.shape
@@ -466,14 +442,11 @@ class Attention(MultiHeadDotProductAttention):
 
     Attributes:
         num_kv_heads: number of key and value heads; None means `num_heads`.
-        qkv_bias: whether the projections of queries, keys, and values have biases.
-        out_bias: whether the output projection has a bias.
         rope_theta: base of rotary positions; None for none.
         rope_scaling: scaling of the rotary positions; None for none.
         qk_norm: makes a norm of the given name for the heads of queries and keys, which
             is applied before positions; None for none.
         scale: None, so that it is 1 / sqrt(head_dim).
-        cap: cap of the logits; see `dot_product_attention`.
     """
 
     kernel_init: Any = kernel_init

@@ -40,14 +40,7 @@ Params = Mapping[str, Any]
 
 
 def found(trace: Callable[[], Any]) -> dict[Path, int]:
-    """Returns the parameters that can be integers.
-
-    Args:
-        trace: calls the network in any way; nothing is computed.
-
-    Returns:
-        Path of each parameter -> number of its values that contribute to one output.
-    """
+    """Returns path -> number of values for one output, of possible integers."""
     sizes: dict[Path, int] = {}
 
     def note(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
@@ -66,13 +59,7 @@ def found(trace: Callable[[], Any]) -> dict[Path, int]:
 
 
 def quantised(params: Params, sizes: Mapping[Path, int]) -> dict[str, Any]:
-    """Returns the parameters with integers for those listed in `sizes`.
-
-    Args:
-        params: float32 parameters of the network.
-        sizes: output of `found`. A parameter with more axes, as in scanned layers, does
-            not change.
-    """
+    """Returns the parameters with integers for those of `sizes`, if not stacked."""
     flat = traverse_util.flatten_dict(dict(params))
     for path, size in sizes.items():
         values = np.asarray(flat[path], np.float32)

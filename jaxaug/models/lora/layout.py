@@ -106,11 +106,7 @@ class Layout:
 
 
 def family_of(module: Any) -> families.Family:
-    """Returns the family of a network.
-
-    Raises:
-        UserError: it belongs to no family, or its layers are scanned.
-    """
+    """Returns the family of a network whose layers are not scanned, or `UserError`."""
     config = getattr(module, "config", None)
     if not getattr(module, "scan_layers", False):
         for family in families.every():
@@ -120,8 +116,7 @@ def family_of(module: Any) -> families.Family:
                 return family
     raise UserError(
         f"{type(module).__name__} takes no adapter: it belongs to no published family, "
-        "or its layers are scanned. Take a model of configs/models or "
-        "t5x/examples/t5."
+        "or its layers are scanned. Take a model of configs/models or t5x/examples/t5."
     )
 
 
@@ -131,8 +126,6 @@ def layout_of(
     """Returns the pairs of an adapter with these settings.
 
     Args:
-        family: family of the network.
-        config: configuration of the network.
         params: parameters of the network, or their shapes.
         settings: settings of the adapter; if targets is None, the family's defaults
             apply.
@@ -203,16 +196,7 @@ def _check_targets(
 
 
 def check(layout: Layout, adapter: Any, source: str) -> None:
-    """Checks that the names and shapes of matrices match a layout.
-
-    Args:
-        layout: expected layout.
-        adapter: nested matrices.
-        source: origin of the matrices, for messages.
-
-    Raises:
-        UserError: a matrix is missing or unexpected, or has another shape.
-    """
+    """Raises `UserError` unless the names and shapes of matrices match a layout."""
     found = traverse_util.flatten_dict(flax.core.unfreeze(adapter))
     wanted = layout.shapes()
     for what, paths in (
@@ -248,8 +232,6 @@ def merge(
 
     Args:
         params: NumPy parameters of the base, which do not change.
-        adapter: nested matrices of the layout.
-        layout: layout of the adapter.
         sign: 1 merges the adapter; -1 removes it.
 
     Returns:
@@ -288,17 +270,7 @@ def digest(params: Mapping[str, Any]) -> str:
 
 
 def check_base(wanted: str, found: str, adapter: str, base: str) -> None:
-    """Checks that an adapter was trained on a base.
-
-    Args:
-        wanted: digest of the base that the adapter was trained on.
-        found: digest of the loaded base.
-        adapter: name of the adapter, for the message.
-        base: name of the base, for the message.
-
-    Raises:
-        UserError: the digests differ.
-    """
+    """Raises `UserError` unless an adapter was trained on a base; compares digests."""
     if wanted != found:
         raise UserError(
             f"{adapter} was trained on another base: its digest is {wanted}, but "

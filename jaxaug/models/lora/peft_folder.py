@@ -60,7 +60,6 @@ class Notes:
 
     Attributes:
         base_digest: see `jaxaug.models.lora.layout.digest`.
-        base: name of the base.
         prompt: template with `{text}` that a language model was trained with.
     """
 
@@ -75,11 +74,7 @@ def is_adapter(folder: PathLike) -> bool:
 
 
 def read_settings(folder: PathLike) -> Settings:
-    """Returns the settings of an adapter.
-
-    Raises:
-        UserError: the file is missing, or has another kind of adapter.
-    """
+    """Returns the settings of an adapter, or `UserError` for another kind."""
     path = epath.Path(folder) / CONFIG
     config = hf_config.read_object(path, _FIX)
     if config.get("peft_type") != "LORA":
@@ -145,10 +140,6 @@ def _is_default(name: str, value: Any) -> bool:
 def read(folder: PathLike, layout: Layout) -> tuple[dict[str, Any], Notes]:
     """Returns the float32 matrices of an adapter, and its notes.
 
-    Args:
-        folder: folder of the adapter.
-        layout: layout of its settings on the base.
-
     Raises:
         UserError: the file is missing or damaged, or its matrices do not match the
             layout.
@@ -191,14 +182,7 @@ def write(
     notes: Notes,
     dtype: np.typing.DTypeLike = np.float32,
 ) -> epath.Path:
-    """Writes an adapter; returns the folder.
-
-    Args:
-        folder: target; created if missing.
-        adapter: nested matrices of the layout.
-        layout: layout of the adapter.
-        notes: notes to store.
-        dtype: dtype of the matrices in the file: float32 or bfloat16.
+    """Writes an adapter as float32 or bfloat16; returns the folder.
 
     Raises:
         UserError: the matrices do not match the layout.

@@ -18,13 +18,11 @@ class Settings:
     """Settings of an adapter, with the same meaning as in `peft`.
 
     Attributes:
-        rank: columns of A and rows of B.
         alpha: the product of A and B is multiplied by `alpha / rank`.
         targets: linear maps by their names in the published model. Either the last
             parts of their names ("q_proj"), one regular expression for full names, or
             "all-linear": all but the output layer. None means the defaults of `peft`
             for the family.
-        dropout: dropout rate on the inputs of A.
         rank_stabilized: whether the factor is `alpha / sqrt(rank)` instead
             (Kalajdzievski, 2023).
 

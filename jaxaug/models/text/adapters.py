@@ -25,14 +25,7 @@ _FIX = (
 
 
 class Adapter(NamedTuple):
-    """An adapter of a loaded network.
-
-    Attributes:
-        layout: settings and places of the adapter.
-        matrices: nested float32 matrices of the layout.
-        notes: digest of the base, its name, and the prompt.
-        label: name of the adapter, with the step for a run.
-    """
+    """An adapter of a loaded network; `label` has the step for a run."""
 
     layout: Layout
     matrices: Mapping[str, Any]
@@ -52,9 +45,6 @@ def load(
     Args:
         source: folder in the format of `peft`, folder of a run of
             `configs/runs/lora.gin`, or one of its checkpoints.
-        module: network of the base.
-        params: parameters of the base.
-        base_name: name of the base, for messages.
         compare: whether `params` must equal the base that the adapter was trained on.
 
     Raises:
@@ -97,13 +87,7 @@ def is_run(folder: PathLike) -> bool:
 
 
 def base_of_run(folder: PathLike) -> str:
-    """Returns the name or path of the base model of a run's adapter.
-
-    It is `BASE` in the run's configuration.
-
-    Args:
-        folder: folder of a run that trained an adapter, or one of its checkpoints.
-    """
+    """Returns the name or path of the base of a run's adapter: its `BASE`."""
     return str(_of_config(_root_and_step(absolute(folder), find=False)[0], _BASE))
 
 

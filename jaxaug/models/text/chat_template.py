@@ -31,13 +31,7 @@ _DEFAULT = "default"
 
 @dataclass(frozen=True)
 class Template:
-    """The chat template of a model.
-
-    Attributes:
-        source: source of the template, for messages.
-        text: text of the Jinja program.
-        tokens: name -> special token, such as `bos_token`.
-    """
+    """The chat template of a model, and its special tokens by name."""
 
     source: str
     text: str

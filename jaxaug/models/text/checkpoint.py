@@ -107,7 +107,7 @@ def load(folder: epath.PathLike) -> Run:
 
 
 def load_writer(folder: epath.PathLike) -> Run:
-    """Loads the run of a model that writes paraphrases; see `load`.
+    """Loads the run of an encoder-decoder, which writes paraphrases; see `load`.
 
     Raises:
         UserError: the model is not an encoder-decoder; see also `load`.
@@ -127,11 +127,7 @@ def is_decoder_only(folder: epath.PathLike) -> bool:
 
 
 def config_of(folder: epath.PathLike) -> epath.Path:
-    """Returns the path of the configuration of a run, or of a checkpoint's run.
-
-    Raises:
-        UserError: there is no configuration.
-    """
+    """Returns the configuration of a run, or of a checkpoint's run, or `UserError`."""
     path = absolute(folder)
     root = path.parent if _CHECKPOINT.fullmatch(path.name) else path
     if not (root / _CONFIG).exists():

@@ -23,9 +23,6 @@ class PrefixModel(language.Loaded):
     """A decoder-only model that was trained to continue inputs with targets.
 
     Attributes:
-        label: name and version.
-        module: see `jaxaug.models.causal.CausalLM`.
-        params: parameters of the module.
         input_vocabulary: vocabulary of inputs and outputs, with `encode`, `decode`, and
             `eos_id`.
         bidirectional: whether the tokens of an input see each other in both directions.
@@ -54,15 +51,7 @@ class PrefixModel(language.Loaded):
         decode_fn: Callable[..., Any],
         max_length: int,
     ) -> Int[Array, "rows max_length"]:
-        """Returns the best output of each input, as in an evaluation of T5X.
-
-        Args:
-            params: parameters of the module.
-            inputs: tokens, including EOS.
-            input_ids: id of each input, for decode functions that sample.
-            decode_fn: decode function with the T5X contract.
-            max_length: maximum tokens of an output.
-        """
+        """Returns the best output of each input, as in an evaluation of T5X."""
         lengths = jnp.sum(inputs != 0, axis=1, keepdims=True)
         tokens = jnp.pad(inputs, ((0, 0), (1, max_length)))
         given = (jnp.arange(tokens.shape[1]) <= lengths).astype(jnp.int32)
@@ -105,14 +94,7 @@ def score(
     inputs: Int[Array, "rows length"],
     outputs: Int[Array, "rows max_length"],
 ) -> Float[Array, " rows"]:
-    """Returns the log-likelihood of each output, summed over its tokens and EOS.
-
-    Args:
-        model: model of a training run.
-        params: parameters of the model.
-        inputs: tokens including EOS, padded with 0.
-        outputs: tokens including EOS, padded with 0.
-    """
+    """Returns the log-likelihood of each output, summed over its tokens and EOS."""
     if isinstance(model, PrefixModel):
         return _continued(model, params, inputs, outputs)
     scorer = SourceEncoderDecoderModel(

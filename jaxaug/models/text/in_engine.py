@@ -22,10 +22,6 @@ from jaxaug.models.weights import families, keymap
 def kept(model: TextModel | LanguageModel, precision: str) -> epath.Path:
     """Returns the folder of a model for CTranslate2; writes it on first use.
 
-    Args:
-        model: model with its parameters in float32.
-        precision: one of `runner.PRECISIONS`.
-
     Raises:
         UserError: CTranslate2 is not installed, or has no such model or precision.
     """
@@ -67,12 +63,8 @@ def write_folder(
     """Writes a network of ours; see `runner.write`.
 
     Args:
-        folder: existing folder.
         config: configuration of a network of a family, without scanned layers.
-        params: parameters of the network.
         end: row of EOS.
-        unknown: row of the unknown word, if any.
-        **options: see `runner.write`.
     """
     family = _family(config)
     tensors = keymap.tensors_from(params, family.key_map(config))

@@ -39,13 +39,6 @@ def decoder(
     Args:
         tokenizer: TOKENIZER of the gin files of models, whose ids are shifted by 1, or
             a SentencePiece model. None means the vocabulary of the data.
-        data_dir: data folder, as in `folders.resolve_data_dir`.
-        split: split whose services may be called.
-        variants: variants of SGD-X whose services may be called additionally.
-        level: level of `JSONOptions`, as in the prompts.
-        lowercase: option of `JSONOptions`, as in the prompts.
-        decode_fn: decode function that performs the search.
-        options: options of `decode_fn`.
 
     Raises:
         UserError: data or vocabulary are missing or incompatible.
@@ -86,13 +79,6 @@ def compiled(
     eos_id: int,
 ) -> tuple[constrained.Automaton, constrained.Heads]:
     """Returns the automaton of all services, and the heads of their prompts.
-
-    Args:
-        schemas: schemas of the services; a service in several schemas counts once.
-        options: options of the prompts.
-        spelled: bytes of the tokens.
-        encode: returns the ids of a text.
-        eos_id: id that ends an output.
 
     Raises:
         UserError: the prompts of two services have the same head.

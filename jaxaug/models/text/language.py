@@ -42,12 +42,7 @@ def listed(folder: epath.Path, vocab_size: int, id_offset: int) -> tuple[int, ..
     file is missing or names none, config.json counts. -1 means no id.
 
     Args:
-        folder: folder of the model.
-        vocab_size: number of published ids.
         id_offset: difference between our ids and the published ones.
-
-    Returns:
-        Our ids, in the order of the file.
 
     Raises:
         UserError: a value is not an id of the model.
@@ -74,7 +69,6 @@ def together(
     """Returns logits in which all ending tokens are merged into EOS.
 
     Args:
-        logits: logits of the next token.
         ends: ids that end an output; EOS always does.
         eos_id: id that gets the probability of all ends; the others become impossible.
     """
@@ -124,17 +118,11 @@ class LanguageModel(Loaded):
     """A decoder-only model with its parameters, tokenizer, and prompt.
 
     Attributes:
-        label: name and version, for the records of a run.
         module: see `jaxaug.models.causal.CausalLM`; its config has `id_offset` 1.
-        params: parameters of the module.
         vocabulary: tokenizer with `id_offset` 1.
-        prompt: prompt around each input.
-        listed: ending ids that the model's files name; see `listed`.
-        published: see `jaxaug.models.text.registry.published_identity`.
         trained_prompt: whether the model was trained with `prompt`, which is then its
             default.
         is_chat: whether the prompt is a chat, whose text contains special tokens.
-        folder: folder of the published model, with its chat template.
     """
 
     label: str
@@ -201,11 +189,7 @@ class LanguageModel(Loaded):
         return dataclasses.replace(self, prompt=rendered, is_chat=True, module=module)
 
     def encode(self, text: str) -> list[int]:
-        """Returns the tokens of the prompt with an input in it.
-
-        The three parts are encoded separately, so the input can be separated from the
-        prompt.
-        """
+        """Returns the tokens of the prompt with an input; three separate parts."""
         text = self.prompt.space + clean(text, False)
         return [*self.before, *self.vocabulary.encode(text), *self.behind]
 

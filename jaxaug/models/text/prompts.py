@@ -12,7 +12,7 @@ from typing import NamedTuple
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text
 from jaxaug.core.suggestion import nearest
-from jaxaug.data.rewording_prompts import Source
+from jaxaug.data.rewordings import Source
 
 PLACE = "{text}"
 CHAT = "chat:"
@@ -43,13 +43,7 @@ _SENTENCE = (
 
 
 class Prompt(NamedTuple):
-    """A prompt around an input.
-
-    Attributes:
-        before: text before the input, without trailing white space.
-        space: white space between `before` and the input.
-        behind: text after the input, without trailing white space.
-    """
+    """A prompt around an input; the white space before the input is separate."""
 
     before: str
     space: str
@@ -104,7 +98,7 @@ def _found(name: PathLike) -> Prompt:
 
 
 def parse(text: str, source: str) -> Prompt:
-    """Returns the parts of a prompt.
+    """Returns the parts of a prompt; refuses a text without exactly one `{text}`.
 
     Raises:
         UserError: the text does not contain `{text}` exactly once.

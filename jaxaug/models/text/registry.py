@@ -26,7 +26,7 @@ from t5x.examples.t5 import network
 from t5x.feed.vocabularies import check_rows
 
 import jaxaug
-from jaxaug.core import cache_folder, extensions
+from jaxaug.core import cache_folder, extensions, pins
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import is_remote, reach
 from jaxaug.core.suggestion import one_of, suggestion
@@ -39,7 +39,7 @@ from jaxaug.models.named import catalogue, identities
 from jaxaug.models.text import adapters, checkpoint, language, prompts
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.tokenizers import hf, marian
-from jaxaug.models.weights import hf_folder, pins
+from jaxaug.models.weights import hf_folder
 
 MINISGD_RUN = "runs/paraphrase_minisgd"
 _MINISGD_COMMAND = "python -m t5x.train --gin_file=configs/paraphrase_minisgd.gin"
@@ -58,14 +58,11 @@ class TextModel(language.Loaded):
         label: name and version, for the records of a run, such as `minisgd@500`.
         module: network with `encode` and `decode`, like
             `t5x.examples.t5.network.Transformer`.
-        params: parameters of the module.
         input_vocabulary: vocabulary with `encode` and `eos_id`, such as one of SeqIO.
         output_vocabulary: vocabulary with `decode` and `eos_id`.
-        lowercase: whether the vocabulary has only lower case.
         prompt: returns the input of the model for a text.
         first: tokens before every input: a start token, control fields.
         ends: ids that end an output in addition to EOS; see `language.listed`.
-        published: see `published_identity`; empty for a model of ours or a T5X run.
     """
 
     label: str
@@ -91,10 +88,7 @@ class TextModel(language.Loaded):
 
     @functools.cached_property
     def around(self) -> tuple[int, int]:
-        """Number of tokens before and after the text in every input, including EOS.
-
-        These are the tokens that the inputs of two different texts share.
-        """
+        """Number of tokens before and after the text in every input, including EOS."""
         if self.prompt is str:
             return len(self.first), 1
         # Hardly any vocabulary splits these words.
@@ -183,9 +177,6 @@ def published_identity(name: str) -> str:
 
     It covers the weights, the configuration, the tokenizer, and the prompt of a named
     model. Copies of a folder have the same identity, whatever their names.
-
-    Args:
-        name: see `load`.
 
     Returns:
         The identity; empty for a model of ours or a T5X run, whose identity comes from

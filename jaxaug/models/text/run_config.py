@@ -60,10 +60,7 @@ _MACROS = ("macro", "gin.macro")
 
 @dataclasses.dataclass(frozen=True)
 class _Reference:
-    """`@scope/name` or `@scope/name()`.
-
-    `target` includes the module, and is empty if the file does not import it.
-    """
+    """`@scope/name` or `@scope/name()`; `target` is empty without an import."""
 
     written: str
     scopes: tuple[str, ...]
@@ -92,7 +89,6 @@ def build(
         path: the configuration; it may include files in the same folder.
         name: name such as MODEL.
         without: arguments of the named function that keep their defaults.
-        arguments: further arguments, which override those in the file.
         replaced: replacements of functions in `KNOWN`, by module and name.
 
     Raises:
@@ -109,16 +105,7 @@ def build(
 
 
 def bound(path: PathLike, function: str, name: str) -> Any:
-    """Returns the value that a configuration binds to an argument of a function.
-
-    Args:
-        path: the configuration.
-        function: name of the function or class, without the module.
-        name: name of the argument.
-
-    Returns:
-        The value, with macros and references resolved; None without a binding.
-    """
+    """Returns the resolved value that a file binds to an argument, or None."""
     reader = _read(path)
     for (scope, target), arguments in reader._bindings.items():
         if not scope and target.rpartition(".")[2] == function and name in arguments:

@@ -18,6 +18,7 @@ from etils import epath
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import normalizers, pre_tokenizers, processors
 
+from jaxaug.core import pins
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import (
     MAX_BYTES,
@@ -28,7 +29,7 @@ from jaxaug.core.files import (
     shown,
 )
 from jaxaug.models.named import catalogue
-from jaxaug.models.weights import hf_config, pins
+from jaxaug.models.weights import hf_config
 
 SPM = "spm.model"
 _AGAIN = "Get the model again."
@@ -165,8 +166,6 @@ class Tokenizer:
     """A tokenizer with the attributes of a vocabulary that T5X models need.
 
     Attributes:
-        path: path that it was read from.
-        backend: tokenizer of the library `tokenizers`.
         special: published id by role: "bos", "eos", "unk", "pad", "mask", if known.
         id_offset: difference between our ids and the published ones, 0 or 1.
     """
@@ -232,14 +231,7 @@ class Tokenizer:
     def pairs(
         self, texts: Sequence[tuple[str, str]] | Sequence[str], max_length: int
     ) -> list[Encoded]:
-        """Returns texts or pairs with the special tokens of the model's training.
-
-        The longer text of a pair loses tokens at its end until both fit.
-
-        Args:
-            texts: texts, or (first, second).
-            max_length: maximum tokens, including special ones.
-        """
+        """Returns texts or pairs with special tokens; the longer one is cut first."""
         # A limited copy keeps the calls of other threads uncut.
         cut = _limited(self, max_length)
         return [
@@ -377,10 +369,7 @@ def _of_json(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
 
 
 def _apply(backend: tokenizers.Tokenizer, config: dict[str, Any]) -> None:
-    """Applies the word options of BERT in tokenizer_config.json, as in transformers.
-
-    They take precedence over tokenizer.json.
-    """
+    """Applies BERT's word options in tokenizer_config.json, which take precedence."""
     if not isinstance(backend.normalizer, tokenizers.normalizers.BertNormalizer):
         return
     for theirs, ours in _BERT_WORDS.items():

@@ -29,7 +29,6 @@ class Side:
     """The inputs or the targets of a model.
 
     Attributes:
-        processor: splits text into pieces.
         ids: published id of each piece.
         id_offset: difference between our ids and the published ones, 0 or 1.
     """

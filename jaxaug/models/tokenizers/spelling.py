@@ -34,7 +34,8 @@ def of_tokenizer(tokenizer: Tokenizer) -> list[bytes | None]:
             drops letter case or inserts spaces between words.
     """
     backend = tokenizer.backend
-    spelled = _byte_level() if '"ByteLevel"' in _decoder(backend) else None
+    decoder = json.dumps(json.loads(backend.to_str()).get("decoder"))
+    spelled = _byte_level() if '"ByteLevel"' in decoder else None
     added = {
         number: token.content
         for number, token in backend.get_added_tokens_decoder().items()
@@ -80,10 +81,6 @@ def _piece(piece: str) -> bytes:
     return piece.replace(_SPACE, " ").encode()
 
 
-def _decoder(backend: tokenizers.Tokenizer) -> str:
-    return json.dumps(json.loads(backend.to_str()).get("decoder"))
-
-
 def _byte_level() -> dict[str, int]:
     """Returns character of the byte-level alphabet (Radford et al., 2019) -> byte."""
 
@@ -102,12 +99,7 @@ UNKNOWN = ("<unk>", "[UNK]")
 
 
 def of_files(files: Mapping[str, PathLike]) -> list[str]:
-    """Returns the token of each row; empty without a file that lists them.
-
-    Args:
-        files: name -> path of a tokenizer's files; see `hf_folder.tokenizer_of`. Rows
-            without a token are named by their row.
-    """
+    """Returns the token of each row; empty without a file that lists them."""
     if path := files.get("tokenizer.json"):
         text = read_text(path, "Take the file that was published with the model.")
         return _listed(tokenizers.Tokenizer.from_str(text).get_vocab())

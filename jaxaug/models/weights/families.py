@@ -33,12 +33,7 @@ _ARGUMENTS: Mapping[Kind, int] = {"encoder": 1, "decoder_only": 2, "encoder_deco
 
 @contextlib.contextmanager
 def buildable(source: PathLike, fix: str) -> Iterator[None]:
-    """Converts errors of layers with incompatible sizes to a `UserError`.
-
-    Args:
-        source: file that describes the network, for messages.
-        fix: advice at the end of messages.
-    """
+    """Converts errors of layers with incompatible sizes to a `UserError`."""
     try:
         yield
     except UserError as error:
@@ -59,10 +54,6 @@ class Family:
     and `to_hf(config)`.
 
     Attributes:
-        name: name in tables and messages.
-        file: name of the Python module.
-        kind: T5X interface of the network.
-        types: values of `model_type` in config.json.
         adapted: endings of the tensors that an adapter changes by default; a family
             without them takes no adapter.
         transposed: whether the published linear maps are [in, out], as in Conv1D.
@@ -91,11 +82,7 @@ class Family:
         return self.code.NETWORK(config)
 
     def network_of(self, config: Any, source: PathLike) -> tuple[nn.Module, Any]:
-        """Returns the network, and the shapes of its parameters.
-
-        Args:
-            config: configuration of this family.
-            source: file of the configuration, for messages.
+        """Returns the network of a configuration, and the shapes of its parameters.
 
         Raises:
             UserError: the network cannot be built.
@@ -162,11 +149,7 @@ def every() -> Iterator[Family]:
 
 
 def of_config(hf_config: Mapping[str, Any], source: str) -> Family:
-    """Returns the family of a config.json.
-
-    Raises:
-        UserError: no family reads this `model_type`.
-    """
+    """Returns the family of a config.json; raises `UserError` if no family reads it."""
     kind = hf_config.get("model_type")
     for family in every():
         if kind in family.types:

@@ -56,7 +56,6 @@ class Tensor(NamedTuple):
     """A tensor as it is stored.
 
     Attributes:
-        name: name in the file.
         tensor_type: `gguf.GGMLQuantizationType`.
         data: numbers of that type, or rows of bytes if the tensor is quantized.
     """
@@ -272,13 +271,7 @@ class Tensors(TensorFiles):
     def __init__(
         self, path: PathLike, tensors: Mapping[str, Tensor], heads: Mapping[str, int]
     ):
-        """Takes the parsed tensors.
-
-        Args:
-            path: path of the file, for messages.
-            tensors: tensors of `gguf_file`, by their names in the file.
-            heads: number of heads whose rows are interleaved, by "attn_q" and "attn_k".
-        """
+        """Takes parsed tensors; `heads` interleave rows of "attn_q" and "attn_k"."""
         self._path = path
         self._places = {hf_name(name): tensor for name, tensor in tensors.items()}
         self._heads = heads
@@ -308,7 +301,6 @@ class Gguf:
     """A GGUF file of the Llama family.
 
     Attributes:
-        path: path of the file.
         hf_config: contents of the equivalent config.json.
         tensors: float32 tensors by Hugging Face names.
     """
@@ -431,7 +423,7 @@ class Gguf:
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
-        """Byte-level BPE of the file.
+        """Byte-level BPE of the file; other kinds are refused.
 
         Raises:
             UserError: the file has another kind of tokenizer.

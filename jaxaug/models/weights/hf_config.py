@@ -38,12 +38,11 @@ _RULES: tuple[tuple[Any, str, str], ...] = (
         _SIZE,
         f"a whole number from 1 to {_LARGEST}",
         (
-            "attention_head_size conv_groups d_ff d_kv d_model "
-            "decoder_attention_heads decoder_ffn_dim decoder_vocab_size "
-            "embedding_size encoder_attention_heads encoder_ffn_dim head_dim "
-            "hidden_size input_embedding_size intermediate_size "
-            "max_position_embeddings n_embd n_head n_inner n_positions "
-            "num_attention_heads num_heads num_key_value_heads num_labels "
+            "attention_head_size conv_groups d_ff d_kv d_model decoder_attention_heads "
+            "decoder_ffn_dim decoder_vocab_size embedding_size encoder_attention_heads "
+            "encoder_ffn_dim head_dim hidden_size input_embedding_size "
+            "intermediate_size max_position_embeddings n_embd n_head n_inner "
+            "n_positions num_attention_heads num_heads num_key_value_heads num_labels "
             "sliding_window sliding_window_pattern vocab_size"
         ),
     ),
@@ -124,11 +123,7 @@ def read_object(path: PathLike, fix: str) -> dict[str, Any]:
 
 
 def check_types(config: Mapping[str, Any]) -> None:
-    """Checks that the values of a config.json have the expected types.
-
-    Raises:
-        UserError: a value has another type, or is implausibly large.
-    """
+    """Raises `UserError` unless the values of a config.json have the expected types."""
     for kind, expected, names in _RULES:
         for name in names.split():
             try:
@@ -151,14 +146,9 @@ _SPECIAL = ("decoder_start_token_id", "pad_token_id", *FORCED)
 
 
 def check_rows(config: Any, names: Iterable[str] = _SPECIAL) -> None:
-    """Checks that the special tokens of a configuration are rows of its embedding.
+    """Raises `UserError` unless the special tokens are rows of the embedding.
 
-    Args:
-        config: configuration of a family.
-        names: fields to check, if the family has them. Only texts need a BOS.
-
-    Raises:
-        UserError: a token is no row; devices would read the last row instead.
+    Devices would read the last row instead. Only texts need a BOS.
     """
     rows = getattr(config, "decoder_vocab_size", None) or config.vocab_size
     for name in names:
@@ -195,7 +185,6 @@ def head(config: Mapping[str, Any], known: Mapping[str, str], default: str) -> s
     """Returns the head of a model.
 
     Args:
-        config: contents of the config.json.
         known: name of an architecture -> head.
         default: architecture of a config.json that names none.
 
@@ -213,11 +202,7 @@ def head(config: Mapping[str, Any], known: Mapping[str, str], default: str) -> s
 
 
 def require_head(head: str, *wanted: str) -> None:
-    """Checks that a network has one of the heads that a method needs.
-
-    Raises:
-        UserError: it has another head.
-    """
+    """Raises `UserError` unless a network has one of the heads that a method needs."""
     if head not in wanted:
         raise UserError(
             f"this model has the head {head!r}, but {wanted[-1]!r} is needed: take "
@@ -226,12 +211,7 @@ def require_head(head: str, *wanted: str) -> None:
 
 
 def labels(config: Mapping[str, Any], default: int) -> tuple[str, ...]:
-    """Returns names of labels by index; the default names are LABEL_0, LABEL_1, ...
-
-    Args:
-        config: contents of the config.json.
-        default: number of labels if the config.json does not state it.
-    """
+    """Returns names of labels by index; the default names are LABEL_0, LABEL_1, ..."""
     if names := config.get("id2label"):
         return tuple(names[key] for key in sorted(names, key=int))
     return tuple(f"LABEL_{i}" for i in range(config.get("num_labels", default)))
@@ -269,16 +249,9 @@ _NEUTRAL = (
 
 
 def refuse_unknown(config: Mapping[str, Any], known: Collection[str]) -> None:
-    """Checks that all fields of a config.json are known.
+    """Raises `UserError` if fields of a config.json may change logits and are unknown.
 
     Fields without a value (null, false, empty) count as off.
-
-    Args:
-        config: contents of the config.json.
-        known: fields that the family reads, in addition to those that change no logits.
-
-    Raises:
-        UserError: unknown fields may change the computation; the message names them.
     """
     unknown = sorted(
         name
@@ -297,7 +270,7 @@ def refuse_unknown(config: Mapping[str, Any], known: Collection[str]) -> None:
 
 
 def checked_type(config: Mapping[str, Any], known: Iterable[str]) -> str:
-    """Returns the `model_type` of a config.json.
+    """Returns the `model_type` of a config.json, which must be in `known`.
 
     Raises:
         UserError: it is not in `known`.
@@ -313,30 +286,13 @@ def checked_type(config: Mapping[str, Any], known: Iterable[str]) -> str:
 
 
 def require(config: Mapping[str, Any], family: str, architecture: str) -> None:
-    """Checks that a config.json belongs to `family` and has the language-model head.
-
-    Args:
-        config: contents of the config.json.
-        family: required `model_type`.
-        architecture: name that `architectures` must contain, if present.
-
-    Raises:
-        UserError: another family or head.
-    """
+    """Raises `UserError` unless a config.json has the family and an LM head."""
     checked_type(config, [family])
     head(config, {architecture: "lm"}, architecture)
 
 
 def refuse(config: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
-    """Checks options that a family does not support.
-
-    Args:
-        config: contents of the config.json.
-        fixed: option -> only supported value, if the option is present.
-
-    Raises:
-        UserError: an option has another value.
-    """
+    """Raises `UserError` if an option has another value than the one in `fixed`."""
     for name, value in fixed.items():
         if config.get(name, value) != value:
             raise UserError(
@@ -370,9 +326,6 @@ class Field(NamedTuple):
     """One option of a family.
 
     Attributes:
-        theirs: key in config.json.
-        ours: field of the family's `Config`.
-        default: value if config.json lacks the key.
         read: converts their value to ours.
         written: converts our value to theirs.
     """
@@ -394,12 +347,8 @@ def key(
     """Returns a field of a family's `Config` that is a key of config.json.
 
     Args:
-        theirs: the key.
-        *default: default of the field, if it has one.
         absent: value if config.json lacks the key, or `REQUIRED`; by default the
             default of the field.
-        read: see `Field`.
-        written: see `Field`.
     """
     usual = default[0] if default else REQUIRED
     told = Field(theirs, "", usual if absent is ... else absent, read, written)
@@ -417,7 +366,7 @@ def table_of(config: type) -> tuple[Field, ...]:
 
 
 def read_fields(table: Iterable[Field], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of a `Config` from the contents of config.json.
+    """Returns the arguments of a `Config` from a config.json with all required keys.
 
     Raises:
         UserError: required keys are missing, or a number is too large.
@@ -460,10 +409,6 @@ _SEARCH: Mapping[str, Any] = {
 def read_generation(folder: epath.Path, fix: str) -> dict[str, Any] | None:
     """Returns the generation_config.json of a folder, if it exists.
 
-    Args:
-        folder: folder of a published model.
-        fix: advice at the end of error messages.
-
     Raises:
         UserError: the file is damaged.
     """
@@ -499,24 +444,15 @@ def with_generation(
 
 
 def refuse_chosen(config: Mapping[str, Any], never_pad: bool) -> None:
-    """Checks that generation neither excludes nor prefers tokens.
-
-    Args:
-        config: contents of a config.json, merged with generation_config.json.
-        never_pad: whether the padding may be excluded.
-
-    Raises:
-        UserError: generation excludes or prefers tokens.
-    """
+    """Raises `UserError` if generation excludes or prefers tokens."""
     for name in CHOSEN:
         value = config.get(name)
         pad = [[config.get("pad_token_id") or 0]]
         if not value or (never_pad and name == "bad_words_ids" and value == pad):
             continue
         raise UserError(
-            f"{_EITHER}: {name} is {shown(value)}, which "
-            "changes what the model may write and is not supported. Set it to null to "
-            "decode without it."
+            f"{_EITHER}: {name} is {shown(value)}, which changes what the model may "
+            "write and is not supported. Set it to null to decode without it."
         )
 
 
@@ -541,11 +477,7 @@ def warn_of_search(
 
 
 def refuse_forced(config: Mapping[str, Any], family: str) -> None:
-    """Checks that generation forces no token, for a family that does not support it.
-
-    Raises:
-        UserError: generation forces a token.
-    """
+    """Raises `UserError` if generation forces a token."""
     for name in FORCED:
         if config.get(name) is not None:
             raise UserError(

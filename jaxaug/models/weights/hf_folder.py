@@ -28,16 +28,7 @@ FIX = (
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Published:
-    """A published model.
-
-    Attributes:
-        family: family of the model.
-        config: configuration of the network.
-        module: the network.
-        params: NumPy parameters of the network.
-        hf_config: contents of config.json.
-        folder: folder of the model, with the files of its tokenizer.
-    """
+    """A published model with its NumPy parameters, its config.json, and its folder."""
 
     family: families.Family
     config: Any
@@ -59,7 +50,6 @@ def load(
         folder: folder with `config.json` and `model.safetensors` or
             `pytorch_model.bin`, or with an index and shards of either. Safetensors take
             precedence.
-        dtype: dtype of activations; None means the family's default.
         param_dtype: dtype of the parameters; None keeps the dtypes of the file.
 
     Raises:
@@ -87,12 +77,7 @@ def load(
 
 
 def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]:
-    """Returns family, config.json, and configuration of a folder.
-
-    Raises:
-        UserError: the folder or its config.json is missing, or the config.json is
-            refused.
-    """
+    """Returns family, config.json, and configuration of a folder, or `UserError`."""
     path = epath.Path(folder).expanduser() / CONFIG
     hf_config = rules.read_object(path, FIX)
     family = families.of_config(hf_config, str(path))
@@ -150,12 +135,8 @@ class Card:
     """Contents of a model card; None for unknown fields.
 
     Attributes:
-        name: title.
         source: source of the converted weights.
-        data: training data.
         licence: SPDX identifier of the license, such as Apache-2.0.
-        metrics: name -> value.
-        seed: seed of the training.
     """
 
     name: str
@@ -199,11 +180,7 @@ def write(
     """Writes a folder: `model.safetensors`, `config.json`, tokenizer, `README.md`.
 
     Args:
-        folder: folder to create; it must not exist.
         params: parameters of the network; tensors keep their exact values and dtypes.
-        key_map: key map of the family.
-        hf_config: contents of config.json; `dtype` is set to the dtype of the tensors.
-        card: contents of README.md.
         tokenizer: name in the folder -> file to copy; see `tokenizer_of`.
 
     Raises:

@@ -37,10 +37,8 @@ class Weight(NamedTuple):
     """The Hugging Face side of one flax leaf.
 
     Attributes:
-        name: name of the tensor.
         to_flax: converts the tensor, or this leaf's part of it, to the layout of the
             leaf.
-        to_hf: inverse of `to_flax`.
         part: index of this leaf among the `parts` equal parts of the tensor.
         parts: number of parts along `axis`; their leaves share the name.
         axis: axis of the tensor along which it is split.
@@ -141,11 +139,7 @@ def attention(
     """Returns the leaves of an attention whose linear layers have biases.
 
     Args:
-        path: path of the module.
         parts: name of a projection such as "query" -> name of its layer in PyTorch.
-        out: name of the output layer in PyTorch.
-        heads: number of heads.
-        head_dim: size of a head.
     """
     weights: dict[str, Weight] = {}
     for ours, theirs in parts.items():
@@ -174,8 +168,6 @@ def placed(weight: Weight, prefix: str, bare: bool) -> Weight:
     """Returns a tensor of an encoder as named in a model that may have a head.
 
     Args:
-        weight: weight with the name in the bare encoder.
-        prefix: prefix of the name in a model with a head.
         bare: whether there is no head; then names with and without prefix are read.
     """
     names = (weight.name, *weight.aliases)
@@ -206,11 +198,9 @@ def params_from(
 
     Args:
         tensors: tensors by name; a mapping that reads on access saves memory.
-        key_map: key map of the family.
         ignored: regular expressions of full names of tensors without parameters.
         shapes: tree of objects with `shape`, such as the collection `params` of
             `jax.eval_shape` of `init`, without its name.
-        source: file or folder, for messages.
         dtype: dtype of the parameters; None keeps the dtypes of the tensors.
 
     Raises:
@@ -233,10 +223,6 @@ def params_from(
 
 def tensors_from(params: Any, key_map: KeyMap) -> dict[str, np.ndarray]:
     """Returns the tensors of a published model; inverts `params_from`.
-
-    Args:
-        params: nested dict of arrays.
-        key_map: key map of the family.
 
     Raises:
         UserError: the paths of `params` do not match the key map.
@@ -266,16 +252,7 @@ def listing(names: Iterable[str]) -> str:
 
 
 def check_finite(array: np.ndarray, name: str, source: str) -> None:
-    """Checks that an array of a model has a supported dtype and only finite numbers.
-
-    Args:
-        array: array of any dtype.
-        name: name of the array, for messages.
-        source: file or folder of the array, for messages.
-
-    Raises:
-        UserError: another dtype, or some numbers are NaN or infinite.
-    """
+    """Raises `UserError` unless an array has a supported dtype and finite numbers."""
     check_dtype(array, name, source)
     if wrong := array.size - np.count_nonzero(np.isfinite(array)):
         raise UserError(
@@ -383,11 +360,7 @@ def flat(tree: Any) -> dict[str, Any]:
 def shape_difference(
     found: Any, expected: Any
 ) -> tuple[str, Shape | None, Shape | None] | None:
-    """Returns the first path at which two nested parameters differ, with both shapes.
-
-    A shape is None if the parameter is missing. The result is None without a
-    difference.
-    """
+    """Returns the first path at which parameters differ, and both shapes or None."""
     have, want = (
         {path: tuple(leaf.shape) for path, leaf in flat(tree).items()}
         for tree in (found, expected)

@@ -139,10 +139,7 @@ class Tensors(TensorFiles):
 
 
 def open_index(path: PathLike) -> Tensors:
-    """Returns the tensors of a sharded model.
-
-    Args:
-        path: `model.safetensors.index.json`, next to its shards.
+    """Returns the tensors of a sharded model by its `model.safetensors.index.json`.
 
     Raises:
         UserError: the index is missing, or a shard is missing, damaged, or inconsistent
@@ -153,12 +150,7 @@ def open_index(path: PathLike) -> Tensors:
 
 
 def shards_of(path: PathLike, fix: str) -> dict[str, str]:
-    """Returns the table of an index: tensor -> file name.
-
-    Args:
-        path: index of a sharded model, next to its shards, for safetensors or PyTorch
-            files.
-        fix: advice at the end of error messages.
+    """Returns tensor -> file name of an index, whose shards lie next to it.
 
     Raises:
         UserError: the index is missing, or names anything but files next to it.

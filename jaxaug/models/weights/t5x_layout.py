@@ -45,7 +45,6 @@ def read(path: PathLike, step: int | None = None) -> Stored:
 
     Args:
         path: model folder, `checkpoint_N` folder, or msgpack file.
-        step: step in a model folder; None means the newest.
 
     Raises:
         UserError: no checkpoint is complete, it is damaged, or numbers are not finite.
@@ -72,11 +71,7 @@ def write(
     """Writes `checkpoint_<step>` into a model folder, and `network.gin` next to it.
 
     Args:
-        folder: model folder; created if missing.
-        family: family of the network.
         module: network, which defines the logical axes.
-        params: parameters of the network, stored in their dtypes.
-        step: number of the checkpoint.
         legacy: whether to write one msgpack file, which also old T5X reads, instead of
             the layout of orbax.
 
@@ -135,7 +130,8 @@ def network_gin(module: nn.Module) -> str:
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if field.name != "dtype" or value != field.default:
-            lines.append(f"  {field.name} = {_literal(value)}")
+            plain = value if isinstance(value, _PLAIN) else jnp.dtype(value).name
+            lines.append(f"  {field.name} = {plain!r}")
     return "\n".join(lines) + "\n"
 
 
@@ -149,7 +145,7 @@ def _plainest(cls: type) -> type:
 
 
 def read_gin(path: PathLike) -> tuple[families.Family, Any]:
-    """Returns the family and the configuration in a `network.gin`, without running it.
+    """Returns family and configuration in a `network.gin`, without running it.
 
     Raises:
         UserError: the file differs from the format of `network_gin`.
@@ -200,9 +196,3 @@ def _import(module: str) -> str:
 
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, _PLAIN):
-        return repr(value)
-    return repr(jnp.dtype(value).name)

@@ -180,7 +180,7 @@ class Tensors(TensorFiles):
     """Tensors of one or several files, read on access."""
 
     def __init__(self, *paths: PathLike):
-        """Opens the files.
+        """Opens the files, which must hold nothing but tensors.
 
         Raises:
             UserError: a file is missing or damaged, or holds anything but tensors.
@@ -264,7 +264,7 @@ def _view(flat: np.ndarray, stored: Stored) -> np.ndarray:
 
 
 def open_index(path: PathLike) -> Tensors:
-    """Returns the tensors of a sharded model; `path` is its index, next to the shards.
+    """Returns the tensors of a sharded model from its index, next to the shards.
 
     Raises:
         UserError: the index or a shard is missing, or a shard is damaged or lacks a

@@ -42,13 +42,7 @@ _FIX = (
 
 @dataclass(frozen=True)
 class Pair:
-    """Two outputs of an input.
-
-    Attributes:
-        input: the input.
-        left: the output on the left.
-        right: the output on the right.
-    """
+    """Two outputs of an input, on the left and on the right."""
 
     input: str
     left: str
@@ -78,7 +72,7 @@ class Sheet:
 
 
 def questions_of(name: str) -> tuple[str, ...]:
-    """Returns the questions of a key of `QUESTIONS`, or of a file with one per line.
+    """Returns the distinct questions of a key of `QUESTIONS`, or of a file.
 
     Raises:
         UserError: the file is missing, or repeats a question, or has none.
@@ -138,11 +132,7 @@ def make(
     first file is on the left in half of the pairs.
 
     Args:
-        first: input -> outputs of the first file.
-        second: input -> outputs of the second file.
-        questions: questions about each pair.
         num: largest number of pairs.
-        seed: decides on pairs, order, and sides.
 
     Raises:
         UserError: `num` is below 1, or no input has two different outputs.
@@ -182,7 +172,6 @@ def page(sheet: Sheet, settings: Mapping[str, object]) -> str:
     """Returns the HTML page: one file, no network.
 
     Args:
-        sheet: the sheet.
         settings: arguments that make the sheet again; votes carry them.
     """
     data = {

@@ -36,11 +36,9 @@ class Votes:
     """The votes of a voter.
 
     Attributes:
-        voter: name of the voter.
         kind: `person` or `language model`.
         sheet: `SETTINGS` of the sheet.
         choices: (pair, question) -> one of `CHOICES`.
-        path: the file.
     """
 
     voter: str
@@ -51,7 +49,7 @@ class Votes:
 
 
 def read(path: PathLike) -> Votes:
-    """Returns the votes of a file that the sheet saved.
+    """Returns the votes of a file that the sheet saved, one per question.
 
     Raises:
         UserError: the file is invalid, or answers a question twice.
@@ -94,11 +92,7 @@ def _csv(path: PathLike) -> dict[str, Any]:
 
 
 def check(sheet: Sheet, all_votes: Sequence[Votes]) -> None:
-    """Checks that votes belong to the sheet, and that each voter has one file.
-
-    Raises:
-        UserError: they do not.
-    """
+    """Raises `UserError` unless votes belong to the sheet, one file for each voter."""
     for name, count in collections.Counter(one.voter for one in all_votes).items():
         if count > 1:
             raise UserError(
@@ -138,11 +132,6 @@ def report(sheet: Sheet, all_votes: Sequence[Votes], names: Sequence[str]) -> st
 
     Votes are tested as in the paper, which takes all of them as independent. Votes on
     the same pair are not, so the majorities of the pairs are tested too.
-
-    Args:
-        sheet: the sheet.
-        all_votes: votes of each voter; see `check`.
-        names: names of the first and of the second file.
     """
     counts, majorities, undecided, agreed = [], [], [], []
     for question in range(len(sheet.questions)):
@@ -184,7 +173,7 @@ def report(sheet: Sheet, all_votes: Sequence[Votes], names: Sequence[str]) -> st
             f"{len(sheet.pairs)} pairs; votes of {voters}",
             *(f"{place}. {text}" for place, text in enumerate(sheet.questions, 1)),
             "",
-            aligned(rows, [place > 0 for place in range(len(rows[0]))]),
+            aligned(rows),
             "",
             _LEGEND,
         ]
@@ -192,14 +181,7 @@ def report(sheet: Sheet, all_votes: Sequence[Votes], names: Sequence[str]) -> st
 
 
 def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Returns Cohen's kappa of two voters, or None if chance alone always agrees.
-
-    Args:
-        pairs: choices of the first and of the second voter.
-
-    >>> kappa([("a", "a"), ("a", "b"), ("b", "b"), ("none", "none")])
-    0.6363636363636364
-    """
+    """Returns Cohen's kappa of two voters, or None if chance alone always agrees."""
     number = len(pairs)
     counts = [collections.Counter(side) for side in zip(*pairs, strict=True)]
     chance = sum(counts[0][one] * counts[1][one] for one in counts[0]) if counts else 0

@@ -18,10 +18,7 @@ from jaxaug.core.errors import UserError
 
 
 class FreeRunningModel(models.EncoderDecoderModel):
-    """An encoder-decoder that reads its own outputs in a fraction of training batches.
-
-    Evaluation, scores, and predictions are inherited from the base class.
-    """
+    """An encoder-decoder that reads its own outputs in some training batches."""
 
     ignores_padding = True  # As in the base class, if the module ignores padding.
 
@@ -29,10 +26,8 @@ class FreeRunningModel(models.EncoderDecoderModel):
         """Creates the model; the base class takes further arguments.
 
         Args:
-            *args: arguments of the base class.
             teacher_forcing: probability that the decoder reads the target words of a
                 batch; 1 by default.
-            **kwargs: arguments of the base class.
 
         Raises:
             UserError: `teacher_forcing` is not in [0, 1].
@@ -94,16 +89,9 @@ class FreeRunningModel(models.EncoderDecoderModel):
         """Decodes with a user-defined choice of words; gradients flow through it.
 
         Args:
-            params: parameters of the module.
-            sources: inputs of the encoder.
-            length: number of words.
             choose: function (position, logits [rows, vocab], state) -> (words [rows],
                 next state, output of the step [rows, ...]).
-            state: initial state of `choose`.
             rng: key of dropout; None disables dropout.
-
-        Returns:
-            The outputs of all steps.
         """
         module: Any = self.module
         rows, dropping = sources.shape[0], rng is not None

@@ -32,10 +32,7 @@ from jaxaug_papers.dips.lstm_layers import (
 from jaxaug_papers.shared import networks
 
 # Aliases of the embedding, and the bias without effect (see the module docstring).
-IGNORED = (
-    r"(encoder|decoder)\.embedding\.weight",
-    r"decoder\.attn\.attn\.bias",
-)
+IGNORED = (r"(encoder|decoder)\.embedding\.weight", r"decoder\.attn\.attn\.bias")
 
 
 @flax.struct.dataclass
@@ -43,13 +40,8 @@ class Config:
     """The configuration; the defaults are from the paper's program.
 
     Attributes:
-        vocab_size: size of the vocabulary.
         dtype: type of matrix products; parameters, cell states, and logits are float32.
-        emb_dim: width of the embedding.
-        hidden_dim: width of a layer.
-        num_layers: number of LSTM layers of the encoder, and of the decoder.
         bidirectional: whether the encoder also reads backward; both outputs are added.
-        dropout_rate: dropout between layers and on the embedded inputs of the decoder.
         embedding_range: initial embeddings are uniform in [-range, range].
     """
 

@@ -22,13 +22,7 @@ _kernel_init = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
 
 
 class LstmLayer(nn.Module):
-    """One layer in one direction; the order of gates is input, forget, cell, output.
-
-    Attributes:
-        hidden_dim: width of the state.
-        reverse: whether to read from the end.
-        dtype: type of matrix products.
-    """
+    """One layer in one direction; the order of gates is input, forget, cell, output."""
 
     hidden_dim: int
     reverse: bool = False
@@ -119,18 +113,7 @@ def run_layers(
     deterministic: bool,
     beside: Float[Array, "batch extra"] | None = None,
 ) -> tuple[Float[Array, "batch length hidden"], Float[Array, "batch layers 2 hidden"]]:
-    """Applies the layers of a decoder: `layers_0`, ... of the calling module.
-
-    Args:
-        config: sizes of the network.
-        x: embedded words without padding.
-        states: hidden and cell state of each layer before the first word.
-        deterministic: whether to disable dropout.
-        beside: additional input of the first layer for every word; None adds nothing.
-
-    Returns:
-        The outputs of the last layer, and the states after the last word.
-    """
+    """Applies the layers of a decoder: `layers_0`, ... of the calling module."""
     is_token = jnp.ones(x.shape[:2], jnp.bool_)
     last = []
     for i in range(config.num_layers):

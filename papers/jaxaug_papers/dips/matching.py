@@ -30,11 +30,8 @@ class Config:
     """The configuration.
 
     Attributes:
-        vocab_size: size of the vocabulary.
         dtype: type of matrix products; parameters and the result are float32.
         emb_dim: width of the embedding; even.
-        hidden_dim: width of the networks that attend, compare, and aggregate.
-        dropout_rate: dropout before each of their layers.
     """
 
     vocab_size: int
@@ -73,10 +70,7 @@ class Matcher(nn.Module):
         keys = [attend(side) for side in sides]
         scores = jnp.einsum("bih,bjh->bij", *keys).astype(jnp.float32)
         summed = []
-        for own, other, matrix in (
-            (0, 1, scores),
-            (1, 0, jnp.swapaxes(scores, 1, 2)),
-        ):
+        for own, other, matrix in ((0, 1, scores), (1, 0, jnp.swapaxes(scores, 1, 2))):
             masked = jnp.where(real[other][:, None], matrix, MASKED)
             weights = jax.nn.softmax(masked).astype(config.dtype)
             aligned = jnp.einsum("bij,bjh->bih", weights, sides[other])
@@ -92,10 +86,7 @@ class Matcher(nn.Module):
 
 
 def _positions(length: int, width: int) -> Float[np.ndarray, "length width"]:
-    """Returns sinusoidal positions, scaled to the size of the initial embedding.
-
-    Source: Vaswani et al. (2017).
-    """
+    """Returns sinusoidal positions (Vaswani et al., 2017) of the embedding's size."""
     rates = 10000.0 ** (-np.arange(width // 2) / (width // 2))
     angles = np.arange(length)[:, None] * rates
     both = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
@@ -137,14 +128,7 @@ class MatchingModel(models.EncoderDecoderModel):
         input_shapes: Mapping[str, tuple[int, ...]],
         input_types: Mapping[str, Any] | None = None,
     ) -> flax.core.FrozenDict:
-        """Returns the initial variables.
-
-        Args:
-            rng: key of the initial parameters.
-            input_shapes: shapes [batch, length] of `encoder_input_tokens` and
-                `decoder_target_tokens`; other features are ignored.
-            input_types: ignored; both features are int32.
-        """
+        """Returns the initial variables; both features are int32 [batch, length]."""
         del input_types
         shapes = (
             input_shapes[name]
@@ -169,10 +153,7 @@ class MatchingModel(models.EncoderDecoderModel):
     def loss_fn(
         self, params: Any, batch: Mapping[str, Array], dropout_rng: Array | None
     ) -> Any:
-        """Returns the cross entropy and metrics.
-
-        The metrics are `accuracy`, and the mean probability `match` of pairs and of
-        negatives.
+        """Returns the cross entropy, and metrics such as `accuracy` and `match`.
 
         Raises:
             UserError: the batch has a single pair, or the examples are packed.

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from flax import traverse_util
 from jaxtyping import Array, Float, Int
 from t5x.decoding import DecodingState, flat_batch_beam_expand
-from t5x.search.decode_state import TokensToLogits, match_container
+from t5x.search.decode_state import TokensToLogits
+from t5x.state_utils import as_container
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode import contract, sample, warpers
@@ -46,14 +47,10 @@ def decode(
     Args:
         spread: standard deviation of the vectors; 0 uses the mean.
         chain: warpers for sampling the words; None takes the most probable words.
-        **others: further arguments of `sample.sample`.
 
     Returns:
         The tokens, and their log probabilities given the vector, in ascending order of
         log probability.
-
-    Raises:
-        UserError: the model has no latent vector.
     """
     flat = traverse_util.flatten_dict(flax.core.unfreeze(cache))
     sizes = {path: leaf.shape[-1] for path, leaf in flat.items() if path[-1] == LEAF}
@@ -76,7 +73,7 @@ def decode(
     def to_logits(state: DecodingState) -> Any:
         flat = traverse_util.flatten_dict(flax.core.unfreeze(state.cache))
         mine = traverse_util.unflatten_dict(flat | drawn)
-        mine = match_container(mine, state.cache)
+        mine = as_container(mine, state.cache)
         return tokens_to_logits(state.replace(cache=mine))
 
     return sample.sample(
@@ -96,11 +93,6 @@ def decode(
 
 
 def sampler(*, spread: float = 1.0, temperature: float = 0.0) -> Any:
-    """Returns the decode function of the sampler `prior` with these options.
-
-    Args:
-        spread: see `decode`.
-        temperature: temperature of the words; 0 takes the most probable word.
-    """
+    """Returns the decode function of the sampler `prior` with these options."""
     chain = (warpers.temperature(temperature),) if temperature else None
     return functools.partial(decode, spread=spread, chain=chain)

@@ -33,8 +33,9 @@ import sacrebleu
 from t5x.search.candidates import Candidates
 from t5x.search.decode_state import check_decodes
 
-from jaxaug.augment.language.wordnet import WordNet
+from jaxaug.augment.language.lexicon import WordNet
 from jaxaug.core.buckets import pad
+from jaxaug.core.columns import markdown, markdown_head
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
 from jaxaug.data import folders
@@ -347,7 +348,7 @@ def main() -> None:
     synonyms = WordNet(options.wordnet_dir).shared if options.wordnet_dir else None
     parts = parts_of(options)
     names = columns(synonyms)
-    print(_row(["decoder", *names]) + "\n|" + "---|" * (1 + len(names)))
+    print(markdown_head(["decoder", *names]))
     makers: dict[str, list[Outputs]] = {}
     for label, (name, setting) in rows_of(options).items():
         if name not in makers:
@@ -372,15 +373,11 @@ def main() -> None:
             texts, endless, seconds = make(setting)
             found = figures(texts, references, synonyms)
             values.append([*found, 100 * endless, seconds])
-        print(_row([label, *map(_figure, zip(*values, strict=True))]), flush=True)
+        print(markdown([label, *map(_figure, zip(*values, strict=True))]), flush=True)
         if options.out:
             line = {"row": label, "columns": names, "seeds": values}
             with options.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _figure(values: Sequence[float]) -> str:

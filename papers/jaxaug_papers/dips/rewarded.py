@@ -31,8 +31,6 @@ class Evaluator(NamedTuple):
     """A trained evaluator of texts.
 
     Attributes:
-        model: model of the evaluator's run.
-        params: parameters of its module; they stay fixed.
         vocabulary: path of the vocabulary; empty skips the comparison of vocabularies.
     """
 
@@ -58,9 +56,7 @@ def evaluator(folder: PathLike) -> Evaluator:
 
 
 def generator(folder: PathLike) -> str:
-    """Returns the best checkpoint of a run, or its newest one.
-
-    The path is meant for `RestoreCheckpointConfig.path`.
+    """Returns a run's best or newest checkpoint, for `RestoreCheckpointConfig.path`.
 
     Raises:
         UserError: the run has no checkpoint.
@@ -86,12 +82,9 @@ class RewardedModel(FreeRunningModel):
         """Creates the model; the base class takes further arguments.
 
         Args:
-            *args: arguments of the base class.
-            evaluator: evaluator that gives the rewards; required for training.
             samples: number of sampled texts per source.
             likelihood_weight: weight of the loss of the base class, relative to the
                 loss of the policy, which is a mean over texts.
-            **kwargs: arguments of the base class.
 
         Raises:
             UserError: a setting is out of range, or the evaluator has another
@@ -121,10 +114,7 @@ class RewardedModel(FreeRunningModel):
                 )
 
     def loss_fn(
-        self,
-        params: Any,
-        batch: Mapping[str, Array],
-        dropout_rng: Array | None,
+        self, params: Any, batch: Mapping[str, Array], dropout_rng: Array | None
     ) -> Any:
         """Returns loss and metrics; evaluation uses the base class."""
         if dropout_rng is None:
@@ -149,7 +139,7 @@ class RewardedModel(FreeRunningModel):
     def reward(
         self, sources: Int[Array, "rows source"], texts: Int[Array, "rows length"]
     ) -> Float[Array, " rows"]:
-        """Returns the evaluator's probability that each text paraphrases its source.
+        """Returns the probability that each text paraphrases its source.
 
         Raises:
             UserError: the model has no evaluator.
@@ -189,10 +179,7 @@ class RewardedModel(FreeRunningModel):
     def draw(
         self, params: Any, sources: Int[Array, "rows source"], length: int, rng: Array
     ) -> Int[Array, "rows length"]:
-        """Samples a text per source, without dropout; positions after the end are 0.
-
-        Padding is never sampled, because it has no text.
-        """
+        """Samples a text per source, without dropout; 0 only after the end."""
         eos_id = self.output_vocabulary.eos_id
 
         def choose(index: Array, logits: Array, ended: Array) -> Any:

@@ -96,8 +96,6 @@ def meteor(prediction: str, reference: str, synonyms: Synonyms | None = None) ->
     """Returns METEOR of a text and its reference, 0 to 100.
 
     Args:
-        prediction: text to score; without a match in the reference the score is 0.
-        reference: reference text.
         synonyms: see `Synonyms`, such as `WordNet.shared`; None computes
             `meteor_stems`.
 
@@ -129,8 +127,6 @@ def paraphrase_scores(
     """Returns BLEU-2, METEOR, and TER of texts with one reference each.
 
     Args:
-        predictions: texts to score; at least one.
-        references: reference of each text.
         synonyms: synonyms for `meteor`; None computes `meteor_stems` instead.
 
     Returns:

@@ -40,13 +40,8 @@ class Config:
     """The configuration; the defaults are from the paper.
 
     Attributes:
-        vocab_size: size of the vocabulary.
         dtype: type of matrix products; parameters, cell states, and logits are float32.
-        emb_dim: width of the embedding.
-        hidden_dim: width of a layer.
-        latent_dim: size of the latent vector.
         num_layers: number of LSTM layers of the decoder; the encoders have one.
-        dropout_rate: dropout on the inputs of the decoder and between its layers.
         embedding_range: initial embeddings are uniform in [-range, range].
     """
 
@@ -225,12 +220,9 @@ class VaeModel(models.EncoderDecoderModel):
         """Creates the model; the base class takes further arguments.
 
         Args:
-            *args: arguments of the base class.
             anneal_steps: number of batches (or microbatches) until the weight is 1.
-            word_dropout: fraction of the words that the decoder does not see.
             free_bits: nats per component of the vector, as a batch mean, without
                 penalty.
-            **kwargs: arguments of the base class.
 
         Raises:
             UserError: a setting is out of range.
@@ -296,10 +288,7 @@ class VaeModel(models.EncoderDecoderModel):
         dropout_rng: Array | None,
         flax_mutables: Any,
     ) -> Any:
-        """Returns the loss, and (metrics, number of steps).
-
-        The metrics include `kl`, the divergence of a pair in nats, and `kl_weight`.
-        """
+        """Returns the loss, and (metrics with `kl` in nats, number of steps)."""
         step = flax_mutables[_ANNEALING][_STEP]
         weight = jnp.minimum(1.0, (step + 1) / max(1, self._anneal_steps))
         if dropout_rng is None:

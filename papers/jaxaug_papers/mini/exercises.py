@@ -24,12 +24,7 @@ Words = Callable[[], str]
 
 
 def exercise(draw: Draw, word: Words) -> tuple[str, str]:
-    """Returns an input and its answer, of any kind but `span`.
-
-    Args:
-        draw: random choices of kind and size.
-        word: returns a word that is new in this exercise.
-    """
+    """Returns an input and its answer, of any kind but `span`."""
     kind = draw.pick((_match, _match, _recite, _option, _copy, _copy))
     return kind(draw, word)
 
@@ -96,12 +91,7 @@ def _said(draw: Draw, item: Sequence[str]) -> str:
 
 
 def span(draw: Draw, text: str) -> tuple[str, str]:
-    """Returns the text with hidden spans, and the hidden words.
-
-    Args:
-        draw: random choices of the spans.
-        text: words separated by spaces; markers in brackets are never hidden.
-    """
+    """Returns the text with hidden spans, and the hidden words."""
     words = text.split()
     shown, answer, number, at = [], [], 0, 0
     while at < len(words):

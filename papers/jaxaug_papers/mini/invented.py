@@ -11,10 +11,10 @@ from jaxaug_papers.mini import typed_slot
 from jaxaug_papers.mini.invented_words import Fresh, Lexis, made_up
 from jaxaug_papers.minisgd.concepts import Concept
 from jaxaug_papers.minisgd.draw import Draw
-from jaxaug_papers.minisgd.values import VALUES
 from jaxaug_papers.minisgd.world import (
     FLAG,
     ORIGINAL,
+    VALUES,
     IntentSpec,
     ServiceSpec,
     SlotSpec,
@@ -63,14 +63,7 @@ _TIMES = tuple(
 
 
 def service(index: int, seed: int, lexis: Lexis, more: bool = False) -> ServiceSpec:
-    """Returns the generated service of an index; it depends only on the arguments.
-
-    Args:
-        index: index of the service, which determines its name.
-        seed: random seed of the data.
-        lexis: source of words.
-        more: see `typed_slot.slot`.
-    """
+    """Returns the generated service of an index; it depends only on the arguments."""
     draw = Draw(f"invented/{seed}/service/{index}")
     fresh = Fresh(lexis, draw)
     noun = fresh()

@@ -26,12 +26,7 @@ def made_up(draw: Draw, length: int = 0) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lexis:
-    """The words of generated data.
-
-    Attributes:
-        known: known words, which are used with other meanings.
-        banned: words that must not occur; made-up words of equal length replace them.
-    """
+    """The words of generated data: `known` get new meanings, `banned` do not occur."""
 
     known: tuple[str, ...]
     banned: frozenset[str]

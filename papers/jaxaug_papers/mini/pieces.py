@@ -30,7 +30,6 @@ def train(data_dirs: Sequence[PathLike], words: Iterable[str], size: int) -> byt
         data_dirs: folders in the layout of the SGD repository; their train splits with
             original schemas are read.
         words: words that become whole pieces, whether or not they occur in the text.
-        size: number of pieces.
     """
     return vocabulary.sentencepiece_model(
         _texts(data_dirs, sorted(words)),

@@ -19,7 +19,7 @@ from jaxaug_papers.mini.exercises import exercise, span
 from jaxaug_papers.mini.invented_words import Fresh, Lexis
 from jaxaug_papers.minisgd import simulator
 from jaxaug_papers.minisgd.draw import Draw
-from jaxaug_papers.minisgd.layout import write_dialogues, write_records
+from jaxaug_papers.minisgd.simulator import write_dialogues, write_records
 from jaxaug_papers.minisgd.world import ORIGINAL, ServiceSpec, service_json
 
 EXERCISES = "exercises.tsv"
@@ -32,12 +32,7 @@ _TWO_SERVICES = 0.35
 
 
 def lexis(words: Collection[str] = ()) -> Lexis:
-    """Returns the words of generated data.
-
-    Args:
-        words: lower-case words in addition to the words of MiniSGD's training dialogues
-            and original schemas.
-    """
+    """Returns the words of generated data."""
     banned = overlap.evaluation_only_words()
     content = {*words, *overlap.training_content()} - overlap.STOP_WORDS
     return Lexis(tuple(sorted(content - banned)), banned)
@@ -63,12 +58,8 @@ def write(
     same arguments give the same bytes.
 
     Args:
-        out_dir: folder that does not exist yet.
         services: number of services in train, at least 4.
         dialogues: number of dialogues in train, evenly divided among the services.
-        exercises: number of exercises, at least 1.
-        words: see `lexis`.
-        seed: random seed.
         reword: whether services have more kinds of slots, descriptions, and openers;
             see `varied` and `typed_slot`.
         corpus: whether most exercises come from the corpus of rewordings; see

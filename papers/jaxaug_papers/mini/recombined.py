@@ -34,19 +34,9 @@ Rewrite = Callable[[str], str]
 
 
 def service(
-    index: int,
-    seed: int,
-    lexis: Lexis,
-    values: Callable[[Fresh], tuple[str, ...]],
+    index: int, seed: int, lexis: Lexis, values: Callable[[Fresh], tuple[str, ...]]
 ) -> ServiceSpec:
-    """Returns the recombined service of an index; it depends only on the arguments.
-
-    Args:
-        index: index of the service, which determines its name.
-        seed: random seed of the data.
-        lexis: source of replacement words.
-        values: returns a random list of values, for slots with replaced values.
-    """
+    """Returns the recombined service of an index; it depends only on the arguments."""
     draw = Draw(f"recombined/{seed}/service/{index}")
     fresh = Fresh(lexis, draw, _value_words())
     known = services_of("train")
@@ -107,7 +97,6 @@ def rewriting(fresh: Fresh, share: float) -> Rewrite:
     Stop words, words of one or two letters, and the syntax of the simulator stay.
 
     Args:
-        fresh: generator of the replacements.
         share: probability that a distinct word is replaced, 0 to 1.
     """
     instead: dict[str, str] = {}

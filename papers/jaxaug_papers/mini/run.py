@@ -61,10 +61,6 @@ def write(given: Invent) -> epath.Path:
 def vocabulary(words: Collection[str], size: int) -> bytes:
     """Returns a vocabulary of MiniSGD's training text and of small generated data.
 
-    Args:
-        words: words that become whole pieces and occur in the generated data.
-        size: number of pieces.
-
     Raises:
         UserError: a vocabulary of this size cannot be trained.
     """

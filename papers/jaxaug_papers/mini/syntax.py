@@ -28,13 +28,7 @@ _TURNED, _TAILED, _CUT = 0.3, 0.35, 0.15
 
 
 def reworded_service(draw: Draw, spec: ServiceSpec, noun: str) -> ServiceSpec:
-    """Returns the service with some reworded descriptions; all stay distinct.
-
-    Args:
-        draw: random choices.
-        spec: service to reword.
-        noun: noun of the owner of a slot, such as "hotel".
-    """
+    """Returns the service with some reworded descriptions; all stay distinct."""
     taken = {_text(slot) for slot in spec.slots} | _of_unseen_services()
     slots = []
     for slot in spec.slots:
@@ -62,13 +56,7 @@ def _of_unseen_services() -> frozenset[str]:
 
 
 def reworded(draw: Draw, text: str, noun: str) -> str:
-    """Returns a description with another word order, with or without its owner.
-
-    Args:
-        draw: random choices.
-        text: description such as "city of the hotel", "check in date".
-        noun: noun of the owner, such as "hotel".
-    """
+    """Returns a description with another word order, with or without its owner."""
     text = _turned(draw, text) if draw.chance(_TURNED) else text
     belongs = re.search(r" (?:of|in|at|for|on) the \w+$", text)
     if belongs and draw.chance(_CUT):

@@ -9,7 +9,7 @@ further English words.
 import dataclasses
 from collections.abc import Sequence
 
-from jaxaug_papers.minisgd.values import VALUES
+from jaxaug_papers.minisgd.world import VALUES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,14 +21,9 @@ class Kind:
 
     Attributes:
         values: list of values, or a key of `VALUES`.
-        descriptions: descriptions of slots.
         tell: user phrases with a value only, for slots that the value identifies.
-        tell_of: user phrases with a value and the slot, for services with several slots
-            of the kind.
-        ask: questions of the system.
         beside: kind of another slot that `tell` distinguishes from this one, such as
             "from" for "to".
-        is_categorical: whether the schema lists the values.
         nouns: nouns for "any time is fine" in slots with the noun of the service; empty
             if the kind has no such slots.
     """

@@ -19,9 +19,6 @@ def slot(
     """Returns a slot of one kind.
 
     Args:
-        fresh: source of new words.
-        service_noun: noun of the service.
-        before: existing slots of the service.
         more: whether to use `MORE_KINDS`, and to allow the noun of the service. An
             example is "date of the repair" and "place of the repair", for which users
             say "on Monday" and "near the mall".

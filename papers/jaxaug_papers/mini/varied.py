@@ -20,13 +20,7 @@ _OTHER_OPENERS = 0.3
 
 
 def service(draw: Draw, spec: ServiceSpec, lexis: Lexis) -> ServiceSpec:
-    """Returns the service with reworded slots and additional typed slots.
-
-    Args:
-        draw: random choices of the changes.
-        spec: service of `recombined`.
-        lexis: source of new words.
-    """
+    """Returns the service with reworded slots and additional typed slots."""
     noun = lexis.allowed(spec.descriptions[ORIGINAL].split()[-1])
     spec = syntax.reworded_service(draw, spec, noun)
     fresh = Fresh(lexis, draw, _words(spec))

@@ -20,8 +20,7 @@ from jaxaug_base.files import temporary_name
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.data.minisgd import COMPLETE
-from jaxaug_papers.minisgd.layout import write_dialogues, write_records
-from jaxaug_papers.minisgd.simulator import dialogue
+from jaxaug_papers.minisgd.simulator import dialogue, write_dialogues, write_records
 from jaxaug_papers.minisgd.world import AUGMENTED, VARIANTS, schema_json
 
 __all__ = ["write"]
@@ -53,13 +52,7 @@ def write(
         out_dir: folder that does not exist yet, local or gs://. A local folder appears
             when it is complete. Object stores rename single files, so a remote folder
             is complete when the function returns.
-        train_dialogues: number of train dialogues, at least 1.
-        dev_dialogues: number of dev dialogues, at least 1.
-        test_dialogues: number of test dialogues, at least 1.
         seed: random seed of the dialogues; schemas do not depend on it.
-
-    Returns:
-        The written folder.
 
     Raises:
         UserError: the folder exists, or a number is below 1.

@@ -34,8 +34,6 @@ class Concept:
         tell: statements of a value. "{v}" is the value; "(seat|seats)" agrees with it.
         yes: statements of the value True; the first one is also used by the system.
         no: statements of the value False; the first one is also used by the system.
-        ask: questions of the system.
-        wonder: questions of the user for an unknown value.
         suggest: phrases after "how about"; empty derives them from `tell`.
         role: such as "city" or "day"; slots with the same role in two services may
             share a value.
@@ -68,10 +66,7 @@ class Concept:
 
     @property
     def added(self) -> tuple[str, ...]:
-        """The phrases of `tell` that can continue a sentence.
-
-        A bare noun answers a question ("a large one") but cannot continue a sentence.
-        """
+        """The phrases of `tell` that can continue a sentence: no bare nouns."""
         return tuple(t for t in self.tell if not _NOUNS.match(t)) or self.tell
 
 

@@ -6,8 +6,11 @@ accepted offer of the system, or from the previous service ("in the same city").
 also mention unwanted values and correct themselves.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from etils import epath
 
 from jaxaug_papers.minisgd import language as words
 from jaxaug_papers.minisgd.concepts import agreeing
@@ -165,11 +168,7 @@ def _second_service(split: str, draw: Draw, first: ServiceSpec) -> ServiceSpec:
 
 
 def dialogue(split: str, index: int, seed: int) -> dict[str, Any]:
-    """Returns the dialogue of an index (from 0) in SGD layout.
-
-    It depends only on split, index, and seed, so any part of the data can be generated
-    alone.
-    """
+    """Returns a dialogue in SGD layout, which depends only on the arguments."""
     draw = Draw(f"minisgd/{seed}/{split}/{index}")
     first = _first_service(split, draw)
     second = None
@@ -185,15 +184,7 @@ def between(
     index: int,
     remarks: Sequence[str] = words.REMARKS,
 ) -> dict[str, Any]:
-    """Returns a dialogue in SGD layout about one service or two.
-
-    Args:
-        draw: random choices.
-        first: first service of the dialogue.
-        second: second service, or None.
-        index: index of the dialogue in its split, for its id.
-        remarks: user utterances without a value.
-    """
+    """Returns a dialogue in SGD layout about one service or two."""
     simulation = _Simulation(draw, first, second, remarks)
     turns = simulation.run()
     file_number, position = divmod(index, FILE_DIALOGUES)
@@ -202,3 +193,20 @@ def between(
         "services": sorted(track.spec.name for track in simulation.tracks),
         "turns": turns,
     }
+
+
+def write_records(path: epath.Path, records: list[dict[str, Any]]) -> None:
+    """Writes a JSON list, one record per line; json's fast encoder cannot indent."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(json.dumps(record) for record in records)
+    path.write_text(f"[\n{lines}\n]\n")
+
+
+def write_dialogues(
+    folder: epath.Path, size: int, dialogue: Callable[[int], dict[str, Any]]
+) -> None:
+    """Writes `dialogues_001.json` and so on, with one file in memory at a time."""
+    for number, start in enumerate(range(0, size, FILE_DIALOGUES), start=1):
+        indices = range(start, min(start + FILE_DIALOGUES, size))
+        path = folder / f"dialogues_{number:03d}.json"
+        write_records(path, [dialogue(index) for index in indices])

@@ -27,11 +27,7 @@ class Speech:
         return start
 
     def go_on(self, directly: bool) -> None:
-        """Appends "and", unless the text is empty or already ends with "and".
-
-        Args:
-            directly: whether the next phrase needs no "and" before it.
-        """
+        """Appends "and", unless the text is empty, ends with it, or needs none."""
         if self.text and not directly and not self.text.endswith(" and"):
             self.say("and")
 
@@ -52,11 +48,7 @@ class Speech:
         if not slot.is_categorical:
             start += template.index("{v}")
             self._frame(service)["slots"].append(
-                {
-                    "exclusive_end": start + len(value),
-                    "slot": slot.name,
-                    "start": start,
-                }
+                {"exclusive_end": start + len(value), "slot": slot.name, "start": start}
             )
 
     def call(

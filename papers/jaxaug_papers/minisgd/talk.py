@@ -1,10 +1,9 @@
 """The state of a simulated dialogue: services, values, and the system's last act."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jaxaug_papers.minisgd.choices import free_values
 from jaxaug_papers.minisgd.concepts import goes_on
 from jaxaug_papers.minisgd.draw import Draw
 from jaxaug_papers.minisgd.speech import Speech
@@ -116,12 +115,6 @@ def phrases(slot: SlotSpec, value: str, first: bool, last: bool) -> tuple[str, .
 
     Whole sentences are only for the last value: "on Monday with a guide and we start at
     noon".
-
-    Args:
-        slot: slot of the value.
-        value: value to express.
-        first: whether the phrase is the first of the turn.
-        last: whether the value is the last of several values.
     """
     concept = slot.concept
     if slot.is_flag:
@@ -130,3 +123,46 @@ def phrases(slot: SlotSpec, value: str, first: bool, last: bool) -> tuple[str, .
         found = concept.tell if first else concept.added
     fragments_only = tuple(filter(goes_on, found))
     return found if last or first or not fragments_only else fragments_only
+
+
+def free_values(
+    slot: SlotSpec, spec: ServiceSpec, known: Mapping[str, str], wanted: Collection[str]
+) -> list[str]:
+    """Returns the values that no other slot of the service has, in a plausible order.
+
+    Origin and destination differ, and a start is before its end. If fewer than two
+    values satisfy the order, the order is ignored, because users who reject a value
+    need another one.
+
+    Args:
+        known: current values by slot, without dontcare.
+        wanted: slots that have a value or may still get one.
+    """
+    taken = {
+        value
+        for name, value in known.items()
+        if name != slot.name and not slot.is_categorical
+    }
+    free = [value for value in slot.values if value not in taken]
+    low, high = _bounds(slot, spec, known, wanted)
+    ordered = [value for value in free if low <= slot.values.index(value) < high]
+    return ordered if len(ordered) > 1 else free
+
+
+def _bounds(
+    slot: SlotSpec, spec: ServiceSpec, known: Mapping[str, str], wanted: Collection[str]
+) -> tuple[int, int]:
+    """Returns the range (first, end) of valid positions in the value list."""
+    order = slot.values
+    low, high = 0, len(order)
+    # Two values are reserved for a slot that has no value yet.
+    if slot.before in known:
+        high = order.index(known[slot.before])
+    elif slot.before in wanted:
+        high -= 2
+    for start in (other.name for other in spec.slots if other.before == slot.name):
+        if start in known:
+            low = order.index(known[start]) + 1
+        elif start in wanted:
+            low = 2
+    return low, high

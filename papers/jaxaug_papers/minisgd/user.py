@@ -6,8 +6,7 @@ from jaxaug_papers.minisgd import language as words
 from jaxaug_papers.minisgd.concepts import agreeing, goes_on
 from jaxaug_papers.minisgd.speech import Speech
 from jaxaug_papers.minisgd.talk import DONTCARE, Talk, Track, fragments, phrases
-from jaxaug_papers.minisgd.values import VALUES
-from jaxaug_papers.minisgd.world import SlotSpec
+from jaxaug_papers.minisgd.world import VALUES, SlotSpec
 
 LISTS = {values: name for name, values in VALUES.items()}
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jaxaug.core.columns import markdown, markdown_head
 from jaxaug.core.errors import UserError
 from jaxaug.metrics import text
 from jaxaug.metrics.bootstrap import RESAMPLES, Bootstrap, Group
@@ -33,11 +34,7 @@ Scores = dict[Turn, list[float]]
 
 
 def predictions_of(folder: Path) -> Path:
-    """Returns the file of the last evaluation.
-
-    Raises:
-        UserError: the folder has no predictions on Persona-Chat.
-    """
+    """Returns the file of the last evaluation on Persona-Chat, or `UserError`."""
     files = sorted(folder.glob("inference_eval/personachat_*-[0-9]*.jsonl"))
     if not files:
         raise UserError(
@@ -86,16 +83,7 @@ def table(
     perplexities: Sequence[float],
     resamples: int = RESAMPLES,
 ) -> list[str]:
-    """Returns the lines of the table in Markdown.
-
-    Args:
-        rows: name and the scores of each run; all runs have the same turns.
-        perplexities: perplexity of each row.
-        resamples: number of bootstrap samples.
-
-    Raises:
-        UserError: runs were evaluated on different turns.
-    """
+    """Returns the lines of the table in Markdown; all runs have the same turns."""
     turns = sorted(rows[0][1][0])
     for name, runs in rows:
         if any(run.keys() != set(turns) for run in runs):
@@ -112,11 +100,21 @@ def table(
         for name, runs in rows
     ]
     lines = [
-        (
-            "| row | runs | F1 | BLEU-2 | BLEU-3 | BLEU-4 | ROUGE-1 | ROUGE-2 | "
-            "ROUGE-L | perplexity | F1 - first row |"
-        ),
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        markdown_head(
+            [
+                "row",
+                "runs",
+                "F1",
+                "BLEU-2",
+                "BLEU-3",
+                "BLEU-4",
+                "ROUGE-1",
+                "ROUGE-2",
+                "ROUGE-L",
+                "perplexity",
+                "F1 - first row",
+            ]
+        )
     ]
     for group, perplexity in zip(groups, perplexities, strict=True):
         means = boot.values[list(group.runs)].mean(axis=0)
@@ -130,7 +128,7 @@ def table(
                 float(part[0]) for part in (found.value, found.low, found.high)
             )
             cells.append(f"{f1:+.2f} ({low:+.2f} to {high:+.2f})")
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(markdown(cells))
     return lines
 
 

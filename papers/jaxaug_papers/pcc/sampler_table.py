@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxaug.core.columns import markdown, markdown_head
 from jaxaug.curriculum import levels
 from jaxaug.metrics import diversity
 from jaxaug.models.named import catalogue
@@ -53,13 +54,7 @@ def starts_with_i(text: str) -> bool:
 def row_5(
     traits: Sequence[str], outputs: Sequence[Sequence[str]], scorer: pairs.Similarity
 ) -> list[str]:
-    """Returns the cells of a row of Table 5; outputs without words are only counted.
-
-    Args:
-        traits: source texts.
-        outputs: outputs of each source.
-        scorer: similarity of an output and its source.
-    """
+    """Returns the cells of a row of Table 5; outputs without words are only counted."""
     both = [(s, t) for s, texts in zip(traits, outputs, strict=True) for t in texts]
     full = [pair for pair in both if pair[1].strip()]
     texts = [text for _, text in full]
@@ -113,10 +108,6 @@ def _rows_8(
             yield [f"{name} ({BLEURT})", *row_8(scorer(both).tolist())]
 
 
-def _markdown(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def main() -> None:
     """Prints both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -142,12 +133,12 @@ def main() -> None:
         name: [[one.text for one in released[trait][places]] for trait in traits]
         for name, places in RELEASED_ROWS.items()
     }
-    print("\n".join([_markdown(TABLE_5), "|---" * len(TABLE_5) + "|"]))
+    print(markdown_head(TABLE_5))
     for name, texts in rows.items():
-        print(_markdown([name, *row_5(traits, texts, scorer)]), flush=True)
-    print("\n".join(["", _markdown(TABLE_8), "|---" * len(TABLE_8) + "|"]))
+        print(markdown([name, *row_5(traits, texts, scorer)]), flush=True)
+    print(f"\n{markdown_head(TABLE_8)}")
     for cells in _rows_8(released, traits, outputs):
-        print(_markdown(cells), flush=True)
+        print(markdown(cells), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,26 +2,26 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import ml_collections
 
 from jaxaug.core import config_file, typed
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
+from jaxaug.core.ranges import Range
 from jaxaug.core.suggestion import suggestion
 
 T = TypeVar("T")
+Count = Annotated[int, Range(1)]
+Rate = Annotated[float, Range(0, 0.999)]
+Above = Annotated[float, Range(0, above=True)]
 
 
 def made_all(
     config: ml_collections.ConfigDict | Mapping[str, Any], parts: Mapping[str, type]
 ) -> dict[str, Any]:
-    """Returns the fields of a config, with the items of some fields as dataclasses.
-
-    Args:
-        config: the return value of `get_config`.
-        parts: name of a field -> class of its items.
+    """Returns the fields of a config, with the items of `parts` as dataclasses.
 
     Raises:
         UserError: the config is not a mapping, or an item is invalid.
@@ -36,16 +36,7 @@ def made_all(
 
 
 def made(kind: type[T], fields: Mapping[str, Any], where: str) -> T:
-    """Returns a dataclass with the fields of a config; lists become tuples.
-
-    Args:
-        kind: class to create.
-        fields: values by name.
-        where: beginning of error messages.
-
-    Raises:
-        UserError: a field is unknown, missing, or invalid.
-    """
+    """Returns a dataclass with the checked fields of a config; lists become tuples."""
     if isinstance(fields, ml_collections.ConfigDict):
         fields = fields.to_dict()
     if not isinstance(fields, Mapping):
@@ -59,29 +50,4 @@ def made(kind: type[T], fields: Mapping[str, Any], where: str) -> T:
         needed = item.default is item.default_factory is dataclasses.MISSING
         if needed and item.name not in fields:
             raise UserError(f"{where}: the field {item.name!r} is missing.")
-    typed.check(fields, kind, where)
-    tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
-    return kind(**tuples)
-
-
-def check(settings: Any, whole: Sequence[str]) -> None:
-    """Checks `dropout_rate`, `learning_rate` and counts of a dataclass of settings.
-
-    Args:
-        settings: dataclass to check.
-        whole: names of the fields that must be at least 1.
-
-    Raises:
-        UserError: a number is out of range.
-    """
-    for name in whole:
-        if getattr(settings, name) < 1:
-            raise UserError(f"{name}={getattr(settings, name)}: give at least 1.")
-    if not 0 <= settings.dropout_rate < 1:
-        raise UserError(
-            f"dropout_rate={settings.dropout_rate}: give a number from 0 to below 1."
-        )
-    if settings.learning_rate <= 0:
-        raise UserError(
-            f"learning_rate={settings.learning_rate}: give a number above 0."
-        )
+    return typed.made(kind, fields, where)

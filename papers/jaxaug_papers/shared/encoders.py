@@ -39,9 +39,7 @@ def find(name: str) -> Encode:
 def static(
     encoder: encoders.Encoder, texts: Sequence[str]
 ) -> Float[np.ndarray, "texts width"]:
-    """Returns the mean word embedding of each text, without special tokens.
-
-    A text without tokens gives the zero vector.
+    """Returns the mean word embedding of each text, or zeros without tokens.
 
     Raises:
         UserError: the encoder is not of the BERT family.
@@ -54,13 +52,8 @@ def static(
     return vectors
 
 
-def words_of(
-    name: str,
-) -> tuple[Callable[[int, Sequence[str]], list[list[int]]], Any]:
+def words_of(name: str) -> tuple[Callable[[int, Sequence[str]], list[list[int]]], Any]:
     """Returns the tokenizer and the word embeddings of an encoder, for an LSTM.
-
-    Args:
-        name: encoder of `jaxaug models list`, or its folder.
 
     Returns:
         A function (unused number, texts) -> tokens of each text, and the embedding

@@ -23,12 +23,7 @@ _FIX = "Correct the file, or get it again with `jaxaug data fetch fewshot`."
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence with its class.
-
-    Attributes:
-        text: unchanged text of the file, including trailing spaces.
-        label: any text without a tab, such as `6`.
-    """
+    """A sentence, unchanged with trailing spaces, and its class."""
 
     text: str
     label: str
@@ -39,8 +34,6 @@ class FewShotData:
     """A data set for classification.
 
     Attributes:
-        name: the name of its folder.
-        train: the training sentences in file order, with repetitions.
         test: the test sentences; `load` takes the distinct ones of `test.txt`.
         labels: the labels of train, in order of first appearance.
     """
@@ -72,12 +65,6 @@ def checked(
     folder: PathLike, train: Sequence[Sentence], test: Sequence[Sentence], fix: str
 ) -> FewShotData:
     """Returns a data set after checks.
-
-    Args:
-        folder: the folder, for the name of the data set and for errors.
-        train: all training sentences.
-        test: all test sentences.
-        fix: the last sentence of error messages.
 
     Raises:
         UserError: a split is empty, or a label of test is not in train.
@@ -113,11 +100,7 @@ def read(path: PathLike) -> list[Sentence]:
 
 
 def parse_line(line: str, where: str) -> Sentence:
-    """Returns the sentence of a line.
-
-    Args:
-        line: the line without its line feed.
-        where: file and line, for errors.
+    """Returns the sentence of a line `label<TAB>sentence`.
 
     Raises:
         UserError: the line is not a label, a tab, and a text with at least one word.
@@ -167,8 +150,6 @@ def few_shot(
 
     Args:
         sentences: the training sentences; a repeated text may be drawn twice.
-        per_label: number of sentences; None takes all of them.
-        seed: seed of the draw.
 
     Raises:
         UserError: a label has fewer sentences.

@@ -38,7 +38,7 @@ class EncoderDecoder(nn.Module):
         encoder_segment_ids: Tokens | None = None,
         enable_dropout: bool = True,
     ) -> Array:
-        """Returns the encoded inputs.
+        """Returns the encoded inputs, which must not be packed.
 
         Raises:
             UserError: the inputs are packed.
@@ -65,18 +65,12 @@ class EncoderDecoder(nn.Module):
         """Returns the logits of the target tokens given the encoded inputs.
 
         Args:
-            encoded: output of `encode`.
             encoder_input_tokens: inputs; 0 marks padding.
             decoder_input_tokens: targets shifted right; one column in a decoding step.
                 The start token 0 has an embedding like any other token.
             decoder_target_tokens: ignored; part of the interface of T5X.
-            encoder_segment_ids: must be None.
-            decoder_segment_ids: must be None.
-            decoder_positions: ignored.
-            enable_dropout: whether to apply dropout; needs the random stream "dropout".
             decode: whether to create the collection `cache` or, if it exists, to decode
                 one position.
-            max_decode_length: ignored.
 
         Raises:
             UserError: the examples are packed.

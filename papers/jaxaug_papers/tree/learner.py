@@ -46,8 +46,6 @@ class Item:
 
     Attributes:
         set: task or mixture of `recipes.table()`, such as "d3st_tree_6x".
-        steps: number of training steps.
-        seed: seed of the order of examples.
         order: order of the variants of a mixture, one of `ORDERS`.
     """
 
@@ -85,10 +83,7 @@ class Item:
         return self.set.partition("_")[0]
 
     def name(self, table: recipes.Table) -> str:
-        """Returns the name of the item's folder, with the digest of generated variants.
-
-        Better variants give another name, so they are a new item.
-        """
+        """Returns the name of the item's folder, with the digest of its variants."""
         digest = self.variants(table)
         version = f"-{digest[:8]}" if digest else ""
         order = "" if self.order == "mixture" else f"-{self.order}"
@@ -120,9 +115,6 @@ class Settings:
 
     Attributes:
         model: "smollm2", or "tiny" for tests.
-        rows: batch size.
-        microbatches: number of microbatches of a batch.
-        eval_rows: batch size of decoding.
         inputs, targets: maximum tokens of an input and of an answer, including EOS; a
             packed row has their sum.
     """
@@ -149,12 +141,7 @@ class Words:
 
 
 def load_model(name: str) -> tuple[continuing.PrefixModel, Words]:
-    """Returns the untrained model and its vocabulary.
-
-    Args:
-        name: "smollm2", from the cache folder, or "tiny": random weights and the
-            vocabulary of `mini`.
-    """
+    """Returns the untrained "smollm2" or "tiny" model and its vocabulary."""
     if name == "smollm2":
         folder = catalogue.CATALOGUE[name].folder
         found = language.load(folder, name)
@@ -223,7 +210,7 @@ class Learner:
         )
 
     def batches(self, item: Item, tasks: Sequence[Examples]) -> TokenBatches:
-        """Returns the training data of an item.
+        """Returns the training data of an item; refuses truncation of more than 1%.
 
         Raises:
             UserError: more than 1% of the inputs or targets would be truncated.
@@ -315,13 +302,9 @@ class Learner:
         """Trains an item, from its checkpoint if there is one.
 
         Args:
-            item: item of the queue.
             checkpoint: file of the state, written if training stops early; None drops
                 an unfinished item.
             stop: function (step, mean seconds per step) -> whether to stop.
-
-        Returns:
-            Facts of the training, or None if it stopped early.
         """
         compiling = self.compile(item.steps)
         work, tasks = self._trainer(item.steps), self.train_sets(item)
@@ -364,11 +347,7 @@ class Learner:
     # Evaluation.
 
     def evaluate(self, item: Item, out: Path) -> tuple[float, dict[str, list[str]]]:
-        """Answers the test frames under all wordings and writes the report to `out`.
-
-        Returns:
-            Seconds, and the answers to each task.
-        """
+        """Writes the report on all wordings; returns seconds and the answers."""
         started = time.perf_counter()
         params = self._trainer(item.steps).train_state.params
         tracker = self._tracker(item.family).with_params(params)

@@ -1,6 +1,5 @@
 """The position of the training data iterator as a part of a checkpoint."""
 
-import contextlib
 import os
 import re
 from typing import Any
@@ -11,7 +10,7 @@ from etils import epath
 
 from t5x import digests
 from t5x.checkpoint.folders import dataset_files
-from t5x.distributed import raise_if_any_failed
+from t5x.distributed import failing_together
 from t5x.errors import UserError
 from t5x.partition.partitioner import BasePartitioner
 
@@ -25,6 +24,10 @@ def _is_stateful_source(error: Exception) -> bool:
     return isinstance(error, NotImplementedError) or any(
         cls.__name__ in _STATEFUL_ERRORS for cls in type(error).__mro__
     )
+
+
+def _process_folder() -> str:
+    return f"process_{jax.process_index()}-of-{jax.process_count()}"
 
 
 def position_name(shard: int, shards: int) -> str:
@@ -64,11 +67,6 @@ class DatasetCheckpoint:
             self._parts = {named[i]: p for i, p in iterator.positions.items()}
             self._written = {named[i] for i in named if shards.writes(i)}
 
-    def _process_folder(self, folder: epath.Path) -> epath.Path:
-        if jax.process_count() == 1:
-            return folder
-        return folder / f"process_{jax.process_index()}-of-{jax.process_count()}"
-
     def save(self, folder: epath.PathLike, per_process: bool = False) -> None:
         """Writes the iterator's state into `folder` of an unfinished checkpoint.
 
@@ -78,8 +76,8 @@ class DatasetCheckpoint:
         if not self._written:
             return
         target = epath.Path(folder)
-        if per_process:
-            target = self._process_folder(target)
+        if per_process and jax.process_count() > 1:
+            target /= _process_folder()
             target.mkdir(parents=True, exist_ok=True)
         try:
             for name in sorted(self._written):
@@ -109,17 +107,14 @@ class DatasetCheckpoint:
         root = epath.Path(root)
         names = tuple(self._parts)
         digests.verify(root, lambda n: n.rpartition("/")[2].startswith(names))
-        error, complete = None, False
-        try:
-            complete = self._restore_parts(root)
-        except Exception as e:  # noqa: BLE001 - raised below
-            # Without this the other processes would wait for this one forever.
-            error = e
-        raise_if_any_failed(error)
-        return complete
+        with failing_together():
+            return self._restore_parts(root)
 
     def _restore_parts(self, root: epath.Path) -> bool:
-        found = {path.name: path for path in self._preferred(dataset_files(root))}
+        # The files that this process wrote come last and replace the files of others.
+        mine = _process_folder()
+        paths = sorted(dataset_files(root), key=lambda path: path.parent.name == mine)
+        found = {path.name: path for path in paths}
         folders = {
             name: next((p.parent for n, p in found.items() if n.startswith(name)), None)
             for name in self._parts
@@ -131,11 +126,6 @@ class DatasetCheckpoint:
             assert folder is not None
             _restore_iterator(self._parts[name], os.fspath(folder / name))
         return True
-
-    def _preferred(self, paths: list[epath.Path]) -> list[epath.Path]:
-        """Sorts the files so that those written by this process come last."""
-        mine = f"process_{jax.process_index()}-of-{jax.process_count()}"
-        return sorted(paths, key=lambda path: path.parent.name == mine)
 
     def _explain_missing(self, root: epath.Path, missing: list[str]) -> None:
         """Warns that the data restarts; raises UserError if only a part is missing."""
@@ -167,13 +157,10 @@ def _save_iterator(iterator: Any, prefix: str) -> None:
 
 
 def _restore_iterator(iterator: Any, prefix: str) -> None:
-    for name in ("restore", "load"):
-        with contextlib.suppress(AttributeError):
-            method = getattr(iterator, name)
-            break
-    else:
-        import tensorflow as tf
-
-        tf.train.Checkpoint(ds=iterator).read(prefix).assert_consumed()
+    restore = getattr(iterator, "restore", getattr(iterator, "load", None))
+    if restore is not None:
+        restore(prefix)
         return
-    method(prefix)
+    import tensorflow as tf
+
+    tf.train.Checkpoint(ds=iterator).read(prefix).assert_consumed()

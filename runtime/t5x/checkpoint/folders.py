@@ -13,6 +13,7 @@ never returned.
 import contextlib
 import dataclasses
 import errno
+import functools
 import logging as std_logging
 import os
 import re
@@ -25,7 +26,7 @@ import gin
 import jaxaug_base.errors
 from absl import logging
 from etils import epath
-from jaxaug_base.files import absolute, check_ordinary
+from jaxaug_base.files import FULL, absolute, check_ordinary
 
 from t5x import digests
 from t5x.errors import UserError
@@ -140,16 +141,18 @@ def all_steps(checkpoints_dir: epath.PathLike) -> list[int]:
 
     Incomplete folders are skipped with a warning.
     """
-    steps = []
-    for path in epath.Path(checkpoints_dir).glob(f"{get_checkpoint_prefix()}_*"):
-        step = step_of(path)
-        if step is None:
-            continue
+    steps = set()
+    for path in _step_folders(checkpoints_dir):
         if layout_of(path) is None:
             logging.warning("Ignoring incomplete checkpoint folder %s.", path)
-            continue
-        steps.append(step)
-    return sorted(set(steps))
+        else:
+            steps.add(int(path.name.rpartition("_")[2]))
+    return sorted(steps)
+
+
+def _step_folders(checkpoints_dir: epath.PathLike) -> Iterator[epath.Path]:
+    paths = epath.Path(checkpoints_dir).glob(f"{get_checkpoint_prefix()}_*")
+    return (path for path in paths if step_of(path) is not None)
 
 
 def latest_step(checkpoints_dir: epath.PathLike) -> int | None:
@@ -190,11 +193,9 @@ def remove_dataset_files(step_dir: epath.PathLike) -> None:
 
 def set_aside_incomplete(checkpoints_dir: epath.PathLike) -> None:
     """Renames incomplete `checkpoint_N` folders, so that step N can be saved."""
-    for path in epath.Path(checkpoints_dir).glob(f"{get_checkpoint_prefix()}_*"):
-        if step_of(path) is None or layout_of(path) is not None:
-            continue
+    for path in _step_folders(checkpoints_dir):
         aside = path.parent / f"{path.name}.incomplete"
-        if not aside.exists():
+        if layout_of(path) is None and not aside.exists():
             path.rename(aside)
             logging.warning("Moved incomplete checkpoint %s to %s.", path, aside)
 
@@ -260,15 +261,7 @@ def find_checkpoint(path: epath.PathLike, step: int | None = None) -> str:
     return os.fspath(where.state if where.layout == "legacy" else where.root)
 
 
-_ERRNOS = {
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EIO,
-}
+_ERRNOS = {*FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 # TensorStore reports the operating system's message inside a ValueError.
 _TEXT = re.compile(
     r"No space left on device|Disk quota exceeded|File too large"
@@ -333,15 +326,12 @@ def _intact(folder: epath.PathLike) -> str:
     return f"The checkpoint of step {steps[-1]} is intact."
 
 
-class _QuietOrbax(std_logging.Filter):
-    """Drops orbax's error logs, whose exceptions arrive here anyway, and a note."""
-
-    def filter(self, record: std_logging.LogRecord) -> bool:
-        if "/orbax/" not in record.pathname:
-            return True
-        if record.levelno >= std_logging.ERROR:
-            return False
-        return "Metadata file does not exist" not in record.getMessage()
+def _is_news(record: std_logging.LogRecord) -> bool:
+    """Returns False for a note of orbax, and for its errors, which are raised too."""
+    if "/orbax/" not in record.pathname:
+        return True
+    is_error = record.levelno >= std_logging.ERROR
+    return not is_error and "Metadata file does not exist" not in record.getMessage()
 
 
 def _tells_more(record: std_logging.LogRecord) -> bool:
@@ -353,12 +343,10 @@ def _tells_more(record: std_logging.LogRecord) -> bool:
     return error is None or file_system_reason(error) is None
 
 
+@functools.cache
 def quieten_orbax() -> None:
     """Installs the filters on the loggers of absl and asyncio once."""
-    logger = std_logging.getLogger("absl")
-    if any(isinstance(f, _QuietOrbax) for f in logger.filters):
-        return
-    logger.addFilter(_QuietOrbax())
+    std_logging.getLogger("absl").addFilter(_is_news)
     std_logging.getLogger("asyncio").addFilter(_tells_more)
     report = sys.unraisablehook
 

@@ -31,8 +31,8 @@ from t5x.checkpoint.retention import Retention
 from t5x.checkpoint.sources import LazyArray
 from t5x.distributed import (
     broadcast_one_to_all,
+    failing_together,
     get_local_data,
-    raise_if_any_failed,
     sync_global_devices,
 )
 from t5x.errors import UserError
@@ -46,12 +46,8 @@ class DatasetHandler(ocp.CheckpointHandler):
 
     def save(self, directory: epath.Path, args: "DatasetArgs") -> None:
         """Writes the state of `args.item`."""
-        error = None
-        try:
+        with failing_together():
             args.item.save(directory, per_process=jax.process_count() > 1)
-        except Exception as e:  # noqa: BLE001 (raised again on every process)
-            error = e
-        raise_if_any_failed(error)
 
     def restore(self, directory: epath.Path, args: "DatasetArgs | None" = None) -> Any:
         """Moves `args.item` to the stored position."""
@@ -329,10 +325,8 @@ class OrbaxCheckpointManagerInterface:
         Args:
             step: step in the model folder; by default the newest.
             path: any checkpoint, in either layout; excludes `step`.
-            fallback_state: state dict for names that the checkpoint lacks.
-            state_transformation_fns: fn(checkpoint state dict, target state dict).
-            lazy_parameters: whether to leave arrays on disk; needs
-                params_on_devices=False.
+            fallback_state, state_transformation_fns, lazy_parameters: see
+                `restore.restore_train_state`.
         """
         if step is not None and path is not None:
             raise ValueError("At most one of `step` or `path` may be provided.")

@@ -5,6 +5,7 @@ fill, after renaming and transformations; no others are read.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,8 +29,10 @@ from t5x.checkpoint.sources import (
 from t5x.distributed import place
 from t5x.errors import UserError
 from t5x.partition.partitioner import BasePartitioner
+from t5x.state_utils import flatten_state_dict, unflatten
 
 PyTree = Any
+flatten = functools.partial(flatten_state_dict, keep_empty_nodes=True)
 # Dtypes of parameters; other numbers need scales to be read.
 _FLOATS = (np.float16, jnp.bfloat16, np.float32, np.float64)
 # fn(state_dict, parameter_infos) -> (state_dict, parameter_infos)
@@ -62,16 +65,6 @@ def parameter_infos(train_state: Any, partitioner: BasePartitioner) -> PyTree:
     return unflatten(infos)
 
 
-def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Flattens a tree into '/'-joined names -> leaves; keeps empty dicts."""
-    return traverse_util.flatten_dict(tree, keep_empty_nodes=True, sep="/")
-
-
-def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Inverts `flatten`."""
-    return traverse_util.unflatten_dict(dict(flat), sep="/")
-
-
 def is_target(name: str) -> bool:
     """Returns whether a '/'-joined name is a parameter."""
     return name.split("/", 1)[0] == "target"
@@ -89,55 +82,6 @@ class Deferred(NamedTuple):
     """
 
     make: Callable[[Sequence[str]], Mapping[str, jax.Array]]
-
-
-def restore_state_dict(
-    source: CheckpointSource,
-    path: Any,
-    train_state: Any,
-    partitioner: BasePartitioner,
-    *,
-    state_transformation_fns: Sequence[RestoreStateTransformationFn] = (),
-    fallback_state: Mapping[str, Any] | None = None,
-    restore_dtype: Any = None,
-    lazy_parameters: bool = False,
-) -> dict[str, Any]:
-    """Reads the arrays of `train_state` from a checkpoint; see `restore_train_state`.
-
-    Arrays of the checkpoint that the train state lacks are not read. Values of
-    `fallback_state` are arrays or `Deferred`.
-    """
-    fallback = flatten(fallback_state) if fallback_state is not None else {}
-    wanted, needed, present = matched(
-        source, path, train_state, state_transformation_fns, fallback
-    )
-    infos = flatten(parameter_infos(train_state, partitioner))
-
-    def sharding_of(name: str) -> NamedSharding | None:
-        if not partitioner.params_on_devices:
-            return None
-        return NamedSharding(partitioner.mesh, infos[name].axes or PartitionSpec())
-
-    requests = {
-        name: (leaf, sharding_of(name))
-        for name, leaf in present.items()
-        if isinstance(leaf, StoredArray)
-    }
-    values = dict(present if lazy_parameters else source.read(requests))
-    made = _computed(fallback, [name for name in needed if name not in present])
-    for name in needed:
-        if name in values:
-            continue
-        leaf = present[name] if name in present else made[name]
-        sharding = sharding_of(name)
-        if not isinstance(leaf, jax.Array):
-            leaf = np.asarray(leaf)
-        values[name] = leaf if sharding is None else place(leaf, sharding)
-    dtype = to_dtype(restore_dtype)
-    for name, value in values.items():
-        if dtype is not None and is_target(name) and value.dtype != dtype:
-            values[name] = value.astype(dtype)
-    return unflatten({name: values.get(name, leaf) for name, leaf in wanted.items()})
 
 
 def matched(
@@ -245,7 +189,8 @@ def restore_train_state(
     Args:
         path: a `checkpoint_N` folder, its msgpack file, or a model folder.
         state_transformation_fns: fn(checkpoint state dict, target state dict).
-        fallback_state: state dict for names that the checkpoint lacks.
+        fallback_state: state dict for names that the checkpoint lacks; its values are
+            arrays or `Deferred`.
         restore_dtype: dtype of the parameters; None keeps the stored one.
         lazy_parameters: whether to leave arrays on disk; needs params_on_devices=False.
 
@@ -261,19 +206,42 @@ def restore_train_state(
     where = locate(path)
     logging.info("Restoring from %s checkpoint %s.", where.layout, where.root)
     digests.verify(where.root, _is_state, share=True)
-    state_dict = restore_state_dict(
-        open_source(where),
-        where.root,
-        train_state,
-        partitioner,
-        state_transformation_fns=state_transformation_fns,
-        fallback_state=fallback_state,
-        restore_dtype=restore_dtype,
-        lazy_parameters=lazy_parameters,
+    source = open_source(where)
+    fallback = flatten(fallback_state) if fallback_state is not None else {}
+    wanted, needed, present = matched(
+        source, where.root, train_state, state_transformation_fns, fallback
     )
+    infos = flatten(parameter_infos(train_state, partitioner))
+
+    def sharding_of(name: str) -> NamedSharding | None:
+        if not partitioner.params_on_devices:
+            return None
+        return NamedSharding(partitioner.mesh, infos[name].axes or PartitionSpec())
+
+    requests = {
+        name: (leaf, sharding_of(name))
+        for name, leaf in present.items()
+        if isinstance(leaf, StoredArray)
+    }
+    values = dict(present if lazy_parameters else source.read(requests))
+    made = _computed(fallback, [name for name in needed if name not in present])
+    for name in needed:
+        if name in values:
+            continue
+        leaf = present[name] if name in present else made[name]
+        sharding = sharding_of(name)
+        if not isinstance(leaf, jax.Array):
+            leaf = np.asarray(leaf)
+        values[name] = leaf if sharding is None else place(leaf, sharding)
+    dtype = to_dtype(restore_dtype)
+    for name, value in values.items():
+        if dtype is not None and is_target(name) and value.dtype != dtype:
+            values[name] = value.astype(dtype)
     if dataset is not None:
         dataset.restore(where.root)
-    return train_state.restore_state(state_dict)
+    return train_state.restore_state(
+        unflatten({name: values.get(name, leaf) for name, leaf in wanted.items()})
+    )
 
 
 def check_restorable(path: str, restore_cfg: Any, train_state: Any = None) -> None:

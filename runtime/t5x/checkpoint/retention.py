@@ -24,7 +24,6 @@ def populate_metrics_for_steps(
         metric_name: `<run>/<tag>`, for example `train/accuracy` (folder train, tag
             accuracy) or `inference_eval/<task>/eval/<metric>`. The `eval/` may be
             omitted.
-        steps: the steps of interest.
     """
     root, wanted = epath.Path(checkpoints_dir), set(steps)
     parts = metric_name.split("/")

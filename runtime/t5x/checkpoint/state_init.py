@@ -179,9 +179,7 @@ class TrainStateInitializer:
         )(rng)
 
     def fallback_state_dict(self, init_rng: jax.Array) -> Mapping[str, Any]:
-        """Returns the state dict of `from_scratch` with deferred values, usually not
-        needed.
-        """
+        """Returns the state dict of `from_scratch` with deferred values."""
         shapes = self.global_train_state_shape
         infos = flatten(parameter_infos(shapes, self._partitioner))
 
@@ -201,21 +199,19 @@ class TrainStateInitializer:
         ds_iter: Any = None,
         init_rng: jax.Array | None = None,
     ) -> Iterator[tuple[Any, str]]:
-        """Yields (train state, path) for every checkpoint of the first valid
-        configuration.
-        """
+        """Yields (train state, path) of each checkpoint of the first valid config."""
         cfg, paths = get_first_valid_restore_config_and_paths(restore_cfgs)
         for path in paths:
-            assert cfg is not None
-            manager = create_orbax_checkpoint_manager(
-                restore_cfg=cfg,
-                train_state=self.global_train_state_shape,
-                partitioner=self._partitioner,
-                ds_iter=ds_iter,
+            state, _ = create_checkpoint_manager_and_restore(
+                self,
+                self._partitioner,
+                cfg,
+                path,
+                init_rng,
                 model_dir=path,
+                ds_iter=ds_iter,
             )
-            fallback = get_fallback_state(cfg, self.fallback_state_dict, init_rng)
-            yield restore(manager, [path], cfg, fallback), path
+            yield state, path
 
     def from_checkpoint(
         self,
@@ -224,9 +220,7 @@ class TrainStateInitializer:
         ds_iter: Any = None,
         init_rng: jax.Array | None = None,
     ) -> Any:
-        """Restores the one checkpoint of the configurations; returns None if there is
-        none.
-        """
+        """Restores the one checkpoint of the configurations; None if there is none."""
         found = list(self.from_checkpoints(ckpt_cfgs, ds_iter, init_rng))
         if len(found) > 1:
             raise UserError(
@@ -301,8 +295,22 @@ def create_orbax_checkpoint_manager(
             "save_dtype": save_cfg.dtype,
             "keep": save_cfg.keep,
             "period": save_cfg.period,
-            **_retention_settings(save_cfg, train_state, partitioner, model_dir),
         }
+        # Other settings are passed only if they are used, so that simpler managers fit.
+        for name in ("checkpoint_steps", "keep_dataset_checkpoints"):
+            if value := getattr(save_cfg, name):
+                settings[name] = value
+        checkpointer = save_cfg.checkpointer_cls(
+            train_state=train_state, partitioner=partitioner, checkpoints_dir=model_dir
+        )
+        rule = getattr(checkpointer, "retention", None)
+        if rule is not None and rule.metric_name is not None:
+            settings |= {
+                "metric_name_to_monitor": rule.metric_name,
+                "metric_mode": rule.metric_mode,
+                "keep_checkpoints_without_metrics": rule.keep_without_metrics,
+                "force_keep_period": rule.force_keep_period,
+            }
     manager = manager_cls(
         directory=model_dir,
         train_state=train_state,
@@ -317,53 +325,15 @@ def create_orbax_checkpoint_manager(
     return manager
 
 
-def _retention_settings(
-    save_cfg: SaveCheckpointConfig,
-    train_state: Any,
-    partitioner: BasePartitioner,
-    model_dir: str | None,
-) -> dict[str, Any]:
-    """Returns the non-basic settings in use, so that simpler managers still fit."""
-    settings: dict[str, Any] = {}
-    if save_cfg.checkpoint_steps:
-        settings["checkpoint_steps"] = save_cfg.checkpoint_steps
-    if save_cfg.keep_dataset_checkpoints:
-        settings["keep_dataset_checkpoints"] = save_cfg.keep_dataset_checkpoints
-    checkpointer = save_cfg.checkpointer_cls(
-        train_state=train_state, partitioner=partitioner, checkpoints_dir=model_dir
-    )
-    rule = getattr(checkpointer, "retention", None)
-    if rule is not None and rule.metric_name is not None:
-        settings |= {
-            "metric_name_to_monitor": rule.metric_name,
-            "metric_mode": rule.metric_mode,
-            "keep_checkpoints_without_metrics": rule.keep_without_metrics,
-            "force_keep_period": rule.force_keep_period,
-        }
-    return settings
-
-
 class LegacyCheckpointManager:
     """The manager of this name in T5X, on the orbax manager; `save` waits."""
 
     def __init__(
-        self,
-        *,
-        save_cfg: SaveCheckpointConfig | None,
-        restore_cfg: RestoreCheckpointConfig | None,
-        train_state_shape: Any,
-        partitioner: BasePartitioner,
-        ds_iter: Any = None,
-        model_dir: str | None = None,
+        self, *, train_state_shape: Any, model_dir: str | None = None, **settings: Any
     ):
         """Creates the manager; see `create_orbax_checkpoint_manager`."""
         self._manager = create_orbax_checkpoint_manager(
-            save_cfg=save_cfg,
-            restore_cfg=restore_cfg,
-            train_state=train_state_shape,
-            partitioner=partitioner,
-            ds_iter=ds_iter,
-            model_dir=model_dir or "",
+            train_state=train_state_shape, model_dir=model_dir or "", **settings
         )
 
     def save(self, train_state: Any, state_transformation_fns: Sequence = ()) -> None:

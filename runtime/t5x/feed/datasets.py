@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 from absl import logging
-from jax.experimental import multihost_utils
 
 from t5x import distributed
 from t5x.errors import UserError
@@ -46,10 +45,7 @@ def per_shard_batch_size(cfg: DatasetConfig, num_shards: int) -> int:
 
 def fresh_seed() -> int:
     """Returns a seed from the clock of process 0, equal on all processes."""
-    seed = np.int32(int(time.time()))
-    if jax.process_count() > 1:
-        seed = multihost_utils.broadcast_one_to_all(seed)
-    return int(seed)
+    return int(distributed.broadcast_one_to_all(np.int32(int(time.time()))))
 
 
 def require_same_seed(cfg: DatasetConfig) -> None:

@@ -16,10 +16,10 @@ from concurrent import futures
 from typing import Any
 
 import jax
-import numpy as np
 from etils import epath
 from jaxaug_base.clu_names import iterators as clu_iterators
 
+from t5x.distributed import process_local_to_global
 from t5x.errors import UserError
 from t5x.feed.shards import DataShards, Rewindable, method
 
@@ -38,6 +38,20 @@ def batches_of(dataset: Any) -> Any:
     return dataset.as_numpy_iterator() if is_tf_dataset(dataset) else dataset
 
 
+def in_thread(function: Callable[[], Any], name: str) -> futures.Future:
+    """Calls a function in a daemon thread; returns the future of its result."""
+    future: futures.Future = futures.Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - raised by result()
+            future.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
+
+
 def shard_batch(batch: Batch, partitioner: Any) -> Batch:
     """Puts the rows of this process onto its devices as global arrays.
 
@@ -49,10 +63,7 @@ def shard_batch(batch: Batch, partitioner: Any) -> Batch:
         return batch
     sharding = jax.sharding.NamedSharding(mesh, partitioner.data_partition_spec)
     if jax.process_count() > 1:
-        return {
-            k: jax.make_array_from_process_local_data(sharding, np.asarray(v))
-            for k, v in batch.items()
-        }
+        return {k: process_local_to_global(v, sharding) for k, v in batch.items()}
     return jax.device_put(dict(batch), sharding)
 
 
@@ -198,16 +209,7 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
 
     def peek_async(self) -> futures.Future:
         """Returns a future of `peek()`, to warm up the pipeline in the background."""
-        future: futures.Future = futures.Future()
-
-        def peek() -> None:
-            try:
-                future.set_result(self.peek())
-            except Exception as error:  # noqa: BLE001 - raised by result()
-                future.set_exception(error)
-
-        threading.Thread(target=peek, name="peek", daemon=True).start()
-        return future
+        return in_thread(self.peek, "peek")
 
     @property
     def element_spec(self) -> Any:

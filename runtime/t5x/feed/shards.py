@@ -69,9 +69,7 @@ class DataShards:
         return range(first // self.rows, -(-(first + self.taken) // self.rows))
 
     def join(self, batches: list[Batch]) -> Batch:
-        """Returns the rows [taken, ...] of this process from batches of the shards in
-        `mine`.
-        """
+        """Returns the rows [taken, ...] of this process from batches of its shards."""
         start = self.part * self.taken - self.mine[0] * self.rows
         if len(batches) == 1 and self.taken == self.rows:
             return batches[0]

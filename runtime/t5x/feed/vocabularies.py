@@ -25,9 +25,8 @@ def get_vocabulary(cfg: DatasetConfig) -> tuple[Any, Any]:
     if any(other != first for other in candidates[1:]):
         raise ValueError(
             f"Task or mixture {cfg.name!r} lacks 'inputs' or 'targets', and its "
-            f"features "
-            f"{sorted(features)} have different vocabularies; name them 'inputs' and "
-            "'targets'."
+            f"features {sorted(features)} have different vocabularies; name them "
+            "'inputs' and 'targets'."
         )
     return first, first
 

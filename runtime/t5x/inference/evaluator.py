@@ -5,8 +5,8 @@ import importlib.util
 import json
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent import futures
 from typing import Any, Self
 
 import jax
@@ -15,7 +15,7 @@ from jaxaug_base.files import replacing
 
 from t5x.feed import registered
 from t5x.feed.datasets import unpacked_of
-from t5x.feed.iterators import is_tf_dataset
+from t5x.feed.iterators import in_thread, is_tf_dataset
 from t5x.feed.registered import DatasetConfig
 from t5x.feed.vocabularies import verify_matching_vocabs
 from t5x.inference.runner import get_infer_fn
@@ -124,8 +124,7 @@ class InferenceEvaluator:
         self._evaluator.close()
 
     def evaluate(self, train_state: Any, train_state_axes: Any) -> Any:
-        """Predicts with the key PRNGKey(0), and scores; metrics follow in the
-        background.
+        """Predicts with PRNGKey(0), and scores; metrics follow in the background.
 
         Returns:
             Future of task name -> metric name -> value; None on processes other than 0.
@@ -321,41 +320,25 @@ class BackgroundEvaluator:
     def __init__(self, build: Callable[[], Any]):
         """Stores the function that returns the evaluator, or None."""
         self._build = build
-        self._evaluator: Any = None
-        self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
+        self._built: futures.Future | None = None
 
-    def start(self) -> None:
-        """Starts the build; later calls do nothing."""
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="evaluator", daemon=True
-            )
-            self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._evaluator = self._build()
-        except BaseException as error:  # noqa: BLE001 - raised where it is asked for
-            self._error = error
+    def start(self) -> futures.Future:
+        """Starts the build; later calls do nothing. Returns the evaluator's future."""
+        if self._built is None:
+            self._built = in_thread(self._build, "evaluator")
+        return self._built
 
     def check(self) -> None:
         """Raises the error of the thread, if there is one; does not wait."""
-        if self._error is not None:
-            raise self._error
+        if self._built is not None and self._built.done():
+            self._built.result()
 
     def join(self) -> Any:
         """Waits for the evaluator (or None); starts the build, and raises its error."""
-        self.start()
-        assert self._thread is not None
-        self._thread.join()
-        self.check()
-        return self._evaluator
+        return self.start().result()
 
     def before_step(self, asked: Callable[[int], bool]) -> Callable[[int], bool]:
-        """Returns a `BaseTrainer.preempted` that starts the thread after the first
-        step.
-        """
+        """Returns a `BaseTrainer.preempted` that starts the thread after one step."""
         seen = 0
 
         def before(step: int) -> bool:
@@ -371,10 +354,11 @@ class BackgroundEvaluator:
 
     def __exit__(self, exc_type: object, *exc_info: object) -> None:
         """Closes the evaluator; after an error it does not wait for the thread."""
-        if self._thread is not None and exc_type is None:
-            self.join()
-        if self._evaluator is not None:
-            self._evaluator.close()
+        built = self._built
+        if built is None or (exc_type and (not built.done() or built.exception())):
+            return
+        if (evaluator := built.result()) is not None:
+            evaluator.close()
 
     def __enter__(self) -> Self:
         return self

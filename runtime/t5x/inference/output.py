@@ -1,6 +1,7 @@
 """Results of inference: JSON lines in chunks, their origin, and the data position."""
 
 import dataclasses
+import itertools
 import json
 import os
 import re
@@ -90,7 +91,8 @@ def write_inferences_to_file(
             else:
                 line["prediction"] = _text(vocabulary, predictions[i])
                 if output_ids:
-                    line["prediction_tokens"] = _without_padding(predictions[i])
+                    ids = np.asarray(predictions[i]).tolist()
+                    line["prediction_tokens"] = list(itertools.takewhile(bool, ids))
             if aux and mode != "predict":
                 line["aux"] = jax.tree.map(
                     lambda v, i=i: _plain(v[i]),
@@ -129,11 +131,6 @@ def _text(vocabulary: Any, ids: Any) -> Any:
     import tensorflow as tf
 
     return _plain(vocabulary.decode_tf(tf.constant(ids)).numpy())
-
-
-def _without_padding(ids: Any) -> list:
-    ids = np.asarray(ids).tolist()
-    return ids[: ids.index(0)] if 0 in ids else ids
 
 
 def merge_chunks_to_file(
@@ -208,9 +205,7 @@ class Origin:
         return os.path.join(self.output_dir, self.chunks)
 
     def check(self) -> None:
-        """Compares the origin with existing results; results of older versions have
-        none.
-        """
+        """Compares the origin with the origin of existing results, if it is noted."""
         self._compare(_read(epath.Path(self.marker)), self.marker)
         folder = epath.Path(self.tmp_dir)
         known = _read(folder / _FILE)

@@ -155,7 +155,7 @@ def get_infer_fn(
         )
         if not length:
             return []
-        results = []
+        results: list[Any] = []
         threads = threads_for(train_state.params)
         with enqueueing(threads) as enqueue:
             for indices, batch in batches(ds, length):
@@ -166,7 +166,9 @@ def get_infer_fn(
                 shape = tuple((name, x.shape) for name, x in batch.items())
                 real = int(np.sum(indices >= 0)) * layout.num_shards
                 results.append((enqueue(shape, step), real))
-            results = [_finished(result(), on_done, real) for result, real in results]
+            for place, (result, real) in enumerate(results):
+                results[place] = jax.block_until_ready(result())
+                on_done(real)
         logging.info("Inference of %d examples is done.", length)
         check = check_decodes if _decodes(infer_step) else None
         return _in_order(results, length, keep_aux_as_numpy, check)
@@ -181,13 +183,6 @@ def _decodes(infer_step: Callable[..., Any]) -> bool:
     name = getattr(infer_step, "__name__", "")
     model = getattr(infer_step, "__self__", None)
     return name.startswith("predict_batch") and hasattr(model, "decode_fn")
-
-
-def _finished(result: Any, on_done: Callable[[int], None], count: int) -> Any:
-    """Waits for the result of a batch and reports its number of examples."""
-    jax.block_until_ready(result)
-    on_done(count)
-    return result
 
 
 def _start_copy_to_host(x: Any) -> Any:

@@ -15,18 +15,16 @@ import numpy as np
 from absl import logging
 from etils import epath
 from jaxaug_base import clu_names as clu
-from jaxaug_base.event_files import without_torch
+from jaxaug_base.libraries import without
 
 from t5x import metrics as metrics_lib
 from t5x.logs.sinks import MetricSink, scalars_of
 
-with without_torch():
+with without("torch"):
     from tensorboardX import summary as summary_lib
     from tensorboardX.event_file_writer import EventsWriter
     from tensorboardX.proto.event_pb2 import Event
-    from tensorboardX.proto.summary_pb2 import Summary, SummaryMetadata
-    from tensorboardX.proto.tensor_pb2 import TensorProto
-    from tensorboardX.proto.tensor_shape_pb2 import TensorShapeProto
+    from tensorboardX.proto.summary_pb2 import Summary
     from tensorboardX.record_writer import directory_check, register_writer_factory
 
 _FLUSH_SECONDS = 10
@@ -111,17 +109,10 @@ class TensorBoardWriter:
 
     def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
         """Writes texts (Markdown) of one step."""
-        metadata = SummaryMetadata(
-            plugin_data=SummaryMetadata.PluginData(plugin_name="text")
-        )
         for name, text in texts.items():
-            tensor = TensorProto(
-                dtype="DT_STRING",
-                string_val=[text.encode()],
-                tensor_shape=TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)]),
-            )
-            value = Summary.Value(tag=name, metadata=metadata, tensor=tensor)
-            self._add(step, Summary(value=[value]))
+            summary = summary_lib.text(name, text)
+            summary.value[0].tag = name  # Without the suffix of tensorboardX.
+            self._add(step, summary)
 
     def write_images(self, step: int, images: Mapping[str, Any]) -> None:
         """Writes images [n, h, w, c] or [h, w, c] of one step."""
@@ -272,8 +263,7 @@ class MetricsManager:
     def write_metrics_summary(
         self, metrics: Mapping[str, Any] | None, step: Any, num_steps: int
     ) -> futures.Future:
-        """Writes metrics summed over `num_steps` steps; returns a future of their
-        values.
+        """Writes metrics summed over steps; returns a future of their values.
 
         The duration for rates ends when the metrics are computed. It starts with the
         last `start_duration_timer`, but not before the previous summary was computed,

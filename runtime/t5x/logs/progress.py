@@ -70,8 +70,7 @@ class Progress(_Line):
         self._paused = step, time.perf_counter()
 
     def resume(self, step: int) -> None:
-        """Starts a new interval of metrics at `step`; the time since `pause` does not
-        count.
+        """Starts an interval of metrics at `step`; time since `pause` does not count.
 
         Intervals shorter than the line period share one line.
         """
@@ -112,8 +111,7 @@ class Progress(_Line):
         self._mark(step)
 
     def left(self, step: int, evaluation: float = 0.0) -> float | None:
-        """Estimates the seconds from a finished step to the end; None before the first
-        line.
+        """Estimates the seconds from a step to the end; None before the first line.
 
         `evaluation` is used for the seconds of an evaluation before one is timed.
         """

@@ -42,9 +42,7 @@ It returns sequences and scores in ascending order of score: the best one is las
 
 
 class LazyAttribute:
-    """Class attribute that is imported on first access, as `import t5x.models` is
-    light.
-    """
+    """Class attribute that is imported on first access."""
 
     def __init__(self, path: str):
         self.path = path
@@ -456,8 +454,7 @@ class BaseTransformerModel(BaseModel):
     def score_batch(
         self, params: PyTree, batch: Batch, return_intermediates: bool = False
     ) -> Any:
-        """Returns the log likelihood of each target sequence: the weighted sum over
-        tokens.
+        """Returns each target's log likelihood: the weighted sum over its tokens.
 
         The z-loss is left out, since it only regularizes training.
 

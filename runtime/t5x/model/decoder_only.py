@@ -191,8 +191,7 @@ class DecoderOnlyModel(BaseTransformerModel):
         num_decodes: int = 1,
         decoder_params: Mapping[str, Any] | None = None,
     ) -> tuple[Int[Array, "batch *num_decodes length"], Mapping[str, Array]]:
-        """Continues the inputs of a batch; see
-        `EncoderDecoderModel.predict_batch_with_aux`.
+        """Continues the inputs; see `EncoderDecoderModel.predict_batch_with_aux`.
 
         For inputs [9, 4, 1] and targets [3, 1] the converter makes decoder_input_tokens
         [0, 9, 4, 1, 3, 0] and decoder_causal_attention [1, 1, 1, 1, 0, 0]. Their

@@ -2,9 +2,10 @@
 
 import collections
 import dataclasses
+import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -22,15 +23,11 @@ _MULTI_SLICE_AXES = ("replica", "data", "model")
 
 def _check_divides(parts: int, devices: int, what: str) -> None:
     if parts < 1 or devices % parts:
-        _refuse_partitions(parts, devices, what)
-
-
-def _refuse_partitions(parts: int, devices: int, what: str) -> NoReturn:
-    divisors = [d for d in range(1, devices + 1) if devices % d == 0]
-    raise UserError(
-        f"{what} asks for {parts} model partitions, which does not divide the "
-        f"{devices} devices: use one of {divisors}."
-    )
+        divisors = [d for d in range(1, devices + 1) if devices % d == 0]
+        raise UserError(
+            f"{what} asks for {parts} model partitions, which does not divide the "
+            f"{devices} devices: use one of {divisors}."
+        )
 
 
 def get_cpu_mesh() -> Mesh:
@@ -115,7 +112,7 @@ def default_mesh(
     elif platform == "cpu":
         asked, found = num_partitions or 1, len(jax.devices("cpu"))
         if asked > found:
-            _refuse_partitions(asked, found, f"num_partitions={asked}")
+            _check_divides(asked, found, f"num_partitions={asked}")
         mesh = get_cpu_mesh()
     elif platform in ("gpu", "cuda", "rocm"):
         mesh = get_gpu_mesh(num_partitions or 1)
@@ -166,23 +163,17 @@ class LocalChunker:
             self.num_chunks[axis] = len(distinct)
             self.chunk_ids[axis] = distinct.index(groups[jax.process_index()])
 
-    def _rank(self, axes: Sequence[str]) -> int:
+    def get_shard_id(self, sharded_mesh_axes: str | Sequence[str]) -> int:
+        """Returns the index of this process along the given axes, row-major."""
         rank = 0
-        for axis in axes:
+        for axis in _names(sharded_mesh_axes):
             rank = rank * self.num_chunks[axis] + self.chunk_ids[axis]
         return rank
 
-    def get_shard_id(self, sharded_mesh_axes: str | Sequence[str]) -> int:
-        """Returns the index of this process along the given axes, row-major."""
-        if isinstance(sharded_mesh_axes, str):
-            sharded_mesh_axes = (sharded_mesh_axes,)
-        return self._rank(sharded_mesh_axes)
-
     def get_replica_id(self, sharded_mesh_axes: str | Collection[str]) -> int:
         """Returns the index of this process along all other axes, row-major."""
-        if isinstance(sharded_mesh_axes, str):
-            sharded_mesh_axes = (sharded_mesh_axes,)
-        return self._rank([a for a in self.mesh_axes if a not in sharded_mesh_axes])
+        sharded = _names(sharded_mesh_axes)
+        return self.get_shard_id([a for a in self.mesh_axes if a not in sharded])
 
     def get_local_chunk_info(
         self, global_shape: tuple[int, ...], mesh_axes: Sequence[str | None]
@@ -282,9 +273,8 @@ def logical_to_mesh_axes(
     return PartitionSpec(*(spec or ()))
 
 
-def _axis_size(axis: MeshAxis, mesh_shape: Mapping[str, int]) -> int:
-    names = (axis,) if isinstance(axis, str) else (axis or ())
-    return math.prod(mesh_shape[n] for n in names)
+def _names(axes: Any) -> Any:
+    return (axes,) if isinstance(axes, str) else (axes or ())
 
 
 def drop_indivisible_axes(
@@ -296,7 +286,7 @@ def drop_indivisible_axes(
     """
     entries: list[Any] = list(spec)
     for i, axis in enumerate(entries):
-        size = _axis_size(axis, mesh_shape)
+        size = math.prod(mesh_shape[name] for name in _names(axis))
         if i < len(shape) and size > 1 and shape[i] % size:
             _warn_once(
                 f"Parameter {name} of shape {tuple(shape)} is not sharded along "
@@ -308,10 +298,6 @@ def drop_indivisible_axes(
     return PartitionSpec(*entries)
 
 
-_warned: set[str] = set()
-
-
+@functools.cache
 def _warn_once(message: str) -> None:
-    if message not in _warned:
-        _warned.add(message)
-        logging.warning("%s", message)
+    logging.warning("%s", message)

@@ -2,6 +2,7 @@
 
 import contextlib
 import contextvars
+import copy
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,6 @@ from t5x import checks
 from t5x.distributed import place, process_local_to_global
 from t5x.errors import UserError
 from t5x.on_cpu import features
-from t5x.optimizers import as_container
 from t5x.partition.mesh import (
     HardwareMesh,
     LocalChunker,
@@ -30,6 +30,7 @@ from t5x.partition.mesh import (
     logical_to_mesh_axes,
     standard_logical_axis_rules,
 )
+from t5x.state_utils import as_container, flatten_state_dict, unflatten
 
 PyTree = Any
 
@@ -122,6 +123,7 @@ class PjittedFnWithContext:
         self._logical_axis_rules = logical_axis_rules
         self._in_shardings = in_shardings
         self._static_argnums = tuple(static_argnums)
+        self._is_compiled = False
 
     def _globalise(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         if jax.process_count() == 1 or self._in_shardings is None:
@@ -137,7 +139,11 @@ class PjittedFnWithContext:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with mesh_context(self._mesh, self._logical_axis_rules):
-            return self._pjitted_fn(*self._globalise(args), **kwargs)
+            args = self._globalise(args)
+            if self._is_compiled:  # Compiled programs take no static arguments.
+                static = self._static_argnums
+                args = tuple(arg for i, arg in enumerate(args) if i not in static)
+            return self._pjitted_fn(*args, **kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the lowered computation for these arguments (arrays or shapes)."""
@@ -148,14 +154,9 @@ class PjittedFnWithContext:
         """Returns this function compiled for `args`, static arguments included."""
         lowered = self.lower(*args)
         compiled = lowered.compile(features.compiler_options(lowered))
-        dynamic = _CompiledFn(compiled, self._static_argnums)
-        return PjittedFnWithContext(
-            dynamic,
-            self._mesh,
-            self._logical_axis_rules,
-            self._in_shardings,
-            self._static_argnums,
-        )
+        found = copy.copy(self)
+        found._pjitted_fn, found._is_compiled = compiled, True
+        return found
 
     def __getattr__(self, name: str) -> Any:
         # Forwards cost_analysis(), memory_analysis(), and as_text() of the compiled
@@ -163,23 +164,6 @@ class PjittedFnWithContext:
         if name.startswith("__") or name == "_pjitted_fn":
             raise AttributeError(name)
         return getattr(self._pjitted_fn, name)
-
-
-class _CompiledFn:
-    """A compiled executable that accepts the static arguments and ignores them."""
-
-    def __init__(self, compiled: Any, static_argnums: tuple[int, ...]):
-        self._compiled = compiled
-        self._static_argnums = static_argnums
-
-    def __call__(self, *args: Any) -> Any:
-        dynamic = [a for i, a in enumerate(args) if i not in self._static_argnums]
-        return self._compiled(*dynamic)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "_compiled":
-            raise AttributeError(name)
-        return getattr(self._compiled, name)
 
 
 PartitionedCallable = Callable[..., Any]
@@ -465,10 +449,8 @@ class PjitPartitioner(BasePjitPartitioner):
         names a logical axis without rule.
         """
         logical = self.get_logical_axes(train_state)
-        shapes = traverse_util.flatten_dict(train_state.state_dict(), sep="/")
-        flat = traverse_util.flatten_dict(
-            logical.state_dict(), keep_empty_nodes=True, sep="/"
-        )
+        shapes = flatten_state_dict(train_state.state_dict())
+        flat = flatten_state_dict(logical.state_dict(), keep_empty_nodes=True)
 
         def to_spec(name: str, axes: Any) -> Any:
             if axes is None or axes is traverse_util.empty_node:
@@ -478,5 +460,4 @@ class PjitPartitioner(BasePjitPartitioner):
             return drop_indivisible_axes(name, shape, spec, self.mesh.shape)
 
         specs = {name: to_spec(name, axes) for name, axes in flat.items()}
-        axes = logical.restore_state(traverse_util.unflatten_dict(specs, sep="/"))
-        return with_containers_of(train_state, axes)
+        return with_containers_of(train_state, logical.restore_state(unflatten(specs)))

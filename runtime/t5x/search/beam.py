@@ -46,12 +46,12 @@ from t5x.search.decode_state import (
     cache_map,
     check_decodes,
     flatten_beam_dim,
-    match_container,
     prompt_lengths,
     share_history,
     start_index,
     unflatten_beam_dim,
 )
+from t5x.state_utils import as_container
 
 # Scores are log probabilities divided by penalties; this bound keeps them in float32.
 _LARGEST_PENALTY = 1e30
@@ -415,7 +415,7 @@ class _Search:
 
         if beams == rows:
             logits, cache = one_set(tokens, state.cache)
-            return logits, match_container(cache, state.cache)
+            return logits, as_container(cache, state.cache)
         sets = beams // rows
         at = offset + 1
 
@@ -439,7 +439,7 @@ class _Search:
             tokens.reshape(batch, sets, rows, -1), leaves
         )
         cache = mapped(together, jax.tree.unflatten(structure, leaves))
-        return logits.reshape(batch, beams, -1), match_container(cache, state.cache)
+        return logits.reshape(batch, beams, -1), as_container(cache, state.cache)
 
     def _is_broken(
         self, state: _State, logits: Float[Array, "batch k vocab"]

@@ -18,6 +18,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from t5x.errors import UserError
+from t5x.state_utils import as_container
 
 PyTree = Any
 Cache = dict[str, Any] | flax.core.FrozenDict[str, Any]
@@ -107,13 +108,6 @@ def _ask(decode_fn: Callable[..., bool]) -> bool:
     )
 
 
-def match_container(cache: Cache, like: Cache) -> Cache:
-    """Returns `cache` frozen or unfrozen like `like`: loop states need one type."""
-    if isinstance(like, flax.core.FrozenDict):
-        return flax.core.freeze(cache)
-    return flax.core.unfreeze(cache)
-
-
 def merged_cache(cache: Cache, other: Cache) -> Cache:
     """Merges two caches; on conflict, the leaf of `other` wins."""
     flat = traverse_util.flatten_dict(flax.core.unfreeze(cache), keep_empty_nodes=True)
@@ -131,7 +125,7 @@ def _map_leaves(fn: Callable, cache: Cache, skip: frozenset[str]) -> Cache:
         )
         for path, leaf in flat.items()
     }
-    return match_container(traverse_util.unflatten_dict(mapped), cache)
+    return as_container(traverse_util.unflatten_dict(mapped), cache)
 
 
 def cache_map(fn: Callable, cache: Cache, apply_to_index: bool = False) -> Cache:
@@ -235,7 +229,7 @@ def share_history(cache: Cache, beams: int) -> Cache:
             # All beams take the prompt from the first one.
             slots = jnp.stack([own, *[jnp.zeros_like(own)] * (beams - 1)], axis=-1)
             flat[(*layer, f"cached_beam_{name}")] = slots.reshape(*own.shape[:-1], -1)
-    return match_container(traverse_util.unflatten_dict(flat), cache)
+    return as_container(traverse_util.unflatten_dict(flat), cache)
 
 
 def gather_topk_beams(

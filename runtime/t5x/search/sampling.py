@@ -21,10 +21,10 @@ from t5x.search.decode_state import (
     cache_map,
     check_decodes,
     flat_batch_beam_expand,
-    match_container,
     start_index,
     unflatten_beam_dim,
 )
+from t5x.state_utils import as_container
 
 # Columns of `SamplingLoopState.sequences` beyond the input length: BOS shifts all
 # tokens right by one, and full rows write into the last column.
@@ -126,7 +126,7 @@ class Sampler:
             step=state.step + 1,
             cur_index=index + 1,
             sequences=sequences,
-            cache=match_container(cache, state.cache),
+            cache=as_container(cache, state.cache),
             cur_token=token,
             ended=state.ended | ends[:, None] | (token == BROKEN),
             rng=choice.rng,

@@ -18,7 +18,8 @@ from t5x.start import gin_files
 
 _MODULE = re.compile(r"<module '([\w.]+)'")
 _CLASS = re.compile(r"<class '([\w.]+)'")
-_LONGEST_LINE = 600
+_LONGEST_LINE, _START = 600, 395
+_OF_GIN = ValueError, SyntaxError, NameError, AttributeError, TypeError, OSError
 _DATA_LIBRARIES = "seqio", "tensorflow", "tensorflow_text"
 _STRINGS = '\nStrings need quotes of their own: --gin.NAME=\\"text\\".'
 _LOCATION = re.compile(r'In file "([^"]+)", line (\d+)')
@@ -30,36 +31,24 @@ def explain(error: BaseException, texts: Mapping[str, str] | None = None) -> str
     Errors inside a user's module that gin imports are left alone, because they need
     their traceback. Long lines are shortened, because gin quotes whole values.
     """
-    message = _explained(error, texts or {})
-    if message is None:
-        return None
-    return "\n".join(map(_shortened, message.splitlines()))
-
-
-def _shortened(line: str) -> str:
-    if len(line) <= _LONGEST_LINE:
-        return line
-    return f"{line[: _LONGEST_LINE - 205]} ... {line[-200:]}"
-
-
-def _explained(error: BaseException, texts: Mapping[str, str]) -> str | None:
     text = str(error)
     if isinstance(error, ModuleNotFoundError):
-        return explain_call(error) or _unknown_module(error)
-    if unset := _unset_macro(text, texts):
-        return unset
-    if not isinstance(
-        error, (ValueError, SyntaxError, NameError, AttributeError, TypeError, OSError)
-    ):
+        message = explain_call(error) or _unknown_module(error)
+    else:
+        message = _unset_macro(text, texts or {})
+    if message is None and isinstance(error, _OF_GIN) and _raised_by_gin(error):
+        hint = _STRINGS if isinstance(error, SyntaxError) else ""
+        for pattern, hint_of in _HINTS.items():
+            if found := re.search(pattern, text):
+                hint = hint_of(*found.groups(), text)
+                break
+        message = f"{_one_paragraph(text)}{hint}"
+    if message is None:
         return None
-    if not _raised_by_gin(error):
-        return None
-    hint = _STRINGS if isinstance(error, SyntaxError) else ""
-    for pattern, hint_of in _HINTS.items():
-        if found := re.search(pattern, text):
-            hint = hint_of(*found.groups(), text)
-            break
-    return f"{_one_paragraph(text)}{hint}"
+    return "\n".join(
+        line if len(line) <= _LONGEST_LINE else f"{line[:_START]} ... {line[-200:]}"
+        for line in message.splitlines()
+    )
 
 
 def explain_call(error: BaseException) -> str | None:
@@ -75,7 +64,7 @@ def explain_call(error: BaseException) -> str | None:
             "`pip install 'jaxaug[seqio]'`."
         )
     if isinstance(error, RuntimeError) and text.startswith("Required bindings for"):
-        return _first_paragraph(text)
+        return text.split("\n\n", 1)[0].split("\n  In call", 1)[0].strip()
     if isinstance(error, TypeError) and "No values supplied by Gin" in text:
         found = re.search(r"for arguments: (\[[^\]]*\])", text)
         names = found.group(1) if found else ""
@@ -154,10 +143,6 @@ def _raised_by_gin(error: BaseException) -> bool:
 
 def _one_paragraph(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
-
-
-def _first_paragraph(text: str) -> str:
-    return text.split("\n\n", 1)[0].split("\n  In call", 1)[0].strip()
 
 
 def _unknown_module(error: ModuleNotFoundError) -> str | None:

@@ -172,16 +172,7 @@ def _unless_set(name: str, value: float) -> None:
 
 def _kind_of_cpu() -> str:
     """Returns a name of the CPU kind, because compiled programs depend on it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            lines = [
-                line
-                for line in file
-                if line.startswith(("flags", "Features", "model name"))
-            ]
-        described = "".join(sorted(set(lines)))
-    except OSError:
-        described = platform.processor()
+    described = "".join(features.described()) or platform.processor()
     digest = hashlib.blake2b(described.encode(), digest_size=4).hexdigest()
     return f"{platform.machine() or 'cpu'}-{digest}"
 

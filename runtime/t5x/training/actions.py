@@ -12,6 +12,7 @@ from absl import logging
 from jaxaug_base import clu_names as clu
 
 from t5x import checks
+from t5x.distributed import get_local_data
 from t5x.errors import UserError
 
 
@@ -80,10 +81,6 @@ class EarlyStoppingAction(BaseAction):
     Args:
         metric: (task, metric).
         mode: 'min' if lower values are better, 'max' if higher ones are.
-        patience: number of values without improvement; see above.
-        atol: absolute change that counts as no improvement.
-        rtol: change relative to the reference that counts as no improvement.
-        compare_to: 'previous' or 'best'; see above.
     """
 
     def __init__(
@@ -193,8 +190,4 @@ class TerminateOnNanAction(BaseAction):
 
 def _step_of(train_state: Any, default: int) -> int:
     step = getattr(train_state, "step", None)
-    if step is None:
-        return default
-    if hasattr(step, "addressable_data"):
-        step = step.addressable_data(0)
-    return int(np.asarray(step).reshape(()))
+    return default if step is None else int(np.reshape(get_local_data(step), ()))

@@ -62,9 +62,7 @@ class RunRecord:
             self._write(self._path)
 
     def complete(self, step: int, total_steps: int) -> None:
-        """Records the last step of the run, below `total_steps` if an action stopped
-        it.
-        """
+        """Records the last step, which is below `total_steps` if an action stopped."""
         with self._lock:
             self._values["finished"] = {"step": step, "total_steps": total_steps}
             self._write(self._finished_path)
@@ -123,13 +121,10 @@ def only_run_in(model_dir: str) -> Iterator[None]:
     Raises:
         UserError: another run holds it; the message names its process and host.
     """
-    path, file, error = Path(model_dir) / LOCK_NAME, None, None
-    if jax.process_index() == 0 and "://" not in model_dir:
-        try:
+    path, file = Path(model_dir) / LOCK_NAME, None
+    with distributed.failing_together():
+        if jax.process_index() == 0 and "://" not in model_dir:
             file = _locked(path)
-        except (UserError, OSError) as found:
-            error = found
-    distributed.raise_if_any_failed(error)
     try:
         yield
     finally:

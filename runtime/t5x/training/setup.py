@@ -1,15 +1,13 @@
 """The stages of a training run before its loop."""
 
-import contextlib
 import dataclasses
 import functools
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import gin
 import jax
+import numpy as np
 from absl import logging
 from etils import epath
 
@@ -33,19 +31,11 @@ from t5x.inference.evaluator import (
     InferenceEvaluator,
 )
 from t5x.logs.progress import announce
-from t5x.logs.sinks import MetricSink
 from t5x.partition.partitioner import DataLayout
 from t5x.train_state import set_hardware_rng_ops
 from t5x.training import run_record
 from t5x.training.actions import ActionMode, BaseAction
 from t5x.training.trainer import BaseTrainer
-
-
-def is_in(path: str | None, folder: str) -> bool:
-    """Returns whether a checkpoint lies directly in a folder."""
-    return path is not None and os.path.normpath(
-        os.path.dirname(os.path.normpath(path))
-    ) == os.path.normpath(folder)
 
 
 def first_step_of(
@@ -61,22 +51,17 @@ def first_step_of(
     noted = record.get("first_step") if resumed else None
     if noted is not None and noted <= step:
         return noted
-    initial = _step_by_name(restore_cfg) if resumed else None
+    initial = None
+    if resumed and restore_cfg is not None and restore_cfg.path:
+        _, paths = state_init.get_first_valid_restore_config_and_paths(
+            [with_absolute_path(restore_cfg)]
+        )
+        initial = folders.step_of(paths[0]) if paths else None
     if initial is not None and initial < step:
         record.update(first_step=initial, evaluated_step=step)
         return initial
     record.update(first_step=step, evaluated_step=None, actions={}, stop=False)
     return step
-
-
-def _step_by_name(cfg: RestoreCheckpointConfig | None) -> int | None:
-    """Returns the step in the name of the configured checkpoint, or None."""
-    if cfg is None or not cfg.path:
-        return None
-    _, paths = state_init.get_first_valid_restore_config_and_paths(
-        [with_absolute_path(cfg)]
-    )
-    return folders.step_of(paths[0]) if paths else None
 
 
 def last_step(
@@ -91,23 +76,11 @@ def last_step(
         total = first_step + relative
     if total < step:
         raise UserError(
-            f"Unexpected total_steps ({total}) < checkpoint step ({step}) of "
-            f"{source}: give more steps (TRAIN_STEPS counts from 0, "
-            "TRAIN_STEPS_RELATIVE from the initial checkpoint), or use another "
-            "MODEL_DIR."
+            f"Unexpected total_steps ({total}) < checkpoint step ({step}) of {source}: "
+            "give more steps (TRAIN_STEPS counts from 0, TRAIN_STEPS_RELATIVE from the "
+            "initial checkpoint), or use another MODEL_DIR."
         )
     return total
-
-
-def _resuming_fns(
-    restore_cfg: RestoreCheckpointConfig | None, model_dir: str
-) -> list[Callable[..., Any]]:
-    """Returns the functions that transform a run's own checkpoint on resuming."""
-    fns: list[Callable[..., Any]] = [
-        functools.partial(fn, is_resuming=True)
-        for fn in (restore_cfg.state_transformation_fns if restore_cfg else ())
-    ]
-    return [*fns, functools.partial(_refuse_surplus, model_dir)]
 
 
 def _refuse_surplus(model_dir: str, stored: Any, target: Any) -> Any:
@@ -134,10 +107,14 @@ def _refuse_surplus(model_dir: str, stored: Any, target: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """Checkpoint from which a run starts, before it is read; both are None for none."""
+    """Checkpoint from which a run starts, before it is read.
+
+    Without one, the first two are None. `resumed` says whether it is the run's own.
+    """
 
     settings: RestoreCheckpointConfig | None
     path: str | None
+    resumed: bool
 
     @property
     def data_shards(self) -> int | None:
@@ -152,6 +129,7 @@ class Found:
 def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
     """Finds the newest checkpoint of the run itself, or else the configured one."""
     save_cfg, restore_cfg = checkpoint_cfg.save, checkpoint_cfg.restore
+    fns = restore_cfg.state_transformation_fns if restore_cfg else ()
     candidates = [
         RestoreCheckpointConfig(
             path=model_dir,
@@ -161,7 +139,10 @@ def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
             if save_cfg
             else checkpoints_lib.OrbaxCheckpointManagerInterface,
             restore_dataset=bool(save_cfg and save_cfg.save_dataset),
-            state_transformation_fns=_resuming_fns(restore_cfg, model_dir),
+            state_transformation_fns=[
+                *(functools.partial(fn, is_resuming=True) for fn in fns),
+                functools.partial(_refuse_surplus, model_dir),
+            ],
         )
     ]
     if restore_cfg is not None:
@@ -186,39 +167,13 @@ def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
             "(RestoreCheckpointConfig.path is the folder of a run, or, in mode "
             "'specific', of a checkpoint)"
         )
-    return Found(valid_cfg, os.fspath(paths[0]) if paths else None)
+    path = os.fspath(paths[0]) if paths else None
+    return Found(valid_cfg, path, resumed=valid_cfg is candidates[0])
 
 
 def saves(save_cfg: SaveCheckpointConfig | None) -> bool:
     """Returns whether a run with these settings saves checkpoints."""
     return bool(save_cfg and (save_cfg.period or save_cfg.checkpoint_steps))
-
-
-def restore_or_init(
-    initializer: Any,
-    partitioner: Any,
-    save_cfg: SaveCheckpointConfig | None,
-    found: Found,
-    model_dir: str,
-    train_iter: Any,
-    init_rng: jax.Array,
-) -> tuple[Any, Any]:
-    """Returns (train state, checkpoint manager or None)."""
-    train_state, manager = None, None
-    if found.settings is not None or saves(save_cfg):
-        train_state, manager = state_init.create_checkpoint_manager_and_restore(
-            initializer,
-            partitioner,
-            found.settings,
-            found.path,
-            init_rng,
-            save_checkpoint_cfg=save_cfg,
-            model_dir=model_dir,
-            ds_iter=train_iter,
-        )
-    if train_state is None:
-        train_state = initializer.from_scratch(init_rng)
-    return train_state, manager
 
 
 def parse_actions(
@@ -318,20 +273,6 @@ def open_train_data(
     )
 
 
-def make_sinks(
-    constructors: Sequence[Callable[..., MetricSink]],
-    model_dir: str,
-    stack: contextlib.ExitStack,
-) -> list[MetricSink]:
-    """Returns the additional metric sinks of process 0. `stack` closes them."""
-    sinks: list[MetricSink] = []
-    if jax.process_index() == 0:
-        for construct in constructors:
-            sinks.append(construct(model_dir=model_dir, config=gin.config_str()))
-            stack.callback(sinks[-1].close)
-    return sinks
-
-
 def make_evaluator(
     cfg: DatasetConfig | None,
     evaluator_cls: EvaluatorConstructor | None,
@@ -384,21 +325,8 @@ def compile_train_step(
     if steps < trainer.steps_per_call:
         trainer.steps_per_call = 1
     rows = data_layout.batch_size // data_layout.num_shards
-    spec = {
-        name: jax.ShapeDtypeStruct((rows, *s.shape[1:]), s.dtype)
+    batch = {
+        name: np.zeros((rows, *s.shape[1:]), s.dtype)
         for name, s in train_iter.element_spec.items()
     }
-    batch = {
-        k: jax.device_get(v)
-        for k, v in datasets_lib.get_zeros_batch_like_spec(spec).items()
-    }
     trainer.compile_train(iterators.shard_batch(batch, partitioner))
-
-
-def warm_up(first_batch_ready: Any, trainer: BaseTrainer, step: int) -> None:
-    """Waits for the first batch, which is read while the step compiles."""
-    tick = time.time()
-    first_batch_ready.result()
-    trainer.train_metrics_manager.write_scalar(
-        "timing/train_iter_warmup", time.time() - tick, step
-    )

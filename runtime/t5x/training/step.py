@@ -5,10 +5,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import flax
 import jax
 import jax.numpy as jnp
-from flax import traverse_util
 from jax.sharding import PartitionSpec
 from jaxaug_base import clu_names as clu
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -18,6 +16,7 @@ from t5x import metrics as metrics_lib
 from t5x.errors import UserError
 from t5x.on_cpu.features import SMALL
 from t5x.partition.partitioner import with_sharding_constraint
+from t5x.state_utils import flatten
 from t5x.training import nonfinite
 
 PyTree = Any
@@ -28,11 +27,6 @@ Metrics = dict[str, Any]
 # Partitioned steps: from a train state and a batch.
 PartitionedTrainCallable = Callable[[Any, Batch], tuple[Any, Metrics]]
 PartitionedEvalCallable = Callable[[Any, Batch], Metrics]
-
-
-def flatten_dict_string_keys(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Flattens a nested dict into a flat dict with '/'-joined names."""
-    return traverse_util.flatten_dict(flax.core.unfreeze(dict(tree)), sep="/")
 
 
 def merge_trees(a: PyTree, b: PyTree) -> PyTree:
@@ -69,7 +63,7 @@ class WeightMetricsComputer:
             ("weight_update_divided_by_weight_rms", relative, _rms),
             ("weight_max", weights, lambda x: jnp.max(jnp.abs(x))),
         ):
-            for parameter, value in flatten_dict_string_keys(tree).items():
+            for parameter, value in flatten(tree).items():
                 metrics[f"{name}/{parameter}"] = _per_step(summary(value))
         return metrics
 

@@ -248,8 +248,7 @@ class BaseTrainer(abc.ABC):
         )
 
     def eval(self, batch_iters: Mapping[str, Iterable[Batch]]) -> dict[str, Any]:
-        """Evaluates with teacher forcing and writes the metrics, which it returns by
-        dataset.
+        """Evaluates with teacher forcing; writes and returns the metrics by dataset.
 
         Raises:
             UserError: a dataset has no batch.
@@ -428,10 +427,7 @@ class Trainer(BaseTrainer):
 
     @functools.cached_property
     def _partitioned_train_step(self) -> PartitionedTrainCallable:  # type: ignore[override]
-        def train_step(train_state: Any, batch: Batch) -> tuple[Any, Metrics]:
-            return self._train_step(train_state, batch)
-
-        return self._partitioned_train(train_step)
+        return self._partitioned_train(self._train_step)
 
     @functools.cached_property
     def _partitioned_train_steps(self) -> Any:  # type: ignore[override]
@@ -439,11 +435,8 @@ class Trainer(BaseTrainer):
 
     @functools.cached_property
     def _partitioned_eval_step(self) -> PartitionedEvalCallable:  # type: ignore[override]
-        def partitioned_eval_step(train_state: Any, batch: Batch) -> Metrics:
-            return eval_step(self._model, train_state, batch)
-
         return self._partitioner.partition(
-            partitioned_eval_step,
+            functools.partial(eval_step, self._model),
             in_axis_resources=(
                 self._train_state_axes,
                 self._partitioner.data_partition_spec,

@@ -19,53 +19,33 @@ def written(text: str, is_verb_phrase: bool = False) -> str:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        (
-            "city where the hotel is located",
-            "city CITY | where | the hotel SITE | is | located LOCATE participle",
-        ),
+        ("city where the hotel is located",
+         "city CITY | where | the hotel SITE | is | located LOCATE participle"),
         ("waiting time for the cab", "waiting time TIME | for | the cab VEHICLE"),
-        (
-            "time at which bags are still kept",
-            "time TIME | at | which | bags THING | are | still kept OTHER participle",
-        ),
-        (
-            "where does the walk begin",
-            "where | does | the walk THING | begin START base",
-        ),
-        (
-            "number of seats to reserve",
-            "number COUNT | of | seats ITEM | to | reserve RESERVE base",
-        ),
+        ("time at which bags are still kept",
+         "time TIME | at | which | bags THING | are | still kept OTHER participle"),
+        ("where does the walk begin",
+         "where | does | the walk THING | begin START base"),
+        ("number of seats to reserve",
+         "number COUNT | of | seats ITEM | to | reserve RESERVE base"),
         ("phone number of the vet", "phone number PHONE | of | the vet PERSON"),
-        (
-            "album the song belongs to",
-            "album WORK | the song WORK | belongs BELONG third | to",
-        ),
-        (
-            "whether the bar has live music",
-            "whether | the bar SITE | has HAVE third | live music MASS",
-        ),
+        ("album the song belongs to",
+         "album WORK | the song WORK | belongs BELONG third | to"),
+        ("whether the bar has live music",
+         "whether | the bar SITE | has HAVE third | live music MASS"),
         ("is the parcel insured", "is | the parcel THING | insured OTHER participle"),
         ("is the produce organic", "is | the produce THING | organic THING"),
-        (
-            "whether it can still be read",
-            "whether | it | can | still THING | be | read GET participle",
-        ),
-        (
-            "farm that grows the crops",
-            "farm SITE | that | grows OTHER third | the crops THING",
-        ),
+        ("whether it can still be read",
+         "whether | it | can | still THING | be | read GET participle"),
+        ("farm that grows the crops",
+         "farm SITE | that | grows OTHER third | the crops THING"),
         ("total cost of the stay", "total cost MONEY | of | the stay EVENT"),
-        (
-            "languages the applicant should speak",
-            "languages LANGUAGE | the applicant PERSON | should | speak OTHER base",
-        ),
-        (
-            "number of copies available",
-            "number COUNT | of | copies THING | available THING",
-        ),
+        ("languages the applicant should speak",
+         "languages LANGUAGE | the applicant PERSON | should | speak OTHER base"),
+        ("number of copies available",
+         "number COUNT | of | copies THING | available THING"),
     ],
-)
+)  # fmt: skip
 def test_slots(text: str, parts: str) -> None:
     assert written(text) == parts
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxaug.augment.grammar import senses
-from jaxaug.augment.grammar.context import Context, contexts
 from jaxaug.augment.grammar.engine import reword
+from jaxaug.augment.grammar.rules import Context, contexts
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders, minisgd
 from jaxaug.data.schema import Intent, Schema, Service, Slot, read_schema
@@ -101,24 +101,9 @@ def test_numbers_and_placeholders_survive() -> None:
 
 
 WORDS = [
-    "city",
-    "date",
-    "of",
-    "the",
-    "hotel",
-    "to",
-    "book",
-    "is",
-    "7",
-    "seats",
-    "whether",
-    "and",
-    "price",
-    "where",
-    "/",
-    "'",
-    "{x}",
-]
+    "city", "date", "of", "the", "hotel", "to", "book", "is", "7", "seats", "whether",
+    "and", "price", "where", "/", "'", "{x}",
+]  # fmt: skip
 
 
 @given(

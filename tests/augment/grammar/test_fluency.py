@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxaug.augment.grammar import fluency
+from jaxaug.augment.grammar import engine
 from jaxaug.augment.grammar.engine import reword
 from jaxaug.core.errors import UserError
 
@@ -24,7 +24,7 @@ from jaxaug.core.errors import UserError
     ],
 )
 def test_a_fault_that_the_source_does_not_have(text, source) -> None:
-    assert fluency.is_clumsy(text, source)
+    assert engine.is_clumsy(text, source)
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,14 @@ def test_a_fault_that_the_source_does_not_have(text, source) -> None:
     ["code that opens the box that you have", "day of the date", "date of the day"],
 )
 def test_faults_of_the_source_are_ignored(text) -> None:
-    assert fluency.faults(text)
-    assert not fluency.is_clumsy(text, text)
+    assert engine.faults(text)
+    assert not engine.is_clumsy(text, text)
 
 
 def test_a_word_to_keep_has_synonyms() -> None:
     source = "total price excluding taxes, whether or not it is paid"
     text = "full price without taxes, whether it is paid"
-    assert not fluency.is_clumsy(text, source)
+    assert not engine.is_clumsy(text, source)
 
 
 def test_plain_texts_have_no_faults() -> None:
@@ -49,18 +49,18 @@ def test_plain_texts_have_no_faults() -> None:
         "service that lets you find and book rooms",
         "when you want to send the gift",
     ):
-        assert fluency.faults(text) == frozenset()
+        assert engine.faults(text) == frozenset()
 
 
 def test_no_rewording_is_clumsy() -> None:
     source = "start time of the tour"
     for one in reword(source, None, 200):
-        assert not fluency.is_clumsy(one.text, source)
+        assert not engine.is_clumsy(one.text, source)
 
 
 def test_a_wrong_table_is_refused(tmp_path, monkeypatch) -> None:
     path = tmp_path / "fluency.txt"
     path.write_text("family a b\nfamilies c d\n")
-    monkeypatch.setattr(fluency, "_FILE", path)
+    monkeypatch.setattr(engine, "_FILE", path)
     with pytest.raises(UserError, match="line 2: 'families c d' is no family"):
-        fluency._table.__wrapped__()
+        engine._table.__wrapped__()

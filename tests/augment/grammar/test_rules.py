@@ -36,17 +36,13 @@ def test_kinds_choose_the_rules() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "[a] noun\nmatch: {x:NP}",
-            "with kinds of slot, flag, value, input, intent, service",
-        ),
+        ("[a] noun\nmatch: {x:NP}",
+         "with kinds of slot, flag, value, input, intent, service"),
         ("[a] slot\nrewrite: {x}", "Write `name: value`, with a name of match, write"),
-        (
-            "[a] slot\nmatch: {x:NP}\n\n[a] slot\nmatch: {x:NP}",
-            "two rules are called 'a'",
-        ),
+        ("[a] slot\nmatch: {x:NP}\n\n[a] slot\nmatch: {x:NP}",
+         "two rules are called 'a'"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_table_is_refused(tmp_path, monkeypatch, text, message) -> None:
     path = tmp_path / "rules.txt"
     path.write_text(text)

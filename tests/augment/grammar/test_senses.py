@@ -2,8 +2,8 @@
 
 import pytest
 
-from jaxaug.augment.grammar.context import Context
 from jaxaug.augment.grammar.engine import reword
+from jaxaug.augment.grammar.rules import Context
 from jaxaug.augment.grammar.senses import table
 
 INTENT = Context("intent")

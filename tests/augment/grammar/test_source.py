@@ -2,9 +2,9 @@
 
 import pytest
 
-from jaxaug.augment.grammar import engine, fluency, source
+from jaxaug.augment.grammar import engine, senses
 from jaxaug.augment.grammar.chunks import NOUN, VERB
-from jaxaug.augment.grammar.context import Context
+from jaxaug.augment.grammar.rules import Context
 from jaxaug.augment.language import nlp
 from jaxaug.core.errors import UserError
 
@@ -36,7 +36,7 @@ def texts(text: str, context: Context | None = None) -> list[str]:
     ],
 )
 def test_a_word_of_the_other_class_is_left_alone(tagger, text, context, spared) -> None:
-    assert spared not in source.read(text, context is not None).known
+    assert spared not in senses.read_source(text, context is not None).known
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_a_word_of_the_other_class_is_left_alone(tagger, text, context, spared) 
     ],
 )
 def test_a_word_of_a_clear_class_may_change(tagger, text, is_intent, kept) -> None:
-    assert kept in source.read(text, is_intent).known
+    assert kept in senses.read_source(text, is_intent).known
 
 
 def test_the_tag_decides_if_the_neighbors_do_not(tagger) -> None:
-    known = source.read("service for custom prints of photos", False).known
+    known = senses.read_source("service for custom prints of photos", False).known
     assert ((NOUN, "print") in known) == (tagger == "spaCy")
     assert (VERB, "print") not in known
 
@@ -101,9 +101,9 @@ def test_a_synonym_from_the_table_of_pairs_is_free() -> None:
 def test_a_wrong_table_of_pairs_is_refused(tmp_path, monkeypatch, line) -> None:
     path = tmp_path / "collocations.txt"
     path.write_text(line + "\n")
-    monkeypatch.setattr(source, "_FILE", path)
+    monkeypatch.setattr(senses, "_FILE", path)
     with pytest.raises(UserError, match="is not a new verb with nouns"):
-        source.collocations.__wrapped__()
+        senses.collocations.__wrapped__()
 
 
 def test_only_questions_keep_the_mark_of_a_question() -> None:
@@ -123,23 +123,17 @@ def test_only_questions_keep_the_mark_of_a_question() -> None:
         ("tells if to ship abroad", "tells whether to ship abroad"),
         ("true when to ship abroad", "true when the parcel is shipped"),
         ("which entire amount is paid", "the entire amount that is paid"),
-        (
-            "what the size, either small or large is",
-            "what the size is, either small or large",
-        ),
+        ("what the size, either small or large is",
+         "what the size is, either small or large"),
         ("how many seats the user want", "how many seats does the user want"),
-        (
-            "assist in booking a room and pay for it",
-            "assist in booking a room and paying for it",
-        ),
+        ("assist in booking a room and pay for it",
+         "assist in booking a room and paying for it"),
         ("booking a room and pay for it", "book a room and pay for it"),
         ("does the guest would like to pay", "does the guest want what he would get"),
-        (
-            "if it is paid before boarding starts or not",
-            "whether it is paid before boarding starts",
-        ),
+        ("if it is paid before boarding starts or not",
+         "whether it is paid before boarding starts"),
     ],
-)
+)  # fmt: skip
 def test_a_broken_shape_and_its_whole_neighbor(clumsy, plain) -> None:
-    assert fluency.faults(clumsy)
-    assert not fluency.faults(plain)
+    assert engine.faults(clumsy)
+    assert not engine.faults(plain)

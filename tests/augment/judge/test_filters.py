@@ -7,67 +7,32 @@ from jaxaug.core.errors import UserError
 
 # code -> source, a dropped paraphrase, and a similar one that is kept
 EXAMPLES = {
-    "advice": (
-        "Name of the hotel",
-        "You should know the name of the hotel",
-        "The title under which the hotel is known",
-    ),
-    "action": (
-        "Number of rooms",
-        "Book the number of rooms",
-        "Desired number of rooms",
-    ),
-    "named_entity": (
-        "City where the event takes place",
-        "City in Germany where the event takes place",
-        "Town where the event takes place",
-    ),
-    "rare_word": (
-        "Name of the hotel",
-        "Appellative of the hostelrie",
-        "Designation of the inn",
-    ),
-    "several_sentences": (
-        "Price of the ticket",
-        "It is a ticket. The price is known.",
-        "Price of the ticket, e.g. in dollars",
-    ),
-    "repeated_ngram": (
-        "Date of the flight",
-        "Date of the flight or day, date of the trip",
-        "Date of the flight or of the trip",
-    ),
-    "similar_bigrams": (
-        "Address of the restaurant",
-        "The restaurant's address, the addresses of restaurants",
-        "The restaurant's address and its street",
-    ),
-    "repeated_word": (
-        "Location of the cab",
-        "Location of the the cab",
-        "Location of the cab, the place",
-    ),
-    "past_tense": (
-        "Hotel in which the user stays",
-        "Hotel in which the user stayed",
-        "Set of hotels in which the user stays",
-    ),
-    "passive": (
-        "City of the dentist",
-        "The city was chosen by the dentist",
-        "City in which the dentist is located",
-    ),
-    "question": (
-        "Name of the movie",
-        "What is the name of the movie",
-        "What the movie is called",
-    ),
-    "alphanumeric": (
-        "Number of the bus",
-        "Number of the b2b bus",
-        "Count of the bus",
-    ),
-}
+    "advice": ("Name of the hotel", "You should know the name of the hotel",
+     "The title under which the hotel is known"),
+    "action": ("Number of rooms", "Book the number of rooms",
+     "Desired number of rooms"),
+    "named_entity": ("City where the event takes place",
+     "City in Germany where the event takes place", "Town where the event takes place"),
+    "rare_word": ("Name of the hotel", "Appellative of the hostelrie",
+     "Designation of the inn"),
+    "several_sentences": ("Price of the ticket", "It is a ticket. The price is known.",
+     "Price of the ticket, e.g. in dollars"),
+    "repeated_ngram": ("Date of the flight",
+     "Date of the flight or day, date of the trip",
+     "Date of the flight or of the trip"),
+    "similar_bigrams": ("Address of the restaurant",
+     "The restaurant's address, the addresses of restaurants",
+     "The restaurant's address and its street"),
+    "repeated_word": ("Location of the cab", "Location of the the cab",
+     "Location of the cab, the place"),
+    "past_tense": ("Hotel in which the user stays", "Hotel in which the user stayed",
+     "Set of hotels in which the user stays"),
+    "passive": ("City of the dentist", "The city was chosen by the dentist",
+     "City in which the dentist is located"),
+    "question": ("Name of the movie", "What is the name of the movie",
+     "What the movie is called"),
+    "alphanumeric": ("Number of the bus", "Number of the b2b bus", "Count of the bus"),
+}  # fmt: skip
 
 
 def test_there_are_the_twelve_of_the_paper():
@@ -85,47 +50,26 @@ def test_each_filter_drops_its_example_and_keeps_its_neighbour(code):
 
 # The examples of table 4, with probable descriptions of SGD as sources.
 OF_THE_PAPER = [
-    (
-        "advice",
-        "Date for the appointment",
-        "An appointment is necessary for your hair.",
-    ),
-    (
-        "action",
-        "The number of flights to the airport",
-        "They commemorate the number of flights to the airport.",
-    ),
+    ("advice", "Date for the appointment",
+     "An appointment is necessary for your hair."),
+    ("action", "The number of flights to the airport",
+     "They commemorate the number of flights to the airport."),
     ("named_entity", "Address of the dentist", "Enter the doctor's Leningrad address."),
     ("rare_word", "Address of the dentist", "The address is ofadvisory."),
-    (
-        "several_sentences",
-        "Address of the dentist",
-        "The address is the dentist's box. Guidelines for hiring a dentist.",
-    ),
-    (
-        "repeated_ngram",
-        "Address of the dentist",
-        "The dentist is Address of the dentist.",
-    ),
-    (
-        "similar_bigrams",
-        "Type of the event",
-        "The type of event is stated in the title of the event.",
-    ),
-    (
-        "repeated_word",
-        "Average review rating for the hotel",
-        "Average review rating for a hotel hotel.",
-    ),
+    ("several_sentences", "Address of the dentist",
+     "The address is the dentist's box. Guidelines for hiring a dentist."),
+    ("repeated_ngram", "Address of the dentist",
+     "The dentist is Address of the dentist."),
+    ("similar_bigrams", "Type of the event",
+     "The type of event is stated in the title of the event."),
+    ("repeated_word", "Average review rating for the hotel",
+     "Average review rating for a hotel hotel."),
     ("past_tense", "Address of the dentist", "It was the dentist's address."),
-    (
-        "passive",
-        "Address of the dentist",
-        "The address was given by abrasives from the dentist.",
-    ),
+    ("passive", "Address of the dentist",
+     "The address was given by abrasives from the dentist."),
     ("question", "Balance of the account", "Is there a balance of the account?"),
     ("alphanumeric", "Number of baths in the apartment", "400 baths in an apartment."),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("code, source, candidate", OF_THE_PAPER)
@@ -176,15 +120,9 @@ def test_all_codes_of_a_candidate_are_given_in_order():
         ["Is it told by Peter? You should know the the city was chosen."],
     )
     assert codes == (
-        "advice",
-        "named_entity",
-        "several_sentences",
-        "repeated_word",
-        "past_tense",
-        "passive",
-        "question",
-        "lost_value",
-    )
+        "advice", "named_entity", "several_sentences", "repeated_word", "past_tense",
+        "passive", "question", "lost_value",
+    )  # fmt: skip
     assert filters.reasons("Name", []) == []
 
 

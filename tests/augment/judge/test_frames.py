@@ -1,6 +1,6 @@
 import pytest
 
-from jaxaug.augment.judge import frames
+from jaxaug.augment.judge import phrases
 
 
 @pytest.mark.parametrize(
@@ -29,5 +29,5 @@ from jaxaug.augment.judge import frames
     ],
 )
 def test_frames(kind, text, inside):
-    assert frames.inside(kind, text) == inside
-    assert frames.is_framed(kind, text) is (inside != text.rstrip("?"))
+    assert phrases.inside(kind, text) == inside
+    assert phrases.is_framed(kind, text) is (inside != text.rstrip("?"))

@@ -1,6 +1,6 @@
 import pytest
 
-from jaxaug.augment.judge import mistakes, phrases
+from jaxaug.augment.judge import features, phrases
 
 
 def both(kind, first, second):
@@ -29,7 +29,7 @@ def both(kind, first, second):
     ],
 )
 def test_grammar(first, second, count):
-    assert mistakes.count(*both("slot", first, second)) == count
+    assert features.count(*both("slot", first, second)) == count
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_grammar(first, second, count):
     ],
 )
 def test_roles(kind, first, second, count):
-    assert mistakes.other_roles(*both(kind, first, second)) == count
+    assert features.other_roles(*both(kind, first, second)) == count

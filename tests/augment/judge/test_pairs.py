@@ -5,7 +5,7 @@ import json
 import pytest
 
 from jaxaug import cli
-from jaxaug.augment.judge import pairs, verdicts
+from jaxaug.augment.judge import verdicts
 from jaxaug.augment.judge.features import Pair
 from jaxaug.models.named import catalogue
 
@@ -16,16 +16,10 @@ ROWS = [
     ("slot", "type of car", "car of the type", True, []),
     ("slot", "type of car", "Type of car", False, ["copy"]),
     ("intent", "find a hotel", "search for a hotel", True, []),
-    (
-        "service",
-        "find and book 2 rooms",
-        "book rooms",
-        False,
-        ["lost_value"],
-    ),
+    ("service", "find and book 2 rooms", "book rooms", False, ["lost_value"]),
     ("slot", "is it furnished", "is it not furnished", False, ["changed_negation"]),
     ("slot", "type of caf\u00e9", "kind of caf\u00e9", True, []),
-]
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -48,7 +42,7 @@ def test_verdicts_in_order(judged, capsys):
     status, found = judged((HEADER + "\n".join(rows)).encode(), "--least", "0")
     assert status == 0
     for row, one in zip(ROWS, found, strict=True):
-        assert list(one) == [*pairs.HEADER, "keep", "reasons", "faithful"]
+        assert list(one) == [*verdicts.HEADER, "keep", "reasons", "faithful"]
         assert (one["kind"], one["original"], one["candidate"]) == row[:3]
         assert (one["keep"], one["reasons"]) == row[3:]
         assert one["faithful"] == verdicts.faithful([Pair(*row[:3])])[0]

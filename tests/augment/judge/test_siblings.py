@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from jaxaug.augment import config as configs
-from jaxaug.augment.descriptions import Description
-from jaxaug.augment.judge import siblings
+from jaxaug.augment.descriptions import Description, beside
+from jaxaug.augment.judge import measures
 from jaxaug.core.errors import UserError
 
 
@@ -31,7 +31,7 @@ def shared_words(sources, candidates):
 
 
 def test_others_are_of_the_same_kind_and_service():
-    found = siblings.beside(DESCRIPTIONS)
+    found = beside(DESCRIPTIONS)
     assert found == {
         "train/0/service": (),
         # The third slot has the same text up to letter case.
@@ -51,16 +51,16 @@ def test_the_nearest_other_text_counts():
         ([], ["anything"]),
         (["price"], []),
     ]
-    assert siblings.nearest(shared_words, items) == [[2.0, 1.0, 0.0], [None], []]
+    assert measures.nearness(shared_words, items) == [[2.0, 1.0, 0.0], [None], []]
 
 
 def test_nothing_to_compare():
-    assert siblings.nearest(shared_words, [([], []), ([], ["a"])]) == [[], [None]]
+    assert measures.nearness(shared_words, [([], []), ([], ["a"])]) == [[], [None]]
 
 
 def test_values_are_finite():
     with pytest.raises(UserError, match="metric 'apart_by' is nan for source 'b'"):
-        siblings.nearest(lambda a, b: np.array([1.0, np.nan]), [(["a", "b"], ["c"])])
+        measures.nearness(lambda a, b: np.array([1.0, np.nan]), [(["a", "b"], ["c"])])
 
 
 def test_the_metric_must_be_one_of_the_run():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxaug.augment.language import inflection, lexicon, wordnet
+from jaxaug.augment.language import inflection, lexicon
 from jaxaug.core.errors import UserError
 
 INSTALLED = Path("/usr/share/wordnet")
@@ -129,7 +129,7 @@ def folder(tmp_path):
 
 def test_wordnet_files_are_read(folder):
     words = lexicon.load(folder)
-    assert isinstance(words, wordnet.WordNet) and lexicon.load(folder) is words
+    assert isinstance(words, lexicon.WordNet) and lexicon.load(folder) is words
     assert words.lookup("price") == {"n": ("cost", "damage", "terms")}
     assert words.lookup("look up") == {"v": ("find",)}
     assert words.lookup("inexpensive") == {"a": ("cheap",)}
@@ -140,16 +140,16 @@ def test_wordnet_files_are_read(folder):
 
 
 def test_words_that_share_a_synset(folder):
-    words = wordnet.WordNet(folder)
+    words = lexicon.WordNet(folder)
     assert words.shared("price") == {"price", "cost", "damage", "terms"}
     # A form is reduced to its base, an exception by the file of exceptions.
     assert words.shared("prices") == words.shared("price")
     assert words.shared("unknown") == words.shared("prix") == set()
     (folder / "noun.exc").write_text("prix price\n")
-    assert wordnet.WordNet(folder).shared("prix") == words.shared("price")
+    assert lexicon.WordNet(folder).shared("prix") == words.shared("price")
     # Nouns only: `price` is not looked up as another part of speech.
     (folder / "adj.exc").write_text("prixer price\n")
-    assert wordnet.WordNet(folder).shared("prixer") == set()
+    assert lexicon.WordNet(folder).shared("prixer") == set()
 
 
 def test_wrong_wordnet_folders_are_named(folder, tmp_path):
@@ -161,10 +161,10 @@ def test_wrong_wordnet_folders_are_named(folder, tmp_path):
     with pytest.raises(
         UserError, match=r"index.verb, line 1: is not a line of a WordNet"
     ):
-        wordnet.WordNet(folder).lookup("price")
+        lexicon.WordNet(folder).lookup("price")
     (folder / "index.verb").write_text("book v 1 0 1 0 00000007\n")
     with pytest.raises(UserError, match=r"data.verb: no synset at byte 7"):
-        wordnet.WordNet(folder).lookup("book")
+        lexicon.WordNet(folder).lookup("book")
 
 
 @pytest.mark.skipif(not INSTALLED.exists(), reason="Debian's wordnet-base is not there")

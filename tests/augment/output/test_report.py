@@ -6,7 +6,7 @@ import re
 import pytest
 
 from jaxaug.augment.judge import measures
-from jaxaug.augment.output import report, variants
+from jaxaug.augment.output import records, report
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders
 from jaxaug.data.schema import read_schema
@@ -19,7 +19,7 @@ def schemes(sgd_tree):
     schema = read_schema(sgd_tree / "test" / "schema.json")
     folder = sgd_tree / "variants" / "ours"
     given = [{"test/1/slot/2": "<Price> of a ticket"}, {"test/1/slot/2": "Ticket fare"}]
-    variants.write(folder, sgd_tree, "test", schema, given)
+    records.write_variants(folder, sgd_tree, "test", schema, given)
     return {"ours": folder, "SGD-X": folders.sgdx_folder(sgd_tree)}
 
 

@@ -7,8 +7,7 @@ import os
 import pytest
 from etils import epath
 
-from jaxaug.augment.descriptions import descriptions
-from jaxaug.augment.output import variants
+from jaxaug.augment.output import records
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders, sgd
 from jaxaug.data.schema import read_schema
@@ -27,7 +26,7 @@ def schema(sgd_tree):
 
 def write(sgd_tree, schema, texts=TEXTS, **options):
     out = sgd_tree / "variants" / "mine"
-    return variants.write(out, sgd_tree, "test", schema, texts, **options)
+    return records.write_variants(out, sgd_tree, "test", schema, texts, **options)
 
 
 def files(folder):
@@ -38,28 +37,24 @@ def test_layout_and_texts(sgd_tree, schema):
     written = write(sgd_tree, schema)
     folder = sgd_tree / "variants" / "mine"
     assert folders.variant_names(folder) == ("v1", "v2", "v3")
-    assert written.paths == tuple(
+    assert written == [
         folders.variant_schema_path(folder, f"v{n}", "test") for n in (1, 2, 3)
-    )
-    first = read_schema(written.paths[0])
+    ]
+    first = read_schema(written[0])
     assert [service.name for service in first.services] == ["Parks_11", "Trains_11"]
     assert first.services[0].description == "Green places"
     assert first.services[1].slot("city").description == "Destination, or “city”"
     assert first.services[1].slot("class") == schema.services[1].slot("class")
-    second = read_schema(written.paths[1])
+    second = read_schema(written[1])
     assert second.services[1].intent("BuyTicket").description == "Get a seat"
     assert second.services[1].intent("BuyTicket").optional_slots == ()
-    assert "“city”" in written.paths[0].read_text(encoding="utf-8")
-    every = {item.id for item in descriptions(schema, "test")}
-    assert len(every) == 10
-    assert set(written.kept[0]) == every - set(TEXTS[0])
-    assert set(written.kept[2]) == every
+    assert "“city”" in written[0].read_text(encoding="utf-8")
     assert not [name for name in files(folder) if "tmp" in name]
 
 
 def test_dialogues_read_under_a_written_variant(sgd_tree, schema):
     names = {"test/1/slot_name/0": "going to", "test/1/service_name": "railway"}
-    write(sgd_tree, schema, [names], names=True)
+    write(sgd_tree, schema, [names])
     folder = folders.variant_folders(sgd_tree)["mine"]
     dialogues = list(sgd.read_dialogues(sgd_tree, "test", "v1", folder))
     frame = dialogues[1].turns[0].frames[0]
@@ -68,7 +63,7 @@ def test_dialogues_read_under_a_written_variant(sgd_tree, schema):
 
 
 def test_same_json_keys_as_the_original(sgd_tree, schema):
-    path = write(sgd_tree, schema).paths[2]
+    path = write(sgd_tree, schema)[2]
     original = json.loads((sgd_tree / "test" / "schema.json").read_text())
     for service in original:
         service["service_name"] += "3"
@@ -77,7 +72,7 @@ def test_same_json_keys_as_the_original(sgd_tree, schema):
 
 def test_a_second_write_replaces_the_first(sgd_tree, schema):
     write(sgd_tree, schema)
-    path = write(sgd_tree, schema, [{}, {}, TEXTS[0]]).paths[2]
+    path = write(sgd_tree, schema, [{}, {}, TEXTS[0]])[2]
     assert read_schema(path).services[0].description == "Green places"
 
 
@@ -132,13 +127,13 @@ def test_full_disk_leaves_no_half_written_variant(sgd_tree, schema, monkeypatch,
 
 
 def test_a_variant_must_read_back_unchanged(sgd_tree, schema, monkeypatch):
-    broken = variants.to_json
+    broken = records.schema_json
     monkeypatch.setattr(
-        variants, "to_json", lambda one: broken(one).replace("Cost of", "Cost  of")
+        records, "schema_json", lambda one: broken(one).replace("Cost of", "Cost  of")
     )
     with pytest.raises(UserError, match="the file read back differs from the written"):
         write(sgd_tree, schema)
-    monkeypatch.setattr(variants, "to_json", lambda one: broken(one)[:-40])
+    monkeypatch.setattr(records, "schema_json", lambda one: broken(one)[:-40])
     with pytest.raises(UserError, match="truncated JSON"):
         write(sgd_tree, schema)
     assert not (sgd_tree / "variants").exists()

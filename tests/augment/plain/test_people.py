@@ -155,8 +155,8 @@ def test_wrong_files(drawn, tmp_path, capsys, content, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["one text"], "texts is 'one text': give a list of texts"),
-        ([[1]], "texts is [1]: give a list of texts"),
+        (["one text"], "texts is 'one text': give a list (each item a text"),
+        ([[1]], "texts is [1]: give a list (each item a text"),
         ([["a"], 0], "num is 0: give a whole number from 1"),
         ([["a"], "two"], "num is 'two': give a whole number from 1"),
     ],

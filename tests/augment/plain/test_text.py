@@ -12,7 +12,7 @@ import pytest
 
 from jaxaug.augment import arguments
 from jaxaug.augment.arguments import Text
-from jaxaug.augment.plain import chain, text
+from jaxaug.augment.plain import text
 from jaxaug.augment.schemes import registry, sentences
 from jaxaug.cli import main
 from jaxaug.core.errors import UserError
@@ -119,10 +119,10 @@ def test_a_model_output_that_differs_in_white_space_alone_is_the_text(
 
         return [registry.Job(name, lambda: [name], run, 1)]
 
-    monkeypatch.setattr(chain.registry, "made", made)
+    monkeypatch.setattr(text.registry, "made", made)
     texts = ["where is  peru ?", "Where"]
-    steps = [chain.Step("contextual", {})]
-    assert chain.apply(steps, texts, 1, 0, Shards(tmp_path / "shards")) == [
+    steps = [text.Step("contextual", {})]
+    assert text.apply(steps, texts, 1, 0, Shards(tmp_path / "shards")) == [
         ["where is  peru ?"],
         ["Where"],
     ]
@@ -245,19 +245,19 @@ class _Model:
 
 def test_models_process_distinct_texts_and_cache_outputs(monkeypatch, tmp_path):
     model = _Model()
-    monkeypatch.setattr(chain.registry, "made", model.made)
-    step = chain.Step("contextual", {})
+    monkeypatch.setattr(text.registry, "made", model.made)
+    step = text.Step("contextual", {})
     shards = Shards(tmp_path / "shards")
     texts = ["a", "", "one", "a", "none"]
-    found = chain.apply([step], texts, 2, 5, shards)
+    found = text.apply([step], texts, 2, 5, shards)
     pair = ["a/5/0", "a/5/1"]
     assert found == [pair, [""], ["one/5/0"], pair, ["none"]]
     assert model.calls == [["a", "one", "none"]]
-    assert chain.apply([step], texts, 2, 5, Shards(tmp_path / "shards")) == found
+    assert text.apply([step], texts, 2, 5, Shards(tmp_path / "shards")) == found
     assert len(model.calls) == 1
     # After another scheme, each number draws independently.
-    copy = chain.Step("typos", {"rate": 0.0})
-    found = chain.apply([copy, step], ["a", "", "none"], 2, 5, shards)
+    copy = text.Step("typos", {"rate": 0.0})
+    found = text.apply([copy, step], ["a", "", "none"], 2, 5, shards)
     seeds = [zlib.crc32(f"5 1 {number}".encode()) for number in (0, 1)]
     assert found == [[f"a/{seed}/0" for seed in seeds], [""], ["none"] * 2]
 
@@ -277,7 +277,7 @@ def test_a_paraphraser_and_a_language_model(tiny_lm):
     assert not any("3" in output for output in expected[LINES[2]])
     assert [r["output"] for r in records] == [*expected[LINES[0]], "", LINES[2]]
     assert len({r["output"] for r in records}) == 4
-    (contextual,) = chain.steps(["contextual"], ["rate=1"], str(tiny_lm))
+    (contextual,) = text.steps(["contextual"], ["rate=1"], str(tiny_lm))
     assert contextual.options == {"rate": 1.0, "model": str(tiny_lm)}
 
 
@@ -350,7 +350,7 @@ def test_wrong_files(name, content, column, message):
         _file(name, content)
     with pytest.raises(UserError, match=re.escape(message)):
         given = Text(input=name, out="out", scheme="eda", column=column)
-        text.augment_text(given, chain.steps(["eda"]))
+        text.augment_text(given, text.steps(["eda"]))
 
 
 def test_the_page_shows_the_output_of_its_commands():

@@ -93,12 +93,8 @@ def test_only_words_of_content_are_substituted(bert):
     for output in found[0]:
         words = output.rstrip(".").split()
         assert [words[0], *words[2:4], *words[5:]] == [
-            "the",
-            "of",
-            "the",
-            "in",
-            "{city}",
-        ]
+            "the", "of", "the", "in", "{city}",
+        ]  # fmt: skip
         assert words[1] != "price" and words[4] != "hotel" and output.endswith(".")
     assert set(found[1]) == {"of the 12"}
     (kept,) = contextual.candidates([TEXT], protected=["Price"], **options)
@@ -166,16 +162,8 @@ def test_next_words_are_whole_and_the_most_probable(causal, monkeypatch):
 
 def test_tokens_that_are_words():
     texts = [
-        " hotel",
-        "hotel",
-        " the",
-        " Hotel",
-        " x9",
-        " to",
-        " caf\u00e9",
-        "",
-        " doesn",
-    ]
+        " hotel", "hotel", " the", " Hotel", " x9", " to", " caf\u00e9", "", " doesn",
+    ]  # fmt: skip
     assert contextual._whole_words(texts, " ") == {0: "hotel", 6: "caf\u00e9"}
 
 

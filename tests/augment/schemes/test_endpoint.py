@@ -7,7 +7,7 @@ import pytest
 
 from jaxaug import cli
 from jaxaug.augment import config as configs
-from jaxaug.augment import context, descriptions, preview, run
+from jaxaug.augment import descriptions, run
 from jaxaug.augment import plan as plans
 from jaxaug.augment.output import records
 from jaxaug.augment.schemes import registry
@@ -50,7 +50,9 @@ def test_context_of_a_schema():
         )
     )  # fmt: skip
     found = descriptions.descriptions(schema, "train")
-    items = context.items([*(one.text for one in found[:4]), "another"], found)
+    items = descriptions.with_contexts(
+        [*(one.text for one in found[:4]), "another"], found
+    )
     hotels = "Hotels_1: Find hotels"
     common = {"service": hotels, "description": "Find hotels", "values": [], "keep": []}
     city, stars = "City of the hotel", "Stars of the hotel, from 1 to 5"
@@ -102,7 +104,7 @@ def test_variants_by_an_endpoint(server, sgd_tree, tmp_path, caplog):
     asking.of.cache_clear()
     out = tmp_path / "out"
     wanted = config(server, prices=(1, 2))
-    plan = preview.text(plans.resolve(wanted, sgd_tree, out))
+    plan = plans.preview(plans.resolve(wanted, sgd_tree, out))
     texts = len({o.text for o in _descriptions(sgd_tree)})
     assert f"openai:tiny at {server.url}; the key $OPENAI_API_KEY is set" in plan
     assert f"  expected: {texts} requests; 0 replies from the cache" in plan
@@ -160,13 +162,8 @@ def test_texts_by_an_endpoint(server, tmp_path, capsys):
     lines.write_text("City of the hotel\n\nBook a room\n")
     call = ["augment", "text", "--scheme", "paraphrase", "--model", "openai:tiny"]
     call += [
-        "--in",
-        str(lines),
-        "--out",
-        str(out),
-        "--option",
-        f"endpoint={server.url}",
-    ]
+        "--in", str(lines), "--out", str(out), "--option", f"endpoint={server.url}",
+    ]  # fmt: skip
     assert cli.main([*call, "temperature=0.5", "prices=1,2"]) == 0
     said = capsys.readouterr().out
     assert out.read_text() == "City of the hotel, wording a\n\nBook a room, wording a\n"

@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from jaxaug.augment import context
+from jaxaug.augment import descriptions
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.schemes import reworder
 from jaxaug.core.errors import UserError
@@ -33,7 +33,7 @@ def asked(monkeypatch):
 
 
 def test_prompts_hold_the_schema(asked):
-    items = context.items([one.text for one in DESCRIPTIONS], DESCRIPTIONS)
+    items = descriptions.with_contexts([one.text for one in DESCRIPTIONS], DESCRIPTIONS)
     found = reworder.candidates(items, grades=[2])
     day = "slot day: Date in YYYY-MM-DD format\n2:"
     assert asked == [

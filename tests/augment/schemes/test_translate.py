@@ -29,14 +29,10 @@ def marian(tmp_path_factory):
     """Writes a translation model in the published layout, with weights by seed."""
     folder = tmp_path_factory.mktemp("marian")
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXTS * 4),
-        model_prefix=str(folder / "source"),
-        vocab_size=40,
-        character_coverage=1.0,
-        hard_vocab_limit=False,
-        bos_id=-1,
+        sentence_iterator=iter(TEXTS * 4), model_prefix=str(folder / "source"),
+        vocab_size=40, character_coverage=1.0, hard_vocab_limit=False, bos_id=-1,
         minloglevel=2,
-    )
+    )  # fmt: skip
     model = (folder / "source.model").rename(folder / "source.spm")
     (folder / "target.spm").write_bytes(model.read_bytes())
     words = sentencepiece.SentencePieceProcessor(str(model))

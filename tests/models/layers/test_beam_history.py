@@ -74,17 +74,20 @@ def attended(name: str, prefill: np.ndarray | None, shared: bool) -> Any:
     assert ("cached_key" in cache) is not shared
     found = []
     steps = LENGTH if prefill is None else LENGTH - min(prefill)
+    start = np.zeros(BATCH, int) if prefill is None else prefill
+
+    @jax.jit
+    def step(cache, x, positions):
+        given: Any = {"bias": bias_at} if name == "t5" else {"positions": positions}
+        return module.apply(
+            {**params, "cache": cache}, x, x, decode=True, mutable=["cache"], **given
+        )
+
     for i in range(steps):
         x = normal(BATCH * BEAMS, 1, EMB, seed=i)
-        options: dict[str, Any] = {"bias": bias_at} if name == "t5" else {}
-        if name != "t5":
-            start = np.zeros(BATCH, int) if prefill is None else prefill
-            options["positions"] = np.repeat(start + i, BEAMS)[:, None]
         move = functools.partial(decoding.cache_map, apply_to_index=prefill is not None)
         cache = move(decoding.flatten_beam_dim, cache)
-        y, variables = module.apply(
-            {**params, "cache": cache}, x, x, decode=True, mutable=["cache"], **options
-        )
+        y, variables = step(cache, x, np.repeat(start + i, BEAMS)[:, None])
         unflatten = functools.partial(
             decoding.unflatten_beam_dim, batch_size=BATCH, beam_size=BEAMS
         )

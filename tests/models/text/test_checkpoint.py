@@ -132,41 +132,21 @@ def test_no_checkpoint(run_folder):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (
-            "MODEL = @models.EncoderDecoderModel()",
-            "MODEL = 3",
-            "MODEL is a int, which is neither an Enc",
-        ),
-        (
-            "emb_dim = 8",
-            "emb_dim = 'x'",
-            (
-                "T5Config.emb_dim = 'x': give a whole number of at least 1. Name the "
-                "folder"
-            ),
-        ),
-        (
-            "vocab_size = 1152",
-            "vocab_size = {1: 2}",
-            "describes a network that cannot be built .TypeError: .* Name the folder",
-        ),
-        (
-            "num_heads = 2",
-            "num_heads = [2]",
-            "describes a network that cannot be built",
-        ),
-        (
-            "num_encoder_layers = 1",
-            "num_encoder_layers = 1000000000",
-            "num_encoder_layers is 1000000000, but must be at most 1000.",
-        ),
-        (
-            "vocab_size = 1152",
-            "vocab_size = 1280",
-            r"kernel of shape \(8, 1152\), .* config.gin needs \(8, 1280\).*VOCABULARY",
-        ),
+        ("MODEL = @models.EncoderDecoderModel()", "MODEL = 3",
+         "MODEL is a int, which is neither an Enc"),
+        ("emb_dim = 8", "emb_dim = 'x'",
+         ("T5Config.emb_dim = 'x': give a whole number of at least 1. Name the "
+         "folder")),
+        ("vocab_size = 1152", "vocab_size = {1: 2}",
+         "describes a network that cannot be built .TypeError: .* Name the folder"),
+        ("num_heads = 2", "num_heads = [2]",
+         "describes a network that cannot be built"),
+        ("num_encoder_layers = 1", "num_encoder_layers = 1000000000",
+         "num_encoder_layers is 1000000000, but must be at most 1000."),
+        ("vocab_size = 1152", "vocab_size = 1280",
+         r"kernel of shape \(8, 1152\), .* config.gin needs \(8, 1280\).*VOCABULARY"),
     ],
-)
+)  # fmt: skip
 def test_wrong_configuration(run_folder, old, new, message):
     path = run_folder[0] / "config.gin"
     path.write_text(path.read_text().replace(old, new, 1))

@@ -14,6 +14,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.models.text import language, registry
 from jaxaug.paraphrase import decoder, samplers
 from jaxaug.paraphrase.stream import decodes as streamed
+from tests.support import compiled
 
 
 def write(folder, **files):
@@ -89,11 +90,8 @@ def decode(model, source):
 def log_probs(model, source, target):
     """Returns the log probability of each later token, by teacher forcing."""
     tokens = jnp.asarray([[0, *target]], jnp.int32)
-    logits = model.module.apply(
-        {"params": model.params},
-        *(jnp.asarray([source]), tokens, jnp.ones_like(tokens)),
-        enable_dropout=False,
-    )
+    inputs = jnp.asarray([source]), tokens, jnp.ones_like(tokens)
+    logits = compiled.apply(model.module, model.params, *inputs, enable_dropout=False)
     return np.asarray(jax.nn.log_softmax(logits[0].astype(jnp.float32)))
 
 

@@ -10,13 +10,13 @@ from flax import traverse_util
 from jaxaug.core.errors import UserError
 from jaxaug.models.text import registry
 from jaxaug.models.text.registry import with_precision
-from tests.support import grids
+from tests.support import compiled, grids
 
 
 def logits(model):
     tokens = jnp.asarray([[3, 9, 4, 7]])
     inputs = [tokens] * (3 if hasattr(model.module, "encode") else 2)
-    return model.module.apply({"params": model.params}, *inputs, enable_dropout=False)
+    return compiled.apply(model.module, model.params, *inputs, enable_dropout=False)
 
 
 def kinds(model):

@@ -160,13 +160,10 @@ def test_references_that_are_not_called(tmp_path):
         ("import shutil as network", "network.rmtree", "shutil.rmtree"),
         ("import t5x.examples.t5.network", "t5x.utils.run", "t5x.utils.run"),
         ("import builtins", "builtins.open", "builtins.open"),
-        (
-            "from jaxaug.models import t5",
-            "t5.SourceEncoderDecoderModel.mro",
-            "jaxaug.models.t5.SourceEncoderDecoderModel.mro",
-        ),
+        ("from jaxaug.models import t5", "t5.SourceEncoderDecoderModel.mro",
+         "jaxaug.models.t5.SourceEncoderDecoderModel.mro"),
     ],
-)
+)  # fmt: skip
 def test_unknown_code_does_not_run(tmp_path, imported, reference, target, call):
     with pytest.raises(UserError) as error:
         build(tmp_path, f"{imported}\nMODEL = @{reference}{call}\n")

@@ -107,37 +107,20 @@ def test_errors(tmp_path, monkeypatch):
         ("tokenizer.json", None, "is a folder, expected a file."),
         ("tokenizer.json", b"[]", "is not a tokenizer.json ("),
         ("tokenizer_config.json", b"[]", "holds no JSON object."),
-        (
-            "tokenizer_config.json",
-            b'{"eos_token": ["</s>"]}',
-            "eos_token is ['</s>'], but must be a text or an object with content.",
-        ),
-        (
-            "special_tokens_map.json",
-            b'{"pad_token": {"content": 3}}',
-            (
-                "pad_token is {'content': 3}, but must be a text or an object with "
-                "content."
-            ),
-        ),
-        (
-            "tokenizer_config.json",
-            rb'{"bos_token": "\ud800"}',
-            r"invalid JSON: a string holds \ud800, half of a surrogate pair.",
-        ),
-        (
-            "tokenizer_config.json",
-            b'{"model_max_length": 1%s}' % (b"0" * 5000),
-            "invalid JSON: an integer has more than 4300 digits.",
-        ),
+        ("tokenizer_config.json", b'{"eos_token": ["</s>"]}',
+         "eos_token is ['</s>'], but must be a text or an object with content."),
+        ("special_tokens_map.json", b'{"pad_token": {"content": 3}}',
+         ("pad_token is {'content': 3}, but must be a text or an object with "
+         "content.")),
+        ("tokenizer_config.json", rb'{"bos_token": "\ud800"}',
+         r"invalid JSON: a string holds \ud800, half of a surrogate pair."),
+        ("tokenizer_config.json", b'{"model_max_length": 1%s}' % (b"0" * 5000),
+         "invalid JSON: an integer has more than 4300 digits."),
         ("config.json", b"true", "holds no JSON object."),
-        (
-            "config.json",
-            b'{"pad_token_id": 1000000}',
-            "pad_token_id is 1000000, but the tokenizer next to it has ids from 0 to ",
-        ),
+        ("config.json", b'{"pad_token_id": 1000000}',
+         "pad_token_id is 1000000, but the tokenizer next to it has ids from 0 to "),
     ],
-)
+)  # fmt: skip
 def test_files_of_wrong_types(tiny_lm, tmp_path, name, content, problem):
     shutil.copyfile(tiny_lm / "tokenizer.json", tmp_path / "tokenizer.json")
     if content is None:
@@ -178,10 +161,3 @@ def test_gguf(tmp_path, monkeypatch):
     assert words.decode(words.encode(text)) == text
     assert words.vocab_size == 49153 and words.texts()[words.eos_id] == "<|im_end|>"
     shutil.rmtree(tmp_path)
-
-
-def test_pipes_are_not_read_as_tokenizer_files(tmp_path):
-    """transformers would wait for a writer."""
-    os.mkfifo(tmp_path / "vocab.txt")
-    with pytest.raises(UserError, match="vocab.txt: is a pipe"):
-        hf.load(str(tmp_path))

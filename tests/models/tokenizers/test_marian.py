@@ -24,14 +24,10 @@ def folder(tmp_path_factory):
     pieces: dict[str, None] = {"</s>": None, "<unk>": None, ">>fra<<": None}
     for name, texts in (("source", SOURCES), ("target", TARGETS)):
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(texts * 4),
-            model_prefix=str(path / name),
-            vocab_size=40,
-            character_coverage=1.0,
-            hard_vocab_limit=False,
-            bos_id=-1,
+            sentence_iterator=iter(texts * 4), model_prefix=str(path / name),
+            vocab_size=40, character_coverage=1.0, hard_vocab_limit=False, bos_id=-1,
             minloglevel=2,
-        )
+        )  # fmt: skip
         (path / f"{name}.model").rename(path / f"{name}.spm")
         (path / f"{name}.vocab").unlink()
         model = sentencepiece.SentencePieceProcessor(str(path / f"{name}.spm"))
@@ -128,26 +124,15 @@ def test_greedy_translation_equals_torch(folder, theirs):
         ("source.spm", b"no model", r"source\.spm is not a SentencePiece model"),
         ("vocab.json", b"{}", r"vocab\.json: must be a table .* </s> and <unk>"),
         ("vocab.json", b"[", r"vocab\.json"),
-        (
-            "vocab.json",
-            b"\xff",
-            r"vocab\.json: line 1: byte 0xff at offset 0 is not UTF",
-        ),
-        (
-            "vocab.json",
-            b'{"</s>": 0, "<unk>": "1"}',
-            (
-                r"vocab\.json: the id of '<unk>' is '1', but must be a whole number "
-                r"from 0 to"
-            ),
-        ),
-        (
-            "vocab.json",
-            b'{"</s>": 0, "<unk>": 1000000000000}',
-            r"the id of '<unk>' is 1000000000000, but must be a whole number from 0",
-        ),
+        ("vocab.json", b"\xff",
+         r"vocab\.json: line 1: byte 0xff at offset 0 is not UTF"),
+        ("vocab.json", b'{"</s>": 0, "<unk>": "1"}',
+         (r"vocab\.json: the id of '<unk>' is '1', but must be a whole number "
+         r"from 0 to")),
+        ("vocab.json", b'{"</s>": 0, "<unk>": 1000000000000}',
+         r"the id of '<unk>' is 1000000000000, but must be a whole number from 0"),
     ],
-)
+)  # fmt: skip
 def test_damaged_files(folder, tmp_path, name, content, text):
     for known in ("source.spm", "target.spm", "vocab.json"):
         (tmp_path / known).write_bytes((folder / known).read_bytes())

@@ -16,7 +16,7 @@ from gguf import GGMLQuantizationType as Type
 from jaxaug.core.errors import UserError
 from jaxaug.models.weights import gguf as ours
 from tests.models.weights.gguf_kit import all_tokens, reference, write
-from tests.support import grids
+from tests.support import compiled, grids
 
 
 @grids.diagonal(
@@ -30,9 +30,8 @@ def test_logits_equal_transformers(tmp_path: Path, type_: Type, tied: bool):
         expected = theirs(torch.from_numpy(tokens).long()).logits.numpy()
     published = ours.load(tmp_path / "m.gguf")
     assert published.config.tie_embeddings == tied
-    logits = published.module.apply(
-        {"params": published.params}, tokens, tokens, enable_dropout=False
-    )
+    module, params = published.module, published.params
+    logits = compiled.apply(module, params, tokens, tokens, enable_dropout=False)
     assert np.std(expected) > 0.5
     np.testing.assert_allclose(logits, expected, atol=2e-4)
 
@@ -49,23 +48,13 @@ def test_config_and_tokenizer_files(tmp_path: Path):
     write(tmp_path / "m.gguf")
     file = ours.Gguf(tmp_path / "m.gguf")
     assert file.hf_config == {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_act": "silu",
-        "vocab_size": 264,
-        "hidden_size": 64,
-        "intermediate_size": 96,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 16,
-        "max_position_embeddings": 128,
-        "rms_norm_eps": pytest.approx(1e-5),
-        "rope_theta": 1000.0,
-        "tie_word_embeddings": True,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-    }
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama",
+        "hidden_act": "silu", "vocab_size": 264, "hidden_size": 64,
+        "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 128,
+        "rms_norm_eps": pytest.approx(1e-5), "rope_theta": 1000.0,
+        "tie_word_embeddings": True, "bos_token_id": 1, "eos_token_id": 2,
+    }  # fmt: skip
     file.save_tokenizer(tmp_path)
     assert json.loads((tmp_path / "tokenizer_config.json").read_text()) == {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -162,47 +151,25 @@ def test_refused(tmp_path: Path, options: dict[str, Any], message: str):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (
-            lambda w: w.add_head_count(0),
-            (
-                "llama.attention.head_count is 0, but must be a whole number from 1 to "
-                "16777216."
-            ),
-        ),
-        (
-            lambda w: w.add_head_count([4, 4]),
-            (
-                "llama.attention.head_count is array([4, 4], dtype=int32), but must be "
-                "a single value."
-            ),
-        ),
-        (
-            lambda w: w.add_string("llama.embedding_length", "64"),
-            (
-                "llama.embedding_length is '64', but must be a whole number from 1 to "
-                "16777216."
-            ),
-        ),
-        (
-            lambda w: w.add_layer_norm_rms_eps(0.0),
-            (
-                "llama.attention.layer_norm_rms_epsilon is 0.0, but must be a number "
-                "above 0."
-            ),
-        ),
-        (
-            lambda w: w.add_eos_token_id(264),
-            "tokenizer.ggml.eos_token_id is 264, but must be an id below 264.",
-        ),
-        (
-            lambda w: w.add_array("tokenizer.ggml.tokens", [1, 2]),
-            (
-                "tokenizer.ggml.tokens is array([1, 2], dtype=int32), but must be a "
-                "list of te"
-            ),
-        ),
+        (lambda w: w.add_head_count(0),
+         ("llama.attention.head_count is 0, but must be a whole number from 1 to "
+         "16777216.")),
+        (lambda w: w.add_head_count([4, 4]),
+         ("llama.attention.head_count is array([4, 4], dtype=int32), but must be "
+         "a single value.")),
+        (lambda w: w.add_string("llama.embedding_length", "64"),
+         ("llama.embedding_length is '64', but must be a whole number from 1 to "
+         "16777216.")),
+        (lambda w: w.add_layer_norm_rms_eps(0.0),
+         ("llama.attention.layer_norm_rms_epsilon is 0.0, but must be a number "
+         "above 0.")),
+        (lambda w: w.add_eos_token_id(264),
+         "tokenizer.ggml.eos_token_id is 264, but must be an id below 264."),
+        (lambda w: w.add_array("tokenizer.ggml.tokens", [1, 2]),
+         ("tokenizer.ggml.tokens is array([1, 2], dtype=int32), but must be a "
+         "list of te")),
     ],
-)
+)  # fmt: skip
 def test_metadata_of_wrong_types(tmp_path: Path, change: Any, message: str):
     write(tmp_path / "m.gguf", change=change)
     with pytest.raises(UserError) as error:

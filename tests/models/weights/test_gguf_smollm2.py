@@ -87,13 +87,9 @@ def test_smollm2_equals_transformers(smollm2: Path):
             given = torch.tensor([ids])
             expected = theirs(given).logits[0].numpy()
             full = theirs.generate(
-                given,
-                attention_mask=torch.ones_like(given),
-                do_sample=False,
-                max_new_tokens=steps,
-                eos_token_id=end,
-                pad_token_id=end,
-            )
+                given, attention_mask=torch.ones_like(given), do_sample=False,
+                max_new_tokens=steps, eos_token_id=end, pad_token_id=end,
+            )  # fmt: skip
         np.testing.assert_allclose(logits[row, : len(ids)], expected, atol=1e-2)
         continued = full[0, len(ids) :].tolist()
         drawn = decode[: len(continued)].tolist()

@@ -57,25 +57,15 @@ def train(python, tmp_path_factory):
 
     def run(name, *flags):
         done = subprocess.run(
-            [
-                *(python, "-m", "t5x.train"),
-                f"--gin_file=configs/paraphrase_{name}.gin",
-                f"--gin_file={root}/{'rbm' if name == 'rbm' else 'tiny'}.gin",
-                f"--gin.MODEL_DIR='{root}/{name}'",
-                *flags,
-            ],
+            [*(python, "-m", "t5x.train"), f"--gin_file=configs/paraphrase_{name}.gin",
+             f"--gin_file={root}/{'rbm' if name == 'rbm' else 'tiny'}.gin",
+             f"--gin.MODEL_DIR='{root}/{name}'", *flags],
             cwd=ROOT,
-            env={
-                **os.environ,
-                "JAX_PLATFORMS": "cpu",
-                "JAXAUG_PARAPHRASES": str(root / "toy.tsv"),
-                "JAXAUG_CACHE_DIR": str(root / "cache"),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
+            env={**os.environ, "JAX_PLATFORMS": "cpu",
+             "JAXAUG_PARAPHRASES": str(root / "toy.tsv"),
+             "JAXAUG_CACHE_DIR": str(root / "cache")},
+            capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return root / name
 
@@ -112,6 +102,7 @@ def test_rbm_starts_from_a_generator_and_an_evaluator(train):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_vae_svg_logs_the_divergence_and_its_weight(train):
     run = train("vae_svg")
     found = training.read(run)

@@ -118,16 +118,9 @@ def test_steps_with_the_cache_equal_the_full_forward():
     @jax.jit
     def step(variables, tokens):
         return module.apply(
-            {"params": params, **variables},
-            encoded,
-            SOURCES,
-            tokens,
-            tokens,
-            enable_dropout=False,
-            decode=True,
-            mutable=["cache"],
-            method="decode",
-        )
+            {"params": params, **variables}, encoded, SOURCES, tokens, tokens,
+            enable_dropout=False, decode=True, mutable=["cache"], method="decode",
+        )  # fmt: skip
 
     _, variables = step({}, SHIFTED)
     for column in range(SHIFTED.shape[1]):

@@ -8,22 +8,15 @@ from jaxaug_papers.minisgd.draw import Draw
 from jaxaug_papers.minisgd.world import ORIGINAL, services, services_of
 
 WAYS = {
-    "city of the hotel": {
-        "hotel city",
-        "hotel city in the inn",
-        "city",
-    },
-    "check in date": {
-        "date to check in",
-        "date of check in",
-        "check in date at the inn",
-    },
+    "city of the hotel": {"hotel city", "hotel city in the inn", "city"},
+    "check in date": {"date to check in", "date of check in",
+     "check in date at the inn"},
     "date to pick up the book": {"pick up date of the book", "pick up date"},
     "are pets allowed": {"are pets allowed in the inn"},
     "is it private": {"is the inn private"},
     "has subtitles": {"the inn has subtitles"},
     "number of people": {"number of people in the inn", "number of people for the inn"},
-}
+}  # fmt: skip
 
 
 def ways(text, count=300):

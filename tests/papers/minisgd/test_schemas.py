@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from jaxaug.augment.judge import measures
-from jaxaug.augment.output import comparison
+from jaxaug.augment.output import report
 from jaxaug.data import folders
 from jaxaug_papers import minisgd
 from jaxaug_papers.mini.overlap import overlap_report
@@ -44,9 +44,9 @@ def test_wordings_are_as_far_from_the_original_as_in_sgd_x(tmp_path):
     metrics = {name: measures.find(name) for name in SGD_X}
     # The wordings were assigned to v1..v5 by the services of train.
     for split, within in (("train", 1.5), ("dev", 9), ("test", 6)):
-        texts = comparison.read("MiniSGD", folders.sgdx_folder(root), root, [split])
-        rows = comparison.rows(texts, metrics)[:-1]
-        print(split, comparison.text_table(rows), sep="\n")
+        texts = report.read("MiniSGD", folders.sgdx_folder(root), root, [split])
+        rows = report.rows(texts, metrics)[:-1]
+        print(split, report.text_table(rows), sep="\n")
         for name, expected in SGD_X.items():
             found = [100 * row.figures[f"table1_{name}"] for row in rows]
             found = found[-len(expected) :]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from jaxaug_papers.shared import seeds
 
@@ -20,4 +21,17 @@ def test_difference():
 
 def test_one_seed_has_no_deviation():
     found = seeds.difference(np.array([0.2]), np.array([0.1]))
-    assert found.mean == pytest.approx(0.1) and np.isnan([*found[1:3], found.p]).all()
+    assert found.mean == pytest.approx(0.1) and np.isnan([*found[1:4], found.p]).all()
+
+
+def test_seeds_and_test_sentences_together():
+    """Both parts of the variance add up, over 4 seeds and 1,000 sentences."""
+    rng = np.random.default_rng(0)
+    seed, test = rng.normal(0, 0.1, (4, 1)), rng.normal(0, 3, (1, 1000))
+    found = seeds.difference(seed + test, np.zeros((4, 1000)))
+    parts = seed.var(ddof=1) / 4, test.var(ddof=1) / 1000
+    assert found.error == pytest.approx(sum(parts) ** 0.5)
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / 3 + parts[1] ** 2 / 999)
+    t = scipy.stats.t(freedom)
+    assert found.half_width == pytest.approx(t.ppf(0.975) * found.error)
+    assert found.p == pytest.approx(2 * t.sf(abs(found.mean) / found.error))

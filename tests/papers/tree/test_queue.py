@@ -155,12 +155,8 @@ def test_a_turn_on_a_machine_without_tensorflow(data, tmp_path):
     results = tmp_path / "results"
     for words in (["1 items added"], ["is there already", "0 items added"]):
         command = [
-            sys.executable,
-            "-m",
-            "jaxaug_papers.tree.queue",
-            "--results",
-            results,
-        ]
+            sys.executable, "-m", "jaxaug_papers.tree.queue", "--results", results,
+        ]  # fmt: skip
         added = ran([*command, "--add", tmp_path / "out/results.tar"], check=True)
         assert all(word in added.stdout for word in words)
     (folder,) = results.iterdir()

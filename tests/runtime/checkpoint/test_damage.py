@@ -57,12 +57,9 @@ def test_unknown_errors_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(sources.ocp.Checkpointer, "restore", fail)
     with pytest.raises(UserError) as error:
         checkpoints.load_t5x_checkpoint(tmp_path)
-    assert str(error.value) == (
-        f"Checkpoint {tmp_path}/checkpoint_1 is damaged or incomplete, or cannot be "
-        "read here (AttributeError: no attribute 'tree'). Copy it again from where it "
-        "came from, or restore another step: a run goes on from an earlier one once "
-        "this folder is moved elsewhere."
-    )
+    assert f"{tmp_path}/checkpoint_1" in str(error.value)
+    assert "(AttributeError: no attribute 'tree'). Copy it" in str(error.value)
+    assert "delete" not in str(error.value)
 
 
 # If a read fails, orbax leaves a reader on a closed event loop.

@@ -63,14 +63,10 @@ def make(model=None, optimizer=True):
 def save(tmp_path, initializer, partitioner, *steps):
     """Saves states of the given steps; returns the last state."""
     _, manager = state_init.create_checkpoint_manager_and_restore(
-        initializer,
-        partitioner,
-        None,
-        None,
-        None,
+        initializer, partitioner, None, None, None,
         save_checkpoint_cfg=SaveCheckpointConfig(period=1, save_dataset=False),
         model_dir=str(tmp_path),
-    )
+    )  # fmt: skip
     state = initializer.from_scratch(jax.random.PRNGKey(7))
     for step in steps:
         state = state.replace_step(jnp.asarray(step, jnp.int32))

@@ -107,13 +107,9 @@ def test_encoder_decoder_files(folder):
         assert model.decode_fn is decoding.beam_search
         config = model.module.config
         assert (
-            config.emb_dim,
-            config.num_heads,
-            config.num_encoder_layers,
-            config.num_decoder_layers,
-            config.head_dim,
-            config.mlp_dim,
-        ) == sizes, size
+            config.emb_dim, config.num_heads, config.num_encoder_layers,
+            config.num_decoder_layers, config.head_dim, config.mlp_dim,
+        ) == sizes, size  # fmt: skip
         assert config.vocab_size == vocab_size
         assert tuple(config.mlp_activations) == activations
         assert config.logits_via_embedding is tied

@@ -81,14 +81,10 @@ def test_loss_is_the_weighted_sum():
     )
     timed = {name for name in metrics if name.startswith("timing/")}
     assert timed == {
-        "timing/seconds",
-        "timing/seqs",
-        "timing/steps_per_second",
-        "timing/seqs_per_second",
-        "timing/seqs_per_second_per_core",
-        "timing/target_tokens_per_second",
-        "timing/target_tokens_per_second_per_core",
-    }
+        "timing/seconds", "timing/seqs", "timing/steps_per_second",
+        "timing/seqs_per_second", "timing/seqs_per_second_per_core",
+        "timing/target_tokens_per_second", "timing/target_tokens_per_second_per_core",
+    }  # fmt: skip
     assert metrics["timing/seqs"].compute() == 2
     rate = metrics["timing/target_tokens_per_second"].replace_duration(4.0)
     assert rate.compute() == 2.5
@@ -138,13 +134,9 @@ def test_compute_metrics():
         logits, targets, weights, 3.0, weights.sum(), {"extra": extra["loss"]}
     )
     assert {name: float(metric.compute()) for name, metric in made.items()} == {
-        "loss": 3,
-        "accuracy": 8,
-        "weight_sum": 8,
-        "num_examples": 2,
-        "num_tokens": 10,
+        "loss": 3, "accuracy": 8, "weight_sum": 8, "num_examples": 2, "num_tokens": 10,
         "extra": 3,
-    }
+    }  # fmt: skip
     with pytest.raises(ValueError, match=r"\(2, 5, 20\).*\(2, 5, 20\)"):
         models.compute_weighted_accuracy(logits, logits)
 

@@ -193,14 +193,10 @@ def test_prompts_of_uneven_length_prefilled_equal_those_fed(decode_fn, scan, opt
         inputs, cache, tokens_to_logits, eos_id, num_decodes, cache_offset, **options
     ):
         return decode_fn(
-            inputs=inputs,
-            cache=cache,
-            tokens_to_logits=tokens_to_logits,
-            eos_id=eos_id,
-            num_decodes=num_decodes,
-            cache_offset=cache_offset,
+            inputs=inputs, cache=cache, tokens_to_logits=tokens_to_logits,
+            eos_id=eos_id, num_decodes=num_decodes, cache_offset=cache_offset,
             **options,
-        )
+        )  # fmt: skip
 
     module = network.Transformer(T5_CONFIG)
     if scan is not None:
@@ -218,13 +214,9 @@ def test_prompts_of_uneven_length_prefilled_equal_those_fed(decode_fn, scan, opt
 
     def predict(function, params):
         return make(decode_fn=function).predict_batch_with_aux(
-            params,
-            batch,
-            decoder_params=options,
-            num_decodes=2,
-            return_all_decodes=True,
-            prompt_with_targets=True,
-        )
+            params, batch, decoder_params=options, num_decodes=2,
+            return_all_decodes=True, prompt_with_targets=True,
+        )  # fmt: skip
 
     predict = jax.jit(predict, static_argnums=0)
     calls = []

@@ -11,17 +11,13 @@ from t5x.examples.t5 import fused_attention, network
 from t5x.on_cpu import features
 
 from jaxaug.models import llama
-from tests.runtime.network_kit import TINY, build, make_batch
+from tests.runtime.network_kit import TINY, apply, build, make_batch
+from tests.support import compiled
 
 LLAMA = llama.Config(
-    vocab_size=23,
-    emb_dim=12,
-    num_layers=1,
-    num_heads=4,
-    head_dim=6,
-    mlp_dim=16,
+    vocab_size=23, emb_dim=12, num_layers=1, num_heads=4, head_dim=6, mlp_dim=16,
     num_kv_heads=2,
-)
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -124,10 +120,10 @@ def test_dropout_drops_the_same_weights(calls):
     module, params = build(TINY)
     rngs = {"dropout": jax.random.PRNGKey(0)}
     calls.clear()  # The initialization of parameters runs the network, too.
-    fused = module.apply({"params": params}, *make_batch(), rngs=rngs)
+    fused = compiled.apply(module, params, *make_batch(), rngs=rngs)
     assert calls
     plainly = network.Transformer(dataclasses.replace(TINY, fused_attention=False))
-    expected = plainly.apply({"params": params}, *make_batch(), rngs=rngs)
+    expected = compiled.apply(plainly, params, *make_batch(), rngs=rngs)
     np.testing.assert_allclose(fused, expected, atol=1e-4)
-    without = module.apply({"params": params}, *make_batch(), enable_dropout=False)
+    without = apply(module, params, *make_batch())
     assert np.abs(fused - without).max() > 0.01

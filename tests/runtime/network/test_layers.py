@@ -145,14 +145,9 @@ def attention():
     @jax.jit
     def step(cache, column):
         return module.apply(
-            {**params, **cache},
-            column,
-            column,
-            None,
-            bias,
-            decode=True,
+            {**params, **cache}, column, column, None, bias, decode=True,
             mutable="cache",
-        )
+        )  # fmt: skip
 
     return module, params, x, bias, causal, whole, cache, step
 
@@ -272,15 +267,9 @@ class Stack(nn.Module):
             20, 8, cast_input_dtype=jnp.int32, one_hot=True, name="tokens"
         )(decoder_input_tokens)
         x = x + decoder_only_layers.MultiHeadDotProductAttention(2, 4)(
-            x,
-            x,
-            mask,
-            bias,
-            deterministic=True,
-            decode=decode,
-            prefill=prefill,
+            x, x, mask, bias, deterministic=True, decode=decode, prefill=prefill,
             prefill_lengths=prefill_lengths,
-        )
+        )  # fmt: skip
         return decoder_only_layers.DenseGeneral(20, kernel_axes=("embed", "vocab"))(x)
 
 

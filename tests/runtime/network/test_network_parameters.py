@@ -78,14 +78,9 @@ def test_parameter_tree_and_logical_axes(activations, tied):
 
 
 INITIAL = dataclasses.replace(
-    TINY,
-    emb_dim=64,
-    num_heads=4,
-    head_dim=16,
-    mlp_dim=128,
-    num_encoder_layers=1,
+    TINY, emb_dim=64, num_heads=4, head_dim=16, mlp_dim=128, num_encoder_layers=1,
     num_decoder_layers=1,
-)
+)  # fmt: skip
 # Upstream T5X gives these values for this configuration and seed 3.
 RECORDED = {
     "token_embedder/embedding": ((0, 0), -0.9255880117416382),

@@ -18,15 +18,9 @@ from t5x.examples.t5 import network as t5_network
 from tests.support import grids
 
 SCANNED = network.T5Config(
-    vocab_size=20,
-    emb_dim=8,
-    num_heads=2,
-    head_dim=4,
-    mlp_dim=16,
-    num_encoder_layers=2,
-    num_decoder_layers=3,
-    mlp_activations=("gelu", "linear"),
-)
+    vocab_size=20, emb_dim=8, num_heads=2, head_dim=4, mlp_dim=16, num_encoder_layers=2,
+    num_decoder_layers=3, mlp_activations=("gelu", "linear"),
+)  # fmt: skip
 UNROLLED = dataclasses.replace(SCANNED, scan_layers=False)
 INPUTS = np.array([[5, 6, 7, 1, 0, 0], [8, 9, 10, 11, 12, 1]])
 TARGETS = np.array([[3, 4, 1, 0, 0], [13, 14, 15, 16, 1]])
@@ -135,17 +129,13 @@ def test_parameter_tree_and_logical_axes():
         f"{attention}/out/kernel": ((2, 3, 4, 8), ("heads", "layers", "kv", "embed")),
         f"{layer}/mlp/wi_0/kernel": ((8, 3, 16), ("embed", "layers", "mlp")),
         f"{layer}/pre_mlp_layer_norm/scale": ((8, 3), ("embed", "layers")),
-        f"{layer}/relpos_bias/rel_embedding": (
-            (2, 3, 32),
-            ("heads", "layers", "relpos_buckets"),
-        ),
+        f"{layer}/relpos_bias/rel_embedding": ((2, 3, 32),
+         ("heads", "layers", "relpos_buckets")),
         "decoder/decoder_norm/scale": ((8,), ("embed",)),
         "decoder/logits_dense/kernel": ((8, 20), ("embed", "vocab")),
-        "encoder/encoder/attention/key/kernel": (
-            (8, 2, 2, 4),
-            ("embed", "layers", "heads", "kv"),
-        ),
-    }
+        "encoder/encoder/attention/key/kernel": ((8, 2, 2, 4),
+         ("embed", "layers", "heads", "kv")),
+    }  # fmt: skip
     assert {name: table[name] for name in expected} == expected
     assert len(table) == 29
 

@@ -8,11 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from t5x.examples.t5 import fused_attention
 from t5x.on_cpu import attention, features
 
 from jaxaug.models import llama
 from tests.runtime import network_kit
+from tests.support import grids
 
 BATCH, DIM, SCALE = 2, 8, 0.3
 
@@ -38,7 +40,10 @@ def plain(query, key, value, bias, mask):
     logits = SCALE * jnp.einsum("bqhd,bkhd->bhqk", query, key)
     if bias is not None:
         logits += bias
-    weights = jnp.exp(logits - logits.max(-1, keepdims=True))
+    # The gradient of a maximum is NaN where XLA rounds the logits in another way than
+    # for the maximum, so that none equals it: jaxlib 0.12 without optimizations does.
+    top = lax.stop_gradient(logits.max(-1, keepdims=True))
+    weights = jnp.exp(logits - top)
     if mask is not None:
         weights = weights * (mask > 0)
     total = weights.sum(-1, keepdims=True)
@@ -73,14 +78,19 @@ def keys_of_rows(queries, keys):
 MASKS = [None, causal, packed, window, keys_of_rows]
 # Lengths that are multiples of blocks, and others.
 LENGTHS = [(64, 64), (45, 77)]
+SHORT = [
+    (None, LENGTHS[0], True), (causal, LENGTHS[1], True), (packed, LENGTHS[0], False),
+    (window, LENGTHS[1], False), (keys_of_rows, LENGTHS[0], True),
+]  # fmt: skip
 CASES = [
     (mask, lengths, with_bias)
     for mask, lengths, with_bias in itertools.product(MASKS, LENGTHS, (False, True))
-    if mask is not packed or lengths[0] == lengths[1]
+    if (mask is not packed or lengths[0] == lengths[1])
+    and (mask, lengths, with_bias) not in SHORT
 ]
 
 
-@pytest.mark.parametrize(("mask", "lengths", "with_bias"), CASES)
+@pytest.mark.parametrize("mask, lengths, with_bias", grids.first(5, [*SHORT, *CASES]))
 def test_values_and_gradients(small_blocks, mask, lengths, with_bias):
     queries, keys = lengths
     heads, kv_heads = 4, 2

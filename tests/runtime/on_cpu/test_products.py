@@ -41,11 +41,11 @@ def compiled(function, *args):
 
 
 # In the last two, one factor is far narrower than the other.
-@pytest.mark.parametrize(
-    ("rows", "size", "width"), [(24, 40, 56), (96, 64, 8), (96, 8, 64)]
+@grids.diagonal(
+    "rows, size, width, by_row, result",
+    [(24, 40, 56), (96, 64, 8), (96, 8, 64)],
+    [(True, NARROW), (False, jnp.float32), (False, NARROW), (True, jnp.float32)],
 )
-@pytest.mark.parametrize("by_row", [False, True])
-@pytest.mark.parametrize("result", [jnp.float32, NARROW])
 def test_values_and_gradients(tiles, rows, size, width, by_row, result):
     x, kernel, above = drawn(rows, size), drawn(size, width), drawn(rows, width)
 

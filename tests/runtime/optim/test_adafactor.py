@@ -13,11 +13,8 @@ from t5x.errors import UserError
 
 RATE = 0.05
 ROW, COLUMN, BATCH, NONE = (
-    FactorDim.ROW,
-    FactorDim.COLUMN,
-    FactorDim.BATCH,
-    FactorDim.NONE,
-)
+    FactorDim.ROW, FactorDim.COLUMN, FactorDim.BATCH, FactorDim.NONE,
+)  # fmt: skip
 
 
 def reference(param, grads, rows=(), columns=(), batch=(), **options):

@@ -48,8 +48,7 @@ def test_an_error_stops_the_next_step_and_the_evaluation():
         raise error
 
     background = BackgroundEvaluator(build)
-    background.start()
-    background._thread.join()
+    assert background.start().exception() is error
     before = background.before_step(lambda step: False)
     for ask in (lambda: before(0), background.join, background.check):
         with pytest.raises(UserError) as raised:
@@ -60,8 +59,8 @@ def test_an_error_stops_the_next_step_and_the_evaluation():
 def test_a_run_that_fails_does_not_wait():
     free = threading.Event()
     background = BackgroundEvaluator(free.wait)
-    background.start()
+    built = background.start()
     with pytest.raises(UserError, match="full"), background:
         raise UserError("the disk is full")
-    assert background._thread.is_alive()
+    assert not built.done()
     free.set()

@@ -39,28 +39,15 @@ def test_equal_configurations_have_none():
         (("BATCH = 8", "BATCH = 4"), [("BATCH", "8", "4", False)]),
         (("STEPS = 100", "STEPS = 9"), [("STEPS", "100", "9", True)]),
         (("= %RATE", "= 3"), [("scheduler.base_learning_rate", "0.1", "3", False)]),
-        (
-            ("'float32'", "'bfloat16'"),
-            [("network.T5Config.dtype", "'float32'", "'bfloat16'", False)],
-        ),
-        (
-            ("@trainer.", "@my."),
-            [
-                (
-                    "train_script.train.trainer_cls",
-                    "@trainer.Trainer",
-                    "@my.Trainer",
-                    False,
-                )
-            ],
-        ),
-        (
-            ("train/utils.DatasetConfig.use_cached = False", ""),
-            [("train/utils.DatasetConfig.use_cached", "False", "not set", False)],
-        ),
+        (("'float32'", "'bfloat16'"), [("network.T5Config.dtype", "'float32'",
+         "'bfloat16'", False)]),
+        (("@trainer.", "@my."), [("train_script.train.trainer_cls", "@trainer.Trainer",
+         "@my.Trainer", False)]),
+        (("train/utils.DatasetConfig.use_cached = False", ""),
+         [("train/utils.DatasetConfig.use_cached", "False", "not set", False)]),
         (("= 8", "= 8\nNEW = %STEPS"), [("NEW", "not set", "100", True)]),
     ],
-)
+)  # fmt: skip
 def test_each_change_is_listed_once_with_both_values(change, expected):
     assert OLD.count(change[0]) == 1
     assert differences(OLD.replace(*change)) == expected

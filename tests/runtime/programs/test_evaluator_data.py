@@ -38,14 +38,9 @@ def task():
 
 def evaluator(task, in_memory=True):
     cfg = DatasetConfig(
-        mixture_or_task_name=task,
-        task_feature_lengths={"inputs": 4, "targets": 4},
-        split="test",
-        batch_size=2,
-        shuffle=False,
-        seed=0,
-        use_memory_cache=in_memory,
-    )
+        mixture_or_task_name=task, task_feature_lengths={"inputs": 4, "targets": 4},
+        split="test", batch_size=2, shuffle=False, seed=0, use_memory_cache=in_memory,
+    )  # fmt: skip
     return InferenceEvaluator(cfg, seqio.Evaluator, Model, None)._evaluator
 
 

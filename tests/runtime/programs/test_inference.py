@@ -31,7 +31,7 @@ def infer_fn(step, batch_size=4, **kwargs):
     return get_infer_fn(step, batch_size, AXES, partitioner, **kwargs)
 
 
-@pytest.mark.parametrize("length", [1, 4, 6, 8])
+@pytest.mark.parametrize("length", [0, 1, 4, 6, 8])
 def test_results_in_index_order_without_the_padding(length):
     def step(params, batch):
         return batch["x"] * params["w"].astype(jnp.int32)
@@ -41,10 +41,6 @@ def test_results_in_index_order_without_the_padding(length):
         found = infer_fn(step)(ds, STATE)
         assert found == [(i, [10 * i] * 3) for i in range(length)]
         assert all(type(v) is int for _, row in found for v in row)
-
-
-def test_an_empty_dataset():
-    assert infer_fn(lambda params, batch: batch["x"])(examples(0), STATE) == []
 
 
 def test_auxiliary_values():

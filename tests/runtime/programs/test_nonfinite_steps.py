@@ -47,24 +47,15 @@ def poisoned():
     return make
 
 
-BATCHES = (
-    "The batches hold decoder_input_tokens int32[4, 6], decoder_loss_weights int32[4, "
-    "6], decoder_target_tokens int32[4, 6], encoder_input_tokens int32[4, 6]. Usual "
-    "causes: a learning rate that is too high, bfloat16 activations, or targets "
-    "without any token. Change that, or let up to N such steps in a row be skipped "
-    "with trainer.Trainer.max_skipped_steps = N, and run the command again."
-)
-
-
 def test_a_nan_loss_ends_the_run_and_keeps_the_good_checkpoint(
     run_train, tmp_path, poisoned
 ):
-    with pytest.raises(UserError) as caught:
-        run_train(tmp_path / "run", **poisoned(6), steps=16)
-    assert str(caught.value) == (
-        "The training loss is nan at step 7. Training stops, and this state is not "
-        f"saved. The last good checkpoint is {tmp_path}/run/checkpoint_4. {BATCHES}"
+    message = (
+        rf"nan at step 7\. .* checkpoint is {tmp_path}/run/checkpoint_4\. .* "
+        r"decoder_input_tokens int32\[4, 6\], .*Trainer.max_skipped_steps = N"
     )
+    with pytest.raises(UserError, match=message):
+        run_train(tmp_path / "run", **poisoned(6), steps=16)
     assert checkpoints.all_steps(tmp_path / "run") == [4]
     # After the cause is removed, the run continues from there.
     _, mended = run_train(tmp_path / "run", steps=16)
@@ -75,24 +66,14 @@ def test_a_nan_loss_ends_the_run_and_keeps_the_good_checkpoint(
 def test_a_nan_in_the_last_steps_ends_the_run_without_checkpoints_too(
     run_train, tmp_path, poisoned
 ):
-    with pytest.raises(UserError) as caught:
-        run_train(
-            tmp_path, **poisoned(7), steps=8, checkpoint_cfg=utils.CheckpointConfig()
-        )
-    assert str(caught.value) == (
-        "The training loss is nan at step 8. Training stops, and this state is not "
-        f"saved. {tmp_path} holds no checkpoint to go back to. {BATCHES}"
-    )
+    none = utils.CheckpointConfig()
+    with pytest.raises(UserError, match=f"nan at step 8.*{tmp_path} holds no checkp"):
+        run_train(tmp_path, **poisoned(7), steps=8, checkpoint_cfg=none)
 
 
 def test_parameters_that_are_not_finite_are_not_saved(run_train, tmp_path, poisoned):
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError, match="not finite after step 8: kernel.*point_4"):
         run_train(tmp_path, **poisoned(7, gradient_only=True), steps=8)
-    assert str(caught.value) == (
-        "Parameters are not finite after step 8: kernel. Training stops, and this "
-        f"state is not saved. The last good checkpoint is {tmp_path}/checkpoint_4. "
-        f"{BATCHES}"
-    )
     assert checkpoints.all_steps(tmp_path) == [4]
 
 
@@ -125,13 +106,8 @@ def test_a_start_that_is_not_finite(run_train, tmp_path):
             params["kernel"] = params["kernel"] * jnp.nan
             return {**variables, "params": params}
 
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError, match="at step 0: kernel.*RestoreCheckpointConfig.p"):
         run_train(tmp_path, model=Broken())
-    assert str(caught.value) == (
-        "Parameters are not finite before the first step, at step 0: kernel. Give "
-        "another checkpoint to RestoreCheckpointConfig.path, or, where the run starts "
-        "from scratch, mend the model's initialisers."
-    )
 
 
 def skipping(number):
@@ -186,12 +162,7 @@ def test_skipped_steps_are_counted_and_left_out_of_averages(
 
 
 def test_too_many_skipped_steps_end_the_run(run_train, tmp_path, poisoned):
-    with pytest.raises(UserError) as caught:
-        run_train(
-            tmp_path, **poisoned(5, 6, 7), trainer_cls=skipping(2), steps=12, period=4
-        )
-    assert str(caught.value).startswith(
-        "Loss or gradients were not finite in 3 steps in a row, up to step 8; "
-        "Trainer.max_skipped_steps = 2. Training stops, and this state is not saved. "
-        f"The last good checkpoint is {tmp_path}/checkpoint_4. The batches hold "
-    )
+    settings = {**poisoned(5, 6, 7), "trainer_cls": skipping(2)}
+    message = rf"3 steps .*step 8; Trainer.max_skipped_steps = 2\..*{tmp_path}/checkp"
+    with pytest.raises(UserError, match=message):
+        run_train(tmp_path, **settings, steps=12, period=4)

@@ -132,16 +132,10 @@ def test_training(bucket, run_train, tmp_path):
     _, resumed = run(bucket)
     same_params(straight, resumed)
     assert names(bucket) == [
-        "checkpoint_4",
-        "checkpoint_6",
-        "checkpoint_8",
-        "config.gin",
-        "config_digest.json",
-        "finished_run.json",
-        "inference_eval",
-        "model-info.txt",
+        "checkpoint_4", "checkpoint_6", "checkpoint_8", "config.gin",
+        "config_digest.json", "finished_run.json", "inference_eval", "model-info.txt",
         "train",
-    ]
+    ]  # fmt: skip
     assert checkpoints.all_steps(bucket) == [4, 6, 8]
     assert names(bucket / "checkpoint_8") == [
         "checkpoint",

@@ -35,17 +35,11 @@ def batch_of(converter):
 
 
 CONVERTERS = {
-    "encoder-decoder": (
-        seqio.EncDecFeatureConverter,
-        model_kit.t5_model,
-        model_kit.T5_PARAMS,
-    ),
-    "decoder-only": (
-        seqio.PrefixLMFeatureConverter,
-        model_kit.language_model,
-        model_kit.LM_PARAMS,
-    ),
-}
+    "encoder-decoder": (seqio.EncDecFeatureConverter, model_kit.t5_model,
+     model_kit.T5_PARAMS),
+    "decoder-only": (seqio.PrefixLMFeatureConverter, model_kit.language_model,
+     model_kit.LM_PARAMS),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", grids.first(1, CONVERTERS))

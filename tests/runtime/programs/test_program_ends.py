@@ -31,13 +31,10 @@ gin_utils.run(main)
     ("given", "status", "message"),
     [
         ("75", 75, "Stopped.\n"),
-        (
-            "256",
-            0,
-            "Stopped.\nwarning: T5X_STOPPED_STATUS=256 is no exit status (0 to 255).\n",
-        ),
+        ("256", 0,
+         "Stopped.\nwarning: T5X_STOPPED_STATUS=256 is no exit status (0 to 255).\n"),
     ],
-)
+)  # fmt: skip
 def test_who_starts_runs_again_chooses_the_status_of_a_stop(
     monkeypatch, capfd, given, status, message
 ):

@@ -50,18 +50,14 @@ RULE = "give a whole number of at least 0"
     [
         ({"eval_period": -5}, f"eval_period = -5: {RULE}; 0 means never."),
         ({"eval_period": 2.5}, f"eval_period = 2.5: {RULE}; 0 means never."),
-        (
-            {"checkpoint_period": 2.5},
-            f"SaveCheckpointConfig.period = 2.5: {RULE}; 0 means never.",
-        ),
+        ({"checkpoint_period": 2.5},
+         f"SaveCheckpointConfig.period = 2.5: {RULE}; 0 means never."),
         ({"gc_period": -1}, f"gc_period = -1: {RULE}; 0 means never."),
         ({"stats_period": 0.5}, f"stats_period = 0.5: {RULE}."),
-        (
-            {"checkpoint_steps": [3, -1]},
-            f"SaveCheckpointConfig.checkpoint_steps = -1: {RULE}.",
-        ),
+        ({"checkpoint_steps": [3, -1]},
+         f"SaveCheckpointConfig.checkpoint_steps = -1: {RULE}."),
     ],
-)
+)  # fmt: skip
 def test_periods_that_are_no_numbers_of_steps(settings, message):
     with pytest.raises(UserError) as caught:
         make_schedule(0, 10, **settings)

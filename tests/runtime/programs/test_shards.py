@@ -176,19 +176,13 @@ def test_number_of_shards(asked, saved, noted, expected):
 @pytest.mark.parametrize(
     ("asked", "saved", "message"),
     [
-        (
-            5,
-            None,
-            r"\(12\) must be divisible by train.data_shards \(5\): choose 10 or 15",
-        ),
-        (
-            None,
-            8,
-            r"\(12\) must be divisible by 8, .*: choose 8 or 16, or begin the data",
-        ),
+        (5, None,
+         r"\(12\) must be divisible by train.data_shards \(5\): choose 10 or 15"),
+        (None, 8,
+         r"\(12\) must be divisible by 8, .*: choose 8 or 16, or begin the data"),
         (2, 4, "train.data_shards = 2, but the position .* is one of 4 shards: leave"),
     ],
-)
+)  # fmt: skip
 def test_numbers_of_shards_that_cannot_be(asked, saved, message):
     with pytest.raises(UserError, match=message):
         number_of_shards(asked, saved, None, batch_size=ROWS, parts=2)

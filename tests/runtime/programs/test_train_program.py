@@ -57,13 +57,9 @@ def flags(here, stock, *bindings, settings=True):
 
 def train_flags(here, model_dir, *bindings, steps=400, period=200):
     return flags(
-        here,
-        "pretrain",
-        f'MODEL_DIR="{model_dir}"',
-        f"TRAIN_STEPS={steps}",
-        f"EVAL_PERIOD={period}",
-        *bindings,
-    )
+        here, "pretrain", f'MODEL_DIR="{model_dir}"', f"TRAIN_STEPS={steps}",
+        f"EVAL_PERIOD={period}", *bindings,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -162,17 +158,12 @@ def eval_flags(here, out):
 
 def infer_flags(here, out, *bindings):
     return flags(
-        here,
-        "infer",
-        'CHECKPOINT_PATH="straight/checkpoint_400"',
-        f'INFER_OUTPUT_DIR="{out}"',
-        'MIXTURE_OR_TASK_NAME="toy"',
+        here, "infer", 'CHECKPOINT_PATH="straight/checkpoint_400"',
+        f'INFER_OUTPUT_DIR="{out}"', 'MIXTURE_OR_TASK_NAME="toy"',
         "TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 8}",
-        "utils.DatasetConfig.batch_size=4",
-        "infer.checkpoint_period=1",
-        *bindings,
+        "utils.DatasetConfig.batch_size=4", "infer.checkpoint_period=1", *bindings,
         settings=False,
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.long

@@ -1,7 +1,6 @@
 """A run that is stopped anywhere and restarted equals an uninterrupted run."""
 
 import os
-import re
 import signal
 
 import gin
@@ -37,18 +36,6 @@ def saving(restore=None, **settings):
 
 def specific(path):
     return utils.RestoreCheckpointConfig(path=str(path), mode="specific")
-
-
-def test_four_and_four_steps_equal_eight(tmp_path, run_train, capfd):
-    step, straight = run_train(tmp_path / "straight")
-    assert step == 8
-    step, _ = run_train(tmp_path / "split", steps=4)
-    assert step == 4
-    assert "use_orbax" not in capfd.readouterr().err
-    step, resumed = run_train(tmp_path / "split", use_orbax=False)
-    assert "train.use_orbax = False has no effect" in capfd.readouterr().err
-    assert step == 8
-    same_params(straight, resumed)
 
 
 @pytest.mark.parametrize("stop_at", grids.first(1, [3, 1, 5]))
@@ -120,13 +107,13 @@ def test_a_finished_run_that_is_repeated_does_nothing(tmp_path, finetune, capfd)
     _, first = finetune("tuned", 6)
     written = modification_times(tmp_path / "tuned")
     capfd.readouterr()
-    step, again = finetune("tuned", 6)
+    step, again = finetune("tuned", 6, use_orbax=False)
     assert step == 10
     same_params(first, again)
-    assert (
-        "step 10  this run is finished; nothing is left to do. Give more steps to "
-        f"train further. Results are in {tmp_path}/tuned\n"
-    ) in capfd.readouterr().err
+    err = capfd.readouterr().err
+    assert "train.use_orbax = False has no effect" in err
+    assert "step 10  this run is finished; nothing is left to do. Give more st" in err
+    assert f"Results are in {tmp_path}/tuned\n" in err
     after = modification_times(tmp_path / "tuned")
     assert {path.name for path, _ in after ^ written} <= {"model-info.txt"}
 
@@ -200,13 +187,8 @@ def test_a_model_that_lacks_parameters_of_the_run_is_refused(tmp_path, run_train
             return {"params": params, "params_axes": {**axes, "extra": extra}}
 
     run_train(tmp_path, steps=4, model=Wider())
-    expected = (
-        f"The newest checkpoint in {tmp_path} has parameters that the model lacks (1): "
-        "target/extra/bias. Continue with the model that wrote it, or train this one "
-        "in another MODEL_DIR (RestoreCheckpointConfig.path takes over the parameters "
-        "that both have)."
-    )
-    with pytest.raises(UserError, match=f"^{re.escape(expected)}$"):
+    message = rf"{tmp_path} has .* \(1\): target/extra/bias\. .* another MODEL_DIR"
+    with pytest.raises(UserError, match=message):
         run_train(tmp_path)
     # It may be the initial checkpoint of another run.
     config = saving(specific(tmp_path / "checkpoint_4"), period=4)
@@ -231,13 +213,10 @@ def test_other_settings_are_listed_at_a_restart(tmp_path, run_train, capfd):
     try:
         assert "->" not in run(2, 0.5)
         err = run(4, 0.25)
-        assert (
-            "warning: up to step 2 this run had other settings (in "
-            f"{tmp_path}/config.gin). It goes on with these, old -> new; if that is "
-            "not wanted, stop it and give the old ones:\n  RATE: 0.5 -> 0.25\n"
-            "step 2  new lengths, periods or reports, old -> new:\n"
-            "  TRAIN_STEPS: 2 -> 4\n"
-        ) in err
+        assert f"up to step 2 this run had other settings (in {tmp_path}/confi" in err
+        changed, _, harmless = err.partition("\nstep 2  new lengths, periods")
+        assert changed.endswith("\n  RATE: 0.5 -> 0.25")
+        assert ":\n  TRAIN_STEPS: 2 -> 4\n" in harmless
         err = run(6, 0.25)
         assert "warning" not in err
         assert "  TRAIN_STEPS: 4 -> 6\n" in err

@@ -9,6 +9,8 @@ from t5x import decoding
 from t5x.search import decode_state
 from t5x.search.candidates import Continuations, most_probable
 
+from tests.support import grids
+
 
 def test_cache_gather_moves_only_leaves_that_differ_between_beams():
     x = jnp.arange(2 * 3 * 2.0).reshape(2, 3, 2)
@@ -99,8 +101,7 @@ def proposed(logits, before, m=8):
     return most_probable(told, m)
 
 
-@pytest.mark.parametrize("vocab", [7, 3001, 4096])
-@pytest.mark.parametrize("kind", ["random", "tied", "masked"])
+@grids.diagonal("vocab, kind", [4096, 3001, 7], ["random", "tied", "masked"])
 def test_most_probable_equals_a_full_softmax(vocab, kind):
     """Bit for bit, ties included; 7 has one stage, 3,001 has a partial last block."""
     rng = np.random.default_rng(vocab)

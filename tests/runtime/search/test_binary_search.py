@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from t5x import binary_search
@@ -17,7 +17,6 @@ rows = hnp.arrays(np.float32, (3, 6), elements=numbers.filter(bool), fill=st.jus
 logit_rows = hnp.arrays(np.float32, (3, 6), elements=st.integers(-8, 8))
 
 
-@settings(max_examples=200, deadline=None)
 @given(rows, st.integers(1, 7))
 def test_topk_keeps_logits_of_at_least_the_kth_largest(x, k):
     kth = np.sort(x, axis=-1)[:, ::-1][:, min(k, 6) - 1 : min(k, 6)]
@@ -25,7 +24,6 @@ def test_topk_keeps_logits_of_at_least_the_kth_largest(x, k):
     np.testing.assert_array_equal(topk_mask(x, k, -1e7), expected)
 
 
-@settings(max_examples=200, deadline=None)
 @given(logit_rows, st.floats(0.05, 0.95))
 def test_topp_keeps_the_smallest_sufficient_set(logits, p):
     masked = np.asarray(topp_mask(logits, p, -1e7))

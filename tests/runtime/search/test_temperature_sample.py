@@ -113,13 +113,9 @@ def test_initial_index_continues_behind_uneven_prompts():
         return logits, {"cache_index": cache["cache_index"] + 1}
 
     decodes, _ = sample(
-        inputs,
-        {"cache_index": start},
-        tokens_to_logits,
-        EOS,
-        num_decodes=2,
+        inputs, {"cache_index": start}, tokens_to_logits, EOS, num_decodes=2,
         initial_index=start,
-    )
+    )  # fmt: skip
     for row, expected in enumerate([[2, 5, 6, 7, 8, 9], [8, 9, 5, 6, 7, 8]]):
         assert decodes[row].tolist() == [expected] * 2
 

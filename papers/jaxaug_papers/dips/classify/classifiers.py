@@ -23,12 +23,8 @@ class Fold(NamedTuple):
     """The data of one seed.
 
     Attributes:
-        seed: random seed.
         train: training examples, including the paraphrases.
         originals: number of training examples that are not paraphrases.
-        validation: examples for model selection.
-        test: examples to classify.
-        labels: all classes.
     """
 
     seed: int

@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import ml_collections
 
 from jaxaug.core import config_file, typed
 from jaxaug.core.errors import UserError
+from jaxaug.core.ranges import Range
 from jaxaug.core.suggestion import suggestion
 from jaxaug_papers.dips.classify.classifiers import CLASSIFIERS
 from jaxaug_papers.dips.classify.networks import Settings
 from jaxaug_papers.dips.classify.rows import Method
-from jaxaug_papers.shared.configs import made, made_all
+from jaxaug_papers.shared.configs import Count, made, made_all
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,11 @@ class Config:
         dataset: folder below the data folder.
         reader: a name of `examples.READERS`.
         methods: fields of `rows.Method` for each row; the first row is the baseline.
-        out: folder to write.
-        data_dir: default data folder.
         classifiers: names of `classifiers.CLASSIFIERS`.
         train_size: number of training examples; None means all except validation.
         validation_size: number of examples of the training split for validation.
         shares: fractions of the training examples, one experiment for each.
         seeds: seeds of splits, networks, and the order of examples.
-        num: number of paraphrases per text.
         num_sources: number of texts per seed to paraphrase, the first ones of the
             smallest share; None means all.
         paraphraser: model of the scheme paraphrase, such as `smollm2`, a run,
@@ -48,12 +46,12 @@ class Config:
     out: str
     data_dir: str = "data"
     classifiers: tuple[str, ...] = ("LogReg", "LSTM")
-    train_size: int | None = None
-    validation_size: int = 200
-    shares: tuple[float, ...] = (1.0, 0.1, 0.05)
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    num: int = 5
-    num_sources: int | None = None
+    train_size: Count | None = None
+    validation_size: Count = 200
+    shares: tuple[Annotated[float, Range(0, 1, above=True)], ...] = (1.0, 0.1, 0.05)
+    seeds: tuple[typed.Seed, ...] = (0, 1, 2, 3, 4)
+    num: Count = 5
+    num_sources: Count | None = None
     paraphraser: str = "smollm2"
     requests: tuple[str, ...] = ()
     wordnet_dir: str = ""
@@ -61,6 +59,7 @@ class Config:
 
     def __post_init__(self) -> None:
         """Raises `UserError` if a field is invalid or fields contradict each other."""
+        typed.check(vars(self), Config, "config")
         for name in ("methods", "classifiers", "shares", "seeds"):
             found = [getattr(v, "name", v) for v in getattr(self, name)]
             if not found or len(set(found)) != len(found):
@@ -70,15 +69,6 @@ class Config:
                 raise UserError(
                     f"classifiers: {name!r}: {suggestion(name, CLASSIFIERS)}"
                 )
-        for share in self.shares:
-            if not 0 < share <= 1:
-                raise UserError(f"shares: {share}: give numbers above 0, at most 1.")
-        for seed in self.seeds:
-            typed.check_seed(seed, "seeds: one")
-        for name in ("num", "num_sources", "train_size", "validation_size"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"{name}={value}: give at least 1.")
 
 
 def load(path: str) -> Config:

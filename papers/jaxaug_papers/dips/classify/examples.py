@@ -19,12 +19,7 @@ SAME, OTHER = "1", "0"
 
 
 class Example(NamedTuple):
-    """An example to classify.
-
-    Attributes:
-        texts: one sentence, or the two sentences of a pair.
-        label: class of the example.
-    """
+    """One sentence, or the two sentences of a pair, with its class."""
 
     texts: tuple[str, ...]
     label: str
@@ -34,8 +29,6 @@ class Data(NamedTuple):
     """A data set.
 
     Attributes:
-        train: examples for training and validation.
-        test: test examples.
         labels: classes in `train`.
         notes: remarks for readers of the results, one line each.
     """
@@ -52,7 +45,6 @@ class Draw(NamedTuple):
     Attributes:
         train: training examples, ordered so that every prefix has the proportions of
             the classes.
-        validation: examples for model selection.
     """
 
     train: tuple[Example, ...]
@@ -143,10 +135,7 @@ def draw(
     """Returns a random stratified split of examples.
 
     Args:
-        examples: examples of the training split.
-        seed: random seed.
         train: number of training examples; None means all except validation.
-        validation: number of validation examples.
 
     Raises:
         UserError: there are too few examples, or fewer than classes.

@@ -13,7 +13,7 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
-from jaxaug_papers.shared import configs as checks
+from jaxaug_papers.shared.configs import Above, Count, Rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,35 +24,23 @@ class Settings:
     train on one example at a time, which is slow in compiled programs.
 
     Attributes:
-        embedding: width of the learned word vectors.
         encoder: encoder of `jaxaug models list` whose fixed word vectors replace
             learned ones; empty learns vectors.
-        hidden: width of the LSTM.
         dropout_rate: dropout on the scores of classes, as in the authors' program.
-        learning_rate: learning rate of Adam.
-        epochs: number of epochs; the best one on validation is used.
-        batch_size: maximum number of examples of an update.
         least_updates: minimum number of updates for the original examples, so that
             small data sets have small batches; rows with paraphrases use the same batch
             size.
-        max_length: maximum number of words of a sentence; the rest is cut off.
     """
 
-    embedding: int = 50
+    embedding: Count = 50
     encoder: str = ""
-    hidden: int = 50
-    dropout_rate: float = 0.8
-    learning_rate: float = 1e-3
-    epochs: int = 20
-    batch_size: int = 64
+    hidden: Count = 50
+    dropout_rate: Rate = 0.8
+    learning_rate: Above = 1e-3
+    epochs: Count = 20
+    batch_size: Count = 64
     least_updates: int = 2000
-    max_length: int = 24
-
-    def __post_init__(self) -> None:
-        """Raises `UserError` if a number is out of its range."""
-        checks.check(
-            self, ("embedding", "hidden", "epochs", "batch_size", "max_length")
-        )
+    max_length: Count = 24
 
     def batch_for(self, originals: int) -> int:
         """Returns the batch size for a number of original examples."""
@@ -61,12 +49,7 @@ class Settings:
 
 
 class Split(NamedTuple):
-    """Examples of all seeds as arrays.
-
-    Attributes:
-        tokens: word ids of each text; 0 is padding.
-        labels: indices of the classes.
-    """
+    """Examples of all seeds: word ids of each text (0 pads), and indices of classes."""
 
     tokens: Int[np.ndarray, "seeds n texts length"]
     labels: Int[np.ndarray, "seeds n"]
@@ -135,15 +118,9 @@ def fit(
     """Trains a network for each seed in parallel, and classifies the test examples.
 
     Args:
-        settings: hyperparameters.
         train: training examples, padded to the same number for all seeds.
         sizes: number of training examples of each seed without padding.
-        validation: examples for the selection of the epoch.
-        test: examples to classify.
         seeds: seeds of parameters, order, and dropout.
-        batch_size: number of examples of an update.
-        classes: number of classes; ignored for pairs.
-        table: fixed word vectors; None learns vectors.
 
     Returns:
         Classes of the test examples after the first epoch with the best validation

@@ -17,13 +17,7 @@ from jaxaug.core.files import PathLike, read_text, shown
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two sentences.
-
-    Attributes:
-        first: first sentence.
-        second: second sentence.
-        same: whether annotators judged them to have the same meaning.
-    """
+    """Two sentences, and whether annotators judged them to have the same meaning."""
 
     first: str
     second: str
@@ -31,14 +25,7 @@ class Pair:
 
 
 class Form(NamedTuple):
-    """The columns of a file.
-
-    Attributes:
-        label: name of the column of labels, 1 (paraphrase) or 0.
-        first: name of the column of first sentences.
-        second: name of the column of second sentences.
-        quoted: whether quotation marks may enclose a cell; otherwise they are text.
-    """
+    """The columns of a file; if `quoted`, quotation marks may enclose a cell."""
 
     label: str
     first: str
@@ -57,10 +44,9 @@ _WITHOUT_HEADER = ["first", "second", "label"]
 
 _FIX = (
     "Write a header and a pair a line, tabs between the columns `label`, `first` and "
-    "`second`; a label is 1 or 0. "
-    "MSRP (Quality, #1 String, #2 String) and Quora's question pairs (is_duplicate, "
-    "question1, question2) are read as published, and files without a header whose "
-    "columns are first, second, and label (Twitter)."
+    "`second`; a label is 1 or 0. MSRP (Quality, #1 String, #2 String) and Quora's "
+    "question pairs (is_duplicate, question1, question2) are read as published, and "
+    "files without a header whose columns are first, second, and label (Twitter)."
 )
 
 

@@ -77,9 +77,6 @@ def _snips_file(path: epath.Path, intent: str) -> Iterator[Sentence]:
 def read_trec(folder: PathLike) -> FewShotData:
     """Returns TREC's questions (Li and Roth, 2002) with their six coarse classes.
 
-    Args:
-        folder: folder with `train.txt` and `test.txt` in UTF-8 or Latin-1.
-
     Raises:
         UserError: a file is missing, a line has no label, or the splits are invalid.
     """
@@ -104,7 +101,7 @@ def _trec_file(path: epath.Path) -> Iterator[Sentence]:
 
 
 def read_yahoo_l31(folder: PathLike) -> FewShotData:
-    """Returns Yahoo-L31, which users convert to lines; messages say how to obtain it.
+    """Returns Yahoo-L31, which users convert to lines; messages say how to get it.
 
     Raises:
         UserError: a file is missing, a line has no label, or the splits are invalid.

@@ -4,8 +4,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jaxaug.augment.plain import chain
-from jaxaug.augment.plain.chain import PARAPHRASE, Step
+from jaxaug.augment.plain import text
+from jaxaug.augment.plain.text import PARAPHRASE, Step
 from jaxaug.augment.schemes import sentences
 from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
@@ -30,12 +30,10 @@ class Method:
     """A row of the table.
 
     Attributes:
-        name: name of the row.
         scheme: `nothing`, `copies`, or schemes of `jaxaug augment text` separated by
             commas. `copies` repeats the text itself, which shows the effect of more
             updates and higher counts alone.
         options: options of the schemes, in the form of `jaxaug augment text --option`.
-        sampler: sampler of the scheme paraphrase.
         model: model of the scheme contextual, or of paraphrase instead of the config's
             model.
     """
@@ -66,7 +64,7 @@ class Method:
         ]
         model = self.model or (paraphraser if PARAPHRASE in names else None)
         try:
-            return chain.steps(
+            return text.steps(
                 names, [*options, *self.options], model, self.sampler or None
             )
         except UserError as error:
@@ -76,15 +74,7 @@ class Method:
 def of_server(
     methods: Sequence[Method], paraphraser: str, requests: Sequence[str]
 ) -> tuple[Method, ...]:
-    """Returns the rows of an experiment whose paraphraser is behind an endpoint.
-
-    A server decodes by itself, so one row replaces the rows of all decoders.
-
-    Args:
-        methods: methods of the config.
-        paraphraser: `openai:NAME`.
-        requests: see `Config`.
-    """
+    """Returns rows with one for the server, instead of one for each decoder."""
     own = Method(paraphraser, PARAPHRASE, tuple(requests))
     found = [m if m.model or m.scheme != PARAPHRASE else own for m in methods]
     return tuple(dict.fromkeys(found))
@@ -99,27 +89,16 @@ def writer_of(method: Method, paraphraser: str, num: int) -> Writer | None:
 
 
 def outputs_of(
-    method: Method,
-    texts: Sequence[str],
-    num: int,
-    paraphraser: str,
-    wordnet_dir: str,
+    method: Method, texts: Sequence[str], num: int, paraphraser: str, wordnet_dir: str
 ) -> Outputs:
-    """Returns `num` paraphrases of each text by a method.
-
-    Paraphrases of models are stored in the cache folder, so that an interrupted run
-    resumes.
-
-    Raises:
-        UserError: a model or WordNet is not on this machine, or an option is invalid.
-    """
+    """Returns `num` paraphrases of each text by a method; models' are cached."""
     if method.scheme == NOTHING:
         return {text: () for text in texts}
     if method.scheme == COPIES:
         return {text: (text,) * num for text in texts}
     steps = method.steps(paraphraser, wordnet_dir)
     shards = Shards(cache_folder.cache_dir() / "augment", _SHARD_SIZE)
-    found = chain.apply(steps, texts, num, _SEED, shards)
+    found = text.apply(steps, texts, num, _SEED, shards)
     return dict(zip(texts, found, strict=True))
 
 
@@ -128,10 +107,6 @@ def augmented(examples: Sequence[Example], outputs: Outputs) -> list[Example]:
 
     A paraphrase of a sentence has its class. For pairs, the first sentence and its
     paraphrase are a new positive pair, independent of the label of the original pair.
-
-    Args:
-        examples: training examples.
-        outputs: paraphrases of some first texts.
     """
     added = []
     for example in examples:
@@ -145,10 +120,7 @@ def augmented(examples: Sequence[Example], outputs: Outputs) -> list[Example]:
 
 
 def copied(outputs: Outputs) -> float | None:
-    """Returns the fraction of paraphrases that are copies, or None without paraphrases.
-
-    Case and white space are ignored.
-    """
+    """Returns the fraction of paraphrases that are copies, or None without any."""
     pairs = [(text, one) for text, found in outputs.items() for one in found]
     same = sum(is_copy(one, text) for text, one in pairs)
     return same / len(pairs) if pairs else None

@@ -43,11 +43,7 @@ def run(arguments: Classify) -> int:
 
 
 def _with_model(config: Config, arguments: Classify) -> Config:
-    """Returns the config with the paraphraser of a command line.
-
-    Raises:
-        UserError: an argument is for a model behind an endpoint, and the model is not.
-    """
+    """Returns the config with the paraphraser of a command line."""
     model = arguments.model or config.paraphraser
     arguments = dataclasses.replace(arguments, model=model)
     config = dataclasses.replace(config, paraphraser=model)
@@ -96,12 +92,7 @@ def experiment(config: Config, data_dir: PathLike, out: PathLike) -> list[Cell]:
     skipped; the reason is printed below the tables.
 
     Args:
-        config: the experiment.
-        data_dir: data folder.
         out: folder for `results.txt`, `results.json`, `results.csv`, and `results.png`.
-
-    Returns:
-        The cells of the tables.
 
     Raises:
         UserError: data or config are invalid, or the first row cannot be made.
@@ -232,12 +223,10 @@ def _cells(
         began = time.monotonic()
         guessed = CLASSIFIERS[name][0](folds, config.lstm)
         hits = np.array([np.array(one) == right for one in guessed])
-        accuracy = hits.mean(axis=1)
-        of_tests = hits.mean(axis=0) if CLASSIFIERS[name][1] == 2 else None
-        cells.append(Cell(share, name, method, size, accuracy, of_tests))
+        cells.append(Cell(share, name, method, size, hits))
         print(
             f"{tables.percent(share)} {method}, {name}: "
-            f"{', '.join(f'{100 * value:.1f}' for value in accuracy)} "
+            f"{', '.join(f'{100 * value:.1f}' for value in cells[-1].accuracy)} "
             f"({time.monotonic() - began:.0f} s)",
             flush=True,
         )

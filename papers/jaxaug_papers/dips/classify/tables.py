@@ -1,25 +1,22 @@
 """The tables of `jaxaug classify`: accuracies, and differences paired by seed."""
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
+from jaxaug.core.columns import aligned, as_csv
 from jaxaug.metrics.bootstrap import holm
-from jaxaug.metrics.report import aligned
 from jaxaug_papers.shared.seeds import Difference, difference, spread
 
 LEGEND = (
     "Accuracy on the test set in per cent, mean ± sample standard deviation over the "
-    "seeds. In brackets: 95 % confidence interval (Student's t) of the mean of the "
-    "seeds' differences to the first row. It covers the draw of the training examples, "
-    "not the choice of the test set; for pairs of texts, it covers the choice of the "
-    "test pairs, not the draw. * where p is below 0.05 with Holm's correction for all "
-    "differences of the table."
+    "seeds. In brackets: 95 % confidence interval of the mean difference to the first "
+    "row, over seeds (with their draws of training examples) and test examples "
+    "together. * where p is below 0.05 with Holm's correction for all differences of "
+    "the table."
 )
 
 
@@ -30,32 +27,33 @@ class Cell(NamedTuple):
     """The result of a classifier.
 
     Attributes:
-        share: fraction of the training examples.
-        classifier: name of the classifier.
-        method: name of the row.
         examples: number of training examples, mean over the seeds.
-        accuracy: test accuracy of each seed, 0 to 1.
-        of_tests: for pairs of texts, the share of the seeds that classify each test
-            pair correctly; differences then resample test pairs instead of seeds.
+        right: whether each seed classifies each test example correctly.
     """
 
     share: float
     classifier: str
     method: str
     examples: float
-    accuracy: Float[np.ndarray, " seeds"]
-    of_tests: Float[np.ndarray, " tests"] | None = None
+    right: Bool[np.ndarray, "seeds tests"]
+
+    @property
+    def accuracy(self) -> Float[np.ndarray, " seeds"]:
+        """The test accuracy of each seed, 0 to 1."""
+        return self.right.mean(axis=1)
 
     def plain(self) -> dict[str, Any]:
-        """Returns the fields for JSON."""
-        fields = self._asdict().items()
-        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in fields}
+        """Returns the fields for JSON; `right` is a text of 0 and 1 for each seed."""
+        bits = ["".join("01"[one] for one in row) for row in self.right.astype(int)]
+        return {
+            **self._asdict(),
+            "accuracy": self.accuracy.tolist(),
+            "right": bits,
+        }
 
     def minus(self, base: "Cell") -> Difference:
         """Returns the difference to another method with the same classifier."""
-        if self.of_tests is not None and base.of_tests is not None:
-            return difference(self.of_tests, base.of_tests)
-        return difference(self.accuracy, base.accuracy)
+        return difference(self.right, base.right)
 
 
 def percent(share: float) -> str:
@@ -64,13 +62,7 @@ def percent(share: float) -> str:
 
 
 def text_table(cells: Sequence[Cell], share: float, missing: Mapping[str, str]) -> str:
-    """Returns the table of one share: a row per method, two columns per classifier.
-
-    Args:
-        cells: results of all shares.
-        share: share of the table.
-        missing: name of a skipped row -> reason.
-    """
+    """Returns the table of one share: a row per method, two columns per classifier."""
     found = {(c.method, c.classifier): c for c in cells if c.share == share}
     classifiers = list(dict.fromkeys(cell.classifier for cell in cells))
     methods = list(dict.fromkeys(cell.method for cell in cells))
@@ -90,9 +82,7 @@ def text_table(cells: Sequence[Cell], share: float, missing: Mapping[str, str]) 
 
 
 def _corrected(cells: Sequence[Cell]) -> dict[tuple[str, str], float]:
-    """Returns (method, classifier) -> corrected p-value of the difference to the first
-    method.
-    """
+    """Returns (method, classifier) -> corrected p-value of its difference."""
     first = {cell.classifier: cell for cell in cells if cell.method == cells[0].method}
     others = [cell for cell in cells if cell.method != cells[0].method]
     found = [c.minus(first[c.classifier]).p for c in others]
@@ -123,10 +113,6 @@ def table_5(cells: Sequence[Cell], title: str) -> str:
 
 def csv_table(cells: Sequence[Cell], seeds: Sequence[int]) -> str:
     """Returns all results as CSV: fractions at full precision."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     names = [f"seed{seed}" for seed in seeds]
-    writer.writerow(["share", "classifier", "method", "examples", *names])
-    for cell in cells:
-        writer.writerow([*cell[:4], *map(repr, cell.accuracy.tolist())])
-    return text.getvalue()
+    rows = [[*cell[:4], *cell.accuracy.tolist()] for cell in cells]
+    return as_csv([["share", "classifier", "method", "examples", *names], *rows])

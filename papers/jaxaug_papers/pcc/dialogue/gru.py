@@ -44,13 +44,7 @@ class Affine(nn.Module):
 
 
 class Gru(nn.Module):
-    """A layer of gated recurrent units (Cho et al., 2014) with masks.
-
-    Attributes:
-        hidden_dim: width of the state.
-        initial_range: initial weights are uniform in [-range, range].
-        reverse: whether to read from the end.
-    """
+    """A layer of gated recurrent units (Cho et al., 2014) with masks."""
 
     hidden_dim: int
     initial_range: float
@@ -67,10 +61,8 @@ class Gru(nn.Module):
         """Returns the state after each position, and the final state.
 
         Args:
-            x: inputs.
             reads: positions where the state is updated.
             forgets: positions where the state is reset to 0; None means nowhere.
-            state: initial state; None means 0.
         """
         size = self.hidden_dim
 

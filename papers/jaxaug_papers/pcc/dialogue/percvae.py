@@ -35,20 +35,11 @@ class Config:
     """The configuration; the defaults are from the authors' program.
 
     Attributes:
-        vocab_size: size of the vocabulary.
         markers: see `speakers.markers_of`.
         dtype: required by the interface; the network computes in float32.
-        emb_dim: width of word embeddings.
         sentence_dim: width of each direction of the GRU over an utterance.
         context_dim: width of each layer of the GRU over utterances.
-        memory_dim: width of words in the memory.
-        decoder_dim: width of the decoder GRU.
-        latent_dim: width of z.
-        bow_dim: width of the layer before the bag of words.
-        hops: number of queries of the memory.
         utterances: maximum number of utterances to read, the last ones of the dialogue.
-        dropout_rate: dropout on embedded words of the reply and before the bag of
-            words.
         initial_range: initial weights are uniform in [-range, range].
     """
 
@@ -151,13 +142,7 @@ class Decoder(nn.Module):
 
 
 class Outcome(NamedTuple):
-    """The outputs for training.
-
-    Attributes:
-        logits: logits of the reply's words at each position.
-        bag_logits: logits of the reply's words in any order.
-        divergence: divergence of the posterior from the prior, in nats.
-    """
+    """The outputs for training."""
 
     logits: Float[Array, "batch length vocab"]
     bag_logits: Float[Array, "batch vocab"]
@@ -222,11 +207,7 @@ class Network(networks.EncoderDecoder):
         return self.make_rng("latent") if self.has_rng("latent") else None
 
     def encode_tokens(self, tokens: Tokens, enable_dropout: bool) -> Vectors:
-        """Returns the condition and z.
-
-        z is drawn from the prior with the random stream "latent"; without it, z is the
-        mean of the prior.
-        """
+        """Returns the condition and z, drawn with the stream "latent" or the mean."""
         del enable_dropout
         condition = self._condition(tokens)
         z = self._prior(condition).draw(self._key())

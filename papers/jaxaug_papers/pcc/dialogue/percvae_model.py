@@ -46,12 +46,8 @@ class VariationalModel(models.EncoderDecoderModel):
         """Creates the model; the base class takes further arguments.
 
         Args:
-            *args: arguments of the base class.
             full_kl_steps: number of updates until the divergence has its full weight; 0
                 uses the full weight from the start.
-            kl_weight: full weight of the divergence.
-            bow_weight: weight of the bag of words.
-            **kwargs: arguments of the base class.
 
         Raises:
             UserError: `full_kl_steps` is negative.
@@ -190,10 +186,7 @@ class VariationalModel(models.EncoderDecoderModel):
         flax_mutables: Any = None,
         **kwargs: Any,
     ) -> tuple[Int[Array, "batch *num_decodes length"], Mapping[str, Array]]:
-        """Predicts with a random z per row, or with the mean if `rng` is None.
-
-        All decodes of a row share its z.
-        """
+        """Predicts with one random z per row, or the mean if `rng` is None."""
         del flax_mutables
         drawing = copy.copy(self)
         drawing.module = _Drawing(self.module, rng)  # type: ignore[assignment]

@@ -65,7 +65,6 @@ def token_types(
     """Returns the type of each decoder input token.
 
     Args:
-        tokens: targets shifted right.
         prompt_lengths: column of the last prompt token; from this column on, tokens
             have the type of the reply.
         markers: see `markers_of`. If empty, the parts are lines: the persona, then

@@ -33,13 +33,8 @@ _HEADS = "heads"  # The collection where a call stores the scores of the choice.
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(gpt2.Config):
-    """The options of `gpt2.Config`, and the markers of speakers.
-
-    Attributes:
-        markers: see `speakers.token_types`.
-        separator: id of the end of sequence.
-    """
+class Config(gpt2.Config):  # type: ignore[misc]
+    """The options of `gpt2.Config`, markers of speakers, and the id of the end."""
 
     markers: tuple[tuple[int, int], ...] = ()
     separator: int = 1
@@ -122,8 +117,6 @@ class DecoderWrapper(gpt2.DecoderWrapper):
             prompt_lengths: see `speakers.token_types`; the default is
                 `prefill_lengths`. Without both, tokens have no type. Decoded tokens
                 belong to the reply.
-            ends: see `Told`.
-            choices: see `Told`.
         """
         if prompt_lengths is None:
             prompt_lengths = prefill_lengths
@@ -150,9 +143,6 @@ class Candidates(NamedTuple):
     """Prompts with several replies, [count, batch, ...]; the first reply is correct.
 
     Attributes:
-        inputs: tokens shifted right.
-        targets: tokens.
-        prompt_lengths: see `speakers.token_types`.
         ends: input position of the last token of the reply.
         valid: whether the reply exists and differs from the correct one.
     """
@@ -237,12 +227,9 @@ class DoubleHeadsModel(models.DecoderOnlyModel):
         """Creates the model; the base class takes further arguments.
 
         Args:
-            *args: arguments of the base class.
             num_candidates: number of candidate replies, including the correct one.
-            language_weight: weight of the language modeling loss.
             choice_weight: weight of the mean loss of a choice, relative to the mean
                 loss of a token.
-            **kwargs: arguments of the base class.
 
         Raises:
             UserError: `num_candidates` is below 2.
@@ -301,13 +288,6 @@ class DoubleHeadsModel(models.DecoderOnlyModel):
         )
         scores = variables[_HEADS]["decoder"]["scores"].reshape(count, -1).T
         return logits, jnp.where(made.valid.T, scores, layers.MASKED), made.valid.T
-
-    def choice_scores(self, params: Any, batch: Batch) -> Float[Array, "batch count"]:
-        """Returns the scores of the correct reply and of the replies of next examples.
-
-        Invalid candidates have the score -1e10.
-        """
-        return self._both_heads(params, batch, None)[1]
 
     def loss_fn(
         self, params: Any, batch: Batch, dropout_rng: jax.Array | None

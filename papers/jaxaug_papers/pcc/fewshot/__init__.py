@@ -8,8 +8,5 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submod_attrs={
-        "config": ["Config"],
-        "triplet": ["Network", "Settings", "Trainer"],
-    },
+    submod_attrs={"config": ["Config"], "triplet": ["Network", "Settings", "Trainer"]},
 )

@@ -11,18 +11,12 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
 from jaxaug_papers.pcc.fewshot.methods import Method
 from jaxaug_papers.pcc.fewshot.triplet import Settings
-from jaxaug_papers.shared.configs import made, made_all
+from jaxaug_papers.shared.configs import Above, Count, made, made_all
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the report.
-
-    Attributes:
-        title: title of the table.
-        rows: names of methods.
-        reference: name of the baseline; differences to it are paired by seed.
-    """
+    """A table of the report; differences to `reference` are paired by seed."""
 
     title: str
     rows: tuple[str, ...]
@@ -35,17 +29,10 @@ class Config:
 
     Attributes:
         dataset: folder with train.txt and test.txt, below the data folder.
-        methods: fields of `methods.Method`, for each row.
-        tables: fields of `Table`.
-        out: folder to write.
-        data_dir: default data folder.
         per_label: number of few-shot sentences of each label; None takes all.
         seeds: seeds of the few-shot sets, networks, and draws; one network per seed.
-        encoder: see `encoders.find`.
         norm: mean norm to which the encodings of the few-shot sentences are scaled; it
             affects the choice of the learning rate.
-        eval_every: number of updates between two points of a learning curve.
-        triplet: fields of `triplet.Settings`.
     """
 
     dataset: str
@@ -53,11 +40,11 @@ class Config:
     tables: tuple[Table, ...]
     out: str
     data_dir: str = "data"
-    per_label: int | None = 10
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    encoder: str = "static:minilm"
-    norm: float = 5.77
-    eval_every: int = 200
+    per_label: Count | None = 10
+    seeds: tuple[typed.Seed, ...] = (0, 1, 2, 3, 4)
+    encoder: str = "minilm"
+    norm: Above = 5.77
+    eval_every: Count = 200
     triplet: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
@@ -80,21 +67,10 @@ class Config:
                 )
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise UserError(f"seeds={self.seeds}: name one or more, each once.")
-        for seed in self.seeds:
-            typed.check_seed(seed, "seeds: one")
-        if self.per_label is not None and self.per_label < 1:
-            raise UserError(f"per_label={self.per_label}: give at least 1, or None.")
-        if self.eval_every < 1:
-            raise UserError(f"eval_every={self.eval_every}: give at least 1.")
-        if self.norm <= 0:
-            raise UserError(f"norm={self.norm}: give a number above 0.")
 
 
 def load(path: str) -> Config:
-    """Loads the config of a file.
-
-    Args:
-        path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`.
+    """Loads the config of a file; see `jaxaug.core.config_file.read`.
 
     Raises:
         UserError: the file or its `get_config` is missing, the argument is missing or

@@ -24,6 +24,7 @@ from jaxaug.curriculum.difficulty import BETA
 from jaxaug.curriculum.levels import Levelled
 from jaxaug.curriculum.schedule import Schedule, Steps
 from jaxaug_papers.pcc.fewshot.triplet import Pools, Settings
+from jaxaug_papers.shared.configs import Count
 from jaxaug_papers.shared.labelled import Sentence
 
 ORIGINALS = "originals"
@@ -68,7 +69,6 @@ class Method:
     """A row of a table.
 
     Attributes:
-        name: name of the row.
         source: `originals` for no paraphrases; `released` for the paraphrases of
             HuffPost by PCC's authors; `levels` for a file of
             `jaxaug.curriculum.levels.write`; or a scheme of
@@ -83,12 +83,9 @@ class Method:
             3, and 4; seed 1 has none).
         num: for `released`, the number of paraphrases to draw per sentence and seed
             after `keep` and `places`; None means all.
-        levels: options of the scheme for level 1, 2, ...
-        schedule: a key of `SCHEDULES`.
         steps_per_level: number of updates per stage, or for each level from the
             originals on; for `two_stage`, for both stages.
         cycles: number of cycles of cyclic schedules; None means their default.
-        original_fraction: fraction of originals in a stage of paraphrases.
         candidates: candidates of hard-negative mining, see `triplet.Settings`; None
             uses the config.
         optional: whether the row may be empty, with a reason, if the source is not on
@@ -106,7 +103,7 @@ class Method:
     steps_per_level: int | tuple[int, ...] = 200
     cycles: int | None = None
     original_fraction: float = schedules.ORIGINAL_FRACTION
-    candidates: int | None = None
+    candidates: Count | None = None
     optional: bool = False
 
     def __post_init__(self) -> None:
@@ -243,15 +240,13 @@ def _only_file(method: Method, seed: int, data_dir: epath.Path) -> epath.Path:
     except (KeyError, IndexError, ValueError) as error:
         raise UserError(
             f"method {method.name!r}: path is {method.path!r}, of which braces may "
-            "hold "
-            f"{{seed}} alone ({error}). Write {{{{ and }}}} for braces."
+            f"hold {{seed}} alone ({error}). Write {{{{ and }}}} for braces."
         ) from None
     found = sorted(data_dir.glob(pattern))
     if len(found) != 1:
         raise UserError(
             f"method {method.name!r}: {len(found)} files {data_dir / pattern}, "
-            "expected one. Put the file there, or name the data folder with "
-            "--data_dir."
+            "expected one. Put the file there, or name the data folder with --data_dir."
         )
     return found[0]
 
@@ -292,11 +287,6 @@ def pools(
 
     A sentence without paraphrases of a level uses the next easier level
     (`Levelled.at`), and finally the sentence itself.
-
-    Args:
-        drawn: few-shot sentences of each seed.
-        found: paraphrases of each seed, in the same order.
-        rows: text -> row of the table of encodings.
 
     Raises:
         UserError: a label has a single sentence, so its anchor has no positive.

@@ -47,9 +47,7 @@ def by_schedule(schedules: Mapping[str, Schedule]) -> dict[Schedule, list[str]]:
 def write_curves(
     path: PathLike, tables: Sequence[Table], results: Mapping[str, Result]
 ) -> None:
-    """Plots test accuracy against updates, one panel per table.
-
-    Lines show mean and deviation over the seeds. The baseline of a table is dashed.
+    """Plots test accuracy against updates, one panel per table, dashed baseline.
 
     Raises:
         UserError: matplotlib is not installed.

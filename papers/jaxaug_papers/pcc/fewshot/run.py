@@ -16,8 +16,8 @@ from etils import epath
 from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, write_text
-from jaxaug.curriculum import plot as as_plot
+from jaxaug.core.files import PathLike, write_bytes, write_text
+from jaxaug.curriculum import schedule as of_steps
 from jaxaug.curriculum.levels import Levelled
 from jaxaug.curriculum.schedule import Schedule
 from jaxaug_papers.pcc.fewshot import config as configs
@@ -26,23 +26,14 @@ from jaxaug_papers.pcc.fewshot.arguments import FewShot
 from jaxaug_papers.pcc.fewshot.config import Config
 from jaxaug_papers.pcc.fewshot.methods import Method
 from jaxaug_papers.pcc.fewshot.tables import Point, Result
-from jaxaug_papers.pcc.fewshot.triplet import Pools, Settings, Trainer, nearest_accuracy
+from jaxaug_papers.pcc.fewshot.triplet import Pools, Settings, Trainer, nearest_right
 from jaxaug_papers.shared import encoders
 from jaxaug_papers.shared import labelled as data
 from jaxaug_papers.shared.labelled import FewShotData, Sentence
 
 
 class Task(NamedTuple):
-    """The encodings that all methods share.
-
-    Attributes:
-        table: encodings of all training texts.
-        rows: text -> row of the table.
-        support: encodings of the few-shot sentences.
-        support_labels: label indices of the few-shot sentences.
-        tests: encodings of the test sentences.
-        test_labels: label indices of the test sentences.
-    """
+    """The encodings that all methods share; `rows` maps texts to rows of `table`."""
 
     table: Float[Array, "texts width"]
     rows: Mapping[str, int]
@@ -84,16 +75,11 @@ def experiment(
     update, and the config gives the number of updates.
 
     Args:
-        config: the experiment.
-        data_dir: data folder.
-        out: folder for `results.txt`, `results.csv`, `curves.csv`, and `curves.png`.
-        dry_run: whether to print the plan and stop.
+        out: folder for `results.txt`, `results.csv`, `right.npz`, `curves.csv`, and
+            `curves.png`.
 
     Returns:
         Name -> result, in the order of the config; skipped methods are absent.
-
-    Raises:
-        UserError: data, config, or a model is invalid or missing.
     """
     began = time.monotonic()
     folder = epath.Path(out)
@@ -112,7 +98,7 @@ def experiment(
         print(plot.schedule_line(name, schedule))
     task = _task(config, found, drawn, texts)
     # The accuracy of the encodings without a network.
-    raw = nearest_accuracy(*task[2:])
+    raw = nearest_right(*task[2:]).mean(axis=1)
     print(f"nearest neighbour of raw encodings: {_percent(raw)}", flush=True)
     results = {}
     for name, schedule in schedules.items():
@@ -131,6 +117,7 @@ def experiment(
     write_text(folder / "results.txt", f"{text}\n")
     table = tables.csv_table(config.tables, results, config.seeds)
     write_text(folder / "results.csv", table)
+    write_bytes(folder / "right.npz", tables.npz_right(results))
     write_text(folder / "curves.csv", tables.csv_curves(results, config.seeds))
     plot.write_curves(folder / "curves.png", config.tables, results)
     print(f"Tables and plots are in {folder}.")
@@ -151,7 +138,7 @@ def _described(
 def _plotted(schedules: Mapping[str, Schedule]) -> str:
     """Returns text plots of level against step, one per distinct schedule."""
     found = plot.by_schedule(schedules)
-    blocks = [f"\n{'; '.join(ns)}\n{as_plot.text(s)}" for s, ns in found.items()]
+    blocks = [f"\n{'; '.join(ns)}\n{of_steps.plot_text(s)}" for s, ns in found.items()]
     return "\n".join(blocks)
 
 
@@ -206,12 +193,7 @@ def _task(
     labels = [[numbers[one.label] for one in sentences] for sentences in drawn]
     expected = [numbers[sentence.label] for sentence in found.test]
     return Task(
-        table,
-        rows,
-        table[places],
-        jnp.asarray(labels),
-        tests,
-        jnp.asarray(expected),
+        table, rows, table[places], jnp.asarray(labels), tests, jnp.asarray(expected)
     )
 
 
@@ -238,9 +220,9 @@ def _trained(
         state, figures = trainer.train(
             state, config.seeds, task.table, pools, part, first
         )
-        accuracy = trainer.accuracy(state, *task[2:])
-        curve.append(Point(first + len(part), accuracy, *figures))
-    return Result(name, schedule, tuple(curve))
+        right = trainer.right(state, *task[2:])
+        curve.append(Point(first + len(part), right.mean(axis=1), *figures))
+    return Result(name, schedule, tuple(curve), right)
 
 
 def _percent(values: Float[np.ndarray, " seeds"]) -> str:

@@ -1,18 +1,17 @@
 """Tables of a few-shot experiment: means over seeds, and paired differences."""
 
-import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
+from jaxaug.core.columns import aligned, as_csv
 from jaxaug.curriculum.schedule import Schedule
 from jaxaug.metrics.bootstrap import holm
-from jaxaug.metrics.report import aligned
 from jaxaug.metrics.statistics import p_cell
 from jaxaug_papers.pcc.fewshot.config import Table
 from jaxaug_papers.shared.seeds import difference, spread
@@ -20,10 +19,8 @@ from jaxaug_papers.shared.seeds import difference, spread
 LEGEND = (
     "Accuracy in per cent after the last update, mean ± sample standard deviation over "
     "the seeds. Difference: of each seed's two accuracies, and in how many seeds it is "
-    "above 0. In brackets: 95 % confidence interval of its mean (Student's t), which "
-    "covers the draw of few-shot sentences and the seed, not the choice of test "
-    "sentences. p: of the paired t-test, with Holm's correction for the rows of the "
-    "table."
+    "above 0. In brackets: 95 % confidence interval of its mean, over seeds and test "
+    "sentences together. p: with Holm's correction for the rows of the table."
 )
 
 
@@ -31,9 +28,6 @@ class Point(NamedTuple):
     """A point of the learning curves; arrays have one value for each seed.
 
     Attributes:
-        updates: number of previous updates.
-        accuracy: accuracy on the test set, 0 to 1.
-        loss: mean loss since the previous point.
         active: mean fraction of triplets with a loss since the previous point.
     """
 
@@ -48,14 +42,14 @@ class Result:
     """The result of a method.
 
     Attributes:
-        name: name of the method.
-        schedule: schedule of its levels.
         curve: learning curve; the last point is the result.
+        right: whether each seed classifies each test sentence correctly at the end.
     """
 
     name: str
     schedule: Schedule
     curve: tuple[Point, ...]
+    right: Bool[np.ndarray, "seeds tests"]
 
     @property
     def accuracy(self) -> Float[np.ndarray, " seeds"]:
@@ -66,13 +60,7 @@ class Result:
 def text_table(
     table: Table, results: Mapping[str, Result], missing: Mapping[str, str]
 ) -> str:
-    """Returns a table as text, in percent.
-
-    Args:
-        table: rows and baseline.
-        results: name -> result.
-        missing: name of a skipped row -> reason.
-    """
+    """Returns a table as text, in percent."""
     reference = results.get(table.reference)
     corrected = _corrected(table, results)
     rows = [["", "updates", "accuracy", f"- {table.reference}", "", "", "p (Holm)"]]
@@ -85,7 +73,7 @@ def text_table(
         if reference is None or name == table.reference:
             rows.append([*cells, "", "", "", ""])
             continue
-        found = difference(result.accuracy, reference.accuracy)
+        found = difference(result.right, reference.right)
         low, high = (100 * (found.mean + s * found.half_width) for s in (-1, 1))
         rows.append(
             [
@@ -106,7 +94,7 @@ def _corrected(table: Table, results: Mapping[str, Result]) -> dict[str, float]:
     names = [n for n in table.rows if n in results and n != table.reference]
     if reference is None or not names:
         return {}
-    found = [difference(results[n].accuracy, reference.accuracy).p for n in names]
+    found = [difference(results[n].right, reference.right).p for n in names]
     return dict(zip(names, holm(np.array(found)).tolist(), strict=True))
 
 
@@ -114,11 +102,9 @@ def csv_table(
     tables: Sequence[Table], results: Mapping[str, Result], seeds: Sequence[int]
 ) -> str:
     """Returns the tables for programs: fractions at full precision."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     names = [f"seed{seed}" for seed in seeds]
     columns = ["mean", "std", "reference", "diff", "diff_std", "diff_ci95", "wins"]
-    writer.writerow(["table", "method", "updates", *names, *columns])
+    rows: list[list[Any]] = [["table", "method", "updates", *names, *columns]]
     for table in tables:
         reference = results.get(table.reference)
         for name in table.rows:
@@ -126,33 +112,45 @@ def csv_table(
                 continue
             values = np.asarray(results[name].accuracy, np.float64)
             deviation = values.std(ddof=1) if len(values) > 1 else math.nan
-            cells = [*values.tolist(), float(values.mean()), float(deviation)]
-            row = [
-                table.title,
-                name,
-                results[name].schedule.steps,
-                *map(_number, cells),
-            ]
+            row = [table.title, name, results[name].schedule.steps, *values.tolist()]
+            row += [float(values.mean()), float(deviation)]
             if reference is not None:
-                found = difference(values, reference.accuracy)
-                row += [table.reference, *map(_number, found[:3]), found.wins]
-            writer.writerow(row)
-    return text.getvalue()
+                found = difference(results[name].right, reference.right)
+                row += [
+                    table.reference,
+                    *map(float, (found.mean, found.deviation, found.half_width)),
+                    found.wins,
+                ]
+            rows.append(row)
+    return as_csv(rows)
 
 
 def csv_curves(results: Mapping[str, Result], seeds: Sequence[int]) -> str:
     """Returns every point of the learning curves, one line for each seed."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["method", "seed", "updates", "accuracy", "loss", "active"])
+    rows: list[list[Any]] = [
+        ["method", "seed", "updates", "accuracy", "loss", "active"]
+    ]
     for name, result in results.items():
         for point in result.curve:
             for place, seed in enumerate(seeds):
                 figures = (point.accuracy, point.loss, point.active)
-                cells = [_number(float(values[place])) for values in figures]
-                writer.writerow([name, seed, point.updates, *cells])
-    return text.getvalue()
+                cells = [float(values[place]) for values in figures]
+                rows.append([name, seed, point.updates, *cells])
+    return as_csv(rows)
 
 
-def _number(value: float) -> str:
-    return "" if math.isnan(value) else repr(float(value))
+def npz_right(results: Mapping[str, Result]) -> bytes:
+    """Returns an npz file of `Result.right`, as bits along the last axis.
+
+    `methods` has the names, `right` the bits, [methods, seeds, bytes], and `tests` the
+    number of test sentences.
+    """
+    right = np.stack([one.right for one in results.values()])
+    file = io.BytesIO()
+    np.savez_compressed(
+        file,
+        methods=np.array([*results]),
+        right=np.packbits(right, axis=-1),
+        tests=np.array(right.shape[-1]),
+    )
+    return file.getvalue()

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import linen as nn
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxaug.core.errors import UserError
-from jaxaug_papers.shared import configs as checks
+from jaxaug_papers.shared.configs import Above, Count, Rate
 
 _EPSILON = 1e-6
 
@@ -30,37 +30,22 @@ class Settings:
     Wei et al. use a learning rate of 2e-5 and 15,000 to 48,000 updates.
 
     Attributes:
-        hidden: width of the first layer.
-        output: width of the second layer.
-        dropout_rate: between the layers, in training.
-        margin: margin of the loss.
-        learning_rate: learning rate of Adam.
         batch_size: number of triplets per update.
         candidates: number of drawn triplets per used one; 1 disables mining. See
             `hardest`.
     """
 
-    hidden: int = 200
-    output: int = 30
-    dropout_rate: float = 0.4
+    hidden: Count = 200
+    output: Count = 30
+    dropout_rate: Rate = 0.4
     margin: float = 0.4
-    learning_rate: float = 5e-4
-    batch_size: int = 64
-    candidates: int = 1
-
-    def __post_init__(self) -> None:
-        """Raises `UserError` if a number is out of its range."""
-        checks.check(self, ("hidden", "output", "batch_size", "candidates"))
+    learning_rate: Above = 5e-4
+    batch_size: Count = 64
+    candidates: Count = 1
 
 
 class Pools(NamedTuple):
-    """The texts for triplets of each seed.
-
-    Attributes:
-        items: rows of the table of encodings.
-        counts: number of items of each label and level; the remaining items are
-            padding.
-    """
+    """The texts for triplets of each seed; items beyond `counts` are padding."""
 
     items: Int[Array, "seeds labels levels most"]
     counts: Int[Array, "seeds labels levels"]
@@ -127,11 +112,7 @@ def draw_triplets(
     uniformly, as in the code of Wei et al.
 
     Args:
-        key: random key.
         items: see `Pools`; at least two per label and level.
-        counts: see `Pools`.
-        weights: weights of the levels, which sum to 1.
-        number: number of triplets.
     """
     u = jax.random.uniform(key, (8, number))
     labels = counts.shape[0]
@@ -188,12 +169,7 @@ class State(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Means over the updates of one call of `Trainer.train`, for each seed.
-
-    Attributes:
-        loss: loss of the training triplets.
-        active: fraction of triplets with a loss above 0.
-    """
+    """Means over one `Trainer.train`; `active` triplets have a loss above 0."""
 
     loss: Float[np.ndarray, " seeds"]
     active: Float[np.ndarray, " seeds"]
@@ -203,12 +179,7 @@ class Trainer:
     """Trains one network per seed, all in one compiled program."""
 
     def __init__(self, settings: Settings, width: int):
-        """Creates a trainer.
-
-        Args:
-            settings: hyperparameters.
-            width: width of the encodings.
-        """
+        """Creates a trainer for encodings of a width."""
         self._settings, self._width = settings, width
         self._network = Network(settings.hidden, settings.output, settings.dropout_rate)
         self._optimizer = optax.adam(settings.learning_rate)
@@ -232,16 +203,7 @@ class Trainer:
         weights: Float[np.ndarray, "updates levels"],
         first: int,
     ) -> tuple[State, Figures]:
-        """Makes one update for each row of weights.
-
-        Args:
-            state: state after `first` updates.
-            seeds: seeds of the random draws.
-            table: encodings of the items in `pools`.
-            pools: texts for triplets.
-            weights: weights of the levels for each update.
-            first: number of previous updates; it makes a run in parts equal to a single
-                run.
+        """Makes one update for each row of weights, after `first` previous ones.
 
         Raises:
             UserError: a loss is not finite.
@@ -258,17 +220,17 @@ class Trainer:
             )
         return state, figures
 
-    def accuracy(
+    def right(
         self,
         state: State,
         support: Float[Array, "seeds n width"],
         support_labels: Int[Array, "seeds n"],
         tests: Float[Array, "m width"],
         test_labels: Int[Array, " m"],
-    ) -> Float[np.ndarray, " seeds"]:
-        """Returns the accuracy of the label of the nearest few-shot original."""
+    ) -> Bool[np.ndarray, "seeds m"]:
+        """Returns whether the nearest few-shot original has the label of each test."""
         return np.asarray(
-            self._accuracy(state.params, support, support_labels, tests, test_labels)
+            self._right(state.params, support, support_labels, tests, test_labels)
         )
 
     @functools.cached_property
@@ -322,11 +284,11 @@ class Trainer:
         return self._network.apply({"params": params}, x, bool(random), rngs=random)
 
     @functools.cached_property
-    def _accuracy(self) -> Callable[..., Array]:
+    def _right(self) -> Callable[..., Array]:
         def one(
             params: Any, support: Array, labels: Array, tests: Array, expected: Array
         ) -> Array:
-            return _share_right(
+            return _right(
                 self._embed(params, support),
                 labels,
                 self._embed(params, tests),
@@ -336,27 +298,27 @@ class Trainer:
         return jax.jit(jax.vmap(one, in_axes=(0, 0, 0, None, None)))
 
 
-def nearest_accuracy(
+def nearest_right(
     support: Float[Array, "seeds n width"],
     support_labels: Int[Array, "seeds n"],
     tests: Float[Array, "m width"],
     test_labels: Int[Array, " m"],
-) -> Float[np.ndarray, " seeds"]:
-    """Returns the accuracy of the label of the nearest support, without a network.
+) -> Bool[np.ndarray, "seeds m"]:
+    """Returns whether the nearest support has the label of each test, by encodings.
 
     Of several nearest ones the first counts.
     """
-    one = jax.jit(jax.vmap(_share_right, in_axes=(0, 0, None, None)))
+    one = jax.jit(jax.vmap(_right, in_axes=(0, 0, None, None)))
     return np.asarray(one(support, support_labels, tests, test_labels))
 
 
-def _share_right(support: Array, labels: Array, tests: Array, expected: Array) -> Array:
+def _right(support: Array, labels: Array, tests: Array, expected: Array) -> Array:
     # The norm of a test sentence does not change which one is nearest to it.
     unit = support / jnp.maximum(
         jnp.linalg.norm(support, axis=-1, keepdims=True), _EPSILON
     )
     nearest = jnp.argmax(tests @ unit.T, axis=1)
-    return jnp.mean(labels[nearest] == expected)
+    return labels[nearest] == expected
 
 
 def _keys(seeds: Sequence[int], stream: int) -> Array:

@@ -127,8 +127,7 @@ def activation_function(activation: str | Callable) -> Callable[[Array], Array]:
 
 
 class MlpBlock(nn.Module):
-    """Feed-forward block; several activations make it gated (Shazeer 2020, GLU
-    variants).
+    """Feed-forward block; several activations make it gated (Shazeer 2020).
 
     Attributes:
         activations: one per input projection; their outputs are multiplied.

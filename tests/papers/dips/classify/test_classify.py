@@ -116,7 +116,10 @@ def test_changes_by_the_command_line(world, capsys):
     assert command(world, "--only", "Dropuot") == 1
     assert "--only Dropuot: no such row; " in capsys.readouterr().err
     assert command(world, "--num_sources", "0") == 1
-    assert "num_sources=0: give at least 1." in capsys.readouterr().err
+    assert (
+        "num_sources=0: expected a whole number of at least 1"
+        in capsys.readouterr().err
+    )
 
 
 def test_classifiers_of_pairs_read_no_sentences(world, capsys):
@@ -157,14 +160,14 @@ def test_paraphrases_take_the_model_of_the_config():
 
 def test_tables_of_known_figures():
     cells = [
-        Cell(0.1, "LogReg", "NoAug", 10, np.array([0.5, 0.6])),
-        Cell(0.1, "LogReg", "Ours", 30, np.array([0.6, 0.71])),
+        Cell(0.1, "LogReg", "NoAug", 10, np.arange(100) < np.array([[50], [60]])),
+        Cell(0.1, "LogReg", "Ours", 30, np.arange(100) < np.array([[60], [71]])),
     ]
     lines = tables.text_table(cells, 0.1, {"ContAug": "why"}).splitlines()
     assert lines[0] == "10% of the data"
     assert lines[2].split() == ["NoAug", "10", "55.0", "±", "7.1"]
-    # Differences .10 and .11: mean .105, t of one degree 12.706 times .005.
-    assert lines[3].split()[2:] == ["65.5", "±", "7.8", "[+4.1,", "+16.9]", "*"]
+    # Differences .10 and .11: variances 2.5e-5 and 4.2e-4, t of 82 degrees 1.989.
+    assert lines[3].split()[2:] == ["65.5", "±", "7.8", "[+6.3,", "+14.7]", "*"]
     assert lines[4].split() == ["ContAug", "not", "run"]
     assert tables.table_5(cells, "toy").splitlines()[2].split() == ["Ours", "65.5"]
 
@@ -172,15 +175,15 @@ def test_tables_of_known_figures():
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"shares": (0.0,)}, "shares: 0.0: give numbers above 0"),
+        ({"shares": (0.0,)}, "shares=.*above 0, at most 1"),
         ({"classifiers": ("LogRec",)}, "classifiers: 'LogRec': .*'LogReg'"),
         (
             {"methods": ({"name": "a"}, {"name": "a"})},
             r"methods=\['a', 'a'\]: name one",
         ),
         ({"lstm": {"hiden": 3}}, "lstm: no field 'hiden'"),
-        ({"lstm": {"dropout_rate": 1.0}}, "dropout_rate=1.0: give a number from 0"),
-        ({"num": 0}, "num=0: give at least 1"),
+        ({"lstm": {"dropout_rate": 1.0}}, "dropout_rate=1.0: expected .* from 0"),
+        ({"num": 0}, "num=0: expected .* at least 1"),
     ],
 )
 def test_wrong_configs(change, message):

@@ -14,11 +14,8 @@ from jaxaug_papers.pcc.fewshot.triplet import Settings
 from jaxaug_papers.shared.labelled import Sentence
 
 DRAWN = [
-    Sentence("a ", "1"),
-    Sentence("b", "1"),
-    Sentence("c", "2"),
-    Sentence("d", "2"),
-]
+    Sentence("a ", "1"), Sentence("b", "1"), Sentence("c", "2"), Sentence("d", "2"),
+]  # fmt: skip
 RELEASED = """a  $ a1 $ 1 $ 0.9
 a  $ a2 $ 0 $ 0.7
 a  $ a3 $ 1 $ -0.2

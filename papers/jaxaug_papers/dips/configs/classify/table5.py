@@ -53,13 +53,7 @@ def get_config(dataset: str) -> ml_collections.ConfigDict:
 
 
 def paraphrases(name: str, sampler: str, *options: str) -> dict:
-    """Returns an entry of `config.methods`: augmentation by the paraphraser.
-
-    Args:
-        name: display name of the method.
-        sampler: decoder of the paraphraser.
-        *options: further options, as `name=value`.
-    """
+    """Returns an entry of `config.methods`: augmentation by the paraphraser."""
     common = ("max_length=24",)
     fields = {"scheme": "paraphrase", "sampler": sampler}
     return {"name": name, **fields, "options": (*options, *common)}

@@ -8,6 +8,8 @@ come from bottom-k. 6 to 7% of them start with the first word of the sentence, a
 omitted. The data folder is the same as for pcc_huffpost.py. Results: README.md of pcc.
 """
 
+from collections.abc import Sequence
+
 import ml_collections
 
 
@@ -49,5 +51,5 @@ def pcc(name: str, places: tuple[int, int], **fields) -> dict:
     }
 
 
-def table(title: str, rows: list[str], reference: str) -> dict:
+def table(title: str, rows: Sequence[str], reference: str) -> dict:
     return {"title": title, "rows": tuple(rows), "reference": reference}

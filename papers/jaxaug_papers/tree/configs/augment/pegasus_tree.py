@@ -76,12 +76,7 @@ def get_config(tree: str = "bart") -> ml_collections.ConfigDict:
     config.measure_dropped = False
     config.select = "tree"
     config.tree = TREES[tree]
-    config.report = {
-        "jaccard": {},
-        judge: JUDGES[judge],
-        "bleu": {},
-        "self_bleu": {},
-    }
+    config.report = {"jaccard": {}, judge: JUDGES[judge], "bleu": {}, "self_bleu": {}}
     config.beside = {
         "EDA": {
             "scheme": "sentence",
