@@ -91,6 +91,9 @@ SETS = {
     "eda_6x": "+ five variants by EDA, draws that differ",
     "edadraw_6x": "+ five variants by EDA, one draw each, others per seed",
     "sgd_familiar": "originals only, `--familiar`",
+    "sgd_corpus": "originals only, `mini` trained on the corpus",
+    "tree_6x_corpus": "+ five by the grammar and `spread`, `mini` trained on the "
+    "corpus",
     "tree_6x_familiar": "+ five by the grammar and `spread`, `--familiar`",
     "tree_6x_consistent": "+ five by the grammar and `spread`, consistency",
     "tree_6x_weight03": "consistency, weight 0.3",
@@ -155,6 +158,8 @@ COMMANDS = {
     "tree_6x_worst": f"{_TRAIN} --gin_file=configs/runs/worst.gin",
     "many_16x_worst": f"{_TRAIN} --gin_file=configs/runs/worst.gin "
     "--gin.MIXTURE_OR_TASK_NAME='d3st_many_16x'",
+    "corpus": "python -m t5x.train --gin_file=configs/pretrain_mini_written.gin, then "
+    f"{_TRAIN} --gin.INITIAL_CHECKPOINT_PATH=...",
     "consistent": f"{_CONSISTENCY}=3.0",
     "weight03": f"{_CONSISTENCY}=0.3",
     "weight1": f"{_CONSISTENCY}=1.0",
@@ -622,6 +627,9 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "gains": gains_table,
     "selectors": functools.partial(short_table, SELECTED),
     "attack": attack_table,
+    "corpus": functools.partial(
+        short_table, ("sgd", "sgd_corpus", "tree_6x", "tree_6x_corpus")
+    ),
     "suite-models": suite_table,
     "stricter": functools.partial(
         short_table,

@@ -17,7 +17,7 @@ from jaxaug.data.rewordings import Record
 from jaxaug_papers.mini import overlap
 from jaxaug_papers.mini.exercises import Words
 from jaxaug_papers.minisgd.draw import Draw
-from jaxaug_papers.minisgd.world import VARIANTS, ORIGINAL, services
+from jaxaug_papers.minisgd.world import ORIGINAL, VARIANTS, services
 
 _LONGEST = 8  # Words; longer texts leave no room for other slots in a prompt.
 _NEAR = 0.6
@@ -30,8 +30,8 @@ _OPENERS = ("i want to", "please", "can you", "i need to", "")
 def known() -> tuple[tuple[Record, ...], ...]:
     """Returns slots and intents by service, without the texts that MiniSGD tests with.
 
-    A text is left out if the words of one of its wordings overlap by 0.6 (Jaccard) with
-    those of a wording of MiniSGD's dev or test services.
+    A text is left out if the words of one of its wordings have a Jaccard similarity of
+    at least 0.6 to a wording of MiniSGD's dev or test services.
     """
     unseen = collections.defaultdict[str, set[frozenset[str]]](set)
     for spec in services():
