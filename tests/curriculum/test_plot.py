@@ -20,7 +20,7 @@ def test_every_stage_has_a_column():
 
 
 def test_shades_are_quarters():
-    found = schedule.staged((1,), ((0.0, 0.05, 0.25, 0.5, 0.2),), "abcde")
+    found = schedule.staged((1,), ((0.0, 0.05, 0.25, 0.5, 0.2),), tuple("abcde"))
     rows = [line[-3:] for line in schedule.plot_text(found, width=1).splitlines()[1:6]]
     assert rows == ["|.|", "|+|", "|-|", "|.|", "| |"]
 

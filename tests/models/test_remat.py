@@ -100,6 +100,6 @@ def test_a_policy_keeps_less():
 
 def test_unknown_policy():
     with pytest.raises(
-        UserError, match=r"gpt2\.Config\.remat_policy = 'some': give one"
+        UserError, match=r"gpt2\.Config\.remat_policy is 'some': give one"
     ):
         network(GPT2, "some")

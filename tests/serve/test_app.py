@@ -109,7 +109,7 @@ def test_every_answer_has_the_headers(sgd_tree, path):
         ({}, "dialogue: is missing. Give lines that begin with USER:"),
         ({"dialogue": ""}, "dialogue: holds no dialogue."),
         ({"dialogue": "hello"}, "dialogue: line 1: expected USER: or SYSTEM:"),
-        ({"dialogue": 3}, "dialogue is 3: give a text, an object in the layout of SGD"),
+        ({"dialogue": 3}, "dialogue is 3: give a text or a mapping"),
         ({"dialogue": "USER: a\n\nUSER: b"},
          "dialogue: holds 2, because an empty line"),
         ({"dialogue": "USER: a", "schema": "v9"}, "schema: 'v9' is no wording"),
