@@ -54,7 +54,7 @@ assert same.decode(ids) == words.decode(ids)
 
 
 @pytest.fixture(scope="module")
-def run(python, tmp_path_factory):
+def run(tmp_path_factory):
     """Runs Python in a small MiniSGD; returns its exit status and its messages."""
     root = tmp_path_factory.mktemp("without_seqio")
     minisgd.write(root / "data", train_dialogues=20, dev_dialogues=2, test_dialogues=3)
@@ -64,7 +64,7 @@ def run(python, tmp_path_factory):
     def run(*arguments, absent=False):
         paths = [str(root / "absent")] * absent + [os.environ.get("PYTHONPATH", "")]
         done = subprocess.run(
-            [sys.executable if absent else python, *arguments],
+            [sys.executable, *arguments],
             env=os.environ
             | {
                 "JAXAUG_DATA_DIR": str(root / "data"),
