@@ -88,7 +88,7 @@ _LAUGHS = "\n".join(
         ("a: &a {b: *a}", "an alias that contains itself"),
         (_LAUGHS, "has more than 500,000 values"),
         ("? [1, 2]\n: 3", "d.yaml: "),
-        ("[" * 100_000, "d.yaml: invalid YAML: nested too deeply"),
+        ("[" * 100_000, "invalid YAML: .*nest"),
         (
             "a0: &a0 [x]\n"
             + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 900)),
