@@ -35,9 +35,12 @@ def known() -> tuple[tuple[Record, ...], ...]:
     """
     unseen = collections.defaultdict[str, set[frozenset[str]]](set)
     for spec in services():
-        for item in (*spec.slots, *spec.intents) if spec.splits != ("train",) else ():
-            for one in (ORIGINAL, *VARIANTS):
-                words = _content(item.wordings[one][1])
+        if spec.splits == ("train",):
+            continue
+        given = [item.wordings for item in spec.slots]
+        given += [item.wordings for item in spec.intents]
+        for wordings in given:
+            for words in (_content(wordings[one][1]) for one in (ORIGINAL, *VARIANTS)):
                 for word in words:
                     unseen[word].add(words)
 
