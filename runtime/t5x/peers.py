@@ -89,15 +89,17 @@ class Watch:
         self._index = index
         self._count = count
         self._door = ""  # Address at which process 0 answers as long as it lives.
+        self._names = {index: f"host {socket.gethostname()}, pid {os.getpid()}"}
         if index == 0:
             self._server = socket.create_server(("", 0))
             port = self._server.getsockname()[1]
-            client.key_value_set(_DOOR, f"{socket.gethostname()}:{port}")
+            # The others know its name before its first heartbeat.
+            door = f"{socket.gethostname()}:{port} {self._names[index]}"
+            client.key_value_set(_DOOR, door)
         self._stopped = threading.Event()
         self._leaving = threading.Lock()
         # Maps a process index to (last heartbeat, time when it was first seen).
         self._signs: dict[int, tuple[str, float]] = {}
-        self._names = {index: f"host {socket.gethostname()}, pid {os.getpid()}"}
         self._thread = threading.Thread(target=self._run, name="peers", daemon=True)
         self._thread.start()
         self._catch_abort()
@@ -145,7 +147,8 @@ class Watch:
         """Returns the processes without a recent heartbeat."""
         if not self._door:
             patience = int(1000 * PATIENCE)
-            self._door = self._client.blocking_key_value_get(_DOOR, patience)
+            door = self._client.blocking_key_value_get(_DOOR, patience)
+            self._door, _, self._names[0] = door.partition(" ")
         now = time.monotonic()
         for key, value in self._client.key_value_dir_get(f"{_ALIVE}/"):
             index = int(key.rsplit("/", 1)[1])
