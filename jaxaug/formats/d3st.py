@@ -37,9 +37,9 @@ from jaxaug.formats.records import (
     join_values,
     letter,
     letter_index,
+    read_values,
     restore_option,
     sections,
-    split_values,
 )
 
 
@@ -312,15 +312,13 @@ def _parse_states(text: str, names: _Key) -> tuple[dict[str, tuple[str, ...]], i
             malformed += 1
             continue
         name, options = names.slots[index]
-        values = []
-        for value in split_values(content):
-            read = _read_value(value, index, options, names.letters)
-            if read:
-                values.append(read)
-            else:
-                malformed += 1
+        read = functools.partial(
+            _read_value, index=index, options=options, letters=names.letters
+        )
+        values, wrong = read_values(content, read)
+        malformed += wrong
         if values:
-            slot_values[name] = tuple(values)
+            slot_values[name] = values
     return slot_values, malformed
 
 

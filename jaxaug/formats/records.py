@@ -8,6 +8,7 @@ import functools
 import random
 import re
 from collections.abc import (
+    Callable,
     Collection,
     Iterable,
     Iterator,
@@ -229,6 +230,18 @@ def split_values(text: str, bar: str = BAR) -> list[str]:
     """Inverts `join_values` for values without the bar between spaces."""
     parts = re.split(rf"(?<!\S){re.escape(bar)}(?!\S)", text)
     return [value.strip() for value in parts]
+
+
+def read_values(
+    text: str, read: Callable[[str], str | None]
+) -> tuple[tuple[str, ...], int]:
+    """Returns the values of a text that `read` understands, and how many it does not.
+
+    `read` returns None for a value that it does not understand.
+    """
+    found = [*map(read, split_values(text))]
+    values = tuple(value for value in found if value)
+    return values, len(found) - len(values)
 
 
 def restore_option(text: str, options: Sequence[str]) -> str | None:

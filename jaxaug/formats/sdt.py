@@ -54,8 +54,8 @@ from jaxaug.formats.records import (
     letter,
     marked,
     read_option,
+    read_values,
     sections,
-    split_values,
 )
 
 NONE = "none"
@@ -144,7 +144,7 @@ def demonstration_of(service: str, shown: Mapping[str, Demonstration]) -> Demons
             f"service {service!r} has no example dialogue, which SDT shows in place of "
             f"descriptions. Name a file that has one with "
             f"${demonstrations.FILE_VARIABLE}; `jaxaug data demonstrations` writes "
-            "those of a data folder."
+            "the dialogues of a data folder to one."
         )
     return shown[service]
 
@@ -393,15 +393,11 @@ def _parse_state(text: str, names: _Key) -> tuple[dict[str, tuple[str, ...]], in
             options and not names.letters and NONE in map(str.lower, options)
         ):
             continue
-        values = []
-        for value in split_values(content):
-            read = read_option(value, options, names.letters)
-            if read:
-                values.append(read)
-            else:
-                malformed += 1
+        read = functools.partial(read_option, options=options, letters=names.letters)
+        values, wrong = read_values(content, read)
+        malformed += wrong
         if values:
-            slot_values[name] = tuple(values)
+            slot_values[name] = values
     return slot_values, malformed
 
 
