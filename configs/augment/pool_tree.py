@@ -26,7 +26,10 @@ SELECTORS = {
 
 
 def get_config(text: str = "0.7") -> ml_collections.ConfigDict:
-    """The text after the colon is the least probability, a scheme, and a selector."""
+    """The text after the colon is the least probability, a scheme, and a selector.
+
+    Schemes: pool, reworder, grammar. Selectors: spread, tree, faithful, random.
+    """
     least, scheme, selector = [*text.split(","), "pool", "spread"][:3]
     config = ml_collections.ConfigDict()
     config.name = f"{scheme} {selector}"

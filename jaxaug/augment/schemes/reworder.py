@@ -1,6 +1,6 @@
 """Samples by a model that was trained on the corpus of rewordings, one grade a prompt.
 
-The prompts are those of `jaxaug.data.rewordings`. CTranslate2 decodes if it is
+The prompts come from `jaxaug.data.rewordings`. CTranslate2 decodes if it is
 installed, else JAX.
 """
 

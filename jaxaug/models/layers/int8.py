@@ -59,7 +59,7 @@ def found(trace: Callable[[], Any]) -> dict[Path, int]:
 
 
 def quantised(params: Params, sizes: Mapping[Path, int]) -> dict[str, Any]:
-    """Returns the parameters with integers for those of `sizes`, if not stacked."""
+    """Returns the parameters; those in `sizes` are integers unless they are stacked."""
     flat = traverse_util.flatten_dict(dict(params))
     for path, size in sizes.items():
         values = np.asarray(flat[path], np.float32)
