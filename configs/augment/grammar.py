@@ -1,40 +1,26 @@
-"""Variants by the rewording grammar: rules and synonyms, in seconds, without a model.
+"""Variants by the rewording grammar and `spread`, in seconds, without a model.
 
     jaxaug augment --config configs/augment/grammar.py --data_dir SGD --out OUT
 
-The grammar yields at most 100 rewordings of each text; `grammar.py:N` asks for N. A
-tree ranks them without a model: by shared words (Jaccard), by the probability of being
-well formed and faithful (`faithful` by the words alone, at least 0.4), then by string
-similarity.
-`grammar_tree.py` adds MiniLM.
+The grammar yields at most 100 rewordings of each text; `grammar.py:N` asks for N. The
+selection is that of `grammar_tree.py` without MiniLM: `faithful` (at least 0.4) reads
+the words alone, and rewordings without a common word are dropped.
 """
 
 import ml_collections
 
+from jaxaug.core import config_file
+
 
 def get_config(num: str = "100") -> ml_collections.ConfigDict:
     """The text after the colon is the number of rewordings of a text."""
-    config = ml_collections.ConfigDict()
+    config = config_file.included(__file__, "grammar_tree.py:0.4")
     config.name = "grammar"
-    config.scheme = "grammar"
-    config.options = {"num": int(num)}
-    config.metrics = {
-        "jaccard": {},
-        "faithful": {"model": ""},
-        "string_similarity": {},
-        "length": {"path": "jaxaug.augment.judge.small_models:length"},
-    }
-    config.select = "tree"
-    config.tree = {
-        "levels": ("jaccard", "faithful", "string_similarity"),
-        "decisions": ("max", "max", "min"),
-        "constraints": (
-            "faithful >= 0.4",
-            "jaccard <= 0.95",
-            "length <= 2.5",
-            "length >= 0.3",
-        ),
-        "syntactic": None,
-    }
-    config.report = {"jaccard": {}, "bleu": {}, "self_bleu": {}}
+    config.options.num = int(num)
+    config.apart_by = ""
+    config.metrics.faithful = {"model": ""}
+    config.tree.constraints = (
+        "faithful >= 0.4", "jaccard <= 0.95", "length <= 2.5", "length >= 0.3",
+    )  # fmt: skip
+    del config.metrics.similarity, config.report.similarity, config.beside
     return config

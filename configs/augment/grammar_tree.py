@@ -26,13 +26,10 @@ def get_config(faithful: str = "0.5") -> ml_collections.ConfigDict:
     config.apart_by = "similarity"
     config.metrics = {
         "jaccard": {},
-        "similarity": {
-            "path": "jaxaug.augment.judge.small_models:similarity",
-            "model": "minilm",
-        },
+        "similarity": {"flags": False},
         "faithful": {},
         "string_similarity": {},
-        "length": {"path": "jaxaug.augment.judge.small_models:length"},
+        "length": {},
     }
     config.select = "tree"
     config.tree = {
@@ -47,12 +44,7 @@ def get_config(faithful: str = "0.5") -> ml_collections.ConfigDict:
         "syntactic": None,
         "walk": "spread",
     }
-    config.report = {
-        "jaccard": {},
-        "similarity": {"model": "minilm"},
-        "bleu": {},
-        "self_bleu": {},
-    }
+    config.report = {"jaccard": {}, "similarity": {}, "bleu": {}, "self_bleu": {}}
     config.beside = {
         "EDA": {
             "scheme": "sentence",

@@ -15,14 +15,21 @@ faithful candidates), or `random`. Needs the extras `nlp` and `report`; CTransla
 
 import ml_collections
 
+from jaxaug.core import config_file
+
 SCHEMES = {"reworder": {"num": 8}, "grammar": {"num": 100}}
-CONSTRAINTS = ("similarity >= 0.5", "length <= 2.5", "length >= 0.3")
+# Nodes of nine decimals hold one candidate each.
+_ONE_LEVEL = {"decisions": ("max",), "decimals": 9}
 SELECTORS = {
-    "spread": {"walk": "spread", "syntactic": None},
+    "spread": {},
     "tree": {"walk": "rounds", "syntactic": "decisions"},
-    "faithful": {"levels": ("faithful",), "decisions": ("max",)},
-    "random": {"levels": ("chance",), "decisions": ("max",)},
-}
+    "faithful": {
+        "levels": ("faithful",), "diversity": "faithful", "walk": "rounds", **_ONE_LEVEL
+    },
+    "random": {
+        "levels": ("chance",), "diversity": "chance", "walk": "rounds", **_ONE_LEVEL
+    },
+}  # fmt: skip
 
 
 def get_config(text: str = "0.7") -> ml_collections.ConfigDict:
@@ -31,40 +38,18 @@ def get_config(text: str = "0.7") -> ml_collections.ConfigDict:
     Schemes: pool, reworder, grammar. Selectors: spread, tree, faithful, random.
     """
     least, scheme, selector = [*text.split(","), "pool", "spread"][:3]
-    config = ml_collections.ConfigDict()
+    config = config_file.included(__file__, f"grammar_tree.py:{least}")
     config.name = f"{scheme} {selector}"
     config.scheme = "pool"
     config.options = {
         "schemes": SCHEMES if scheme == "pool" else {scheme: SCHEMES[scheme]}
     }
     config.shard_size = 32
-    config.apart_by = "similarity"
-    small = "jaxaug.augment.judge.small_models"
-    config.metrics = {
-        "jaccard": {},
-        "similarity": {"path": f"{small}:similarity", "model": "minilm"},
-        "faithful": {"model": "rewording-paraphraser"},
-        "string_similarity": {},
-        "length": {"path": f"{small}:length"},
-    }
-    config.select = "tree"
-    config.tree = {
-        "levels": ("jaccard", "faithful", "string_similarity"),
-        "decisions": ("max", "max", "min"),
-        "constraints": (f"faithful >= {float(least)}", *CONSTRAINTS),
-    } | SELECTORS[selector]
+    config.metrics.faithful = {"model": "rewording-paraphraser"}
+    config.tree = dict(config.tree) | SELECTORS[selector]
     if selector == "tree":
         config.tree.constraints += ("jaccard <= 0.75",)
-    elif selector != "spread":
-        (level,) = config.tree.levels
-        # A node for each candidate.
-        config.tree.update(diversity=level, decimals=9, syntactic=None)
-        if level == "chance":
-            config.metrics[level] = {"path": f"{small}:chance"}
-    config.report = {
-        "jaccard": {},
-        "similarity": {"model": "minilm"},
-        "bleu": {},
-        "self_bleu": {},
-    }
+    if selector == "random":
+        config.metrics.chance = {}
+    del config.beside
     return config

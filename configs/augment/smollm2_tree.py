@@ -50,14 +50,11 @@ def get_config(num: str = "25") -> ml_collections.ConfigDict:
     config.apart_by = "similarity"
     config.metrics = {
         "jaccard": {},
-        "similarity": {
-            "path": "jaxaug.augment.judge.small_models:similarity",
-            "model": "minilm",
-        },
+        "similarity": {"flags": False},
         "string_similarity": {},
         "bleu": {},
-        "length": {"path": "jaxaug.augment.judge.small_models:length"},
-        "how": {"path": "jaxaug.augment.judge.small_models:how"},
+        "length": {},
+        "how": {},
     }
     # An output that was sampled twice is nearly always good; this needs many outputs.
     config.min_count = 2 if int(num) >= 100 else 1
@@ -76,12 +73,7 @@ def get_config(num: str = "25") -> ml_collections.ConfigDict:
         # model, such as "car to pick up the city".
         "syntactic": None,
     }
-    config.report = {
-        "jaccard": {},
-        "similarity": {"model": "minilm"},
-        "bleu": {},
-        "self_bleu": {},
-    }
+    config.report = {"jaccard": {}, "similarity": {}, "bleu": {}, "self_bleu": {}}
     config.beside = {
         "EDA": {
             "scheme": "sentence",

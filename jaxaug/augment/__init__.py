@@ -1,9 +1,8 @@
 """Schema augmentation: from a schema to variants of it.
 
-`augment(config, data_dir, out)` does everything. `plan` resolves a config once. The
-`stages` are functions of the plan and a shard: `schemes` give outputs for
-`descriptions`, and `judge` filters and measures them. `selection` ranks the rest by a
-`tree`, and `output` writes variants and reports.
+`augment(config, data_dir, out)` does everything. `plan` resolves a config once, and has
+the stages: `schemes` give outputs for `descriptions`, and `judge` filters and measures
+them. `selection` ranks the rest by a tree, and `output` writes variants and reports.
 """
 
 import lazy_loader
@@ -11,10 +10,9 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "config": ["Config"],
+        "config": ["Config", "Spec"],
         "descriptions": ["Description"],
-        "selection": ["Judged", "Result"],
+        "selection": ["Judged", "Ranking", "Result", "build", "rank"],
         "run": ["augment"],
-        "tree": ["Ranking", "Spec", "build", "rank"],
     },
 )

@@ -1,9 +1,13 @@
 """The config of a run of `jaxaug augment`: a file with `get_config()`, checked."""
 
+import contextlib
 import dataclasses
 import json
+import math
+import operator
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,7 +15,6 @@ import ml_collections
 
 from jaxaug.augment.judge.filters import CHECKS, FILTERS
 from jaxaug.augment.language import nlp
-from jaxaug.augment.tree import Spec
 from jaxaug.core import config_file, typed
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, shown
@@ -22,6 +25,156 @@ SELECTIONS = ("tree", "order")
 GIVEN = "given"
 _OF_ROUND = ("scheme", "options")
 _TEXTS = ("splits", "filters", "slot_filters", "checks", "sensitive")
+
+
+Decision = Callable[[Sequence[float]], float]
+
+DECISIONS: Mapping[str, Decision] = {"max": max, "min": min}
+"""They choose which value of a level comes first; a user may give another function."""
+
+ROUNDS, SPREAD = "rounds", "spread"
+WALKS = (ROUNDS, SPREAD)
+"""Methods to take candidates from the tree; see `Spec.walk`."""
+
+BY_DECISIONS = "decisions"
+"""The decisions lead to the syntactic paraphrase; see `Spec.syntactic`."""
+
+SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+# Ranges of the metrics of jaxaug; the range of BLEURT covers all its checkpoints.
+_RANGES: Mapping[str, tuple[float, float]] = {
+    **dict.fromkeys(
+        ("jaccard", "string_similarity", "bleu", "self_bleu", "entailment"), (0, 1)
+    ),
+    **dict.fromkeys(("mutual_implication", "faithful"), (0, 1)),
+    "similarity": (-1, 1),
+    "bleurt": (-2, 1.1),
+}
+_CONSTRAINT = re.compile(r"\s*([\w.:]+?)\s*(<=|>=|<|>)\s*(\S+)\s*")
+
+
+def parsed(constraint: str) -> tuple[str, str, float]:
+    """Returns the metric, the sign, and the number of a constraint.
+
+    Raises:
+        UserError: the constraint has another form, or all or no candidates meet it.
+    """
+    match = _CONSTRAINT.fullmatch(constraint)
+    bound = math.nan
+    if match:
+        with contextlib.suppress(ValueError):
+            bound = float(match[3])
+    if match and math.isfinite(bound):
+        _check_bound(constraint, match[1], bound)
+        return match[1], match[2], bound
+    raise UserError(
+        f"constraint {constraint!r}: write a metric, one of {', '.join(SIGNS)} and a "
+        "number, such as 'jaccard <= 0.75'."
+    )
+
+
+def _check_bound(constraint: str, metric: str, bound: float) -> None:
+    least, most = _RANGES.get(metric, (-math.inf, math.inf))
+    if not least <= bound <= most:
+        raise UserError(
+            f"constraint {constraint!r}: {metric} is from {least} to {most}, so all "
+            "candidates would pass, or none. Give a number in between."
+        )
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Settings of a ranking. The defaults are for Pegasus + BART.
+
+    Attributes:
+        levels: names of metrics, from the root down.
+        decisions: for each level, which of its values comes first; a key of
+            `DECISIONS`, or a function that returns one of its arguments.
+        constraints: `metric <= number` (or `>=`, `<`, `>`), on values before rounding.
+        decimals: to which the values of each level are rounded; one for all levels, or
+            one per level. Two decimals match figure 1 (J = 66 of 100, E = .77, S = 77
+            of 100).
+        diversity: the level whose nodes are visited in rounds; a distance, 0 for the
+            words of the source.
+        syntactic: how the syntactic paraphrase is chosen from the node of distance 0.
+            "decisions" walks depth-first along the decisions, as algorithm 3 does
+            everywhere: the greatest entailment, then the least similar string. The name
+            of a metric takes the candidate with its least value regardless of the
+            decisions, another reading of section 4.1. None takes no syntactic
+            paraphrase.
+        walk: "rounds" is the traversal of the paper. "spread" takes the candidates that
+            differ most from the source and from each other (see
+            `jaxaug.augment.selection.taken`); their
+            fidelity is the level below the diversity level, or 0 without one.
+        prefer: the metric, such as "faithful", whose greatest value decides between
+            equally common candidates of a leaf, or nearly equal candidates of `spread`.
+    """
+
+    levels: tuple[str, ...] = ("jaccard", "entailment", "string_similarity")
+    decisions: tuple[str | Decision, ...] = ("max", "max", "min")
+    constraints: tuple[str, ...] = ("jaccard <= 0.75",)
+    decimals: int | tuple[int, ...] = 2
+    diversity: str = "jaccard"
+    syntactic: str | None = BY_DECISIONS
+    walk: str = ROUNDS
+    prefer: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises `UserError` if the fields are inconsistent."""
+        if not self.levels or len(set(self.levels)) != len(self.levels):
+            raise UserError(
+                f"levels {self.levels}: name one metric or more, each of them once."
+            )
+        if len(self.decisions) != len(self.levels):
+            raise UserError(
+                f"{len(self.decisions)} decisions for {len(self.levels)} levels: give "
+                "one decision for each level."
+            )
+        if not isinstance(self.decimals, int) and len(self.decimals) != len(
+            self.levels
+        ):
+            raise UserError(
+                f"decimals {self.decimals} for {len(self.levels)} levels: give one "
+                "number, or one for each level."
+            )
+        if self.diversity not in self.levels:
+            raise UserError(
+                f"the diversity metric {self.diversity!r} is not a level; "
+                f"{suggestion(self.diversity, self.levels)}"
+            )
+        for decision in self.decisions:
+            if not callable(decision) and decision not in DECISIONS:
+                raise UserError(
+                    f"{decision!r} is not a decision; {suggestion(decision, DECISIONS)}"
+                )
+        if self.walk not in WALKS:
+            raise UserError(
+                f"{self.walk!r} is not a walk; {suggestion(self.walk, WALKS)}"
+            )
+        for constraint in self.constraints:
+            parsed(constraint)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """All metrics that a ranking needs."""
+        needed = [*self.levels, *(parsed(c)[0] for c in self.constraints)]
+        needed += [self.syntactic] if self.syntactic not in (None, BY_DECISIONS) else []
+        needed += [self.prefer] if self.prefer else []
+        return tuple(dict.fromkeys(needed))
+
+    def decimals_of(self, metric: str) -> int | None:
+        """Returns the decimals of a level, or None for a metric that is not a level."""
+        if metric not in self.levels:
+            return None
+        if isinstance(self.decimals, int):
+            return self.decimals
+        return self.decimals[self.levels.index(metric)]
+
+    def rounded(self, values: Mapping[str, float], metric: str) -> float:
+        """Returns a metric of a candidate, rounded to the decimals of its level."""
+        decimals = self.decimals_of(metric)
+        value = float(values[metric])
+        # Adding 0 turns -0.0 into 0.0.
+        return value if decimals is None else round(value, decimals) + 0.0
 
 
 class Round(NamedTuple):
@@ -61,7 +214,7 @@ class Config:
         tidy: whether outputs take the first letter's case and the final mark of their
             description, which the paper's do not.
         commands: whether a paraphrase of a service or intent must be a command if its
-            source is one; see `jaxaug.augment.judge.small_models.keeps_command`.
+            source is one; see `jaxaug.augment.judge.filters.keeps_command`.
         apart_by: a metric of `metrics`, greater is nearer. It drops paraphrases of a
             slot that are nearer to another slot of the same service, and of intents
             likewise; see `jaxaug.augment.judge.measures.nearness`. Empty drops none.
@@ -70,7 +223,7 @@ class Config:
         metrics: name -> options, see `jaxaug.augment.judge.measures.find`; a user's
             metric has its import path as option `path`.
         measure_dropped: whether dropped candidates get their metrics too.
-        tree: fields of `jaxaug.augment.tree.Spec`; needs `select='tree'`.
+        tree: fields of `Spec`; needs `select='tree'`.
         report: metrics of the table; see `jaxaug.augment.output.report`.
         beside: other rows of the report: name -> "sgdx", a variants folder, or the
             fields of another run, which is carried out too.
@@ -190,6 +343,15 @@ class Config:
         if "jaccard" in {**self.metrics, **self.report} and nlp.installed():
             return True
         return bool(filtered)
+
+    @property
+    def language(self) -> str:
+        """Name and version of the spaCy model; empty if a run does not need it.
+
+        Raises:
+            UserError: it is needed, and is not installed.
+        """
+        return nlp.identity() if self.needs_nlp else ""
 
     def key(self) -> dict[str, Any]:
         """Returns all fields as JSON."""

@@ -12,8 +12,7 @@ from jaxaug.augment import decisions, selection
 from jaxaug.augment.arguments import Explain
 from jaxaug.augment.grammar import engine as grammar
 from jaxaug.augment.output import records
-from jaxaug.augment.selection import Result
-from jaxaug.augment.tree import Item, Node, Ranking
+from jaxaug.augment.selection import Item, Node, Ranking, Result
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import new_figure, write_figure
 from jaxaug.core.files import PathLike

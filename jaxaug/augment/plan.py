@@ -1,46 +1,54 @@
-"""A resolved run of `jaxaug augment`: texts, jobs, outputs, and digest.
+"""A resolved run of `jaxaug augment`, and its stages.
 
-The preview of `--dry_run` loads no model.
+`resolve` gives the texts, jobs, outputs, and digest of a run. The stages are
+candidates, filters and metrics, and nearness. Each is a function of the plan and a
+shard of its distinct items. Finished shards are kept (see `jaxaug.core.shards`), so
+runs share their work.
 """
 
 import dataclasses
 import functools
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from absl import logging
 from etils import epath
-from jaxaug_base.files import absolute, is_same
+from jaxaug_base.files import is_same
 
 from jaxaug.augment import config as configs
-from jaxaug.augment import decisions, descriptions
+from jaxaug.augment import decisions, descriptions, selection
 from jaxaug.augment.config import Config
 from jaxaug.augment.decisions import Decided, Decisions
 from jaxaug.augment.descriptions import Description
-from jaxaug.augment.grammar.rules import contexts
-from jaxaug.augment.judge import measures
-from jaxaug.augment.language import nlp
+from jaxaug.augment.judge import filters, measures
+from jaxaug.augment.judge.features import ORDER, SLOT
 from jaxaug.augment.output import records, report
 from jaxaug.augment.schemes import registry
 from jaxaug.augment.schemes.registry import Job
-from jaxaug.augment.tree import SPREAD
+from jaxaug.augment.selection import Judged, Result
 from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.core.shards import Json
-from jaxaug.core.suggestion import suggestion
+from jaxaug.core.parts import Part
+from jaxaug.core.shards import Json, Shards, Stage
 from jaxaug.data import folders
 from jaxaug.data.rename import renaming
 from jaxaug.data.schema import Schema, read_schema
 from jaxaug.metrics import diversity
-from jaxaug.models.named import catalogue, packages
+from jaxaug.paraphrase import candidates
+from jaxaug.paraphrase.candidates import Candidate
 
 _BLEU = ("bleu", "self_bleu")
-JUDGED, APART = "judged", "apart"
-"""Stages that judge candidates; shards are in folders with these names."""
+CANDIDATES, JUDGED, APART = "candidates", "judged", "apart"
+"""Stages; shards are in folders with these names."""
+EMPTY, NO_COMMAND = "empty", "no_command"
+ANOTHER = "nearer_to_another"
+"""Reasons of the stages themselves; see `selection` for further ones."""
+
+Outputs = dict[str, list[tuple[str, list[str]]]]
+"""Text -> (label of a job, its outputs)."""
 
 
 @dataclass(frozen=True)
@@ -79,23 +87,9 @@ class Plan:
         """Id -> the decisions of people about this description."""
         return self.decisions.of(self.every)
 
-    @functools.cached_property
-    def contexts(self) -> dict[str, list[Json]]:
-        """Text -> the contexts of its occurrences in all schemas, as JSON."""
-        found: dict[str, list[Json]] = {}
-        for schema in self.schemas.values():
-            for text, places in contexts(schema).items():
-                known = found.setdefault(text, [])
-                known += [one for p in places if (one := p.to_json()) not in known]
-        return found
-
     def items(self, job: Job, texts: Sequence[str]) -> list[Json]:
         """Returns the texts as a job takes them, with contexts if it needs them."""
-        if job.endpoint or job.in_schema:
-            return descriptions.with_contexts(texts, self.every)
-        if not job.needs_context:
-            return list(texts)
-        return [[text, self.contexts.get(text, [])] for text in texts]
+        return job.items(texts, [*self.schemas.values()], self.every)
 
     @functools.cached_property
     def metrics(self) -> dict[str, measures.Metric]:
@@ -119,7 +113,7 @@ class Plan:
                 "metrics": measures.key(config.metrics),
                 "measure_dropped": config.measure_dropped,
                 "code": code,
-                "language": nlp.identity() if config.needs_nlp else "",
+                "language": config.language,
             }
         }
         if config.apart_by:
@@ -221,7 +215,7 @@ def resolve(config: Config, data_dir: PathLike, out: PathLike) -> Plan:
         for number, draw in enumerate(config.draws)
     ]
     given = {
-        split: _given(config, data_dir, schema, split)
+        split: _given_texts(config, data_dir, schema, split)
         for split, schema in schemas.items()
         if config.is_given
     }
@@ -284,7 +278,7 @@ def given_path(
     return folders.variant_schema_path(found, f"v{number}", split)
 
 
-def _given(
+def _given_texts(
     config: Config, data_dir: PathLike, schema: Schema, split: str
 ) -> list[Mapping[str, str]]:
     """Returns the texts of given variants by id, matched by position."""
@@ -304,193 +298,264 @@ def _beside(config: Config, name: str, fields: Mapping[str, Any]) -> Config:
     return configs.of(own | dict(fields), f"beside {name!r}")
 
 
-def preview(plan: Plan) -> str:
-    """Returns the preview of a run: texts, settings, metrics, models, and files.
+class Source(NamedTuple):
+    """The criteria for candidates; descriptions of equal sources share the work.
+
+    Attributes:
+        text: text to paraphrase.
+        protected: parts that must survive.
+        is_slot: whether the filters for slots apply.
+    """
+
+    text: str
+    protected: tuple[str, ...]
+    is_slot: bool
+
+    @classmethod
+    def of(cls, one: Description) -> "Source":
+        """Returns the source of a description."""
+        return cls(one.text, one.protected, one.kind == "slot")
+
+
+def lengths(
+    plan: Plan, items: Sequence[Description], number: int = 0
+) -> list[tuple[str, int]]:
+    """Returns (name, number of items) of the stages of one round."""
+    sources = set(map(Source.of, items))
+    texts = {source.text for source in sources}
+    found = [(CANDIDATES, len(texts))] * len(plan.rounds[number])
+    found.append((JUDGED, len(sources)))
+    return found + ([(APART, len(items))] if APART in plan.keys else [])
+
+
+def results(plan: Plan, split: str, shards: Shards) -> list[Result]:
+    """Selects the texts of all variants of a split.
 
     Raises:
-        UserError: a metric or a model is unknown, options of a metric are wrong, or the
-            run could not write into its folder.
+        UserError: a scheme cannot work, a metric is not finite, or people chose a name
+            that another slot or intent has.
+        OSError: a shard cannot be written.
     """
-    plan.check_target()
-    config = plan.config
-    distinct = len({one.text for one in plan.every})
-    kinds = Counter(one.kind for one in plan.every)
-    counts = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
-    splits = ", ".join(f"{name} {len(found)}" for name, found in plan.texts.items())
-    others = [other for other in plan.beside.values() if isinstance(other, Plan)]
-    before = "a folder that is there" if plan.out.exists() else "a new folder"
-    lines = [
-        f"{config.name}: a dry run; nothing was computed or written",
-        f"texts: {len(plan.every)} ({distinct} distinct) of {splits}; {counts}",
-        *([] if config.is_given else _generation(plan)),
-        *_endpoints(plan),
-        *_language(config),
-        f"metrics: {_metrics(config.metrics)}",
-        f"metrics of the report: {_metrics(config.report)}",
-        f"variants: v1..v{config.variants} by {_selection(config)}",
-        *(f"reads {name}: {what}" for name, what in _reads(plan)),
-        *_models(models([plan, *others])),
-        *([str(plan.decisions)] if plan.decisions.decisions else []),
-        f"would write to {plan.out}, {before}:",
-        *(f"  {name}" for name in (*plan.outputs, records.MANIFEST)),
-    ]
-    return "\n".join(lines)
-
-
-def _endpoints(plan: Plan) -> Iterator[str]:
-    """Yields the expected requests to models behind endpoints, without repetitions."""
-    texts = list(dict.fromkeys(one.text for one in plan.every))
-    for other in (plan, *plan.beside.values()):
-        for place, jobs in enumerate(_rounds(other) if isinstance(other, Plan) else ()):
-            for job in jobs:
-                if job.endpoint:
-                    yield from job.endpoint.plan(other.items(job, texts))
-                    if place:
-                        yield "  fewer, if not all texts lack variants in that round"
-
-
-def _reads(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yields (name, description) of variants that the run reads or its report shows."""
-    for name, other in plan.beside.items():
-        if isinstance(other, Plan):
-            yield name, f"a separate run, {_outputs(other)}"
-        else:
-            yield name, f"{other}{'' if other.exists() else ' (not there)'}"
     if plan.config.is_given:
-        found = given_folder(plan.data_dir, plan.config.options["folder"])
-        yield "variants", str(found)
+        return _measured(plan, split, shards)
+    outputs: Outputs = {}
+    judged: dict[str, tuple[Judged, ...]] = {}
+    waiting = list(plan.texts[split])
+    for number in range(len(plan.rounds)):
+        if number:  # The first round is planned for all splits together.
+            shards.plan(lengths(plan, waiting, number))
+        # Texts that services share are paraphrased once.
+        texts = list(dict.fromkeys(one.text for one in waiting))
+        _draw(plan, texts, outputs, shards, number)
+        found = _judged(plan, split, waiting, outputs, shards)
+        judged.update(zip([one.id for one in waiting], found, strict=True))
+        # A refusal by people starts no further round, so a run after a review is quick.
+        waiting = [
+            one
+            for one in waiting
+            if selection.select(plan.config, one, judged[one.id]).kept
+        ]
+        if not waiting:
+            break
+    return selection.results(plan.config, plan.texts[split], judged, plan.decided)
 
 
-def _outputs(plan: Plan) -> str:
-    jobs = plan.rounds[0]
-    most = sum(job.most for job in jobs)
-    return f"{most} outputs of each text at most, from {len(jobs)} settings"
+def compute_part(plan: Plan, split: str, shards: Shards, part: Part) -> None:
+    """Computes a part of the shards of `results`, for a run that reads them all.
 
-
-def models(plans: Iterable[Plan]) -> list[str]:
-    """Returns the names of all models of some runs.
-
-    The models of the schemes come first, then the models of the metrics.
-
-    Raises:
-        UserError: a metric is unknown, or its options are wrong.
+    A shard of judged texts needs their candidates. If two parts need the same shard of
+    candidates, both compute it. Further rounds and comparisons with siblings need the
+    results of all parts, so the run that reads the parts computes them.
     """
-    runs = list(plans)
-    jobs = [job for plan in runs for jobs in _rounds(plan) for job in jobs]
-    found = [name for job in jobs for name in job.models]
-    found += [name for plan in runs for name in _of_metrics(_checked(plan.config))]
-    return found
+    sources = list(dict.fromkeys(map(Source.of, plan.texts[split])))
+    texts = list(dict.fromkeys(source.text for source in sources))
+    size = shards.size
+    mine = {i // size for i in range(len(sources)) if part.owns(i // size)}
+    place = {text: number for number, text in enumerate(texts)}
+    needed = {
+        place[source.text] // size
+        for number, source in enumerate(sources)
+        if number // size in mine
+    }
+    outputs: Outputs = {}
+    _draw(plan, texts, outputs, shards, chosen=needed)
+    items = [(s, _merged(plan, s.text, outputs)) for s in sources]
+    _filtered(plan, items, shards, mine)
 
 
-def _rounds(plan: Plan) -> list[Sequence[Job]]:
-    """Returns the jobs of the first round and of the rounds with another scheme."""
-    return [plan.rounds[0], *plan.rounds[plan.config.rounds :]]
-
-
-def _generation(plan: Plan) -> list[str]:
-    config = plan.config
-    few = f"fewer than {config.variants} candidates left"
-    further = []
-    for number, draw in enumerate(config.draws[config.rounds :], config.rounds):
-        further.append(
-            f"round {number + 1}, for texts with {few}: scheme {draw.scheme}"
-        )
-        further += [f"  {job.most:4}  {job.label}" for job in plan.rounds[number]]
-    few = f"rounds: at most {config.rounds}, after the first for texts with {few}"
+def _measured(plan: Plan, split: str, shards: Shards) -> list[Result]:
+    """Measures the given variants and returns them as results."""
+    items_of, variants = plan.texts[split], plan.given[split]
+    items = []
+    for one in items_of:
+        labels: dict[str, list[str]] = {}
+        for number, given in enumerate(variants, 1):
+            if one.id in given:
+                labels.setdefault(given[one.id], []).append(f"v{number}")
+        found = [Candidate(text, len(v), tuple(v)) for text, v in labels.items()]
+        items.append((Source.of(one), found))
+    measured = _filtered(plan, items, shards)
     return [
-        f"scheme {config.scheme}: {_outputs(plan)}",
-        *([few] if config.rounds > 1 else []),
-        *(f"  {job.most:4}  {job.label}" for job in plan.rounds[0]),
-        *further,
-        f"filters: {_listed(config.filters)}",
-        f"filters of slots alone: {_listed(config.slot_filters)}",
-        f"checks: {_listed(config.checks)}",
+        Result(
+            one,
+            judged,
+            tuple(given.get(one.id, one.text) for given in variants),
+            sum(one.id not in given for given in variants),
+        )
+        for one, judged in zip(items_of, measured, strict=True)
     ]
 
 
-def _checked(config: Config) -> dict[str, Mapping[str, object]]:
-    """Returns all metrics of a run after a check that they exist."""
-    found = {**config.metrics, **config.report}
-    for name, options in found.items():
-        own = {key: value for key, value in options.items() if key != "path"}
-        measures.check(options.get("path", name), own)
-    return found
+def _draw(
+    plan: Plan,
+    texts: Sequence[str],
+    outputs: Outputs,
+    shards: Shards,
+    number: int = 0,
+    chosen: Container[int] | None = None,
+) -> None:
+    """Adds to `outputs` the outputs of each job of a round for each text."""
+    jobs = plan.rounds[number]
+    again = f" again, {number + 1}/{len(plan.rounds)}" if number else ""
+    for place, job in enumerate(jobs, 1):
+        label = f"candidates{again} {place}/{len(jobs)}"
+        stage = Stage(CANDIDATES, job.key, job.run, label)
+        found = shards.run(stage, plan.items(job, texts), chosen)
+        for text, given in zip(texts, found, strict=True):
+            if given is not None:
+                outputs.setdefault(text, []).append((job.label, given))
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"
+def _merged(plan: Plan, text: str, outputs: Outputs) -> list[Candidate]:
+    """Returns the distinct candidates of a text, the most common first."""
+    return candidates.merged(text, outputs.get(text, ()), plan.config.tidy)
 
 
-def _language(config: Config) -> list[str]:
-    """Returns a line about the spaCy model, if it is needed."""
-    if not config.needs_nlp:
-        return []
-    try:
-        return [f"spaCy: {nlp.identity()}"]
-    except UserError as error:
-        return [f"spaCy: not here: {error}"]
+def _judged(
+    plan: Plan,
+    split: str,
+    waiting: Sequence[Description],
+    outputs: Outputs,
+    shards: Shards,
+) -> list[tuple[Judged, ...]]:
+    """Returns the candidates of the waiting descriptions, with all reasons."""
+    sources = list(dict.fromkeys(map(Source.of, waiting)))
+    items = [(source, _merged(plan, source.text, outputs)) for source in sources]
+    of_source = dict(zip(sources, _filtered(plan, items, shards), strict=True))
+    judged = [of_source[Source.of(one)] for one in waiting]
+    if APART in plan.keys:
+        others = descriptions.beside(plan.texts[split])
+        judged = _apart(plan, waiting, judged, others, shards)
+    return judged
 
 
-def _metrics(metrics: Mapping[str, Mapping[str, object]]) -> str:
-    parts = []
-    for name, options in metrics.items():
-        used = _of_metrics({name: options})
-        parts.append(f"{name} ({used[0]})" if used else name)
-    return _listed(parts)
+def _filtered(
+    plan: Plan,
+    sources: Sequence[tuple[Source, Sequence[Candidate]]],
+    shards: Shards,
+    chosen: Container[int] | None = None,
+) -> list[tuple[Judged, ...]]:
+    """Returns reasons and metrics of each source's candidates, in the chosen shards."""
+    items = [[list(source), [c.text for c in found]] for source, found in sources]
+    compute = functools.partial(_judge, plan)
+    stage = Stage(JUDGED, plan.keys[JUDGED], compute, "filters and metrics")
+    results = shards.run(stage, items, chosen)
+    return [
+        tuple(
+            Judged(candidate, values, tuple(codes))
+            for candidate, (codes, values) in zip(found, result, strict=True)
+        )
+        for (_, found), result in zip(sources, results, strict=True)
+        if result is not None
+    ]
 
 
-def _of_metrics(metrics: Mapping[str, Mapping[str, object]]) -> list[str]:
-    """Returns the models of metrics; a user's metric has the option `model`."""
-    found: list[str] = []
-    for name, options in metrics.items():
-        path = str(options.get("path", name))
-        named = [str(options["model"])] if "model" in options else []
-        found += named if ":" in path else measures.models(path, options)
-    return found
+def _apart(
+    plan: Plan,
+    waiting: Sequence[Description],
+    judged: Sequence[tuple[Judged, ...]],
+    others: Mapping[str, Sequence[str]],
+    shards: Shards,
+) -> list[tuple[Judged, ...]]:
+    """Drops candidates that are nearer to another slot or intent of their service."""
+    kept = [[one for one in part if not one.dropped] for part in judged]
+    items = [
+        [list(others[one.id]), [j.candidate.text for j in part]]
+        for one, part in zip(waiting, kept, strict=True)
+    ]
+    # The metric is loaded only if a shard is computed.
+    compute = functools.partial(_nearness, plan)
+    stage = Stage(APART, plan.keys[APART], compute, "nearness to others")
+    values = shards.run(stage, items)
+    lost = [
+        {
+            j.candidate.text
+            for j, value in zip(part, found, strict=True)
+            if value is not None and value > j.values[plan.config.apart_by]
+        }
+        for part, found in zip(kept, values, strict=True)
+    ]
+    return [
+        tuple(
+            dataclasses.replace(one, dropped=(ANOTHER,))
+            if one.candidate.text in texts
+            else one
+            for one in part
+        )
+        for part, texts in zip(judged, lost, strict=True)
+    ]
 
 
-def _selection(config: Config) -> str:
+def _judge(plan: Plan, shard: Sequence[Json]) -> list[Json]:
+    """Returns the reasons and metrics of each candidate, per (source, candidates)."""
+    codes: list[list[tuple[str, ...]]] = []
+    places: list[tuple[int, int]] = []
+    for number, (source, written) in enumerate(shard):
+        codes.append(_reasons(plan, Source(*source), written))
+        places += [
+            (number, place)
+            for place, text in enumerate(written)
+            if text and (plan.config.measure_dropped or not codes[number][place])
+        ]
+    values = measures.compute(
+        plan.metrics,
+        [shard[number][0][0] for number, _ in places],
+        [shard[number][1][place] for number, place in places],
+        [SLOT if Source(*shard[number][0]).is_slot else ORDER for number, _ in places],
+    )
+    results: list[Json] = [[[list(code), {}] for code in part] for part in codes]
+    for row, (number, place) in enumerate(places):
+        results[number][place][1] = {
+            # Seven digits are the precision of float32; further digits are noise.
+            name: float(f"{column[row]:.7g}")
+            for name, column in values.items()
+        }
+    return results
+
+
+def _nearness(plan: Plan, shard: Sequence[Json]) -> list[Json]:
+    """Returns the nearness of each candidate to others, per (others, candidates)."""
+    return measures.nearness(plan.metrics[plan.config.apart_by], shard)
+
+
+def _reasons(
+    plan: Plan, source: Source, written: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """Returns why each candidate is dropped: empty, no command, filters, and checks."""
+    config = plan.config
     if config.is_given:
-        return "the folder that gives them"
-    if config.select != "tree":
-        return "how often a candidate came up"
-    spec = config.spec
-    levels = ", ".join(
-        f"{decision if isinstance(decision, str) else 'a function of'} {level}"
-        for decision, level in zip(spec.decisions, spec.levels, strict=True)
-    )
-    prefer = f", of nearly equal ones the greatest {spec.prefer}" if spec.prefer else ""
-    apart = ", as different from each other as can be" * (spec.walk == SPREAD)
-    return f"a tree over {levels}{apart}{prefer}; {_listed(spec.constraints)}"
-
-
-def _models(names: Iterable[str]) -> list[str]:
-    """Returns a line for each model: whether it is here, and how to fetch it if not."""
-    distinct = list(dict.fromkeys(names))
-    if not distinct:
-        return ["models: none"]
-    width = max(map(len, distinct))
-    return ["models:", *(f"  {name:{width}}  {_state(name)}" for name in distinct)]
-
-
-def _state(name: str) -> str:
-    # Imported here, as models import JAX.
-    from jaxaug.models.text.registry import MODELS
-
-    if absolute(name).exists():
-        return "here, a folder"
-    if "+" in name:
-        return "; ".join(_state(part) for part in name.split("+", 1))
-    if name in catalogue.CATALOGUE:
-        named = catalogue.CATALOGUE[name]
-        if named.on_disk:
-            return "here"
-        if named.package:
-            return f"not here: {packages.PACKAGES[name].size / 1e6:.0f} MB to fetch"
-        return f"not here: `jaxaug models fetch {name}`"
-    if name in MODELS:
-        return "one of ours, made or found when it is used"
-    raise UserError(
-        f"model {name!r} is neither a name of a model nor a folder; "
-        f"{suggestion(name, [*MODELS, *catalogue.CATALOGUE])}"
-    )
+        return [()] * len(written)
+    names = (*config.filters, *(config.slot_filters if source.is_slot else ()))
+    rest = [text for text in written if text]
+    found = filters.reasons(
+        source.text, rest, names=names, checks=config.checks,
+        sensitive=config.sensitive, protected=source.protected,
+    )  # fmt: skip
+    if config.commands and not source.is_slot:
+        kept = filters.keeps_command(source.text, rest)
+        found = [
+            codes if keeps else (NO_COMMAND, *codes)
+            for codes, keeps in zip(found, kept, strict=True)
+        ]
+    codes = iter(found)
+    return [next(codes) if text else (EMPTY,) for text in written]

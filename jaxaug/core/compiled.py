@@ -4,11 +4,14 @@ import hashlib
 import importlib.util
 import os
 import platform
+import sys
 from pathlib import Path
+from typing import Any
 
 from jaxaug.core import cache_folder
 from jaxaug.core.files import is_remote
 
+_FOLDER = "jax_compilation_cache_dir"
 _BYTES = 2**32
 _SECONDS = 0.5  # Programs that compile faster are not worth a file.
 
@@ -18,13 +21,12 @@ def keep_programs() -> None:
 
     If the user has named a folder for JAX (`$JAX_COMPILATION_CACHE_DIR`), that one is
     used. Nothing is stored if the cache folder is an object store or is read-only, or
-    if JAX is not installed.
+    if JAX is not installed. JAX itself is not imported.
     """
     if importlib.util.find_spec("jax") is None:
         return
-    import jax
-
-    if jax.config.values["jax_compilation_cache_dir"]:
+    jax = sys.modules.get("jax")
+    if jax.config.values[_FOLDER] if jax else os.environ.get(_FOLDER.upper()):
         return
     folder = str(cache_folder.cache_dir() / "compiled" / kind_of_cpu())
     if is_remote(folder):
@@ -33,18 +35,21 @@ def keep_programs() -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError:
         return
-    jax.config.update("jax_compilation_cache_dir", os.path.abspath(folder))
-    _unless_set("jax_persistent_cache_min_compile_time_secs", _SECONDS)
+    settings: dict[str, Any] = {
+        _FOLDER: os.path.abspath(folder),
+        "jax_persistent_cache_min_compile_time_secs": _SECONDS,
+    }
     if importlib.util.find_spec("filelock") is not None:
         # The size limit needs a lock, for which JAX needs that package.
-        _unless_set("jax_compilation_cache_max_size", _BYTES)
-
-
-def _unless_set(name: str, value: float) -> None:
-    import jax
-
-    if name.upper() not in os.environ:
-        jax.config.update(name, value)
+        settings["jax_compilation_cache_max_size"] = _BYTES
+    for name, value in settings.items():
+        if name.upper() in os.environ:
+            continue
+        if jax:
+            jax.config.update(name, value)
+        else:
+            # JAX reads the environment when it is imported.
+            os.environ[name.upper()] = str(value)
 
 
 def kind_of_cpu() -> str:

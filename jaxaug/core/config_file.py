@@ -71,6 +71,20 @@ def load(path: str, examples: str, of: Callable[[Mapping[str, Any]], _T]) -> _T:
         raise UserError(f"--config {file}: {error}") from None
 
 
+def included(file: str, path: str) -> ml_collections.ConfigDict:
+    """Returns the config of a file in the folder of another config.
+
+    Args:
+        file: `__file__` of the other config.
+        path: `file.py`, or `file.py:TEXT`, without a folder.
+
+    Raises:
+        UserError: see `read`.
+    """
+    fields, _ = read(str(epath.Path(file).parent / path), "configs")
+    return ml_collections.ConfigDict(fields)
+
+
 def fields_of(config: ml_collections.ConfigDict | Any) -> dict[str, Any]:
     """Returns a ConfigDict or mapping as a dictionary; raises `UserError` otherwise."""
     if isinstance(config, ml_collections.ConfigDict):

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from jaxaug.augment import config as configs
-from jaxaug.augment import decisions
+from jaxaug.augment import decisions, preview
 from jaxaug.augment import plan as plans
 from jaxaug.core.errors import UserError
 from tests.support.appended_words import decide
@@ -30,7 +30,7 @@ FIELDS = {
 
 def dry(data_dir, out, **fields):
     plan = plans.resolve(configs.of(FIELDS | fields, "test"), data_dir, out)
-    return plans.preview(plan)
+    return preview.preview(plan)
 
 
 @pytest.fixture(autouse=True)

@@ -136,7 +136,7 @@ def test_all_are_accepted_the_riskiest_first(sgd_tree, out, page, tmp_path):
 
 def test_measures_are_explained_in_words(sgd_tree, out, page):
     """The page explains its own metrics, and names the metrics of users."""
-    mine = {"path": "jaxaug.augment.judge.small_models:length"}
+    mine = {"path": "jaxaug.augment.judge.measures:length"}
     go(sgd_tree, out, metrics={"string_similarity": {}, "mine": mine})
     review.review(out)
     _, rows = opened(page, out)

@@ -7,7 +7,7 @@ import pytest
 from jaxaug import cli
 from jaxaug.augment import config as configs
 from jaxaug.augment import plan as plans
-from jaxaug.augment import run
+from jaxaug.augment import preview, run
 from jaxaug.augment.output import records
 from jaxaug.augment.schemes import registry
 from jaxaug.augment.schemes.registry import Job
@@ -85,7 +85,7 @@ def test_a_further_round_asks_another_model_about_missing_variants(
     """The second round asks only about short texts."""
     fields = FIELDS | {"rounds": 1, "further": (further(server),)}
     config, out = configs.of(fields, "test"), tmp_path / "out"
-    told = plans.preview(plans.resolve(config, sgd_tree, out))
+    told = preview.preview(plans.resolve(config, sgd_tree, out))
     assert "round 2, for texts with fewer than 3 candidates left: scheme paraph" in told
     assert f"     3  openai:tiny {server.url} prompt=schema num=3" in told
     assert "  fewer, if not all texts lack variants in that round" in told

@@ -60,6 +60,12 @@ _NAMES = frozenset({
 _QUESTION_TAGS = frozenset({"WDT", "WP", "WP$", "WRB"})
 _SENTENCE_END = frozenset({".", "!", "?"})
 _ARTICLES = frozenset({"a", "an", "the"})
+_COMMANDS = frozenset({"VB", "VBP"})
+_COMMAND = re.compile(
+    r"(?:book|reserve|purchase|rent|schedule|order|mail|plan|search|transfer)\s+"
+    r"(?!of\b|from\b|in\b|on\b|is\b)\w",
+    re.IGNORECASE,
+)
 # Threshold for the words of similar bigrams, 0 to 100.
 _SIMILAR = 80.0
 _NUMBERS = (
@@ -397,3 +403,23 @@ FILTERS: Mapping[str, Predicate] = {
     "alphanumeric": alphanumeric,
 }
 """Code -> predicate, in the order of the paper's table."""
+
+
+def keeps_command(source: str, candidates: Sequence[str]) -> list[bool]:
+    """Returns whether each candidate is a command if the source is one.
+
+    "Rent a car" is a command, "car you rent" is not. This is for services and intents,
+    as words such as "place to visit" look like orders too. It needs spaCy, which reads
+    "book a flight" as the noun "book"; such verbs are listed here.
+    """
+    source_tells, *others = _tells([source, *candidates])
+    return [other or not source_tells for other in others]
+
+
+def _tells(texts: Sequence[str]) -> list[bool]:
+    documents = nlp.analyse([f"Please {text}" for text in texts])
+    return [
+        bool(_COMMAND.match(text))
+        or (len(document.tokens) > 1 and document.tokens[1].tag in _COMMANDS)
+        for text, document in zip(texts, documents, strict=True)
+    ]

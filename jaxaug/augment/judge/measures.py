@@ -10,6 +10,8 @@ import functools
 import importlib
 import inspect
 import json
+import re
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,12 +19,12 @@ import numpy as np
 import rapidfuzz
 from jaxtyping import Float
 
-from jaxaug.augment.judge import verdicts
+from jaxaug.augment.judge import network, verdicts
 from jaxaug.augment.language import nlp
 from jaxaug.augment.language.lexicon import STOP_WORDS
 from jaxaug.augment.language.words import split
 from jaxaug.core import extensions
-from jaxaug.core.digests import code_digest
+from jaxaug.core.digests import code_digest, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.core.shards import Json
@@ -33,6 +35,17 @@ from jaxaug.metrics import similarity as texts_similarity
 Metric = Callable[[Sequence[str], Sequence[str]], Float[np.ndarray, " n"]]
 FAITHFUL = "faithful"
 """Metric of the judge; see `verdicts`."""
+
+_FLAG = re.compile(
+    r"^(?:(?:a |the )?(?:boolean )?flag |boolean )?"
+    r"(?:(?:that |which )?(?:indicat|say|tell|show)\w* )?(?:if|whether)\b",
+    re.IGNORECASE,
+)
+_QUANTITY = re.compile(
+    r"\b(?:how|number|amount|count|total|price|cost|fare|fee|rent|size|time|duration|"
+    r"length|age|rating|temperature|humidity|wind|percentage|balance)\b",
+    re.IGNORECASE,
+)
 
 
 def lemmas(texts: Sequence[str]) -> list[frozenset[str]]:
@@ -105,6 +118,68 @@ def self_bleu(
     return found
 
 
+def length(
+    sources: Sequence[str], candidates: Sequence[str]
+) -> Float[np.ndarray, " n"]:
+    """Returns the words of the candidate divided by the words of the source.
+
+    A small model often continues past the end of a paraphrase: "City of the event"
+    becomes "City of the event with the most visitors".
+    """
+    pairs = zip(sources, candidates, strict=True)
+    return np.array([len(b.split()) / max(1, len(a.split())) for a, b in pairs])
+
+
+def chance(
+    sources: Sequence[str], candidates: Sequence[str]
+) -> Float[np.ndarray, " n"]:
+    """Returns a random number below 1 for each pair, always the same for its texts."""
+    pairs = zip(sources, candidates, strict=True)
+    return np.array([zlib.crc32("\n".join(pair).encode()) / 2**32 for pair in pairs])
+
+
+def how(sources: Sequence[str], candidates: Sequence[str]) -> Float[np.ndarray, " n"]:
+    """Returns 1 for a candidate with "how" if the source asks for no quantity, else 0.
+
+    A small model overuses the examples of its prompt: "City where the bus leaves"
+    becomes "How many buses leave the city".
+    """
+    pairs = zip(sources, candidates, strict=True)
+    found = [b.lower().startswith("how ") and not _QUANTITY.search(a) for a, b in pairs]
+    return np.array(found, float)
+
+
+def similarity(model: str = network.BASE, flags: bool = True, **options: Any) -> Metric:
+    """Returns the metric `similarity`: the cosine of sentence embeddings, -1 to 1.
+
+    MiniLM runs in NumPy, and other models run in JAX.
+
+    Args:
+        model: name of a sentence encoder.
+        flags: whether words that mark a flag count. "Boolean flag indicating if pets
+            are allowed" and "Whether pets are allowed" have the same meaning, but
+            sentence embeddings see the flag and find them dissimilar.
+        **options: options of `jaxaug.models.scorers.pairs.Similarity`.
+    """
+    by_numpy = model == network.BASE and not options
+    measure = _of_minilm if by_numpy else _pairs("Similarity", model)(**options)
+    if flags:
+        return measure
+    return lambda a, b: measure([*map(without_flag, a)], [*map(without_flag, b)])
+
+
+def _of_minilm(
+    sources: Sequence[str], candidates: Sequence[str]
+) -> Float[np.ndarray, " n"]:
+    pairs = list(zip(sources, candidates, strict=True))
+    return network.cosines(network.sentences(), pairs)
+
+
+def without_flag(text: str) -> str:
+    """Returns the text with "whether" for all phrases that mark a flag."""
+    return _FLAG.sub("whether", text)
+
+
 def _plain(metric: Metric) -> Callable[..., Metric]:
     return lambda: metric
 
@@ -135,7 +210,10 @@ _OWN: Mapping[str, Callable[..., Metric]] = {
     "string_similarity": _plain(string_similarity),
     "bleu": _plain(bleu),
     "self_bleu": _plain(self_bleu),
-    "similarity": _pairs("Similarity", "minilm"),
+    "length": _plain(length),
+    "chance": _plain(chance),
+    "how": _plain(how),
+    "similarity": similarity,
     "entailment": _pairs("Entailment", "bart-large-mnli"),
     "mutual_implication": _pairs("MutualImplication", "roberta-mi"),
     "bleurt": _pairs("Bleurt", "bleurt-20"),
@@ -211,6 +289,10 @@ def identities(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]
             found[name] = [verdicts.identity(**options)]
             continue
         for model in models(options.get("path", name), options):
+            if model == network.BASE:
+                found[name] += [*map(file_digest, network.files()[:2])]
+                found[name].append(code_digest(network))
+                continue
             # Imported here, as models import JAX.
             from jaxaug.models.named import identities
             from jaxaug.models.scorers import encoder

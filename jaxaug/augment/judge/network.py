@@ -21,8 +21,8 @@ from jaxaug.models.named import catalogue
 BASE: str = "minilm"
 NAME = "rewording-judge"
 FILE, WEIGHTS = "adapter.safetensors", "model.safetensors"
-LENGTH = 128
-"""Maximum tokens of a pair; the longer text is cut."""
+LENGTH, LENGTH_OF_ONE = 128, 256
+"""Maximum tokens of a pair, whose longer text is cut, and of a single text."""
 _TOKENS = 512  # of a batch, so that its activations stay in the processor's cache
 _CLS, _SEP, _UNKNOWN = 101, 102, 100
 _LONGEST = 100  # letters of a word that has word pieces
@@ -87,12 +87,15 @@ def _is_chinese(letter: str) -> bool:
 class Encoder:
     """A BERT encoder whose outputs are the mean of its tokens and the first of them."""
 
-    def __init__(self, weights: Mapping[str, Array], words: Words):
+    def __init__(self, weights: Mapping[str, Array], words: Words, exact: bool = False):
         """
         Args:
             weights: tensors by their published names.
+            exact: whether the activation is the published one; otherwise it is a
+                faster approximation, which the judge was fitted with.
         """
         self._weights, self._words = dict(weights), words
+        self._activation = _gelu if exact else _fast_gelu
         self._layers = len(
             {name.split(".")[2] for name in weights if ".layer." in name}
         )
@@ -128,10 +131,11 @@ class Encoder:
         return mean, first
 
     def encode(self, first: str, second: str | None = None) -> tuple[list[int], ...]:
-        """Returns the ids and segments of a text or a pair, at most `LENGTH`."""
+        """Returns the ids and segments of a text or a pair, cut to the maximum."""
         one = self._words(first)
         two = [] if second is None else self._words(second)
-        while len(one) + len(two) + 3 > LENGTH:
+        most = LENGTH_OF_ONE - 2 if second is None else LENGTH - 3
+        while len(one) + len(two) > most:
             (two if len(two) >= len(one) else one).pop()
         tokens, behind = [_CLS, *one, _SEP], [] if second is None else [*two, _SEP]
         return [*tokens, *behind], [0] * len(tokens) + [1] * len(behind)
@@ -157,7 +161,7 @@ class Encoder:
             y = y.transpose(0, 2, 1, 3).reshape(-1, width)
             y = self._mapped(y, f"{own}.attention.output.dense")
             x = self._normed(x + y, f"{own}.attention.output.LayerNorm")
-            y = _gelu(self._mapped(x, f"{own}.intermediate.dense"))
+            y = self._activation(self._mapped(x, f"{own}.intermediate.dense"))
             y = self._mapped(y, f"{own}.output.dense")
             x = self._normed(x + y, f"{own}.output.LayerNorm")
         return x.reshape(n, length, width)
@@ -176,6 +180,21 @@ class Encoder:
 
 
 def _gelu(x: Array) -> Array:
+    """Returns x times the normal distribution function of x, to about 1e-7."""
+    # Abramowitz and Stegun (1964), 7.1.26: erfc(z) for z = |x| / sqrt(2).
+    z = np.abs(x) * np.float32(np.sqrt(0.5))
+    t = 1 / (z * np.float32(0.3275911) + np.float32(1))
+    y = t * np.float32(1.061405429)
+    for number in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
+        y += np.float32(number)
+        y *= t
+    z *= -z
+    y *= np.exp(z, out=z)
+    y *= np.float32(0.5)
+    return x * np.where(x < 0, y, 1 - y)
+
+
+def _fast_gelu(x: Array) -> Array:
     y = x * x * np.float32(0.044715) + np.float32(1)
     y *= x * np.float32(np.sqrt(2 / np.pi))
     np.tanh(y, out=y)
@@ -204,13 +223,20 @@ class Network:
 
     def similarity(self, pairs: Sequence[Pair]) -> Float[np.ndarray, " pairs"]:
         """Returns the cosine of the embeddings of both texts, -1 to 1."""
-        texts = dict.fromkeys(t for one in pairs for t in (one.original, one.candidate))
-        mean, _ = self._base([(text,) for text in texts])
-        mean /= np.linalg.norm(mean, axis=1, keepdims=True)
-        place = {text: number for number, text in enumerate(texts)}
-        first = mean[[place[one.original] for one in pairs]]
-        second = mean[[place[one.candidate] for one in pairs]]
-        return np.sum(first * second, axis=1)
+        texts = [(one.original, one.candidate) for one in pairs]
+        return cosines(self._base, texts)
+
+
+def cosines(
+    encoder: Encoder, pairs: Sequence[tuple[str, str]]
+) -> Float[np.ndarray, " pairs"]:
+    """Returns the cosine of the mean outputs for the texts of each pair, -1 to 1."""
+    texts = dict.fromkeys(text for pair in pairs for text in pair)
+    mean, _ = encoder([(text,) for text in texts])
+    mean /= np.linalg.norm(mean, axis=1, keepdims=True)
+    place = {text: number for number, text in enumerate(texts)}
+    first, second = ([place[pair[i]] for pair in pairs] for i in (0, 1))
+    return np.sum(mean[first] * mean[second], axis=1)
 
 
 def files() -> tuple[epath.Path, ...]:
@@ -234,9 +260,8 @@ def load() -> Network:
     Raises:
         UserError: the base is not on this machine, or a file is damaged.
     """
-    weights, words, changes = files()
-    base, adapter = tensors(weights), tensors(changes)
-    pieces = Words(words.read_text().splitlines())
+    base, pieces = _base()
+    adapter = tensors(files()[-1])
     head, bias = adapter.pop("head.weight"), adapter.pop("head.bias")
     adapted = dict(base)
     for name, b in adapter.items():
@@ -244,6 +269,18 @@ def load() -> Network:
             stem = name.removesuffix(_B)
             adapted[f"{stem}.weight"] = base[f"{stem}.weight"] + b @ adapter[stem + _A]
     return Network(Encoder(base, pieces), Encoder(adapted, pieces), head, bias)
+
+
+@functools.cache
+def sentences() -> Encoder:
+    """Returns the base as it was published, for `cosines`; see `load`."""
+    return Encoder(*_base(), exact=True)
+
+
+@functools.cache
+def _base() -> tuple[dict[str, Array], Words]:
+    weights, words, _ = files()
+    return tensors(weights), Words(words.read_text().splitlines())
 
 
 def tensors(path: epath.Path) -> dict[str, Array]:

@@ -3,6 +3,7 @@
 import csv
 import html
 import io
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +11,12 @@ from typing import Any
 
 import numpy as np
 from etils import epath
+from jaxtyping import Float
 
 from jaxaug.augment.descriptions import KINDS, Description, descriptions
 from jaxaug.augment.judge import measures
 from jaxaug.augment.judge.measures import Metric
-from jaxaug.augment.output import published
+from jaxaug.augment.language import nlp
 from jaxaug.core import columns, page
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import can_draw, label, new_figure, write_figure
@@ -22,21 +24,24 @@ from jaxaug.core.files import PathLike, write_text
 from jaxaug.data import folders
 from jaxaug.data.rename import renaming
 from jaxaug.data.schema import read_schema
+from jaxaug.metrics import diversity
 
 DESCRIPTIONS = KINDS[:3]
 """The kinds of texts that are compared by default."""
 SELF_BLEU, MEAN = "self_bleu", "mean"
+PREFIX = "table1_"
+"""Prefix of the figures of `published`; the rest of the name is our metric."""
 # Name of a metric -> heading and explanation, for reports.
 METRICS = {
-    f"{published.PREFIX}jaccard": (
+    f"{PREFIX}jaccard": (
         "Jaccard T1",
         "as in table 1 of Coca et al.: slots; lemmas with case and punctuation",
     ),
-    f"{published.PREFIX}bleu": (
+    f"{PREFIX}bleu": (
         "BLEU T1",
         "as in table 1: slots and intents; sacrebleu's defaults, case counts",
     ),
-    f"{published.PREFIX}self_bleu": (
+    f"{PREFIX}self_bleu": (
         "self-BLEU T1",
         "as in table 1: of vk the mean of that BLEU over all pairs of v1..vk",
     ),
@@ -156,7 +161,7 @@ def rows(texts: Texts, metrics: Mapping[str, measures.Metric]) -> list[Row]:
     table = []
     sets = _self_bleu(texts) if SELF_BLEU in metrics else None
     kinds = [one.kind for one in texts.originals]
-    first = published.figures(kinds, sources, [*texts.variants.values()], [*metrics])
+    first = published(kinds, sources, [*texts.variants.values()], [*metrics])
     for number, (variant, found) in enumerate(texts.variants.items()):
         values = measures.compute(plain, sources, found, kinds)
         if sets is not None:
@@ -194,6 +199,104 @@ def _self_bleu(texts: Texts) -> np.ndarray:
     ids = [one.id for one in texts.originals] * shape[0]
     every = [text for found in texts.variants.values() for text in found]
     return measures.self_bleu(ids, every).reshape(shape)
+
+
+def published(
+    kinds: Sequence[str],
+    originals: Sequence[str],
+    variants: Sequence[Sequence[str]],
+    metrics: Sequence[str],
+) -> dict[str, list[float]]:
+    """Returns the figures of table 1 of Coca et al. (2023) for each variant, 0 to 1.
+
+    The paper does not define them. These definitions reproduce its figures for the
+    public SGD-X on SGD's train split (see papers/jaxaug_papers/tree/README.md):
+
+    - Jaccard distance, only of slot descriptions: lemmas as spaCy writes them, with
+      case and punctuation, without stop words;
+    - BLEU of slot and intent descriptions: sacrebleu's defaults for a corpus of one
+      sentence. Case counts, n-grams go up to 4 (no effective order), and the original
+      is the reference;
+    - self-BLEU of vk: mean of this BLEU over all ordered pairs of v1..vk.
+
+    Args:
+        kinds: kinds of the descriptions: "slot", "intent", ...
+        variants: v1, v2, ...: texts for `originals`.
+        metrics: names of our metrics. Only "jaccard", "bleu", and "self_bleu" are in
+            the table; other names are ignored.
+
+    Returns:
+        `PREFIX` + name -> a figure for each variant; NaN if undefined. A figure is
+        undefined without descriptions of its kind, and self-BLEU also for v1. Without a
+        spaCy model, "jaccard" is left out.
+
+    Raises:
+        UserError: sacrebleu is not installed, and a BLEU is requested.
+    """
+    known: Mapping = {
+        "jaccard": _table1_jaccard,
+        "bleu": _table1_bleu,
+        "self_bleu": _table1_self_bleu,
+    }
+    wanted = {"jaccard": ("slot",)}
+    found = {}
+    for name in known:
+        if name in metrics and (name != "jaccard" or nlp.installed()):
+            places = [
+                place
+                for place, kind in enumerate(kinds)
+                if kind in wanted.get(name, ("slot", "intent"))
+            ]
+            texts = [[t[place] for place in places] for t in (originals, *variants)]
+            found[PREFIX + name] = (
+                known[name](texts) if places else [math.nan] * len(variants)
+            )
+    return found
+
+
+def _table1_jaccard(texts: Sequence[Sequence[str]]) -> list[float]:
+    original, *variants = (
+        [
+            frozenset(token.lemma for token in one.tokens if not token.is_stop)
+            for one in nlp.analyse(part)
+        ]
+        for part in texts
+    )
+    return [
+        float(np.mean([*map(measures.jaccard_distance, original, variant)]))
+        for variant in variants
+    ]
+
+
+def _table1_bleu(texts: Sequence[Sequence[str]]) -> list[float]:
+    original, *variants = texts
+    return [float(np.mean(_scores(variant, original))) for variant in variants]
+
+
+def _table1_self_bleu(texts: Sequence[Sequence[str]]) -> list[float]:
+    variants = texts[1:]
+    of_pair = {
+        pair: np.mean(_scores(variants[pair[0]], variants[pair[1]]))
+        for pair in itertools.permutations(range(len(variants)), 2)
+    }
+    return [
+        float(np.mean([value for pair, value in of_pair.items() if max(pair) <= last]))
+        if last
+        else math.nan
+        for last in range(len(variants))
+    ]
+
+
+def _scores(
+    hypotheses: Sequence[str], references: Sequence[str]
+) -> Float[np.ndarray, " texts"]:
+    bleu = diversity.load_sacrebleu().BLEU()
+    return np.array(
+        [
+            bleu.corpus_score([hypothesis], [[reference]]).score / 100
+            for hypothesis, reference in zip(hypotheses, references, strict=True)
+        ]
+    )
 
 
 def text_table(table: Sequence[Row]) -> str:

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxaug.augment.grammar import engine
+from jaxaug.augment import descriptions
+from jaxaug.augment.descriptions import Description
+from jaxaug.augment.grammar import engine, rules
 from jaxaug.augment.language import nlp
 from jaxaug.augment.schemes import sentences
 from jaxaug.core import extensions, typed
@@ -20,6 +22,7 @@ from jaxaug.core.digests import code_digest, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json
 from jaxaug.core.suggestion import suggestion
+from jaxaug.data.schema import Schema
 from jaxaug.paraphrase import endpoint_grid, literals
 from jaxaug.paraphrase.endpoint import Writer
 
@@ -49,6 +52,27 @@ class Job:
     needs_context: bool = False
     in_schema: bool = False
     endpoint: Writer | None = None
+
+    def items(
+        self,
+        texts: Sequence[str],
+        schemas: Sequence[Schema],
+        known: Sequence[Description],
+    ) -> list[Json]:
+        """Returns the texts as `run` takes them, with contexts if it needs them.
+
+        Args:
+            texts: texts of the schemas.
+            known: all descriptions of the schemas.
+        """
+        if self.endpoint or self.in_schema:
+            return descriptions.with_contexts(texts, known)
+        if not self.needs_context:
+            return list(texts)
+        found = rules.contexts(
+            Schema(tuple(s for one in schemas for s in one.services))
+        )
+        return [[text, [c.to_json() for c in found.get(text, ())]] for text in texts]
 
     @functools.cached_property
     def key(self) -> Json:

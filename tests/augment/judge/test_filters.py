@@ -184,3 +184,12 @@ def test_each_check_can_be_left_out(check):
         rest = [one for one in filters.CHECKS if one != check]
         expected = () if name == check else (name,)
         assert filters.reasons(source, [text], names=(), checks=rest) == [expected]
+
+
+def test_commands_stay_commands():
+    candidates = ["car you rent", "get a car", "adding a car", "car rental find"]
+    found = filters.keeps_command("rent a car", candidates)
+    assert found == [False, True, False, False]
+    candidates = ["Book of a flight", "Reserve a seat on a plane"]
+    assert filters.keeps_command("Book a flight", candidates) == [False, True]
+    assert filters.keeps_command("City of the bus", ["Town of the bus"]) == [True]

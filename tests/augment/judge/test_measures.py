@@ -9,6 +9,8 @@ import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jaxaug.augment import config as configs
+from jaxaug.augment.descriptions import Description, beside
 from jaxaug.augment.judge import measures
 from jaxaug.core.errors import UserError
 
@@ -60,10 +62,43 @@ def test_self_bleu_by_hand():
     assert found.tolist() == pytest.approx([1.0, 1.0, 0.0, 0.0])
 
 
+def test_length():
+    found = measures.length(["a b c d", "a", ""], ["a b", "a b c", "a"])
+    assert found.tolist() == [0.5, 3.0, 1.0]
+
+
+def test_how():
+    sources = ["City of the bus", "Number of seats", "Number of seats", "City"]
+    found = measures.how(
+        sources, ["How many buses", "How many seats", "Seats", "However"]
+    )
+    assert found.tolist() == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Boolean flag indicating if pets are allowed",
+        "Boolean flag indicating whether pets are allowed",
+        "Boolean flag whether pets are allowed",
+        "A flag that says if pets are allowed",
+        "Indicates whether pets are allowed",
+        "if pets are allowed",
+        "Whether pets are allowed",
+    ],
+)
+def test_texts_without_flags(text):
+    assert measures.without_flag(text) == "whether pets are allowed"
+
+
+@pytest.mark.parametrize("text", ["Flag of the country", "Date of the trip", "Iffy"])
+def test_other_texts_stay(text):
+    assert measures.without_flag(text) == text
+
+
 @pytest.mark.parametrize(
     ("name", "scorer", "model"),
     [
-        ("similarity", "Similarity", "minilm"),
         ("entailment", "Entailment", "bart-large-mnli"),
         ("mutual_implication", "MutualImplication", "roberta-mi"),
         ("bleurt", "Bleurt", "bleurt-20"),
@@ -92,17 +127,20 @@ def test_metrics_of_models(monkeypatch, tmp_path, name, scorer, model):
     assert made == [(f"loaded {model}", {}), ("loaded other", {"pooling": "cls"})]
 
 
-def test_similarity_of_real_texts():
+def test_similarity_by_numpy_is_similarity_by_jax(tmp_path):
     from jaxaug.models.named import catalogue
+    from jaxaug.models.scorers import encoder, pairs
 
     if not catalogue.find("minilm").on_disk:
         pytest.skip("the weights of minilm are not there")
-    source = "City where the bus departs"
-    near, far = measures.find("similarity")(
-        [source] * 2, ["The town that the bus leaves from", "Name of the dentist"]
-    )
-    assert near > 0.7
-    assert far < 0.3
+    source = "Boolean flag indicating if pets are allowed"
+    others = ["Whether animals are accepted", "Name of the dentist", "pet " * 200]
+    found = measures.find("similarity")([source] * 3, others)
+    by_jax = pairs.Similarity(encoder.load("minilm"))
+    assert found == pytest.approx(by_jax([(source, one) for one in others]), abs=2e-6)
+    plain = measures.find("similarity", flags=False)([source], others[:1])
+    assert plain == pytest.approx(by_jax([("whether pets are allowed", others[0])]))
+    assert plain > found[0] + 0.1
 
 
 def test_metric_of_a_user(monkeypatch):
@@ -165,3 +203,62 @@ def test_metrics_that_give_no_numbers(values, message):
 def test_sources_and_candidates_belong_together():
     with pytest.raises(UserError, match="1 sources for 2 candidates"):
         measures.compute({}, ["a"], ["b", "c"])
+
+
+def described(id_, kind, text):
+    return Description(id_, kind, "Flights_1", "x", text, ())
+
+
+DESCRIPTIONS = [
+    described("train/0/service", "service", "Flights"),
+    described("train/0/slot/0", "slot", "arrival time"),
+    described("train/0/slot/1", "slot", "departure time"),
+    described("train/0/slot/2", "slot", "Arrival time"),
+    described("train/0/intent/0", "intent", "find flights"),
+    described("train/1/service", "service", "Buses"),
+    described("train/1/slot/0", "slot", "departure city"),
+    described("test/0/slot/0", "slot", "price"),
+]
+
+
+def shared_words(sources, candidates):
+    pairs = zip(sources, candidates, strict=True)
+    return np.array([len(set(a.split()) & set(b.split())) for a, b in pairs], float)
+
+
+def test_others_are_of_the_same_kind_and_service():
+    found = beside(DESCRIPTIONS)
+    assert found == {
+        "train/0/service": (),
+        # The third slot has the same text up to letter case.
+        "train/0/slot/0": ("departure time",),
+        "train/0/slot/1": ("arrival time", "Arrival time"),
+        "train/0/slot/2": ("departure time",),
+        "train/0/intent/0": (),
+        "train/1/service": (),
+        "train/1/slot/0": (),
+        "test/0/slot/0": (),
+    }
+
+
+def test_the_nearest_other_text_counts():
+    items = [
+        (["departure time", "seat class"], ["time of departure", "class", "x"]),
+        ([], ["anything"]),
+        (["price"], []),
+    ]
+    assert measures.nearness(shared_words, items) == [[2.0, 1.0, 0.0], [None], []]
+
+
+def test_nothing_to_compare():
+    assert measures.nearness(shared_words, [([], []), ([], ["a"])]) == [[], [None]]
+
+
+def test_values_are_finite():
+    with pytest.raises(UserError, match="metric 'apart_by' is nan for source 'b'"):
+        measures.nearness(lambda a, b: np.array([1.0, np.nan]), [(["a", "b"], ["c"])])
+
+
+def test_the_metric_must_be_one_of_the_run():
+    with pytest.raises(UserError, match="apart_by='far'.*Add it to metrics"):
+        configs.of({"scheme": "paraphrase", "apart_by": "far"}, "here")

@@ -4,8 +4,9 @@ import sys
 
 import pytest
 
-from jaxaug.augment import explaining, tree
-from jaxaug.augment.tree import Item, Spec
+from jaxaug.augment import explaining, selection
+from jaxaug.augment.config import Spec
+from jaxaug.augment.selection import Item
 from jaxaug.core.errors import UserError
 
 SPEC = Spec(
@@ -29,7 +30,7 @@ def ranking(more=0):
         Item(text, count, {"jaccard": j, "similarity": s})
         for text, count, j, s in values
     ]
-    return tree.rank(items, SPEC, 2)
+    return selection.rank(items, SPEC, 2)
 
 
 def test_text():
@@ -58,7 +59,7 @@ def test_text_of_many_leaves():
 
 
 def test_no_candidates():
-    nothing = tree.rank([], SPEC, 2)
+    nothing = selection.rank([], SPEC, 2)
     assert explaining.as_text(nothing, TITLE).splitlines() == [
         TITLE,
         "0 candidates meet the constraints, 0 selected, 0 dropped",
@@ -69,7 +70,7 @@ def test_drawings(tmp_path):
     for more in (0, 40):
         explaining.draw(tmp_path / "out" / f"{more}.svg", ranking(more), TITLE, 8)
         explaining.draw(tmp_path / "out" / f"{more}.png", ranking(more), TITLE, 8)
-    explaining.draw(tmp_path / "empty.png", tree.rank([], SPEC, 2), TITLE)
+    explaining.draw(tmp_path / "empty.png", selection.rank([], SPEC, 2), TITLE)
     text = (tmp_path / "out" / "0.svg").read_text()
     for part in (
         "train/0/slot/2: Cost of the ticket in $ or $$",

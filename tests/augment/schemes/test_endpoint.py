@@ -7,7 +7,7 @@ import pytest
 
 from jaxaug import cli
 from jaxaug.augment import config as configs
-from jaxaug.augment import descriptions, run
+from jaxaug.augment import descriptions, preview, run
 from jaxaug.augment import plan as plans
 from jaxaug.augment.output import records
 from jaxaug.augment.schemes import registry
@@ -104,7 +104,7 @@ def test_variants_by_an_endpoint(server, sgd_tree, tmp_path, caplog):
     asking.of.cache_clear()
     out = tmp_path / "out"
     wanted = config(server, prices=(1, 2))
-    plan = plans.preview(plans.resolve(wanted, sgd_tree, out))
+    plan = preview.preview(plans.resolve(wanted, sgd_tree, out))
     texts = len({o.text for o in _descriptions(sgd_tree)})
     assert f"openai:tiny at {server.url}; the key $OPENAI_API_KEY is set" in plan
     assert f"  expected: {texts} requests; 0 replies from the cache" in plan

@@ -8,7 +8,7 @@ import pytest
 
 from jaxaug import cli
 from jaxaug.augment import config as configs
-from jaxaug.augment import tree
+from jaxaug.augment.config import Spec
 from jaxaug.augment.judge import filters
 from jaxaug.augment.schemes import registry
 from jaxaug.core import cache_folder
@@ -68,9 +68,9 @@ def test_the_papers_trees():
     outputs = sum(setting.num for setting in generation.grid(bart.options["grid"]))
     assert outputs == 500
     assert {*bart.filters, *bart.slot_filters} == set(filters.FILTERS)
-    assert bart.spec == tree.Spec()
+    assert bart.spec == Spec()
     b = configs.load(f"{FOLDER}/pegasus_tree.py:b")
-    assert b.spec == tree.Spec(
+    assert b.spec == Spec(
         levels=("jaccard", "string_similarity"),
         decisions=("max", "min"),
         constraints=("jaccard <= 0.5", "entailment >= 0.58"),

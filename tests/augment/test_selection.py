@@ -1,4 +1,4 @@
-"""The tree and the traversal: worked examples, and a naive reference program."""
+"""The tree, its traversal, and `spread`: worked examples, and a naive reference program."""
 
 import hashlib
 import math
@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxaug.augment import tree
-from jaxaug.augment.tree import Item, Spec
+from jaxaug.augment import selection
+from jaxaug.augment.config import WALKS, Spec
+from jaxaug.augment.selection import Choice, Item
 from jaxaug.core.errors import UserError
 
 PEGASUS_B = Spec(
@@ -35,7 +36,7 @@ FIGURE_1 = [
 
 
 def test_figure_1():
-    found = tree.build(FIGURE_1, Spec())
+    found = selection.build(FIGURE_1, Spec())
     top = list(found.at(1))
     assert [node.value for node in top] == [0.74, 0.66, 0.0]
     middle = top[1]
@@ -46,7 +47,7 @@ def test_figure_1():
 
 def test_readings_of_the_syntactic_paraphrase():
     def chosen(**fields):
-        return [i.text for i in tree.rank(FIGURE_1, Spec(**fields), 5).selected]
+        return [i.text for i in selection.rank(FIGURE_1, Spec(**fields), 5).selected]
 
     # The words of the source, with high entailment E and the least similar string.
     assert chosen() == ["g", "e", "a", "f", "b"]
@@ -75,7 +76,7 @@ COARSE = Spec(decimals=1, syntactic="string_similarity")
 
 
 def test_one_decimal_makes_wide_leaves():
-    ranking = tree.rank(FIGURE, COARSE, 5)
+    ranking = selection.rank(FIGURE, COARSE, 5)
     assert [one.text for one in ranking.selected] == [
         # The words of the source, and the least similar string.
         "The bus departs from a city; its name",
@@ -89,7 +90,9 @@ def test_one_decimal_makes_wide_leaves():
         # decides between the two that occur five times.
         "Where the bus sets out",
     ]
-    fifth = {tree.rank(FIGURE, COARSE, 5, seed).selected[4].text for seed in range(9)}
+    fifth = {
+        selection.rank(FIGURE, COARSE, 5, seed).selected[4].text for seed in range(9)
+    }
     assert fifth == {"Where the bus sets out", "Where the bus sets off"}
     assert [(i.text, c) for i, c in ranking.dropped] == [
         ("Starting point of the coach", ("jaccard <= 0.75",))
@@ -110,7 +113,7 @@ def test_one_decimal_makes_wide_leaves():
 
 
 def test_constraints_of_pegasus_b():
-    ranking = tree.rank(FIGURE, PEGASUS_B, 9)
+    ranking = selection.rank(FIGURE, PEGASUS_B, 9)
     assert {one.text: broken for one, broken in ranking.dropped} == {
         "Where the bus sets off": ("jaccard <= 0.5",),
         "Where the coach departs from": ("jaccard <= 0.5",),
@@ -121,13 +124,13 @@ def test_constraints_of_pegasus_b():
     # After the candidate of J = 0: the greatest J, then the least S, for any
     # entailment.
     assert ranking.selected[1].text == "City in which buses begin"
-    assert tree.broken(item("x", j=0.6, e=0.57), PEGASUS_B) == (
+    assert selection.broken(item("x", j=0.6, e=0.57), PEGASUS_B) == (
         "jaccard <= 0.5",
         "entailment >= 0.58",
     )
     # At the bound, before rounding.
-    assert tree.broken(item("x", j=0.5, e=0.58), PEGASUS_B) == ()
-    assert tree.broken(item("x", j=0.7500001), Spec())
+    assert selection.broken(item("x", j=0.5, e=0.58), PEGASUS_B) == ()
+    assert selection.broken(item("x", j=0.7500001), Spec())
 
 
 def naive(items, spec, k, seed):
@@ -204,46 +207,48 @@ SPECS = st.builds(
 
 @given(TABLES, SPECS, st.integers(1, 8), st.integers(0, 3))
 def test_against_the_naive_program(items, spec, k, seed):
-    ranking = tree.rank(items, spec, k, seed)
+    ranking = selection.rank(items, spec, k, seed)
     assert [one.text for one in ranking.selected] == naive(items, spec, k, seed)
 
 
 @given(TABLES, SPECS, st.integers(1, 30), st.randoms())
 def test_properties(items, spec, k, random):
-    ranking = tree.rank(items, spec, k)
+    ranking = selection.rank(items, spec, k)
     selected = [one.text for one in ranking.selected]
     kept = len(items) - len(ranking.dropped)
     # Each candidate occurs once, and k of them if there are enough.
     assert len(set(selected)) == len(selected) == min(k, kept)
-    assert not any(tree.broken(one, spec) for one in ranking.selected)
+    assert not any(selection.broken(one, spec) for one in ranking.selected)
     held = [one.text for leaf in ranking.tree.leaves() for one in leaf.items]
     assert sorted(held) == sorted(
-        one.text for one in items if not tree.broken(one, spec)
+        one.text for one in items if not selection.broken(one, spec)
     )
     # The result does not depend on the order of the candidates; a larger k extends it.
     shuffled = random.sample(items, len(items))
-    assert tree.rank(shuffled, spec, k).selected == ranking.selected
-    assert tree.rank(items, spec, k + 1).selected[:k] == ranking.selected
+    assert selection.rank(shuffled, spec, k).selected == ranking.selected
+    assert selection.rank(items, spec, k + 1).selected[:k] == ranking.selected
 
 
 def test_ties_are_broken_by_the_seed_alone():
     twins = [item(text, j=0.5) for text in "abcdef"]
     orders = {
-        tuple(one.text for one in tree.rank(twins, Spec(), 6, seed).selected)
+        tuple(one.text for one in selection.rank(twins, Spec(), 6, seed).selected)
         for seed in range(20)
     }
     assert len(orders) > 10
     # A count has precedence over the seed.
     twins[3] = item("d", 2, j=0.5)
     assert {
-        tree.rank(twins, Spec(), 1, seed).selected[0].text for seed in range(9)
+        selection.rank(twins, Spec(), 1, seed).selected[0].text for seed in range(9)
     } == {"d"}
 
 
 def test_fewer_candidates_than_k():
-    assert tree.rank([], Spec(), 5).selected == ()
-    assert tree.rank([item("far", j=0.9)], Spec(), 5).selected == ()
-    assert [i.text for i in tree.rank([item("one")], Spec(), 5).selected] == ["one"]
+    assert selection.rank([], Spec(), 5).selected == ()
+    assert selection.rank([item("far", j=0.9)], Spec(), 5).selected == ()
+    assert [i.text for i in selection.rank([item("one")], Spec(), 5).selected] == [
+        "one"
+    ]
 
 
 def test_decision_functions_of_a_user():
@@ -252,19 +257,19 @@ def test_decision_functions_of_a_user():
 
     spec = Spec(decisions=(nearest_to_half, "max", "min"), syntactic=None)
     items = [item(str(j), j=j) for j in (0.0, 0.2, 0.4, 0.7)]
-    order = [one.text for one in tree.rank(items, spec, 4).selected]
+    order = [one.text for one in selection.rank(items, spec, 4).selected]
     assert order == ["0.4", "0.7", "0.2", "0.0"]
     with pytest.raises(
         UserError, match=r"chose 2.0 out of \[0.0\]: it must return one"
     ):
-        tree.build([item("a")], Spec(decisions=(lambda v: 2.0, "max", "min")))
+        selection.build([item("a")], Spec(decisions=(lambda v: 2.0, "max", "min")))
 
 
 def test_variants_are_sorted_from_the_most_similar():
     near, far = item("near", j=0.2, s=0.9), item("far", j=0.2, s=0.1)
     other = item("other", j=0.7)
     same = item("same", j=0.0)
-    chosen = tree.most_similar_first([other, far, same, near], Spec())
+    chosen = selection.most_similar_first([other, far, same, near], Spec())
     assert [one.text for one in chosen] == ["same", "near", "far", "other"]
 
 
@@ -300,8 +305,87 @@ def test_bad_specs(fields, message):
 
 def test_bad_candidates():
     with pytest.raises(UserError, match="metric 'entailment' of candidate 'x' is nan"):
-        tree.rank([item("x", e=math.nan)], Spec(), 5)
+        selection.rank([item("x", e=math.nan)], Spec(), 5)
     with pytest.raises(UserError, match="candidate 'x' has no metric 'entailment'"):
-        tree.rank([Item("x", 1, {"jaccard": 0.0})], Spec(), 5)
+        selection.rank([Item("x", 1, {"jaccard": 0.0})], Spec(), 5)
     with pytest.raises(UserError, match="k=0 paraphrases: ask for at least 1"):
-        tree.rank([], Spec(), 0)
+        selection.rank([], Spec(), 0)
+
+
+TEXTS = ["town of the inn", "towns of an inn", "where the lodge stands", "hotel city"]
+
+
+def test_distances_of_words_and_frames() -> None:
+    # Inflection and articles do not count.
+    assert selection.distance("booked the rooms", "book a room") == 0
+    # One of three words is shared; the frames are `of` and `of`.
+    assert selection.distance("city of hotel", "city of inn") == pytest.approx(0.5)
+    # No word and no part of the frame is shared.
+    assert selection.distance("which city", "hotel") == 1
+
+
+def test_each_choice_differs_from_those_before() -> None:
+    choices = [Choice(text, 1.0, 0.8) for text in TEXTS[:3]]
+    assert selection.taken(choices, 2) == [0, 2]
+    # The second text comes last, because it repeats the first.
+    assert selection.taken(choices, 9) == [0, 2, 1]
+
+
+def test_fidelity_decides_between_equally_distant_texts() -> None:
+    choices = [Choice("town of the inn", 0.9, 0.5), Choice("hotel city", 0.9, 0.8)]
+    assert selection.taken(choices, 1) == [1]
+    # A text with the words of the source is worth less than a different one.
+    choices = [Choice("city of a hotel", 0.0, 1.0), Choice("town of an inn", 1.0, 0.6)]
+    assert selection.taken(choices, 1) == [1]
+
+
+def test_a_tree_walks_by_spread() -> None:
+    spec = Spec(
+        ("jaccard", "similarity"), ("max", "max"), ("similarity >= 0.6",), walk="spread"
+    )
+    items = [
+        Item(text, 1, {"jaccard": 1.0, "similarity": value})
+        for text, value in zip(TEXTS, (0.8, 0.8, 0.7, 0.5), strict=True)
+    ]
+    ranking = selection.rank(items, spec, 5)
+    chosen = [item.text for item in ranking.selected]
+    assert chosen[1] == "where the lodge stands" and set(chosen) == set(TEXTS[:3])
+    assert [item.text for item, _ in ranking.dropped] == ["hotel city"]
+    assert selection.rank(list(reversed(items)), spec, 5).selected == ranking.selected
+
+
+def test_an_unknown_walk_is_refused() -> None:
+    with pytest.raises(UserError, match="'spred' is not a walk.*spread"):
+        Spec(walk="spred")
+
+
+@given(
+    st.lists(st.sampled_from([*TEXTS, "a", "7", ""]), max_size=7, unique=True),
+    st.integers(1, 8),
+)
+def test_any_texts_are_taken_once(found, k) -> None:
+    choices = [Choice(text, 0.5, 0.5) for text in found]
+    order = selection.taken(choices, k)
+    assert len(order) == len(set(order)) == min(k, len(found))
+
+
+def test_the_preferred_of_nearly_equal_choices_is_taken() -> None:
+    choices = [Choice("town of the inn", 0.93, 0.5), Choice("hotel city", 0.9, 0.5, 2)]
+    assert selection.taken(choices, 2) == [1, 0]
+    # A difference of more than 0.05 is not nearly equal.
+    choices = [Choice("town of the inn", 0.96, 0.5), Choice("hotel city", 0.9, 0.5, 2)]
+    assert selection.taken(choices, 1) == [0]
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_a_tree_prefers_the_fluent_candidate(walk: str) -> None:
+    values = [{"jaccard": 0.9, "fluency": f} for f in (-2.0, 0.5, -1.0)]
+    items = [Item(t, 1, v) for t, v in zip(TEXTS[1:], values, strict=True)]
+    spec = Spec(
+        ("jaccard",), ("max",), ("fluency >= -1.5",), walk=walk, prefer="fluency"
+    )
+    found = selection.rank(items, spec, 3)
+    assert [item.text for item in found.selected] == [TEXTS[2], TEXTS[3]]
+    assert found.dropped == ((items[0], ("fluency >= -1.5",)),)
+    with pytest.raises(UserError, match="has no metric 'fluency'"):
+        selection.rank([Item("a", 1, {"jaccard": 0.9})], spec, 1)
