@@ -11,7 +11,7 @@ from typing import Literal
 
 from etils import epath
 
-from jaxaug.core import cache_folder, installed
+from jaxaug.core import cache_folder, columns, installed
 from jaxaug.core.arguments import DataDir
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import is_remote
@@ -272,11 +272,11 @@ def findings(data_dir: str | None) -> list[Finding]:
 def run(arguments: DataDir) -> int:
     """Prints the findings; returns status 1 if a required part is missing."""
     found = findings(arguments.data_dir)
-    width = max(len(finding.topic) for finding in found)
-    for finding in found:
-        print(f"{finding.level:<7}  {finding.topic:<{width}}  {finding.text}")
-        if finding.fix:
-            print(f"{'':<7}  {'':<{width}}  -> {finding.fix}")
+    rows = []
+    for one in found:
+        rows.append([one.level, one.topic, one.text])
+        rows += [["", "", f"-> {one.fix}"]] if one.fix else []
+    print(columns.aligned(rows, [False] * 3))
     missing = sum(finding.level == "missing" for finding in found)
     notes = sum(finding.level == "note" for finding in found)
     print(f"\n{missing} missing, {notes} notes")

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from t5x.search.decode_state import check_tokens
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode.contract import check_tokens
 from jaxaug.feed import vocabulary
 from jaxaug.models.tokenizers import hf
 

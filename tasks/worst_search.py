@@ -12,6 +12,7 @@ import numpy as np
 from etils import epath
 
 from jaxaug.augment.output import records
+from jaxaug.core.buckets import check_finite
 from jaxaug.core.errors import UserError
 from jaxaug.core.typed import Range, bounded
 from jaxaug.data import sgd
@@ -145,8 +146,9 @@ class Search:
             part = rows[start : start + _ROWS]
             # Few shapes are compiled, and few rows are padding.
             filled = [[row] for row in part + part[:1] * (-len(part) % _FILLED)]
-            scores = score_batch(layout.fill(filled, lengths, False))
-            found += np.asarray(scores)[: len(part)].tolist()
+            scores = np.asarray(score_batch(layout.fill(filled, lengths, False)))
+            check_finite(scores, "the trained model")
+            found += scores[: len(part)].tolist()
         return found
 
 

@@ -39,7 +39,7 @@ FLOORS = {
     ),
     "jaxaug.models": (
         "layers arguments endpoint engine",
-        "weights",
+        "weights programs",
         "bert causal",
         "bart deberta gpt2 llama t5 t5_weights",
         "lora",

@@ -196,7 +196,7 @@ def test_a_student_installs_trains_evaluates_and_reports(tutorial, python, monke
     # Name and all eleven figures, as printed by training.
     assert said.splitlines()[1].split()[1:] == lines[0][0].split()[3:]
     made = Path("all.html").read_text()
-    assert "<h1>Robustness" in made and "<h2>Training of mine</h2>" in made
+    assert "<h2>Robustness" in made and "<h2>Training of mine</h2>" in made
     status, said = jaxaug_says(["errors", "runs/mine"])
     assert (
         status == 0

@@ -119,9 +119,7 @@ def _legend(measured: Collection[str]) -> list[str]:
     if not measured:
         return []
     lines = (f"{name}: {_MEASURES.get(name, 'of the config')}" for name in measured)
-    return ["<details><summary>What the numbers mean</summary>", *page.items(lines)] + [
-        "</details>"
-    ]
+    return page.details("What the numbers mean", page.items(lines))
 
 
 def _keys() -> str:

@@ -1,10 +1,12 @@
-"""Batches of inputs of similar length, in few shapes."""
+"""The driver of models for text: batches of inputs of similar length, in few shapes."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Int
+
+from jaxaug.core.errors import UserError
 
 SHORTEST = 8
 _Result = TypeVar("_Result")
@@ -58,17 +60,64 @@ def in_batches(
     compute: Callable[[Int[np.ndarray, "rows length"], Batch], Iterable[_Result]],
     shared: int = 0,
     shortest: int = SHORTEST,
+    *,
+    fit: Callable[[Batch], Batch] = lambda batch: batch,
+    name: str = "the model",
 ) -> list[_Result]:
-    """Returns the results of all sequences, which `compute` makes of padded rows.
+    """Returns the results of all sequences, in their order; see `plan` and `one_batch`.
 
-    It gets the tokens of a batch of `plan`; results of padding rows are dropped.
+    Args:
+        fit: changes the rows and the length of a planned batch.
+        name: name of the model in messages.
     """
     found: dict[int, _Result] = {}
     lengths = [len(one) for one in sequences]
     for batch in plan(lengths, batch_size, shared, shortest):
-        rows = pad([sequences[i] for i in batch.indices], batch.rows, batch.length)
-        found |= dict(zip(batch.indices, compute(rows, batch), strict=False))
+        found |= one_batch(sequences, fit(batch), compute, name)
     return [found[i] for i in range(len(sequences))]
+
+
+def one_batch(
+    sequences: Sequence[Sequence[int]] | Mapping[int, Sequence[int]],
+    batch: Batch,
+    compute: Callable[[Int[np.ndarray, "rows length"], Batch], Iterable[_Result]],
+    name: str = "the model",
+) -> dict[int, _Result]:
+    """Returns index -> result of the inputs of a batch, computed from padded rows.
+
+    Args:
+        sequences: tokens of the inputs; only those of the batch are read.
+        compute: returns a result for each row; results of padding rows are dropped.
+            Arrays are checked by `check_finite`.
+
+    Raises:
+        UserError: a number of the results is NaN or infinite.
+    """
+    rows = pad([sequences[i] for i in batch.indices], batch.rows, batch.length)
+    found: Any = compute(rows, batch)
+    if hasattr(found, "dtype"):
+        found = np.asarray(found)
+        check_finite(found, name)
+    return dict(zip(batch.indices, found, strict=False))
+
+
+def check_finite(numbers: np.ndarray, name: str) -> None:
+    """Checks the numbers of a model; tokens are the result of a decode function.
+
+    Raises:
+        UserError: a number is NaN or infinite, or a step of the decoding had none that
+            is finite.
+    """
+    if np.issubdtype(numbers.dtype, np.integer):
+        from t5x.search.decode_state import check_decodes
+
+        check_decodes(numbers)
+    elif not (finite := np.isfinite(numbers)).all():
+        raise UserError(
+            f"{name}: its output for a text is {numbers[~finite][0]}. Its weights are "
+            "damaged or its activations overflow: check the weights, get the model "
+            "again, or use float32."
+        )
 
 
 def power_of_two(value: int, least: int) -> int:

@@ -11,11 +11,7 @@ from jaxaug.core.cache_folder import CACHE_DIR_VARIABLE
 from jaxaug.core.errors import UserError
 
 
-def publish(
-    folder: epath.Path,
-    write: Callable[[epath.Path], None],
-    elsewhere: str = f"a cache folder that can be written with ${CACHE_DIR_VARIABLE}",
-) -> None:
+def publish(folder: epath.Path, write: Callable[[epath.Path], None]) -> None:
     """Publishes a folder: it appears complete or not at all.
 
     Several processes may publish the same folder at once; one of them wins. An existing
@@ -25,7 +21,6 @@ def publish(
     Args:
         folder: folder to build; its content must be deterministic.
         write: fills the given temporary folder, and ends with `manifest.write`.
-        elsewhere: alternative location for the message if the folder cannot be written.
 
     Raises:
         UserError: the folder cannot be written.
@@ -34,8 +29,8 @@ def publish(
         _publish(folder, write)
     except OSError as error:
         raise UserError(
-            f"cache {folder} cannot be made: {error}. Free disk space, or name "
-            f"{elsewhere}."
+            f"cache {folder} cannot be made: {error}. Free disk space, or name a cache "
+            f"folder that can be written with ${CACHE_DIR_VARIABLE}."
         ) from error
 
 

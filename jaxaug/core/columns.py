@@ -25,6 +25,13 @@ def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool] | None = None) 
     )
 
 
+def percent(value: float | None, undefined: str = "NA") -> str:
+    """Returns a fraction in per cent, with one decimal; None and NaN are undefined."""
+    if value is None or math.isnan(value):
+        return undefined
+    return f"{100 * value:.1f}"
+
+
 def as_csv(rows: Iterable[Iterable[Any]]) -> str:
     """Returns rows as CSV: numbers at full precision, empty if undefined."""
     text = io.StringIO()

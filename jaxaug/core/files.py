@@ -172,7 +172,7 @@ def fitting(path: PathLike, fix: str) -> Iterator[None]:
         ) from None
 
 
-def read_bytes(path: PathLike, fix: str, limit: int = MAX_BYTES) -> bytes:
+def read_bytes(path: PathLike, fix: str) -> bytes:
     """Returns the content of a file, local or gs://.
 
     Raises:
@@ -180,7 +180,7 @@ def read_bytes(path: PathLike, fix: str, limit: int = MAX_BYTES) -> bytes:
     """
     try:
         with reached(path, fix), fitting(path, fix):
-            check_ordinary(path, fix, limit)
+            check_ordinary(path, fix, MAX_BYTES)
             return epath.Path(path).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path}: no such file. {fix}") from None

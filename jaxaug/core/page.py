@@ -2,7 +2,7 @@
 
 import base64
 import html
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxaug.core.figures import picture
@@ -12,7 +12,7 @@ body { font-family: sans-serif; margin: 2em; max-width: 90em }
 table { border-collapse: collapse; margin: 1em 0 }
 th, td { border: 1px solid #ccc; padding: 0.25em 0.6em; text-align: left }
 td.number { text-align: right; white-space: nowrap }
-td small { display: block; color: #555 }
+td small { display: block; color: #555; white-space: normal }
 tr.holds td:first-child { font-weight: bold }
 img { max-width: 100% }
 @media (max-width: 50em) {
@@ -21,23 +21,24 @@ img { max-width: 100% }
 }
 """
 
-SORTABLE = """
+_SORTABLE = """
 th button { all: unset; cursor: pointer; font-weight: bold }
 th button:focus-visible { outline: 2px solid }
 th[aria-sort=ascending] button::after { content: " \\25B2" }
 th[aria-sort=descending] button::after { content: " \\25BC" }
 details { margin: 0.5em 0 }
 """
-"""CSS of sortable tables, for `head`."""
 
 # A first click puts the largest number, or the first word, on top.
-SORT = """<script>
+_SORT = """<script>
 for (const button of document.querySelectorAll("th button")) {
   button.addEventListener("click", () => {
     const head = button.parentElement, table = head.closest("table");
     const value = (row) => {
       const cell = row.cells[head.cellIndex];
-      return "value" in cell.dataset ? Number(cell.dataset.value) : cell.textContent;
+      if (cell.className !== "number") return cell.textContent;
+      const found = Number.parseFloat(cell.textContent.replaceAll(",", ""));
+      return Number.isNaN(found) ? -1 : found;  // NA is below all others.
     };
     const rows = [...table.tBodies[0].rows];
     const numeric = rows.some((row) => typeof value(row) === "number");
@@ -56,7 +57,6 @@ for (const button of document.querySelectorAll("th button")) {
   });
 }
 </script>"""
-"""The last part of a page with sortable tables."""
 
 END = "</body></html>"
 """The last line of a page."""
@@ -72,21 +72,60 @@ def head(title: str, style: str = "") -> str:
     )
 
 
-def table(headings: Iterable[str], rows: Iterable[str]) -> list[str]:
-    """Returns a table of HTML rows."""
-    cells = "".join(f"<th>{html.escape(text)}</th>" for text in headings)
-    return ["<table>", f"<tr>{cells}</tr>", *rows, "</table>"]
+def whole(title: str, parts: Iterable[str], style: str = "", sort: bool = False) -> str:
+    """Returns a page with a title; `sort` is for tables of `table(sort=True)`."""
+    top = head(title, (_SORTABLE if sort else "") + style)
+    end = [_SORT, END] if sort else [END]
+    return "\n".join([top, f"<h1>{html.escape(title)}</h1>", *parts, *end]) + "\n"
 
 
-def row(kind: str, name: str, cells: Iterable[str]) -> str:
-    """Returns a row of plain texts: a name, then numbers; `kind` is its class."""
-    return line(kind, html.escape(name), [html.escape(text) for text in cells])
+class Html(str):
+    """A cell of `table` or a summary of `details` that is HTML instead of text."""
 
 
-def line(kind: str, name: str, cells: Iterable[str]) -> str:
-    """Returns a row of HTML texts: a name, then numbers; `kind` is its class."""
-    numbers = "".join(f'<td class="number">{text}</td>' for text in cells)
-    return f'<tr class="{kind}"><td>{name}</td>{numbers}</tr>'
+def _safe(text: str) -> str:
+    return text if isinstance(text, Html) else html.escape(text)
+
+
+def table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    right: Sequence[bool] | None = None,
+    *,
+    kinds: Sequence[str] = (),
+    sort: bool = False,
+) -> list[str]:
+    """Returns a table of texts.
+
+    Args:
+        right: for each column, whether it holds numbers; None means all but the first.
+        kinds: class of each row; none if empty.
+        sort: whether a click on a heading sorts the rows.
+    """
+    right = right or [place > 0 for place in range(len(heads))]
+    shape = '<th><button type="button">{}</button></th>' if sort else "<th>{}</th>"
+    top = "".join(shape.format(html.escape(text)) for text in heads)
+    lines = [f"<table><thead><tr>{top}</tr></thead><tbody>"]
+    for number, row in enumerate(rows):
+        kind = f' class="{kinds[number]}"' if kinds else ""
+        cells = "".join(
+            f'<td class="number">{_safe(cell)}</td>'
+            if is_number
+            else f"<td>{_safe(cell)}</td>"
+            for cell, is_number in zip(row, right, strict=True)
+        )
+        lines.append(f"<tr{kind}>{cells}</tr>")
+    return [*lines, "</tbody></table>"]
+
+
+def noted(text: str, note: str) -> Html:
+    """Returns a cell with a note in small letters below its text."""
+    return Html(f"{html.escape(text)}<small>{html.escape(note)}</small>")
+
+
+def details(summary: str, lines: Iterable[str]) -> list[str]:
+    """Returns lines of HTML that a click on the summary shows."""
+    return [f"<details><summary>{_safe(summary)}</summary>", *lines, "</details>"]
 
 
 def paragraphs(lines: Iterable[str]) -> list[str]:
@@ -105,27 +144,3 @@ def image(figure: Any, alt: str) -> str:
     data = base64.b64encode(picture(figure, "svg")).decode("ascii")
     source = f"data:image/svg+xml;base64,{data}"
     return f'<p><img src="{source}" alt="{html.escape(alt)}"></p>'
-
-
-def sortable(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """Yields a table that a click on a heading sorts, with `SORTABLE` and `SORT`."""
-    cells = "".join(
-        f'<th><button type="button">{html.escape(text)}</button></th>' for text in heads
-    )
-    yield f"<table><thead><tr>{cells}</tr></thead><tbody>"
-    for row in rows:
-        yield f"<tr>{''.join(row)}</tr>"
-    yield "</tbody></table>"
-
-
-def cell(text: str) -> str:
-    """Returns the cell of a plain text."""
-    return f"<td>{html.escape(text)}</td>"
-
-
-def number(value: str, note: str = "") -> str:
-    """Returns the cell of a number; NA sorts below all others."""
-    key = "-1" if value == "NA" else value
-    if not note:
-        return f'<td class="number" data-value="{key}">{value}</td>'
-    return f'<td data-value="{key}">{value}<small>{html.escape(note)}</small></td>'

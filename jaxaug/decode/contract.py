@@ -10,7 +10,6 @@ Random keys depend on an input, not on its position in the batch.
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Shaped, UInt32
-from t5x.search.decode_state import check_tokens as check_tokens  # noqa: PLC0414
 
 from jaxaug.core.errors import UserError
 

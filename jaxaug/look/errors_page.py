@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from jaxaug.core import page
+from jaxaug.core.columns import percent
 from jaxaug.core.files import PathLike, check_writable, write_text
 from jaxaug.core.text import printable
 from jaxaug.look import errors_text, evaluations, failures
@@ -24,12 +25,8 @@ def write(path: PathLike, evaluation: Evaluation, failures: Failures) -> None:
     name = f"Errors of {printable(evaluation.run.name)}"
     heading, rows = errors_text.wording_rows(failures)
     parts = [
-        page.head(name, page.SORTABLE + _STYLE),
-        f"<h1>{html.escape(name)}</h1>",
         *page.paragraphs([errors_text.title(evaluation, failures)]),
-        *page.sortable(
-            heading, ([page.cell(row[0]), *map(page.number, row[1:])] for row in rows)
-        ),
+        *page.table(heading, rows, sort=True),
         "<h2>Slots</h2>",
         *_slots(failures),
         "<h2>Slots under each description</h2>",
@@ -52,13 +49,11 @@ def write(path: PathLike, evaluation: Evaluation, failures: Failures) -> None:
         *page.items(f"{word}: {meaning}" for word, meaning in DEFINITIONS.items()),
         "<h2>Examples</h2>",
         *_examples(failures),
-        page.SORT,
-        page.END,
     ]
-    write_text(path, "\n".join(parts) + "\n")
+    write_text(path, page.whole(name, parts, _STYLE, sort=True))
 
 
-def _slots(failures: Failures) -> Iterator[str]:
+def _slots(failures: Failures) -> list[str]:
     """Returns the table of failing slots, with the failures under each wording."""
     names = list(failures.wordings)
     heads = [
@@ -70,14 +65,15 @@ def _slots(failures: Failures) -> Iterator[str]:
     rows = []
     for slot in failures.costliest():
         cells = errors_text.slot_row(failures, slot)
-        link = f'<td><a href="#{_anchor(slot)}">{html.escape(cells[0])}</a></td>'
+        link = f'<a href="#{_anchor(slot)}">{html.escape(cells[0])}</a>'
         numbers = [*cells[2:], f"{failures.total(slot).cost:.2f}"]
         numbers += [str(failures.slots[slot][n].failed) for n in names]
-        rows.append([link, page.cell(cells[1]), *map(page.number, numbers)])
-    return page.sortable(heads, rows)
+        rows.append([page.Html(link), cells[1], *numbers])
+    right = [place > 1 for place in range(len(heads))]
+    return page.table(heads, rows, right, sort=True)
 
 
-def _sensitivity(failures: Failures) -> Iterator[str]:
+def _sensitivity(failures: Failures) -> list[str]:
     """Returns the table of slots with their accuracy under each wording."""
     names = list(failures.wordings)
     first = failures.most_sensitive()
@@ -86,41 +82,32 @@ def _sensitivity(failures: Failures) -> Iterator[str]:
     for slot in [*first, *rest]:
         if not failures.total(slot).frames:
             continue
-        row = [
-            page.cell(str(slot)),
-            page.number(errors_text.percent(failures.spread(slot))),
-        ]
+        row: list[str] = [str(slot), percent(failures.spread(slot))]
         for name in names:
             counts = failures.slots[slot].get(name)
             if counts is None:
-                row.append(page.cell(""))
+                row.append("")
                 continue
             note = f"{failures.descriptions[slot][name]} (of {counts.frames})"
-            value = errors_text.percent(counts.accuracy)
-            row.append(page.number(value, note))
+            row.append(page.noted(percent(counts.accuracy), note))
         rows.append(row)
-    return page.sortable(["slot", "spread", *names], rows)
+    return page.table(["slot", "spread", *names], rows, sort=True)
 
 
 def _counted(
     names: Sequence[str], rows: Sequence[tuple[tuple, Counter[str]]], failures: Failures
-) -> Iterator[str]:
-    """Yields a table of counters with a column for each wording."""
+) -> list[str]:
+    """Returns a table of counters with a column for each wording."""
     if not rows:
-        yield "<p>None.</p>"
-        return
+        return ["<p>None.</p>"]
     wordings = list(failures.wordings)
-    yield from page.sortable(
-        [*names, "times", *wordings],
-        (
-            [
-                *(page.cell(str(part)) for part in key),
-                page.number(str(counts.total())),
-                *(page.number(str(counts[name])) for name in wordings),
-            ]
-            for key, counts in rows
-        ),
-    )
+    heads = [*names, "times", *wordings]
+    cells = [
+        [*map(str, key), str(counts.total()), *(str(counts[n]) for n in wordings)]
+        for key, counts in rows
+    ]
+    right = [place >= len(names) for place in range(len(heads))]
+    return page.table(heads, cells, right, sort=True)
 
 
 def _examples(failures: Failures) -> Iterator[str]:
@@ -135,21 +122,18 @@ def _examples(failures: Failures) -> Iterator[str]:
                 yield from _example(example)
 
 
-def _example(example: Example) -> Iterator[str]:
+def _example(example: Example) -> list[str]:
     expected, predicted = errors_text.expected(example), errors_text.predicted(example)
     line = f"{example.wording}: expected {expected}, predicted {predicted}"
     place = f"dialogue {example.dialogue_id}, turn {example.turn}"
-    yield (
-        f'<details><summary><span class="kind">{example.kind}</span> '
-        f"{html.escape(line)}</summary>"
-    )
-    yield f"<p>{html.escape(f'{place}. {example.name}: {example.description}')}</p>"
+    lines = [f"<p>{html.escape(f'{place}. {example.name}: {example.description}')}</p>"]
     if example.before:
-        yield f'<p class="turn">{example.before} earlier turns</p>'
+        lines.append(f'<p class="turn">{example.before} earlier turns</p>')
     for number, (speaker, utterance) in enumerate(example.turns, 1):
         kind = "turn last" if number == len(example.turns) else "turn"
-        yield f'<p class="{kind}">{html.escape(f"{speaker}: {utterance}")}</p>'
-    yield "</details>"
+        lines.append(f'<p class="{kind}">{html.escape(f"{speaker}: {utterance}")}</p>')
+    summary = f'<span class="kind">{example.kind}</span> {html.escape(line)}'
+    return page.details(page.Html(summary), lines)
 
 
 def _anchor(slot: SlotId) -> str:

@@ -1,20 +1,14 @@
 """The text of `jaxaug errors`: the worst rows of each table."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from jaxaug.core.columns import aligned
+from jaxaug.core.columns import aligned, percent
 from jaxaug.core.text import printable
 from jaxaug.look.evaluations import Evaluation
 from jaxaug.look.results import KINDS, Example, Failures, SlotId, by_count
 
 SLOT_COLUMNS = ("in train", "filled", *KINDS, "accuracy")
-
-
-def percent(value: float) -> str:
-    """Returns a fraction in percent, or "NA" if it is not defined."""
-    return "NA" if math.isnan(value) else f"{100 * value:.1f}"
 
 
 def title(evaluation: Evaluation, failures: Failures) -> str:

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from jaxaug.core.columns import percent
 from jaxaug.metrics import student
 from jaxaug.metrics.frames import FrameTable
 from jaxaug.metrics.sensitivity import VARIANTS, coefficient_of_variation
@@ -60,8 +61,8 @@ class Figure(NamedTuple):
     @property
     def points(self) -> str:
         """The figure with its interval, in points."""
-        ends = [f"{100 * end:.1f}" for end in self[1:] if end is not None]
-        value = "NA" if self.value is None else f"{100 * self.value:.1f}"
+        ends = [percent(end) for end in self[1:] if end is not None]
+        value = percent(self.value)
         return f"{value} [{', '.join(ends)}]" if ends else value
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from etils import epath
 from jaxaug_base.files import absolute
 
-from jaxaug.core.columns import aligned, as_csv
+from jaxaug.core.columns import aligned, as_csv, percent
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import label, new_figure, write_figure
 from jaxaug.core.files import PathLike, reach, read_json, shown, write_text
@@ -226,11 +226,9 @@ def notes_on_wordings(runs: Sequence[Run]) -> list[str]:
 def cell(run: Run, column: str) -> str:
     """Returns a figure in per cent; `mean ± std` if seeds are joined."""
     value, deviation = run.figures[column], run.deviations.get(column)
-    if math.isnan(value):
-        return "NA"
-    if deviation is None:
-        return f"{100 * value:.1f}"
-    return f"{100 * value:.1f} ± {100 * deviation:.1f}"
+    if math.isnan(value) or deviation is None:
+        return percent(value)
+    return f"{percent(value)} ± {percent(deviation)}"
 
 
 def sgd_table(report: Mapping[str, Mapping[str, float]]) -> str:

@@ -48,7 +48,7 @@ def write_page(
     Raises:
         UserError: matplotlib is not installed.
     """
-    parts = [page.head("jaxaug report", _STYLE + training_page.STYLE)]
+    parts = []
     if rows:
         parts += _robustness(path, rows, statistics)
     for training in trainings:
@@ -61,8 +61,7 @@ def write_page(
                 for name, text in (dst.DEFINITIONS | sensitivity.DEFINITIONS).items()
             ),
         ]
-    parts.append(page.END)
-    write_text(path, "\n".join(parts) + "\n")
+    write_text(path, page.whole("jaxaug report", parts, _STYLE + training_page.STYLE))
 
 
 def _robustness(
@@ -72,9 +71,9 @@ def _robustness(
     main = configurations(rows)
     draw_bars(bars, main)
     parts = [
-        "<h1>Robustness to the wording of the schema</h1>",
+        "<h2>Robustness to the wording of the schema</h2>",
         *(page.paragraphs(method(statistics)[:1]) if statistics.groups else ()),
-        *page.table(["", *COLUMNS.values()], (_configuration(run) for run in main)),
+        *page.table(["", *COLUMNS.values()], map(_configuration, main)),
         *page.paragraphs([LEGEND, *notes_on_wordings(main)]),
         page.image(
             bars, "Joint goal accuracy of each configuration under each wording"
@@ -87,7 +86,12 @@ def _robustness(
         *page.items(statistics.notes),
         "<h2>Every run</h2>",
         *page.table(
-            ["", *COLUMNS.values()], (_run(run) for run in rows if run.seeds == 1)
+            ["", *COLUMNS.values()],
+            (
+                [_name(run.name), *(cell(run, column) for column in COLUMNS)]
+                for run in rows
+                if run.seeds == 1
+            ),
         ),
     ]
 
@@ -97,25 +101,30 @@ def _differences(path: PathLike, statistics: Statistics) -> list[str]:
     _draw_differences(figure, statistics)
     others = [name for name in FIGURES if name != HEADLINE]
     heading = COLUMNS[HEADLINE]
-    rows = []
-    for one in statistics.differences:
-        cells = [_difference(one, HEADLINE), html.escape(p_cell(one.p_holm))]
-        cells += [_difference(one, name) for name in others]
-        kind = "holds" if one.holds else "open"
-        rows.append(page.line(kind, _name(f"{one.first} - {one.second}"), cells))
+    rows = [
+        [
+            _name(f"{one.first} - {one.second}"),
+            _difference(one, HEADLINE),
+            p_cell(one.p_holm),
+            *(_difference(one, name) for name in others),
+        ]
+        for one in statistics.differences
+    ]
+    heads = ["", heading, "p", *(COLUMNS[name] for name in others)]
+    kinds = ["holds" if one.holds else "open" for one in statistics.differences]
     return [
         "<h2>Differences</h2>",
         *page.paragraphs(method(statistics)[1:]),
         *page.items(findings(statistics)),
         page.image(figure, f"Differences of {heading} with 95% intervals"),
-        *page.table(["", heading, "p", *(COLUMNS[name] for name in others)], rows),
+        *page.table(heads, rows, kinds=kinds),
     ]
 
 
 def _difference(one: Difference, figure: str) -> str:
-    """Returns the difference as HTML, with its interval on a line below."""
+    """Returns the difference, with its interval on a line below."""
     value, bracket, ends = difference_cell(one, figure).partition(" [")
-    return f"{value}<small>[{ends}</small>" if bracket else value
+    return page.noted(value, f"[{ends}") if bracket else value
 
 
 def _draw_differences(figure: Any, statistics: Statistics) -> None:
@@ -136,23 +145,16 @@ def _draw_differences(figure: Any, statistics: Statistics) -> None:
     axes.grid(axis="x", alpha=0.3)
 
 
-def _configuration(run: Run) -> str:
-    cells = []
+def _configuration(run: Run) -> list[str]:
+    cells: list[str] = [_name(run.name)]
     for column in COLUMNS:
-        text = html.escape(cell(run, column))
+        text = cell(run, column)
         low, high = run.intervals.get(column, (math.nan, math.nan))
-        if not math.isnan(low):
-            text += f"<small>{100 * low:.1f}-{100 * high:.1f}</small>"
-        cells.append(text)
-    return page.line("mean", _name(run.name), cells)
+        ends = f"{100 * low:.1f}-{100 * high:.1f}"
+        cells.append(text if math.isnan(low) else page.noted(text, ends))
+    return cells
 
 
-def _run(run: Run) -> str:
-    return page.line(
-        "run", _name(run.name), [html.escape(cell(run, column)) for column in COLUMNS]
-    )
-
-
-def _name(text: str) -> str:
+def _name(text: str) -> page.Html:
     """Returns a name as HTML that may be broken after underscores."""
-    return html.escape(text).replace("_", "_<wbr>")
+    return page.Html(html.escape(text).replace("_", "_<wbr>"))

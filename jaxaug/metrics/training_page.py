@@ -12,7 +12,7 @@ from jaxaug.core.files import PathLike
 from jaxaug.metrics.training import Sample, Training, last
 
 STYLE = """
-td.text { max-width: 40em; overflow-wrap: anywhere }
+details td { max-width: 40em; overflow-wrap: anywhere }
 tr.other td:last-child { color: #a00 }
 summary { cursor: pointer }
 pre { background: #f6f6f6; padding: 0.5em; overflow-x: auto }
@@ -74,7 +74,7 @@ def _first(curves: Mapping[str, Curve], tags: Sequence[str]) -> Curve:
 def _values(plots: Mapping[str, Mapping[str, Curve]]) -> list[str]:
     """Returns a table of plots whose lines have one point each."""
     rows = [
-        page.row("run", f"{title}, {name}", [str(step), f"{value:.4g}"])
+        [f"{title}, {name}", str(step), f"{value:.4g}"]
         for title, lines in plots.items()
         for name, curve in lines.items()
         for step, value in curve.items()
@@ -117,7 +117,7 @@ def _scores(scores: Mapping[str, Mapping[str, Curve]]) -> list[str]:
         for task, curves in scores.items()
     }
     rows = [
-        page.row("run", metric, (_score(scores[task].get(metric)) for task in scores))
+        [metric, *(_score(scores[task].get(metric)) for task in scores)]
         for metric in metrics
     ]
     headings = (f"{task}, step {step}" for task, step in steps.items())
@@ -129,19 +129,11 @@ def _score(curve: Curve | None) -> str:
 
 
 def _outputs(task: str, samples: Sequence[Sample]) -> list[str]:
-    rows = []
-    for one in samples:
-        cells = "".join(
-            f'<td class="text">{html.escape(text)}</td>'
-            for text in (one.source, one.target, one.output)
-        )
-        kind = "same" if one.output == one.target else "other"
-        rows.append(f'<tr class="{kind}">{cells}</tr>')
-    return [
-        f"<details><summary>Outputs of {html.escape(task)}</summary>",
-        *page.table(["input", "target", "output"], rows),
-        "</details>",
-    ]
+    rows = [[one.source, one.target, one.output] for one in samples]
+    kinds = ["same" if one.output == one.target else "other" for one in samples]
+    heads = ["input", "target", "output"]
+    table = page.table(heads, rows, [False] * 3, kinds=kinds)
+    return page.details(f"Outputs of {task}", table)
 
 
 def _lines(choices: Mapping[str, str]) -> str:
@@ -149,7 +141,4 @@ def _lines(choices: Mapping[str, str]) -> str:
 
 
 def _details(title: str, text: str) -> list[str]:
-    if not text:
-        return []
-    found = f"<summary>{html.escape(title)}</summary><pre>{html.escape(text)}</pre>"
-    return [f"<details>{found}</details>"]
+    return page.details(title, [f"<pre>{html.escape(text)}</pre>"]) if text else []

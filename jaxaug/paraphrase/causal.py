@@ -11,11 +11,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from jaxaug.models import causal
+from jaxaug.models import causal, programs
 from jaxaug.models.layers import int8
 from jaxaug.models.text import language
 from jaxaug.models.text.language import LanguageModel, LineModel
-from jaxaug.paraphrase import programs
 
 # Outputs that are scored together; memory grows with the square of this number.
 _CHUNK = 8

@@ -7,14 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from t5x.search.decode_state import check_decodes
 
-from jaxaug.core.buckets import Batch, pad
-from jaxaug.core.errors import UserError
+from jaxaug.core.buckets import Batch, check_finite, in_batches, one_batch, pad
+from jaxaug.models import programs
 from jaxaug.models.t5 import SourceEncoderDecoderModel
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.registry import TextModel
-from jaxaug.paraphrase import causal, programs, samplers, stream
+from jaxaug.paraphrase import causal, samplers, stream
 
 # Below this length, padding costs less than another compiled program.
 _SHORTEST = 8
@@ -46,65 +45,86 @@ class Decoder:
         *,
         num: int,
         max_length: int,
-        seed: int,
+        seed: int = 0,
+        batch_size: int = 32,
+        key: Array | None = None,
+        params: Any = None,
         embeddings: Float[np.ndarray, "vocab d"] | None = None,
     ):
         """Takes a model and a decode function with the T5X contract.
 
         The function also gets `input_ids`, `source`, and `embeddings` [vocab, d], to
         compare words; None is the table of the model.
+
+        Args:
+            batch_size: inputs that `__call__` decodes together.
+            key: key of all random draws; None makes it from `seed`.
+            params: parameters on the device, with the prefix of the prompt; None takes
+                those of the model.
         """
         self._embeddings = None if embeddings is None else jax.device_put(embeddings)
         self._model = model.bare
         self._num = num
         self._max_length = max_length
-        self._key = jax.random.PRNGKey(seed)
+        self._batch_size = batch_size
+        self._key = jax.random.PRNGKey(seed) if key is None else key
         self._decode_fn = decode_fn
-        functions: Any
-        self._eos_id: Any
-        if isinstance(model, LanguageModel):
-            functions = (causal.decode, causal.log_probabilities)
-            self._params = causal.ready(model, jax.device_put(model.params))
-            self._eos_id = model.vocabulary.eos_id
-        else:
-            functions = (decode, log_probabilities)
-            self._params = jax.device_put(model.params)
-            self._eos_id = model.output_vocabulary.eos_id
-        self._decode, self._log_probabilities = functions
+        self._eos_id: Any = model.output_vocabulary.eos_id
+        is_causal = isinstance(model, LanguageModel)
+        programs_of: Any = (decode, log_probabilities)
+        if is_causal:
+            programs_of = (causal.decode, causal.log_probabilities)
+        self._decode, self._log_probabilities = programs_of
+        if params is None:
+            params = jax.device_put(model.params)
+            params = causal.ready(model, params) if is_causal else params
+        self._params = params
 
-    def __call__(
-        self, sequences: Sequence[Sequence[int]], batch: Batch
-    ) -> list[list[Output]]:
-        """Returns the outputs of a batch; the best by the sampler's own score is first.
+    def tokens(
+        self, sources: Int[np.ndarray, "rows length"], ids: Sequence[int]
+    ) -> Int[np.ndarray, "rows num max_length"]:
+        """Returns the outputs of padded inputs, the best by the sampler's score first.
 
         Args:
-            sequences: the tokens of the inputs `batch.indices`, including EOS.
+            ids: number of each input, which identifies its random draws; the rows after
+                them are padding.
+        """
+        decodes = self._decode(
+            self._model, self._decode_fn, self._num, self._max_length, self._params,
+            sources, np.resize(np.asarray(ids, np.int32), len(sources)), self._key,
+            self._embeddings,
+        )  # fmt: skip
+        return np.asarray(decodes)[:, ::-1]
+
+    def __call__(self, sequences: Sequence[Sequence[int]]) -> list[list[Output]]:
+        """Returns the outputs of inputs; the best by the sampler's own score is first.
+
+        Args:
+            sequences: the tokens of the inputs, including EOS.
 
         Raises:
             UserError: the model's logits or log probabilities are not finite.
         """
-        sources = pad(sequences, batch.rows, batch.length)
-        ids = np.resize(np.asarray(batch.indices, np.int32), batch.rows)
-        decodes = np.asarray(
-            self._decode(
-                self._model,
-                self._decode_fn,
-                self._num,
-                self._max_length,
-                self._params,
-                sources,
-                ids,
-                self._key,
-                self._embeddings,
-            )
+        return in_batches(
+            sequences, self._batch_size, self._decoded, self._model.shared
         )
-        rows = dict(zip(batch.indices, decodes, strict=False))
-        check_decodes(decodes)
-        return list(
-            self._outputs(
-                rows, dict(zip(batch.indices, sources, strict=False))
-            ).values()
-        )
+
+    def batch(
+        self,
+        sequences: Mapping[int, Sequence[int]] | Sequence[Sequence[int]],
+        batch: Batch,
+    ) -> dict[int, list[Output]]:
+        """Returns the outputs of the inputs of a batch by their number."""
+        return one_batch(sequences, batch, self._decoded)
+
+    def _decoded(
+        self, sources: Int[np.ndarray, "rows length"], batch: Batch
+    ) -> list[list[Output]]:
+        decodes = self.tokens(sources, batch.indices)
+        check_finite(decodes, self._model.label)
+        found = dict(zip(batch.indices, decodes, strict=False))
+        rows = dict(zip(batch.indices, sources, strict=False))
+        return [*self._outputs(found, rows).values()]
 
     @property
     def can_stream(self) -> bool:
@@ -137,9 +157,10 @@ class Decoder:
             length,
             rows * self._num,
         ):
-            check_decodes(np.stack(list(found.values())))
+            check_finite(np.stack(list(found.values())), self._model.label)
             yield self._outputs(
-                found, {place: pad([tokens[place]], 1, length)[0] for place in found}
+                {place: rows[::-1] for place, rows in found.items()},
+                {place: pad([tokens[place]], 1, length)[0] for place in found},
             )
 
     def _outputs(
@@ -147,33 +168,30 @@ class Decoder:
         decodes: Mapping[int, Int[np.ndarray, "num max_length"]],
         sources: Mapping[int, Int[np.ndarray, " length"]],
     ) -> dict[int, list[Output]]:
-        """Returns texts and log probabilities, best first; decodes are best last."""
+        """Returns texts and log probabilities."""
         scores = [
             self._log_probabilities(
                 self._model,
                 self._params,
                 sources[place][None],
-                _short(rows[::-1], self._eos_id),
+                _short(rows, self._eos_id),
             )
             for place, rows in decodes.items()
         ]
         outputs = {}
         for place, of_model in zip(decodes, jax.device_get(scores), strict=True):
-            if not np.all(np.isfinite(of_model)):
-                raise UserError(
-                    f"input {place + 1}: the model's log probabilities of its outputs "
-                    f"are {of_model.tolist()}. Its weights are damaged or its "
-                    "activations overflow: check the weights, or use float32."
-                )
-            outputs[place] = [
-                Output(self._text(tokens), float(score))
-                for tokens, score in zip(decodes[place][::-1], of_model, strict=True)
-            ]
+            check_finite(of_model, f"{self._model.label}, input {place + 1}")
+            texts = self.texts(decodes[place])
+            outputs[place] = [*map(Output, texts, of_model.tolist())]
         return outputs
 
-    def _text(self, tokens: Int[np.ndarray, " length"]) -> str:
+    def texts(self, outputs: Int[np.ndarray, "num max_length"]) -> list[str]:
+        """Returns the text of each output."""
         # Zeros before EOS are tokens that the model chose; they have no text.
-        return self._model.decode([token for token in tokens.tolist() if token])
+        return [
+            self._model.decode([token for token in one if token])
+            for one in outputs.tolist()
+        ]
 
 
 def _short(

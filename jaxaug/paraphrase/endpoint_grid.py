@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.ranges import Range
 from jaxaug.core.shards import Json
-from jaxaug.core.suggestion import suggestion
+from jaxaug.core.suggestion import check_keys
 from jaxaug.models.endpoint import replies, server
 from jaxaug.models.endpoint.server import Server
 from jaxaug.paraphrase import templates
@@ -64,24 +64,10 @@ class Setting:
         Raises:
             UserError: a field is unknown, missing, or wrong.
         """
-        known = typing.get_type_hints(Block)
-        for name in block:
-            if name not in known:
-                raise UserError(
-                    f"{where}: {name!r} is no setting of a model behind an endpoint; "
-                    f"{suggestion(name, known)}"
-                )
-        for name in ("model", "num"):
-            if name not in block:
-                raise UserError(f"{where}: {dict(block)} lacks {name!r}. Add it.")
+        check_block(block, typing.get_type_hints(Block), ("model", "num"), where)
         typed.check(block, Block, where)
         chosen = dict(block.get("options", {}))
-        for name in chosen:
-            if name not in typing.get_type_hints(Options):
-                raise UserError(
-                    f"{where}: no option {name!r}; "
-                    f"{suggestion(name, typing.get_type_hints(Options))}"
-                )
+        check_keys(chosen, typing.get_type_hints(Options), where)
         typed.check(chosen, Options, where)
         options = Options(**chosen)
         prices = block.get("prices")
@@ -164,11 +150,28 @@ def divided(
         settings += [
             Setting.of({**one, "options": own}) for one in fields for own in options
         ]
-    labels = [setting.label for setting in settings]
+    check_distinct([setting.label for setting in settings])
+    return local, settings
+
+
+def check_block(
+    block: Mapping[str, Any], known: Iterable[str], needed: Iterable[str], where: str
+) -> None:
+    """Raises `UserError` if a block of a grid has unknown or lacks needed fields."""
+    check_keys(block, known, where)
+    for name in needed:
+        if name not in block:
+            raise UserError(f"{where}: {dict(block)} lacks {name!r}. Add it.")
+
+
+def check_distinct(labels: Sequence[str]) -> None:
+    """Raises `UserError` if two settings of a grid are equal."""
     for label in labels:
         if labels.count(label) > 1:
-            raise UserError(f"grid: {label!r} comes twice. Leave one out.")
-    return local, settings
+            raise UserError(
+                f"grid: {label!r} comes twice. Leave one out, or ask for more outputs "
+                "with num."
+            )
 
 
 def product(fields: Mapping[str, Any]) -> list[dict[str, Any]]:

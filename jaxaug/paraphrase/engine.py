@@ -102,11 +102,15 @@ class EngineDecoder:
             batch_size=batch_size,
         )
 
-    def __call__(
-        self, sequences: Sequence[Sequence[int]], batch: Batch | None = None
-    ) -> list[list[Output]]:
-        """Returns the outputs of inputs, the best first; `batch` is not used."""
-        del batch
+    def batch(
+        self, sequences: Mapping[int, Sequence[int]], batch: Batch
+    ) -> dict[int, list[Output]]:
+        """Returns the outputs of the inputs of a batch by their number."""
+        found = self([sequences[place] for place in batch.indices])
+        return dict(zip(batch.indices, found, strict=True))
+
+    def __call__(self, sequences: Sequence[Sequence[int]]) -> list[list[Output]]:
+        """Returns the outputs of inputs, the best first."""
         found = self._engine([one[self._skipped :] for one in sequences], self._options)
         return [
             [Output(self._model.decode(one.ids), one.log_probability) for one in own]

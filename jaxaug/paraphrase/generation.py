@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import jax
 import numpy as np
-from t5x.search.decode_state import check_decodes
 
 from jaxaug.core import typed
 from jaxaug.core.buckets import Batch, in_batches
@@ -19,12 +18,13 @@ from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.core.ranges import Range
-from jaxaug.core.suggestion import nearest, one_of
+from jaxaug.core.suggestion import one_of
 from jaxaug.models.text import language, prompts, registry
 from jaxaug.models.text.language import LanguageModel
-from jaxaug.paraphrase import causal, decoder, samplers, version
+from jaxaug.paraphrase import causal, samplers, version
 from jaxaug.paraphrase.arguments import LONGEST
-from jaxaug.paraphrase.endpoint_grid import product
+from jaxaug.paraphrase.decoder import Decoder
+from jaxaug.paraphrase.endpoint_grid import check_block, check_distinct, product
 
 # The minimum length of inputs, so that one compiled program serves nearly all.
 _SHORTEST = 32
@@ -100,15 +100,7 @@ def grid(blocks: Iterable[Mapping[str, Any]]) -> list[Setting]:
             raise UserError(
                 f"grid: {shown(block)} is not a block: write a mapping with {_KEYS}."
             )
-        for name in block:
-            if name not in _KEYS:
-                raise UserError(
-                    f"grid: {name!r} is no setting; use {', '.join(_KEYS)}."
-                    f"{nearest(name, _KEYS)}"
-                )
-        for name in _KEYS[:3]:
-            if name not in block:
-                raise UserError(f"grid: {dict(block)} lacks {name!r}. Add it.")
+        check_block(block, _KEYS, _KEYS[:3], "grid")
         fields = {k: v for k, v in block.items() if k != "options"}
         typed.check({"options": block.get("options", {})}, Setting, "grid")
         options = dict(block.get("options", {}))
@@ -116,13 +108,7 @@ def grid(blocks: Iterable[Mapping[str, Any]]) -> list[Setting]:
             settings += [_checked(chosen, part) for part in product(options)]
     if not settings:
         raise UserError("grid: holds no setting. Give at least one block.")
-    labels = [setting.label for setting in settings]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise UserError(
-                f"grid: {label!r} comes twice. Leave one out, or ask for more outputs "
-                "with num."
-            )
+    check_distinct([setting.label for setting in settings])
     return settings
 
 
@@ -154,40 +140,23 @@ class Paraphraser:
 
     def __call__(self, setting: Setting, texts: Sequence[str]) -> list[list[str]]:
         """Returns `setting.num` outputs of each text, as the model wrote them."""
-        model = _prompted(setting)
-        sequences = [model.encode(text) for text in texts]
-        shared = model.shared if isinstance(model, LanguageModel) else 0
+        model, params = _asked(setting)
+        decoder = Decoder(
+            model,
+            samplers.find(setting.sampler).build(setting.num, setting.options),
+            num=setting.num,
+            max_length=setting.max_length,
+            key=setting.draws(self._seed),
+            params=params,
+        )
 
-        def decoded(sources: np.ndarray, batch: Batch) -> list[list[str]]:
-            ids = np.resize([_number(texts[i]) for i in batch.indices], batch.rows)
-            return self._decode(setting, sources, ids)
+        def decoded(sources: np.ndarray, batch: Batch) -> np.ndarray:
+            return decoder.tokens(sources, [_number(texts[i]) for i in batch.indices])
 
         most = max(1, self._batch_size // setting.num)
-        return in_batches(sequences, most, decoded, shared, _SHORTEST)
-
-    def _decode(
-        self, setting: Setting, sources: np.ndarray, ids: np.ndarray
-    ) -> list[list[str]]:
-        model = _prompted(setting)
-        sampler = samplers.find(setting.sampler)
-        is_causal = isinstance(model, LanguageModel)
-        program: Any = causal.decode if is_causal else decoder.decode
-        decodes = program(
-            model.bare,
-            sampler.build(setting.num, setting.options),
-            setting.num,
-            setting.max_length,
-            _ready(setting),
-            sources,
-            ids.astype(np.int32),
-            setting.draws(self._seed),
-        )
-        check_decodes(decodes)
-        # Decode functions return the best output last.
-        return [
-            [model.decode([t for t in tokens if t]) for tokens in row]
-            for row in np.asarray(decodes)[:, ::-1].tolist()
-        ]
+        sequences = [model.encode(text) for text in texts]
+        found = in_batches(sequences, most, decoded, model.shared, _SHORTEST)
+        return [decoder.texts(own) for own in found]
 
 
 def _number(text: str) -> int:
@@ -196,66 +165,41 @@ def _number(text: str) -> int:
 
 def identity(name: str) -> str:
     """Returns the identity of a model in keys; see `registry.published_identity`."""
-    return registry.published_identity(name) or _current(name).identity
+    return registry.published_identity(name) or _loaded(name, "", _PRECISION).identity
 
 
-@functools.cache
-def _model(name: str) -> registry.TextModel | LanguageModel:
-    return registry.load(name)
-
-
-def _current(name: str) -> registry.TextModel | LanguageModel:
-    """Returns the model; reads it again if its folder holds another one now."""
-    model, published = _model(name), registry.published_identity(name)
-    if published and model.identity != published:
-        for cache in (_model, _precise, _on_device, _prefix):
-            cache.cache_clear()
-        model = _model(name)
-    return model
-
-
-def _of_precision(setting: Setting) -> registry.TextModel | LanguageModel:
-    return _precise(_current(setting.model), setting.precision)
-
-
-@functools.cache
-def _precise(
-    model: registry.TextModel | LanguageModel, wanted: str
-) -> registry.TextModel | LanguageModel:
-    return registry.with_precision(model, wanted)
-
-
-def _prompted(setting: Setting) -> registry.TextModel | LanguageModel:
-    model, prompt = _of_precision(setting), setting.prompt
-    if prompt is None:
-        return model
-    if not isinstance(model, LanguageModel):
-        raise UserError(
-            f"grid: prompt {prompt!r}: model {setting.model!r} takes no prompt; it "
-            "reads the text itself. Leave prompt out."
-        )
-    return _with_prompt(model, prompts.find(prompt))
-
-
-@functools.cache
-def _with_prompt(
-    model: LanguageModel, prompt: prompts.Prompt | prompts.Chat
-) -> LanguageModel:
-    return model.with_prompt(prompt)
-
-
-def _ready(setting: Setting) -> Any:
-    """Returns the parameters on the device, with the prefix of the prompt."""
-    model, current = _prompted(setting), _of_precision(setting)
-    params = _on_device(current)
+def _asked(setting: Setting) -> tuple[registry.TextModel | LanguageModel, Any]:
+    """Returns the model with its prompt, and its parameters on the device."""
+    published = registry.published_identity(setting.model)
+    model = base = _loaded(setting.model, published, setting.precision)
+    if setting.prompt is not None:
+        if not isinstance(base, LanguageModel):
+            raise UserError(
+                f"grid: prompt {setting.prompt!r}: model {setting.model!r} takes no "
+                "prompt; it reads the text itself. Leave prompt out."
+            )
+        model = _with_prompt(base, prompts.find(setting.prompt))
+    params = _on_device(base)
     if isinstance(model, LanguageModel):
-        return language.with_prefix(params, _prefix(model, current))
-    return params
+        params = language.with_prefix(params, _prefix(model, base))
+    return model, params
 
 
 @functools.cache
-def _prefix(model: LanguageModel, current: registry.TextModel | LanguageModel) -> Any:
-    return causal.prefix(model, _on_device(current))
+def _loaded(
+    name: str, published: str, precision: str
+) -> registry.TextModel | LanguageModel:
+    """Returns a model; `published` tells the contents of its folder apart."""
+    del published
+    return registry.with_precision(registry.load(name), precision)
+
+
+_with_prompt = functools.cache(LanguageModel.with_prompt)
+
+
+@functools.cache
+def _prefix(model: LanguageModel, base: registry.TextModel | LanguageModel) -> Any:
+    return causal.prefix(model, _on_device(base))
 
 
 @functools.cache

@@ -229,7 +229,6 @@ def _batches(
     model: registry.TextModel | LanguageModel, inputs: list[str], batch_size: int
 ) -> list[Batch]:
     """Returns the batches of all inputs but blank ones, the same on all machines."""
-    shared = model.shared if isinstance(model, LanguageModel) else 0
     places = [place for place, text in enumerate(inputs) if text.strip()]
     sizes = [len(model.encode(inputs[place])) for place in places]
     for place, size in zip(places, sizes, strict=True):
@@ -240,7 +239,7 @@ def _batches(
             )
     return [
         batch._replace(indices=tuple(places[i] for i in batch.indices))
-        for batch in plan(sizes, batch_size, shared)
+        for batch in plan(sizes, batch_size, model.shared)
     ]
 
 
@@ -278,8 +277,7 @@ def _complete(
             # same neighbors. Complete batches are skipped.
             for batch in alike:
                 if any(index not in file for index in batch.indices):
-                    found = decoder([tokens(i) for i in batch.indices], batch)
-                    yield dict(zip(batch.indices, found, strict=True))
+                    yield decoder.batch({i: tokens(i) for i in batch.indices}, batch)
 
     with progress(
         desc="paraphrase", total=total, initial=done, unit="line", last=True

@@ -10,10 +10,11 @@ from jaxtyping import Array, Int
 
 from jaxaug.core.buckets import pad
 from jaxaug.decode import contract, refill, sample
+from jaxaug.models import programs
 from jaxaug.models.t5 import SourceEncoderDecoderModel
 from jaxaug.models.text.language import LanguageModel, LineModel
 from jaxaug.models.text.registry import TextModel
-from jaxaug.paraphrase import programs, samplers
+from jaxaug.paraphrase import samplers
 
 # One in `_SHARE` rows is refilled at a time. The prompts of several inputs then go
 # through the model together, and few rows wait for them.

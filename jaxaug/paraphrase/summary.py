@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from jaxaug.core.columns import aligned
 from jaxaug.core.text import is_copy
 from jaxaug.metrics import diversity, similarity
 
@@ -23,20 +24,17 @@ def summary(inputs: Sequence[str], outputs: Iterable[Sequence[str]]) -> str:
     equal = sum(is_copy(text, source) for source, text in pairs)
     missing = diversity.without_bleu()
     bleu = "-" if missing else _mean(map(diversity.self_bleu, groups), ".1f")
+    distinct = [["distinct-n", *map(str, _ORDERS)]]
+    for name, sets in (("  of one input", groups), ("  of all", [every])):
+        means = (
+            _mean((diversity.distinct(s, n) for s in sets), ".3f") for n in _ORDERS
+        )
+        distinct.append([name, *means])
     lines = [
         f"{len(inputs)} inputs, {len(every)} outputs, {equal} equal to the input",
         missing
         or f"self-BLEU {bleu} among an input's outputs, mean; 0 to 100, low is diverse",
-        "distinct-n    " + "".join(f"{order:>8}" for order in _ORDERS),
-        "  of one input"
-        + "".join(
-            f"{_mean((diversity.distinct(texts, n) for texts in groups), '.3f'):>8}"
-            for n in _ORDERS
-        ),
-        "  of all      "
-        + "".join(
-            f"{_mean([diversity.distinct(every, n)], '.3f'):>8}" for n in _ORDERS
-        ),
+        aligned(distinct),
     ]
     measures = [
         ("word-level Jaccard similarity", similarity.jaccard),

@@ -49,11 +49,7 @@ def table(name: str, model: registry.TextModel | LanguageModel) -> tuple[Table, 
 
 def token_texts(model: registry.TextModel | LanguageModel) -> list[str]:
     """Returns the text of every token id, without surrounding white space."""
-    words = (
-        model.vocabulary
-        if isinstance(model, LanguageModel)
-        else model.output_vocabulary
-    )
+    words = model.output_vocabulary
     return [words.decode([index]).strip() for index in range(words.vocab_size)]
 
 

@@ -1,12 +1,11 @@
 """Writes the results of `jaxaug sensitivity` as text, JSON, JUnit XML, and HTML."""
 
-import html
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
 from jaxaug.core import columns, page
+from jaxaug.core.columns import percent
 from jaxaug.metrics import excess
 from jaxaug.tools.arguments import AXES
 from jaxaug.tools.better import Better
@@ -98,7 +97,7 @@ def sentence(found: Measured) -> str:
         return f"{told}no wording is shown to be right more or less often"
     size, word = abs(one.loss), "less" if one.loss > 0 else "more"
     return (
-        f"{told}{one.wording} is right {_percent(size)} points {word} often than the "
+        f"{told}{one.wording} is right {percent(size)} points {word} often than the "
         "others"
     )
 
@@ -113,7 +112,7 @@ def failure(found: Measured, allowed: float | None) -> str:
     value = found.result.excess.value if found.result.verdict == SENSITIVE else None
     if allowed is None or value is None or value <= allowed:
         return ""
-    return f"failed: the excess is {_percent(value)} points, above {100 * allowed:g}"
+    return f"failed: the excess is {percent(value)} points, above {100 * allowed:g}"
 
 
 def text(found: Measured, better: Better | None, title: str, limit: int) -> str:
@@ -145,7 +144,7 @@ def _lines(found: Measured) -> Iterator[str]:
     yield sentence(found)
     yield (
         f"excess {one.excess.points} points: disagreement between wordings "
-        f"{_percent(one.between)}, within a wording {_percent(one.within)} (noise)"
+        f"{percent(one.between)}, within a wording {percent(one.within)} (noise)"
     )
     kinds = [k for k in ("tools", "arguments", "inside arguments", *LENGTHS)
              if found.coverage.texts.get(k)]  # fmt: skip
@@ -170,11 +169,11 @@ def _share(covered: Coverage, kind: str) -> str:
 def _wordings(found: Measured) -> Iterator[tuple[str, ...]]:
     yield ("wording", "exact", "fuzzy (JGA)" if found.is_state else "fuzzy", "flips")
     for number, name in enumerate(found.wordings):
-        cells = [_percent(found.scores[kind][number].mean()) for kind in KINDS]
+        cells = [percent(found.scores[kind][number].mean()) for kind in KINDS]
         flips = found.flips[number]
         name += f", {_faithful(name)}" if name in found.axes else ""
-        yield (name, *cells, "" if flips is None else _percent(flips))
-    yield ("SS of the rewordings", *(_percent(found.ss[kind]) for kind in KINDS), "")
+        yield (name, *cells, "" if flips is None else percent(flips))
+    yield ("SS of the rewordings", *(percent(found.ss[kind]) for kind in KINDS), "")
 
 
 def _forms(found: Measured) -> str:
@@ -197,7 +196,7 @@ def _named(found: Measured) -> str:
 
 def _row(one: Described) -> tuple[str, ...]:
     worst, best = one.worst, one.best
-    numbers = (str(one.cases), *map(_percent, (one.given, worst[1], best[1])))
+    numbers = (str(one.cases), *map(percent, (one.given, worst[1], best[1])))
     texts = [
         pair[0] if one.is_shown and pair[1] != one.given else ""
         for pair in (worst, best)
@@ -216,18 +215,14 @@ def _better(better: Better) -> str:
         return f"no gain: {wrote}no text is shown to be better on half of the cases"
     told = (
         f"{wrote}{_number(len(better.texts))}, chosen on half of the cases; on the "
-        f"other {better.cases}: {_percent(better.given)} as given, "
-        f"{_percent(better.advised)} advised, difference {better.difference.points}"
+        f"other {better.cases}: {percent(better.given)} as given, "
+        f"{percent(better.advised)} advised, difference {better.difference.points}"
     )
     return f"{'gain' if better.is_gain else 'no gain'}: {told}"
 
 
 def _number(texts: int) -> str:
     return f"{texts} text{'' if texts == 1 else 's'}"
-
-
-def _percent(value: float | None) -> str:
-    return "NA" if value is None or math.isnan(value) else f"{100 * value:.1f}"
 
 
 def _p(value: float) -> str:
@@ -333,37 +328,22 @@ def junit(found: Measured, title: str, allowed: float | None) -> str:
 def html_page(found: Measured, better: Better | None, title: str) -> str:
     """Returns a self-contained HTML page: wordings, descriptions, and their texts."""
     head, *rows = _wordings(found)
-    name = "Sensitivity of tool calls"
-    shapes: list[Callable[[str], str]] = [
-        page.number if right else page.cell for right in _RIGHT
-    ]
-    cells = [
-        [shape(cell) for shape, cell in zip(shapes, _row(one), strict=True)]
-        for one in found.descriptions
-    ]
+    cells = map(_row, found.descriptions)
     lines = [title, *_lines(found), _forms(found)]
     lines += [] if better is None else [_better(better)]
     parts = [
-        page.head(name, page.SORTABLE),
-        f"<h1>{name}</h1>",
         *page.paragraphs(lines),
-        *page.table(head, [page.row("", row[0], row[1:]) for row in rows]),
+        *page.table(head, rows),
         f"<h2>Descriptions: {_named(found)}</h2>",
-        *page.sortable(_HEADS, cells),
+        *page.table(_HEADS, cells, _RIGHT, sort=True),
         "<h2>Definitions</h2>",
         *page.items(_LEGEND),
         "<h2>Texts of each description</h2>",
         *(line for one in found.descriptions for line in _texts(one)),
-        page.SORT,
-        page.END,
     ]
-    return "\n".join(parts) + "\n"
+    return page.whole("Sensitivity of tool calls", parts, sort=True)
 
 
-def _texts(one: Described) -> Iterator[str]:
-    yield f"<details><summary>{html.escape(_row(one)[0])}</summary>"
-    rows = [
-        [page.cell(text), page.number(_percent(share))] for text, share in one.options
-    ]
-    yield from page.sortable(("text", "right"), rows)
-    yield "</details>"
+def _texts(one: Described) -> list[str]:
+    rows = [(text, percent(share)) for text, share in one.options]
+    return page.details(_row(one)[0], page.table(("text", "right"), rows, sort=True))

@@ -1,11 +1,10 @@
 """`jaxaug advise`: finds descriptions that a tracker misreads, and better wordings."""
 
 import dataclasses
-import html
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from jaxaug.augment import rewording
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.output import records
 from jaxaug.core import columns, compiled, page
+from jaxaug.core.columns import percent
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_writable, write_text
 from jaxaug.data import folders
@@ -29,8 +29,8 @@ from jaxaug.track import arguments as settings
 from jaxaug.track import combine, rewordings, trained, turns
 from jaxaug.track import run as predicting
 from jaxaug.track.arguments import AdviseOptions
+from jaxaug.track.base import Place
 from jaxaug.track.rewordings import Choice, Writers
-from jaxaug.track.several import Place
 from jaxaug.track.tracker import Tracker
 
 _HEADS = (
@@ -368,15 +368,11 @@ def _row(one: Advice) -> list[str]:
     return [
         item.service if item.kind == "service" else f"{item.service}.{item.name}",
         str(one.frames),
-        _percent(one.agreement),
+        percent(one.agreement),
         ", ".join(f"{name} {count}" for name, count in one.confused.items()),
         _worded(one.given),
         "" if best == one.given else _worded(best),
     ]
-
-
-def _percent(value: float | None) -> str:
-    return "NA" if value is None else f"{100 * value:.1f}"
 
 
 def _worded(option: Option) -> str:
@@ -386,34 +382,24 @@ def _worded(option: Option) -> str:
 def html_page(advice: Sequence[Advice], title: str) -> str:
     """Returns a self-contained HTML page: all descriptions, then their wordings."""
     shown = _by_disagreement(advice)
-    rows = [
-        [page.number(cell) if right else page.cell(cell) for cell, right in cells]
-        for cells in (zip(_row(one), _RIGHT, strict=True) for one in shown)
-    ]
     parts = [
-        page.head("Advice", page.SORTABLE),
-        "<h1>Advice for the descriptions of a schema</h1>",
         *page.paragraphs([title]),
         "<h2>Definitions</h2>",
         *page.items(_LEGEND),
         "<h2>Descriptions, most frames with disagreement first</h2>",
-        *page.sortable(_HEADS, rows),
+        *page.table(_HEADS, map(_row, shown), _RIGHT, sort=True),
         "<h2>Wordings of each description, in the order of preference</h2>",
         *(line for one in shown for line in _options(one)),
-        page.SORT,
-        page.END,
     ]
-    return "\n".join(parts) + "\n"
+    return page.whole("Advice for the descriptions of a schema", parts, sort=True)
 
 
-def _options(one: Advice) -> Iterator[str]:
-    title = f"{_row(one)[0]}: {one.item.text}"
-    yield f"<details><summary>{html.escape(title)}</summary>"
+def _options(one: Advice) -> list[str]:
     rows = []
     for option in one.options:
         likelihood = "NA" if option.likelihood is None else f"{option.likelihood:.2f}"
-        numbers = _percent(option.agreement), str(option.unknown), likelihood
-        rows.append([page.cell(option.text), *map(page.number, numbers)])
+        numbers = percent(option.agreement), str(option.unknown), likelihood
+        rows.append([option.text, *numbers])
     heads = ["wording", "agreement", "unknown words", "log-likelihood"]
-    yield from page.sortable(heads, rows)
-    yield "</details>"
+    title = f"{_row(one)[0]}: {one.item.text}"
+    return page.details(title, page.table(heads, rows, sort=True))

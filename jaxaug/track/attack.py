@@ -28,8 +28,8 @@ from jaxaug.track import arguments as settings
 from jaxaug.track import combine, rewordings
 from jaxaug.track import run as predicting
 from jaxaug.track.arguments import AttackOptions
+from jaxaug.track.base import Place
 from jaxaug.track.rewordings import Choice, Texts, Writers
-from jaxaug.track.several import Place
 from jaxaug.track.tracker import Tracker
 
 ORIGINAL, RANDOM, WORST, SEARCHED = "original", "random", "worst of random", "searched"
@@ -309,8 +309,7 @@ def text(found: Attack, examples: int) -> str:
     table = [["service", "frames", *_WORDINGS]]
     for service in (*found.services, None):
         count = sum(service in (None, place[2]) for place in found.goals[ORIGINAL])
-        scores = found.accuracy(service).values()
-        cells = ["NA" if value is None else f"{100 * value:.1f}" for value in scores]
+        cells = map(columns.percent, found.accuracy(service).values())
         table.append([service or "all", str(count), *cells])
     scored = sum(one.scored for one in found.services.values())
     parts = [

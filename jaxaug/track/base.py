@@ -1,10 +1,14 @@
-"""Common base class of all trackers; importing this module is cheap."""
+"""Common base class of all trackers; importing this module is cheap.
+
+All predictions (`jaxaug predict`, `serve`, `evaluate run`) come from `predict_all`. It
+asks under several wordings of the schema, and combines the answers. A question is an
+input of the tracker: a frame, or with T5DST a slot of a frame.
+"""
 
 import abc
 import copy
-import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -13,17 +17,35 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.data import folders, sgd
 from jaxaug.data.schema import Schema, read_schema
-from jaxaug.data.sgd import Dialogue
+from jaxaug.data.sgd import Dialogue, Frame, State
 from jaxaug.feed import recipes
-from jaxaug.formats.records import Parsed
-from jaxaug.track import several, turns
-from jaxaug.track.answers import Prediction
-from jaxaug.track.options import AUTO, GRAMMAR, Robust
-from jaxaug.track.several import Asking, Question
+from jaxaug.formats.records import Example, Formatter, Parsed, merged
+from jaxaug.metrics.slot_scores import StateLike
+from jaxaug.track import combine, turns
+from jaxaug.track.answers import FrameState, Prediction, frame_state
+from jaxaug.track.options import AUTO, DROP, EARLY, GRAMMAR, KEEP, LIKELIHOOD, Robust
 
 Input = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Writer = Callable[[Sequence[list[int]]], Sequence[list[int]]]
 _PER_TOKEN = 16  # characters that are tokenized for each token of the input length
+
+
+Place = tuple[int, int, str]
+"""Index of the dialogue, index of the turn, name of the service."""
+
+
+class Question(NamedTuple):
+    """An input under one wording.
+
+    Attributes:
+        place: the frame of the input.
+        example: the formatted example, without its input text.
+        item: input tokens; constrained trackers put the number of the language first.
+    """
+
+    place: Place
+    example: Example
+    item: list[int]
 
 
 def do_nothing() -> None:
@@ -171,16 +193,114 @@ class BaseTracker(abc.ABC):
             write: function from input tokens to output tokens; None means
                 `write_tokens`.
         """
-        asking = Asking(
-            self.robust,
-            self._options,
-            self._schemas(),
-            functools.partial(self._questions, dialogues),
-            write or self.write_tokens,
-            self._read,
-            self._log_likelihoods,
+        schemas = self._schemas()
+        asked = [self._questions(dialogues, schema) for schema in schemas]
+        answers = self._answers(asked, write or self.write_tokens)
+        chosen = self._chosen(schemas, asked, answers)
+        frames: dict[Place, list[Parsed]] = {}
+        states: dict[Place, Parsed] = {}
+        for question, found, state in zip(asked[0], answers, chosen, strict=True):
+            place = question.place
+            if place in states:
+                state = merged(states[place], state)
+                found = list(map(merged, frames[place], found))
+            states[place], frames[place] = state, found
+        predicted: list[list[FrameState]] = [[] for _ in dialogues]
+        for place, state in states.items():
+            frame = self._checked(dialogues, schemas, place, state, frames[place])
+            predicted[place[0]].append(frame)
+        return [
+            Prediction(dialogue, tuple(found))
+            for dialogue, found in zip(dialogues, predicted, strict=True)
+        ]
+
+    def _answers(
+        self, asked: Sequence[Sequence[Question]], write: Writer
+    ) -> list[list[Parsed]]:
+        """Returns the answers to each question, one for each wording that was used."""
+        found: list[list[Parsed]] = [[] for _ in asked[0]]
+
+        def ask(wordings: Sequence[Sequence[Question]], chosen: Iterable[int]) -> None:
+            """Adds the answers to the chosen questions, which are one batch."""
+            questions = [(n, wording[n]) for wording in wordings for n in chosen]
+            outputs = write([question.item for _, question in questions])
+            for (number, question), output in zip(questions, outputs, strict=True):
+                found[number].append(self._read(question, output))
+
+        early = self.robust.early
+        ask(asked[: EARLY if early else None], range(len(found)))
+        if early:
+            # A frame is settled as a whole, because `merged` needs equally many answers
+            # for each of its slots.
+            open_frames = {
+                question.place
+                for question, answers in zip(asked[0], found, strict=True)
+                if not combine.agree(answers)
+            }
+            rest = [n for n, one in enumerate(asked[0]) if one.place in open_frames]
+            ask(asked[EARLY:], rest)
+        return found
+
+    def _chosen(
+        self,
+        schemas: Sequence[Schema],
+        asked: Sequence[Sequence[Question]],
+        answers: Sequence[Sequence[Parsed]],
+    ) -> list[Parsed]:
+        """Returns the combined answer to each question."""
+        if self.robust.combine != LIKELIHOOD:
+            return [combine.vote(found) for found in answers]
+        candidates = [combine.candidates(found) for found in answers]
+        formatters = [self._options.formatter(schema) for schema in schemas]
+        pairs: list[tuple[list[int], str]] = []
+        for number, states in enumerate(candidates):
+            if len(states) > 1:
+                for state in states:
+                    for formatter, questions in zip(formatters, asked, strict=True):
+                        question = questions[number]
+                        text = target(formatter, question.example, state)
+                        pairs.append((question.item, text))
+        scores = iter(self._log_likelihoods(pairs))
+
+        def likelihood(_: Parsed) -> float:
+            return sum(next(scores) for _ in formatters)
+
+        return [
+            # In a tie `max` returns the first candidate, which is the vote.
+            max(states, key=likelihood) if len(states) > 1 else states[0]
+            for states in candidates
+        ]
+
+    def _checked(
+        self,
+        dialogues: Sequence[Dialogue],
+        schemas: Sequence[Schema],
+        place: Place,
+        state: Parsed,
+        answers: Sequence[Parsed],
+    ) -> FrameState:
+        """Returns a combined state; marks or drops uncertain and unsaid slots."""
+        options, (number, turn, name) = self.robust, place
+        dialogue = dialogues[number]
+        services = [schema.service(name) for schema in schemas]
+        agreement = combine.agreement(state, answers, services)
+        uncertain = tuple(
+            s for s, one in agreement.items() if one.share < options.min_confidence
         )
-        return several.answered(dialogues, asking)
+        if options.uncertain == DROP:
+            state = combine.without(state, uncertain)
+        unsaid: tuple[str, ...] = ()
+        if options.unsaid != KEEP:
+            texts = [one.utterance for one in dialogue.turns[: turn + 1]]
+            unsaid = tuple(combine.unsaid(state, services[0], texts))
+            if options.unsaid == DROP:
+                state = combine.without(state, unsaid)
+        return frame_state(
+            *(dialogue, turn, name, state),
+            agreement=agreement if options.wordings else None,
+            uncertain=uncertain if options.min_confidence else None,
+            unsaid=unsaid if options.unsaid != KEEP else None,
+        )
 
     def _schemas(self) -> list[Schema]:
         """Returns the schema, followed by its further wordings."""
@@ -256,3 +376,11 @@ def read_services(schema: PathLike | Schema | None) -> Schema:
     if schema:
         return read_schema(schema)
     return sgd.read_every_schema(folders.resolve_data_dir())
+
+
+def target(formatter: Formatter, example: Example, state: StateLike) -> str:
+    """Returns the target text of a state under one wording."""
+    values = {slot: tuple(found) for slot, found in state.slot_values.items()}
+    full = State(state.active_intent, tuple(state.requested_slots), values)
+    written = formatter.dialogue(turns.alone(Frame(example.service, full)))
+    return next(one.targets for one in written if one.key == example.key)

@@ -20,9 +20,10 @@ from jaxaug.data.schema import Schema
 from jaxaug.decode import constrained
 from jaxaug.formats import answer_grammar
 from jaxaug.formats.records import FormatOptions
+from jaxaug.models import programs
 from jaxaug.models.text import continuing, registry
 from jaxaug.models.tokenizers import spelling
-from jaxaug.paraphrase import decoder, programs
+from jaxaug.paraphrase import decoder
 from jaxaug.track import turns
 
 # The code that turns signatures into languages.

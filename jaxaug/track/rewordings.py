@@ -22,8 +22,7 @@ from jaxaug.data.dialogue import Dialogue, Turn
 from jaxaug.data.schema import Schema, Service
 from jaxaug.formats.records import Parsed
 from jaxaug.metrics import benchmark
-from jaxaug.track.base import Writer
-from jaxaug.track.several import Place
+from jaxaug.track.base import Place, Writer
 
 if TYPE_CHECKING:  # `jaxaug sensitivity` works without JAX.
     from jaxaug.track.tracker import Tracker

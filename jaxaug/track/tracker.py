@@ -2,29 +2,27 @@
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import jax
 import numpy as np
 from jaxtyping import Array, Int
-from t5x.search.decode_state import check_tokens
 
 from jaxaug.core import typed
-from jaxaug.core.buckets import SHORTEST, pad, plan, power_of_two
+from jaxaug.core.buckets import SHORTEST, Batch, in_batches, pad, power_of_two
 from jaxaug.core.digests import code_digest
-from jaxaug.core.errors import UserError
 from jaxaug.core.ranges import Range
 from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame
 from jaxaug.metrics.slot_scores import StateLike
+from jaxaug.models import programs
 from jaxaug.models.named import identities
 from jaxaug.models.text import continuing, registry
-from jaxaug.paraphrase import decoder, programs, samplers
-from jaxaug.track import constraints, hub, several, trained, turns
-from jaxaug.track.base import BaseTracker, read_services
+from jaxaug.paraphrase import decoder, samplers
+from jaxaug.track import constraints, hub, trained, turns
+from jaxaug.track.base import BaseTracker, Place, read_services, target
 from jaxaug.track.options import LIKELIHOOD, Robust
-from jaxaug.track.several import Place
 
 
 class Tracker(hub.OnHub, BaseTracker):
@@ -173,52 +171,51 @@ class Tracker(hub.OnHub, BaseTracker):
         Raises:
             UserError: the logits of the model are NaN or infinite.
         """
-        outputs: list[list[int]] = [[] for _ in inputs]
-        allowed, first = self._allowed(self.schema), int(self.robust.constrained)
-        for indices, tokens in self._batches([item[first:] for item in inputs]):
-            if allowed:
-                numbers = [inputs[index][0] for index in indices]
-                languages = np.resize(np.array(numbers, np.int32), len(tokens))
-                decoded = constraints.decode(
-                    *(self._model, self._greedy, self._lengths["targets"]),
-                    *(self._params, tokens, languages, allowed.automaton),
-                )
-            else:
-                decoded = self._decode(tokens)
-            for index, row in zip(indices, np.asarray(decoded).tolist(), strict=False):
-                check_tokens(row)
-                outputs[index] = row
-        return outputs
+        allowed = self._allowed(self.schema)
 
-    def _batches(
-        self, inputs: Sequence[list[int]]
-    ) -> Iterator[tuple[Sequence[int], Int[np.ndarray, "rows length"]]]:
-        """Yields (indices of inputs, their tokens as rows), in a few shapes."""
-        few = len(inputs) <= self._rows
-        for batch in plan([len(tokens) for tokens in inputs], self._rows):
+        def decoded(tokens: Int[np.ndarray, "rows length"], batch: Batch) -> Any:
+            if not allowed:
+                return self._decode(tokens)
+            numbers = [inputs[index][0] for index in batch.indices]
+            languages = np.resize(np.array(numbers, np.int32), len(tokens))
+            return constraints.decode(
+                *(self._model, self._greedy, self._lengths["targets"]),
+                *(self._params, tokens, languages, allowed.automaton),
+            )
+
+        return [one.tolist() for one in self._in_batches(inputs, decoded)]
+
+    def _in_batches(
+        self,
+        inputs: Sequence[list[int]],
+        compute: Callable[[Int[np.ndarray, "rows length"], Batch], Any],
+    ) -> list[np.ndarray]:
+        """Returns results of inputs; see `write_tokens` and `buckets.in_batches`."""
+        few, first = len(inputs) <= self._rows, int(self.robust.constrained)
+
+        def fit(batch: Batch) -> Batch:
             self._between()
             rows = batch.rows if few else self._rows
             rows = next(size for size in self._sizes if size >= rows)
             width = min(max(batch.length, self._narrowest), self._lengths["inputs"])
-            yield batch.indices, pad([inputs[i] for i in batch.indices], rows, width)
+            return Batch(batch.indices, rows, width)
+
+        sequences = [item[first:] for item in inputs]
+        name = self._model.label
+        return in_batches(sequences, self._rows, compute, fit=fit, name=name)
 
     def _log_likelihoods(self, pairs: Sequence[tuple[list[int], str]]) -> list[float]:
         """Returns log-likelihoods of (input, output text); see `continuing.score`."""
         words, length = self._model.output_vocabulary, self._lengths["targets"]
-        first, found = int(self.robust.constrained), [0.0] * len(pairs)
-        for indices, tokens in self._batches([item[first:] for item, _ in pairs]):
-            texts = [[*words.encode(pairs[i][1]), words.eos_id] for i in indices]
-            outputs = pad([one[:length] for one in texts], len(tokens), length)
-            scores = np.asarray(_score(self._model, self._params, tokens, outputs))
-            if not np.isfinite(scores[: len(indices)]).all():
-                raise UserError(
-                    "the log-likelihood of an answer is NaN or infinite. The weights "
-                    "are damaged or activations overflow: check the weights, or use "
-                    "float32."
-                )
-            for index, one in zip(indices, scores.tolist(), strict=False):
-                found[index] = one
-        return found
+
+        def scored(tokens: Int[np.ndarray, "rows length"], batch: Batch) -> Any:
+            texts = [words.encode(pairs[i][1]) for i in batch.indices]
+            ended = [[*text, words.eos_id][:length] for text in texts]
+            outputs = pad(ended, len(tokens), length)
+            return _score(self._model, self._params, tokens, outputs)
+
+        found = self._in_batches([item for item, _ in pairs], scored)
+        return [float(one) for one in found]
 
     def log_likelihoods(
         self, dialogues: Sequence[Dialogue], states: Mapping[Place, StateLike]
@@ -230,7 +227,7 @@ class Tracker(hub.OnHub, BaseTracker):
         """
         questions = self._questions(dialogues, self.schema)
         write = self._options.formatter(self.schema)
-        texts = [several.target(write, q.example, states[q.place]) for q in questions]
+        texts = [target(write, q.example, states[q.place]) for q in questions]
         items = [one.item for one in questions]
         scores = self._log_likelihoods([*zip(items, texts, strict=True)])
         found: dict[Place, float] = {}

@@ -92,13 +92,13 @@ def test_the_page(run, tmp_path, capsys):
     # It was recorded once: a value, not a curve.
     assert "learning rate" not in drawn
     assert (
-        "<tr><th>recorded once</th><th>step</th><th>value</th></tr>\n"
-        '<tr class="run"><td>learning rate, training</td><td class="number">2</td>'
-        '<td class="number">0.1</td></tr>\n</table>'
+        "<th>recorded once</th><th>step</th><th>value</th></tr></thead><tbody>\n"
+        '<tr><td>learning rate, training</td><td class="number">2</td>'
+        '<td class="number">0.1</td></tr>\n</tbody></table>'
     ) in text
     assert "accuracy of tokens" not in drawn
     assert (
-        '<tr><th></th><th>dev, step 4</th></tr>\n<tr class="run"><td>bleu</td>'
+        "<th></th><th>dev, step 4</th></tr></thead><tbody>\n<tr><td>bleu</td>"
         '<td class="number">10.25</td></tr>'
     ) in text
     assert text.count('<tr class="same">') == 4 and text.count('"other"') == 2

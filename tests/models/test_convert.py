@@ -16,7 +16,6 @@ from etils import epath
 from t5x import checkpoints
 
 from jaxaug import cli
-from jaxaug.core import buckets
 from jaxaug.core.errors import UserError
 from jaxaug.models import convert
 from jaxaug.models.named import catalogue, packages
@@ -328,8 +327,7 @@ def test_a_published_bart_that_paraphrases(tmp_path):
     decoded = decoder.Decoder(
         model, samplers.find("greedy").build(1, {}), num=1, max_length=6, seed=0
     )
-    (batch,) = buckets.plan([len(tokens)], 1)
-    ((output,),) = decoded([tokens], batch)
+    ((output,),) = decoded([tokens])
     generated = oracle.generate(
         torch.tensor([tokens]) - 1, max_new_tokens=6, do_sample=False, num_beams=1
     )

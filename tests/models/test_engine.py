@@ -1,8 +1,11 @@
 """Folders for CTranslate2: their greedy outputs equal the outputs of transformers."""
 
+import dataclasses
 import json
 
 import ctranslate2
+import jax
+import numpy as np
 import pytest
 import tokenizers
 import torch
@@ -10,7 +13,6 @@ import transformers
 from tokenizers import models as token_models
 
 from jaxaug import cli
-from jaxaug.core.buckets import Batch
 from jaxaug.core.errors import UserError
 from jaxaug.models import convert
 from jaxaug.models.engine import runner
@@ -142,11 +144,9 @@ def test_outputs_of_a_language_model_are_those_of_jax(tmp_path, monkeypatch):
     model = language.load(convert.absolute(tmp_path / "source"), "tiny", "plain")
     sizes = {"num": 1, "max_length": LENGTH}
     sequences = [model.encode(text) for text in ("w5 w6 w7", "w8 w30", "w11 w12 w5 w5")]
-    length = max(map(len, sequences))
-    batch = Batch((0, 1, 2), 3, length)
     greedy = samplers.find("greedy")
     options = greedy.complete({})
-    ours = Decoder(model, greedy.build(1, options), seed=0, **sizes)(sequences, batch)
+    ours = Decoder(model, greedy.build(1, options), seed=0, **sizes)(sequences)
     theirs = engine.EngineDecoder(
         model, engine.search("greedy", options, **sizes), precision="float32", seed=0,
         batch_size=2,
@@ -175,8 +175,26 @@ def test_likelihoods_are_those_of_jax_and_torch(tmp_path, monkeypatch):
         in_engine.kept(model, "float32"), in_engine.rules_of(model), batch_size=2
     )
     assert kept.log_likelihoods(inputs, outputs) == pytest.approx(expected, rel=1e-4)
-    ours = pairs.CausalPerplexity(model, "", batch_size=2)
+    ours = pairs.CausalPerplexity(model, batch_size=2)
     assert ours.continued(inputs, outputs) == pytest.approx(expected, rel=1e-4)
+
+
+def test_nan_weights_are_an_error(tmp_path, monkeypatch):
+    """CTranslate2 itself gives empty outputs."""
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    write(tmp_path / "source", "llama")
+    model = language.load(convert.absolute(tmp_path / "source"), "tiny", "plain")
+    params = jax.tree.map(lambda x: np.full_like(x, np.nan), model.params)
+    broken = dataclasses.replace(model, params=params)
+    folder = in_engine.kept(broken, "float32")
+    found = runner.Engine(folder, in_engine.rules_of(broken))
+    for use in (
+        lambda: found([[5, 6]], runner.Search(max_length=4)),
+        lambda: found([[5, 6]], runner.Search(num=2, beam=True, max_length=4)),
+        lambda: found.log_likelihoods([[5, 6]], [[7]]),
+    ):
+        with pytest.raises(UserError, match=f"^{folder} .* is nan"):
+            use()
 
 
 def test_a_sliding_window_is_refused(tmp_path):

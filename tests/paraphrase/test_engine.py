@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from jaxaug import cli
-from jaxaug.core.buckets import Batch
 from jaxaug.core.errors import UserError
 from jaxaug.models.text import registry
 from jaxaug.paraphrase import engine, samplers
@@ -29,14 +28,12 @@ def _found(model, sampler, num, **options):
     every = chosen.complete(options)
     sizes = {"num": num, "max_length": 12}
     sequences = [model.encode(text) for text in TEXTS]
-    length = max(map(len, sequences))
-    batch = Batch(tuple(range(len(TEXTS))), len(TEXTS), length)
     ours = Decoder(model, chosen.build(num, every), seed=0, **sizes)
     theirs = EngineDecoder(
         model, engine.search(sampler, every, **sizes), precision="float32", seed=0,
         batch_size=3,
     )  # fmt: skip
-    return ours(sequences, batch), theirs(sequences)
+    return ours(sequences), theirs(sequences)
 
 
 @pytest.mark.parametrize(

@@ -91,9 +91,7 @@ def test_greedy_lines_and_log_probabilities_equal_torch(model, tiny_lm):
     ends = [0, 1, words.encode("\n")[0] - 1, words.encode("\r")[0] - 1]
     sequences = [model.encode(text) for text in LINES]
     decoder = Decoder(model, greedy(), num=1, max_length=LENGTH, seed=0)
-    (batch,) = plan([len(s) for s in sequences], 8, model.shared)
-    assert batch == Batch((0, 1, 2, 3, 4), 8, model.shared + 8)
-    outputs = decoder(sequences, batch)
+    outputs = decoder(sequences)
     lengths = []
     for index, (output,) in enumerate(outputs):
         prompt = [token - 1 for token in sequences[index]]
@@ -122,8 +120,7 @@ def test_every_listed_token_ends_an_output(model, tiny_lm, tmp_path, name):
     loaded = dataclasses.replace(language.load(tmp_path, "x"), prompt=model.prompt)
     sequences = [loaded.encode(text)]
     decoder = Decoder(loaded, greedy(), num=1, max_length=LENGTH, seed=0)
-    (batch,) = plan([len(sequences[0])], 1, loaded.shared)
-    ((output,),) = decoder(sequences, batch)
+    ((output,),) = decoder(sequences)
     expected, log_probability = line_in_torch(theirs, texts[text], [*ends, letter])
     assert expected == plain[: plain.index(letter)]
     assert output.text == model.decode([token + 1 for token in expected])

@@ -1,12 +1,12 @@
 import shutil
 
-import jax
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
 from jaxaug.core.errors import UserError
 from jaxaug.models.named import catalogue
+from jaxaug.models.text import registry
 from jaxaug.paraphrase import generation, version
 from jaxaug.paraphrase.generation import Paraphraser, Setting, grid
 
@@ -35,7 +35,7 @@ def test_lists_are_alternatives():
     [
         ([], "grid: holds no setting"),
         ([{"model": "m", "num": 1}], "lacks 'sampler'"),
-        ([block(temperature=1.0)], "'temperature' is no setting; use model"),
+        ([block(temperature=1.0)], "grid: unknown key 'temperature'"),
         ([block(sampler="samplin")], "'samplin' is not a sampler; did you mean"),
         ([block(options={"tempo": 1})], "has no option 'tempo'"),
         ([block(options={"temperature": -1.0})],
@@ -119,7 +119,7 @@ def test_precision_changes_the_key_and_no_draw(tiny_lm):
     assert one.key() | {"precision": "bfloat16"} == other.key()
     assert one.draws(0).tolist() == other.draws(0).tolist()
     assert other.label == f"{one.label.removesuffix(' num=3')} bfloat16 num=3"
-    models = [generation._prompted(setting) for setting in both]
+    models = [generation._asked(setting)[0] for setting in both]
     types = [np.dtype(model.module.config.dtype).name for model in models]
     assert types == ["float32", "bfloat16"]
     assert all(len(o) == 3 for o in Paraphraser(0)(other, TEXTS))
@@ -167,25 +167,9 @@ def test_settings_draw_different_numbers(outputs):
     assert outputs(TEXTS) == outputs(TEXTS, prompt="two")
 
 
-def test_nan_weights_are_an_error_that_names_the_step(tiny_lm, tmp_path, monkeypatch):
-    (tmp_path / "prompt").write_text("{text} >")
-    fields = {
-        "model": str(tiny_lm),
-        "max_length": 6,
-        "prompt": str(tmp_path / "prompt"),
-    }
-    (setting,) = grid([block(**fields)])
-    model = generation._model(setting.model)
-    broken = jax.tree.map(lambda x: np.full_like(x, np.nan), model.params)
-    monkeypatch.setattr(generation, "_on_device", lambda model: broken)
-    with pytest.raises(
-        UserError, match=r"^decoding step 0 \(counted from 0\) of row 0"
-    ):
-        Paraphraser(0)(setting, TEXTS)
-
-
 def test_no_prompt_for_an_encoder_decoder(monkeypatch):
-    monkeypatch.setattr(generation, "_model", lambda name: object())
+    monkeypatch.setattr(registry, "load", lambda name: object())
+    monkeypatch.setattr(registry, "published_identity", lambda name: "")
     setting = Setting("m", "sampling", 1, {"temperature": 1.0}, "schema")
     with pytest.raises(UserError, match="model 'm' takes no prompt; it reads the text"):
         Paraphraser(0)(setting, ["city"])

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxaug.core import buckets
+from jaxaug.models import programs
 from jaxaug.models.text import language, prompts, registry
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import hf_folder
-from jaxaug.paraphrase import programs, samplers
+from jaxaug.paraphrase import samplers
 from jaxaug.paraphrase.decoder import Decoder
 from tests.support import grids
 
@@ -101,9 +101,7 @@ def test_a_model_goes_with_its_decoder(small_world, tiny_lm, make):
     sampler = samplers.find("greedy").build(1, {})
     decoder = Decoder(model, sampler, num=1, max_length=4, seed=0)
     tokens = model.encode("a")
-    shared = model.shared if isinstance(model, language.LanguageModel) else 0
-    (batch,) = buckets.plan([len(tokens)], 1, shared)
-    assert len(decoder([tokens], batch)) == 1
+    assert len(decoder([tokens])) == 1
     gone = [
         weakref.ref(thing)
         for thing in (

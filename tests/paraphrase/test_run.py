@@ -119,7 +119,7 @@ def test_same_bytes_for_every_batch_size(lines, tmp_path, sampler):
 def test_same_bytes_after_a_stop(lines, tmp_path, monkeypatch):
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
     paraphrase(lines, whole)
-    call, calls = Decoder.__call__, []
+    call, calls = Decoder.batch, []
 
     def stop_at_the_second(self, sequences, batch):
         calls.append(batch.indices)
@@ -128,14 +128,14 @@ def test_same_bytes_after_a_stop(lines, tmp_path, monkeypatch):
         return call(self, sequences, batch)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Decoder, "__call__", stop_at_the_second)
+        patch.setattr(Decoder, "batch", stop_at_the_second)
         paraphrase(lines, out)
     assert not out.exists()
     kept = records(tmp_path / "out.jsonl.partial")
     assert {record["line"] - 1 for record in kept} == set(calls[0])
     calls += [None, None]  # No further stop; only missing outputs are decoded.
     with monkeypatch.context() as patch:
-        patch.setattr(Decoder, "__call__", stop_at_the_second)
+        patch.setattr(Decoder, "batch", stop_at_the_second)
         paraphrase(lines, out)
     assert not set(calls[0]) & {i for batch in calls[4:] for i in batch}
     assert out.read_bytes() == whole.read_bytes()

@@ -48,7 +48,8 @@ def test_outputs_equal_batches(model):
     decoder = Decoder(model, fn, num=3, max_length=LENGTH, seed=3)
     sequences = [model.encode(text) for text in LINES]
     length = max(map(len, sequences)) + 1
-    expected = decoder(sequences, Batch(tuple(range(9)), 9, length))
+    batch = Batch(tuple(range(9)), 9, length)
+    expected = [*decoder.batch(sequences, batch).values()]
     found = {}
     for part in decoder.stream(list(enumerate(sequences)), length, rows=2):
         assert not found.keys() & part.keys()

@@ -93,7 +93,7 @@ def _scored(
         return _engine(model).log_likelihoods(inputs, outputs)
     from jaxaug.models.scorers.pairs import CausalPerplexity
 
-    return CausalPerplexity(model, "", batch_size=_ROWS).continued(inputs, outputs)
+    return CausalPerplexity(model, _ROWS).continued(inputs, outputs)
 
 
 @functools.cache

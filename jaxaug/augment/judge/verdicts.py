@@ -104,20 +104,17 @@ def faithful(
     return np.round(regression(model).probabilities(columns(pairs, model)), _DIGITS)
 
 
-def verdicts(
-    pairs: Sequence[Pair], least: float = LEAST, model: str = network.BASE
-) -> list[Verdict]:
+def verdicts(pairs: Sequence[Pair], least: float = LEAST) -> list[Verdict]:
     """Returns the verdict on each rewording.
 
     Args:
         least: least probability of a rewording that is kept.
-        model: a key of `NAMES`.
 
     Raises:
         UserError: see `columns`.
     """
     found = []
-    for pair, probability in zip(pairs, faithful(pairs, model).tolist(), strict=True):
+    for pair, probability in zip(pairs, faithful(pairs).tolist(), strict=True):
         (codes,) = filters.reasons(pair.original, [pair.candidate], names=())
         if not codes and features.is_trivial(pair):
             codes = (TRIVIAL,)

@@ -1,8 +1,6 @@
 """`report.html`, `report.csv`, and `report.png`: a comparison of schemes."""
 
-import csv
 import html
-import io
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -302,15 +300,18 @@ def _scores(
 def text_table(table: Sequence[Row]) -> str:
     """Returns the table for people: percent, one line per variant, and a legend."""
     names = list(table[0].figures)
-    head = ["scheme", "variant", "texts", "unchanged", *map(heading, names)]
-    right = [False, False, *[True] * (len(head) - 2)]
-    lines = columns.aligned([head, *map(cells_of, table)], right)
+    head = [*_HEADS, *map(heading, names)]
+    lines = columns.aligned([head, *map(cells_of, table)], _right(head))
     return "\n".join([lines, *legend(names)])
+
+
+def _right(head: Sequence[str]) -> list[bool]:
+    return [place > 1 for place in range(len(head))]
 
 
 def cells_of(row: Row) -> list[str]:
     """Returns the cells of a row as text: figures in percent, "-" if undefined."""
-    figures = ["-" if math.isnan(v) else f"{100 * v:.1f}" for v in row.figures.values()]
+    figures = [columns.percent(value, "-") for value in row.figures.values()]
     return [row.scheme, row.variant, str(row.texts), str(row.unchanged), *figures]
 
 
@@ -330,13 +331,10 @@ def legend(metrics: Sequence[str]) -> list[str]:
 
 def csv_table(table: Sequence[Row]) -> str:
     """Returns the table as CSV: fractions at full precision, empty if undefined."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["scheme", "variant", "texts", "unchanged", *table[0].figures])
-    for row in table:
-        figures = ["" if math.isnan(v) else repr(v) for v in row.figures.values()]
-        writer.writerow([row.scheme, row.variant, row.texts, row.unchanged, *figures])
-    return text.getvalue()
+    head = [*_HEADS, *table[0].figures]
+    rows = ([row.scheme, row.variant, row.texts, row.unchanged] for row in table)
+    figures = (row.figures.values() for row in table)
+    return columns.as_csv([head, *map(itertools.chain, rows, figures)])
 
 
 PAGE, TABLE, PICTURE = "report.html", "report.csv", "report.png"
@@ -345,8 +343,9 @@ _COLUMNS = 4  # panels next to each other
 
 _STYLE = """
 tr.mean td { font-weight: bold }
-td.same { color: #767676 }
+span { color: #767676 }
 """
+_HEADS = ("scheme", "variant", "texts", "unchanged")
 
 
 def files() -> tuple[str, ...]:
@@ -434,33 +433,18 @@ def _page(
     notes: Sequence[str],
 ) -> str:
     names = list(rows[0].figures)
-    title = f"Schema variants of {', '.join(splits)}"
-    head = ["scheme", "variant", "texts", "unchanged", *map(heading, names)]
+    head = [*_HEADS, *map(heading, names)]
+    kinds = ["mean" if row.variant == MEAN else "variant" for row in rows]
     parts = [
-        page.head(title, _STYLE),
-        f"<h1>{_safe(title)}</h1>",
-        *(f"<p>{_safe(note)}</p>" for note in notes),
-        "<table>",
-        _line("th", head),
-        *map(_row, rows),
-        "</table>",
-        "<ul>",
-        *(f"<li>{_safe(line)}</li>" for line in legend(names)),
-        "</ul>",
+        *(f"<p>{html.escape(note)}</p>" for note in notes),
+        *page.table(head, map(cells_of, rows), _right(head), kinds=kinds),
+        *page.items(legend(names)),
         *(f'<img src="{p}" alt="The figures of the table">' for p in files()[2:]),
         f"<h2>{len(places)} samples</h2>",
         "<p>Grey: the text of the original, unchanged.</p>",
         *_samples(schemes, places),
-        page.END,
     ]
-    return "\n".join(parts) + "\n"
-
-
-def _row(row: Row) -> str:
-    scheme, variant, *numbers = cells_of(row)
-    cells = f"<td>{_safe(scheme)}</td><td>{variant}</td>"
-    cells += "".join(f'<td class="number">{number}</td>' for number in numbers)
-    return f'<tr class="{"mean" if variant == MEAN else "variant"}">{cells}</tr>'
+    return page.whole(f"Schema variants of {', '.join(splits)}", parts, _STYLE)
 
 
 def _samples(schemes: Sequence[Texts], places: Sequence[int]) -> list[str]:
@@ -470,27 +454,14 @@ def _samples(schemes: Sequence[Texts], places: Sequence[int]) -> list[str]:
     for place in places:
         one = schemes[0].originals[place]
         where = f"{one.id}: {one.kind} {one.name} of {one.service}"
-        parts += [
-            f"<h3>{_safe(one.text)}</h3>",
-            f"<p>{_safe(where)}</p>",
-            "<table>",
-            _line("th", ["", *(texts.name for texts in schemes)]),
-        ]
-        for number in range(most):
-            cells = [f"<td>v{number + 1}</td>"]
-            for texts in schemes:
-                found = list(texts.variants.values())
-                text = found[number][place] if number < len(found) else ""
-                same = ' class="same"' if text == one.text else ""
-                cells.append(f"<td{same}>{_safe(text)}</td>")
-            parts.append(f"<tr>{''.join(cells)}</tr>")
-        parts.append("</table>")
+        parts += [f"<h3>{html.escape(one.text)}</h3>", f"<p>{html.escape(where)}</p>"]
+        rows = [[f"v{number + 1}"] for number in range(most)]
+        for texts in schemes:
+            found = [own[place] for own in texts.variants.values()]
+            found += [""] * (most - len(found))
+            for row, text in zip(rows, found, strict=True):
+                same = page.Html(f"<span>{html.escape(text)}</span>")
+                row.append(same if text == one.text else text)
+        heads = ["", *(texts.name for texts in schemes)]
+        parts += page.table(heads, rows, [False] * len(heads))
     return parts
-
-
-def _line(tag: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{_safe(c)}</{tag}>" for c in cells) + "</tr>"
-
-
-def _safe(text: str) -> str:
-    return html.escape(text)

@@ -22,9 +22,9 @@ from jaxaug.augment.language import lexicon as lexicons
 from jaxaug.augment.language.lexicon import STOP_WORDS
 from jaxaug.augment.language.words import Word, edited
 from jaxaug.augment.schemes.sentences import synonyms_at
-from jaxaug.core.buckets import pad, plan
 from jaxaug.core.errors import UserError
 from jaxaug.core.typed import Range, bounded
+from jaxaug.models import programs
 from jaxaug.models.scorers import encoder as encoders
 from jaxaug.models.scorers.pairs import CausalPerplexity
 from jaxaug.models.text import language
@@ -177,17 +177,18 @@ class _Causal:
 
     def __init__(self, model: LanguageModel):
         self._model = model
-        # Nothing is stored, so the model needs no hash.
-        self._perplexity = CausalPerplexity(model, model.label)
-        self._params = jax.device_put(model.params)
+        self._perplexity = CausalPerplexity(model)
         self._words = _whole_words(model.vocabulary.texts(), " ")
 
     def propose(self, gaps: Sequence[Gap], top: int) -> list[Proposals]:
         """Returns `top` words of the model, then the synonyms; see `Proposals`."""
-        next_words = self._next_words([gap.left.rstrip() for gap in gaps], top)
+        best = self._perplexity.next_logits(
+            [gap.left.rstrip() for gap in gaps],
+            lambda logits: _best(logits, self._words, top),
+        )
         options = [
-            list(dict.fromkeys([*words, *gap.synonyms]))
-            for words, gap in zip(next_words, gaps, strict=True)
+            list(dict.fromkeys([*(word for word, _ in found), *gap.synonyms]))
+            for found, gap in zip(best, gaps, strict=True)
         ]
         texts = [
             gap.left + word + gap.right
@@ -197,36 +198,6 @@ class _Causal:
         counts = [len(t) for t in self._model.vocabulary.encode_batch(texts)]
         scores = iter(-np.log(self._perplexity(texts)) * counts)
         return [[(word, float(next(scores))) for word in words] for words in options]
-
-    def _next_words(self, lefts: Sequence[str], top: int) -> list[list[str]]:
-        sequences = [
-            # The value of the last token is not read, only its position.
-            [*tokens, 1]
-            for tokens in self._model.vocabulary.encode_batch(list(lefts))
-        ]
-        found: dict[int, list[str]] = {}
-        for batch in plan([len(tokens) for tokens in sequences], 32):
-            rows = pad([sequences[i] for i in batch.indices], batch.rows, batch.length)
-            logits = np.asarray(self._next_logits(self._params, rows))
-            for row, index in enumerate(batch.indices):
-                found[index] = [
-                    word for word, _ in _best(logits[row], self._words, top)
-                ]
-        return [found[index] for index in range(len(lefts))]
-
-    @functools.cached_property
-    def _next_logits(self) -> Any:
-        def program(params: Any, rows: Array) -> Float[Array, "rows vocab"]:
-            logits: Any = self._model.module.apply(
-                {"params": params},
-                jnp.pad(rows[:, :-1], ((0, 0), (1, 0))),
-                rows,
-                enable_dropout=False,
-            )
-            last = jnp.sum(rows != 0, axis=1) - 1
-            return logits[jnp.arange(len(rows)), last]
-
-        return jax.jit(program)
 
 
 class _Masked:
@@ -256,21 +227,21 @@ class _Masked:
                 )
             encoded.append(Encoded(tokens, [0] * len(tokens)))
             places.append([len(left) + 1])
-        rows = self._encoder.run(self._program, encoded, np.asarray(places, np.int32))
+        numbers = np.asarray(places, np.int32)
+        rows = self._encoder.run(_at_mask, encoded, numbers=numbers)
         return [_best(row, self._words, top) for row in rows]
 
-    @functools.cached_property
-    def _program(self) -> Any:
-        def program(
-            params: Any, tokens: Array, segments: Array, mask: Array, numbers: Array
-        ) -> Float[Array, "rows vocab"]:
-            module: Any = self._encoder.module
-            logits = module.apply(
-                {"params": params}, tokens, segments, mask, method=module.masked_logits
-            )
-            return jax.nn.log_softmax(logits[jnp.arange(len(tokens)), numbers[:, 0]])
 
-        return jax.jit(program)
+@programs.of_model()
+def _at_mask(
+    encoder: encoders.Encoder, params: Any, tokens: Array, segments: Array, mask: Array,
+    numbers: Array,
+) -> Float[Array, "rows vocab"]:  # fmt: skip
+    module: Any = encoder.module
+    logits = module.apply(
+        {"params": params}, tokens, segments, mask, method=module.masked_logits
+    )
+    return jax.nn.log_softmax(logits[jnp.arange(len(tokens)), numbers[:, 0]])
 
 
 def _whole_words(texts: Sequence[str], mark: str) -> dict[int, str]:

@@ -5,9 +5,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import tokenizers
-
-from jaxaug.core.buckets import plan
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import one_of
 from jaxaug.models.named import catalogue
@@ -82,18 +79,16 @@ def candidates(
         num=beams,
         max_length=max_length,
         seed=seed,
+        batch_size=batch_size,
     )
     found: list[dict[str, None]] = [{} for _ in texts]
     for prefix in prefixes:
-        before = control_tokens(model, prefix)
+        before = registry.control_tokens(model.input_vocabulary, prefix, model.label)
         # `encode` puts the default controls first.
         own = [model.encode(text)[len(model.first) :] for text in texts]
-        sequences = [[*before, *tokens] for tokens in own]
-        for batch in plan([len(s) for s in sequences], batch_size):
-            rows = decoder([sequences[i] for i in batch.indices], batch)
-            for index, outputs in zip(batch.indices, rows, strict=True):
-                kept = [output.text for output in outputs[:num] if output.text]
-                found[index] |= dict.fromkeys(kept)
+        rows = decoder([[*before, *tokens] for tokens in own])
+        for known, outputs in zip(found, rows, strict=True):
+            known |= dict.fromkeys(one.text for one in outputs[:num] if one.text)
     return [list(outputs) for outputs in found]
 
 
@@ -112,27 +107,6 @@ def _named(kind: str) -> catalogue.Named:
     if kind not in KINDS:
         raise UserError(f"QCPG has no kind {kind!r}: {one_of(kind, KINDS)}")
     return catalogue.find(f"qcpg-{kind}")
-
-
-def control_tokens(model: TextModel, prefix: str) -> list[int]:
-    """Returns ids of control fields, such as `COND_SEMANTIC_SIM_80
-    COND_LEXICAL_DIV_30`.
-
-    Raises:
-        UserError: the tokenizer of the model lacks a field.
-    """
-    words = model.input_vocabulary
-    # The tokenizer of texts reads no special tokens, so this is a separate one.
-    own = tokenizers.Tokenizer.from_str(words.backend.to_str())
-    known = own.get_vocab()
-    for field in prefix.split():
-        if field not in known:
-            raise UserError(
-                f"{model.label}: its tokenizer does not know the control field "
-                f"{field}. Fetch the model again."
-            )
-    ids = own.encode(prefix, add_special_tokens=False).ids
-    return [number + words.id_offset for number in ids]
 
 
 @functools.cache

@@ -10,7 +10,6 @@ from typing import Any
 
 from jaxaug.augment.descriptions import words_of
 from jaxaug.augment.judge import likelihood
-from jaxaug.core.buckets import Batch, plan
 from jaxaug.core.errors import UserError
 from jaxaug.data.rewordings import GRADES, Source
 from jaxaug.paraphrase import engine, literals, samplers
@@ -123,28 +122,16 @@ def _drawn(
     sampler = samplers.find(_SAMPLER)
     options = sampler.complete(options)
     decode_fn = sampler.build(num, options)  # Refuses options out of range.
-    together = max(1, batch_size // num)
+    shared: Any = {"seed": seed, "batch_size": max(1, batch_size // num)}
     decoder: Decoder | EngineDecoder
     if importlib.util.find_spec("ctranslate2") is None:
-        decoder = Decoder(model, decode_fn, num=num, max_length=max_length, seed=seed)
-        batches = plan([len(one) for one in sequences], together)
+        decoder = Decoder(model, decode_fn, num=num, max_length=max_length, **shared)
     else:
         # A new decoder draws from the seed on, so the outputs depend on these prompts
         # alone.
         search = engine.search(_SAMPLER, options, num=num, max_length=max_length)
-        decoder = EngineDecoder(
-            model,
-            search,
-            precision=likelihood.PRECISION,
-            seed=seed,
-            batch_size=together,
-        )
-        batches = [Batch((*range(len(sequences)),), len(sequences), 0)]
-    found: dict[int, list[Output]] = {}
-    for batch in batches if sequences else ():
-        rows = decoder([sequences[index] for index in batch.indices], batch)
-        found |= dict(zip(batch.indices, rows, strict=True))
-    return [found[index] for index in range(len(asked))]
+        decoder = EngineDecoder(model, search, precision=likelihood.PRECISION, **shared)
+    return decoder(sequences) if sequences else []
 
 
 IN_SCHEMA = True

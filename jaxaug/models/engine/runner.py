@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxaug.core.buckets import check_finite
 from jaxaug.core.errors import UserError
 from jaxaug.core.installed import missing_extra
 from jaxaug.core.suggestion import one_of
@@ -391,7 +392,6 @@ _WRITERS: Mapping[str, Callable[[Mapping[str, Any], Tensors], Any]] = {
 
 
 JAX, CTRANSLATE2 = "jax", "ctranslate2"
-ENGINES = (JAX, CTRANSLATE2)
 # Beam search ends when it has this many finished hypotheses for each beam. The search
 # in JAX continues until no unfinished hypothesis can be better, so 1 would be too few.
 _PATIENCE = 2.0
@@ -473,6 +473,7 @@ class Engine:
 
         ctranslate2.set_random_seed(seed)
         self._rules, self._batch_size = rules, batch_size
+        self._name = f"{folder} in CTranslate2"
         only = rules.start is not None
         make = ctranslate2.Generator if only else ctranslate2.Translator
         try:
@@ -493,6 +494,9 @@ class Engine:
         Args:
             inputs: token ids of each input. Inputs of an encoder include EOS, and
                 prompts do not include `Rules.start`.
+
+        Raises:
+            UserError: a score is NaN or infinite.
         """
         rules = self._rules
         length = search.max_length - rules.forces_end
@@ -532,6 +536,7 @@ class Engine:
             )
             texts = [one.hypotheses for one in found]
         scores = [one.scores for one in found]
+        check_finite(np.array([one for own in scores for one in own]), self._name)
         outputs = map(self._decoded, texts, scores)
         # All greedy outputs of an input are equal.
         return [own * (search.num // num) for own in outputs]
@@ -539,7 +544,11 @@ class Engine:
     def log_likelihoods(
         self, inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]
     ) -> list[float]:
-        """Returns the log probability of each output behind its prompt, in nats."""
+        """Returns the log probability of each output behind its prompt, in nats.
+
+        Raises:
+            UserError: a log probability is NaN or infinite.
+        """
         start = self._rules.start or ()
         rows = [
             self._rows([*start, *one, *other])
@@ -554,7 +563,9 @@ class Engine:
             place: sum(one.log_probs[-len(outputs[place]) :])
             for place, one in zip(order, found, strict=True)
         }
-        return [values[place] for place in range(len(rows))]
+        ordered = [values[place] for place in range(len(rows))]
+        check_finite(np.array(ordered), self._name)
+        return ordered
 
     def _rows(self, ids: Sequence[int]) -> list[str]:
         return [str(number - self._rules.offset) for number in ids]

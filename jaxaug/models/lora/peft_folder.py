@@ -95,7 +95,10 @@ def read_settings(folder: PathLike) -> Settings:
             rank_stabilized=config.get("use_rslora", False),
         )
     except UserError as error:
-        raise UserError(f"{path}: {error}") from None
+        raise UserError(
+            f"{path}: {error} The fields are r, lora_alpha, target_modules, "
+            "lora_dropout, and use_rslora there."
+        ) from None
 
 
 def _check_fields(config: Mapping[str, Any], path: epath.Path) -> None:

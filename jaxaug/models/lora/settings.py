@@ -4,11 +4,13 @@ import dataclasses
 import math
 import re
 from collections.abc import Sequence
+from typing import Annotated
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.ranges import Range
+from jaxaug.core.typed import check
 
 ALL_LINEAR = "all-linear"
-_HIGHEST_RANK = 4096
 
 Targets = str | Sequence[str] | None
 
@@ -30,41 +32,20 @@ class Settings:
         UserError: a value is invalid.
     """
 
-    rank: int = 8
-    alpha: float = 16.0
+    rank: Annotated[int, Range(1, 4096)] = 8
+    alpha: Annotated[float, Range(0, above=True)] = 16.0
     targets: Targets = None
-    dropout: float = 0.0
+    dropout: Annotated[float, Range(0, 0.999)] = 0.0
     rank_stabilized: bool = False
 
     def __post_init__(self) -> None:
-        rank, alpha, dropout = self.rank, self.alpha, self.dropout
-        whole = isinstance(rank, int) and not isinstance(rank, bool)
-        if not whole or not 1 <= rank <= _HIGHEST_RANK:
-            raise UserError(
-                f"the rank of an adapter is {rank!r}: give a whole number from 1 to "
-                f"{_HIGHEST_RANK}, such as 8."
-            )
-        if type(alpha) not in (int, float) or not 0 < alpha < math.inf:
-            raise UserError(
-                f"alpha of an adapter is {alpha!r}: give a number above 0, such as "
-                f"{2 * rank}."
-            )
-        if type(dropout) not in (int, float) or not 0 <= dropout < 1:
-            raise UserError(
-                f"dropout of an adapter is {dropout!r}: give a share from 0 to below 1."
-            )
-        if not isinstance(self.rank_stabilized, bool):
-            raise UserError(
-                "rank_stabilized (use_rslora) of an adapter is "
-                f"{self.rank_stabilized!r}: give True or False."
-            )
+        check(vars(self), Settings, "adapter")
         targets = self.targets
         if targets is not None and not isinstance(targets, str):
-            named = all(isinstance(target, str) and target for target in targets)
-            if not targets or not named:
+            if not targets or not all(targets):
                 raise UserError(
-                    f"targets of an adapter are {targets!r}: give names of linear maps "
-                    f"such as ['q_proj', 'v_proj'], or {ALL_LINEAR!r}."
+                    f"adapter: targets={targets!r}: give names of linear maps such as "
+                    f"['q_proj', 'v_proj'], or {ALL_LINEAR!r}."
                 )
             object.__setattr__(self, "targets", tuple(targets))
 

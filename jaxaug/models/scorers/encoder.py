@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 from t5x.feed.vocabularies import check_rows
 
 from jaxaug.core import pins
-from jaxaug.core.buckets import plan
+from jaxaug.core.buckets import Batch, in_batches, pad
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, shown
 from jaxaug.models.named import catalogue, identities
@@ -21,8 +21,9 @@ from jaxaug.models.tokenizers import hf as tokenizers
 from jaxaug.models.weights import hf_config as rules
 from jaxaug.models.weights import hf_folder
 
-# (params, tokens, segments, mask, numbers) -> one output row per input row.
-Program = Callable[[Any, Any, Any, Any, Any], Array]
+# (encoder, *settings, params, tokens, segments, mask, numbers) -> one output row per
+# input row; see `programs.of_model`.
+Program = Callable[..., Array]
 
 SENTENCE_CONFIG = "sentence_bert_config.json"
 _FIX = "Get the model again."
@@ -54,6 +55,11 @@ class Encoder:
         return jax.device_put(self.params)
 
     @functools.cached_property
+    def bare(self) -> "Encoder":
+        """The same encoder without parameters, for compiled programs to refer to."""
+        return dataclasses.replace(self, params={})
+
+    @functools.cached_property
     def config(self) -> Any:
         """Configuration of the module."""
         return self.module.config  # type: ignore[attr-defined]
@@ -71,12 +77,14 @@ class Encoder:
         self,
         program: Program,
         encoded: Sequence[tokenizers.Encoded],
+        *settings: Any,
         numbers: Int[np.ndarray, "n k"] | None = None,
     ) -> Float[np.ndarray, "n ..."]:
         """Returns the output rows of a jitted program, in the order of the inputs.
 
         Args:
             program: compiled once per length; lengths are powers of two.
+            settings: static arguments of the program.
             numbers: further arguments of each row; None means zeros.
 
         Raises:
@@ -84,29 +92,24 @@ class Encoder:
         """
         if numbers is None:
             numbers = np.zeros((len(encoded), 1), np.int32)
-        rows: dict[int, np.ndarray] = {}
-        for batch in plan([len(one.tokens) for one in encoded], self.batch_size):
-            places = np.resize(batch.indices, batch.rows)
-            shape = (batch.rows, min(batch.length, self.max_length))
-            tokens = np.full(shape, self.tokenizer.pad_id, np.int32)
-            segments, mask = np.zeros(shape, np.int32), np.zeros(shape, np.bool_)
-            for row, place in enumerate(places):
-                one = encoded[place]
-                tokens[row, : len(one.tokens)] = one.tokens
-                segments[row, : len(one.tokens)] = one.segments
-                mask[row, : len(one.tokens)] = True
-            results = np.asarray(
-                program(self._params, tokens, segments, mask, numbers[places])
-            )
-            rows |= dict(zip(batch.indices, results, strict=False))
-        found = np.stack([rows[place] for place in range(len(encoded))])
-        if not np.isfinite(found).all():
-            raise UserError(
-                f"{self.name}: its output for a text is NaN or infinite. Its weights "
-                "are damaged or its activations overflow: get the model again, or name "
-                "another."
-            )
-        return found
+
+        def compute(tokens: Int[np.ndarray, "rows length"], batch: Batch) -> Array:
+            own = [encoded[place] for place in batch.indices]
+            segments = pad([one.segments for one in own], *tokens.shape)
+            mask = pad([[1] * len(one.tokens) for one in own], *tokens.shape) > 0
+            tokens = np.where(mask, tokens, np.int32(self.tokenizer.pad_id))
+            places = [*batch.indices, *batch.indices[:1] * (batch.rows - len(own))]
+            rows = tokens, segments, mask, numbers[places]
+            return program(self, *settings, self._params, *rows)
+
+        found = in_batches(
+            [one.tokens for one in encoded],
+            self.batch_size,
+            compute,
+            fit=lambda batch: batch._replace(length=min(batch.length, self.max_length)),
+            name=self.name,
+        )
+        return np.stack(found)
 
 
 def load(name: PathLike, max_length: int | None = None) -> Encoder:

@@ -5,24 +5,24 @@ Also the perplexity of texts under a causal language model.
 
 import functools
 import json
-import weakref
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxaug.core.buckets import in_batches
+from jaxaug.core.buckets import Batch, in_batches
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import read_json
-from jaxaug.models import bert
+from jaxaug.models import bert, programs
 from jaxaug.models.scorers.encoder import SENTENCE_CONFIG, Encoder
 from jaxaug.models.scorers.store import Store, Texts, remembered
 from jaxaug.models.text.language import LanguageModel
 
 Pairs = Sequence[tuple[str, str]]
+Read = TypeVar("Read")
 
 TEMPLATES = (
     "{}",
@@ -74,23 +74,19 @@ class Similarity:
 
     def _compute(self, items: Sequence[Texts]) -> Float[np.ndarray, "n emb"]:
         encoded = self._encoder.encode([text for (text,) in items])
-        return self._encoder.run(self._program, encoded)
+        return self._encoder.run(_pooled, encoded, self._pooling == "mean")
 
-    @functools.cached_property
-    def _program(self) -> Any:
-        def program(
-            params: Any, tokens: Array, segments: Array, mask: Array, numbers: Array
-        ) -> Array:
-            del numbers
-            hidden: Any = self._encoder.module.apply(
-                {"params": params}, tokens, segments, mask
-            )
-            mean = self._pooling == "mean"
-            pooled = bert.mean_pool(hidden, mask) if mean else bert.cls_pool(hidden)
-            norm = jnp.linalg.norm(pooled, axis=-1, keepdims=True)
-            return pooled / jnp.maximum(norm, 1e-12)
 
-        return jax.jit(program)
+@programs.of_model(static_argnums=(0,))
+def _pooled(
+    encoder: Encoder, mean: bool, params: Any, tokens: Array, segments: Array,
+    mask: Array, numbers: Array,
+) -> Array:  # fmt: skip
+    del numbers
+    hidden: Any = encoder.module.apply({"params": params}, tokens, segments, mask)
+    pooled = bert.mean_pool(hidden, mask) if mean else bert.cls_pool(hidden)
+    norm = jnp.linalg.norm(pooled, axis=-1, keepdims=True)
+    return pooled / jnp.maximum(norm, 1e-12)
 
 
 class Entailment:
@@ -281,36 +277,24 @@ def _place_of(encoder: Encoder, label: str) -> int:
     return labels.index(label)
 
 
-# Programs of each encoder by softmax; they are deleted with the encoder.
-_CLASSIFIERS: weakref.WeakKeyDictionary[Encoder, dict[bool, Any]]
-_CLASSIFIERS = weakref.WeakKeyDictionary()
-
-
-def _classifier(encoder: Encoder, softmax: bool) -> Any:
-    programs = _CLASSIFIERS.setdefault(encoder, {})
-    if softmax not in programs:
-        takes_segments = hasattr(encoder.config, "num_segments")
-        programs[softmax] = _compiled(encoder.module, takes_segments, softmax)
-    return programs[softmax]
-
-
-def _compiled(module: Any, takes_segments: bool, softmax: bool) -> Any:
-    def program(
-        params: Any, tokens: Array, segments: Array, mask: Array, numbers: Array
-    ) -> Array:
-        del numbers
-        arguments = (tokens, segments, mask) if takes_segments else (tokens,)
-        logits = module.apply({"params": params}, *arguments, method=module.classify)
-        return jax.nn.softmax(logits) if softmax else logits
-
-    return jax.jit(program)
+@programs.of_model(static_argnums=(0,))
+def _classes(
+    encoder: Encoder, softmax: bool, params: Any, tokens: Array, segments: Array,
+    mask: Array, numbers: Array,
+) -> Array:  # fmt: skip
+    del numbers
+    module: Any = encoder.module
+    takes_segments = hasattr(encoder.config, "num_segments")
+    arguments = (tokens, segments, mask) if takes_segments else (tokens,)
+    logits = module.apply({"params": params}, *arguments, method=module.classify)
+    return jax.nn.softmax(logits) if softmax else logits
 
 
 def _classify(
     encoder: Encoder, items: Sequence[Texts], softmax: bool
 ) -> Float[np.ndarray, "n labels"]:
     encoded = encoder.encode([(item[0], item[1]) for item in items])
-    return encoder.run(_classifier(encoder, softmax), encoded)
+    return encoder.run(_classes, encoded, softmax)
 
 
 class CausalPerplexity:
@@ -320,22 +304,9 @@ class CausalPerplexity:
     end of the text does not count.
     """
 
-    def __init__(
-        self,
-        model: LanguageModel,
-        identity: str,
-        store: Store | None = None,
-        batch_size: int = 16,
-    ):
-        """Prepares the key of the store.
-
-        Args:
-            identity: digest of the model, as in
-                `jaxaug.models.named.identities.of_folder`.
-        """
-        self._model, self._store, self._batch_size = model, store, batch_size
-        bos = model.module.config.bos_token_id  # type: ignore[attr-defined]
-        self._identity = f"causal perplexity {json.dumps([identity, bos])}"
+    def __init__(self, model: LanguageModel, batch_size: int = 16):
+        """`batch_size` texts are computed together."""
+        self._model, self._batch_size = model, batch_size
 
     def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, " texts"]:
         """Returns the perplexity of each text, which must have tokens.
@@ -343,14 +314,16 @@ class CausalPerplexity:
         Raises:
             UserError: a text has no tokens.
         """
-        items = [(text,) for text in texts]
-        return remembered(self._store, self._identity, items, self._compute)[:, 0]
-
-    def _compute(self, items: Sequence[Texts]) -> Float[np.ndarray, "n 1"]:
-        sequences = self._model.vocabulary.encode_batch([text for (text,) in items])
-        _check(items, [len(tokens) for tokens in sequences])
-        each = self._log_probabilities(sequences)
-        return np.array([[np.exp(-np.mean(own))] for own in each])
+        distinct = list(dict.fromkeys(texts))
+        sequences = self._model.vocabulary.encode_batch(distinct)
+        for text, tokens in zip(distinct, sequences, strict=True):
+            if not tokens:
+                raise UserError(
+                    f"text {text!r} has no tokens, so no perplexity: leave it out."
+                )
+        each = zip(distinct, self._log_probabilities(sequences), strict=True)
+        found = {text: np.exp(-np.mean(own)) for text, own in each}
+        return np.array([found[text] for text in texts], np.float32)
 
     def continued(
         self, inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]
@@ -372,34 +345,49 @@ class CausalPerplexity:
         found = in_batches(
             sequences,
             self._batch_size,
-            lambda rows, _: np.asarray(self._program(self._params, rows)),
+            lambda rows, _: _of_tokens(self._model, self._params, rows),
+            name=self._model.label,
         )
         return [one[: len(own)] for one, own in zip(found, sequences, strict=True)]
+
+    def next_logits(
+        self, texts: Sequence[str], read: Callable[[Float[np.ndarray, " vocab"]], Read]
+    ) -> list[Read]:
+        """Returns what `read` takes from the logits of the token after each text."""
+
+        def compute(rows: Int[np.ndarray, "rows length"], batch: Batch) -> list[Read]:
+            logits = np.asarray(_of_last(self._model, self._params, rows))
+            return [read(one) for one in logits[: len(batch.indices)]]
+
+        # The value of the last token is not read, only its position.
+        sequences = [[*own, 1] for own in self._model.vocabulary.encode_batch([*texts])]
+        return in_batches(sequences, 2 * self._batch_size, compute)
 
     @functools.cached_property
     def _params(self) -> Any:
         return jax.device_put(self._model.params)
 
-    @functools.cached_property
-    def _program(self) -> Any:
-        def program(
-            params: Any, tokens: Int[Array, "rows length"]
-        ) -> Float[Array, "rows length"]:
-            logits: Any = self._model.module.apply(
-                {"params": params},
-                jnp.pad(tokens[:, :-1], ((0, 0), (1, 0))),
-                tokens,
-                enable_dropout=False,
-            )
-            log_probs = jax.nn.log_softmax(logits)
-            return jnp.take_along_axis(log_probs, tokens[..., None], axis=-1)[..., 0]
 
-        return jax.jit(program)
+def _logits(
+    model: LanguageModel, params: Any, tokens: Int[Array, "rows length"]
+) -> Float[Array, "rows length vocab"]:
+    before = jnp.pad(tokens[:, :-1], ((0, 0), (1, 0)))
+    return model.module.apply(  # type: ignore[return-value]
+        {"params": params}, before, tokens, enable_dropout=False
+    )
 
 
-def _check(items: Sequence[Texts], counts: Sequence[int]) -> None:
-    for (text,), count in zip(items, counts, strict=True):
-        if not count:
-            raise UserError(
-                f"text {text!r} has no tokens, so no perplexity: leave it out."
-            )
+@programs.of_model()
+def _of_tokens(
+    model: LanguageModel, params: Any, tokens: Int[Array, "rows length"]
+) -> Float[Array, "rows length"]:
+    log_probs = jax.nn.log_softmax(_logits(model, params, tokens))
+    return jnp.take_along_axis(log_probs, tokens[..., None], axis=-1)[..., 0]
+
+
+@programs.of_model()
+def _of_last(
+    model: LanguageModel, params: Any, tokens: Int[Array, "rows length"]
+) -> Float[Array, "rows vocab"]:
+    last = jnp.sum(tokens != 0, axis=1) - 1
+    return _logits(model, params, tokens)[jnp.arange(len(tokens)), last]

@@ -34,7 +34,7 @@ def kept(model: TextModel | LanguageModel, precision: str) -> epath.Path:
         params = model.params
         if t5_weights.is_stacked(params):
             params = t5_weights.unstacked(params, model.label)
-        words, offset = _words(model), getattr(config, "id_offset", 0)
+        words, offset = model.output_vocabulary, getattr(config, "id_offset", 0)
         unknown = getattr(words, "unk_id", None)
         write_folder(
             temporary,
@@ -132,9 +132,3 @@ def _family(config: Any) -> families.Family:
         if type(config) is getattr(family.code, "Config", None):
             return family
     raise LookupError
-
-
-def _words(model: TextModel | LanguageModel) -> Any:
-    if isinstance(model, LanguageModel):
-        return model.vocabulary
-    return model.output_vocabulary

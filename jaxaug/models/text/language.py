@@ -94,6 +94,8 @@ class Loaded(abc.ABC):
     module: nn.Module
     params: Mapping[str, Any]
     published: str = ""
+    shared = 0
+    """Number of prompt tokens that every input contains."""
 
     @property
     @abc.abstractmethod
@@ -140,6 +142,11 @@ class LanguageModel(Loaded):
     def vocabularies(self) -> tuple[Any, ...]:
         return (self.vocabulary,)
 
+    @property
+    def output_vocabulary(self) -> hf.Tokenizer:
+        """Vocabulary of outputs, the same as for inputs."""
+        return self.vocabulary
+
     @functools.cached_property
     def before(self) -> list[int]:
         """Tokens of the prompt before the input."""
@@ -156,8 +163,8 @@ class LanguageModel(Loaded):
         return self.vocabulary.encode(self.prompt.behind)
 
     @property
-    def shared(self) -> int:
-        """Number of prompt tokens that every input contains."""
+    def shared(self) -> int:  # type: ignore[override]
+        """See `Loaded.shared`."""
         return len(self.before) + len(self.behind)
 
     def prompted(self, prompt: str) -> "LanguageModel":

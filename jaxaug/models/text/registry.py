@@ -270,7 +270,8 @@ def _named(model: catalogue.Named) -> TextModel | language.LanguageModel:
     loaded = _published(model.folder, label)
     if not model.controls:
         return dataclasses.replace(loaded, prompt=model.input)
-    return dataclasses.replace(loaded, first=_control_tokens(model))
+    words, fields = hf.load(model.folder), model.input("")
+    return dataclasses.replace(loaded, first=control_tokens(words, fields, label))
 
 
 def _published(folder: epath.Path, label: str) -> TextModel:
@@ -306,19 +307,24 @@ def _published(folder: epath.Path, label: str) -> TextModel:
     return make(published, published, first=first)
 
 
-def _control_tokens(model: catalogue.Named) -> tuple[int, ...]:
-    """Returns ids of the control fields before the text, which are special tokens."""
-    fields = model.input("")
-    # The tokenizer of texts is not used, because it reads no special tokens.
-    own = tokenizers.Tokenizer.from_str(hf.load(model.folder).backend.to_str())
+def control_tokens(words: hf.Tokenizer, fields: str, label: str) -> tuple[int, ...]:
+    """Returns ids of control fields, such as `COND_SEMANTIC_SIM_80
+    COND_LEXICAL_DIV_30`, which are special tokens.
+
+    Raises:
+        UserError: the tokenizer lacks a field.
+    """
+    # The tokenizer of texts reads no special tokens, so this is a separate one.
+    own = tokenizers.Tokenizer.from_str(words.backend.to_str())
+    known = own.get_vocab()
     for field in fields.split():
-        if field not in own.get_vocab():
+        if field not in known:
             raise UserError(
-                f"{model.folder}: its tokenizer does not know the control field "
-                f"{field}. Remove the folder and run `jaxaug models fetch "
-                f"{model.name}`."
+                f"{label}: its tokenizer does not know the control field {field}. "
+                "Remove the folder of the model, and fetch it again."
             )
-    return tuple(own.encode(fields, add_special_tokens=False).ids)
+    ids = own.encode(fields, add_special_tokens=False).ids
+    return tuple(number + words.id_offset for number in ids)
 
 
 def _restored(folder: epath.Path, name: str) -> TextModel:

@@ -87,8 +87,7 @@ class Outputs:
         self.key = jax.random.PRNGKey(seed)
         causal_model = isinstance(model, LanguageModel)
         self.program = causal.decode if causal_model else decoder.decode
-        words = model.vocabulary if causal_model else model.output_vocabulary
-        self.eos_id = words.eos_id
+        self.eos_id = model.output_vocabulary.eos_id
         params = jax.device_put(model.params)
         self.params = causal.ready(model, params) if causal_model else params
         tokens = [model.encode(clean(text, False)) for text in texts]

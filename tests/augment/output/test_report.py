@@ -47,7 +47,7 @@ def test_files(sgd_tree, schemes, tmp_path):
     assert "<p>2 &lt; 3 kept</p>" in page
     assert "<td>&lt;Price&gt; of a ticket</td>" in page
     assert "<td>Cost of the ticket (wording 5)</td>" in page
-    assert '<td class="same">Where the train goes</td>' in page
+    assert "<td><span>Where the train goes</span></td>" in page
     assert "<h2>10 samples</h2>" in page and page.count("<h3>") == 10
     assert '<td class="number">6.7</td>' in page
     assert len(re.findall("<table>", page)) == len(re.findall("</table>", page)) == 11

@@ -153,11 +153,11 @@ def test_next_words_are_whole_and_the_most_probable(causal, monkeypatch):
     words = {40: "forty", 41: "fortyone", 90: "ninety"}
     monkeypatch.setattr(proposer, "_words", words)
     lefts = ["the", "", "a longer text on the left side"]
-    found = proposer._next_words(lefts, 2)
+    found = proposer.propose([contextual.Gap(left, "", ()) for left in lefts], 2)
     for left, proposed in zip(lefts, found, strict=True):
         _, rows = logits(left)
         best = sorted(words, key=lambda i: -float(rows[-1, i]))[:2]
-        assert proposed == [words[i] for i in best]
+        assert [word for word, _ in proposed] == [words[i] for i in best]
 
 
 def test_tokens_that_are_words():

@@ -146,9 +146,9 @@ def test_grids(server):
     other = registry.made("paraphrase", 1, {"grid": grid})
     assert jobs[1].key["seed"] == 0 and other[1].key["seed"] == 1
     for fields, message in (
-        ({"sampler": "beam"}, "'sampler' is no setting of a model behind an endpoint"),
+        ({"sampler": "beam"}, "grid: unknown key 'sampler'"),
         ({"num": "2"}, "num='2': expected a whole number"),
-        ({"options": {"k": 2}}, "no option 'k'"),
+        ({"options": {"k": 2}}, "grid: unknown key 'k'"),
         ({"options": 3}, "options=3: expected a mapping"),
         ({"endpoint": None}, "endpoint=None: expected a text"),
         ({"num": [2, 2]}, "comes twice. Leave one out."),

@@ -13,7 +13,6 @@ from tokenizers import pre_tokenizers
 from transformers import MarianConfig, MarianMTModel
 
 from jaxaug.augment.schemes import backtranslate, qcpg
-from jaxaug.core import buckets
 from jaxaug.core.errors import UserError
 from jaxaug.models.named import catalogue
 from jaxaug.models.text import registry
@@ -125,7 +124,7 @@ def test_all_named_pivots_are_in_the_catalogue():
 
 def test_wrong_arguments_of_back_translation(tmp_path, monkeypatch):
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path))
-    generation._model.cache_clear()
+    generation._loaded.cache_clear()
     with pytest.raises(UserError, match=r"pivots=4: there are sets of 3 and 5"):
         backtranslate.candidates(["a"], pivots=4)
     with pytest.raises(UserError, match=r"num=5 outputs of beams=4"):
@@ -188,12 +187,10 @@ def test_controls_stand_before_the_text(controlled, monkeypatch):
     expected = [{} for _ in TEXTS]
     for prefix in prefixes:
         fields = [words.backend.token_to_id(field) for field in prefix.split()]
-        assert qcpg.control_tokens(controlled, prefix) == fields and None not in fields
+        assert registry.control_tokens(words, prefix, "") == tuple(fields)
         inputs = [[*fields, *words.encode(text), words.eos_id] for text in TEXTS]
-        for batch in buckets.plan([len(tokens) for tokens in inputs], 32):
-            rows = run([inputs[i] for i in batch.indices], batch)
-            for index, row in zip(batch.indices, rows, strict=True):
-                expected[index] |= dict.fromkeys(o.text for o in row if o.text)
+        for known, row in zip(expected, run(inputs), strict=True):
+            known |= dict.fromkeys(o.text for o in row if o.text)
     assert found == [list(own) for own in expected]
     assert max(map(len, found)) > 2  # The controls change the output.
     qcpg._model.cache_clear()
@@ -209,7 +206,7 @@ def test_wrong_arguments_of_qcpg(controlled):
     with pytest.raises(UserError, match=r"num=0 outputs of beams=4"):
         qcpg.candidates(["a"], num=0)
     with pytest.raises(UserError, match=r"does not know the control field COND_TONE_5"):
-        qcpg.control_tokens(controlled, "COND_TONE_5")
+        registry.control_tokens(controlled.input_vocabulary, "COND_TONE_5", "")
 
 
 def test_the_grid_is_in_range():

@@ -276,11 +276,11 @@ def test_matrices_in_a_torch_file_are_named(plain):
     "change, message",
     [
         ({"r": 4}, "has rank 3, but the settings say 4"),
-        ({"r": 0}, "rank of an adapter is 0"),
+        ({"r": 0}, "adapter: rank=0: expected a whole number from 1"),
         ({"target_modules": ["q_proj"]}, "additionally has 24 matrices: .*k_proj"),
         ({"target_modules": ["q_prj"]}, "no linear map 'q_prj'; .*'?q_proj"),
-        ({"use_rslora": "false"}, r"use_rslora\) of an adapter is 'false'"),
-        ({"lora_alpha": True}, "alpha of an adapter is True"),
+        ({"use_rslora": "false"}, "rank_stabilized='false': .* use_rslora"),
+        ({"lora_alpha": True}, "alpha=True: expected a finite number above 0"),
         ({"peft_type": "IA3"}, "peft_type is 'IA3'"),
     ],
 )

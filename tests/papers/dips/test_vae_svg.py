@@ -107,8 +107,8 @@ def outputs(params, name, num, texts, **options):
     )
     sequences = [own.encode(text) for text in texts]
     places = tuple(range(len(texts)))
-    found = decode(sequences, decoder.Batch(places, len(texts), 3))
-    return [[one.text for one in one_input] for one_input in found]
+    found = decode.batch(sequences, decoder.Batch(places, len(texts), 3))
+    return [[one.text for one in one_input] for one_input in found.values()]
 
 
 @pytest.mark.long
