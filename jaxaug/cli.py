@@ -19,6 +19,7 @@ from jaxaug.augment import arguments as augment
 from jaxaug.core import arguments, completion
 from jaxaug.core import verbs as others
 from jaxaug.core.errors import UserError
+from jaxaug.core.garbage import paused
 from jaxaug.core.installed import ShowVersions, extras_of
 from jaxaug.curriculum import arguments as curriculum
 from jaxaug.data import arguments as data
@@ -130,7 +131,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.environ["JAXAUG_OFFLINE"] = "1"
         module, function = parsed.target.split(":")
         with extras_of(f"`jaxaug {parsed.verb}`"):
-            status = getattr(importlib.import_module(module), function)(given) or 0
+            with paused():  # A tenth of the time of the imports.
+                run = getattr(importlib.import_module(module), function)
+            status = run(given) or 0
         sys.stdout.flush()
         return status
     except (UserError, OSError) as error:

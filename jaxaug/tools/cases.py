@@ -111,6 +111,7 @@ def read(
     tools: Imported | None,
     answers: PathLike | None = None,
     reworded: Callable[[str], str] = str,
+    limit: int | None = None,
 ) -> list[Source]:
     """Reads a file of cases.
 
@@ -120,6 +121,8 @@ def read(
         answers: BFCL's file of possible answers. None means the file of the same name
             in the folder `possible_answer` next to `path`.
         reworded: function from a description of BFCL to the text that replaces it.
+        limit: number of cases that are needed; further questions of BFCL with one turn
+            are left out. None means all.
 
     Returns:
         One source for a file in our own format. For BFCL, one for each question, or one
@@ -136,7 +139,7 @@ def read(
     if "question" in items[0][1]:
         if tools is not None:
             raise UserError(f"--schema: {path} is of BFCL and has tools. Leave it out.")
-        return _read_bfcl(path, items, answers, reworded)
+        return _read_bfcl(path, items, answers, reworded, limit)
     if tools is None:
         raise UserError(f"{path}: has no tools. Name their document with --schema.")
     if answers is not None:
@@ -150,7 +153,7 @@ def read(
 
 def _lines(path: PathLike) -> Iterator[tuple[str, dict[str, Any], int]]:
     """Yields place, object, and number of each line."""
-    text = read_text(path, _FIX)
+    text, path = read_text(path, _FIX), str(path)
     with contextlib.suppress(json_reader.JsonError):
         whole = json_reader.decoded(text)
         keys = set(whole) if isinstance(whole, dict) else set()
@@ -323,6 +326,7 @@ def _read_bfcl(
     items: Sequence[tuple[str, dict[str, Any], int]],
     answers: PathLike | None,
     reworded: Callable[[str], str],
+    limit: int | None,
 ) -> list[Source]:
     beside = epath.Path(path).parent
     answers = answers or beside / "possible_answer" / epath.Path(path).name
@@ -333,7 +337,7 @@ def _read_bfcl(
     if not all("irrelevance" in str(item.get("id")) for _, item, _ in items):
         known = _answers(answers)
     sources = []
-    for where, item, _ in items:
+    for where, item, _ in items[:limit]:
         name, turns = str(item.get("id")), item.get("question")
         if isinstance(turns, list) and turns and isinstance(turns[0], dict):
             turns = [turns]

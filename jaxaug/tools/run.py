@@ -102,7 +102,8 @@ def of_file(
     tools = read_document(schema) if schema else None
     if tools is not None:
         cases.check_finite(tools.document, f"--schema {schema}")
-    found = cases.read(path, tools, answers)
+    most = options.limit and options.shots + options.limit
+    found = cases.read(path, tools, answers, limit=most)
     flat = [(source.found, case) for source in found for case in source.cases]
     shown, rest = flat[: options.shots], flat[options.shots :]
     if not rest:

@@ -88,8 +88,11 @@ class Server(NamedTuple):
 
 def _read_bfcl(reworded: Callable[[str], str], limit: int | None) -> list[Source]:
     folder = packages.at_first_use("bfcl")
-    files = [folder / name for name in ("simple.json", "parallel.json")]
-    return [one for p in files for one in cases.read(p, None, None, reworded)][:limit]
+    found: list[Source] = []
+    for name in ("simple.json", "parallel.json"):
+        left = None if limit is None else limit - len(found)
+        found += cases.read(folder / name, None, None, reworded, left)
+    return found
 
 
 def _read_mcp(reworded: Callable[[str], str], limit: int | None) -> list[Source]:

@@ -44,7 +44,7 @@ def test_bash(tmp_path, capsys, words, answers):
 def test_zsh(capsys):
     text = script(capsys, "zsh")
     assert text.startswith("#compdef jaxaug\n")
-    assert "    predict:'predict the states of dialogues with a trained tracker" in text
+    assert "predict the states of dialogues with a trained tracker" in text
     assert '"--program[(default\\: train)]:program:(train eval infer)"' in text
     assert '"--run[folder of a training run, or a checkpoint in it]:run:_files"' in text
 

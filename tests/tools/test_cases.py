@@ -190,3 +190,20 @@ def test_bfcl(tmp_path):
     question |= {"id": "irrelevance_0"}
     (source,) = bfcl(tmp_path, question, None, "BFCL_v4_irrelevance.json")
     assert source.cases[0].expected == ()
+
+
+def test_only_the_wanted_cases_of_bfcl_are_read(tmp_path):
+    function = {"name": "area", "description": "area", "parameters": {"type": "dict"}}
+    lines = [
+        {"id": f"irrelevance_{n}", "question": [USER], "function": [function]}
+        for n in range(3)
+    ]
+    path = tmp_path / "BFCL_v4_irrelevance.json"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    worded = []
+    found = cases.read(path, None, None, lambda text: worded.append(text) or text, 2)
+    assert [source.cases[0].id for source in found] == [
+        "irrelevance_0",
+        "irrelevance_1",
+    ]
+    assert worded == ["area"] * 2

