@@ -47,8 +47,6 @@ _MEASURES = {
     "length": "words of the variant per word of the original: 1 is as long",
     "bleu": "share of the variant's phrases that occur in the original, 0 to 1",
     "self_bleu": "share of phrases that occur in other variants of the text, 0 to 1",
-    "fluency": "how likely the wording is to a language model, compared with the "
-    "original: 0 is as likely, negative is clumsier",
 }
 # The metrics that say most about meaning, the best first. A low value is a risk.
 _FAITHFUL = (

@@ -29,14 +29,18 @@ _ROWS = 64  # of a batch
 def load(name: str) -> Any:
     """Returns a `LanguageModel` whose inputs are whole prompts.
 
+    It has no parameters if the folder of CTranslate2, which has them, is in the cache.
+
     Raises:
         UserError: the model is no language model, or is not on this machine and cannot
             be fetched.
     """
-    from jaxaug.models.text import prompts, registry
+    from jaxaug.models.text import in_engine, prompts, registry
     from jaxaug.models.text.language import LanguageModel
 
-    model = registry.load(name)
+    model: Any = registry.described(name) if _has_engine() else None
+    if model is None or not in_engine.is_kept(model, PRECISION):
+        model = registry.load(name)
     if not isinstance(model, LanguageModel):
         raise UserError(
             f"{name} is no language model. Name one that was trained on "
@@ -89,11 +93,15 @@ def _prompt(kind: str, text: str) -> str:
 def _scored(
     model: Any, inputs: Sequence[list[int]], outputs: Sequence[list[int]]
 ) -> list[float]:
-    if importlib.util.find_spec("ctranslate2") is not None:
+    if _has_engine():
         return _engine(model).log_likelihoods(inputs, outputs)
     from jaxaug.models.scorers.pairs import CausalPerplexity
 
     return CausalPerplexity(model, _ROWS).continued(inputs, outputs)
+
+
+def _has_engine() -> bool:
+    return importlib.util.find_spec("ctranslate2") is not None
 
 
 @functools.cache

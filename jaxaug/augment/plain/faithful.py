@@ -1,7 +1,8 @@
 """The filter of paraphrases of plain sentences: rules, and the judge.
 
 Small language models often change a sentence by one word, such as a day, or swap agent
-and object. The strict filter therefore accounts for every word.
+and object. The strict filter therefore accounts for every word, unless the judge is
+sure and more than one word is new.
 """
 
 import re
@@ -14,6 +15,8 @@ from jaxaug.augment.judge.verdicts import UNFAITHFUL
 from jaxaug.augment.language import inflection, lexicon
 from jaxaug.augment.plain import wordings
 
+SURE = 0.85
+"""Least probability at which a strict filter need not account for every word."""
 STRICT, LIGHT, OFF = "strict", "light", "off"
 SAME, WORDS, ORDER = "same_words", "words", "order"
 PERSONS, MARK = "persons", "mark"
@@ -57,12 +60,16 @@ def reasons(source: str, candidate: str, strict: bool) -> tuple[str, ...]:
         found.append(MARK)
     if _persons(source) != _persons(candidate):
         found.append(PERSONS)
-    if strict:
-        known = [source, *(one.text for one in wordings.reword(source))]
-        problems = {_problem(_words(one), _words(candidate)) for one in known}
-        if "" not in problems:
-            found.append(ORDER if ORDER in problems else WORDS)
-    return tuple(found)
+    return (*found, *(_doubts(source, candidate) if strict else ()))
+
+
+def _doubts(source: str, candidate: str) -> tuple[str, ...]:
+    """Returns a reason if not every word is accounted for; see `reasons`."""
+    known = [source, *(one.text for one in wordings.reword(source))]
+    problems = {_problem(_words(one), _words(candidate)) for one in known}
+    if "" in problems:
+        return ()
+    return (ORDER,) if ORDER in problems else (WORDS,)
 
 
 def _problem(first: Sequence[str], second: Sequence[str]) -> str:
@@ -70,6 +77,12 @@ def _problem(first: Sequence[str], second: Sequence[str]) -> str:
     if Counter(first) != Counter(second):
         return WORDS
     return "" if _is_rotation(first, second) else ORDER
+
+
+def _swaps_a_word(first: str, second: str) -> bool:
+    """Returns whether one word replaces another, which the judge often overlooks."""
+    own, other = Counter(_words(first)), Counter(_words(second))
+    return (own - other).total() == (other - own).total() == 1
 
 
 def _words(text: str) -> list[str]:
@@ -131,20 +144,28 @@ def judged(
     Args:
         candidates: candidates, each for the sentence at the same index.
         trusted: whether the candidate was made by rule; the rules do not judge it.
+        strict: whether each word must be accounted for (see `reasons`) where the
+            probability is below `SURE` or one word replaces another.
         model: a key of `verdicts.NAMES`.
 
     Raises:
         UserError: a model is not on this machine and cannot be fetched.
     """
     found = [
-        () if trust else reasons(source, text, strict)
+        () if trust else reasons(source, text, False)
         for source, text, trust in zip(sources, candidates, trusted, strict=True)
     ]
     left = [place for place, codes in enumerate(found) if not codes]
     pairs = [Pair(SENTENCE, sources[place], candidates[place]) for place in left]
     values = dict.fromkeys(range(len(found)), 0.0)
     values |= zip(left, verdicts.faithful(pairs, model).tolist(), strict=True)
-    return [
-        (codes or (() if values[place] >= verdicts.LEAST else (UNFAITHFUL,)), value)
-        for (place, value), codes in zip(values.items(), found, strict=True)
-    ]
+    for place in left:
+        if values[place] < verdicts.LEAST:
+            found[place] = (UNFAITHFUL,)
+        elif strict and not trusted[place]:
+            doubts = _doubts(sources[place], candidates[place])
+            is_sure = values[place] >= SURE and not _swaps_a_word(
+                sources[place], candidates[place]
+            )
+            found[place] = () if is_sure else doubts
+    return [(codes, values[place]) for place, codes in enumerate(found)]

@@ -395,6 +395,7 @@ JAX, CTRANSLATE2 = "jax", "ctranslate2"
 # Beam search ends when it has this many finished hypotheses for each beam. The search
 # in JAX continues until no unfinished hypothesis can be better, so 1 would be too few.
 _PATIENCE = 2.0
+_REUSED = 2**25  # bytes of the logits of a batch that is scored
 
 
 @dataclass(frozen=True)
@@ -556,8 +557,12 @@ class Engine:
         ]
         # Rows of similar length need little padding.
         order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        # glibc reuses blocks up to this size; larger ones are mapped and zeroed again.
+        tokens = _REUSED // (4 * self._rules.size)
         found = self._model.score_batch(
-            [rows[place] for place in order], max_batch_size=self._batch_size
+            [rows[place] for place in order],
+            max_batch_size=max(tokens, *map(len, rows), 1),
+            batch_type="tokens",
         )
         values = {
             place: sum(one.log_probs[-len(outputs[place]) :])

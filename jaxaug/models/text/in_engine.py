@@ -19,6 +19,16 @@ from jaxaug.models.text.registry import TextModel
 from jaxaug.models.weights import families, keymap
 
 
+def is_kept(model: TextModel | LanguageModel, precision: str) -> bool:
+    """Returns whether `kept` has nothing to write."""
+    return manifest.opened(_folder_of(model, precision)) is not None
+
+
+def _folder_of(model: TextModel | LanguageModel, precision: str) -> epath.Path:
+    key = digest_of([model.identity, precision, code_digest(runner, __name__)])
+    return cache_folder.local_cache_dir() / "ctranslate2" / key
+
+
 def kept(model: TextModel | LanguageModel, precision: str) -> epath.Path:
     """Returns the folder of a model for CTranslate2; writes it on first use.
 
@@ -26,8 +36,7 @@ def kept(model: TextModel | LanguageModel, precision: str) -> epath.Path:
         UserError: CTranslate2 is not installed, or has no such model or precision.
     """
     runner.check_installed()
-    key = digest_of([model.identity, precision, code_digest(runner, __name__)])
-    folder = cache_folder.local_cache_dir() / "ctranslate2" / key
+    folder = _folder_of(model, precision)
 
     def write(temporary: epath.Path) -> None:
         config = plain_config(model.module, model.label)

@@ -330,18 +330,23 @@ def is_language_model(folder: epath.Path) -> bool:
     return any(folder.glob("*.gguf"))
 
 
-def load(folder: epath.Path, label: str, prompt: str = "schema") -> LanguageModel:
+def load(
+    folder: epath.Path, label: str, prompt: str = "schema", weights: bool = True
+) -> LanguageModel:
     """Loads a published decoder-only model from its folder or the GGUF file in it.
+
+    Args:
+        weights: whether to read the parameters; otherwise there are none.
 
     Raises:
         UserError: files are missing or wrong, or the tokenizer names no EOS.
     """
     if (folder / hf_folder.CONFIG).exists():
-        published = hf_folder.load(folder)
+        published = hf_folder.load(folder, weights=weights)
     else:
         from jaxaug.models.weights import gguf
 
-        published = gguf.load(min(folder.glob("*.gguf")))
+        published = gguf.load(min(folder.glob("*.gguf")), weights)
     words = hf.load(folder, id_offset=1)
     if words.eos_id is None:
         raise UserError(

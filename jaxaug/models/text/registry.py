@@ -135,6 +135,27 @@ def load(name: str) -> TextModel | language.LanguageModel:
     return dataclasses.replace(model, published=published) if published else model
 
 
+def described(name: str) -> LanguageModel | None:
+    """Returns a named language model without its parameters.
+
+    It has the identity of the whole model, and an adapter does not change the rest, so
+    it can stand for a model in CTranslate2. None if the name means no such model.
+
+    Raises:
+        UserError: see `load`.
+    """
+    base, _ = _parts(name)
+    identity = published_identity(name) if base in catalogue.CATALOGUE else ""
+    if not identity:
+        return None
+    folder = catalogue.CATALOGUE[base].checked_folder
+    if not language.is_language_model(folder):
+        return None
+    pins.verify(folder)
+    model = language.load(folder, name, weights=False)
+    return dataclasses.replace(model, published=identity)
+
+
 def with_adapter(name: str, adapter: str | None) -> str:
     """Returns the name for `load` of a model with an adapter, if one is given."""
     return f"{name}{_PLUS}{adapter}" if adapter else name

@@ -242,8 +242,11 @@ _CONTROL_TOKEN, _USER_TOKEN = 3, 4
 _SPECIAL = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
 
 
-def load(path: PathLike) -> Published:
+def load(path: PathLike, weights: bool = True) -> Published:
     """Loads the model in a GGUF file, with float32 parameters.
+
+    Args:
+        weights: whether to read the parameters; otherwise there are none.
 
     Raises:
         UserError: the file is missing or damaged, has another architecture, or is
@@ -254,13 +257,15 @@ def load(path: PathLike) -> Published:
     family = families.of_config(file.hf_config, os.fspath(path))
     config = family.config(file.hf_config)
     module, shapes = family.network_of(config, path)
-    params = params_from(
-        file.tensors,
-        family.key_map(config),
-        family.ignored,
-        shapes=shapes,
-        source=os.fspath(path),
-    )
+    params: dict[str, Any] = {}
+    if weights:
+        params = params_from(
+            file.tensors,
+            family.key_map(config),
+            family.ignored,
+            shapes=shapes,
+            source=os.fspath(path),
+        )
     folder = epath.Path(path).parent
     return Published(family, config, module, params, file.hf_config, folder)
 

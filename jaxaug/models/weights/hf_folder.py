@@ -43,6 +43,7 @@ def load(
     *,
     dtype: Any = None,
     param_dtype: np.typing.DTypeLike | None = np.float32,
+    weights: bool = True,
 ) -> Published:
     """Loads the model in a folder.
 
@@ -51,6 +52,7 @@ def load(
             `pytorch_model.bin`, or with an index and shards of either. Safetensors take
             precedence.
         param_dtype: dtype of the parameters; None keeps the dtypes of the file.
+        weights: whether to read the parameters; otherwise there are none.
 
     Raises:
         UserError: a file is missing or damaged, the architecture is unknown, or the
@@ -63,6 +65,8 @@ def load(
     if dtype is not None:
         config = dataclasses.replace(config, dtype=dtype)
     module, shapes = family.network_of(config, root / CONFIG)
+    if not weights:
+        return Published(family, config, module, {}, hf_config, root)
     path, tensors = open_weights(root)
     with tensors:
         params = params_from(

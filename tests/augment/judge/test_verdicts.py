@@ -146,3 +146,29 @@ def test_the_default_config_takes_the_least_probability(argument, least):
 def test_a_probability_above_one_is_refused():
     with pytest.raises(UserError, match="faithful is from 0 to 1"):
         config.load("configs/augment/grammar_tree.py:2")
+
+
+def test_weights_that_ctranslate2_has_are_not_read(tiny_lm, monkeypatch):
+    pytest.importorskip("ctranslate2")
+    from jaxaug.models.text import in_engine, registry
+
+    whole = registry.load(str(tiny_lm))
+    asked = []
+    monkeypatch.setattr(registry, "described", lambda name: whole.bare)
+    monkeypatch.setattr(registry, "load", lambda name: asked.append(name) or whole)
+    for is_kept in (True, False):
+        monkeypatch.setattr(in_engine, "is_kept", lambda *_, kept=is_kept: kept)
+        found = likelihood.load.__wrapped__("mine")
+        assert found.params == ({} if is_kept else whole.params)
+    assert asked == ["mine"]
+
+
+def test_a_described_model_has_the_identity_of_the_whole_one():
+    from jaxaug.models.text import registry
+
+    if not catalogue.find("smollm2").on_disk:
+        pytest.skip("the weights of smollm2 are not there")
+    found = registry.described(likelihood.MODEL)
+    assert found.params == {}
+    assert found.identity == registry.published_identity(likelihood.MODEL)
+    assert found.vocabulary.encode("a b") and registry.described("minisgd") is None

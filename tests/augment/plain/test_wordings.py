@@ -1,9 +1,11 @@
 """The table of rewordings, and the filter that compares whole sentences by it."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jaxaug.augment.judge import verdicts
 from jaxaug.augment.plain import faithful, wordings
 
 RULES = wordings.table().rules
@@ -79,3 +81,26 @@ SOURCE = "The app crashes when I open the settings."
 def test_reasons(source, candidate, strict, light):
     assert faithful.reasons(source, candidate, True) == strict
     assert faithful.reasons(source, candidate, False) == light
+
+
+@pytest.mark.parametrize(
+    ("source", "candidate", "probability", "reasons"),
+    [
+        (SOURCE, "When I open the settings, the app crashes.", 0.5, ()),
+        (SOURCE, "When I open the settings, the app crashes.", 0.49, ("unfaithful",)),
+        ("Delete it.", "I want it to be deleted.", 0.84, ("persons",)),
+        ("I want a refund.", "I'd like to be refunded.", 0.84, ("words",)),
+        ("I want a refund.", "I'd like to be refunded.", 0.85, ()),
+        # The judge overlooks replaced words.
+        ("I lost my blue bag.", "I lost my red bag.", 0.99, ("words",)),
+    ],
+)
+def test_sure_judgments_excuse_words(
+    source, candidate, probability, reasons, monkeypatch
+):
+    monkeypatch.setattr(
+        verdicts, "faithful", lambda pairs, model: np.full(len(pairs), probability)
+    )
+    ((found, value),) = faithful.judged([source], [candidate], [False], True)
+    assert found == reasons
+    assert value == (0 if reasons == ("persons",) else probability)
