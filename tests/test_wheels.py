@@ -215,6 +215,20 @@ def test_a_run_in_an_empty_folder_with_user_defined_tasks(site: Path, tmp_path: 
 
 
 @pytest.mark.slow
+def test_the_runtime_works_alone(wheels: Path, tmp_path: Path):
+    (wheel,) = wheels.glob("jaxaug_t5x-*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    hidden = dict.fromkeys(("jaxaug", "tasks", "seqio", "clu", "tensorflow"))
+    program = "import sys; sys.modules.update({}); import t5x.{}; print(t5x.__file__)"
+    done = ran(
+        [sys.executable, "-c", program.format(hidden, "train, t5x.eval, t5x.infer")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.stdout.strip() == str(tmp_path / "t5x/__init__.py"), done.stderr
+
+
+@pytest.mark.slow
 def test_the_base_needs_nothing_of_an_extra(site: Path, tmp_path: Path, sgd_tree: Path):
     """Verbs of data, evaluation, and rewording run; others name their extra."""
     place = tmp_path / "predicted/inference_eval/predictions/d3st-000007/original"
