@@ -58,7 +58,7 @@ errors predicted
 tasks
 schema import tools.json --out schema.json
 schema export schema.json --to openapi --out api.yaml
-augment --data_dir demo --out grammar
+augment --data_dir demo --config configs/augment/grammar.py --out grammar
 augment --data_dir demo --config configs/augment/eda.py --out eda
 augment review grammar
 augment explain train/0/slot/0 --out grammar
@@ -86,7 +86,7 @@ OWN_API = """
 jaxaug schema import tools.json --out schema.json # mcp: 1 service, 1 intent, 1 slot
 jaxaug init mine # wrote 2 services and 20 dialogues to mine
 jaxaug data check mine # no errors
-jaxaug augment --data_dir mine --out variants # wrote variants/v1..v5
+jaxaug augment --config configs/augment/grammar.py --data_dir mine --out variants # wrote variants/v1..v5
 jaxaug augment review variants # wrote variants/review.html: 15 texts
 echo '{"messages": [{"role": "user", "content": "Oslo?"}], "calls": []}' > cases.jsonl
 jaxaug sensitivity --schema tools.json --in cases.jsonl --model openai:x --endpoint http://localhost:1/v1 --dry_run # expected: 14 requests

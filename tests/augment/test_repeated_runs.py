@@ -12,7 +12,6 @@ from jaxaug.augment import plan as plans
 from jaxaug.augment import run
 from jaxaug.augment.judge import measures
 from jaxaug.augment.output import records
-from jaxaug.core import extensions
 from jaxaug.core.errors import UserError
 from jaxaug.core.parts import Part
 from jaxaug.data.schema import read_schema
@@ -121,18 +120,14 @@ def test_a_crash_half_way(sgd_tree, fake, tmp_path):
         assert path.read_bytes() == other.read_bytes()
 
 
-@pytest.mark.parametrize("module", ["variants", "records"])
-def test_a_full_disk(sgd_tree, fake, tmp_path, monkeypatch, module):
+def test_a_full_disk(sgd_tree, fake, tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     out = tmp_path / "out"
     go(sgd_tree, out)
     before = files_of(out)
-    if module == "variants":
-        monkeypatch.setattr(records, "schema_json", full)
-    else:
-        monkeypatch.setattr(records, "write_text", full)
+    monkeypatch.setattr(records, "write_text", full)
     with pytest.raises((UserError, OSError), match="No space left on device"):
         go(sgd_tree, out, seed=1)
     monkeypatch.undo()
@@ -164,12 +159,6 @@ def test_weights_are_part_of_the_key_of_metrics(own_metrics, tmp_path, monkeypat
     mine, bleu = measures.key(own).values()
     assert mine[:2] == [own["mine"], []] and mine[2]
     assert bleu == [{}, [], ""]
-
-
-def test_another_code_of_a_metric_is_another_run(sgd_tree, fake, tmp_path, monkeypatch):
-    go(sgd_tree, tmp_path / "out")
-    monkeypatch.setattr(extensions, "code_of", lambda source: "other")
-    assert "(3 shards computed, 3 read)" in go(sgd_tree, tmp_path / "out")
 
 
 def test_another_metric_model_is_another_run(sgd_tree, fake, tmp_path, monkeypatch):

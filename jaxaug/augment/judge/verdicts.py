@@ -89,19 +89,34 @@ def columns(
 
 
 def faithful(
-    pairs: Sequence[Pair], model: str = network.BASE
+    pairs: Sequence[Pair], model: str = network.BASE, least: Sequence[float] = ()
 ) -> Float[np.ndarray, " pairs"]:
     """Returns the probability that each rewording is well formed and faithful.
 
-    A trivial rewording is faithful. `model` is a key of `NAMES`.
+    A trivial rewording is faithful.
+
+    Args:
+        model: a key of `NAMES`.
+        least: least probability of interest of each pair. Where it cannot be reached
+            whatever the likelihoods are, they are not computed, and the result is the
+            upper bound.
 
     Raises:
         UserError: see `columns`.
     """
     if not pairs:
         return np.zeros(0)
+    judge = regression(model)
+    if model == likelihood.MODEL and least:
+        # Log-likelihoods are at most 0, and their weights are positive.
+        known = np.pad(columns(pairs), [(0, 0), (0, 2)])
+        most = np.round(judge.probabilities(known), _DIGITS)
+        left = np.flatnonzero(most >= np.array(least))
+        known[left, -2:] = likelihood.both([pairs[place] for place in left])
+    else:
+        known = columns(pairs, model)
     # Further digits differ between machines.
-    return np.round(regression(model).probabilities(columns(pairs, model)), _DIGITS)
+    return np.round(judge.probabilities(known), _DIGITS)
 
 
 def verdicts(pairs: Sequence[Pair], least: float = LEAST) -> list[Verdict]:

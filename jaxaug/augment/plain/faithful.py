@@ -43,15 +43,8 @@ _PERSONS = {
 _REQUEST = re.compile(r"(?:can|could|would|will) you (?!be\b|have\b)")
 
 
-def reasons(source: str, candidate: str, strict: bool) -> tuple[str, ...]:
-    """Returns why the rules drop a candidate; empty if they keep it.
-
-    Args:
-        candidate: a text that should have the same meaning.
-        strict: whether each word must be accounted for. It or a synonym of it must be
-            in the sentence or in one of its rewordings by rule, in the same order. Two
-            parts may change places.
-    """
+def reasons(source: str, candidate: str) -> tuple[str, ...]:
+    """Returns why the rules drop a candidate; empty if they keep it."""
     (codes,) = filters.reasons(source, [candidate], names=())
     if _kept(wordings.expanded(source)) == _kept(wordings.expanded(candidate)):
         return (*codes, SAME)
@@ -60,11 +53,15 @@ def reasons(source: str, candidate: str, strict: bool) -> tuple[str, ...]:
         found.append(MARK)
     if _persons(source) != _persons(candidate):
         found.append(PERSONS)
-    return (*found, *(_doubts(source, candidate) if strict else ()))
+    return tuple(found)
 
 
-def _doubts(source: str, candidate: str) -> tuple[str, ...]:
-    """Returns a reason if not every word is accounted for; see `reasons`."""
+def doubts(source: str, candidate: str) -> tuple[str, ...]:
+    """Returns a reason if not every word is accounted for.
+
+    Each word or a synonym of it must be in the sentence or in one of its rewordings by
+    rule, in the same order. Two parts may change places.
+    """
     known = [source, *(one.text for one in wordings.reword(source))]
     problems = {_problem(_words(one), _words(candidate)) for one in known}
     if "" in problems:
@@ -80,7 +77,7 @@ def _problem(first: Sequence[str], second: Sequence[str]) -> str:
 
 
 def _swaps_a_word(first: str, second: str) -> bool:
-    """Returns whether one word replaces another, which the judge often overlooks."""
+    """Returns whether the texts differ in one word that replaces another."""
     own, other = Counter(_words(first)), Counter(_words(second))
     return (own - other).total() == (other - own).total() == 1
 
@@ -144,28 +141,25 @@ def judged(
     Args:
         candidates: candidates, each for the sentence at the same index.
         trusted: whether the candidate was made by rule; the rules do not judge it.
-        strict: whether each word must be accounted for (see `reasons`) where the
+        strict: whether each word must be accounted for (see `doubts`) where the
             probability is below `SURE` or one word replaces another.
         model: a key of `verdicts.NAMES`.
 
     Raises:
         UserError: a model is not on this machine and cannot be fetched.
     """
-    found = [
-        () if trust else reasons(source, text, False)
-        for source, text, trust in zip(sources, candidates, trusted, strict=True)
-    ]
+    found, least = list[tuple[str, ...]](), list[float]()
+    for source, text, trust in zip(sources, candidates, trusted, strict=True):
+        codes = () if trust else reasons(source, text)
+        unclear = doubts(source, text) if strict and not (trust or codes) else ()
+        # The judge often overlooks that one word replaces another.
+        found.append(unclear if unclear and _swaps_a_word(source, text) else codes)
+        least.append(SURE if unclear else verdicts.LEAST)
     left = [place for place, codes in enumerate(found) if not codes]
     pairs = [Pair(SENTENCE, sources[place], candidates[place]) for place in left]
-    values = dict.fromkeys(range(len(found)), 0.0)
-    values |= zip(left, verdicts.faithful(pairs, model).tolist(), strict=True)
-    for place in left:
-        if values[place] < verdicts.LEAST:
+    values = verdicts.faithful(pairs, model, [least[place] for place in left]).tolist()
+    probabilities = dict(zip(left, values, strict=True))
+    for place, value in probabilities.items():
+        if value < least[place]:
             found[place] = (UNFAITHFUL,)
-        elif strict and not trusted[place]:
-            doubts = _doubts(sources[place], candidates[place])
-            is_sure = values[place] >= SURE and not _swaps_a_word(
-                sources[place], candidates[place]
-            )
-            found[place] = () if is_sure else doubts
-    return [(codes, values[place]) for place, codes in enumerate(found)]
+    return [(codes, probabilities.get(place, 0.0)) for place, codes in enumerate(found)]

@@ -8,7 +8,7 @@ sentence. A sentence may have no paraphrase, as no text is better than a wrong o
 import dataclasses
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxaug.augment.judge import likelihood, network, verdicts
@@ -39,7 +39,12 @@ _SAMPLER = {
 }
 _RULED = 12  # Maximum rewordings by rule of each text.
 _DRAWN = 16  # Outputs of a model on this machine, for each text.
-_DRAWS = {"num": 8, "best": 4}  # of each grade, of the default model
+# Draws of the default model for each grade, and those for texts that lack paraphrases:
+# less probable outputs fill a third of them.
+_DRAWS: tuple[dict[str, Any], ...] = (
+    {"num": 8, "best": 4},
+    {"num": 8, "best": 8, "temperature": 0.8},
+)
 # Maximum characters of a text -> maximum tokens of its outputs.
 _ROOM = {100: 32, 300: 96}
 _SHARD, _SHARD_ASKED = 4, 16  # Texts that an interruption may lose.
@@ -141,37 +146,44 @@ class _Work:
         is_off = choices.filter == OFF
         self._judge = MODEL if self._model == MODEL else network.BASE
         self._filter_key = None if is_off else self._key_of_filter()
-        self._jobs = self._made()
+        self._rounds = self._made()
+        self._jobs = [job for jobs in self._rounds for job in jobs.values()]
 
     def __call__(self, texts: list[str]) -> Outputs:
         """Returns up to `num` paraphrases of each text; a blank text stays."""
         self._check(texts)
         distinct = list(dict.fromkeys(one for one in texts if one.strip()))
+        kept: dict[str, list[Json]] = {one: [] for one in distinct}
+        for jobs in self._rounds:
+            waiting = [one for one in distinct if not kept[one]]
+            kept |= self._kept(jobs, waiting)
+        chosen = {one: _chosen(own, self._num) for one, own in kept.items()}
+        return [chosen[one] if one.strip() else [one] for one in texts]
+
+    def _kept(
+        self, jobs: Mapping[int, registry.Job], texts: Sequence[str]
+    ) -> dict[str, list[Json]]:
+        """Returns the candidates of each text that the filter keeps, with scores."""
         written: dict[str, list[str]] = {}
-        for most, job in self._jobs.items():
-            least = max((other for other in self._jobs if other < most), default=0)
-            own = [one for one in distinct if least < len(one) <= most]
+        for most, job in jobs.items():
+            least = max((other for other in jobs if other < most), default=0)
+            own = [one for one in texts if least < len(one) <= most]
             stage = Stage("candidates", job.key, job.run, "paraphrase")
             written |= dict(zip(own, self._shards.run(stage, own), strict=True))
-        items = [self._merged(one, written[one]) for one in distinct]
-        judged = items
+        items = [self._merged(one, written[one]) for one in texts]
         if self._choices.filter != OFF:
             stage = Stage("plain", self._filter_key, self._judged, "filter")
-            judged = self._judging.run(stage, items)
-        chosen = {
-            one: _chosen(kept, self._num)
-            for one, (_, kept) in zip(distinct, judged, strict=True)
-        }
-        return [chosen[one] if one.strip() else [one] for one in texts]
+            items = self._judging.run(stage, items)
+        return {one: kept for one, (_, kept) in zip(texts, items, strict=True)}
 
     def key(self) -> Json:
         """Returns everything that determines the outputs in addition to the texts."""
-        keys = [job.key for job in self._jobs.values()]
+        keys = [job.key for job in self._jobs]
         return [keys, self._filter_key]
 
     def expected(self, texts: Sequence[str]) -> list[str]:
         """Returns the expected requests to the endpoint."""
-        endpoint = next(iter(self._jobs.values())).endpoint
+        endpoint = self._jobs[0].endpoint
         if endpoint is None:
             raise UserError(
                 f"--dry_run: model {self._model!r} runs on this machine and costs "
@@ -192,37 +204,42 @@ class _Work:
                 "larger model (--model openai:NAME --endpoint URL) finds more."
             )
         return "\n".join(
-            [*lines, *(j.endpoint.spent() for j in self._jobs.values() if j.endpoint)]
+            [*lines, *(j.endpoint.spent() for j in self._jobs if j.endpoint)]
         )
 
-    def _made(self) -> dict[int, registry.Job]:
-        """Returns maximum characters of a text -> the job for it."""
+    def _made(self) -> list[dict[int, registry.Job]]:
+        """Returns for each round: maximum characters of a text -> the job for it."""
         if self._asked:
             server = endpoint_run.server_of(self._choices)
             block = {k: v for k, v in server.items() if v}
             block |= {"model": self._model, "num": self._num}
             (job,) = registry.made("paraphrase", self._choices.seed, {"grid": [block]})
-            return {sys.maxsize: job}
+            return [{sys.maxsize: job}]
         if self._model == MODEL:
-            return {
+            return [
+                {
+                    most: registry.made(
+                        "reworder", self._choices.seed, {**draws, "max_length": tokens}
+                    )[0]
+                    for most, tokens in _ROOM.items()
+                }
+                for draws in _DRAWS
+            ]
+        prompt = {"prompt": _PROMPT} if _takes_prompt(self._model) else {}
+        common = {"model": self._model, **_SAMPLER, **prompt, "num": _DRAWN}
+        return [
+            {
                 most: registry.made(
-                    "reworder", self._choices.seed, {**_DRAWS, "max_length": tokens}
+                    "paraphrase",
+                    self._choices.seed,
+                    {"grid": [{**common, "max_length": tokens}]},
                 )[0]
                 for most, tokens in _ROOM.items()
             }
-        prompt = {"prompt": _PROMPT} if _takes_prompt(self._model) else {}
-        common = {"model": self._model, **_SAMPLER, **prompt, "num": _DRAWN}
-        return {
-            most: registry.made(
-                "paraphrase",
-                self._choices.seed,
-                {"grid": [{**common, "max_length": tokens}]},
-            )[0]
-            for most, tokens in _ROOM.items()
-        }
+        ]
 
     def _check(self, texts: Sequence[str]) -> None:
-        most = max(self._jobs)
+        most = max(self._rounds[0])
         for number, one in enumerate(texts, 1):
             if len(one) > most:
                 raise UserError(

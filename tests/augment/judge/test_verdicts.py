@@ -92,9 +92,17 @@ def test_the_probability_is_a_logistic_regression(model, judge_network):
         columns = np.c_[columns, 1 - similarity, odds]
     if model == likelihood.MODEL:
         columns = np.c_[columns, likelihood.both(pairs)]
-    score = known["bias"] + columns @ np.array(list(known["weights"].values()))
+    weights = np.array(list(known["weights"].values()))
+    score = known["bias"] + columns @ weights
     expected = 1 / (1 + np.exp(-score))
     assert verdicts.faithful(pairs, model) == pytest.approx(expected, abs=1e-4)
+    if model == likelihood.MODEL:
+        least = [0.0, 0.999]
+        bound = 1 / (1 + np.exp(-(score[1] - columns[1, -2:] @ weights[-2:])))
+        assert bound < 0.999 and (weights[-2:] > 0).all()
+        assert verdicts.faithful(pairs, model, least) == pytest.approx(
+            [expected[0], bound], abs=1e-4
+        )
 
 
 @pytest.mark.parametrize(

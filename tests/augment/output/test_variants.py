@@ -137,14 +137,3 @@ def test_a_variant_must_read_back_unchanged(sgd_tree, schema, monkeypatch):
     with pytest.raises(UserError, match="truncated JSON"):
         write(sgd_tree, schema)
     assert not (sgd_tree / "variants").exists()
-
-
-def test_read_only_folder(sgd_tree, schema, monkeypatch):
-    def refuse(self, *arguments, **options):
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(type(epath.Path("/")), "mkdir", refuse)
-        with pytest.raises(UserError, match=r"cannot be written \(Permission denied\)"):
-            write(sgd_tree, schema)
-    assert not (sgd_tree / "variants").exists()

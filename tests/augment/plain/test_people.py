@@ -28,11 +28,14 @@ def drawn(tmp_path, monkeypatch, judge_network):
     def made(scheme, seed, options):
         (block,) = options.get("grid", [options])
 
+        again = "temperature" in block
+
         def run(texts):
-            calls.append((block["max_length"], list(texts)))
+            if not again:
+                calls.append((block["max_length"], list(texts)))
             if "stop" in texts:
                 raise KeyboardInterrupt
-            return [outputs.get(text, []) for text in texts]
+            return [outputs.get((again, text), outputs.get(text, [])) for text in texts]
 
         return [registry.Job(scheme, lambda: [seed, block], run, block["num"])]
 
@@ -55,6 +58,17 @@ def test_rules_and_a_model_write_and_the_filter_keeps(drawn):
     assert sorted(found) == sorted(
         [FRONTED, WRONG, "An app crashes when I open settings."]
     )
+
+
+def test_texts_without_a_paraphrase_get_other_draws(drawn):
+    outputs, _ = drawn
+    outputs["My dog is ill."] = ["My cat is ill."]
+    outputs[True, "My dog is ill."] = ["My dog is sick."]
+    outputs["The kids sleep."] = ["The children sleep."]
+    outputs[True, "The kids sleep."] = ["The kids are asleep."]
+    assert jaxaug.paraphrase(["My dog is ill.", "The kids sleep."]) == [
+        ["My dog is sick."], ["The children sleep."],
+    ]  # fmt: skip
 
 
 def test_the_best_come_first_each_unlike_those_before():

@@ -47,7 +47,7 @@ def test_doubtful_texts_stay(text):
 def test_any_text_is_read(text):
     for one in wordings.reword(text, 5):
         assert one.text and one.steps
-    assert isinstance(faithful.reasons(text, text[::-1], True), tuple)
+    assert isinstance(faithful.doubts(text, text[::-1]), tuple)
 
 
 SOURCE = "The app crashes when I open the settings."
@@ -79,8 +79,8 @@ SOURCE = "The app crashes when I open the settings."
     ],
 )  # fmt: skip
 def test_reasons(source, candidate, strict, light):
-    assert faithful.reasons(source, candidate, True) == strict
-    assert faithful.reasons(source, candidate, False) == light
+    assert faithful.reasons(source, candidate) == light
+    assert (*light, *faithful.doubts(source, candidate)) == strict
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_reasons(source, candidate, strict, light):
         (SOURCE, "When I open the settings, the app crashes.", 0.5, ()),
         (SOURCE, "When I open the settings, the app crashes.", 0.49, ("unfaithful",)),
         ("Delete it.", "I want it to be deleted.", 0.84, ("persons",)),
-        ("I want a refund.", "I'd like to be refunded.", 0.84, ("words",)),
+        ("I want a refund.", "I'd like to be refunded.", 0.84, ("unfaithful",)),
         ("I want a refund.", "I'd like to be refunded.", 0.85, ()),
         # The judge overlooks replaced words.
         ("I lost my blue bag.", "I lost my red bag.", 0.99, ("words",)),
@@ -99,8 +99,8 @@ def test_sure_judgments_excuse_words(
     source, candidate, probability, reasons, monkeypatch
 ):
     monkeypatch.setattr(
-        verdicts, "faithful", lambda pairs, model: np.full(len(pairs), probability)
+        verdicts, "faithful", lambda pairs, *_: np.full(len(pairs), probability)
     )
     ((found, value),) = faithful.judged([source], [candidate], [False], True)
     assert found == reasons
-    assert value == (0 if reasons == ("persons",) else probability)
+    assert value == (0 if reasons in [("persons",), ("words",)] else probability)
