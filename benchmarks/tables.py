@@ -35,6 +35,7 @@ from typing import Any, Self
 import claims
 import numpy as np
 import readings
+import sentences
 from jaxtyping import Float
 
 from jaxaug.core.columns import markdown, markdown_head
@@ -647,6 +648,8 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "domains": readings.domains_table,
     "distilled": claims.distilled,
     "decoders-twitter": functools.partial(claims.decoders, "twitter"),
+    "decoders-quora": sentences.quora,
+    "samplers": sentences.samplers,
     **{
         f"classify-{name}": functools.partial(claims.classify_table, name)
         for name in ("trec", "snips", "msrp")

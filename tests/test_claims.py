@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jaxaug.core.errors import UserError
+from jaxaug_papers.shared.seeds import difference
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -15,7 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 @pytest.fixture(scope="module")
 def claims():
     """The names of the program."""
-    return runpy.run_path(str(ROOT / "benchmarks/claims.py"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks"))
+        return runpy.run_path(str(ROOT / "benchmarks/claims.py"))
 
 
 def claim(**changed):
@@ -99,3 +102,16 @@ def test_hours_of_the_queue_follow_from_measured_runs(claims, tmp_path, monkeypa
     cells = [cell.strip() for cell in table()[2].split("|")]
     assert cells[4:6] == ["1.0", "3"]
     assert cells[6].startswith("1 runs; 50.00 s a step and 30 s to compile")
+
+
+def test_pseudo_values_of_a_mean_are_its_scores(claims):
+    """A difference of means has the interval of the scores of sentences."""
+    ours, theirs = np.random.default_rng(0).random((2, 3, 20, 1))
+    rows = {"ours": np.insert(ours, 1, 1, 2), "theirs": np.insert(theirs, 1, 1, 2)}
+    store = claims["sentences"].Sentences(
+        lambda: rows, {"mean": lambda x: x[..., 0] / x[..., 1]}
+    )
+    found = store.difference("ours", "theirs", "mean")
+    assert found == pytest.approx(difference(ours[..., 0], theirs[..., 0]))
+    with pytest.raises(UserError, match="no row 'other'"):
+        store.values("other", "mean")

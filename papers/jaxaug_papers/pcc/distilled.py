@@ -28,10 +28,10 @@ from scipy import stats
 
 from jaxaug.curriculum import levels
 from jaxaug.curriculum.difficulty import BETA, difficulty, kept
-from jaxaug_papers.pcc.sampler_table import RELEASED
 from jaxaug_papers.shared import encoders
 
 FILES = "pcc/aug_huff_train_s*.txt"
+RELEASED = "pcc/persona_paraphrases.jsonl"
 HELD_OUT = 0.2
 EPOCHS, BATCH = 4, 256
 OPTIMIZER = optax.adam(1e-3)
@@ -167,6 +167,15 @@ def scored(
     }
 
 
+def huffpost(text_dir: Path, files: str) -> dict[str, list[levels.Scored]]:
+    """Returns sentence -> released paraphrases, of all files of a pattern."""
+    found: dict[str, list[levels.Scored]] = {}
+    for path in sorted(text_dir.glob(files)):
+        for text, items in levels.scored_huffpost(path).items():
+            found.setdefault(text, []).extend(items)
+    return found
+
+
 def main() -> None:
     """Appends the scores of each seed to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -176,10 +185,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    huff: dict[str, list[levels.Scored]] = {}
-    for path in sorted(options.text_dir.glob(options.files)):
-        for text, items in levels.scored_huffpost(path).items():
-            huff.setdefault(text, []).extend(items)
+    huff = huffpost(options.text_dir, options.files)
     persona = dict([*levels.scored_persona(options.text_dir / RELEASED).items()][
         : options.traits
     ])  # fmt: skip

@@ -5,6 +5,10 @@
 The program paraphrases traits of Persona-Chat with the eight samplers of Table 5. It
 prints the tables in Markdown, with the paraphrases that PCC's authors released for the
 same traits. An interrupted run resumes from WORK.
+
+`--scores` writes a JSON line for each row and trait: the texts, and for each of `HEADS`
+seeds of `distilled` (fitted to `--files` with mismatched pairs) their G, an estimate of
+BLEURT, and M, whether they are taken as implied.
 """
 
 import argparse
@@ -14,17 +18,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxaug.core.columns import markdown, markdown_head
 from jaxaug.curriculum import levels
 from jaxaug.metrics import diversity
-from jaxaug.models.named import catalogue
 from jaxaug.models.scorers import encoder, pairs
 from jaxaug.models.scorers.store import Store
 from jaxaug.paraphrase.run import paraphrase
+from jaxaug_papers.pcc import distilled
+from jaxaug_papers.pcc.distilled import RELEASED
+from jaxaug_papers.shared import encoders
 
-RELEASED = "pcc/persona_paraphrases.jsonl"
+HEADS = 3
 SAMPLERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "pure sampling": ("sampling", {}),
     "top-k 120, top-p 0.95": ("top_k_top_p", {"k": 120, "p": 0.95}),
@@ -38,7 +45,6 @@ RELEASED_ROWS = {
     "released, 4 without bottom-k": slice(12, 16),
     "released, 4 of bottom-k": slice(16, 20),
 }
-BLEURT = "bleurt-base-128"  # The bins of Table 8 belong to its scale.
 ORDERS = range(1, 7)
 TABLE_5 = ("sampler", "starts with i", *(f"distinct-{n}" for n in ORDERS),
            "MiniLM cosine", "copies", "empty")  # fmt: skip
@@ -93,19 +99,45 @@ def _outputs(options: argparse.Namespace, name: str) -> list[list[str]]:
     return [groups[line] for line in sorted(groups)]
 
 
-def _rows_8(
-    released: Mapping[str, Sequence[levels.Scored]],
-    traits: Sequence[str],
-    outputs: Mapping[str, Sequence[Sequence[str]]],
-) -> Iterator[list[str]]:
+def _rows_8(released: Mapping[str, Sequence[levels.Scored]]) -> Iterator[list[str]]:
     for name, places in (("16 without", slice(16)), ("4 of", slice(16, 20))):
         scores = [one.similarity for own in released.values() for one in own[places]]
         yield [f"released, {name} bottom-k, {len(released):,} traits", *row_8(scores)]
-    if catalogue.find(BLEURT).on_disk:
-        scorer = pairs.Bleurt(encoder.load(BLEURT), Store())
-        for name, groups in outputs.items():
-            both = [(t, o) for t, own in zip(traits, groups, strict=True) for o in own]
-            yield [f"{name} ({BLEURT})", *row_8(scorer(both).tolist())]
+
+
+def _scores(
+    options: argparse.Namespace,
+    traits: Sequence[str],
+    rows: Mapping[str, Sequence[Sequence[str]]],
+) -> Iterator[dict[str, Any]]:
+    """Yields a line of `--scores` for each row and trait."""
+    huff = distilled.huffpost(options.text_dir, options.files)
+    given = [(text, [item.text for item in items]) for text, items in huff.items()]
+    given += [
+        (trait, texts)
+        for groups in rows.values()
+        for trait, texts in zip(traits, groups, strict=True)
+    ]
+    texts = {one: None for source, own in given for one in (source, *own)}
+    places = {text: place for place, text in enumerate(texts)}
+    vectors = jnp.asarray(encoders.find("minilm")([*places]))
+    known = distilled.Pairs(huff, places)
+    every = np.arange(len(known.new))
+    heads = [
+        distilled.trained(vectors, known, every, True, seed) for seed in range(HEADS)
+    ]
+    for name, groups in rows.items():
+        for trait, own in zip(traits, groups, strict=True):
+            first = vectors[np.full(len(own), places[trait])]
+            second = vectors[np.array([places[one] for one in own])]
+            out = [np.asarray(distilled.apply(head, first, second)) for head in heads]
+            yield {
+                "row": name,
+                "trait": trait,
+                "texts": own,
+                "G": [one[:, 0].round(3).tolist() for one in out],
+                "M": [(one[:, 1] > 0).tolist() for one in out],
+            }
 
 
 def main() -> None:
@@ -116,6 +148,9 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--traits", type=int, default=200)
     parser.add_argument("--outputs", type=int, default=5)
+    parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=[*SAMPLERS])
+    parser.add_argument("--scores", type=Path, help="JSON lines of G and M")
+    parser.add_argument("--files", default=distilled.FILES, help="for G and M")
     parser.add_argument(
         "--released", action="store_true", help="print what needs no paraphraser"
     )
@@ -127,7 +162,7 @@ def main() -> None:
     traits = random.Random(0).sample(list(released), count)
     (options.work_dir / "traits.txt").write_text("\n".join(traits) + "\n")
     scorer = pairs.Similarity(encoder.load("minilm"), Store())
-    names = [] if options.released else list(SAMPLERS)
+    names = [] if options.released else options.samplers
     outputs = {name: _outputs(options, name) for name in names}
     rows = outputs | {
         name: [[one.text for one in released[trait][places]] for trait in traits]
@@ -137,8 +172,13 @@ def main() -> None:
     for name, texts in rows.items():
         print(markdown([name, *row_5(traits, texts, scorer)]), flush=True)
     print(f"\n{markdown_head(TABLE_8)}")
-    for cells in _rows_8(released, traits, outputs):
+    for cells in _rows_8(released):
         print(markdown(cells), flush=True)
+    if options.scores:
+        with options.scores.open("w", encoding="utf-8") as file:
+            file.writelines(
+                json.dumps(x) + "\n" for x in _scores(options, traits, rows)
+            )
 
 
 if __name__ == "__main__":
