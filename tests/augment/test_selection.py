@@ -1,4 +1,4 @@
-"""The tree, its traversal, and `spread`: worked examples, and a naive reference program."""
+"""The tree, its traversal, and `spread`: worked examples, and a reference program."""
 
 import hashlib
 import math

@@ -111,8 +111,9 @@ def faithful(
         # Log-likelihoods are at most 0, and their weights are positive.
         known = np.pad(columns(pairs), [(0, 0), (0, 2)])
         most = np.round(judge.probabilities(known), _DIGITS)
-        left = np.flatnonzero(most >= np.array(least))
-        known[left, -2:] = likelihood.both([pairs[place] for place in left])
+        left = np.flatnonzero(most >= np.array(least)).tolist()
+        if left:
+            known[left, -2:] = likelihood.both([pairs[place] for place in left])
     else:
         known = columns(pairs, model)
     # Further digits differ between machines.
