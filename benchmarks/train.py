@@ -1,6 +1,8 @@
-"""Compares training steps with HF torch: speed, utilization, memory, and start-up.
+"""Compares training and greedy decoding with HF torch, and divides up a whole run.
 
     python benchmarks/train.py --shape small --batch 4 --lengths 512 128
+    python benchmarks/train.py --shape mini --batch 8 --lengths 160 32 --examples 64
+    python benchmarks/train.py --run 300
 
 All sides train the same shape on the same random batch without padding (forward,
 backward, Adafactor with factored moments; no dropout). "HF torch tuned" has PyTorch's
@@ -15,16 +17,27 @@ sides. The steps of a round run without waits, as in a real run. Our side is the
 Utilization is the rate of the step's matrix products, divided by the rate of a large
 matrix product in the same run (of the faster library). Start-up lasts from the start of
 the process to the end of the first step, including compilation.
+
+`--examples` also decodes greedily with the weights of that moment, as evaluations do:
+random inputs without padding, all targets at full length.
+
+`--run` trains `configs/d3st_aug.gin` for a number of steps, with its evaluation, and
+prints the CPU seconds of each part. Work of other threads counts where it happens.
 """
 
 import argparse
+import contextlib
 import functools
+import importlib
 import itertools
 import multiprocessing
 import os
+import runpy
 import statistics
+import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,9 +58,10 @@ class Shape(NamedTuple):
         heads: number of query heads.
         head_dim: size of a head.
         mlp: width of the gated MLP.
-        layers: number of layers of each stack.
+        layers: number of layers of the decoder, and of an encoder.
         kv_heads: number of key and value heads.
         tied: whether the output layer shares the embedding.
+        encoder_layers: number of layers of the encoder, if it has another one.
     """
 
     family: str
@@ -59,9 +73,11 @@ class Shape(NamedTuple):
     layers: int
     kv_heads: int
     tied: bool = False
+    encoder_layers: int = 0
 
 
 SHAPES = {
+    "mini": Shape("t5", 3072, 96, 4, 32, 192, 2, 4, tied=True, encoder_layers=4),
     "tiny": Shape("t5", 8192, 256, 4, 64, 512, 4, 4),
     "small": Shape("t5", 32128, 512, 6, 64, 1024, 8, 6),
     "base": Shape("t5", 32128, 768, 12, 64, 2048, 12, 12),
@@ -92,14 +108,16 @@ def step_flops(shape: Shape, rows: int, inputs: int, targets: int) -> float:
 
     if shape.family == "llama":
         length = inputs + targets
-        layer, positions = stack(length), length
+        layers, positions = shape.layers * stack(length), length
     else:
         # Cross-attention: queries and outputs for targets, keys and values for inputs.
         cross = 2 * shape.emb * wide + 2 * inputs * wide
-        layer = stack(inputs) + stack(targets, cross) + inputs * 2 * shape.emb * wide
+        layer = stack(targets, cross) + inputs * 2 * shape.emb * wide
+        layers = shape.layers * layer
+        layers += (shape.encoder_layers or shape.layers) * stack(inputs)
         positions = targets
     logits = positions * shape.emb * shape.vocab
-    return 3.0 * 2.0 * rows * (shape.layers * layer + logits)
+    return 3.0 * 2.0 * rows * (layers + logits)
 
 
 def random_batch(
@@ -135,23 +153,27 @@ class Setting(NamedTuple):
         rows: batch size.
         lengths: lengths of inputs and targets.
         dtype: type of matrix products, "float32" or "bfloat16"; parameters are float32.
+        examples: batch size of decoding; 0 means that nothing is decoded.
     """
 
     shape: str
     rows: int
     lengths: tuple[int, int]
     dtype: str
+    examples: int = 0
 
 
 def runtime_model(setting: Setting) -> Any:
     """Returns the T5X model of a setting."""
-    from t5x import adafactor, models
+    from t5x import adafactor, decoding, models
     from t5x.examples.t5 import network
 
-    class Words:
-        eos_id, vocab_size = 1, SHAPES[setting.shape].vocab
-
     shape = SHAPES[setting.shape]
+
+    class Words:
+        # No model output is EOS: decoding yields all tokens.
+        eos_id, vocab_size = shape.vocab, shape.vocab
+
     optimizer = adafactor.Adafactor(
         LEARNING_RATE,
         logical_factor_rules=adafactor.standard_logical_factor_rules(),
@@ -177,13 +199,14 @@ def runtime_model(setting: Setting) -> Any:
         return models.DecoderOnlyModel(llama.DecoderWrapper(config), Words(), optimizer)
     t5_config = network.T5Config(
         **sizes,
-        num_encoder_layers=shape.layers,
+        num_encoder_layers=shape.encoder_layers or shape.layers,
         num_decoder_layers=shape.layers,
         mlp_activations=("gelu", "linear"),
         logits_via_embedding=shape.tied,
     )
+    greedy = functools.partial(decoding.temperature_sample, temperature=0.0)
     return models.EncoderDecoderModel(
-        network.Transformer(t5_config), Words(), Words(), optimizer
+        network.Transformer(t5_config), Words(), Words(), optimizer, decode_fn=greedy
     )
 
 
@@ -194,12 +217,14 @@ class Work(NamedTuple):
         steps: starts a number of steps; on a GPU it returns before they end.
         finish: waits for the steps.
         peak: measures the operations per second of a large matrix product.
+        decode: decodes a batch greedily.
         facts: measurements of the start.
     """
 
     steps: Callable[[int], Any]
     finish: Callable[[], Any]
     peak: Callable[[], float]
+    decode: Callable[[], Any]
     facts: dict[str, Any]
 
 
@@ -246,6 +271,12 @@ def runtime_side(setting: Setting) -> Work:
     def finish() -> Any:
         return jax.block_until_ready(work.train_state)
 
+    asked = random_batch(shape, setting.examples, *setting.lengths)
+    predict = jax.jit(model.predict_batch)
+
+    def decode() -> Any:
+        return jax.block_until_ready(predict(work.train_state.params, asked))
+
     size = 2048 if jax.default_backend() == "cpu" else 8192
     square = jax.random.normal(rng, (size, size), setting.dtype)
     product = jax.jit(lambda x: x @ x)
@@ -256,7 +287,7 @@ def runtime_side(setting: Setting) -> Work:
         return 2.0 * size**3 / (time.perf_counter() - start)
 
     facts = {"compile": compile_seconds, "device": str(jax.devices()[0])}
-    return Work(steps, finish, peak, facts)
+    return Work(steps, finish, peak, decode, facts)
 
 
 def torch_side(
@@ -303,6 +334,21 @@ def torch_side(
             loss.backward()
             optimizer.step()
 
+    asked = random_batch(SHAPES[setting.shape], setting.examples, *setting.lengths)
+    length = setting.lengths[1]
+
+    @torch.inference_mode()
+    def decode() -> Any:
+        inputs = torch.from_numpy(asked["encoder_input_tokens"]).long().to(device)
+        return model.generate(
+            inputs,
+            attention_mask=torch.ones_like(inputs),
+            do_sample=False,
+            use_cache=True,
+            min_new_tokens=length,
+            max_new_tokens=length,
+        )
+
     size = 2048 if device == "cpu" else 8192
     # Random numbers, because products of ones run faster than products of data.
     square = torch.randn((size, size), dtype=getattr(torch, setting.dtype)).to(device)
@@ -313,7 +359,7 @@ def torch_side(
         finish()
         return 2.0 * size**3 / (time.perf_counter() - start)
 
-    return Work(steps, finish, peak, {"device": device})
+    return Work(steps, finish, peak, decode, {"device": device})
 
 
 def _torch_optimizer(model: Any, is_tuned: bool) -> Any:
@@ -352,7 +398,8 @@ def _torch_model(setting: Setting) -> Any:
             d_model=shape.emb,
             d_kv=shape.head_dim,
             d_ff=shape.mlp,
-            num_layers=shape.layers,
+            num_layers=shape.encoder_layers or shape.layers,
+            num_decoder_layers=shape.layers,
             num_heads=shape.heads,
             dropout_rate=0.0,
             feed_forward_proj="gated-gelu",
@@ -376,13 +423,16 @@ def serve(name: str, setting: Setting, pipe: Connection) -> None:
     The requests are:
 
     - ("step", n): returns the wall time and the CPU time of a step in seconds.
+    - "decode": returns the same of decoding a batch.
     - "peak": returns the operations per second of a large matrix product.
     - "memory": returns the peak memory in bytes.
     """
-    steps, finish, peak, facts = SIDES[name](setting)
+    steps, finish, peak, decode, facts = SIDES[name](setting)
     start = time.perf_counter()
     steps(1)
     finish()
+    if setting.examples:
+        decode()
     facts["first_step"] = time.perf_counter() - start
     pipe.send(facts)
     while (word := pipe.recv()) != "end":
@@ -392,10 +442,14 @@ def serve(name: str, setting: Setting, pipe: Connection) -> None:
             pipe.send(max(peak() for _ in range(5)))
         else:
             start, before = time.perf_counter(), time.process_time()
-            steps(word[1])
-            finish()
+            if word == "decode":
+                decode()
+            else:
+                steps(word[1])
+                finish()
             spent = time.perf_counter() - start, time.process_time() - before
-            pipe.send(tuple(seconds / word[1] for seconds in spent))
+            number = 1 if word == "decode" else word[1]
+            pipe.send(tuple(seconds / number for seconds in spent))
 
 
 def peak_memory(device: str) -> int:
@@ -432,6 +486,7 @@ class Side:
         self.start_up = time.perf_counter() - start
         self.seconds: list[float] = []
         self.of_cores: list[float] = []
+        self.decoding: list[float] = []
 
     def ask(self, word: Any) -> Any:
         self._pipe.send(word)
@@ -441,6 +496,9 @@ class Side:
         seconds, of_cores = self.ask(("step", steps))
         self.seconds.append(seconds)
         self.of_cores.append(of_cores)
+
+    def decode(self) -> None:
+        self.decoding.append(self.ask("decode")[1])
 
     def end(self) -> None:
         self._pipe.send("end")
@@ -484,6 +542,81 @@ def report(sides: dict[str, Side], setting: Setting) -> None:
             f"{of_cores[0]:.2f} to {of_cores[-1]:.2f}), {memory:.2f}x less memory",
             flush=True,
         )
+    for name, side in sides.items() if setting.examples else ():
+        seconds = statistics.median(side.decoding)
+        per_round = (b / a for a, b in zip(ours.decoding, side.decoding, strict=True))
+        print(
+            f"{name:17} decodes {setting.examples / seconds:7.1f} examples/CPU s, "
+            f"{statistics.median(per_round):.2f} times the CPU seconds of {base}"
+        )
+
+
+class Parts:
+    """CPU seconds of the parts of a program; a part inside another one is its own."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._part, self._since = "imports", 0.0
+
+    @contextlib.contextmanager
+    def inside(self, part: str) -> Iterator[None]:
+        """Counts CPU seconds for a part."""
+        outer = self._part
+        self.go_on(part)
+        try:
+            yield
+        finally:
+            self.go_on(outer)
+
+    def go_on(self, part: str) -> None:
+        """Ends the current part and begins another one."""
+        spent = time.process_time()
+        before = self.seconds.get(self._part, 0.0)
+        self.seconds[self._part] = before + spent - self._since
+        self._part, self._since = part, spent
+
+    def time(self, part: str, module: str, path: str) -> None:
+        """Counts the calls of a function for a part."""
+        *outer, name = path.split(".")
+        owner = functools.reduce(getattr, outer, importlib.import_module(module))
+        function = getattr(owner, name)
+
+        @functools.wraps(function)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            with self.inside(part):
+                return function(*args, **kwargs)
+
+        setattr(owner, name, timed)
+
+
+RUN = (
+    ("training data", "t5x.training.setup", "open_train_data"),
+    ("restoring", "t5x.checkpoint.state_init", "create_checkpoint_manager_and_restore"),
+    ("compiling the step", "t5x.training.setup", "compile_train_step"),
+    ("steps", "t5x.training.loop", "TrainLoop.run"),
+    ("saving", "t5x.training.loop", "TrainLoop._save"),
+    ("saving", "t5x.training.loop", "TrainLoop._wait_for_saves"),
+    ("evaluation: decoding", "t5x.training.loop", "Evaluation.run"),
+    ("evaluation: metrics", "tasks.evaluation", "DialogueEvaluator._metrics"),
+    ("evaluation: report", "tasks.report_logger", "RobustnessLogger.__call__"),
+)
+
+
+def whole_run(steps: int) -> None:
+    """Trains `configs/d3st_aug.gin`, and prints the CPU seconds of its parts."""
+    parts = Parts()
+    with tempfile.TemporaryDirectory() as folder:
+        sys.argv = ["t5x.train", "--gin_file=configs/d3st_aug.gin"]
+        sys.argv += [f"--gin.MODEL_DIR='{folder}/run'", f"--gin.TRAIN_STEPS={steps}"]
+        sys.argv.append(f"--gin.EVAL_PERIOD={steps}")
+        for part, module, path in RUN:
+            parts.time(part, module, path)
+        parts.go_on("gin files and others")
+        with contextlib.suppress(SystemExit):
+            runpy.run_module("t5x.train", run_name="__main__", alter_sys=True)
+    parts.go_on("")
+    for part, seconds in parts.seconds.items():
+        print(f"{part:22} {seconds:7.2f} CPU s")
 
 
 def main() -> None:
@@ -496,6 +629,8 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--steps", type=int, default=2, help="steps of a round")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--examples", type=int, default=0, help="inputs to decode")
+    parser.add_argument("--run", type=int, help="steps of a run of d3st_aug.gin")
     parser.add_argument(
         "--side",
         choices=SIDES,
@@ -504,11 +639,16 @@ def main() -> None:
         help="the first one is the base of the ratios",
     )
     arguments = parser.parse_args()
+    if arguments.run:
+        whole_run(arguments.run)
+        return
     # JAX would take most of a GPU's memory, and both sides are there at once.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     for shape in arguments.shape:
         lengths = tuple(arguments.lengths)
-        setting = Setting(shape, arguments.batch, lengths, arguments.dtype)
+        setting = Setting(
+            shape, arguments.batch, lengths, arguments.dtype, arguments.examples
+        )
         sides = {}
         for name in arguments.side:
             try:
@@ -522,6 +662,8 @@ def main() -> None:
         for _ in range(arguments.rounds):
             for side in sides.values():
                 side.run(arguments.steps)
+                if arguments.examples:
+                    side.decode()
         report(sides, setting)
         for side in sides.values():
             side.end()

@@ -84,7 +84,12 @@ def test_turns_whose_values_are_known(tmp_path):
     assert told == [one["id"] for one in made]
 
 
-def test_left_out_turns_are_reported(tmp_path, capsys):
+def test_left_out_turns_are_reported(tmp_path, capsys, monkeypatch):
+    def as_they_are(sources, *_):  # The grammar's judge needs a model.
+        found = [case for source in sources for case in source.cases]
+        return dict.fromkeys((cases.ORIGINAL, cases.CONTROL), found)
+
+    monkeypatch.setattr(cases, "of_sources", as_they_are)
     words = ["--model", "openai:a", "--endpoint", "http://localhost:1/v1", "--dry_run"]
     path = str(written(tmp_path))
     assert cli.main(["sensitivity", "--in", path, *words]) == 0
