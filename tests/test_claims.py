@@ -115,3 +115,17 @@ def test_pseudo_values_of_a_mean_are_its_scores(claims):
     assert found == pytest.approx(difference(ours[..., 0], theirs[..., 0]))
     with pytest.raises(UserError, match="no row 'other'"):
         store.values("other", "mean")
+
+
+def test_the_bins_of_table_8_hold_what_equation_3_keeps(claims, tmp_path, monkeypatch):
+    """0.5, 0, and -0.5 belong to the bins that their titles name."""
+    similar = [0.5, 0.2, 0.0, -0.1, -0.5, -0.9, 0.9, 0.1]
+    implied = [True] * 6 + [False] * 2
+    line = {"row": "x", "G": [similar], "M": [implied]}
+    (tmp_path / "results/pcc").mkdir(parents=True)
+    (tmp_path / "results/pcc/samplers.jsonl").write_text(json.dumps(line) + "\n")
+    module = claims["sentences"]
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    rows = module._sampler_rows.__wrapped__()
+    # 0.9 without M is similar enough; 0.1 without M is not kept.
+    assert rows["x"].ravel() == pytest.approx([8, 7, 0.1, 2, 2, 1, 2])

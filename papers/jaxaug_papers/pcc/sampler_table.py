@@ -112,12 +112,11 @@ def _scores(
 ) -> Iterator[dict[str, Any]]:
     """Yields a line of `--scores` for each row and trait."""
     huff = distilled.huffpost(options.text_dir, options.files)
-    given = [(text, [item.text for item in items]) for text, items in huff.items()]
-    given += [
-        (trait, texts)
-        for groups in rows.values()
-        for trait, texts in zip(traits, groups, strict=True)
+    given: list[tuple[str, Sequence[str]]] = [
+        (text, [item.text for item in items]) for text, items in huff.items()
     ]
+    for groups in rows.values():
+        given += zip(traits, groups, strict=True)
     texts = {one: None for source, own in given for one in (source, *own)}
     places = {text: place for place, text in enumerate(texts)}
     vectors = jnp.asarray(encoders.find("minilm")([*places]))

@@ -1,10 +1,12 @@
 """Tables 5 and 8 of PCC: metrics, and the released paraphrases."""
 
+import argparse
 import sys
 
 import numpy as np
 import pytest
 
+from jaxaug.curriculum.levels import Scored
 from jaxaug_papers.pcc import sampler_table
 
 
@@ -46,3 +48,23 @@ def test_the_released_paraphrases(real_data, tmp_path, capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert lines[3].startswith("| released, 4 of bottom-k | 6.4 % | 0.318 | 0.704 |")
     assert lines[-1].endswith("| 18 % | 13 % | 18 % | 51 % | -0.35 |")
+
+
+def test_the_scores_of_a_row(monkeypatch):
+    """G and M belong to the texts: equal encodings have equal scores in all rows."""
+    released = {f"{i}": [Scored(f"{i} {j}", True, 0.1 * j) for j in range(20)]
+                for i in range(32)}  # fmt: skip
+    monkeypatch.setattr(sampler_table.distilled, "huffpost", lambda *_: released)
+    monkeypatch.setattr(
+        sampler_table.encoders,
+        "find",
+        lambda _: lambda texts: np.array([[len(t), 1.0] for t in texts], np.float32),
+    )
+    options = argparse.Namespace(text_dir=None, files="")
+    rows = {"x": [["a b", ""]], "y": [["c d", "e"]]}
+    found = [*sampler_table._scores(options, ["trait"], rows)]
+    assert [one["texts"] for one in found] == [["a b", ""], ["c d", "e"]]
+    values = np.array([one["G"] for one in found])
+    assert values.shape == (2, sampler_table.HEADS, 2)
+    assert (values[0, :, 0] == values[1, :, 0]).all()  # Both have three characters.
+    assert (values[:, :, 0] != values[:, :, 1]).all()
