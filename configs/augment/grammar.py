@@ -2,15 +2,9 @@
 
     jaxaug augment --config configs/augment/grammar.py --data_dir SGD --out OUT
 
-<<<<<<< HEAD
-The grammar yields at most 100 rewordings of each text; `grammar.py:N` asks for N. The
-selection equals `grammar_tree.py` without MiniLM: `faithful` (at least 0.4) reads
-the words alone, and rewordings without a common word are dropped.
-=======
 The grammar yields at most 100 rewordings of each text; `grammar.py:N` asks for N. They
 are selected as by `grammar_tree.py`, but without MiniLM: `faithful` (at least 0.4)
 reads the words alone, and rewordings without a common word are dropped.
->>>>>>> h-aug
 """
 
 import ml_collections
