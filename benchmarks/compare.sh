@@ -10,7 +10,8 @@
 #   benchmarks/compare.sh --left        prints the missing runs; trains nothing
 #   FORMAT=t5dst SETS="sgd tree_6x" benchmarks/compare.sh 0
 #   SETS=curricula benchmarks/compare.sh    tree_6x's variants as a plain mixture and in
-#                  cyclic, gradual, inverse, and random order, with equal updates (D3ST)
+#                  cyclic, gradual, inverse, and random order, with equal updates
+#   WITH="--gin_file=configs/runs/sgd_mini.gin" benchmarks/compare.sh    words for all runs
 #
 # Each core trains one run at a time, because such small models gain little from a second
 # core. If a single run would remain at the end, the first run uses all cores. Logs are next
@@ -57,15 +58,17 @@ arguments() { # SET: what T5X is told, one word a line
   case $1 in
     mixture) # as many updates as the schedules have
       steps=$(sed -n 's/^TRAIN_STEPS = //p' configs/d3st_cyclic.gin)
-      printf '%s\n' --gin_file=configs/d3st_aug.gin \
+      printf '%s\n' "--gin_file=configs/${FORMAT}_aug.gin" \
         --gin.TRAIN_STEPS="$steps" --gin.EVAL_PERIOD="$steps" ;;
     cyclic | gradual | inverse | inverse_cyclic | two_stage | random)
-      printf '%s\n' --gin_file=configs/d3st_cyclic.gin \
+      printf '%s\n' "--gin_file=configs/${FORMAT}_cyclic.gin" \
         --gin_file="configs/curriculum/$1.gin" ;;
     *)
       printf '%s\n' "--gin_file=configs/${FORMAT}_aug.gin" \
         --gin.MIXTURE_OR_TASK_NAME="'${FORMAT}_$1'" ;;
   esac
+  # shellcheck disable=SC2086
+  [ -z "${WITH:-}" ] || printf '%s\n' $WITH
 }
 
 train() { # SET SEED

@@ -9,8 +9,8 @@
 A table is between `<!-- begin: NAME -->` and `<!-- end -->`. A run is a folder of
 results/SET. Its `item.json` gives the settings, the time, and the machine.
 `robustness/` has its scores, with one bit per frame and wording. Intervals over
-dialogues and seeds are bootstrapped from these bits. `jaxaug report results/SET/*`
-prints all differences.
+services, dialogues, and seeds are bootstrapped from these bits. `jaxaug report
+results/SET/*` prints all differences, with services fixed.
 """
 
 import argparse
@@ -44,7 +44,6 @@ from jaxaug.core.errors import UserError
 from jaxaug.metrics import frames, report
 from jaxaug.metrics.bootstrap import (
     FIGURES,
-    RESAMPLES,
     Bootstrap,
     dialogue_sums,
     figures_of,
@@ -64,6 +63,7 @@ from jaxaug.metrics.statistics import (
 ROOT = Path(__file__).resolve().parent.parent
 MINISGD = ROOT / "results/minisgd"
 SGD = ROOT / "results/sgd"
+SGD_MINI = ROOT / "results/sgd_mini"
 QUEUE = ROOT / "papers/jaxaug_papers/tree/queue.jsonl"
 ITEM = "item.json"
 QUEUE_HEADER = (
@@ -71,6 +71,7 @@ QUEUE_HEADER = (
     "| unseen services | SS | SS all | device |"
 )
 COMPARED = ("sgd", "eda_6x", "tree_6x", "aug_6x", "sgdx_6x")
+README = ("sgd", "edadraw_6x", *COMPARED[1:])
 MORE = ("sgd", "tree_2x", "tree_4x", "tree_6x", "apertium_6x")
 SELECTED = (
     "sgd",
@@ -78,8 +79,11 @@ SELECTED = (
     "eda_6x",
     *(f"pool{one}_6x" for one in ("tree", "spread", "random", "faithful")),
 )
+CURRICULA = ("mixture", "random", "gradual", "cyclic", "inverse")
+ON_SGD = ("sgd", "edadraw_6x", "gramtree_6x", "gramspread_6x", "sgdx_6x")
 ALL = ("sgd", "apertium_6x", "tree_2x", "eda_6x", "tree_4x", *COMPARED[2:])
 Key = tuple[str, str, int]
+_RESAMPLES = 4_000
 FEWSHOT = ROOT / "results/fewshot"
 VARIANTS = ROOT / "papers/jaxaug_papers/minisgd/variants"
 # The sets of runs in results/minisgd: their labels in tables, and their commands.
@@ -93,23 +97,22 @@ SETS = {
     "edadraw_6x": "+ five variants by EDA, one draw each, others per seed",
     "sgd_familiar": "originals only, `--familiar`",
     "sgd_corpus": "originals only, `mini` trained on the corpus",
-    "tree_6x_corpus": "+ five by the grammar and `spread`, `mini` trained on the "
-    "corpus",
-    "tree_6x_familiar": "+ five by the grammar and `spread`, `--familiar`",
-    "tree_6x_consistent": "+ five by the grammar and `spread`, consistency",
+    "tree_6x_corpus": "+ five shipped, `mini` trained on the corpus",
+    "tree_6x_exercises": "+ five shipped, this `mini`, with exercises from the corpus",
+    "tree_6x_familiar": "+ five shipped, `--familiar`",
+    "tree_6x_consistent": "+ five shipped, consistency",
     "tree_6x_weight03": "consistency, weight 0.3",
     "tree_6x_weight1": "consistency, weight 1",
     "tree_6x_weight10": "consistency, weight 10",
     "tree_6x_mean1": "consistency, mean, weight 1",
     "tree_6x_weight1_long": "consistency, weight 1, 3,000 steps",
-    "tree_6x_long": "+ five by the grammar and `spread`, 3,000 steps",
+    "tree_6x_long": "+ five shipped, 3,000 steps",
     "many_16x": "+ fifteen by the grammar and `spread`",
     "many_16x_familiar": "+ fifteen by the grammar and `spread`, `--familiar`",
     "many_16x_likelihood": "+ fifteen by the grammar and `spread`, `--familiar`, "
     "likelihood of N=4",
-    "tree_6x_worst": "+ five by the grammar and `spread`, worst wordings",
-    "tree_6x_worst_familiar": "+ five by the grammar and `spread`, worst wordings, "
-    "`--familiar`",
+    "tree_6x_worst": "+ five shipped, worst wordings",
+    "tree_6x_worst_familiar": "+ five shipped, worst wordings, `--familiar`",
     "many_16x_worst": "+ fifteen by the grammar and `spread`, worst wordings",
     "many_16x_worst_familiar": "+ fifteen by the grammar and `spread`, worst wordings, "
     "`--familiar`",
@@ -125,10 +128,17 @@ SETS = {
     "poolspread_6x": "+ five of this pool by `spread`",
     "poolrandom_6x": "+ five of this pool at random",
     "poolfaithful_6x": "+ the five most faithful of this pool",
+    "gramtree_6x": "+ five by the grammar and Algorithm 3, J <= 0.75 and one J = 0",
+    "gramspread_6x": "+ five by the grammar and `spread`",
+    "mixture": "all levels as a mixture, equal rates",
+    "random": "all levels in random order, rates of `cyclic`",
+    "gradual": "gradual: originals, then v1 to v5",
+    "cyclic": "cyclic: gradual, twice",
+    "inverse": "inverse: v5 to v1, then originals",
     "apertium_6x": "+ five by back-translation by rules",
-    "tree_2x": "+ v1 by the grammar and `spread`",
-    "tree_4x": "+ v1 to v3 by the grammar and `spread`",
-    "tree_6x": "+ five by the grammar and `spread`",
+    "tree_2x": "+ v1 of the shipped",
+    "tree_4x": "+ v1 to v3 of the shipped",
+    "tree_6x": "+ five shipped: earlier grammar, `spread`",
     "aug_6x": "+ five written by hand",
     "sgdx_6x": "+ v1-5 themselves (oracle)",
 }
@@ -146,12 +156,15 @@ GAINS = (
     ("many_16x_worst_familiar", "many_16x_familiar"),
     ("many_16x_likelihood", "many_16x_familiar"),
 )
+# Pairs of orders of training.
+ORDERS = tuple((one, "mixture") for one in CURRICULA[1:])
 _TRAIN = "python -m t5x.train --gin_file=configs/d3st_aug.gin"
 _LONG = "--gin.TRAIN_STEPS=3000 --gin.EVAL_PERIOD=3000"
 _CONSISTENCY = (
     f"{_TRAIN} --gin_file=configs/runs/consistency.gin --gin.CONSISTENCY_WEIGHT"
 )
-# Ends of the names of sets -> commands; "" is for the sets of benchmarks/compare.sh.
+# Ends of the names of sets -> commands; {} is the format, d3st or t5dst. "" is for the
+# other sets.
 COMMANDS = {
     "familiar": "jaxaug robustness RUN --out OUT --familiar",
     "likelihood": "jaxaug robustness RUN --out OUT --familiar --wordings 4 --combine "
@@ -159,8 +172,14 @@ COMMANDS = {
     "tree_6x_worst": f"{_TRAIN} --gin_file=configs/runs/worst.gin",
     "many_16x_worst": f"{_TRAIN} --gin_file=configs/runs/worst.gin "
     "--gin.MIXTURE_OR_TASK_NAME='d3st_many_16x'",
-    "corpus": "python -m t5x.train --gin_file=configs/pretrain_mini_written.gin, then "
-    f"{_TRAIN} --gin.INITIAL_CHECKPOINT_PATH=...",
+    **{
+        f"{one}_corpus": "python -m t5x.train --gin_file=configs/"
+        f"pretrain_mini_written.gin, then {_TRAIN} --gin.INITIAL_CHECKPOINT_PATH=... "
+        f"--gin.MIXTURE_OR_TASK_NAME='d3st_{one}'"
+        for one in ("sgd", "tree_6x")
+    },
+    "exercises": f"{_TRAIN} --gin_file=configs/runs/with_exercises.gin "
+    "--gin.INITIAL_CHECKPOINT_PATH=...",
     "consistent": f"{_CONSISTENCY}=3.0",
     "weight03": f"{_CONSISTENCY}=0.3",
     "weight1": f"{_CONSISTENCY}=1.0",
@@ -170,27 +189,31 @@ COMMANDS = {
     "6x_long": f"{_TRAIN} {_LONG}",
     "many_16x": "jaxaug augment --variants 15 --out DATA/variants/many, then "
     f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_many_16x'",
-    "tree2_6x": "jaxaug augment --config configs/augment/grammar_tree.py:0 --out "
-    f"DATA/variants/tree2, then {_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_tree2_6x'",
-    "sound5_6x": "jaxaug augment --out DATA/variants/sound5, then "
-    f"{_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_sound5_6x'",
-    "sound8_6x": "jaxaug augment --config configs/augment/grammar_tree.py:0.8 --out "
-    f"DATA/variants/sound8, then {_TRAIN} --gin.MIXTURE_OR_TASK_NAME='d3st_sound8_6x'",
-    "reworder_6x": "jaxaug augment --config configs/augment/reworder_tree.py (commit "
-    "eab8b318) --out DATA/variants/reworder, then benchmarks/compare.sh",
-    "pool_6x": "jaxaug augment --config configs/augment/pool_tree.py:0.5 --out "
-    "DATA/variants/pool, then benchmarks/compare.sh",
     **{
-        f"pool{one}_6x": "jaxaug augment --config "
-        f"configs/augment/pool_tree.py:0.5,pool,{one} --out DATA/pool{one}, then "
-        f"JAXAUG_VARIANTS_DIR=DATA/pool{one} SETS=pool{one}_6x benchmarks/compare.sh"
-        for one in ("tree", "spread", "random", "faithful")
+        f"{name}_6x": f"jaxaug augment --config configs/augment/{config} --out "
+        f"DATA/{name}, then JAXAUG_VARIANTS_DIR=DATA/{name} FORMAT={{}} "
+        f"SETS={name}_6x benchmarks/compare.sh"
+        for name, config in {
+            "tree2": "grammar_tree.py:0",
+            "sound5": "grammar_tree.py",
+            "sound8": "grammar_tree.py:0.8",
+            "reworder": "reworder_tree.py (commit eab8b318)",
+            "pool": "pool_tree.py:0.5",
+            "pooltree": "pool_tree.py:0.5,pool,tree",
+            "poolspread": "pool_tree.py:0.5,pool,spread",
+            "poolrandom": "pool_tree.py:0.5,pool,random",
+            "poolfaithful": "pool_tree.py:0.5,pool,faithful",
+            "gramtree": "grammar_tree.py:0.5,tree",
+            "gramspread": "grammar_tree.py:0.5,spread",
+            "apertium": "apertium.py:5",
+        }.items()
     },
-    "edadraw_6x": "jaxaug augment --config papers/jaxaug_papers/tree/configs/augment/"
-    "eda_draw.py:N (N = 5 seed + k for vk), then benchmarks/compare.sh SEED",
-    "apertium_6x": "jaxaug augment --config configs/augment/apertium.py:5 --out "
-    "DATA/apertium, then JAXAUG_VARIANTS_DIR=DATA/apertium benchmarks/compare.sh",
-    "": "benchmarks/compare.sh",
+    "edadraw_6x": "for each SEED and k: jaxaug augment --config papers/jaxaug_papers/"
+    "tree/configs/augment/eda_draw.py:N --out OUT/N (N = 5 SEED + k), OUT/N/v1 to "
+    "DATA/SEED/edadraw/vk, then JAXAUG_VARIANTS_DIR=DATA/SEED/edadraw FORMAT={} "
+    "SETS=edadraw_6x benchmarks/compare.sh SEED",
+    **dict.fromkeys(CURRICULA, "FORMAT={} SETS=curricula benchmarks/compare.sh"),
+    "": "FORMAT={} SETS=... benchmarks/compare.sh",
 }
 
 
@@ -199,11 +222,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("--add", nargs="+", type=Path, metavar="RUN")
+    parser.add_argument(
+        "--to", type=Path, default=MINISGD, help="folder of results for --add"
+    )
+    parser.add_argument(
+        "--variants", type=Path, help="the variants of the runs, if not shipped"
+    )
     parser.add_argument("--commit", help="commit of the runs (default: the checkout's)")
     arguments = parser.parse_args()
     try:
         for run in arguments.add or ():
-            add(run, MINISGD, arguments.commit)
+            add(run, arguments.to, arguments.commit, arguments.variants)
         stale = {page: text for page, text in pages() if page.read_text() != text}
         if arguments.check and stale:
             names = ", ".join(str(page.relative_to(ROOT)) for page in stale)
@@ -260,8 +289,13 @@ def _written(
     return pattern.sub(table, text)
 
 
-def add(run: Path, results: Path, commit: str | None = None) -> None:
-    """Stores the results of a finished run on MiniSGD, or of `jaxaug fewshot`.
+def add(
+    run: Path,
+    results: Path,
+    commit: str | None = None,
+    variants: Path | None = None,
+) -> None:
+    """Stores the results of a finished run of compare.sh, or of `jaxaug fewshot`.
 
     Raises:
         UserError: the run has no robustness report, or its name lacks set and seed.
@@ -292,19 +326,22 @@ def add(run: Path, results: Path, commit: str | None = None) -> None:
         "seed": int(named[3]),
         "steps": int(source.stem.rpartition("-")[2]),
         "config": json.loads((run / "config_digest.json").read_text())["digest"],
-        "variants": variants_digest(named[2]),
-        "command": next(
-            command for end, command in COMMANDS.items() if named[2].endswith(end)
-        ),
+        "variants": variants_digest(variants or VARIANTS / named[2].partition("_")[0]),
+        "command": command_of(named[1], named[2]),
         **environment(commit),
         "date": datetime.date.fromtimestamp(finished).isoformat(),
     }
     (folder / ITEM).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
-def variants_digest(name: str) -> str:
-    """Returns the digest of a set's shipped variants; "" for originals and SGD-X."""
-    folder = VARIANTS / name.partition("_")[0]
+def command_of(form: str, name: str) -> str:
+    """Returns the command of a set in a format."""
+    found = next(text for end, text in COMMANDS.items() if name.endswith(end))
+    return found.replace("{}", form).replace("SETS=...", f"SETS={name}")
+
+
+def variants_digest(folder: Path) -> str:
+    """Returns the digest of a set's variants; "" for originals and SGD-X."""
     files = sorted(folder.glob("v*/train/schema.json"))
     return digest_of([json.loads(file.read_text()) for file in files]) if files else ""
 
@@ -376,7 +413,7 @@ class ServiceBootstrap(Bootstrap):
     def of_frames(
         cls,
         tables: Sequence[FrameTable],
-        resamples: int = RESAMPLES,
+        resamples: int = _RESAMPLES,
         seed: int = 0,
         chunk: int = 1 << 23,
     ) -> Self:
@@ -423,24 +460,22 @@ class ServiceBootstrap(Bootstrap):
 
 
 def compared(
-    names: Sequence[str] = COMPARED, form: str = "d3st"
+    names: Sequence[str] = COMPARED, form: str = "d3st", results: Path = MINISGD
 ) -> tuple[list[report.Run], Statistics]:
-    """Returns statistics of configurations of results/minisgd, in the given order."""
+    """Returns statistics of stored configurations, in the given order."""
     folders = [
         path.parent
         for name in names
-        for path in sorted(MINISGD.glob(f"{form}_{name}-seed*/{ITEM}"))
+        for path in sorted(results.glob(f"{form}_{name}-seed*/{ITEM}"))
     ]
     return _statistics(folders)
 
 
-def _statistics(
-    folders: Sequence[Path], bootstrap: type[Bootstrap] = Bootstrap
-) -> tuple[list[report.Run], Statistics]:
+def _statistics(folders: Sequence[Path]) -> tuple[list[report.Run], Statistics]:
     if not folders:
         return [], statistics_of([])
     runs = read_all([str(folder) for folder in folders])
-    statistics = statistics_of(runs, bootstrap=bootstrap)
+    statistics = statistics_of(runs, _RESAMPLES, bootstrap=ServiceBootstrap)
     rows = with_intervals([*runs, *report.aggregate_seeds(runs)], statistics)
     return report.configurations(rows), statistics
 
@@ -449,26 +484,33 @@ def _statistics(
 def trackers(kind: str) -> tuple[list[report.Run], Statistics]:
     """Returns the stored trackers that claims name: `mini`, `more`, `t5dst`, `sgd`."""
     if kind == "sgd":
-        places = [path.parent for path in sorted(SGD.glob(f"*/{ITEM}"))]
-        return _statistics(places, ServiceBootstrap)
+        return compared(ON_SGD, results=SGD_MINI)
     if kind in ("more", "selectors"):
         return compared(MORE if kind == "more" else SELECTED)
     return compared(form="d3st" if kind == "mini" else "t5dst")
 
 
-def _label(run: report.Run) -> str:
+def _label(run: report.Run, runs: Sequence[report.Run] = ()) -> str:
+    """Returns the label of a set, with its seeds if other sets of `runs` have more."""
     name = report.split_seed(run.name.partition(" (mean")[0])[0]
-    return SETS[name.partition("_")[2]]
+    label = SETS[name.partition("_")[2]]
+    few, most = _seeds(run), max(map(_seeds, runs), default=0)
+    return f"{label} ({few} seed{'s' * (few > 1)})" if few < most else label
+
+
+def _seeds(run: report.Run) -> int:
+    return int(run.name.partition(" (mean of ")[2].rstrip(")") or 1)
 
 
 def short_table(names: Sequence[str] = COMPARED) -> list[str]:
-    """Returns the table of training schemas and the three main metrics."""
-    rows = ["| training schemas | JGA, originals | JGA, v1-5 | SS (lower is better) |"]
-    rows.append("|---|---|---|---|")
-    columns = ("jga_orig", "jga_v1_5", "ss_jga")
-    for run in compared(names)[0]:
+    """Returns the table of training schemas and the main metrics."""
+    rows = ["| training schemas | JGA, originals | JGA, v1-5 | SS | SS all |"]
+    rows.append("|---|---|---|---|---|")
+    columns = ("jga_orig", "jga_v1_5", "ss_jga", "ss_jga_all_frames")
+    runs = compared(names)[0]
+    for run in runs:
         cells = [report.cell(run, column).split()[0] for column in columns]
-        rows.append("| " + " | ".join([_label(run), *cells]) + " |")
+        rows.append("| " + " | ".join([_label(run, runs), *cells]) + " |")
     return rows
 
 
@@ -507,7 +549,9 @@ def attack_table() -> list[str]:
     return rows
 
 
-def minisgd_table(form: str = "d3st", names: Sequence[str] = ALL) -> list[str]:
+def minisgd_table(
+    form: str = "d3st", names: Sequence[str] = ALL, results: Path = MINISGD
+) -> list[str]:
     """Returns the main figures of some sets, with deviations and an interval.
 
     Sets without a stored run are listed as not run.
@@ -515,7 +559,8 @@ def minisgd_table(form: str = "d3st", names: Sequence[str] = ALL) -> list[str]:
     columns = {k: v for k, v in report.COLUMNS.items() if k not in WORDINGS}
     rows = ["| training schemas | " + " | ".join(columns.values()) + " |"]
     rows.append("|" + "---|" * (1 + len(columns)))
-    found = {_label(run): run for run in compared(names, form)[0]}
+    runs = compared(names, form, results)[0]
+    found = {_label(run): run for run in runs}
     for label in map(SETS.__getitem__, names):
         cells = ["not run"] if label not in found else []
         for column in columns if label in found else ():
@@ -525,33 +570,43 @@ def minisgd_table(form: str = "d3st", names: Sequence[str] = ALL) -> list[str]:
                 text += f" ({_ends(run)})"
             cells.append(text)
         empty = [""] * (len(columns) - len(cells))
+        if label in found:
+            label = _label(found[label], runs)
         rows.append("| " + " | ".join([label, *cells, *empty]) + " |")
     return rows
 
 
-def gains_table() -> list[str]:
-    """Returns the differences of `GAINS` in points, over the seeds that both have.
+def gains_table(
+    pairs: Sequence[tuple[str, str]] = GAINS,
+    form: str = "d3st",
+    results: Path = MINISGD,
+) -> list[str]:
+    """Returns the differences of pairs in points, over the seeds that both have.
 
     All rows are one family of Holm's correction, in each column.
     """
     columns = {"jga_orig": "originals", "jga_v1_5": "v1-5", "ss_jga": "SS"}
+    columns["ss_jga_all_frames"] = "SS all"
     rows = ["| " + " | ".join(["set", "against", "seeds", *columns.values()]) + " |"]
-    rows.append("|---" * 6 + "|")
+    rows.append("|---" * 7 + "|")
     differences: list[Difference] = []
     numbers = []
-    for names in GAINS:
+    for names in pairs:
         found = [
-            {path.name.rpartition("-")[2] for path in MINISGD.glob(f"d3st_{one}-seed*")}
+            {
+                path.name.rpartition("-")[2]
+                for path in results.glob(f"{form}_{one}-seed*")
+            }
             for one in names
         ]
         seeds = sorted(set.intersection(*found))
-        places = [MINISGD / f"d3st_{one}-{seed}" for one in names for seed in seeds]
+        places = [results / f"{form}_{one}-{seed}" for one in names for seed in seeds]
         differences += _statistics(places)[1].differences
         numbers.append(len(seeds))
     each = np.array([one.interval.p for one in differences]).T
     corrected = np.array([holm(p) for p in each]).T
     for names, one, p, number in zip(
-        GAINS, differences, corrected, numbers, strict=True
+        pairs, differences, corrected, numbers, strict=True
     ):
         cells = [SETS[name].removeprefix("+ ") for name in names] + [str(number)]
         cells += [
@@ -578,7 +633,7 @@ def queue_table(results: Path = SGD, queue: Path = QUEUE) -> list[str]:
         finished[key_of(item), item["variants"]].append(item)
     figures = {
         report.split_seed(row.name.partition(" (mean")[0])[0]: row
-        for row in (_statistics(folders, ServiceBootstrap)[0] if folders else ())
+        for row in _statistics(folders)[0]
     }
     rows = [QUEUE_HEADER, "|" + "---|" * (QUEUE_HEADER.count("|") - 1)]
     rows += [
@@ -624,12 +679,20 @@ def queue_row(
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {
-    "readme": short_table,
+    "readme": functools.partial(short_table, README),
     "gains": gains_table,
+    "curricula": functools.partial(minisgd_table, "d3st", CURRICULA),
+    "orders": functools.partial(gains_table, ORDERS),
+    "curricula-t5dst": functools.partial(minisgd_table, "t5dst", ("mixture", "cyclic")),
+    "sgd-mini": functools.partial(minisgd_table, "d3st", ON_SGD, SGD_MINI),
+    "sgd-mini-gains": functools.partial(
+        gains_table, tuple((one, "sgd") for one in ON_SGD[1:]), "d3st", SGD_MINI
+    ),
     "selectors": functools.partial(short_table, SELECTED),
     "attack": attack_table,
     "corpus": functools.partial(
-        short_table, ("sgd", "sgd_corpus", "tree_6x", "tree_6x_corpus")
+        short_table,
+        ("sgd", "sgd_corpus", "tree_6x", "tree_6x_corpus", "tree_6x_exercises"),
     ),
     "suite-models": suite_table,
     "stricter": functools.partial(

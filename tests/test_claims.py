@@ -68,14 +68,14 @@ def test_the_smallest_difference_is_that_of_the_noncentral_t(claims):
     assert claims["smallest"](1.0, 5) == pytest.approx(1.68, abs=0.01)
 
 
-def test_p_values_of_printed_intervals(claims):
-    """A mean of 1.0 has p 0.05 if t is 2.776, the quantile of 4 degrees of freedom."""
-    assert claims["_p_of"](0.0, 2.0) == pytest.approx(0.05)
-    text = "A [+0.1, +2.0] *\nB [-1.0, +1.0]\nC [+0.9, +1.1]  "
-    # Holm: 0.0424 is the second of three, and becomes 0.0849.
-    assert (
-        claims["_starred"](text) == "A [+0.1, +2.0]\nB [-1.0, +1.0]\nC [+0.9, +1.1] *"
-    )
+@pytest.mark.parametrize("name", ["trec", "snips", "msrp"])
+def test_intervals_over_fixed_test_sets_have_no_star(claims, name):
+    assert "*" not in "".join(claims["classify_table"](name))
+
+
+def test_a_pair_of_rows_in_two_tables_is_one_difference(claims):
+    """COVID-Q has 18 rows, of which two are cyclic against none."""
+    assert "(Holm, all 17 differences)" in claims["fewshot_table"]("table4_covidclu")[2]
 
 
 def test_a_missing_run_is_named(claims):

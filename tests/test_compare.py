@@ -108,6 +108,12 @@ def test_curricula_get_as_many_updates_as_the_mixture(compare, tmp_path):
         ),
     ]
     assert f"--html {tmp_path}/compare_curricula.html" in lines[-1]
+    compare("2", SETS="gradual", FORMAT="t5dst", WITH="--gin_file=a.gin --pack")
+    assert trained(tmp_path)[-1] == (
+        "-m t5x.train --gin_file=configs/t5dst_cyclic.gin "
+        "--gin_file=configs/curriculum/gradual.gin --gin_file=a.gin --pack "
+        f"{seed.replace('d3st', 't5dst')}gradual-seed2'"
+    )
 
 
 def test_a_run_that_would_be_left_over_has_all_cores_at_the_beginning(
