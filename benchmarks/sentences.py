@@ -46,9 +46,9 @@ class Sentences(NamedTuple):
         A figure is no mean of sentences, so its jackknife pseudo-values replace their
         scores (Tukey, 1958).
         """
-        both = (self._pseudo(self.found(row), name) for row in (first, second))
+        ours, theirs = (self._pseudo(self.found(row), name) for row in (first, second))
         mean = (self.values(first, name) - self.values(second, name)).mean()
-        return difference(*both)._replace(mean=float(mean))
+        return difference(ours, theirs)._replace(mean=float(mean))
 
     def found(self, row: str) -> Sums:
         """Returns the numbers of a row.
@@ -88,16 +88,19 @@ def _bleu(sums: np.ndarray) -> np.ndarray:
 
 DISTINCT = tuple(f"distinct-{n}" for n in range(1, 5))
 DIPS = ("DiPS final", "DiPS final, normalized", "DiPS final, program")
+
+
+def _distinct(numbers: Sums, n: int) -> np.ndarray:
+    return numbers[..., n] / 100 / numbers[..., 13 + n]
+
+
 _QUORA = Sentences(
     _quora_rows,
     {
         "BLEU": lambda x: _bleu(x[..., 5:11]),
         "METEOR": lambda x: x[..., 4] / 100 / x[..., 13],
         "TER": lambda x: x[..., 11] / x[..., 12],
-        **{
-            name: lambda x, n=n: x[..., n] / 100 / x[..., 13 + n]
-            for n, name in enumerate(DISTINCT)
-        },
+        **{name: functools.partial(_distinct, n=n) for n, name in enumerate(DISTINCT)},
     },
 )
 

@@ -70,15 +70,13 @@ class Decoder:
         self._key = jax.random.PRNGKey(seed) if key is None else key
         self._decode_fn = decode_fn
         self._eos_id: Any = model.output_vocabulary.eos_id
-        is_causal = isinstance(model, LanguageModel)
+        ready = jax.device_put(model.params) if params is None else params
         programs_of: Any = (decode, log_probabilities)
-        if is_causal:
+        if isinstance(model, LanguageModel):
             programs_of = (causal.decode, causal.log_probabilities)
+            ready = causal.ready(model, ready) if params is None else ready
         self._decode, self._log_probabilities = programs_of
-        if params is None:
-            params = jax.device_put(model.params)
-            params = causal.ready(model, params) if is_causal else params
-        self._params = params
+        self._params = ready
 
     def tokens(
         self, sources: Int[np.ndarray, "rows length"], ids: Sequence[int]

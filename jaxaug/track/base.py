@@ -91,7 +91,7 @@ class BaseTracker(abc.ABC):
         self._options = recipes.FORMATS[family]
         self.per_slot = self._options.per_slot
         self._lengths = lengths
-        self._run = ""  # folder of the run; empty without one
+        self._run: str = ""  # folder of the run; empty without one
         self._keeps = True  # whether wordings are cached in files
         self._between: Callable[[], None] = do_nothing
 

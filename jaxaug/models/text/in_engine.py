@@ -43,7 +43,8 @@ def kept(model: TextModel | LanguageModel, precision: str) -> epath.Path:
         params = model.params
         if t5_weights.is_stacked(params):
             params = t5_weights.unstacked(params, model.label)
-        words, offset = model.output_vocabulary, getattr(config, "id_offset", 0)
+        words: Any = model.output_vocabulary
+        offset = getattr(config, "id_offset", 0)
         unknown = getattr(words, "unk_id", None)
         write_folder(
             temporary,
