@@ -232,8 +232,8 @@ def check_holds(claim: Mapping[str, str], compared: Compared) -> None:
         if one.corrected[FIGURES.index(figure)] < ALPHA:
             return
     raise UserError(
-        f"results/claims.toml: {claim['claim']!r} holds, but no difference that it names "
-        f"has a corrected p below {ALPHA}. Say that it is not settled."
+        f"results/claims.toml: {claim['claim']!r} holds, but no difference that it "
+        f"names has a corrected p below {ALPHA}. Say that it is not settled."
     )
 
 
@@ -455,8 +455,8 @@ def settle() -> list[str]:
         "| open | command | hardware | hours | dollars | arithmetic |",
         "|---|---|---|---|---|---|",
         _row(
-            "SmolLM2 on SGD: seeds, EDA, oracle, orders, T5DST", "`jaxaug_papers.tree.queue`",
-            "one H200", seconds / 3600, DOLLARS_GPU,
+            "SmolLM2 on SGD: seeds, EDA, oracle, orders, T5DST",
+            "`jaxaug_papers.tree.queue`", "one H200", seconds / 3600, DOLLARS_GPU,
             f"{len(left)} runs; {step:.2f} s a step and {rest:.0f} s to compile and "
             "evaluate (`results/sgd`); the set `tree` needs the variants of commit "
             "6246824a",

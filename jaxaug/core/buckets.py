@@ -86,7 +86,7 @@ def one_batch(
     """Returns index -> result of the inputs of a batch, computed from padded rows.
 
     Args:
-        sequences: tokens of the inputs; only those of the batch are read.
+        sequences: tokens of the inputs; only inputs of the batch are read.
         compute: returns a result for each row; results of padding rows are dropped.
             Arrays are checked by `check_finite`.
 

@@ -60,7 +60,7 @@ class Decoder:
             batch_size: inputs that `__call__` decodes together.
             key: key of all random draws; None makes it from `seed`.
             params: parameters on the device, with the prefix of the prompt; None takes
-                those of the model.
+                the model's.
         """
         self._embeddings = None if embeddings is None else jax.device_put(embeddings)
         self._model = model.bare

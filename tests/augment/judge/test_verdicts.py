@@ -50,7 +50,7 @@ def test_texts_are_read_as_by_the_published_tokenizer_and_network(real):
         assert real._adapted.encode(*text) == (list(one.tokens), list(one.segments))
     alone = texts[1][0]
     (hidden,) = published.run(
-        lambda params, tokens, segments, mask, numbers: published.module.apply(
+        lambda _, params, tokens, segments, mask, numbers: published.module.apply(
             {"params": params}, tokens, segments, mask
         ),
         published.encode([alone]),
