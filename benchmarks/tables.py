@@ -158,6 +158,10 @@ GAINS = (
 )
 # Pairs of orders of training.
 ORDERS = tuple((one, "mixture") for one in CURRICULA[1:])
+_ON_SGD = (
+    'JAXAUG_DATA_DIR=SGD_SMALL WITH="--gin_file=configs/runs/sgd_mini.gin '
+    '--accept_truncation" '
+)
 _TRAIN = "python -m t5x.train --gin_file=configs/d3st_aug.gin"
 _LONG = "--gin.TRAIN_STEPS=3000 --gin.EVAL_PERIOD=3000"
 _CONSISTENCY = (
@@ -212,7 +216,6 @@ COMMANDS = {
     "tree/configs/augment/eda_draw.py:N --out OUT/N (N = 5 SEED + k), OUT/N/v1 to "
     "DATA/SEED/edadraw/vk, then JAXAUG_VARIANTS_DIR=DATA/SEED/edadraw FORMAT={} "
     "SETS=edadraw_6x benchmarks/compare.sh SEED",
-    **dict.fromkeys(CURRICULA, "FORMAT={} SETS=curricula benchmarks/compare.sh"),
     "": "FORMAT={} SETS=... benchmarks/compare.sh",
 }
 
@@ -327,7 +330,7 @@ def add(
         "steps": int(source.stem.rpartition("-")[2]),
         "config": json.loads((run / "config_digest.json").read_text())["digest"],
         "variants": variants_digest(variants or VARIANTS / named[2].partition("_")[0]),
-        "command": command_of(named[1], named[2]),
+        "command": _ON_SGD * (results == SGD_MINI) + command_of(named[1], named[2]),
         **environment(commit),
         "date": datetime.date.fromtimestamp(finished).isoformat(),
     }

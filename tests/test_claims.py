@@ -3,6 +3,7 @@
 import json
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -44,6 +45,19 @@ def test_a_verdict_needs_an_interval_over_seeds_or_units(claims, verdict):
     claims["check"](claim(setup="V", verdict="same direction, one sample"), {})
     with pytest.raises(UserError, match="setup V resamples neither seeds nor units"):
         claims["check"](claim(setup="V", verdict=verdict), {})
+
+
+def test_a_verdict_that_holds_names_a_difference_that_does(claims):
+    """The difference of the first set and the second has a corrected p of 0.2."""
+    corrected = np.full(len(claims["FIGURES"]), 0.2)
+    one = SimpleNamespace(first="d3st_a", second="d3st_b", corrected=corrected)
+    statistics = SimpleNamespace(differences=[one])
+    told = claim(ours="{mini:a - b:jga_v1_5}")
+    with pytest.raises(UserError, match="'x' holds, but no difference .* below 0.05"):
+        claims["check_holds"](told, lambda kind: ([], statistics))
+    claims["check_holds"](told | {"verdict": "not settled"}, None)
+    corrected[claims["FIGURES"].index("jga_v1_5")] = 0.04
+    claims["check_holds"](told, lambda kind: ([], statistics))
 
 
 def test_runs_without_sentences_have_the_upper_bound_of_their_variance(claims):

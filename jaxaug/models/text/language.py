@@ -336,7 +336,7 @@ def load(
     """Loads a published decoder-only model from its folder or the GGUF file in it.
 
     Args:
-        weights: whether to read the parameters; otherwise there are none.
+        weights: whether to read the parameters; if not, they are empty.
 
     Raises:
         UserError: files are missing or wrong, or the tokenizer names no EOS.

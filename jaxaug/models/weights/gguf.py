@@ -246,7 +246,7 @@ def load(path: PathLike, weights: bool = True) -> Published:
     """Loads the model in a GGUF file, with float32 parameters.
 
     Args:
-        weights: whether to read the parameters; otherwise there are none.
+        weights: whether to read the parameters; if not, they are empty.
 
     Raises:
         UserError: the file is missing or damaged, has another architecture, or is

@@ -52,7 +52,7 @@ def load(
             `pytorch_model.bin`, or with an index and shards of either. Safetensors take
             precedence.
         param_dtype: dtype of the parameters; None keeps the dtypes of the file.
-        weights: whether to read the parameters; otherwise there are none.
+        weights: whether to read the parameters; if not, they are empty.
 
     Raises:
         UserError: a file is missing or damaged, the architecture is unknown, or the
