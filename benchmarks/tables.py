@@ -159,8 +159,8 @@ GAINS = (
 # Pairs of orders of training.
 ORDERS = tuple((one, "mixture") for one in CURRICULA[1:])
 _ON_SGD = (
-    'JAXAUG_DATA_DIR=SGD_SMALL WITH="--gin_file=configs/runs/sgd_mini.gin '
-    '--accept_truncation" '
+    "with JAXAUG_DATA_DIR=SGD_SMALL and WITH='--gin_file=configs/runs/sgd_mini.gin "
+    "--accept_truncation': "
 )
 _TRAIN = "python -m t5x.train --gin_file=configs/d3st_aug.gin"
 _LONG = "--gin.TRAIN_STEPS=3000 --gin.EVAL_PERIOD=3000"
